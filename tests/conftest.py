@@ -1,0 +1,38 @@
+"""Every test starts from the same numbers: float64, a seed, one thread."""
+
+import pytest
+import torch
+
+
+def pytest_addoption(parser):
+    parser.addoption("--device", default="cpu", help="where gpu tests run: cuda, cuda:1, mps")
+    parser.addoption("--network", action="store_true", help="also run tests that download")
+
+
+def pytest_collection_modifyitems(config, items):
+    closed = {
+        "gpu": config.getoption("--device") == "cpu" and "needs --device cuda",
+        "network": not config.getoption("--network") and "needs --network",
+    }
+    for item in items:
+        for marker, reason in closed.items():
+            if reason and item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(autouse=True)
+def same_numbers():
+    """Float64 by default, a fixed seed, and one thread (sums depend on their number)."""
+    before = torch.get_default_dtype(), torch.get_num_threads()
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(before[0])
+    torch.set_num_threads(before[1])
+
+
+@pytest.fixture
+def device(request):
+    """The device named by ``--device``; the CPU without it."""
+    return torch.device(request.config.getoption("--device"))
