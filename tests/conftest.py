@@ -5,7 +5,9 @@ import torch
 
 
 def pytest_addoption(parser):
-    parser.addoption("--device", default="cpu", help="where gpu tests run: cuda, cuda:1, mps")
+    parser.addoption(
+        "--device", default="cpu", help="where gpu tests run: cuda, cuda:1, mps"
+    )
     parser.addoption("--network", action="store_true", help="also run tests that download")
 
 
