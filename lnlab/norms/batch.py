@@ -1,0 +1,298 @@
+"""Rules that read the other cases of the batch, and where else their statistics come from.
+
+A statistic over cases is taken from the batch while training and from what was remembered
+of the batches afterwards. Which of the two is used is explicit here: ``norm.mode`` is
+``Mode.BATCH``, ``Mode.RUNNING``, or None, "as ``training`` says", which is torch's habit.
+:func:`recompute` replaces the remembered statistics by those of a given population.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
+
+from .normalizer import AffineNormalizer, Root, Stats, inside_root, wide
+
+
+class Mode(Enum):
+    """Where a statistic over cases is taken from."""
+
+    BATCH = "the cases at hand"
+    RUNNING = "the remembered statistics"
+
+
+class OverCases(AffineNormalizer):
+    """A normalizer whose statistics run over cases (and space), one pair for each unit.
+
+    Args:
+        momentum: weight of the newest batch in the running statistics; they move in
+            training mode only.
+        correction: 0 normalizes by the biased variance 1/m, as torch; 1 by the unbiased,
+            as Ba et al. (2016), 6.6, do for the small batch.
+    """
+
+    running_mean: Tensor
+    mode: Mode | None = None
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        eps: float = 1e-5,
+        root: Root = inside_root,
+        affine: bool = True,
+        space: int = 0,
+        momentum: float = 0.1,
+        correction: int = 0,
+    ) -> None:
+        super().__init__(units, eps=eps, root=root, affine=affine, space=space)
+        self.momentum, self.correction = momentum, correction
+
+    @property
+    def from_batch(self) -> bool:
+        """Whether the statistics come from the cases at hand."""
+        return self.training if self.mode is None else self.mode is Mode.BATCH
+
+    def moments(self, a: Tensor) -> tuple[Tensor, Tensor, int]:
+        """(mean, biased variance) of each unit, both (H,), and how many values each is of."""
+        axes = [i for i in range(a.dim()) if i != a.dim() + self.unit_axis]
+        m = a.numel() // self.units
+        if not axes or m == 0:
+            raise ValueError(f"a batch of shape {tuple(a.shape)} has no cases to average over.")
+        var, mu = torch.var_mean(a, dim=axes, correction=0)
+        return mu, var, m
+
+    def corrected(self, var: Tensor, m: int) -> Tensor:
+        """A biased variance of m values with the asked-for correction (m = 1: left alone)."""
+        return var * (m / (m - self.correction)) if m > self.correction else var
+
+    @abstractmethod
+    def remember(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
+        """Let the running statistics take in a batch of m values, ``var`` being biased."""
+
+    @abstractmethod
+    def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+        """Replace the running statistics (of step ``t``) by those of a population."""
+
+
+class BatchNorm(OverCases):
+    """Ioffe & Szegedy (2015); Ba et al. (2016), eq. 2: one unit over the cases.
+
+    The running variance is unbiased, as in torch; while m = 1 it cannot be estimated and is
+    left as it was, and the output is ``b``: there is nothing but the mean to see.
+    """
+
+    running_var: Tensor
+
+    def __init__(self, units: int, **settings) -> None:
+        super().__init__(units, **settings)
+        self.register_buffer("running_mean", torch.zeros(units))
+        self.register_buffer("running_var", torch.ones(units))
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        if not self.from_batch:
+            mu, var = self.recalled(t)
+        else:
+            mu, var, m = self.moments(a)
+            if self.training:
+                self.remember(mu.detach(), var.detach(), m, t)
+            var = self.corrected(var, m)
+        return Stats(self.along_units(mu), self.along_units(self.sigma(var)))
+
+    def recalled(self, t: int | None) -> tuple[Tensor, Tensor]:
+        """The running mean and variance, each (H,)."""
+        return self.running_mean, self.running_var
+
+    def remember(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
+        mean, variance = self.recalled(t)
+        mean.lerp_(mu.to(mean.dtype), self.momentum)
+        if m > 1:
+            variance.lerp_((var * (m / (m - 1))).to(mean.dtype), self.momentum)
+
+    def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+        for remembered, statistic in zip(self.recalled(t), (mu, var), strict=True):
+            remembered.copy_(statistic)
+
+
+class RecurrentBatchNorm(BatchNorm):
+    """Cooijmans et al. (2016), section 3: BatchNorm with statistics of each time step's own.
+
+    Gain 0.1 at the start, as there. A step past the last one that was trained on is given
+    the last one's statistics.
+
+    Args:
+        steps: T, how many time steps are told apart.
+    """
+
+    def __init__(self, units: int, steps: int, *, gain: float = 0.1, **settings) -> None:
+        super().__init__(units, **settings)
+        if steps < 1:
+            raise ValueError(f"steps is {steps}: give the number of time steps, at least 1.")
+        self.steps = steps
+        self.running_mean = torch.zeros(steps, units)
+        self.running_var = torch.ones(steps, units)
+        if self.g is not None:
+            nn.init.constant_(self.g, gain)
+
+    def recalled(self, t: int | None) -> tuple[Tensor, Tensor]:
+        if t is None:
+            raise ValueError("RecurrentBatchNorm has statistics per time step: norm(a, W, t).")
+        if self.training and t >= self.steps:
+            raise ValueError(f"time step {t} of a net with statistics for {self.steps} steps.")
+        last = min(t, self.steps - 1)
+        return self.running_mean[last], self.running_var[last]
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        self.recalled(t)  # says what is wrong with t before anything is computed
+        return super().stats(a, W, t)
+
+
+class GhostBatchNorm(BatchNorm):
+    """Hoffer et al. (2017), algorithm 1: BatchNorm inside each ghost batch of the batch.
+
+    The cases are cut in order into ghosts of ``ghost`` cases (the last may be smaller); the
+    running statistics take in one ghost after the other.
+    """
+
+    def __init__(self, units: int, ghost: int, **settings) -> None:
+        super().__init__(units, **settings)
+        if ghost < 1:
+            raise ValueError(f"ghost is {ghost}: a ghost batch holds at least one case.")
+        self.ghost = ghost
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        if not self.from_batch:
+            return super().stats(a, W, t)
+        cases = a.flatten(0, a.dim() - 2 - self.space)  # (m, H, *space)
+        parts = [super(GhostBatchNorm, self).stats(part) for part in cases.split(self.ghost)]
+        sizes = [len(part) for part in cases.split(self.ghost)]
+        return Stats(*(self._to_cases(s, sizes, a) for s in zip(*parts, strict=True)))
+
+    def _to_cases(self, parts: tuple[Tensor, ...], sizes: list[int], a: Tensor) -> Tensor:
+        """One statistic (H, *1) a ghost to one (*cases, H, *1) a case."""
+        each = [s.expand(n, *s.shape) for s, n in zip(parts, sizes, strict=True)]
+        return torch.cat(each).reshape(*a.shape[: a.dim() - 1 - self.space], *parts[0].shape)
+
+
+class BatchRenorm(OverCases):
+    r"""Ioffe (2017), algorithm 1: BatchNorm corrected towards its running statistics.
+
+    :math:`\hat a = \frac{a - \mu_B}{\sigma_B} r + d` with r and d held constant in the
+    backward pass; in the form of eq. 5, sigma = sigma_B / r and mu = mu_B - d sigma_B / r.
+    The running statistic is of sigma, not of the variance. The paper raises ``r_max`` from
+    1 to 3 and ``d_max`` from 0 to 5 while training; 1 and 0 are BatchNorm, infinity leaves
+    a forward pass by the running statistics alone.
+    """
+
+    running_sigma: Tensor
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        r_max: float = 3.0,
+        d_max: float = 5.0,
+        momentum: float = 0.01,
+        **settings,
+    ) -> None:
+        super().__init__(units, momentum=momentum, **settings)
+        self.r_max, self.d_max = r_max, d_max
+        self.register_buffer("running_mean", torch.zeros(units))
+        self.register_buffer("running_sigma", torch.ones(units))
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        if not self.from_batch:
+            mu, sigma = self.running_mean, self.running_sigma
+        else:
+            mu_B, var, m = self.moments(a)
+            sigma_B = self.sigma(self.corrected(var, m))
+            r = (sigma_B / self.running_sigma).clamp(1 / self.r_max, self.r_max).detach()
+            d = (mu_B - self.running_mean) / self.running_sigma
+            d = d.clamp(-self.d_max, self.d_max).detach()
+            mu, sigma = mu_B - d * sigma_B / r, sigma_B / r
+            if self.training:
+                self.remember(mu_B.detach(), var.detach(), m, t)
+        return Stats(self.along_units(mu), self.along_units(sigma))
+
+    def remember(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
+        sigma = self.sigma(self.corrected(var, m))
+        self.running_mean.lerp_(mu.to(self.running_mean.dtype), self.momentum)
+        self.running_sigma.lerp_(sigma.to(self.running_mean.dtype), self.momentum)
+
+    def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+        self.running_mean.copy_(mu)
+        self.running_sigma.copy_(self.sigma(var))
+
+
+@contextmanager
+def statistics_from(model: nn.Module, mode: Mode) -> Iterator[nn.Module]:
+    """``model`` with every statistic over cases taken from ``mode``, put back on leaving."""
+    norms = [module for module in model.modules() if isinstance(module, OverCases)]
+    before = [norm.mode for norm in norms]
+    try:
+        for norm in norms:
+            norm.mode = mode
+        yield model
+    finally:
+        for norm, was in zip(norms, before, strict=True):
+            norm.mode = was
+
+
+@torch.no_grad()
+def recompute(model: nn.Module, batches: Iterable[Tensor]) -> nn.Module:
+    """Replace all running statistics by those of the population ``batches``, and return it.
+
+    Each normalizer is given the mean and the biased variance of all that it saw while the
+    batches went through with batch statistics (ours pooled exactly; torch's BatchNorm by
+    its own cumulative average of unbiased variances). Training mode is left as it was.
+    """
+    ours = [module for module in model.modules() if isinstance(module, OverCases)]
+    torchs = [module for module in model.modules() if isinstance(module, TorchBatchNorm)]
+    seen: dict[tuple[OverCases, int | None], _Pool] = {}
+
+    def see(norm: OverCases, args: tuple, kwargs: dict) -> None:
+        t = kwargs.get("t", args[2] if len(args) > 2 else None)
+        seen.setdefault((norm, t), _Pool()).add(norm, args[0])
+
+    hooks = [norm.register_forward_pre_hook(see, with_kwargs=True) for norm in ours]
+    training = {module: module.training for module in model.modules()}
+    momenta = [module.momentum for module in torchs]
+    try:
+        model.eval()
+        for module in torchs:
+            module.reset_running_stats()
+            module.momentum = None
+            module.train()
+        with statistics_from(model, Mode.BATCH):
+            for x in batches:
+                model(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for module, was in training.items():
+            module.training = was
+        for module, momentum in zip(torchs, momenta, strict=True):
+            module.momentum = momentum
+    for (norm, t), pool in seen.items():
+        norm.population(pool.mu, pool.var, t)
+    return model
+
+
+class _Pool:
+    """Mean and biased variance of several batches as if they were one."""
+
+    m = 0
+
+    def add(self, norm: OverCases, a: Tensor) -> None:
+        mu, var, m = norm.moments(wide(a))
+        if not self.m:
+            self.mu, self.var, self.m = mu, var, m
+            return
+        total = self.m + m
+        step = mu - self.mu
+        self.var = (self.m * self.var + m * var + step.square() * (self.m * m / total)) / total
+        self.mu, self.m = self.mu + step * (m / total), total

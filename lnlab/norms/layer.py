@@ -1,0 +1,125 @@
+"""Rules that read one case: its units, and in a convolution its space.
+
+None of them looks at another case, so training and evaluation are the same computation.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from .normalizer import AffineNormalizer, Root, Stats, inside_root
+
+
+class LayerNorm(AffineNormalizer):
+    """Ba et al. (2016), eq. 3: statistics over the H units of one case, variance 1/H.
+
+    In a convolution they run over units and space together, as torch's GroupNorm of one
+    group; ``per_position=True`` takes each position alone ("LN over channels").
+
+    Args:
+        correction: 0 divides by H, the paper's estimator; 1 by H-1, what many copies do.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        eps: float = 1e-5,
+        root: Root = inside_root,
+        affine: bool = True,
+        space: int = 0,
+        correction: int = 0,
+        per_position: bool = False,
+    ) -> None:
+        super().__init__(units, eps=eps, root=root, affine=affine, space=space)
+        self.correction, self.per_position = correction, per_position
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        axes = self.unit_axis if self.per_position else self.case_axes
+        # Two-pass: E[a^2] - E[a]^2 cancels to noise in float32 once |mu| >> sigma.
+        var, mu = torch.var_mean(a, dim=axes, correction=self.correction, keepdim=True)
+        return Stats(mu, self.sigma(var))
+
+
+class RMSNorm(AffineNormalizer):
+    """Zhang & Sennrich (2019), eq. 4: :class:`LayerNorm` without re-centering.
+
+    mu = 0, sigma = the root mean square of the units of one case. The paper has no bias and
+    no eps; torch puts eps inside the root, the authors' code 1e-8 outside.
+    """
+
+    def __init__(
+        self, units: int, *, eps: float = 1e-5, root: Root = inside_root, space: int = 0
+    ) -> None:
+        super().__init__(units, eps=eps, root=root, space=space)
+        self.b = None
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        mean_square = a.square().mean(self.case_axes, keepdim=True)
+        return Stats(a.new_zeros(()), self.sigma(mean_square))
+
+
+class ScaleNorm(AffineNormalizer):
+    """Nguyen & Salazar (2019), eq. 5: g a/||a|| with one scalar gain, sqrt(H) at the start.
+
+    mu = 0, sigma = max(||a||, eps); no bias.
+    """
+
+    def __init__(self, units: int, *, eps: float = 1e-5, space: int = 0) -> None:
+        super().__init__(units, eps=eps, space=space, affine=False)
+        self.g = nn.Parameter(torch.tensor(float(units) ** 0.5))
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        norm = torch.linalg.vector_norm(a, dim=self.case_axes, keepdim=True)
+        return Stats(a.new_zeros(()), norm.clamp(min=self.eps))
+
+
+class GroupNorm(AffineNormalizer):
+    """Wu & He (2018), eq. 2-5: LayerNorm inside each of ``groups`` equal groups of units."""
+
+    def __init__(
+        self,
+        units: int,
+        groups: int,
+        *,
+        eps: float = 1e-5,
+        affine: bool = True,
+        space: int = 0,
+    ) -> None:
+        super().__init__(units, eps=eps, affine=affine, space=space)
+        if groups < 1 or units % groups:
+            raise ValueError(f"{units} units cannot be split into {groups} equal groups.")
+        self.groups = groups
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        members = self.units // self.groups
+        grouped = a.unflatten(self.unit_axis, (self.groups, members))
+        var, mu = torch.var_mean(grouped, dim=self.case_axes, correction=0, keepdim=True)
+        return Stats(self._to_units(mu), self._to_units(self.sigma(var)))
+
+    def _to_units(self, statistic: Tensor) -> Tensor:
+        """(*cases, groups, 1, *1) to (*cases, H, *1): each unit has its group's value."""
+        members = self.units // self.groups
+        axis = self.unit_axis - 1
+        return statistic.squeeze(self.unit_axis).repeat_interleave(members, dim=axis + 1)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, groups={self.groups}"
+
+
+class InstanceNorm(AffineNormalizer):
+    """Ulyanov et al. (2016), eq. 3: each unit of each case over its space alone.
+
+    Needs at least one spatial axis; without affine parameters unless asked for, as there.
+    """
+
+    def __init__(
+        self, units: int, *, eps: float = 1e-5, affine: bool = False, space: int = 2
+    ) -> None:
+        super().__init__(units, eps=eps, affine=affine, space=space)
+        if space < 1:
+            raise ValueError("InstanceNorm normalizes over space: give space=1 or more.")
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        axes = tuple(range(-self.space, 0))
+        var, mu = torch.var_mean(a, dim=axes, correction=0, keepdim=True)
+        return Stats(mu, self.sigma(var))
