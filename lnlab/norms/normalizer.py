@@ -60,6 +60,9 @@ class Normalizer(nn.Module, ABC):
         space: number of trailing axes of ``a`` that belong to one unit of one case.
     """
 
+    eps: float = 0.0
+    """0 where the rule needs none."""
+
     def __init__(self, units: int, *, space: int = 0) -> None:
         super().__init__()
         if units < 1:
