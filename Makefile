@@ -1,0 +1,49 @@
+# make run   sets everything up and executes every notebook into build/
+# make test  sets everything up and runs every test
+# make lab   opens the workbook in JupyterLab
+
+PYTHON ?= python3
+BIN := .venv/bin
+# pyproject.toml is the one place that names the version
+TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
+# installing is a matter of minutes: once, and again when what is installed has changed
+INSTALLED := .venv/.installed
+
+.PHONY: setup run test lab lock lint clean
+
+setup: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml requirements.lock
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'lnlab needs Python 3.11 or newer, this is %d.%d: make setup PYTHON=/path/to/python3.12' % sys.version_info[:2])"
+	$(PYTHON) -m venv .venv
+	@# first and without the lock: the index that pip is configured for decides CPU or CUDA
+	$(BIN)/python -m pip install "$(TORCH)"
+	$(BIN)/python -m pip install --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: setup
+	$(BIN)/lnlab run --out build
+
+test: setup
+	$(BIN)/python -m pytest
+	LNLAB_BUDGET=smoke $(BIN)/python -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=300 notebooks
+
+lab: setup
+	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 notebooks/00_start_here.ipynb
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+# torch is excluded, for no hash fits every build of it; the group "torch" has what it needs
+lock: setup
+	$(BIN)/python -m pip install --quiet uv
+	echo torch > .venv/excluded.txt
+	$(BIN)/uv pip compile pyproject.toml --group dev --group torch --python-version 3.11 \
+		--universal --fork-strategy fewest --generate-hashes --excludes .venv/excluded.txt \
+		--upgrade --no-annotate --custom-compile-command "make lock" -o requirements.lock
+
+clean:
+	rm -rf build .pytest_cache .ruff_cache .hypothesis
