@@ -43,15 +43,25 @@ class LayerNorm(AffineNormalizer):
 class RMSNorm(AffineNormalizer):
     """Zhang & Sennrich (2019), eq. 4: :class:`LayerNorm` without re-centering.
 
-    mu = 0, sigma = the root mean square of the units of one case. The paper has no bias and
-    no eps; torch puts eps inside the root, the authors' code 1e-8 outside.
+    mu = 0, sigma = the root mean square of the units of one case. The paper has no eps; torch
+    puts one inside the root, the authors' code 1e-8 outside.
+
+    Args:
+        bias: whether there is a ``b``. Their eq. 2 keeps the layer's; code commonly does not.
     """
 
     def __init__(
-        self, units: int, *, eps: float = 1e-5, root: Root = inside_root, space: int = 0
+        self,
+        units: int,
+        *,
+        eps: float = 1e-5,
+        root: Root = inside_root,
+        bias: bool = False,
+        space: int = 0,
     ) -> None:
         super().__init__(units, eps=eps, root=root, space=space)
-        self.b = None
+        if not bias:
+            self.b = None
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         mean_square = a.square().mean(self.case_axes, keepdim=True)
