@@ -16,7 +16,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from . import NORMS, BatchNorm, BatchRenorm, GroupNorm, InstanceNorm, LayerNorm, Norm
+from . import (
+    NORMS,
+    BatchLayerNorm,
+    BatchNorm,
+    BatchRenorm,
+    GhostBatchNorm,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    Population,
+)
 from .normalizer import Normalizer
 
 
@@ -192,9 +202,10 @@ class Row:
         bias_inside: columns 1 to 10 again with a bias inside a; empty where not claimed.
         odd: whether delta < 0 flips the sign of what precedes the bias b; else it is even
             another function.
+        batch: how many cases are normalized together; None: all that there are.
     """
 
-    norm: Norm
+    norm: Callable[..., Normalizer]
     cells: str
     reason: str
     statistics: Statistics = Statistics.BATCH
@@ -203,6 +214,7 @@ class Row:
     variants: tuple[Transformation, ...] = ()
     bias_inside: str = ""
     odd: bool = True
+    batch: int | None = None
 
     def make(self, units: int, eps: float = 0.0) -> Normalizer:
         """The normalizer of ``units`` units, in its place, with ``eps``."""
@@ -260,7 +272,7 @@ ROWS: dict[str, Row] = {
         variants=(ONE_GROUP_SCALED, ONE_GROUP_SHIFTED), bias_inside="NYNNNNYNNN",
     ),
     "ghost batch": Row(
-        partial(NORMS["ghost batch"], ghost=4), _BATCH, "batch norm inside each ghost batch"
+        partial(GhostBatchNorm, ghost=4), _BATCH, "batch norm inside each ghost batch"
     ),
     "batch renorm, clips off": Row(
         partial(BatchRenorm, r_max=float("inf"), d_max=float("inf")), "NNNNNNNNNNYY",
@@ -284,12 +296,15 @@ ROWS: dict[str, Row] = {
         NORMS["recurrent batch"], _BATCH, "batch norm, at each time step by itself"
     ),
     "batch layer": Row(
-        NORMS["batch layer"], "YNNYNNNNNNNN", "a sum of batch and layer norm: what both keep",
-        conditions=dict.fromkeys((3, 5, 8), "moves by O(1/m) only"),
+        partial(BatchLayerNorm, population=Population.named("TTFF")), "YNNYNNNNNNNN",
+        "a sum of batch and layer norm: what both keep",
+        conditions={
+            **dict.fromkeys((3, 5, 8), "moves by O(1/m) only"),
+            12: "batch statistics from the population in evaluation, here TTFF",
+        },
     ),
     "batch layer, m = 1": Row(
-        partial(NORMS["batch layer"], m=1), _LAYER, "0.9999 LN(a)/√d",
-        conditions={11: "of one case at a time", 12: "of one case at a time"},
+        BatchLayerNorm, _LAYER, "one case at a time it is 0.9999 LN(a)/√d", batch=1
     ),
     "layer, convolution": Row(
         LayerNorm, "YNNYNYYNNNYY", "γ∗x varies over space: one mean cannot remove it",
