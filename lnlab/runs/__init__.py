@@ -15,7 +15,7 @@ result.json         written last, with the SHA-256 of the others: a run is done 
 =================== ====================================================================
 """
 
-from .files import write
-from .run import Run, keep, key, read
+from lnlab.runs.files import write
+from lnlab.runs.run import Run, keep, key, read
 
 __all__ = ["Run", "keep", "key", "read", "write"]

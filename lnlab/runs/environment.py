@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import torch
 
-from .. import __version__
+from lnlab import __version__
 
 
 def environment(device: torch.device | str = "cpu") -> dict[str, Any]:

@@ -11,8 +11,8 @@ import torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from .environment import environment
-from .files import (
+from lnlab.runs.environment import environment
+from lnlab.runs.files import (
     TEMPORARY,
     append,
     plain,
