@@ -57,6 +57,21 @@ def differences(arms: Arms, arm: str, other: str, number: Number) -> dict[int, f
     return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
 
 
+def trajectories(
+    arms: Arms, metric: str, x: str = "update"
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Along the runs of each arm: ``x`` (K,), averaged over seeds, and a metric (S, K)."""
+    curves = {}
+    for arm, runs in arms.items():
+        frames = [run.metrics().query(f"seed == {seed}") for seed, run in sorted(runs.items())]
+        at, values = (
+            np.stack([frame[column].to_numpy(float) for frame in frames])
+            for column in (x, metric)
+        )
+        curves[arm] = at.mean(axis=0), values
+    return curves
+
+
 def better(
     task: str, arm: str, other: str, number: Number, quantity: str, **settings: object
 ) -> Test:
