@@ -21,11 +21,12 @@ from lnlab.norms.invariances import (
     ROWS,
     TRANSFORMATIONS,
     Given,
-    Place,
     Row,
     Statistics,
     Transformation,
 )
+
+from .givens import cast, random_given, random_shift, refuse_delta, refuse_nonfinite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,58 +34,6 @@ if TYPE_CHECKING:
 EXACT = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.1}
 """A defect below this is rounding: some 10^3 of its units in float64 and float32, 25 in
 bfloat16, which rounds weights, inputs and outputs once more after the change."""
-
-LARGEST = 1e100
-"""|delta| beyond this, or below its inverse, leaves float64 once it is squared twice."""
-
-
-def random_given(
-    units: int = 12,
-    inputs: int = 7,
-    cases: int = 8,
-    place: Place = Place.DENSE,
-    *,
-    side: int = 6,
-    kernel: int = 3,
-    bias_inside: bool = False,
-    seed: int = 0,
-) -> Given:
-    """Standard normal weights W, inputs x and, if ``bias_inside``, c (H,), in float64.
-
-    Args:
-        units: H.
-        inputs: D.
-        cases: B.
-        place: dense, or a convolution of pictures of ``side`` by ``side``.
-        kernel: height and width of its kernel.
-        bias_inside: whether c is a bias inside a, one number a unit; else it is 0.
-        seed: of W, x and c each by itself: W does not change with B, nor the first x.
-    """
-    pixels, window = (side,) * place.space, (kernel,) * place.space
-
-    def normal(which: int, *shape: int) -> Tensor:
-        generator = torch.Generator().manual_seed(3 * seed + which)
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    no_bias = torch.zeros((), dtype=torch.float64)
-    return Given(
-        W=normal(0, units, inputs, *window),
-        x=normal(1, cases, inputs, *pixels),
-        c=normal(2, units, *(1,) * place.space) if bias_inside else no_bias,
-        padding=kernel // 2 if place is Place.PADDED else 0,
-    )
-
-
-def random_shift(given: Given, *, seed: int = 0) -> Tensor:
-    """A standard normal vector long enough for every shift of ``given``."""
-    length = max(len(given.x), given.x.shape[1], len(given.W), given.W[0].numel())
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(length, generator=generator, dtype=torch.float64).to(given.x.dtype)
-
-
-def cast(given: Given, dtype: torch.dtype) -> Given:
-    """``given`` rounded to ``dtype``."""
-    return replace(given, W=given.W.to(dtype), x=given.x.to(dtype), c=given.c.to(dtype))
 
 
 class Layer:
@@ -267,24 +216,6 @@ def relative_change(changed: Tensor, y: Tensor) -> float:
     largest = float(y.abs().max())
     moved = float((changed.double() - y).abs().max())
     return moved / largest if largest else (moved and float("inf"))
-
-
-def refuse_nonfinite(name: str, v: Tensor) -> None:
-    """Raise ValueError where ``v``, called ``name``, holds NaN or an infinity."""
-    if not bool(v.isfinite().all()):
-        place = tuple((~v.isfinite()).nonzero()[0].tolist())
-        raise ValueError(
-            f"{name} is {v[place].item()} at {place}: a defect of what is not finite says "
-            "nothing, give finite numbers."
-        )
-
-
-def refuse_delta(delta: float) -> None:
-    """Raise ValueError unless ``delta`` is finite, not 0 and within :data:`LARGEST`."""
-    if not 1 / LARGEST <= abs(delta) <= LARGEST:
-        raise ValueError(
-            f"delta is {delta}: give a number other than 0 between 1e-100 and 1e100 in size."
-        )
 
 
 def table(
