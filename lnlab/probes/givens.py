@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,9 +45,9 @@ def random_given(
 
 
 def normal(seed: int, stream: int, *shape: int) -> Tensor:
-    """Standard normal numbers in float64: those of one ``stream``, 0 to 3, of ``seed``."""
-    generator = torch.Generator().manual_seed(4 * seed + stream)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+    """Standard normal numbers in float64: those of one ``stream`` of ``seed``."""
+    # torch.randn has another beginning for another size.
+    return torch.from_numpy(np.random.default_rng([seed, stream]).standard_normal(shape))
 
 
 def random_shift(given: Given, *, seed: int = 0) -> Tensor:
