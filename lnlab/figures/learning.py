@@ -1,7 +1,6 @@
 """Learning curves with the spread of their seeds, and paired differences with an interval."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
@@ -72,12 +71,8 @@ def _band(name: str, curve: Curve, *, first: bool) -> list[go.Scatter]:
     return [band, mean]
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A paired difference: one value a seed, and the interval of their mean."""
-
-    values: Sequence[float]
-    interval: tuple[float, float]
+Difference = tuple[Sequence[float], tuple[float, float]]
+"""A paired difference: one value a seed, and the interval of their mean."""
 
 
 def paired_differences(
@@ -88,8 +83,7 @@ def paired_differences(
     Where the bar reaches the zero, nobody has won.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
-    for name, difference in differences.items():
-        low, high = difference.interval
+    for name, (values, (low, high)) in differences.items():
         decided = low > 0 or high < 0
         color = "#0072B2" if decided else GREY
         figure.add_scatter(
@@ -101,7 +95,7 @@ def paired_differences(
             hovertemplate=f"interval: {low:.3g} to {high:.3g}<extra></extra>",
         )
         figure.add_scatter(
-            x=list(difference.values), y=[name] * len(difference.values), mode="markers",
+            x=list(values), y=[name] * len(values), mode="markers",
             marker={"color": color, "size": 9, "line": {"color": "white", "width": 1}},
             hovertemplate="a seed: %{x:.3g}<extra></extra>",
         )  # fmt: skip

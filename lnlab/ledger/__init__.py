@@ -1,17 +1,17 @@
 """The ledger: every statement of the three papers, what tests it, and its verdict."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import pandas as pd
 
+from lnlab.checkout import place
 from lnlab.ledger import ba2016, benothman2018, ziaee2022
 from lnlab.ledger.verdict import Claim, Evidence, Verdict, interval
 from lnlab.runs import Run, read
 
 CLAIMS: tuple[Claim, ...] = (*ba2016.CLAIMS, *benothman2018.CLAIMS, *ziaee2022.CLAIMS)
 
-ROOTS = (Path("results"), Path("runs"))
+ROOTS = (place("results"), place("runs"))
 """Where runs are looked for: those that are committed, then one's own."""
 
 __all__ = [

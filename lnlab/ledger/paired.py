@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from lnlab.ledger.verdict import NOTHING, Evidence, Test, judge
+from lnlab.ledger.verdict import NOTHING, Evidence, Test, interval, judge
 from lnlab.runs import Run
+from lnlab.training import Task
 
 Number = Callable[[pd.DataFrame], float]
 """The metrics of one seed to one number."""
@@ -55,6 +56,35 @@ def differences(arms: Arms, arm: str, other: str, number: Number) -> dict[int, f
     """``arm`` - ``other`` for each seed that both have."""
     ours, theirs = numbers(arms[arm], number), numbers(arms[other], number)
     return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
+
+
+def like(runs: Iterable[Run], task: Task) -> Arms:
+    """The finished runs that differ from ``task`` in normalizer and seed alone."""
+    config = json.loads(json.dumps(task.config()))
+    wanted = {name: value for name, value in config.items() if name not in SAME}
+    arms: Arms = defaultdict(dict)
+    for run in runs:
+        has = {name: run.config.get(name) for name in wanted}
+        if run.task == task.name and run.done and has == wanted:
+            arms[run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
+    return dict(arms)
+
+
+def made_on(arms: Arms) -> str:
+    """What has to be said of every figure: data and their kind, seeds, hardware."""
+    runs = [run for by_seed in arms.values() for run in by_seed.values()]
+    seeds = sorted({len(by_seed) for by_seed in arms.values()})
+    data, machines = runs[0].data, {run.environment["device_name"] for run in runs}
+    count = " to ".join(str(n) for n in dict.fromkeys([seeds[0], seeds[-1]]))
+    return f"{data['kind']} data: {data['name']}; {count} seeds; {', '.join(sorted(machines))}"
+
+
+def compare(
+    arms: Arms, arm: str, other: str, number: Number
+) -> tuple[tuple[float, ...], tuple[float, float]]:
+    """``arm`` - ``other`` of every seed that both have, and the interval of the mean."""
+    values = tuple(differences(arms, arm, other, number).values())
+    return values, interval(values)
 
 
 def trajectories(
@@ -170,11 +200,11 @@ def evidence(
     runs = [run for by_seed in used for run in by_seed.values()]
     data = runs[0].data
     values = tuple(found[seed] for seed in sorted(found))
-    verdict, interval = judge(values, official=data["kind"] == "official")
+    verdict, ends = judge(values, official=data["kind"] == "official")
     return Evidence(
         verdict,
         quantity,
-        interval,
+        ends,
         values,
         f"{data['kind']}: {data['name']}, {len(values)} seeds",
         ", ".join(sorted({run.environment["device_name"] for run in runs})),
