@@ -129,8 +129,6 @@ def _fill(part: Path, url: str, file: File, timeout: float, progress: bool) -> N
     Raises:
         ValueError: if the server has something else.
     """
-    if _size(part) > file.size:
-        part.unlink()
     resumed = _size(part)
     if resumed < file.size:
         _download(part, url, file, timeout, progress)
