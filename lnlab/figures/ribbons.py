@@ -29,8 +29,8 @@ def ribbons(
             around = pd.concat([frame, frame[::-1]])
             edge = pd.concat([frame[high], frame[low][::-1]])
             figure.add_scatter(
-                x=around["step"], y=edge, fill="toself", fillcolor=look["color"], opacity=opacity,
-                line={"width": 0}, hoverinfo="skip", row=1, col=column,
+                x=around["step"], y=edge, fill="toself", fillcolor=look["color"],
+                opacity=opacity, line={"width": 0}, hoverinfo="skip", row=1, col=column,
             )  # fmt: skip
         figure.add_scatter(
             x=frame["step"], y=frame["q50"], mode="lines", line=look | {"dash": "solid"},

@@ -66,7 +66,7 @@ def intervals(claims: pd.DataFrame) -> go.Figure:
         )  # fmt: skip
     figure.add_vline(0, line={"color": "#111827", "width": 1.5})
     figure.update_xaxes(
-        title_text="difference, relative to the largest seed (claimed: below 0)"
+        title_text="difference, relative to the largest (claimed: below 0)"
     )
     figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
     return figure.update_layout(height=120 + 46 * len(claims))
