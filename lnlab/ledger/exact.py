@@ -50,7 +50,7 @@ def _exact(defect: Defect, quantity: str, holds: Callable[[float, float], bool])
 
 def relative(new: Tensor, old: Tensor) -> float:
     """max |new - old| / max |old|."""
-    return float((new - old).abs().max() / old.abs().max())
+    return float(((new - old).abs().max() / old.abs().max()).detach())
 
 
 def random(*shape: int, seed: int) -> Tensor:
