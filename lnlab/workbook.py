@@ -16,6 +16,7 @@ import nbformat
 import papermill
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import ensure_event_loop
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
@@ -119,18 +120,18 @@ class OwnKernel(AsyncKernelManager):
 
 
 def last_place(notebook: nbformat.NotebookNode) -> str | None:
-    """The cell that ran last: its place in the notebook as it was written, its first line."""
-    tagged = (cell.metadata.get("tags", []) for cell in notebook.cells)
+    """The cell that was begun last: its place among those that were written, its first line."""
     written = [
         cell
-        for cell, tags in zip(notebook.cells, tagged, strict=True)
-        if "injected-parameters" not in tags
+        for cell in notebook.cells
+        if "injected-parameters" not in cell.metadata.get("tags", [])
     ]
-    started = [n for n, cell in enumerate(written, 1) if cell.get("execution_count")]
-    if not started:
+    # papermill's times can be trusted, its status not: it is "completed" for cells never run
+    begun = [n for n, c in enumerate(written, 1) if c.metadata.papermill.get("start_time")]
+    if not begun:
         return None
-    line = written[started[-1] - 1].source.strip().split("\n")[0]
-    return f"in cell {started[-1]} ({line})"
+    line = written[begun[-1] - 1].source.strip().split("\n")[0]
+    return f"in cell {begun[-1]} ({line})"
 
 
 def failure(error: Exception, timeout: int) -> str:
@@ -179,6 +180,8 @@ def run_one(
     """
     draft = out / f".{path.stem}.{os.getpid()}.ipynb"
     start, error = time.monotonic(), None
+    # made here, so that it can be closed: nbclient leaves the loops of its threads open
+    loop = ensure_event_loop()
     try:
         papermill.execute_notebook(
             opened(path),
@@ -197,6 +200,8 @@ def run_one(
         )
     except Exception as problem:
         error = problem
+    finally:
+        loop.close()
     notebook = nbformat.read(draft if draft.exists() else path, as_version=4)
     notebook = remove_error_markers(notebook)
     outcome = Outcome(
@@ -231,9 +236,13 @@ def run(
 ) -> Iterator[Outcome]:
     """Execute notebooks, ``jobs`` at a time, and yield each outcome as it comes."""
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
-    with ThreadPoolExecutor(jobs) as pool:
+    pool = ThreadPoolExecutor(jobs)
+    try:
         runs = [
             pool.submit(run_one, path, out, own, timeout, hear) for path, own in wanted.items()
         ]
         for finished in as_completed(runs):
             yield finished.result()
+    finally:
+        # whoever gives up (Ctrl-C) does not wait for the cell that is running
+        pool.shutdown(wait=False, cancel_futures=True)

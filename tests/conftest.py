@@ -64,3 +64,13 @@ def outcome():
         return {"output": output.detach(), **dict(zip(leaves, gradients, strict=True))}
 
     return taken
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """The system's Chromium, headless; without one the test is skipped."""
+    lab = pytest.importorskip("benchmarks._jupyterlab")
+    if lab.find_chromium() is None:
+        pytest.skip("no Chromium or Chrome on the PATH: apt-get install chromium")
+    with lab.chromium() as chromium:
+        yield chromium

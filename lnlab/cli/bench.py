@@ -1,5 +1,6 @@
 """``lnlab bench``: the benchmarks of the checkout."""
 
+import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ def bench(name: str, as_json: bool) -> None:
     existing = {path.stem: path for path in sorted(folder.glob("[!_]*.py"))}
     if name not in existing:
         raise ValueError(f"There is no benchmark {name!r}. There are: {', '.join(existing)}")
+    sys.path.insert(0, str(checkout.root()))  # where a benchmark finds what several share
     program(existing[name]).main(json=as_json)
 
 

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -73,7 +73,10 @@ def run(
         # or each would start as many threads as there are cores
         os.environ["OMP_NUM_THREADS"] = "1"
     out.mkdir(parents=True, exist_ok=True)
-    outcomes = watched(wanted, out, jobs, patience)
+    try:
+        outcomes = watched(wanted, out, jobs, patience)
+    except KeyboardInterrupt:
+        stop(out)
     click.echo(f"pages: {pages.publish(everything, out)}")
     if any(outcome.error for outcome in outcomes):
         raise SystemExit(1)
@@ -87,14 +90,24 @@ def watched(
 
     from lnlab import workbook
 
-    with tqdm(total=len(wanted), unit="notebook", leave=False) as bar:
+    with tqdm(total=len(wanted), unit="notebook", leave=False, disable=None) as bar:
 
         def hear(name: str, line: str) -> None:
             bar.set_postfix_str(f"{name.split('_')[0]}: {line[:60]}")
 
         outcomes = []
         for outcome in workbook.run(wanted, out, jobs=jobs, timeout=timeout, hear=hear):
+            bar.set_postfix_str("", refresh=False)
             bar.write(str(outcome))
             bar.update()
             outcomes.append(outcome)
         return outcomes
+
+
+def stop(out: Path) -> NoReturn:
+    """End now; what has finished stays, what was running leaves nothing."""
+    for draft in out.glob(f".*.{os.getpid()}.ipynb"):
+        draft.unlink(missing_ok=True)
+    click.echo("stopped; run it again for the notebooks that are missing", err=True)
+    # the threads wait for cells and cannot be told to stop; the kernels end when we are gone
+    os._exit(130)

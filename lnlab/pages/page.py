@@ -4,7 +4,7 @@ import re
 import shutil
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.resources import as_file, files
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,8 @@ def write(path: Path, template: str, **values: Any) -> None:
 def share(out: Path) -> None:
     """Put beside the pages what all of them use."""
     (out / "plotly.min.js").write_text(get_plotlyjs(), encoding="utf-8")
-    own = files("lnlab.pages") / "templates"
-    for asset in (own / "page.css", own / "figures.js", files("ziamath") / "fonts" / FONT):
-        with as_file(asset) as path:
-            shutil.copyfile(path, out / asset.name)
+    own = Path(__file__).parent / "templates"
+    # found without an import, which would load the package that happens to carry the font
+    font = Path(str(distribution("ziamath").locate_file(f"ziamath/fonts/{FONT}")))
+    for path in (own / "page.css", own / "figures.js", font):
+        shutil.copyfile(path, out / path.name)

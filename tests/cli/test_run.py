@@ -1,0 +1,206 @@
+"""`lnlab run` on notebooks of which one is good and the others are bad in different ways."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from click.testing import CliRunner
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from lnlab import checkout
+from lnlab.cli import app
+
+ROOT = checkout.root
+PARAMETERS = 'import os\nbudget = os.environ.get("LNLAB_BUDGET", "notebook")\nseeds = 3'
+FIGURE = """import plotly.graph_objects as go
+figure = go.Figure(go.Scatter(x=[0, 1], y=[0, 1]))
+figure.frames = [go.Frame(data=[go.Scatter(x=[0, 1], y=[0, k])], name=str(k)) for k in (1, 2)]
+step = dict(method="animate", label="2", args=[["2"], dict(mode="immediate")])
+figure.layout.sliders = [dict(steps=[step, step])]
+figure"""
+
+
+def write(path: Path, title: str, *cells: str) -> None:
+    notebook = new_notebook(cells=[new_markdown_cell(f"# {title}\n\nWhy $\\mu$?")])
+    notebook.cells.append(new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}))
+    notebook.cells += [new_code_cell(cell) for cell in cells]
+    nbformat.write(notebook, path)
+
+
+@pytest.fixture(scope="module")
+def workbook(tmp_path_factory):
+    """A checkout with four notebooks, in a folder whose name has a space and accents."""
+    root = tmp_path_factory.mktemp("cahier à été")
+    folder = root / "notebooks"
+    folder.mkdir()
+    where = "import sys\nprint(budget, seeds, os.getcwd(), sys.executable, sep='|')"
+    write(folder / "01_good.ipynb", "01 · It runs", where, FIGURE)
+    write(folder / "02_raises.ipynb", "02 · It raises", "x = 1", "1 / 0", "x = 2")
+    write(folder / "03_hangs.ipynb", "03 · It hangs", "import time", "time.sleep(600)")
+    write(folder / "04_dies.ipynb", "04 · It dies", "os.kill(os.getpid(), 9)", "y = 1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkout, "root", lambda: root)
+        yield root
+
+
+def lnlab(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def ran(workbook):
+    """Everything run once: what was said, the exit codes and the folder."""
+    out = workbook / "build"
+    options = ["-p", "budget", "smoke", "-p", "seeds", "0,1", "--out", out]
+    before = dict(os.environ)
+    first = lnlab("run", "01", "02_raises", "4", *options, "--jobs", 2)
+    second = lnlab("run", "03_hangs.ipynb", *options, "--timeout", 5)
+    os.environ.clear()
+    os.environ.update(before)
+    return first.stdout + second.stdout, (first.exit_code, second.exit_code), out
+
+
+def outputs(path):
+    cells = nbformat.read(path, as_version=4).cells
+    return [output for cell in cells for output in cell.get("outputs", [])]
+
+
+@pytest.mark.slow
+def test_the_good_one_ran_with_its_parameters_where_it_lies(ran, workbook):
+    said, _, out = ran
+    assert re.search(r"^ran +01_good in [\d.]+ s$", said, re.M)
+    (printed, figure) = outputs(out / "01_good.ipynb")
+    place = str(workbook / "notebooks")
+    assert printed["text"].strip().split("|") == ["smoke", "[0, 1]", place, sys.executable]
+    assert len(figure["data"]["application/vnd.plotly.v1+json"]["frames"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("02_raises", r"in cell 4 \(1 / 0\) .*ZeroDivisionError: division by zero"),
+        ("03_hangs", r"in cell 4 \(time.sleep\(600\)\) .*longer than 5 s .*--timeout"),
+        ("04_dies", r"in cell 3 \(os.kill\(os.getpid\(\), 9\)\) .*kernel died"),
+    ],
+)
+def test_a_bad_one_is_reported_with_its_cell_and_kept(ran, name, complaint):
+    said, codes, out = ran
+    assert codes == (1, 1)
+    assert re.search(rf"^FAILED +{name} {complaint}", said, re.M)
+    assert not (out / f"{name}.ipynb").exists()
+    partial = nbformat.read(out / f"{name}.failed.ipynb", as_version=4)
+    assert re.search(complaint.split(" .*")[0], partial.metadata.lnlab.place)
+    assert "This run failed" in (out / f"{name}.html").read_text()
+
+
+@pytest.mark.slow
+def test_nothing_half_written_is_left(ran):
+    *_, out = ran
+    assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.slow
+def test_the_source_notebooks_are_as_they_were(ran, workbook):
+    for path in (workbook / "notebooks").glob("*.ipynb"):
+        assert not outputs(path)
+
+
+@pytest.mark.slow
+def test_pages_need_no_network_and_follow_each_other(ran):
+    said, _, out = ran
+    assert f"pages: {out / 'index.html'}" in said
+    pages = {path.stem: path.read_text() for path in out.glob("*.html")}
+    assert set(pages) == {"index", "01_good", "02_raises", "03_hangs", "04_dies"}
+    for page in pages.values():
+        loaded = re.findall(r'(?:src|<link[^>]* href)="([^"]+)"', page)
+        assert all((out / target).is_file() for target in loaded), loaded
+    assert '<a rel="next" href="02_raises.html">' in pages["01_good"]
+    assert '<a rel="prev" href="03_hangs.html">' in pages["04_dies"]
+    assert 'rel="next"' not in pages["04_dies"]
+    assert pages["index"].count("failed") >= 3
+
+
+@pytest.mark.slow
+def test_a_notebook_that_runs_again_loses_its_failure(ran, workbook, tmp_path):
+    *_, out = ran
+    write(workbook / "notebooks" / "02_raises.ipynb", "02 · It raises", "x = 1")
+    assert lnlab("run", 2, "--out", out).exit_code == 0
+    assert (out / "02_raises.ipynb").exists()
+    assert not (out / "02_raises.failed.ipynb").exists()
+    assert "This run failed" not in (out / "02_raises.html").read_text()
+    assert "This run failed" in (out / "03_hangs.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["7"], "no notebook '7'.*01_good, 02_raises, 03_hangs, 04_dies"),
+        (["02", "x"], "no notebook 'x'"),
+        (["01", "-p", "sedes", "3"], "no.*parameter 'sedes'.*01_good: budget, seeds"),
+        (["--jobs", "0"], "0 is not in the range"),
+    ],
+)
+def test_what_does_not_exist_is_named_with_what_does(workbook, tmp_path, arguments, complaint):
+    result = lnlab("run", *arguments, "--out", tmp_path / "out")
+    assert result.exit_code != 0
+    assert re.search(f"(?is){complaint}", result.output)
+    assert not (tmp_path / "out").exists()
+
+
+def test_list_shows_numbers_titles_and_parameters(workbook):
+    lines = lnlab("list").output.splitlines()
+    assert re.fullmatch(r"01  It runs +budget  seeds", lines[0])
+    assert len(lines) == 4
+
+
+@pytest.mark.parametrize("command", ["run", "list", "bench x"])
+def test_outside_a_checkout_it_says_so(monkeypatch, tmp_path, command):
+    monkeypatch.setattr(checkout, "root", ROOT)
+    monkeypatch.setattr(checkout.lnlab, "__file__", str(tmp_path / "lnlab" / "__init__.py"))
+    result = lnlab(*command.split())
+    assert result.exit_code == 1
+    assert "without its checkout" in result.output
+
+
+@pytest.mark.slow
+@pytest.mark.stress
+def test_interrupted_it_stops_and_leaves_no_kernel(workbook):
+    """Ctrl-C while a cell sleeps for ten minutes."""
+    out = workbook / "interrupted"
+    program = (
+        "from pathlib import Path\nfrom lnlab import checkout\nfrom lnlab.cli import app\n"
+        f"checkout.root = lambda: Path({str(workbook)!r})\n"
+        f"app(['run', '03', '--out', {str(out)!r}])"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as run:
+        while not any(os.path.getsize(p) > 0 for p in out.glob(".03_hangs.*.ipynb")):
+            time.sleep(0.1)
+            assert run.poll() is None
+        time.sleep(1)
+        kernels = [
+            int(c) for c in Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        ]
+        begun = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        assert run.wait(20) == 130
+    assert time.monotonic() - begun < 5
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{kernel}").exists() for kernel in kernels):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert not list(out.glob(".*"))
+
+
+def test_help_is_quick_and_light():
+    program = "import sys\nfrom lnlab.cli import app\napp(['--help'], standalone_mode=False)\n"
+    program += "print(*sys.modules, file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "claims" in run.stdout
+    assert not {"torch", "numpy", "papermill", "plotly"} & set(run.stderr.split())
