@@ -15,7 +15,9 @@ result.json         written last, with the SHA-256 of the others: a run is done 
 =================== ====================================================================
 """
 
+from lnlab.runs.environment import environment
 from lnlab.runs.files import write
-from lnlab.runs.run import Run, keep, key, read
+from lnlab.runs.run import Run, key
+from lnlab.runs.store import keep, read
 
-__all__ = ["Run", "keep", "key", "read", "write"]
+__all__ = ["Run", "environment", "keep", "key", "read", "write"]

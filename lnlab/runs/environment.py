@@ -2,6 +2,7 @@
 
 import platform
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ def environment(device: torch.device | str = "cpu") -> dict[str, Any]:
     }
 
 
+@cache
 def commit() -> str | None:
-    """The commit that lnlab runs from, if this file is kept in a git checkout."""
+    """The commit that lnlab was first run from, if this file is kept in a git checkout."""
     here = Path(__file__).resolve()
     if not _git(here.parent, "ls-files", here.name):
         return None

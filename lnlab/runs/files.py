@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ def write(path: Path, content: bytes | memoryview) -> None:
         os.replace(temporary, path)
         _sync_folder(path.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise _naming(path, error) from error
 
 
@@ -57,13 +59,15 @@ def append(path: Path, content: bytes) -> None:
         raise _naming(path, error) from error
 
 
-def whole_lines(path: Path) -> list[bytes]:
-    """The lines of a file that another process may be adding to, a torn last one left out."""
-    if not path.is_file():
-        return []
-    return [
-        line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")
-    ]
+def sync(path: Path) -> None:
+    """Return when what was added to a file is on the disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def whole_lines(content: bytes) -> list[bytes]:
+    """The lines of a file that is being added to; a torn last one is left out."""
+    return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
 
 
 def read_json(path: Path) -> Any:

@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from lnlab.runs.files import (
     plain,
     read_json,
     sha256,
+    sync,
     whole_lines,
     write,
     write_json,
@@ -46,8 +47,9 @@ class Run:
         self.config: dict[str, Any] = recorded["config"]
         self.data: dict[str, Any] = recorded["data"]
         self._claim: FileLock | None = None
+        self._now: dict[str, Any] = {}
         self._rows = 0
-        self._checkpoint: dict[str, int] = {}
+        self._checkpoint: dict[str, int] = {}  # its SHA-256, and the rows it has seen
 
     @classmethod
     def open(
@@ -71,14 +73,15 @@ class Run:
             device: where it computes.
 
         Raises:
-            RuntimeError: if another process is writing in the folder, or if the run was begun
-                by another version of lnlab and cannot be resumed.
+            RuntimeError: if the folder is being written already, or if the run was begun with
+                another version of lnlab or of torch and so cannot be resumed.
+            ValueError: if the checkpoint is damaged.
             TypeError: if the configuration cannot be written as JSON.
             OSError: if the folder cannot be written; names the path.
         """
         record = {"task": task, "config": dict(config), "data": dict(data)}
         folder = Path(root) / task / key(config, data["checksum"])
-        if (folder / "result.json").is_file():
+        if _done(folder):
             return cls(folder)
         folder.mkdir(parents=True, exist_ok=True)
         claim = _claim(folder)
@@ -90,39 +93,40 @@ class Run:
 
     @classmethod
     def _begin(cls, folder: Path, record: dict, claim: FileLock, now: dict) -> "Run":
+        if _done(folder):  # by the writer whose claim ended just before ours began
+            claim.release()
+            return cls(folder)
         for stray in folder.glob(f"*{TEMPORARY}"):
             stray.unlink()
         resumed = (folder / "state.pt").is_file()
         if not resumed:
             write_json(folder / "config.json", record)
             write_json(folder / "environment.json", now)
+            write(folder / "metrics.jsonl", b"")
         run = cls(folder)
-        run._claim = claim
-        if run.done:  # by the writer whose claim ended just before ours began
-            run.close()
-        elif resumed:
-            run._resume(now)
-        else:
-            run._cut(0)
+        run._claim, run._now = claim, now
+        if resumed:
+            run._resume()
         return run
 
-    def _resume(self, now: Mapping[str, Any]) -> None:
-        begun = self.environment
-        if begun["lnlab"] != now["lnlab"]:
-            raise RuntimeError(
-                f"{self.folder} was begun by lnlab {begun['lnlab']} and this is lnlab "
-                f"{now['lnlab']}: a run is not resumed across versions. Delete the folder to "
-                "start again."
-            )
+    def _resume(self) -> None:
+        begun, again = self.environment, f"Delete {self.folder} to start again."
+        for code in ("lnlab", "torch"):
+            if begun[code] != self._now[code]:
+                raise RuntimeError(
+                    f"{self.folder} was begun with {code} {begun[code]} and this is "
+                    f"{self._now[code]}: a run is not resumed across versions. {again}"
+                )
         digest = sha256((self.folder / "state.pt").read_bytes())
-        known: dict[str, int] = read_json(self.folder / "checkpoints.json")
-        if digest not in known:
+        rows = read_json(self.folder / "checkpoints.json").get(digest)
+        lines = whole_lines((self.folder / "metrics.jsonl").read_bytes())
+        if rows is None or rows > len(lines):
+            damaged = "state.pt" if rows is None else "metrics.jsonl"
             raise ValueError(
-                f"{self.folder / 'state.pt'} is damaged (its SHA-256 is not in "
-                f"checkpoints.json): delete {self.folder} to start again."
+                f"{self.folder / damaged} is not what checkpoints.json says it is. {again}"
             )
-        self._checkpoint = {digest: known[digest]}
-        self._cut(known[digest])
+        write(self.folder / "metrics.jsonl", b"".join(lines[:rows]))
+        self._rows, self._checkpoint = rows, {digest: rows}
 
     def __enter__(self) -> "Run":
         return self
@@ -147,11 +151,11 @@ class Run:
     @property
     def done(self) -> bool:
         """Whether the run came to its end."""
-        return (self.folder / "result.json").is_file()
+        return _done(self.folder)
 
     @property
     def environment(self) -> dict[str, Any]:
-        """Versions, device, threads and what else decides the bits of a run."""
+        """Versions, device, threads and what else decides its bits, when the run was begun."""
         return read_json(self.folder / "environment.json")
 
     @property
@@ -168,6 +172,20 @@ class Run:
             raise ValueError(f"{self.folder} is not done: run its task again to resume it.")
         return read_json(self.folder / "result.json")
 
+    def content(self, name: str) -> bytes:
+        """The bytes of one of its files; of a run that is done, the very ones it ended with.
+
+        Raises:
+            ValueError: if they have changed since.
+            FileNotFoundError: if the file is not there: a run may be kept without weights.
+        """
+        hashes = self._record()["sha256"] if self.done else {}
+        content = (self.folder / name).read_bytes()
+        if sha256(content) != hashes.get(name, sha256(content)):
+            path = self.folder / name
+            raise ValueError(f"{path} is damaged: result.json has another SHA-256 for it.")
+        return content
+
     def log(self, row: Mapping[str, Any]) -> None:
         """Append one row to the metrics; it is on its way to the disk when this returns.
 
@@ -183,8 +201,15 @@ class Run:
         """The rows that were logged; a row that is being written just now is not shown."""
         import pandas as pd
 
-        lines = whole_lines(self.folder / "metrics.jsonl")
-        return pd.DataFrame([json.loads(line) for line in lines])
+        lines = whole_lines(self.content("metrics.jsonl"))
+        return pd.DataFrame([self._row(*numbered) for numbered in enumerate(lines, start=1)])
+
+    def _row(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            return json.loads(line)
+        except ValueError as error:
+            path = self.folder / "metrics.jsonl"
+            raise ValueError(f"{path} is damaged in line {number}: {error}") from error
 
     def checkpoint(self, state: Mapping[str, Any]) -> None:
         """Keep ``state`` (tensors, numbers, text and containers of them) to resume from.
@@ -195,6 +220,7 @@ class Run:
         buffer = io.BytesIO()
         torch.save(dict(state), buffer)
         content = buffer.getbuffer()
+        sync(self.folder / "metrics.jsonl")
         newest = {sha256(content): self._rows}
         # Both are named while state.pt is either of them.
         write_json(self.folder / "checkpoints.json", self._checkpoint | newest)
@@ -223,13 +249,9 @@ class Run:
         hashed = ("config.json", "environment.json", "metrics.jsonl", "weights.safetensors")
         record = {
             "result": dict(result),
+            "sha256": {name: sha256((self.folder / name).read_bytes()) for name in hashed},
             "data": self.data["checksum"],
-            "sha256": {
-                name: sha256((self.folder / name).read_bytes())
-                for name in hashed
-                if (self.folder / name).is_file()
-            },
-            "environment": self.environment,
+            "environment": self._now,
         }
         write_json(self.folder / "result.json", record)
         for name in ("state.pt", "checkpoints.json"):
@@ -243,24 +265,16 @@ class Run:
             ValueError: if the run is not done, or the file is not the one that was written.
             FileNotFoundError: if the run was kept without its weights.
         """
-        expected = self._record()["sha256"]["weights.safetensors"]
-        path = self.folder / "weights.safetensors"
-        if not path.is_file():
-            raise FileNotFoundError(f"{path}: this run was kept without its weights.")
-        content = path.read_bytes()
-        if sha256(content) != expected:
-            raise ValueError(f"{path} is damaged: its SHA-256 is not the one in result.json.")
-        return safetensors.torch.load(content)
+        self._record()
+        return safetensors.torch.load(self.content("weights.safetensors"))
 
     def _writing(self) -> None:
         if self._claim is None:
             raise RuntimeError(f"{self.folder} is open for reading only: use Run.open.")
 
-    def _cut(self, rows: int) -> None:
-        path = self.folder / "metrics.jsonl"
-        lines = whole_lines(path)[:rows]
-        write(path, b"".join(lines))
-        self._rows = len(lines)
+
+def _done(folder: Path) -> bool:
+    return (folder / "result.json").is_file()
 
 
 def _claim(folder: Path) -> FileLock:
@@ -270,7 +284,8 @@ def _claim(folder: Path) -> FileLock:
         claim.acquire(timeout=0)
     except Timeout:
         raise RuntimeError(
-            f"{folder} is being written by another process: wait for it, or stop it."
+            f"{folder} is being written by another run of the same task, in this process or "
+            "another: wait for it, or stop it (close() its iterator)."
         ) from None
     return claim
 
@@ -287,35 +302,3 @@ def key(config: Mapping[str, Any], checksum: str) -> str:
     except (TypeError, ValueError) as error:
         raise TypeError(f"the configuration cannot be written as JSON: {error}") from error
     return sha256(text.encode())[:12]
-
-
-def read(root: Path | Iterable[Path], task: str | None = None) -> list[Run]:
-    """The runs under one root or several, to read: of one task or of all, in name order.
-
-    Never waits for a writer. A run that several roots hold comes once: from the first root
-    where it is done, else from the first that has it.
-    """
-    roots = [root] if isinstance(root, str | Path) else list(root)
-    found: dict[tuple[str, str], Run] = {}
-    for top in roots:
-        for config in sorted(Path(top).glob(f"{task or '*'}/*/config.json")):
-            run = Run(config.parent)
-            name = (run.task, run.key)
-            if name not in found or (run.done and not found[name].done):
-                found[name] = run
-    return [found[name] for name in sorted(found)]
-
-
-def keep(run: Run, root: Path) -> Run:
-    """A copy of a finished run under another root, without its weights: small, to commit.
-
-    Raises:
-        ValueError: if the run is not done.
-    """
-    if not run.done:
-        raise ValueError(f"{run.folder} is not done: only finished runs are kept.")
-    folder = Path(root) / run.task / run.key
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("config.json", "environment.json", "metrics.jsonl", "result.json"):
-        write(folder / name, (run.folder / name).read_bytes())
-    return Run(folder)
