@@ -15,7 +15,7 @@ PAPER = {
     r" \end{aligned}",
     "eq. 10": r"ds^2 = D_{\mathrm{KL}}\big[P(y\mid\mathbf{x};\theta)\,\|\,"
     r"P(y\mid\mathbf{x};\theta+\delta)\big] \approx \tfrac12\, \delta^\top F(\theta)\, \delta",
-    "eq. 20": r"\begin{pmatrix} f_t \\ i_t \\ o_t \\ g_t \end{pmatrix} = W_h h_{t-1} + W_x x_t + b",
+    "eq. 20": r"\begin{pmatrix} f_t \\ i_t \end{pmatrix} = W_h h_{t-1} + W_x x_t + b",
     "cases": r"f(x) = \begin{cases} x & x > 0 \\ 0 & \text{otherwise} \end{cases}",
     "norm": r"\lVert \widetilde w_i \rVert_2 \in \mathbb{R}^{H \times D}",
 }
