@@ -1,0 +1,292 @@
+"""Listening to a network while it works: summaries of what passes through its parts.
+
+    with record(model, where=["layers.1"], every=10) as seen:
+        ...train...
+    seen.frame()
+
+Tensors are summed up at once and not kept; when there are too many summaries of one tensor,
+every second is dropped and half as many are taken from then on, so that memory has a bound
+however long the training is.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WHAT = ("activations", "gradients", "parameters")
+QUANTILES = {f"q{round(100 * q):02}": q for q in (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)}
+SAMPLE = 4096
+"""Quantiles and histograms are of at most so many values of a tensor, evenly spread over it."""
+BINS = 64
+
+Where = Collection[str] | Collection[type[nn.Module]] | Callable[[str, nn.Module], bool] | None
+"""Names as ``named_modules`` gives them, classes, or a predicate; None: parts without parts."""
+
+Row = dict[str, Any]
+
+
+def record(
+    model: nn.Module,
+    where: Where = None,
+    what: Collection[str] = ("activations",),
+    *,
+    every: int = 1,
+    rows: int = 1000,
+    evaluation: bool = False,
+) -> "Recorder":
+    """A context manager that listens to parts of ``model``; its hooks are gone on leaving.
+
+    A step is a call of ``model`` in training mode. Recorded are, of each chosen part, its
+    outputs (activations), the loss's gradients by them and by its own parameters
+    (gradients), and the values of these parameters.
+
+    Args:
+        model: any module. Of :class:`lnlab.training.Stacked` models only a stack of one can
+            be heard; ``unstack()`` the others.
+        where: which parts.
+        what: any of activations, gradients, parameters.
+        every: steps from one summary to the next.
+        rows: the most summaries that are kept of one tensor.
+        evaluation: listen to calls in evaluation mode, too.
+
+    Raises:
+        ValueError: for a part or a quantity that does not exist, or every or rows too small.
+    """
+    unknown = set(what) - set(WHAT)
+    if unknown or not what:
+        raise ValueError(f"what is {sorted(what)}: choose from {', '.join(WHAT)}.")
+    if every < 1 or rows < 2:
+        raise ValueError(f"every is {every}, rows {rows}: give at least 1 and 2.")
+    return Recorder(model, chosen(model, where), frozenset(what), every, rows, evaluation)
+
+
+def chosen(model: nn.Module, where: Where) -> dict[str, nn.Module]:
+    """The parts of ``model`` that ``where`` means, by name.
+
+    Raises:
+        ValueError: if a name does not exist, or nothing is chosen.
+    """
+    parts = dict(model.named_modules())
+    if where is None:
+        found = {name: part for name, part in parts.items() if not any(part.children())}
+    elif callable(where):
+        found = {name: part for name, part in parts.items() if where(name, part)}
+    else:
+        names = {name for name in where if isinstance(name, str)}
+        classes = tuple(kind for kind in where if isinstance(kind, type))
+        if names - parts.keys():
+            missing, there = ", ".join(sorted(names - parts.keys())), ", ".join(parts)
+            raise ValueError(f"there is no part {missing}; there are: {there}")
+        found = {n: p for n, p in parts.items() if n in names or isinstance(p, classes)}
+    if not found:
+        raise ValueError(f"where={where!r} chooses nothing; there are: {', '.join(parts)}")
+    return found
+
+
+class Recorder:
+    """What :func:`record` returns. May be entered again: it goes on where it was."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        parts: dict[str, nn.Module],
+        what: frozenset[str],
+        every: int,
+        rows: int,
+        evaluation: bool,
+    ) -> None:
+        self.model, self.parts, self.what = model, parts, what
+        self.every, self.rows, self.evaluation = every, rows, evaluation
+        self.step = 0
+        self._rows: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
+        self._reach: dict[tuple[str, str], float] = {}
+        self._calls: dict[str, int] = {}
+        self._hooks: list[Any] = []
+
+    def __enter__(self) -> "Recorder":
+        if self._hooks:
+            raise RuntimeError("this recorder is listening already.")
+        try:
+            self._listen()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+
+    def _listen(self) -> None:
+        self._hooks.append(self.model.register_forward_pre_hook(self._begin, prepend=True))
+        for name, part in self.parts.items():
+            if self.what & {"activations", "gradients"}:
+                self._hooks.append(part.register_forward_hook(self._hearing(name)))
+            if "gradients" in self.what:
+                for own, parameter in part.named_parameters(recurse=False):
+                    if parameter.requires_grad:
+                        hear = self._hearing_gradient(f"{name}.{own}".lstrip("."))
+                        hook = parameter.register_post_accumulate_grad_hook(hear)
+                        self._hooks.append(hook)
+
+    @property
+    def _now(self) -> bool:
+        return self._heard and self.step % self.every == 0
+
+    @property
+    def _heard(self) -> bool:
+        return self.model.training or self.evaluation
+
+    def _begin(self, model: nn.Module, inputs: tuple) -> None:
+        if not self._heard:
+            return
+        self.step += 1
+        self._calls.clear()
+        if self._now and "parameters" in self.what:
+            for name, part in self.parts.items():
+                for own, parameter in part.named_parameters(recurse=False):
+                    self._take(f"{name}.{own}".lstrip("."), "parameters", parameter.detach())
+
+    def _hearing(self, name: str) -> Callable:
+        def hear(part: nn.Module, inputs: tuple, output: Any) -> None:
+            if not self._now:
+                return
+            call = self._calls[name] = self._calls.get(name, -1) + 1
+            tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+            for place, tensor in enumerate(tensors):
+                full = f"{name}[{place}]" if len(tensors) > 1 else name
+                if "activations" in self.what:
+                    self._take(full, "activations", tensor.detach(), call)
+                if "gradients" in self.what and tensor.requires_grad:
+                    tensor.register_hook(self._hearing_backward(full, call))
+
+        return hear
+
+    def _hearing_backward(self, name: str, call: int) -> Callable[[Tensor], None]:
+        return lambda gradient: self._take(name, "gradients", gradient.detach(), call)
+
+    def _hearing_gradient(self, name: str) -> Callable[[nn.Parameter], None]:
+        def hear(parameter: nn.Parameter) -> None:
+            if self._now and parameter.grad is not None:
+                self._take(name, "gradients", parameter.grad.detach())
+
+        return hear
+
+    def _take(self, name: str, what: str, tensor: Tensor, call: int = 0) -> None:
+        if torch._C._functorch.is_batchedtensor(tensor):
+            raise ValueError(
+                "a stack of models hides its numbers: record one of model.unstack()."
+            )
+        key = (name, what, call)
+        sample, row = summary(tensor)
+        reach = self._reach.setdefault((name, what), reach_of(sample))
+        counts = torch.histc(sample.clamp(-reach, reach).float(), BINS, -reach, reach)
+        head = {"step": self.step, "name": name, "what": what, "call": call}
+        self._rows[key].append(head | row | {"counts": counts.int().tolist()})
+        if len(self._rows[key]) > self.rows:
+            self._thin()
+
+    def _thin(self) -> None:
+        """Halve what is kept, and what will be taken."""
+        self.every *= 2
+        for key, rows in self._rows.items():
+            self._rows[key] = [row for row in rows if row["step"] % self.every == 0]
+
+    def __iter__(self) -> Iterator[Row]:
+        for rows in self._rows.values():
+            yield from rows
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each summary: step, name, what, call (of a part used several times), count,
+        mean, std, norm, zeros (their fraction), dead (the fraction of units, along the last
+        axis, that are 0 in all cases), nonfinite (how many) and quantiles q00 to q100.
+
+        Moments are of all finite values, quantiles of an even sample of them.
+
+        Raises:
+            ValueError: if there is nothing to show.
+        """
+        import pandas as pd
+
+        rows = [{k: v for k, v in row.items() if k != "counts"} for row in self]
+        if not rows:
+            raise ValueError(
+                f"nothing was recorded: the model was called fewer than {self.every} times in "
+                "training mode; evaluation=True listens to the other calls too."
+            )
+        return pd.DataFrame(rows).sort_values(
+            ["step", "name", "what", "call"], ignore_index=True
+        )
+
+    def histograms(self, name: str, what: str = "activations") -> tuple[Tensor, Tensor, Tensor]:
+        """Steps (K,), edges (BINS + 1,), counts (K, BINS); the outer bins hold what is beyond.
+
+        Raises:
+            ValueError: if nothing was recorded under that name.
+        """
+        if (name, what) not in self._reach:
+            there = ", ".join(f"{n} ({w})" for n, w in self._reach) or "nothing"
+            raise ValueError(f"no {what} of {name!r} were recorded; there is {there}.")
+        rows = [row for row in self if (row["name"], row["what"]) == (name, what)]
+        reach = self._reach[name, what]
+        steps = torch.tensor([row["step"] for row in rows])
+        counts = torch.tensor([row["counts"] for row in rows])
+        return steps, torch.linspace(-reach, reach, BINS + 1), counts
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was recorded, to go on from after a resume."""
+        return {
+            "step": self.step,
+            "every": self.every,
+            "rows": list(self),
+            "reach": [[*key, reach] for key, reach in self._reach.items()],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.step, self.every = state["step"], state["every"]
+        self._reach = {(name, what): reach for name, what, reach in state["reach"]}
+        self._rows = defaultdict(list)
+        for row in state["rows"]:
+            self._rows[row["name"], row["what"], row["call"]].append(row)
+
+
+def summary(tensor: Tensor) -> tuple[Tensor, Row]:
+    """An even sample of the finite values of a tensor, and its numbers for a frame."""
+    values = tensor.float() if tensor.dtype not in (torch.float32, torch.float64) else tensor
+    flat = values.reshape(-1)
+    finite = flat[torch.isfinite(flat)]
+    nonfinite = flat.numel() - finite.numel()
+    sample = finite[:: max(1, -(-finite.numel() // SAMPLE))]
+    row: Row = {"count": flat.numel(), "nonfinite": nonfinite}
+    if not finite.numel():
+        nothing = ("mean", "std", "norm", "zeros", "dead", *QUANTILES)
+        return sample, row | dict.fromkeys(nothing, float("nan"))
+    std, mean = torch.std_mean(finite, correction=0)
+    zero = values == 0
+    dead = zero.reshape(-1, zero.shape[-1]).all(0) if zero.dim() else zero
+    at = torch.tensor(list(QUANTILES.values()), dtype=finite.dtype, device=finite.device)
+    numbers = [mean, std, finite.norm(), zero.float().mean(), dead.float().mean()]
+    names = ("mean", "std", "norm", "zeros", "dead", *QUANTILES)
+    measured = torch.stack([n.double() for n in numbers]).tolist()
+    quantiles = torch.quantile(sample, at).tolist()
+    return sample, row | dict(zip(names, measured + quantiles, strict=True))
+
+
+def reach_of(sample: Tensor) -> float:
+    """Half the width of a histogram: four times the largest value that was seen at first."""
+    largest = float(sample.abs().max()) if sample.numel() else 0.0
+    return 4 * largest or 1.0

@@ -1,0 +1,220 @@
+"""The recorder: what it hears is what was there, and it leaves no trace."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from lnlab.probes.record import SAMPLE, chosen, record
+from lnlab.training import stack
+
+
+def net():
+    return nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3))
+
+
+def hooks(model):
+    return sum(
+        len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules()
+    ) + sum(len(p._post_accumulate_grad_hooks or {}) for p in model.parameters())
+
+
+def train(model, x, steps=1):
+    for _ in range(steps):
+        model(x).square().sum().backward()
+
+
+def test_activations_are_those_of_the_part():
+    model, x = net(), torch.randn(11, 5)
+    with record(model, ["0"]) as seen:
+        y = model(x)
+    row = seen.frame().iloc[0]
+    a = model[0](x)
+    assert y.shape == (11, 3)
+    assert row["mean"] == pytest.approx(a.mean().item(), abs=1e-15)
+    assert row["std"] == pytest.approx(a.std(correction=0).item())
+    assert row["q50"] == pytest.approx(a.quantile(0.5).item())
+    assert row["q00"] == a.min().item()
+    assert row["count"] == 77
+
+
+def test_gradients_are_autograd_s():
+    model, x = net(), torch.randn(11, 5)
+    with record(model, ["2"], ["gradients"]) as seen:
+        train(model, x)
+    frame = seen.frame().set_index("name")
+    assert set(frame.index) == {"2", "2.weight", "2.bias"}
+    assert frame.norm["2.weight"] == pytest.approx(model[2].weight.grad.norm().item())
+    assert frame.norm["2"] == pytest.approx((2 * model(x)).norm().item())
+
+
+def test_parameters_are_read_before_the_update():
+    model = net()
+    before = model[0].weight.detach().clone()
+    with record(model, ["0"], ["parameters"]) as seen:
+        model(torch.randn(2, 5))
+        nn.init.zeros_(model[0].weight)
+    frame = seen.frame().set_index("name")
+    assert frame.norm["0.weight"] == pytest.approx(before.norm().item())
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_hooks_are_gone_on_exit_even_after_an_error(raises):
+    model = net()
+    try:
+        with record(model, what=["activations", "gradients", "parameters"]):
+            train(model, torch.randn(2, 5))
+            assert hooks(model) > 0
+            if raises:
+                raise KeyError
+    except KeyError:
+        pass
+    assert hooks(model) == 0
+
+
+def test_recording_changes_nothing():
+    x = torch.randn(4, 5)
+    torch.manual_seed(1)
+    heard = net()
+    torch.manual_seed(1)
+    alone = net()
+    with record(heard, what=["activations", "gradients", "parameters"]):
+        train(heard, x)
+    train(alone, x)
+    for p, q in zip(heard.parameters(), alone.parameters(), strict=True):
+        assert torch.equal(p, q)
+        assert torch.equal(p.grad, q.grad)
+
+
+def test_every_and_evaluation():
+    model, x = net(), torch.randn(2, 5)
+    with record(model, ["0"], every=3) as seen:
+        for _ in range(7):
+            model(x)
+        model.eval()
+        model(x)
+    assert list(seen.frame().step) == [3, 6]
+    with record(model, ["0"]) as deaf:
+        model(x)
+    with pytest.raises(ValueError, match="evaluation=True"):
+        deaf.frame()
+    with record(model, ["0"], evaluation=True) as seen:
+        model(x)
+    assert len(seen.frame()) == 1
+
+
+def test_memory_has_a_bound():
+    model, x = net(), torch.randn(2, 5)
+    with record(model, ["0"], rows=8) as seen:
+        for _ in range(200):
+            model(x)
+    frame = seen.frame()
+    assert len(frame) <= 8
+    assert seen.every == 32
+    assert (frame.step % seen.every == 0).all()
+
+
+def test_quantiles_are_of_a_bounded_sample():
+    model = nn.Sequential(nn.Linear(1, 3 * SAMPLE))
+    with record(model) as seen:
+        model(torch.randn(3, 1))
+    steps, edges, counts = seen.histograms("0")
+    assert counts.sum() <= SAMPLE
+    assert counts.shape == (1, len(edges) - 1)
+    assert steps.tolist() == [1]
+
+
+def test_histograms_of_a_part_keep_their_edges_and_pile_up_beyond():
+    model = nn.Sequential(nn.Identity())
+    with record(model) as seen:
+        model(torch.ones(2, 3))
+        model(torch.full((2, 3), 1000.0))
+    _, edges, counts = seen.histograms("0")
+    assert edges[-1] == 4.0
+    assert counts[1, -1] == 6
+    with pytest.raises(ValueError, match="no gradients of '0'"):
+        seen.histograms("0", "gradients")
+
+
+def test_nonfinite_values_are_counted_and_left_out():
+    model = nn.Sequential(nn.Identity())
+    with record(model) as seen:
+        model(torch.tensor([[1.0, math.nan, math.inf, 3.0]]))
+        model(torch.full((1, 4), math.nan))
+    first, second = (row for _, row in seen.frame().iterrows())
+    assert (first["nonfinite"], first["mean"]) == (2, 2.0)
+    assert second["nonfinite"] == 4
+    assert math.isnan(second["mean"])
+
+
+def test_dead_units_are_those_zero_in_all_cases():
+    model = nn.Sequential(nn.Identity())
+    with record(model) as seen:
+        model(torch.tensor([[0.0, 0.0, 1.0, 2.0], [0.0, 5.0, 1.0, 2.0]]))
+    row = seen.frame().iloc[0]
+    assert row["dead"] == 0.25
+    assert row["zeros"] == pytest.approx(3 / 8)
+
+
+def test_a_part_that_is_called_twice_and_one_that_returns_several():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part, self.pair = nn.Linear(5, 5), nn.LSTM(5, 4)
+
+        def forward(self, x):
+            return self.pair(self.part(self.part(x)))[0]
+
+    model = Twice()
+    with record(model, ["part", "pair"]) as seen:
+        model(torch.randn(3, 5))
+    frame = seen.frame()
+    assert list(frame[frame.name == "part"].call) == [0, 1]
+    assert set(frame[frame.name != "part"].name) == {"pair[0]", "pair[1]", "pair[2]"}
+
+
+def test_a_resumed_recorder_goes_on():
+    model, x = net(), torch.randn(2, 5)
+    with record(model, ["0"], every=2) as seen:
+        for _ in range(4):
+            model(x)
+    again = record(model, ["0"], every=2)
+    again.load_state_dict(seen.state_dict())
+    with again:
+        model(x)
+        model(x)
+    assert list(again.frame().step) == [2, 4, 6]
+
+
+def test_parts_are_chosen_by_name_class_or_predicate():
+    model = net()
+    assert set(chosen(model, None)) == {"0", "1", "2"}
+    assert set(chosen(model, [nn.Linear])) == {"0", "2"}
+    assert set(chosen(model, lambda name, part: name == "1")) == {"1"}
+    with pytest.raises(ValueError, match="no part 7; there are: , 0, 1, 2"):
+        chosen(model, ["7"])
+    with pytest.raises(ValueError, match="chooses nothing"):
+        chosen(model, [nn.LSTM])
+
+
+@pytest.mark.parametrize("wrong", [{"what": ["weights"]}, {"every": 0}, {"rows": 1}])
+def test_what_does_not_exist_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"choose from|give at least"):
+        record(net(), **wrong)
+
+
+def test_a_stack_of_several_is_refused_and_of_one_is_heard():
+    x = torch.randn(2, 4, 5)
+    with record(stack([net()]), ["module.0"]) as seen:
+        pass
+    model = stack([net()])
+    with record(model, ["module.0"]) as seen:
+        model(x[:1])
+    assert len(seen.frame()) == 1
+    several = stack([net(), net()])
+    with (
+        record(several, ["module.0"]),
+        pytest.raises(ValueError, match="unstack"),
+    ):
+        several(x)
