@@ -68,14 +68,16 @@ def changed(task: type, settings: Sequence[str], data: str | None = None) -> dic
 
 
 def like(default: Any, name: str, text: str) -> Any:
-    """The value that a text stands for where ``default`` stood; ``0,1,2`` for a tuple."""
+    """The value that a text stands for, of the type of ``default``; a tuple is ``0,1,2``."""
     if isinstance(default, str):
         return text
     kind = type(default)
     try:
-        value = ast.literal_eval(f"({text},)" if kind is tuple else text)
+        value = ast.literal_eval(text)
         if kind is float and type(value) is int:
             value = float(value)
+        if kind is tuple and type(value) is int:
+            value = (value,)
     except (ValueError, SyntaxError):
         value = None
     if type(value) is not kind:
