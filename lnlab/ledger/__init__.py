@@ -60,10 +60,9 @@ def markdown(runs: Iterable[Run] | None = None) -> str:
     judged = [e for e in entries(runs) if e["verdict"] != Verdict.NOT_YET_RUN.value]
     lines = ["| source | claim | verdict | interval | data |", "|---|---|---|---|---|"]
     for e in judged:
-        low, high = e["interval"]
+        ends = "none" if e["interval"] is None else "{:.2g} to {:.2g}".format(*e["interval"])
         lines.append(
-            f"| {e['source']} | {e['statement']} | **{e['verdict']}** | "
-            f"{low:.2g} to {high:.2g} | {e['data']} |"
+            f"| {e['source']} | {e['statement']} | **{e['verdict']}** | {ends} | {e['data']} |"
         )
     later = len(CLAIMS) - len(judged)
     lines.append(f"\n{later} further claims are not yet run: `lnlab claims` lists them.")

@@ -18,12 +18,13 @@ CLAIMS = [
           note="the table's heading says word error rate; TIMIT's is of phones"),
     Claim("benothman2018-4.2-decoder", f"{PAPER}, 4.2, Table 3",
           "layer norm in the decoder alone performs poorly", paper="PER .666",
-          note="the author's code swaps c and h in that cell at each step"),
+          note="the published code swaps c and h in that cell at each step: a likely cause"),
     Claim("benothman2018-4.3-ics", f"{PAPER}, 4.3.1",
-          "layer norm has nothing to do with reducing the internal covariate shift"),
+          "layer norm has nothing to do with reducing the internal covariate shift",
+          note="section 5 says less: not only due to reducing it"),
     Claim("benothman2018-4.3-lipschitz", f"{PAPER}, 4.3.1, Fig. 7",
           "layer norm improves the Lipschitzness of the loss"),
     Claim("benothman2018-4.3-attention", f"{PAPER}, 4.3.2, Fig. 8 to 10",
-          "attention fails when layer norm is added to the decoder, and is sharper with it in "
-          "the encoder"),
+          "attention fails when layer norm is added to the decoder; with it in the encoder the "
+          "alignment is almost the same and pays more attention to some regions"),
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -17,28 +18,39 @@ Number = Callable[[pd.DataFrame], float]
 Arms = dict[str, dict[int, Run]]
 """Finished runs that differ in normalizer and seed alone: by name, then by seed."""
 
-SAME = ("norm", "seeds")
+BETWEEN_ARMS = ("norm", "seeds")
 """What may differ between runs that are compared."""
 
+STATED = ("data", "units")
+"""What must be as in the paper for a run to be its own experiment."""
 
-def along(metric: str, epochs: float | None = None) -> Number:
-    """The mean of a metric over the updates of a run, or of its first ``epochs``.
+SMALLER = (*STATED, "epochs", "fused")
+"""What a run may have otherwise than the paper's experiment and still test a claim of it."""
+
+TIMES = ("seconds", "cpu_seconds")
+"""Metrics that seeds trained side by side share."""
+
+KINDS = ("official", "embedded", "synthetic")
+"""What papers are judged by: a user's own data are not among it."""
+
+
+def along(metric: str) -> Number:
+    """The mean of a metric over the updates of a run.
 
     The area under the learning curve: it is lower for what learns faster.
     """
 
     def number(metrics: pd.DataFrame) -> float:
-        rows = metrics if epochs is None else metrics[metrics.epoch <= epochs]
-        updates = rows["update"].to_numpy(float)
-        area = np.trapezoid(rows[metric].to_numpy(float), updates)
+        updates = metrics["update"].to_numpy(float)
+        area = np.trapezoid(metrics[metric].to_numpy(float), updates)
         return float(area / (updates[-1] - updates[0]))
 
     return number
 
 
 def after(metric: str, epochs: float) -> Number:
-    """A metric at the first measurement after ``epochs``."""
-    return lambda metrics: float(metrics[metrics.epoch >= epochs][metric].iloc[0])
+    """A metric at the first measurement when ``epochs`` are over."""
+    return lambda metrics: float(metrics.loc[metrics.epoch >= epochs, metric].iloc[0])
 
 
 def final(metric: str) -> Number:
@@ -48,8 +60,13 @@ def final(metric: str) -> Number:
 
 def numbers(runs: dict[int, Run], number: Number) -> dict[int, float]:
     """The number of every seed."""
-    frames = {seed: run.metrics() for seed, run in runs.items()}
-    return {seed: number(frame[frame.seed == seed]) for seed, frame in frames.items()}
+    frames = {run: run.metrics() for run in set(runs.values())}
+    return {seed: number(rows(frames[run], seed)) for seed, run in runs.items()}
+
+
+def rows(metrics: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """What was measured of one seed."""
+    return metrics.loc[metrics.seed == seed]
 
 
 def differences(arms: Arms, arm: str, other: str, number: Number) -> dict[int, float]:
@@ -58,16 +75,38 @@ def differences(arms: Arms, arm: str, other: str, number: Number) -> dict[int, f
     return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
 
 
-def like(runs: Iterable[Run], task: Task) -> Arms:
-    """The finished runs that differ from ``task`` in normalizer and seed alone."""
+def sets(runs: Iterable[Run], task: Task, free: Sequence[str] = ()) -> list[Arms]:
+    """The finished runs of a task, each set one in all but normalizer and seed.
+
+    Of a seed that several runs hold the run of most seeds counts, in every arm.
+
+    Args:
+        task: the configuration that the runs have.
+        free: what they may have otherwise, if all of a set do.
+    """
     config = json.loads(json.dumps(task.config()))
-    wanted = {name: value for name, value in config.items() if name not in SAME}
-    arms: Arms = defaultdict(dict)
-    for run in runs:
-        has = {name: run.config.get(name) for name in wanted}
-        if run.task == task.name and run.done and has == wanted:
-            arms[run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
-    return dict(arms)
+    wanted = {k: v for k, v in config.items() if k not in (*BETWEEN_ARMS, *free)}
+    found: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
+    done = (run for run in runs if run.task == task.name and run.done)
+    for run in sorted(done, key=lambda run: len(run.config["seeds"])):
+        if any(run.config.get(name) != value for name, value in wanted.items()):
+            continue
+        rest = {k: v for k, v in run.config.items() if k not in BETWEEN_ARMS}
+        same = json.dumps([rest, run.data["checksum"]], sort_keys=True)
+        found[same][run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
+    return [dict(arms) for arms in found.values()]
+
+
+def like(runs: Iterable[Run], task: Task, device: str = "") -> Arms:
+    """The finished runs that differ from ``task`` in normalizer and seed alone.
+
+    Args:
+        device: what they were trained on, "cpu" or "cuda:1". By default, and where there
+            are several data sets of one name, the largest set of runs is taken.
+    """
+    kind = device.partition(":")[0]
+    there = [run for run in runs if run.config.get("device") == kind or not kind]
+    return max(sets(there, task), key=lambda arms: sum(map(len, arms.values())), default={})
 
 
 def made_on(arms: Arms) -> str:
@@ -108,122 +147,141 @@ def curves(
 def trajectories(
     arms: Arms, metric: str, x: str = "update"
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Along the runs of each arm: ``x`` (K,), averaged over seeds, and a metric (S, K)."""
+    """Along the runs of each arm: ``x`` (K,), averaged over seeds, and a metric (S, K).
+
+    The times of seeds that trained side by side are divided among them.
+    """
     curves = {}
     for arm, runs in arms.items():
-        frames = [run.metrics().query(f"seed == {seed}") for seed, run in sorted(runs.items())]
+        by_seed = sorted(runs.items())
+        frames = [rows(run.metrics(), seed) for seed, run in by_seed]
         at, values = (
             np.stack([frame[column].to_numpy(float) for frame in frames])
             for column in (x, metric)
         )
+        if x in TIMES:
+            at /= np.array([[len(run.config["seeds"])] for _, run in by_seed])
         curves[arm] = at.mean(axis=0), values
     return curves
 
 
-def better(
-    task: str, arm: str, other: str, number: Number, quantity: str, **settings: object
-) -> Test:
+def better(task: Task, arm: str, other: str, number: Number, quantity: str) -> Test:
     """The test of "``arm`` has the smaller number than ``other``", seed by seed.
 
     Args:
-        task: the name of the experiment.
+        task: the paper's experiment. Runs that are smaller or on other data serve where
+            there are none of it.
         quantity: the number in words, with its unit.
-        settings: what the configuration must say, batch_size=4 for example.
     """
 
     def test(runs: Sequence[Run]) -> Evidence:
-        arms = best(comparable(runs, task, (arm, other), settings))
-        if arms is None:
+        there = comparable(runs, task, (arm, other))
+        if not there:
             return NOTHING
+        arms = max(there, key=lambda arms: rank(arms, task))
         found = differences(arms, arm, other, number)
-        return evidence(found, f"{quantity}, {arm} - {other}", [arms[arm], arms[other]])
+        return evidence(found, f"{quantity}, {arm} - {other}", [arms], is_own(arms, task))
 
     return test
 
 
-def sturdier(task: str, arm: str, other: str, metric: str, quantity: str) -> Test:
-    """The test of "from batch 128 to batch 4 ``arm`` loses less than ``other``".
+def sturdier(
+    large: Task, small: Task, arm: str, other: str, metric: str, quantity: str
+) -> Test:
+    """The test of "from a large batch to a small one ``arm`` loses less than ``other``".
 
-    Both batch sizes are read after as many epochs as the shorter run has.
+    Both are read after as many epochs as the shorter run has.
+
+    Args:
+        large: the paper's experiment at the large batch.
+        small: at the small one.
+        quantity: the metric in words, with its unit.
     """
+    tasks = large, small
+    sizes = f"batch {small.batch_size} - batch {large.batch_size}"
 
     def test(runs: Sequence[Run]) -> Evidence:
-        sets = [comparable(runs, task, (arm, other), {"batch_size": m}) for m in (128, 4)]
-        pairs = [(a, b) for a in sets[0] for b in sets[1] if _alike(_any(a), _any(b))]
+        there = [comparable(runs, task, (arm, other)) for task in tasks]
+        pairs = [(a, b) for a, b in product(*there) if _alike((a, b), tasks)]
         if not pairs:
             return NOTHING
-        large, small = max(pairs, key=lambda pair: rank(pair[0]) + rank(pair[1]))
-        epochs = min(_any(large).config["epochs"], _any(small).config["epochs"])
-        at_128, at_4 = (
-            differences(arms, arm, other, after(metric, epochs)) for arms in (large, small)
+        pair = max(pairs, key=lambda pair: [*map(rank, pair, tasks)])
+        epochs = min(_any(arms).config["epochs"] for arms in pair)
+        at_large, at_small = (
+            differences(arms, arm, other, after(metric, epochs)) for arms in pair
         )
-        return evidence(
-            {seed: at_4[seed] - at_128[seed] for seed in at_4.keys() & at_128.keys()},
-            f"{quantity} after {epochs} epochs, batch 4 - batch 128, {arm} - {other}",
-            [arms[name] for arms in (large, small) for name in (arm, other)],
-        )
+        found = {seed: at_small[seed] - at_large[seed] for seed in _seeds(*pair)}
+        words = f"{quantity} after {epochs} epochs, {sizes}, {arm} - {other}"
+        return evidence(found, words, pair, all(map(is_own, pair, tasks)))
 
     return test
 
 
-def _alike(a: Run, b: Run) -> bool:
-    keys = ("units", "initialisation", "learning_rate")
-    same = all(a.config[key] == b.config[key] for key in keys)
-    return same and a.data["checksum"] == b.data["checksum"]
+def _alike(pair: tuple[Arms, Arms], tasks: tuple[Task, Task]) -> bool:
+    """Whether two sets differ in what their tasks differ in, at most, and share two seeds."""
+    a, b = (_any(arms) for arms in pair)
+    large, small = (task.config() for task in tasks)
+    fields = [k for k in a.config if k not in BETWEEN_ARMS and large.get(k) == small.get(k)]
+    same = all(a.config[k] == b.config.get(k) for k in fields if k != "epochs")
+    return same and a.data["checksum"] == b.data["checksum"] and len(_seeds(*pair)) > 1
 
 
-def comparable(
-    runs: Sequence[Run], task: str, arms: Iterable[str], settings: dict[str, object]
-) -> list[Arms]:
-    """All sets of finished runs that have these arms and are one in all else but the seeds.
+def comparable(runs: Iterable[Run], task: Task, arms: Sequence[str]) -> list[Arms]:
+    """Sets of finished runs by which a claim about ``task`` can be tested: these arms of each.
 
     Arms must share two seeds or more: of fewer there is no interval.
     """
-    sets: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
-    for run in runs:
-        wanted = all(run.config.get(name) == value for name, value in settings.items())
-        if run.task != task or not run.done or not wanted:
-            continue
-        rest = {name: value for name, value in run.config.items() if name not in SAME}
-        same = json.dumps([rest, run.data["checksum"]], sort_keys=True)
-        sets[same][run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
-    return [found for found in sets.values() if len(_shared(found, arms)) > 1]
+    papers = (run for run in runs if run.data["kind"] in KINDS)
+    there = [{arm: found.get(arm, {}) for arm in arms} for found in sets(papers, task, SMALLER)]
+    return [found for found in there if len(_seeds(found)) > 1]
 
 
-def _shared(found: Arms, arms: Iterable[str]) -> set[int]:
-    return set.intersection(*(set(found.get(arm, {})) for arm in arms))
+def _seeds(*sets: Arms) -> list[int]:
+    """The seeds that all arms of some sets share."""
+    return sorted(set.intersection(*(set(runs) for arms in sets for runs in arms.values())))
 
 
 def _any(arms: Arms) -> Run:
     return next(iter(next(iter(arms.values())).values()))
 
 
-def rank(arms: Arms) -> tuple[bool, int, int, int]:
-    """How much a set of runs tells: the paper's data first, then size, length and seeds."""
-    run = _any(arms)
-    seeds = min(len(runs) for runs in arms.values())
-    official = run.data["kind"] == "official"
-    return official, sum(run.config["units"]), run.config["epochs"], seeds
+def is_own(arms: Arms, task: Task) -> bool:
+    """Whether these runs are the paper's own experiment: its data, and what it states."""
+    run, config = _any(arms), json.loads(json.dumps(task.config()))
+    stated = all(run.config[name] == config[name] for name in STATED)
+    return stated and run.data["kind"] == "official"
 
 
-def best(sets: Sequence[Arms]) -> Arms | None:
-    """The set that tells most; None of none."""
-    return max(sets, key=rank, default=None)
+def rank(arms: Arms, task: Task) -> tuple[bool, int, int, int]:
+    """How much a set of runs tells: the paper's own first, then size, length and seeds."""
+    config = _any(arms).config
+    return is_own(arms, task), sum(config["units"]), config["epochs"], len(_seeds(arms))
 
 
 def evidence(
-    found: dict[int, float], quantity: str, used: Iterable[dict[int, Run]]
+    found: Mapping[int, float], quantity: str, used: Sequence[Arms], own: bool
 ) -> Evidence:
-    """What paired differences by seed, claimed to be negative, say."""
-    runs = [run for by_seed in used for run in by_seed.values()]
-    data = runs[0].data
+    """What paired differences by seed, claimed to be negative, say.
+
+    Args:
+        found: the difference of each seed, at least two.
+        quantity: what it is, in words.
+        used: the runs behind it.
+        own: whether they are the paper's own experiment.
+    """
+    runs = [run for arms in used for by_seed in arms.values() for run in by_seed.values()]
     values = tuple(found[seed] for seed in sorted(found))
-    verdict, ends = judge(values, official=data["kind"] == "official")
+    verdict, ends = judge(values, own)
+    if ends is None:
+        lost = [str(seed) for seed in sorted(found) if not np.isfinite(found[seed])]
+        quantity, values = f"{quantity}: not finite for seed {', '.join(lost)}", ()
+    data, units = runs[0].data, "-".join(map(str, runs[0].config["units"]))
+    machines = {run.environment["device_name"] for run in runs}
     return Evidence(
         verdict,
         quantity,
         ends,
         values,
-        f"{data['kind']}: {data['name']}, {len(values)} seeds",
-        ", ".join(sorted({run.environment["device_name"] for run in runs})),
+        f"{data['kind']}: {data['name']}, {units} hidden units, {len(found)} seeds",
+        ", ".join(sorted(machines)),
     )

@@ -13,11 +13,19 @@ from lnlab.runs import Run
 class Verdict(Enum):
     """What became of a claim.
 
-    A comparison is of one number per seed: the quantity the claim says is negative. The
-    claim is *reproduced* if its interval lies below 0 on the paper's own data; *same
-    direction* if the mean is below 0, but the interval reaches 0 or the data are others;
-    *not reproduced* otherwise. A claim about a paper's absolute numbers on other data than
-    its own is *not comparable*.
+    A claim about training is tested by one number a seed, a difference that the claim says
+    is negative, and its mean with an interval. The claim is
+
+    - *reproduced* if the interval lies below 0 in the paper's own experiment;
+    - *same direction* if the mean is below 0, but the interval reaches 0, or the data or
+      the size are not the paper's;
+    - *not reproduced* if the mean is not below 0;
+    - *not comparable* if there is no mean, because a seed has no finite number, or if the
+      claim is a number itself and ours was measured on other data;
+    - *not yet run* if the runs that it needs are not there, of two seeds at least.
+
+    A claim about an equation is *reproduced* if it holds for every seed, else *not
+    reproduced*.
     """
 
     REPRODUCED = "reproduced"
@@ -34,9 +42,10 @@ class Evidence:
     Attributes:
         verdict: what follows from it.
         quantity: what the interval is of, in words and with its unit.
-        interval: its two ends; None where nothing was measured.
-        values: the number of each seed.
-        data: begins with the data's kind: official, embedded or synthetic.
+        interval: its two ends; None where there is none.
+        values: the number of each seed; empty where one is not finite.
+        data: begins with the data's kind: official, embedded or synthetic; empty where
+            nothing was measured.
         hardware: where it was measured.
     """
 
@@ -63,7 +72,7 @@ class Claim:
         source: "Ba et al. (2016), 6.6".
         statement: what is claimed, near the paper's words.
         test: measures it; None while nothing here does.
-        command: what reproduces the measurement.
+        command: what reproduces the measurement, in a shell.
         paper: the paper's number, where it gives one.
         note: a mistake of the paper, or why we think that it came out as it did.
     """
@@ -94,10 +103,17 @@ def interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, 
     return mean - reach, mean + reach
 
 
-def judge(values: Sequence[float], official: bool) -> tuple[Verdict, tuple[float, float]]:
-    """The verdict on "this is negative", from one value a seed."""
+def judge(values: Sequence[float], own: bool) -> tuple[Verdict, tuple[float, float] | None]:
+    """The verdict on "this is negative", and the interval behind it.
+
+    Args:
+        values: one a seed, at least two.
+        own: whether they come from the paper's own experiment.
+    """
+    if not np.isfinite(values).all():
+        return Verdict.NOT_COMPARABLE, None
     low, high = interval(values)
-    if high < 0 and official:
+    if high < 0 and own:
         return Verdict.REPRODUCED, (low, high)
     if np.mean(values) < 0:
         return Verdict.SAME_DIRECTION, (low, high)

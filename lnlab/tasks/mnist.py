@@ -98,6 +98,8 @@ class PermutationInvariantMNIST:
                 )
         if self.batch_size < 1 or self.epochs < 1 or not self.seeds:
             raise ValueError("batch_size and epochs are at least 1, and there is a seed.")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds are {self.seeds}: each once, or intervals are too narrow.")
 
     @classmethod
     def budget(cls, name: str, **changes) -> "PermutationInvariantMNIST":

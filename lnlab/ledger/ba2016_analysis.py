@@ -1,0 +1,301 @@
+"""Ba, Kiros & Hinton (2016), abstract, sections 1 to 5 and 7: what holds of the equations."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.autograd.functional import jacobian
+
+from lnlab.ledger.exact import Defect, changed, unchanged
+from lnlab.ledger.verdict import Claim, Test
+from lnlab.norms.invariances import ROWS, TABLE_1
+from lnlab.norms.normalizer import AffineNormalizer
+from lnlab.norms.transformations import TRANSFORMATIONS
+from lnlab.probes.givens import normal, random_given, random_shift
+from lnlab.probes.invariance import Layer, relative_change
+
+PAPER = "Ba et al. (2016)"
+H, D, B = 12, 7, 8
+DELTA = 3.7
+LEDGER = "lnlab claims"
+AFFINE = "what the best affine map of x leaves of the output, relative"
+ALONE = "random W and x, float64, eps = 1e-5, 5 seeds"
+NAMES = {"batch": "batch norm", "weight": "weight norm", "layer": "layer norm"}
+
+
+def layer(name: str, seed: int, cases: int = B) -> Layer:
+    """A layer with random weights, inputs, gains and biases, and the normalizer ``name``."""
+    return Layer(ROWS[name], random_given(H, D, cases, seed=seed), seed=seed)
+
+
+def moved(name: str, *columns: int) -> Defect:
+    """How far transformations, one after the other, move the output of a layer."""
+
+    def defect(seed: int) -> float:
+        here = layer(name, seed)
+        given, shift = here.given, random_shift(here.given, seed=seed)
+        for column in columns:
+            given = TRANSFORMATIONS[column - 1](given, DELTA, shift)
+        return relative_change(here.output(given), here.y)
+
+    return defect
+
+
+def farthest(*defects: Defect) -> Defect:
+    """The largest of several defects."""
+    return lambda seed: max(defect(seed) for defect in defects)
+
+
+def fewer_cases(name: str, cases: int) -> Defect:
+    """How far the outputs of a batch move when it is cut into parts of ``cases``."""
+
+    def defect(seed: int) -> float:
+        here = layer(name, seed)
+        parts = (here.output(replace(here.given, x=x)) for x in here.given.x.split(cases))
+        return relative_change(torch.cat(list(parts)), here.y)
+
+    return defect
+
+
+def lone_case(seed: int) -> float:
+    """How far batch norm's output of a batch of one moves when the case is another."""
+    given, other = (random_given(H, D, 1, seed=s) for s in (seed, seed + 100))
+    here = Layer(ROWS["batch"], given, eps=1e-5, seed=seed)
+    return relative_change(here.output(replace(given, x=other.x)), here.y)
+
+
+@torch.no_grad()
+def scaled_sums(seed: int) -> float:
+    """How far layer norm's output moves when all summed inputs are multiplied by delta."""
+    here = layer("layer", seed)
+    a = here.given.summed_inputs(here.norm)
+    return relative_change(here.norm(DELTA * a), here.norm(a))
+
+
+def scaled_scalars(name: str) -> Defect:
+    """How far mu and sigma are from delta times what they were, when W is so."""
+
+    @torch.no_grad()
+    def defect(seed: int) -> float:
+        here = layer(name, seed)
+        W, x, norm = here.given.W, here.given.x, here.norm.train()
+        assert isinstance(norm, AffineNormalizer)
+        before, after = (norm.stats(x @ V.T, V) for V in (W, DELTA * W))
+        return max(relative_change(a / DELTA, b) for a, b in zip(after, before, strict=True))
+
+    return defect
+
+
+def not_affine(name: str) -> Defect:
+    """What is left of the outputs after the best affine map of x, relative to the largest.
+
+    0 where the normalized layer is a re-parameterization of one without normalization.
+    """
+
+    def defect(seed: int) -> float:
+        here = layer(name, seed, cases=64)
+        x, y = here.given.x, here.y
+        design = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        return relative_change(design @ torch.linalg.lstsq(design, y).solution, y)
+
+    return defect
+
+
+def before_the_weights(column: int) -> Defect:
+    """How far a change of W moves W LN(x): normalization of the input alone."""
+
+    def defect(seed: int) -> float:
+        given, norm = random_given(H, D, B, seed=seed), ROWS["layer"].make(D).double()
+        plain = Layer(ROWS["none"], replace(given, x=norm(given.x).detach()))
+        return plain.defect(TRANSFORMATIONS[column - 1], DELTA, random_shift(given, seed=seed))
+
+    return defect
+
+
+def outputs(name: str, seed: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """The W of a layer, and its outputs (B H,) as a function of W."""
+    here = layer(name, seed)
+    norm, x = here.norm.train(), here.given.x
+    return here.given.W, lambda W: norm(x @ W.T, W).flatten()
+
+
+def not_half(name: str) -> Defect:
+    """How far the block of W in the Fisher matrix at 2 W is from half of that at W.
+
+    Of a generalized linear model with outputs of unit variance it is J^T J.
+    """
+
+    def defect(seed: int) -> float:
+        W, y = outputs(name, seed)
+        J, J_2 = (jacobian(y, V, vectorize=True).flatten(1) for V in (W, 2 * W))
+        return relative_change(J_2.T @ J_2, J.T @ J / 2)
+
+    return defect
+
+
+def not_a_quarter(name: str) -> Defect:
+    """How far the turn of W by a step of gradient descent at 2 W is from 1/4 of that at W."""
+
+    def defect(seed: int) -> float:
+        W, y = outputs(name, seed)
+        toward = normal(seed, 4, B * H)
+        step, step_2 = (jacobian(lambda V: toward @ y(V), V) for V in (W, 2 * W))
+        return relative_change(4 * step_2 / 2, step)
+
+    return defect
+
+
+def claim(
+    id: str, source: str, statement: str, test: Test, *, paper: str = "", note: str = ""
+) -> Claim:
+    """A claim that ``lnlab claims`` itself tests."""
+    return Claim(
+        f"ba2016-{id}", f"{PAPER}, {source}", statement, test, LEDGER, paper=paper, note=note
+    )
+
+
+def table_1() -> list[Claim]:
+    """The 18 entries of Table 1, each with its condition."""
+    return [
+        claim(
+            f"table1-{name}-{transformation.column}",
+            "5.1, Table 1",
+            f"{NAMES[name]} is {'' if cell == 'Y' else 'not '}invariant to "
+            f"{transformation.name}",
+            (unchanged if cell == "Y" else changed)(moved(name, transformation.column)),
+            paper="Invariant" if cell == "Y" else "No",
+            note="with eps = 0, delta > 0, no bias inside a, batch statistics",
+        )
+        for name, cells in TABLE_1.items()
+        for transformation, cell in zip(TRANSFORMATIONS, cells, strict=False)
+    ]
+
+
+CLAIMS = [
+    claim(
+        "abstract-batch-size", "abstract",
+        "the effect of batch normalization is dependent on the mini-batch size",
+        changed(fewer_cases("batch", B // 2)),
+    ),
+    claim(
+        "abstract-train-test", "abstract",
+        "layer normalization performs exactly the same computation at training and test times",
+        unchanged(lambda seed: layer("layer", seed).gap()),
+    ),
+    claim(
+        "abstract-train-test-bn", "abstract",
+        "batch normalization does not perform the same computation at training and test times",
+        changed(lambda seed: layer("batch", seed).gap()),
+    ),
+    claim(
+        "1-independence", "1",
+        "layer normalization does not introduce new dependencies between training cases",
+        unchanged(lambda seed: layer("layer", seed).dependence()),
+    ),
+    claim(
+        "1-online-bn", "1",
+        "batch normalization cannot be applied to online learning: with one case in the batch "
+        "its output says nothing of that case",
+        unchanged(lone_case, data=ALONE),
+    ),
+    claim(
+        "3-online", "3",
+        "layer normalization puts no constraint on the size of a mini-batch and can be used in "
+        "the pure online regime with batch size 1",
+        unchanged(fewer_cases("layer", 1)),
+    ),
+    claim(
+        "3.1-rescaling", "3.1, eq. 4",
+        "a layer normalized recurrent layer is invariant to re-scaling all its summed inputs",
+        unchanged(scaled_sums),
+    ),
+    claim(
+        "4-reparameterization-wn", "4",
+        "weight normalization is a different parameterization of the original network",
+        unchanged(not_affine("weight"), AFFINE),
+    ),
+    claim(
+        "4-reparameterization-bn", "4",
+        "batch normalization using expected statistics is a different parameterization of the "
+        "original network",
+        unchanged(not_affine("batch, frozen"), AFFINE),
+    ),
+    claim(
+        "4-reparameterization-ln", "4",
+        "layer normalization is not a re-parameterization of the original network",
+        changed(not_affine("layer"), AFFINE),
+    ),
+    *table_1(),
+    claim(
+        "5.1-scalars", "5.1",
+        "if the weight vector is scaled by delta, so are mu and sigma under batch and weight "
+        "normalization",
+        unchanged(
+            farthest(scaled_scalars("batch"), scaled_scalars("weight")),
+            "largest change of mu/delta and sigma/delta, relative",
+        ),
+    ),
+    claim(
+        "eq6", "5.1, eq. 6",
+        "under layer norm, W' = delta W + 1 gamma^T computes the same output",
+        unchanged(moved("layer", 1, 2)),
+    ),
+    *(
+        claim(
+            f"5.1-input-only-{column}", "5.1",
+            f"normalization applied only to the input before the weights is not invariant to "
+            f"{TRANSFORMATIONS[column - 1].name}",
+            changed(before_the_weights(column)),
+            note="so of Table 1's weight columns none holds for the W behind a pre-LN",
+        )
+        for column in (1, 2)
+    ),
+    claim(
+        "5.1-all-rescaling", "5.1",
+        "all the normalization methods are invariant to re-scaling the dataset",
+        unchanged(farthest(*(moved(name, 4) for name in TABLE_1))),
+        note="contradicts the paper's own Table 1, which is right: weight norm is not",
+    ),
+    claim(
+        "eq7", "5.1, eq. 7",
+        "re-scaling individual data points does not change the prediction under layer norm",
+        unchanged(moved("layer", 6)),
+    ),
+    claim(
+        "5.2-half", "5.2.2",
+        "when the norm of w_i doubles, the curvature along w_i changes by a factor 1/2",
+        unchanged(
+            farthest(*map(not_half, TABLE_1)), "how far F_ww at 2 W is from F_ww/2, relative"
+        ),
+        note="the block of w scales by 1/4 (by eq. 13, too); its square root, ds, halves",
+    ),
+    claim(
+        "5.2-orientation", "5.2.2",
+        "during learning, it is harder to change the orientation of a weight vector with large "
+        "norm",
+        unchanged(
+            farthest(*map(not_a_quarter, TABLE_1)),
+            "how far the turn by a gradient step at 2 W is from a quarter, relative",
+        ),
+        note="a quarter as far at twice the norm: half the gradient, twice the length",
+    ),
+    claim(
+        "7-scaling", "7",
+        "layer normalization is invariant to per training-case feature scaling",
+        unchanged(moved("layer", 6)),
+    ),
+    claim(
+        "7-shifting", "7",
+        "layer normalization is invariant to per training-case feature shifting, of the inputs",
+        unchanged(moved("layer", 9)),
+        note="measured as x_n + c 1: W turns it into another shift for each unit; it holds for "
+        "a layer norm in front of W",
+    ),
+    claim(
+        "7-shifting-summed", "7",
+        "layer normalization is invariant to per training-case feature shifting, of the summed "
+        "inputs",
+        unchanged(moved("layer", 7)),
+    ),
+]  # fmt: skip
