@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from .palette import GREY, TEMPLATE, line
+from .text import literal
 
 Curve = tuple[np.ndarray, np.ndarray]
 """Where it was measured (K,), and what, one row a seed (S, K)."""
@@ -26,30 +27,37 @@ def learning_curves(
 ) -> go.Figure:
     """Panels side by side on one scale: lines are means, bands go from least to greatest seed.
 
+    What was measured at x = 0 has no place on a logarithmic axis and is left out there.
+
     Args:
         panels: the panels by their title.
         x: what the axis of x is, with its unit.
         y: likewise of y.
         made_on: the data's kind and the hardware, printed below.
     """
-    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=list(panels))
+    titles = [literal(title) for title in panels]
+    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
+    named = set()
     for column, panel in enumerate(panels.values(), start=1):
-        for name, curve in panel.items():
-            for trace in _band(name, curve, first=column == 1):
-                figure.add_trace(trace, 1, column)
+        for name, (at, values) in panel.items():
+            drawn = at > 0 if log_x else np.full(at.shape, True)
+            curve = at[drawn], values[:, drawn]
+            figure.add_traces(_band(name, curve, first=name not in named), 1, column)
+            named.add(name)
         figure.update_xaxes(title_text=x, type="log" if log_x else "linear", col=column)
     figure.update_yaxes(title_text=y, col=1)
     figure.update_yaxes(type="log" if log_y else "linear")
-    figure.update_layout(template=TEMPLATE, height=440)
+    figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.09}, margin={"t": 75})
     return signed(figure, f"{made_on}. Line: mean; band: least to greatest of the seeds.")
 
 
 def _band(name: str, curve: Curve, *, first: bool) -> list[go.Scatter]:
-    look, (x, y) = line(name), curve
+    look, (x, y), name = line(name), curve, literal(name)
     low, high = y.min(axis=0), y.max(axis=0)
     band = go.Scatter(
         x=np.concatenate([x, x[::-1]]),
         y=np.concatenate([high, low[::-1]]),
+        mode="lines",
         fill="toself",
         fillcolor=look["color"],
         opacity=0.18,
@@ -83,7 +91,8 @@ def paired_differences(
     Where the bar reaches the zero, nobody has won.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
-    for name, (values, (low, high)) in differences.items():
+    for text, (values, (low, high)) in differences.items():
+        name = literal(text)
         decided = low > 0 or high < 0
         color = "#0072B2" if decided else GREY
         figure.add_scatter(
@@ -109,7 +118,7 @@ def paired_differences(
 def signed(figure: go.Figure, text: str) -> go.Figure:
     """``figure`` with a line of text below it."""
     figure.add_annotation(
-        text=text, xref="paper", yref="paper", x=0, y=0, yshift=-78, xanchor="left",
+        text=literal(text), xref="paper", yref="paper", x=0, y=0, yshift=-78, xanchor="left",
         showarrow=False, font={"size": 12, "color": "#4B5563"},
     )  # fmt: skip
     return figure.update_layout(margin={"b": 105})

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from .palette import TEMPLATE, line
+from .text import literal
 
 LIGHT, DARK = ("q05", "q95"), ("q25", "q75")
 
@@ -22,14 +24,15 @@ def ribbons(
         x: what the steps count.
         y: what the quantiles are of, with its unit.
     """
-    figure = make_subplots(1, len(frames), shared_yaxes=True, subplot_titles=list(frames))
+    titles = [literal(title) for title in frames]
+    figure = make_subplots(1, len(frames), shared_yaxes=True, subplot_titles=titles)
     for column, (name, frame) in enumerate(frames.items(), start=1):
         look = line(name)
         for (low, high), opacity in ((LIGHT, 0.18), (DARK, 0.35)):
-            around = pd.concat([frame, frame[::-1]])
-            edge = pd.concat([frame[high], frame[low][::-1]])
+            around = np.concatenate([frame["step"], frame["step"][::-1]])
+            edge = np.concatenate([frame[high], frame[low][::-1]])
             figure.add_scatter(
-                x=around["step"], y=edge, fill="toself", fillcolor=look["color"],
+                x=around, y=edge, fill="toself", fillcolor=look["color"],
                 opacity=opacity, line={"width": 0}, hoverinfo="skip", row=1, col=column,
             )  # fmt: skip
         figure.add_scatter(

@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .palette import TEMPLATE, line
+from .text import literal
 
 FLOOR = 1e-17
 """Where a value of exactly 0 is drawn: below the rounding of float64."""
@@ -17,11 +18,13 @@ def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) 
     What is exactly 0 is drawn at 1e-17, the foot of the axis; what is not a number is left out.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "height": 420})
-    for name, values in curves.items():
+    for text, values in curves.items():
+        name = literal(text)
         figure.add_scatter(
             x=at, y=np.where(values == 0, FLOOR, values), name=name, mode="lines",
-            line=line(name), hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
+            line=line(text), hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
         )  # fmt: skip
-    power = {"type": "log", "exponentformat": "power"}
-    figure.update_xaxes(title_text=x, **power)
-    return figure.update_yaxes(title_text=y, range=[np.log10(FLOOR), 1], dtick=4, **power)
+    figure.update_xaxes(title_text=x)
+    figure.update_yaxes(title_text=y, range=[np.log10(FLOOR), 1], dtick=4)
+    for_both = {"type": "log", "exponentformat": "power"}
+    return figure.update_layout(xaxis=for_both, yaxis=for_both)

@@ -5,6 +5,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from .palette import BLUE, GREEN, GREY, TEMPLATE, VERMILLION
+from .text import literal
 
 COLORS = {
     "reproduced": GREEN,
@@ -23,12 +24,13 @@ def verdicts(claims: pd.DataFrame) -> go.Figure:
     """
     paper = claims.source.str.replace(r"^(.*?\)).*", r"\1", regex=True)
     counts = pd.crosstab(paper, claims.verdict)
+    papers = [literal(name) for name in counts.index]
     figure = go.Figure(layout={"template": TEMPLATE, "barmode": "stack"})
     for verdict, color in COLORS.items():
         if verdict in counts:
             number = counts[verdict]
             figure.add_bar(
-                y=list(counts.index), x=list(number), name=verdict, orientation="h",
+                y=papers, x=list(number), name=verdict, orientation="h",
                 marker_color=color, text=[n or "" for n in number], textposition="inside",
                 hovertemplate=f"%{{y}}: %{{x}} {verdict}<extra></extra>",
             )  # fmt: skip
@@ -47,11 +49,13 @@ def intervals(claims: pd.DataFrame) -> go.Figure:
         claims: a row a claim, by id, with ``interval``, ``values`` and ``verdict``.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
-    for name, claim in claims.iterrows():
+    for identity, claim in claims.iterrows():
+        name = literal(identity)
         ends, values = np.asarray(claim["interval"]), np.asarray(claim["values"])
         reach = np.abs(values).max() or 1.0
-        color = COLORS[claim["verdict"]]
-        hover = f"{claim['verdict']}<br>{claim['quantity']}<extra></extra>"
+        color = COLORS[str(claim["verdict"])]
+        words = literal(claim["quantity"])
+        hover = f"{claim['verdict']}<br>{words}<extra></extra>"
         figure.add_scatter(
             x=ends / reach,
             y=[name, name],
@@ -65,8 +69,6 @@ def intervals(claims: pd.DataFrame) -> go.Figure:
             marker={"color": color, "size": 9, "line": {"color": "white", "width": 1}},
         )  # fmt: skip
     figure.add_vline(0, line={"color": "#111827", "width": 1.5})
-    figure.update_xaxes(
-        title_text="difference, relative to the largest (claimed: below 0)"
-    )
+    figure.update_xaxes(title_text="difference, relative to the largest (claimed: below 0)")
     figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
     return figure.update_layout(height=120 + 46 * len(claims))

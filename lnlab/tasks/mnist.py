@@ -148,6 +148,7 @@ class PermutationInvariantMNIST:
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             for layer in mlp.layers:
+                assert isinstance(layer, Linear)
                 layer.W.copy_(INITIALISATIONS[self.initialisation](layer.W.clone(), generator))
                 layer.norm.start(layer.W)
         if not self.fused:
@@ -157,7 +158,8 @@ class PermutationInvariantMNIST:
             return fuse(mlp)
 
     def _corrected(self, norm: Norm) -> Norm:
-        return partial(norm, correction=1) if norm is BatchNorm and self.unbiased else norm
+        unbiased = norm is BatchNorm and self.unbiased
+        return partial(BatchNorm, correction=1) if unbiased else norm
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)

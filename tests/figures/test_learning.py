@@ -1,0 +1,87 @@
+"""Curves are means, bands reach over all seeds, and nobody wins where a bar holds zero."""
+
+import numpy as np
+import pytest
+
+from lnlab.figures.learning import learning_curves, paired_differences
+from lnlab.figures.palette import GREY
+
+TAG = "<script>alert(1)</script>"
+X = np.array([0.0, 1, 10, 100])
+Y = np.array([[4.0, 3, 2, 1], [6, 5, 2, 3], [5, 1, 2, 2]])
+
+
+def drawn(panels, **options):
+    labels = {"x": "updates", "y": "NLL (nats)", "made_on": "embedded data: digits; 3 seeds"}
+    return learning_curves(panels, **labels | options)
+
+
+def test_a_line_is_the_mean_and_a_band_holds_every_seed():
+    figure = drawn({"batch 128": {"layer": (X, Y)}})
+    band, mean = figure.data
+    np.testing.assert_array_equal(mean.x, X)
+    np.testing.assert_array_equal(mean.y, [5, 3, 2, 2])
+    np.testing.assert_array_equal(band.x, [*X, *X[::-1]])
+    np.testing.assert_array_equal(band.y, [6, 5, 2, 3, 1, 2, 1, 4])
+    assert band.fill == "toself"
+    assert band.fillcolor == mean.line.color
+
+
+def test_panels_share_the_legend_the_scale_and_the_axis_of_y():
+    both, one = {"layer": (X, Y), "batch": (X, Y)}, {"layer": (X, Y), "none": (X, Y)}
+    figure = drawn({"batch 128": both, "batch 4": one})
+    assert [trace.name for trace in figure.data if trace.showlegend] == [
+        "layer",
+        "batch",
+        "none",
+    ]
+    assert len(figure.data) == 8
+    assert figure.layout.yaxis2.matches == "y"
+    assert (figure.layout.yaxis.title.text, figure.layout.yaxis2.title.text) == (
+        "NLL (nats)",
+        None,
+    )
+    for axis in (figure.layout.xaxis, figure.layout.xaxis2):
+        assert (axis.title.text, axis.type) == ("updates", "linear")
+    for axis in (figure.layout.yaxis, figure.layout.yaxis2):
+        assert axis.type == "log"
+
+
+def test_every_figure_says_what_it_was_made_on():
+    notes = [note.text for note in drawn({"batch 4": {"layer": (X, Y)}}).layout.annotations]
+    assert notes[0] == "batch 4"
+    assert notes[1].startswith("embedded data: digits; 3 seeds. ")
+
+
+def test_a_logarithmic_axis_leaves_out_what_it_has_no_place_for():
+    figure = drawn({"": {"layer": (X, Y)}}, log_x=True, log_y=False)
+    band, mean = figure.data
+    np.testing.assert_array_equal(mean.x, X[1:])
+    np.testing.assert_array_equal(mean.y, [3, 2, 2])
+    assert len(band.x) == len(band.y) == 6
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "linear")
+
+
+@pytest.mark.parametrize(
+    ("ends", "decided"), [((-3.0, -1.0), True), ((1.0, 3.0), True), ((-1.0, 3.0), False)]
+)
+def test_a_bar_that_holds_zero_is_grey(ends, decided):
+    figure = paired_differences({"a − b": ([-1.0, 2.0, 3.0], ends)}, x="nats", made_on="digits")
+    bar, dots = figure.data
+    assert (bar.x, bar.y) == (ends, ("a − b", "a − b"))
+    assert (dots.x, dots.y) == ((-1.0, 2.0, 3.0), ("a − b",) * 3)
+    assert bar.line.color == dots.marker.color
+    assert (bar.line.color != GREY) == decided
+    assert figure.layout.xaxis.title.text == "nats"
+    (zero,) = figure.layout.shapes
+    assert zero.x0 == zero.x1 == 0
+
+
+def test_text_from_data_is_text(strings):
+    curves = drawn({TAG: {TAG: (X, Y)}}, made_on=TAG)
+    differences = paired_differences({TAG: ([1.0], (0.0, 2.0))}, x="nats", made_on=TAG)
+    for figure in (curves, differences):
+        found = [text for text in strings(figure) if "alert" in text]
+        assert len(found) >= 3
+        assert not [text for text in found if TAG in text]
+        assert all("&lt;script&gt;" in text for text in found)
