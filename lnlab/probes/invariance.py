@@ -10,13 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lnlab.norms import BatchLayerNorm, Normalizer, SpectralNorm, recompute
+from lnlab.norms import (
+    BatchLayerNorm,
+    Mode,
+    Normalizer,
+    SpectralNorm,
+    recompute,
+    statistics_from,
+)
 from lnlab.norms.invariances import (
     ROWS,
     TRANSFORMATIONS,
@@ -75,8 +82,8 @@ class Layer:
         if seed is not None:
             _draw_gains(self.norm, seed)
         if self.statistics is Statistics.FROZEN:
-            remember(self.norm, given)
-        self._kept = {m: _copies(m._buffers) for m in self.norm.modules() if m._buffers}
+            remember(_Fed(self.norm), given)
+        self._kept = {m: copies(m._buffers) for m in self.norm.modules() if m._buffers}
         self.y = self.output(given)
 
     def output(self, given: Given) -> Tensor:
@@ -88,7 +95,7 @@ class Layer:
     def _output(self, given: Given, statistics: Statistics, population: Given | None) -> Tensor:
         try:
             if population is not None:
-                remember(self.norm, population)
+                remember(_Fed(self.norm), population)
             self.norm.train(statistics is Statistics.BATCH)
             a = given.summed_inputs(self.norm)
             if self.row.batch is None:
@@ -96,7 +103,7 @@ class Layer:
             return torch.cat([self.norm(part, given.W, 0) for part in a.split(self.row.batch)])
         finally:
             for module, buffers in self._kept.items():
-                module._buffers.update(_copies(buffers))
+                module._buffers.update(copies(buffers))
 
     def defect(
         self, transformation: Transformation, delta: float = 1.0, shift: Tensor | None = None
@@ -182,18 +189,25 @@ class _Fed(nn.Module):
 
 
 @torch.no_grad()
-def remember(norm: Normalizer, population: Given) -> None:
-    """Let ``norm`` know the statistics of ``population`` as if it had been all the data."""
-    if isinstance(norm, BatchLayerNorm):
-        norm.forget()
-        norm.train()
-        population.output(norm)
-    else:
-        recompute(_Fed(norm), [population])  # type: ignore[list-item]
-    norm.eval()
+def remember(module: nn.Module, population: Any) -> None:
+    """Let ``module`` know the statistics of ``population``, its input, as all the data.
+
+    It is left in evaluation mode.
+    """
+    module.eval()
+    mixtures = [part for part in module.modules() if isinstance(part, BatchLayerNorm)]
+    for mixture in mixtures:
+        mixture.forget()
+        mixture.train()
+    if mixtures:
+        with statistics_from(module, Mode.BATCH):
+            module(population)
+    module.eval()
+    recompute(module, [population])
 
 
-def _copies(buffers: Mapping[str, Tensor | None]) -> dict[str, Tensor | None]:
+def copies(buffers: Mapping[str, Tensor | None]) -> dict[str, Tensor | None]:
+    """What a module's buffers hold now, to be put back later."""
     return {name: None if b is None else b.clone() for name, b in buffers.items()}
 
 

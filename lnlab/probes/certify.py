@@ -1,0 +1,207 @@
+"""Which of Table 1's invariances a module of any make has."""
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.norms.invariances import Statistics
+
+from .certificate import Certificate, Grade, Verdict
+from .changes import OF_INPUTS, OF_SUMMED, OF_WEIGHTS, OTHERS, Change, changes_of
+from .givens import refuse_nonfinite
+from .inside import dead_units
+from .invariance import EXACT
+from .judge import USUAL, Judge
+from .subject import Read, Subject, first_tensor, statistics_of, weights_of
+
+COLUMNS = (*OF_WEIGHTS, *OF_INPUTS, *OF_SUMMED, OTHERS.column)
+BADNESS = list(Grade)
+
+
+def certify(
+    module: nn.Module,
+    x: Tensor,
+    *,
+    weights: Collection[str] | None = None,
+    columns: Collection[int] | None = None,
+    read: Read = first_tensor,
+    feature_axis: int | None = None,
+    dtypes: Iterable[torch.dtype] = (torch.float64, torch.float32, torch.bfloat16),
+    progress: bool = False,
+) -> Certificate:
+    """Try every transformation of Table 1 and its extension on ``module``.
+
+    Each is tried at every weight (columns 1 to 3, 7, 8, 10) and at the input (4, 5, 6, 9,
+    11), for deltas over 60 decades and of both signs, with statistics over cases of the
+    batch ("train"), as they are ("frozen"), and taken again after the change ("recomputed"),
+    where the module has any. Outputs are judged, and what goes into each f: a ReLU that is
+    shut must not pass for an invariance. The module itself is not touched, nor is the random
+    state; your hooks on it are not called.
+
+    Args:
+        module: called as ``module(x)``.
+        x: its input, cases along the first axis.
+        weights: names of the parameters to change; None: every matrix and kernel that is no
+            part of a normalizer or an embedding.
+        columns: which transformations; None: all.
+        read: from what the module returns to the tensor that is judged.
+        feature_axis: of x, along which one case's inputs stand; None: the second for a
+            picture or where the first weight is a kernel, else the last.
+        dtypes: precisions; the first is graded by itself, the others are never graded better.
+        progress: whether to show a bar.
+
+    Raises:
+        TypeError: where x, or what is read from the output, is no tensor.
+        ValueError: where x holds NaN or an infinity, or integers that no input
+            transformation fits; where the module does not take x, cannot be copied, or is
+            not the same function twice; for a weight or column that does not exist.
+    """
+    start = time.perf_counter()
+    columns = COLUMNS if columns is None else tuple(columns)
+    dtypes = tuple(dtypes)
+    _check(x, columns, dtypes)
+    chosen = weights_of(module, None if weights is None else list(weights))
+    modes = _modes(module, x, read)
+    session = _Session(columns, feature_axis, progress)
+    for dtype in dtypes:
+        for mode, statistics in modes.items():
+            label = f"{_name(dtype)}, {mode}"
+            try:
+                subject = Subject(module, x, dtype=dtype, statistics=statistics, read=read)
+                judge = Judge(subject, chosen)
+            except ValueError as error:
+                session.not_tried[label] = str(error)
+                continue
+            session.hear(judge, mode, label)
+    if not session.verdicts:
+        raise ValueError(f"nothing could be tried: {session.not_tried}.")
+    return Certificate(
+        module=type(module).__name__,
+        shape=tuple(x.shape),
+        verdicts=tuple(session.verdicts),
+        dead=session.dead,
+        not_tried=session.not_tried,
+        evaluations=session.evaluations,
+        seconds=time.perf_counter() - start,
+    )
+
+
+class _Session:
+    """All precisions and modes of one module, one after the other."""
+
+    def __init__(
+        self, columns: Sequence[int], feature_axis: int | None, progress: bool
+    ) -> None:
+        self.columns, self.feature_axis, self.progress = columns, feature_axis, progress
+        self.verdicts: list[Verdict] = []
+        self.first: dict[tuple, Verdict] = {}
+        self.not_tried: dict[str, str] = {}
+        self.dead: dict[str, tuple[int, int]] = {}
+        self.evaluations = 0
+
+    def hear(self, judge: Judge, mode: str, label: str) -> None:
+        """Take down every verdict on one subject."""
+        self.dead = self.dead or dead_units(judge.subject.see(find_shut=True).inside)
+        again = mode not in {m for *_, m in self.first}
+        plainer = dict(_plainer(judge)) if again else {}
+        used = [weight for weight in judge.weights.values() if judge.uses(weight)]
+        for name in judge.weights.keys() - {weight.name for weight in used}:
+            self.not_tried[name] = "nothing that can be seen depends on it"
+        changes = [
+            change
+            for change in changes_of(used, judge.subject, judge.base.called, self.feature_axis)
+            if change.transformation.column in self.columns
+        ]
+        for change in _bar(changes, label, self.progress):
+            try:
+                first = self.first.get((change.where, change.transformation.column, mode))
+                broken = first is not None and first.grade is Grade.BROKEN
+                verdict = judge.verdict(change, mode, known_broken=broken)
+            except ValueError as error:
+                what = f"{label}, {change.where} {change.transformation.formula}"
+                self.not_tried[what] = str(error)
+                continue
+            self.verdicts.append(self._settled(verdict, change, plainer))
+        self.evaluations += sum(one.evaluations for one in (judge, *plainer.values()))
+
+    def _settled(self, verdict: Verdict, change: Change, plainer: dict[str, Judge]) -> Verdict:
+        """With what stands in its way; and in a lower precision no better than in the first."""
+        key = (verdict.where, verdict.column, verdict.mode)
+        first = self.first.setdefault(key, verdict)
+        verdict = replace(verdict, grade=max(first.grade, verdict.grade, key=BADNESS.index))
+        if not change.transformation.scales or verdict.grade is Grade.EXACT:
+            return verdict
+        for without, judge in plainer.items():
+            defects = (judge.point(change, delta)[0].outputs for delta in (USUAL, 1e-6))
+            if all(defect <= EXACT[judge.dtype] for defect in defects):
+                return replace(verdict, exact_without=without)
+        return verdict
+
+
+def _plainer(judge: Judge) -> Iterator[tuple[str, Judge]]:
+    """The same subject without what commonly stands in the way of an invariance."""
+    for without, which in (
+        ("eps", {"eps": True}),
+        ("bias inside", {"bias": True}),
+        ("eps and bias inside", {"eps": True, "bias": True}),
+    ):
+        subject = judge.subject.without(**which)
+        if subject is not None:
+            with suppress(ValueError):  # 0/0 where nothing varies
+                yield without, Judge(subject, judge.weights)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _check(x: Tensor, columns: Sequence[int], dtypes: Sequence[torch.dtype]) -> None:
+    """Raise where certify cannot begin."""
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"x is {type(x).__name__}: give the tensor that the module is called on."
+        )
+    if x.dim() == 0 or x.numel() == 0:
+        raise ValueError(f"x has shape {tuple(x.shape)}: give at least one case.")
+    if unknown := sorted(set(columns) - set(COLUMNS)):
+        raise ValueError(f"there are no columns {unknown}: choose from {sorted(COLUMNS)}.")
+    if unknown := [dtype for dtype in dtypes if dtype not in EXACT]:
+        raise ValueError(f"no tolerance is known for {unknown}: choose from {list(EXACT)}.")
+    if x.is_floating_point():
+        refuse_nonfinite("x", x)
+    elif wrong := sorted(set(columns) & {*OF_INPUTS, OTHERS.column}):
+        raise ValueError(
+            f"x holds {x.dtype}, which columns {wrong} cannot re-scale or shift: certify what "
+            f"comes behind the embedding, or give columns={sorted((*OF_WEIGHTS, *OF_SUMMED))}."
+        )
+
+
+def _modes(module: nn.Module, x: Tensor, read: Read) -> dict[str, Statistics]:
+    """In which modes a module is to be tried, from what it does as it is.
+
+    Raises:
+        ValueError: where it does not take x in training or in evaluation.
+    """
+    if statistics_of(module):
+        return {
+            "train": Statistics.BATCH,
+            "frozen": Statistics.FROZEN,
+            "recomputed": Statistics.RECOMPUTED,
+        }
+    evaluation = Judge(Subject(module, x, statistics=Statistics.FROZEN, read=read), {})
+    training = Judge(Subject(module, x, statistics=Statistics.BATCH, read=read), {})
+    both = {"train": Statistics.BATCH, "evaluation": Statistics.FROZEN}
+    same = torch.equal(evaluation.base.y, training.base.y)
+    return {"evaluation": Statistics.FROZEN} if same else both
+
+
+def _bar(changes: list[Change], label: str, progress: bool) -> Iterable[Change]:
+    if not progress:
+        return changes
+    from tqdm.auto import tqdm
+
+    return tqdm(changes, desc=label, leave=False)

@@ -1,0 +1,275 @@
+"""A user's module, evaluated again and again without leaving a trace."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+from torch.nn.parameter import UninitializedParameter
+
+from lnlab.norms import BatchLayerNorm, Conv2d, Linear, OverCases
+from lnlab.norms.invariances import Statistics
+
+from .inside import NORMALIZERS, Inside, Site
+from .invariance import copies, remember
+
+Read = Callable[[Any], Tensor]
+"""From what a module returns to the tensor that is judged."""
+
+GAINS = ("weight_g", "original0")
+"""Parameters of torch's weight_norm that are gains, though they are matrices (H, 1)."""
+
+
+def first_tensor(output: Any) -> Tensor:
+    """The first tensor of a tuple, a list or a mapping, at any depth.
+
+    Raises:
+        TypeError: where there is none.
+    """
+    if isinstance(output, Tensor):
+        return output
+    parts = output.values() if isinstance(output, Mapping) else output
+    if isinstance(parts, list | tuple) or isinstance(output, Mapping):
+        for part in parts:
+            try:
+                return first_tensor(part)
+            except TypeError:
+                continue
+    raise TypeError(
+        f"the module returned {type(output).__name__}, which holds no tensor: give read=, a "
+        "function from what it returns to the tensor that is to be judged."
+    )
+
+
+SUMMING = (nn.Linear, _ConvNd, Linear, Conv2d)
+"""Layers that make summed inputs, torch's and ours."""
+
+EPS = ("eps", "epsilon", "variance_epsilon")
+"""What modules call it."""
+NO_EPS = 1e-300
+"""Torch's BatchNorm refuses 0 in training; no variance that float64 can hold notices this."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A matrix or kernel of a module.
+
+    Attributes:
+        name: of the parameter, "0.weight".
+        owner: of the module that has it, "0".
+        unit_axis: along which its units stand.
+        summed: whether its owner makes summed inputs when it is called.
+    """
+
+    name: str
+    owner: str
+    unit_axis: int
+    summed: bool
+
+
+def weights_of(module: nn.Module, names: list[str] | None = None) -> dict[str, Weight]:
+    """The weights of ``module`` by name; the given ``names`` alone, where there are any.
+
+    Found are all parameters of two axes or more but those of normalizers and embeddings.
+
+    Raises:
+        ValueError: for a name that is none, and for parameters not made yet.
+    """
+    found = {}
+    for owner_name, owner in module.named_modules():
+        for name, p in owner.named_parameters(recurse=False):
+            path = f"{owner_name}.{name}" if owner_name else name
+            if isinstance(p, UninitializedParameter):
+                raise ValueError(f"{path} has no shape yet: call the module once first.")
+            asked = names is not None and path in names
+            gain = isinstance(owner, (*NORMALIZERS, nn.Embedding)) or name in GAINS
+            if p.dim() >= 2 and (asked or (names is None and not gain)):
+                axis = 1 if isinstance(owner, _ConvTransposeNd) else 0
+                summed = isinstance(owner, SUMMING)
+                found[path] = Weight(path, owner_name, axis, summed)
+    if missing := set(names or ()) - set(found):
+        choice = ", ".join(weights_of(module)) or "none"
+        raise ValueError(f"no weight is called {sorted(missing)}: there are {choice}.")
+    return found
+
+
+class Trial(NamedTuple):
+    """What is put in the place of what the module has.
+
+    Attributes:
+        x: its input.
+        weights: parameters by name.
+        shift: the owner of a weight, and what is done to the summed inputs it makes.
+    """
+
+    x: Tensor
+    weights: Mapping[str, Tensor] = {}
+    shift: tuple[str, Callable[[Tensor], Tensor]] | None = None
+
+
+class Seen(NamedTuple):
+    """The outputs of one evaluation, what was seen inside, and which modules were called."""
+
+    y: Tensor
+    inside: list[Site]
+    called: set[str]
+
+
+class Subject:
+    """A copy of a module in one precision, with statistics over cases from one place.
+
+    Each evaluation starts from the same buffers and the same random state. Hooks that are
+    not torch's own are not copied.
+
+    Args:
+        module: what is copied; it is not touched.
+        x: its input.
+        dtype: the precision of the copy; None as it is.
+        statistics: where those over cases come from. BATCH is training mode.
+        read: what is judged.
+
+    Raises:
+        ValueError: where the module cannot be copied.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        x: Tensor,
+        *,
+        dtype: torch.dtype | None = None,
+        statistics: Statistics = Statistics.FROZEN,
+        read: Read = first_tensor,
+    ) -> None:
+        self.statistics, self.read = statistics, read
+        self.module = _copy(module)
+        self.x = x.detach().clone()
+        if dtype is not None:
+            self.module.to(dtype)
+            self.x = self.x.to(dtype) if x.is_floating_point() else self.x
+        self.module.train(statistics is Statistics.BATCH)
+        self._kept = {m: copies(m._buffers) for m in self.module.modules() if m._buffers}
+        self._devices = [x.device] if x.is_cuda else []
+        self._random = torch.get_rng_state()
+        self._device_random = [torch.cuda.get_rng_state(device) for device in self._devices]
+        self.parameters = dict(self.module.named_parameters())
+
+    @torch.no_grad()
+    def see(self, trial: Trial | None = None, *, find_shut: bool = False) -> Seen:
+        """Evaluate the module with ``trial`` in the place of its own."""
+        trial = Trial(self.x) if trial is None else trial
+        with torch.random.fork_rng(self._devices), self._changed(trial):
+            torch.set_rng_state(self._random)
+            for device, state in zip(self._devices, self._device_random, strict=True):
+                torch.cuda.set_rng_state(state, device)
+            inside = Inside(self.module, find_shut=find_shut)
+            try:
+                if self.statistics is Statistics.RECOMPUTED:
+                    remember(self.module, trial.x)
+                with inside.watching():
+                    output = self.module(trial.x.clone())
+            except Exception as error:  # whatever a module of the user's may raise
+                raise ValueError(
+                    f"{type(self.module).__name__} does not take x of shape "
+                    f"{tuple(trial.x.shape)} in {trial.x.dtype}: {error}"
+                ) from error
+            y = self.read(output)
+            if not isinstance(y, Tensor):
+                raise TypeError(f"read= returned {type(y).__name__}: let it return a tensor.")
+            return Seen(y.clone(), inside.sites, inside.called)
+
+    def without(self, *, eps: bool = False, bias: bool = False) -> "Subject | None":
+        """Another one with every eps, or the bias inside every a, 0; None where there is none.
+
+        A bias inside is that of a layer that makes summed inputs.
+        """
+        other = deepcopy(self)
+        found = [eps and _drop_eps(part) for part in other.module.modules()]
+        found += [bias and _drop_bias(part) for part in other.module.modules()]
+        return other if any(found) else None
+
+    @contextmanager
+    def _changed(self, trial: Trial) -> Iterator[None]:
+        own = {name: self.parameters[name].data for name in trial.weights}
+        hook = None if trial.shift is None else self._shifting(*trial.shift)
+        try:
+            for name, W in trial.weights.items():
+                self.parameters[name].data = W
+            yield
+        finally:
+            for name, W in own.items():
+                self.parameters[name].data = W
+            if hook is not None:
+                hook.remove()
+            for module, buffers in self._kept.items():
+                module._buffers.update(copies(buffers))
+
+    def _shifting(self, owner: str, shift: Callable[[Tensor], Tensor]):
+        """A hook that shifts the summed inputs of ``owner``."""
+        module = self.module.get_submodule(owner)
+
+        def before(norm: nn.Module, args: tuple) -> tuple:
+            return shift(args[0]), *args[1:]
+
+        def behind(layer: nn.Module, args: tuple, output: Tensor) -> Tensor:
+            return shift(output)
+
+        if isinstance(module, Linear | Conv2d):
+            return module.norm.register_forward_pre_hook(before)
+        return module.register_forward_hook(behind)
+
+
+def _drop_eps(part: nn.Module) -> bool:
+    """Whether there was one."""
+    if isinstance(part, nn.RMSNorm) and part.eps is None:  # torch's: that of the precision
+        part.eps = NO_EPS
+        return True
+    found = [n for n in EPS if isinstance(getattr(part, n, None), float) and getattr(part, n)]
+    for name in found:
+        setattr(part, name, NO_EPS)
+    return bool(found)
+
+
+def _drop_bias(part: nn.Module) -> bool:
+    """Whether there was one."""
+    if not isinstance(part, SUMMING):
+        return False
+    b = part.b_inside if isinstance(part, Linear | Conv2d) else part.bias
+    if not isinstance(b, Tensor) or not bool(b.any()):
+        return False
+    b.data = torch.zeros_like(b)
+    return True
+
+
+def _copy(module: nn.Module) -> nn.Module:
+    module = getattr(module, "_orig_mod", module)  # behind torch.compile
+    try:
+        copy = deepcopy(module)
+    except Exception as error:
+        raise ValueError(
+            f"{type(module).__name__} cannot be copied, and only copies are changed: {error}"
+        ) from error
+    for part in copy.modules():
+        for hooks in (part._forward_hooks, part._forward_pre_hooks):
+            for key in [k for k, hook in hooks.items() if not _torchs(hook)]:
+                del hooks[key]
+    return copy.requires_grad_(False)
+
+
+def _torchs(hook: Callable) -> bool:
+    """Whether a hook is one of torch's own: old weight_norm makes its weight in one."""
+    return type(hook).__module__.startswith("torch.nn.")
+
+
+def statistics_of(module: nn.Module) -> bool:
+    """Whether ``module`` remembers statistics over cases."""
+    return any(
+        isinstance(m, OverCases | BatchLayerNorm)
+        or (isinstance(m, TorchBatchNorm) and m.running_mean is not None)
+        for m in module.modules()
+    )
