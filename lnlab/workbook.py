@@ -1,6 +1,7 @@
 """The notebooks: which there are, what they can be told, and running them headless."""
 
 import ast
+import asyncio
 import logging
 import os
 import re
@@ -127,7 +128,8 @@ def last_place(notebook: nbformat.NotebookNode) -> str | None:
         if "injected-parameters" not in cell.metadata.get("tags", [])
     ]
     # papermill's times can be trusted, its status not: it is "completed" for cells never run
-    begun = [n for n, c in enumerate(written, 1) if c.metadata.papermill.get("start_time")]
+    times = [cell.metadata.get("papermill", {}).get("start_time") for cell in written]
+    begun = [number for number, at in enumerate(times, 1) if at]
     if not begun:
         return None
     line = written[begun[-1] - 1].source.strip().split("\n")[0]
@@ -180,30 +182,27 @@ def run_one(
     """
     draft = out / f".{path.stem}.{os.getpid()}.ipynb"
     start, error = time.monotonic(), None
-    # made here, so that it can be closed: nbclient leaves the loops of its threads open
-    loop = ensure_event_loop()
     try:
-        papermill.execute_notebook(
-            opened(path),
-            str(draft),
-            wanted,
-            kernel_manager_class=OwnKernel,
-            # what it would log (a reply cut off by the timeout) the outcome says in words
-            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
-            progress_bar=False,
-            execution_timeout=timeout,
-            stdout_file=Ear(path.stem, hear),
-            # widget states make a notebook of 50 kB one of 5 MB, and no page needs them
-            store_widget_state=False,
-            # the working directory: papermill's own `cwd` moves the whole process
-            resources={"metadata": {"path": str(path.parent)}},
-        )
+        # nbclient makes an event loop in each thread, and leaves it open
+        with asyncio.Runner(loop_factory=ensure_event_loop):
+            papermill.execute_notebook(
+                opened(path),
+                str(draft),
+                wanted,
+                kernel_manager_class=OwnKernel,
+                # what it would log (a reply cut off by the timeout) the outcome says in words
+                extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+                progress_bar=False,
+                execution_timeout=timeout,
+                stdout_file=Ear(path.stem, hear),
+                # widget states make a notebook of 50 kB one of 5 MB, and no page needs them
+                store_widget_state=False,
+                # the working directory: papermill's own `cwd` moves the whole process
+                resources={"metadata": {"path": str(path.parent)}},
+            )
     except Exception as problem:
         error = problem
-    finally:
-        loop.close()
-    notebook = nbformat.read(draft if draft.exists() else path, as_version=4)
-    notebook = remove_error_markers(notebook)
+    notebook = remove_error_markers(executed(draft, path))
     outcome = Outcome(
         name=path.stem,
         seconds=round(time.monotonic() - start, 1),
@@ -214,6 +213,14 @@ def run_one(
     )
     settle(draft, notebook, outcome, out)
     return outcome
+
+
+def executed(draft: Path, path: Path) -> nbformat.NotebookNode:
+    """What there is of a run: the draft, or the notebook itself if it was never written."""
+    try:
+        return nbformat.read(draft, as_version=4)
+    except (OSError, ValueError):
+        return opened(path)
 
 
 def settle(draft: Path, notebook: nbformat.NotebookNode, outcome: Outcome, out: Path) -> None:

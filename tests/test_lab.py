@@ -1,0 +1,61 @@
+"""`make lab` starts a server for this machine only, which asks for its token."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import requests
+
+ROOT = Path(__file__).parents[1]
+
+
+def recipe() -> list[str]:
+    """What `make lab` passes to JupyterLab."""
+    makefile = (ROOT / "Makefile").read_text()
+    (line,) = [
+        line for line in makefile.splitlines() if line.startswith("\t$(BIN)/jupyter lab")
+    ]
+    return shlex.split(line)[2:]
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The server's own description of itself: its address and its token."""
+    own = [tmp_path / name for name in ("config", "data", "runtime")]
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+    environment = os.environ | dict(zip(names, map(str, own), strict=True))
+    command = [sys.executable, "-m", "jupyterlab", *recipe()]
+    command += ["--no-browser", "--allow-root", "--port=0"]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 90
+        while not (found := list(own[2].glob("jpserver-*.json"))):
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        yield json.loads(found[0].read_text())
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.slow
+def test_lab_is_local_and_asks_for_its_token(server):
+    assert server["url"].startswith("http://127.0.0.1:")
+    assert len(server["token"]) >= 32
+    contents = server["url"] + "api/contents/00_start_here.ipynb?content=0"
+    assert requests.get(contents, timeout=30).status_code == 403
+    kernels = requests.post(server["url"] + "api/kernels", timeout=30)
+    assert kernels.status_code == 403
+    elsewhere = requests.get(contents, headers={"Host": "example.org"}, timeout=30)
+    assert elsewhere.status_code == 403
+    allowed = requests.get(
+        contents, headers={"Authorization": f"token {server['token']}"}, timeout=30
+    )
+    assert allowed.json()["name"] == "00_start_here.ipynb"
