@@ -4,8 +4,8 @@ A fused normalizer is a subclass of the reference with the reference's settings,
 and state; only its call is torch's operator. It equals the reference up to rounding and
 keeps torch's range: group_norm, instance_norm and batch_norm compute a * scale + shift, so
 that equal numbers far from 0 come out as some noise where the reference gives ``b`` itself.
-On the reference stay, too, statistics of a single value, and BatchNorm whose running
-statistics have another dtype than float32 or the input's float64.
+On the reference stay, too, statistics of a single value; BatchNorm over a batch with eps = 0,
+which torch refuses; and BatchNorm whose running statistics are not in the dtype of the rest.
 """
 
 import copy
@@ -95,8 +95,8 @@ class FusedBatchNorm(BatchNorm):
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
         a_, g, b = alike(cases_first(wide(a), self.space), self.g, self.b)
-        single = self.from_batch and a.numel() <= self.units
-        if single or a_.dtype != self.running_mean.dtype:
+        refused = self.from_batch and (a.numel() <= self.units or not self.eps)
+        if refused or a_.dtype != self.running_mean.dtype:
             return super().forward(a, W, t)
         # handed both, torch lets them move; in evaluation the batch leaves nothing behind
         running = self.training or not self.from_batch

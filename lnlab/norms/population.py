@@ -48,11 +48,11 @@ def recompute(model: nn.Module, batches: Iterable[Tensor]) -> nn.Module:
     ]
     seen: dict[tuple[nn.Module, int | None], _Pool] = {}
 
-    def see(norm: nn.Module, args: tuple, kwargs: dict) -> None:
+    def see(norm: nn.Module, args: tuple, kwargs: dict, h: Tensor) -> None:
         a, axis, t = _asked(norm, *args, **kwargs)
         seen.setdefault((norm, t), _Pool()).add(*moments(wide(a), axis))
 
-    hooks = [norm.register_forward_pre_hook(see, with_kwargs=True) for norm in (*ours, *torchs)]
+    hooks = [norm.register_forward_hook(see, with_kwargs=True) for norm in (*ours, *torchs)]
     try:
         with _normalized_by_batch(model, torchs), statistics_from(model, Mode.BATCH):
             for x in batches:

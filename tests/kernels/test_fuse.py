@@ -60,6 +60,7 @@ CASES = {
     "batch": (BatchNorm, (6, 8)),
     "batch, not affine": (partial(BatchNorm, affine=False), (6, 8)),
     "batch, other momentum and eps": (partial(BatchNorm, momentum=0.3, eps=1e-3), (6, 8)),
+    "batch, eps 0": (partial(BatchNorm, eps=0.0), (6, 8)),
     "batch of a sequence": (BatchNorm, (5, 6, 8)),
     "batch over space": (partial(BatchNorm, space=2), (6, 8, 3, 4)),
     "batch over space of a sequence": (partial(BatchNorm, space=1), (2, 6, 8, 4)),
