@@ -1,0 +1,142 @@
+"""A real JupyterLab in a headless Chromium, for the browser tests and benchmarks."""
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import nbformat
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[1]
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-precise-memory-info",
+    "--js-flags=--expose-gc",
+]
+NO_NEWS = {"fetchNews": "false", "checkForUpdates": False}
+
+
+def find_chromium() -> str | None:
+    """The path of the system's Chromium or Chrome, or None."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The system's browser, headless."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=QUIET)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def jupyterlab(folder: Path) -> Iterator[str]:
+    """A JupyterLab server on `folder` with settings of its own; yields the address of a page.
+
+    It has a token and listens on loopback only, as the one of `make lab`.
+
+    Raises:
+        RuntimeError: the server did not start; the message ends with its log.
+    """
+    with TemporaryDirectory(prefix="lnlab-jupyter-") as own:
+        token = secrets.token_hex()
+        settings = Path(own, "settings/@jupyterlab/apputils-extension")
+        settings.mkdir(parents=True)
+        # The toast that offers news would lie over the page.
+        (settings / "notification.jupyterlab-settings").write_text(json.dumps(NO_NEWS))
+        log = Path(own, "log")
+        with log.open("w") as stream:
+            server = subprocess.Popen(
+                command(folder), env=environment(own, token), stdout=stream, stderr=stream
+            )
+        try:
+            yield f"{address(server, Path(own, 'runtime'), log)}lab/tree/{{}}?token={token}"
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def command(folder: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        *("--ip=127.0.0.1", "--port=0", f"--ServerApp.root_dir={folder}"),
+        "--LabApp.expose_app_in_browser=True",
+    ]
+
+
+def environment(own: str, token: str) -> dict[str, str]:
+    places = {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        "IPYTHONDIR": "ipython",
+    }
+    return os.environ | {
+        **{name: str(Path(own, place)) for name, place in places.items()},
+        "JUPYTER_TOKEN": token,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def address(server: subprocess.Popen, runtime: Path, log: Path) -> str:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and server.poll() is None:
+        for file in runtime.glob("jpserver-*.json"):
+            return json.loads(file.read_text())["url"]
+        time.sleep(0.1)
+    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+
+
+def write_notebook(path: Path, cells: Sequence[str]) -> Path:
+    """A notebook of code cells."""
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in cells],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"}},
+    )
+    nbformat.write(notebook, path)
+    return path
+
+
+@contextmanager
+def opened(browser: Browser, address: str, name: str) -> Iterator[Page]:
+    """A page on the notebook `name`, all cells run, its kernel shut down at the end."""
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    try:
+        page.goto(address.format(name))
+        page.wait_for_selector(".jp-Notebook", timeout=60_000)
+        run_all(page)
+        yield page
+    finally:
+        page.evaluate("window.jupyterapp?.serviceManager.sessions.shutdownAll()")
+        page.close()
+
+
+def run_all(page: Page) -> None:
+    """Run all cells of the open notebook and wait for the last."""
+    # A command that is given before the kernel is known only asks for one.
+    page.wait_for_function(
+        """() => window.jupyterapp?.shell.currentWidget?.context?.sessionContext
+              .session?.kernel?.status === 'idle'""",
+        timeout=60_000,
+    )
+    page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")

@@ -1,0 +1,159 @@
+"""A plotly figure that lives in a notebook: traces made once, then patched in place."""
+
+import gzip
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import ipywidgets
+import numpy as np
+import plotly.graph_objects as go
+import traitlets
+from plotly.offline import get_plotlyjs_version
+
+HERE = Path(__file__).parent
+
+
+class PlotlyScript(ipywidgets.Widget):
+    """plotly.js as the state of one model a kernel, from which every plot of a page draws.
+
+    As state it reaches the page when it is made, also in the middle of a busy cell, and
+    again when the page is reloaded; a request from the page would wait for the kernel.
+    """
+
+    packed = traitlets.Bytes().tag(sync=True)
+    version = traitlets.Unicode().tag(sync=True)
+
+
+@cache
+def plotly_script() -> PlotlyScript:
+    """The one copy of plotly.js of this kernel: plotly's own file, compressed."""
+    source = resources.files("plotly").joinpath("package_data", "plotly.min.js")
+    return PlotlyScript(
+        packed=gzip.compress(source.read_bytes()), version=get_plotlyjs_version()
+    )
+
+
+class LivePlot(anywidget.AnyWidget):
+    """A live plotly figure: :meth:`update` moves what differs in its traces, and only that.
+
+    Patches that arrive faster than the page can draw are merged there, so that nothing
+    queues. Zoom and pan stay while their axes are left alone. Arrays keep their precision
+    (float32 or float64; others become float64) and travel as bytes.
+
+    Args:
+        figure: the figure with all its traces. Traces may be addressed by name.
+        label: what a screen reader says for the picture.
+        least_width: pixels; in a narrower window the figure is scrolled.
+    """
+
+    _esm = HERE / "live_plot.js"
+    _css = HERE / "live_plot.css"
+    figure = traitlets.Dict().tag(sync=True)
+    label = traitlets.Unicode().tag(sync=True)
+    least_width = traitlets.Int(0).tag(sync=True)
+    script = traitlets.Instance(PlotlyScript).tag(sync=True, **ipywidgets.widget_serialization)
+
+    def __init__(self, figure: go.Figure, label: str = "", least_width: int = 0) -> None:
+        spec = as_json(figure)
+        super().__init__(
+            figure=spec, label=label, least_width=least_width, script=plotly_script()
+        )
+        names = [trace.get("name") for trace in spec["data"]]
+        self._indices = {name: i for i, name in enumerate(names) if names.count(name) == 1}
+        self._indices |= {i: i for i in range(len(names))}
+        self._traces: dict[int, dict[str, Any]] = {i: {} for i in range(len(names))}
+        self._layout: dict[str, Any] = {}
+        self.on_msg(self._answer)
+
+    def update(
+        self,
+        traces: Mapping[int | str, Mapping[str, Any]],
+        layout: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Replace attributes of traces, and of the layout, by their new values.
+
+        Args:
+            traces: index or unique name of a trace to its new attributes, as in
+                ``{"LayerNorm": {"x": x, "y": y}}``.
+            layout: new attributes of the layout.
+
+        Raises:
+            KeyError: a trace that the figure does not have, or not exactly once.
+        """
+        unknown = [key for key in traces if key not in self._indices]
+        if unknown:
+            raise KeyError(f"no single trace {unknown[0]!r}; there are {list(self._indices)}")
+        patch = {}
+        for key, wanted in traces.items():
+            index = self._indices[key]
+            new = changed(self._traces[index], wanted)
+            if new:
+                patch[index] = new
+        moved = changed(self._layout, layout or {})
+        if patch or moved:
+            self._send_patch(patch, moved)
+
+    def current(self, key: int | str) -> dict[str, Any]:
+        """Everything that :meth:`update` has given one trace so far."""
+        return dict(self._traces[self._indices[key]])
+
+    def _answer(self, _: object, content: dict[str, Any], __: object) -> None:
+        # A page that was opened or reloaded late has only the first figure.
+        if content.get("kind") == "ready":
+            self._send_patch({i: new for i, new in self._traces.items() if new}, self._layout)
+
+    def _send_patch(
+        self, traces: Mapping[int, Mapping[str, Any]], layout: Mapping[str, Any]
+    ) -> None:
+        buffers: list[bytes] = []
+        content = {
+            "kind": "patch",
+            "traces": [[index, encode(new, buffers)] for index, new in traces.items()],
+            "layout": encode(layout, buffers),
+        }
+        self.send(content, buffers)
+
+
+def as_json(figure: go.Figure) -> dict[str, Any]:
+    """A figure as plotly.js takes it."""
+    return json.loads(figure.to_json() or "")
+
+
+def changed(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """What of ``wanted`` is not ``known`` yet; it is known from now on."""
+    new = {
+        key: value
+        for key, value in wanted.items()
+        if key not in known or not same(known[key], value)
+    }
+    known.update(new)
+    return new
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two attributes are equal, NaN at the same place being so too."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+    return type(a) is type(b) and a == b
+
+
+def encode(value: Any, buffers: list[bytes]) -> Any:
+    """``value``, each array in it replaced by where in ``buffers`` it has been put."""
+    if isinstance(value, Mapping):
+        return {key: encode(item, buffers) for key, item in value.items()}
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype.kind not in "fiub":
+        return value.tolist()
+    array = np.ascontiguousarray(
+        value, value.dtype if value.dtype == np.float32 else np.float64
+    )
+    buffers.append(array.tobytes())
+    return {"buffer": len(buffers) - 1, "dtype": array.dtype.name, "shape": array.shape}

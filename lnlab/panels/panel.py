@@ -1,0 +1,232 @@
+"""How every panel is built: a frozen state, a pure function of it, traces moved in place."""
+
+import json
+import os
+import shlex
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anywidget
+import ipywidgets
+import plotly.graph_objects as go
+import torch
+import traitlets
+from IPython.core.getipython import get_ipython
+from IPython.display import display
+
+from .live_plot import LivePlot, as_json
+
+HERE = Path(__file__).parent
+PLOTLY = "application/vnd.plotly.v1+json"
+
+_open: dict[tuple[str, str], "Panel"] = {}
+
+
+class Drawing(NamedTuple):
+    """What :meth:`LivePlot.update` takes."""
+
+    traces: Mapping[int | str, Mapping[str, Any]]
+    layout: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class View:
+    """What a state looks like.
+
+    Attributes:
+        sentence: the number that matters, in words.
+        drawings: of the plots by name.
+        late: of those plots that need not follow a slider: they are made and drawn once the
+            state has been still for a moment, or at once where there is no page.
+    """
+
+    sentence: str
+    drawings: Mapping[str, Drawing]
+    late: Mapping[str, Callable[[], Drawing]] = field(default_factory=dict)
+
+
+class Bar(anywidget.AnyWidget):
+    """The sentence, the error, Reset and the command of a panel."""
+
+    _esm = HERE / "panel.js"
+    _css = HERE / "panel.css"
+    sentence = traitlets.Unicode().tag(sync=True)
+    error = traitlets.Unicode().tag(sync=True)
+    command = traitlets.Unicode().tag(sync=True)
+
+
+class Panel(ipywidgets.VBox):
+    """Plots and the controls that move them: what a panel function returns.
+
+    The kernel may run callbacks in a thread of their own: ``look`` is called under a lock and
+    without gradients, and has to leave torch's global settings and generator alone. What it
+    raises there is shown in the panel, since JupyterLab would not show it.
+
+    Run headless (``LNLAB_HEADLESS`` is set) it leaves a figure that can be played with where
+    no kernel runs; in JupyterLab, beside the live one, a figure of its state at that time.
+
+    Args:
+        name: the panel's; with the cell it stands in, it says which older panel this one
+            replaces when the cell is run again.
+        notebook: number of the notebook whose parameter ``panel`` takes the state.
+        state: what the panel starts with, of a frozen dataclass; Reset returns to its
+            defaults.
+        controls: for each field of the state, a widget with a ``value``.
+        arrangement: the widget that holds the controls.
+        plots: the plots by name, in their order.
+        look: the view of a state; pure.
+        still: the static figures of a state; with True, the first can be played with.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        notebook: str,
+        state: Any,
+        controls: Mapping[str, Any],
+        arrangement: ipywidgets.DOMWidget,
+        plots: Mapping[str, LivePlot],
+        look: Callable[[Any], View],
+        still: Callable[[Any, bool], list[go.Figure]],
+    ) -> None:
+        self.controls, self.plots, self.bar = controls, plots, Bar()
+        self.notebook, self.start = notebook, type(state)()
+        self._look, self._still = look, still
+        self._lock, self._held = threading.RLock(), False
+        self._late: Mapping[str, Callable[[], Drawing]] = {}
+        self._on_a_page = False
+        super().__init__(children=[arrangement, self.bar, *plots.values()])
+        self.add_class("lnlab-panel")
+        arrangement.add_class("lnlab-controls")
+        self._set_controls(state)
+        self._show()
+        for control in controls.values():
+            control.observe(self._moved, "value")
+        self.bar.on_msg(self._heard)
+        replace_older(name, self)
+
+    @property
+    def state(self) -> Any:
+        """What the controls say; setting it moves them and draws once."""
+        said = {name: as_read(control.value) for name, control in self.controls.items()}
+        return replace(self.start, **said)
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        with self._lock:
+            self._set_controls(state)
+            self._moved()
+
+    def reset(self) -> None:
+        """Put every control to its default."""
+        self.state = self.start
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What differs from the defaults: with ``**`` it makes the same panel again."""
+        start, state = asdict(self.start), asdict(self.state)
+        return {name: value for name, value in state.items() if value != start[name]}
+
+    @property
+    def command(self) -> str:
+        """The command that runs the notebook with this state."""
+        if not self.parameters:
+            return f"lnlab run {self.notebook}"
+        return f"lnlab run {self.notebook} -p panel {shlex.quote(json.dumps(self.parameters))}"
+
+    def close(self) -> None:
+        """Close every widget in it, and what they hold of layout and style."""
+        for widget in descendants(self):
+            ipywidgets.Widget.close(widget)
+
+    def _set_controls(self, state: Any) -> None:
+        self._held = True
+        try:
+            for field in fields(state):
+                self.controls[field.name].value = getattr(state, field.name)
+        finally:
+            self._held = False
+
+    def _moved(self, _: object = None) -> None:
+        with self._lock:
+            if not self._held:
+                self._guarded(self._show)
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        """Do it, or say here what went wrong: JupyterLab drops what a callback raises."""
+        with self._lock:
+            try:
+                act()
+            except Exception as error:
+                self.bar.error = f"{type(error).__name__}: {error}"
+
+    @torch.no_grad()
+    def _show(self) -> None:
+        view = self._look(self.state)
+        for name, drawing in view.drawings.items():
+            self.plots[name].update(*drawing)
+        with self.bar.hold_sync():
+            self.bar.sentence, self.bar.command = view.sentence, self.command
+            self.bar.error = ""
+        self._late = view.late
+        if not self._on_a_page:
+            self._show_late()
+
+    @torch.no_grad()
+    def _show_late(self) -> None:
+        late, self._late = self._late, {}
+        for name, make in late.items():
+            self.plots[name].update(*make())
+
+    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+        kind = content.get("kind")
+        if kind == "ready":
+            self._on_a_page = True
+        elif kind == "reset":
+            self.reset()
+        elif kind == "rest":
+            self._guarded(self._show_late)
+
+    def _ipython_display_(self) -> None:
+        for bundle in self.bundles():
+            display(bundle, raw=True)
+
+    def bundles(self) -> list[dict[str, Any]]:
+        """What displaying it leaves in the notebook: figures, and the widget where it lives."""
+        headless = bool(os.environ.get("LNLAB_HEADLESS"))
+        with self._lock, torch.no_grad():
+            figures = self._still(self.state, headless)
+        said = {"text/plain": self.bar.sentence}
+        stills = [{**said, PLOTLY: as_json(figure)} for figure in figures]
+        return stills if headless else [stills[0] | (self._repr_mimebundle_() or {}) | said]
+
+
+def as_read(value: Any) -> Any:
+    """The value of a control; of a slider's number, the three digits that it shows."""
+    return float(f"{value:.3g}") if isinstance(value, float) else value
+
+
+def descendants(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
+    """A widget, all that it contains, and their layouts and styles."""
+    for child in getattr(widget, "children", ()):
+        yield from descendants(child)
+    yield from (getattr(widget, name) for name in ("layout", "style") if hasattr(widget, name))
+    yield widget
+
+
+def replace_older(name: str, panel: Panel) -> None:
+    """Close the panel that an earlier run of the same cell made: nothing piles up."""
+    older = _open.pop((name, cell()), None)
+    if older is not None:
+        older.close()
+    _open[name, cell()] = panel
+
+
+def cell() -> str:
+    """The cell that is being run, where the front end tells; else the same for all."""
+    shell = get_ipython()
+    message = getattr(shell, "get_parent", dict)()
+    return message.get("metadata", {}).get("cellId", "")

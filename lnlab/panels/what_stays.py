@@ -1,0 +1,135 @@
+"""The panel of notebook 02: what stays the same when weights or inputs are transformed."""
+
+from typing import Any
+
+import ipywidgets
+import plotly.graph_objects as go
+
+from lnlab.figures.invariance import Traces, movement, movement_layout, movement_traces
+from lnlab.figures.playable import playable
+from lnlab.figures.table import number, table, table_layout, table_traces
+from lnlab.norms.transformations import TRANSFORMATIONS
+
+from .controls import WIDTH, Chips, SignedLog, choice_slider, log_slider
+from .live_plot import LivePlot
+from .panel import Drawing, Panel, View
+from .transformed import (
+    BATCHES,
+    DTYPES,
+    EPS,
+    MODES,
+    MOST,
+    NORMALIZERS,
+    SIZES,
+    Transformed,
+    framed,
+    measured,
+    parts,
+    sentence,
+    sweep,
+)
+
+ABOUT_MOVEMENT = (
+    "Distributions of summed inputs and outputs before and after the change, and how far "
+    "outputs move against the size of the change"
+)
+COLUMN = {"flex": "none", "width": "484px"}
+ABOUT_TABLE = "Table 1 and its extension: the measured defect and the claim of every cell"
+
+
+def invariance(**settings: Any) -> Panel:
+    """What stays the same: transform weights or inputs, and see which outputs move.
+
+    Args:
+        settings: fields of :class:`~lnlab.panels.transformed.Transformed`; with none, the
+            panel starts where Reset returns to.
+    """
+    state = Transformed(**settings)
+    arrangement, controls = arranged()
+    plots = {
+        "movement": LivePlot(
+            movement(parts(state), sweep(state)), ABOUT_MOVEMENT, least_width=600
+        ),
+        "table": LivePlot(table(measured(state)), ABOUT_TABLE, least_width=860),
+    }
+    return Panel("invariance", "02", state, controls, arrangement, plots, look, still)
+
+
+def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
+    """The controls, and the box that holds them."""
+    columns = [(f"{t.column}   {t.formula}   {t.name}", t.column) for t in TRANSFORMATIONS]
+    sources = [(statistics.value, name) for name, statistics in MODES.items()]
+    controls = {
+        "normalizers": Chips(NORMALIZERS, description="normalizers", most=MOST),
+        "transformation": choice("change", columns),
+        "delta": SignedLog("δ", -4, 4),
+        "shift": log_slider("shift", -4, 4),
+        "eps": choice_slider("ε", [(f"{eps:g}", eps) for eps in EPS]),
+        "batch": choice_slider("batch size", [(str(batch), batch) for batch in BATCHES]),
+        "dtype": choice("precision", [(name, name) for name in DTYPES]),
+        "mode": choice("statistics", sources),
+    }
+
+    def enable(change: dict[str, Any]) -> None:
+        scales = TRANSFORMATIONS[change["new"] - 1].scales
+        controls["shift"].disabled, controls["delta"].size.disabled = scales, not scales
+
+    controls["transformation"].observe(enable, "value")
+    enable({"new": controls["transformation"].value})
+    first, *others = controls.values()
+    columns = ipywidgets.Box(
+        [
+            ipywidgets.VBox(others[:3], layout=COLUMN),
+            ipywidgets.VBox(others[3:], layout=COLUMN),
+        ],
+        layout={"flex_flow": "row wrap"},
+    )
+    return ipywidgets.VBox([first, columns]), controls
+
+
+def choice(description: str, options: list[tuple[str, Any]]) -> ipywidgets.Dropdown:
+    return ipywidgets.Dropdown(
+        options=options,
+        description=description,
+        style={"description_width": WIDTH},
+        layout={"width": "376px"},
+    )
+
+
+def look(state: Transformed) -> View:
+    """What the panel shows of a state."""
+    moved, swept = parts(state), sweep(state)
+    return View(
+        sentence=sentence(state),
+        drawings={
+            "movement": Drawing(movement_traces(moved, swept), movement_layout(moved, swept))
+        },
+        late={"table": lambda: tabled(state)},
+    )
+
+
+def tabled(state: Transformed) -> Drawing:
+    """The table at a state: 200 cells take longer than one step of a slider may."""
+    cells = measured(state)
+    return Drawing(table_traces(cells), table_layout(cells, *framed(state)))
+
+
+def still(state: Transformed, play: bool) -> list[go.Figure]:
+    """The figures of a state; with ``play``, the first has a slider over the change's size."""
+    moved = movement(parts(state), sweep(state))
+    if play:
+        sizes = sorted({*SIZES.tolist(), abs(state.amount)})
+        frames = {number(size): frame(state.resized(size)) for size in sizes}
+        prefix = ("δ = " if state.delta > 0 else "δ = −") if state.scales else "shift "
+        moved = playable(moved, frames, prefix, sizes.index(abs(state.amount)))
+    return [moved, table(measured(state), *framed(state))]
+
+
+def frame(state: Transformed) -> Traces:
+    """The points and texts that move with the size of the change."""
+    moving = ("after", "strings", "note", "now", "here")
+    return {
+        name: {key: new[key] for key in ("x", "y", "text") if key in new}
+        for name, new in movement_traces(parts(state), sweep(state)).items()
+        if str(name).startswith(moving) and new.get("visible", True)
+    }
