@@ -23,7 +23,7 @@ ALLOWED = {
     "training": {"runs"},
     "tasks": {"norms", "cells", "unroll", "kernels", "data", "training"},
     "probes": {"norms"},
-    "ledger": {"runs", "tasks", "norms", "probes", "checkout"},
+    "ledger": {"runs", "tasks", "norms", "probes", "checkout", "training"},
     "panels": {"norms", "cells", "unroll", "kernels", "data", "figures", "runs", "training"}
     | {"tasks", "probes", "ledger"},
     "sweep": {"runs", "tasks", "training"},
