@@ -58,7 +58,7 @@ def final(metric: str) -> Number:
     return lambda metrics: float(metrics[metric].iloc[-1])
 
 
-def numbers(runs: dict[int, Run], number: Number) -> dict[int, float]:
+def numbers(runs: Mapping[int, Run], number: Number) -> dict[int, float]:
     """The number of every seed."""
     frames = {run: run.metrics() for run in set(runs.values())}
     return {seed: number(rows(frames[run], seed)) for seed, run in runs.items()}
@@ -252,10 +252,11 @@ def is_own(arms: Arms, task: Task) -> bool:
     return stated and run.data["kind"] == "official"
 
 
-def rank(arms: Arms, task: Task) -> tuple[bool, int, int, int]:
-    """How much a set of runs tells: the paper's own first, then size, length and seeds."""
-    config = _any(arms).config
-    return is_own(arms, task), sum(config["units"]), config["epochs"], len(_seeds(arms))
+def rank(arms: Arms, task: Task) -> tuple[bool, bool, int, int, int]:
+    """How much a set of runs tells: the paper's own first, then data, size, length, seeds."""
+    run = _any(arms)
+    official, units = run.data["kind"] == "official", sum(run.config["units"])
+    return is_own(arms, task), official, units, run.config["epochs"], len(_seeds(arms))
 
 
 def evidence(

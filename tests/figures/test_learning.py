@@ -1,5 +1,7 @@
 """Curves are means, bands reach over all seeds, and nobody wins where a bar holds zero."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,13 +13,12 @@ X = np.array([0.0, 1, 10, 100])
 Y = np.array([[4.0, 3, 2, 1], [6, 5, 2, 3], [5, 1, 2, 2]])
 
 
-def drawn(panels, **options):
-    labels = {"x": "updates", "y": "NLL (nats)", "made_on": "embedded data: digits; 3 seeds"}
-    return learning_curves(panels, **labels | options)
+def drawn(panels, made_on="embedded data: digits; 3 seeds", **logs: bool) -> Any:
+    return learning_curves(panels, x="updates", y="NLL (nats)", made_on=made_on, **logs)
 
 
 def test_a_line_is_the_mean_and_a_band_holds_every_seed():
-    figure = drawn({"batch 128": {"layer": (X, Y)}})
+    figure: Any = drawn({"batch 128": {"layer": (X, Y)}})
     band, mean = figure.data
     np.testing.assert_array_equal(mean.x, X)
     np.testing.assert_array_equal(mean.y, [5, 3, 2, 2])
@@ -29,7 +30,7 @@ def test_a_line_is_the_mean_and_a_band_holds_every_seed():
 
 def test_panels_share_the_legend_the_scale_and_the_axis_of_y():
     both, one = {"layer": (X, Y), "batch": (X, Y)}, {"layer": (X, Y), "none": (X, Y)}
-    figure = drawn({"batch 128": both, "batch 4": one})
+    figure: Any = drawn({"batch 128": both, "batch 4": one})
     assert [trace.name for trace in figure.data if trace.showlegend] == [
         "layer",
         "batch",
@@ -54,7 +55,7 @@ def test_every_figure_says_what_it_was_made_on():
 
 
 def test_a_logarithmic_axis_leaves_out_what_it_has_no_place_for():
-    figure = drawn({"": {"layer": (X, Y)}}, log_x=True, log_y=False)
+    figure: Any = drawn({"": {"layer": (X, Y)}}, log_x=True, log_y=False)
     band, mean = figure.data
     np.testing.assert_array_equal(mean.x, X[1:])
     np.testing.assert_array_equal(mean.y, [3, 2, 2])
@@ -66,7 +67,9 @@ def test_a_logarithmic_axis_leaves_out_what_it_has_no_place_for():
     ("ends", "decided"), [((-3.0, -1.0), True), ((1.0, 3.0), True), ((-1.0, 3.0), False)]
 )
 def test_a_bar_that_holds_zero_is_grey(ends, decided):
-    figure = paired_differences({"a − b": ([-1.0, 2.0, 3.0], ends)}, x="nats", made_on="digits")
+    figure: Any = paired_differences(
+        {"a − b": ([-1.0, 2.0, 3.0], ends)}, x="nats", made_on="digits"
+    )
     bar, dots = figure.data
     assert (bar.x, bar.y) == (ends, ("a − b", "a − b"))
     assert (dots.x, dots.y) == ((-1.0, 2.0, 3.0), ("a − b",) * 3)

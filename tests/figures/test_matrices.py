@@ -1,5 +1,7 @@
 """Matrices are drawn number by number, in one scale of colours with 0 in its middle."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,9 @@ A = np.array([[1.0, -2, 3], [4, -5, 0]])
 
 
 def test_cells_are_the_numbers_on_one_scale():
-    figure = matrices({"a": A, "mu": A.mean(1, keepdims=True)}, rows="case", columns="unit")
+    figure: Any = matrices(
+        {"a": A, "mu": A.mean(1, keepdims=True)}, rows="case", columns="unit"
+    )
     first, second = figure.data
     np.testing.assert_array_equal(first.z, A)
     np.testing.assert_array_equal(second.z, A.mean(1, keepdims=True))
@@ -25,11 +29,12 @@ def test_cells_are_the_numbers_on_one_scale():
     [(A.mean(0), (1, 3)), (A.mean(0, keepdims=True), (1, 3)), (2.0, (1, 1))],
 )
 def test_a_statistic_is_a_row_or_a_cell(statistic, shape):
-    assert np.shape(matrices({"mu": np.asarray(statistic)}).data[0].z) == shape
+    figure: Any = matrices({"mu": np.asarray(statistic)})
+    assert np.shape(figure.data[0].z) == shape
 
 
 def test_what_is_not_finite_leaves_the_scale_alone():
-    figure = matrices(
+    figure: Any = matrices(
         {"a": np.array([[1.0, np.nan], [-np.inf, 0.5]]), "b": np.full((2, 2), np.nan)}
     )
     assert {heat.zmax for heat in figure.data} == {1.0}

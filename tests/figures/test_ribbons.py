@@ -1,5 +1,7 @@
 """A ribbon holds half of the values, a lighter one nine tenths, and its line is the median."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -15,7 +17,8 @@ def frame(start=0.0):
 
 
 def test_the_edges_of_a_ribbon_are_its_quantiles():
-    wide, half, median = ribbons({"layer": frame()}, x="updates", y="a").data
+    figure: Any = ribbons({"layer": frame()}, x="updates", y="a")
+    wide, half, median = figure.data
     np.testing.assert_array_equal(median.y, frame()["q50"])
     np.testing.assert_array_equal(median.x, [0, 5, 10])
     for ribbon, low, high in ((wide, "q05", "q95"), (half, "q25", "q75")):
@@ -26,7 +29,9 @@ def test_the_edges_of_a_ribbon_are_its_quantiles():
 
 
 def test_panels_stand_on_one_scale():
-    figure = ribbons({"none": frame(), "layer": frame(7.0)}, x="updates", y="summed inputs")
+    figure: Any = ribbons(
+        {"none": frame(), "layer": frame(7.0)}, x="updates", y="summed inputs"
+    )
     assert [note.text for note in figure.layout.annotations] == ["none", "layer"]
     assert len(figure.data) == 6
     assert figure.layout.yaxis2.matches == "y"
@@ -36,8 +41,8 @@ def test_panels_stand_on_one_scale():
 
 
 def test_rows_may_have_any_index():
-    median = ribbons({"layer": frame().set_index(pd.Index([7, 3, 5]))}).data[-1]
-    np.testing.assert_array_equal(median.y, frame()["q50"])
+    figure: Any = ribbons({"layer": frame().set_index(pd.Index([7, 3, 5]))})
+    np.testing.assert_array_equal(figure.data[-1].y, frame()["q50"])
 
 
 def test_text_from_data_is_text(strings):

@@ -1,5 +1,7 @@
 """Many decades of both axes, with a place for what is exactly 0."""
 
+from typing import Any
+
 import numpy as np
 
 from lnlab.figures.palette import line
@@ -10,7 +12,7 @@ AT = np.array([1e-3, 1.0, 1e3])
 
 
 def test_curves_are_drawn_over_both_logarithms():
-    figure = sweeps(AT, {"layer": np.array([1e-9, 1e-3, 1.0])}, x="delta", y="defect")
+    figure: Any = sweeps(AT, {"layer": np.array([1e-9, 1e-3, 1.0])}, x="delta", y="defect")
     (curve,) = figure.data
     assert (curve.name, curve.mode, curve.line.color) == (
         "layer",
@@ -24,13 +26,13 @@ def test_curves_are_drawn_over_both_logarithms():
 
 
 def test_zero_stands_at_the_foot_and_nan_nowhere():
-    figure = sweeps(AT, {"layer": np.array([0.0, np.nan, 1e-16])}, x="delta", y="defect")
+    figure: Any = sweeps(AT, {"layer": np.array([0.0, np.nan, 1e-16])}, x="delta", y="defect")
     np.testing.assert_array_equal(figure.data[0].y, [FLOOR, np.nan, 1e-16])
     assert figure.layout.yaxis.range[0] == np.log10(FLOOR)
 
 
 def test_text_from_data_is_text(strings):
-    figure = sweeps(AT, {TAG: AT}, x="delta", y="defect")
+    figure: Any = sweeps(AT, {TAG: AT}, x="delta", y="defect")
     found = [text for text in strings(figure) if "alert" in text]
     assert len(found) == 2  # the legend and the label under the pointer
     assert not [text for text in found if TAG in text]

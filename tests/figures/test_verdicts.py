@@ -1,5 +1,7 @@
 """The ledger in pictures counts every claim once and keeps its intervals."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -25,7 +27,7 @@ def test_every_verdict_has_a_colour():
 
 
 def test_bars_count_the_claims_of_each_paper():
-    figure = verdicts(claims())
+    figure: Any = verdicts(claims())
     counted = {bar.name: dict(zip(bar.y, bar.x, strict=True)) for bar in figure.data}
     assert counted == {
         "reproduced": {"Ba et al. (2016)": 2, "Ziaee &amp; Çano (2022)": 0},
@@ -36,7 +38,7 @@ def test_bars_count_the_claims_of_each_paper():
 
 
 def test_intervals_are_relative_to_the_largest_seed():
-    figure = intervals(claims().iloc[:2])
+    figure: Any = intervals(claims().iloc[:2])
     bars, dots = figure.data[::2], figure.data[1::2]
     np.testing.assert_array_equal(bars[0].x, [-1, -0.5])
     np.testing.assert_array_equal(dots[0].x, [-0.5, -1])
@@ -50,11 +52,12 @@ def test_intervals_are_relative_to_the_largest_seed():
 
 def test_differences_that_are_all_zero_are_drawn():
     tied = claims().iloc[:1].assign(interval=[(0.0, 0.0)], values=[(0.0, 0.0)])
-    np.testing.assert_array_equal(intervals(tied).data[1].x, [0, 0])
+    figure: Any = intervals(tied)
+    np.testing.assert_array_equal(figure.data[1].x, [0, 0])
 
 
 def test_text_from_data_is_text(strings):
-    figure = verdicts(claims(source=[f"{TAG} (2016), 1"] * 3))
+    figure: Any = verdicts(claims(source=[f"{TAG} (2016), 1"] * 3))
     named = intervals(claims(quantity=[TAG] * 3).iloc[:1].set_axis([TAG]))
     for drawn in (figure, named):
         found = [text for text in strings(drawn) if "alert" in text]

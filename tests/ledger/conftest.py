@@ -1,0 +1,49 @@
+"""Runs that were never trained: what they would have measured is written down."""
+
+from dataclasses import replace
+
+import pytest
+
+from lnlab.runs import Run
+from lnlab.tasks import PermutationInvariantMNIST as Task
+
+UPDATES = 10
+"""In an epoch."""
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Makes a finished run of some seeds, each with one value a measurement.
+
+    A value that is a number stays so through the whole run; a list holds one an epoch,
+    from before the first to after the last.
+    """
+
+    def make(
+        arm,
+        values,
+        *,
+        batch_size=128,
+        metric="train_nll",
+        kind="official",
+        checksum="c" * 64,
+        device="cpu",
+        done=True,
+        **changes,
+    ):
+        task = replace(Task.budget("paper", batch_size=batch_size), norm=arm, seeds=(*values,))
+        name = {"official": "mnist", "embedded": "digits"}.get(kind, kind)
+        task = replace(task, data=name, **changes)
+        config = {**task.config(), "device": device, "precision": "float32"}
+        data = {"name": name, "kind": kind, "checksum": checksum, "licence": ""}
+        with Run.open(task.name, config, data, tmp_path) as run:
+            for epoch in range(task.epochs + 1):
+                for seed, value in values.items():
+                    value = value[epoch] if isinstance(value, list) else value
+                    row = {"update": UPDATES * epoch, "epoch": epoch, "seed": seed}
+                    run.log(row | {"cpu_seconds": 2.0 * epoch, metric: value})
+            if done:
+                run.finish({}, {})
+        return run
+
+    return make

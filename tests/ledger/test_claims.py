@@ -1,0 +1,157 @@
+"""The ledger's rows: well-formed, judged as is known, and reproducible by their command."""
+
+import json
+import re
+import shlex
+from collections import Counter
+
+import pytest
+
+from lnlab import ledger
+from lnlab.cli import app
+from lnlab.cli.train import changed
+from lnlab.data import sources
+from lnlab.ledger import CLAIMS, Verdict
+from lnlab.ledger.ba2016 import TRAINING
+from lnlab.tasks import TASKS
+
+SOURCE = re.compile(
+    r"(Ba et al\. \(2016\)|Ben Othman \(2018\)|Ziaee & Çano \(2022\)), "
+    r"(abstract|\d(\.\d){0,2})( and (\d(\.\d){0,2}|supplement))?"
+    r"(, (eq\. \d+|Table \d|Tables \d and \d|Fig\. \d+( to \d+)?|Table \d and Fig\. \d))?"
+)
+WRONG = {
+    "ba2016-5.1-all-rescaling",  # Table 1 says No of weight norm
+    "ba2016-5.2-half",  # by eq. 13 the block scales by 1/4
+    "ba2016-7-shifting",  # W turns a shift of the inputs into one of each unit
+    "ziaee2022-3-range-1",  # 1 - (1/1 + eps) = -eps
+    "ziaee2022-4-m1-differs",  # 0.9999 LN / sqrt(d)
+}
+"""What the papers say of their equations and is not so."""
+
+MEASURED = [claim for claim in CLAIMS if claim.command == "lnlab claims"]
+
+
+@pytest.fixture(scope="module")
+def entries():
+    return ledger.entries([])
+
+
+def test_rows_have_a_name_a_source_and_a_statement():
+    assert Counter(claim.id for claim in CLAIMS).most_common(1)[0][1] == 1
+    for claim in CLAIMS:
+        assert re.fullmatch(r"(ba2016|benothman2018|ziaee2022)-[\w.-]+", claim.id)
+        assert SOURCE.fullmatch(claim.source), claim.source
+        assert claim.id[:2].lower() == claim.source[:2].lower()
+        assert len(claim.statement) > 20
+        # one row of the table in the README
+        assert not re.search(r"[|\n]", claim.statement + claim.source)
+        assert bool(claim.command) == (claim.test is not None)
+
+
+@pytest.mark.parametrize("claim", MEASURED, ids=lambda claim: claim.id)
+def test_equations_are_judged_as_is_known(claim):
+    evidence = claim.judge([])
+    expected = Verdict.NOT_REPRODUCED if claim.id in WRONG else Verdict.REPRODUCED
+    assert evidence.verdict is expected
+    assert evidence.data.startswith("synthetic: ")
+    assert claim.id not in WRONG or claim.note
+
+
+def test_table_1_is_there_once_and_whole():
+    cells = [claim for claim in CLAIMS if claim.source.endswith("Table 1")]
+    table = [claim for claim in cells if claim.id.startswith("ba2016-table1-")]
+    said = Counter((claim.id.split("-")[2], claim.paper) for claim in table)
+    assert len(table) == 18
+    assert said == {
+        ("batch", "Invariant"): 4,
+        ("batch", "No"): 2,
+        ("weight", "Invariant"): 2,
+        ("weight", "No"): 4,
+        ("layer", "Invariant"): 4,
+        ("layer", "No"): 2,
+    }
+    for claim in table:
+        assert ("is not invariant" in claim.statement) == (claim.paper == "No")
+
+
+def test_entries_are_what_the_command_line_promises(entries):
+    again = json.loads(json.dumps(entries, allow_nan=False))
+    assert again == entries
+    assert [entry["id"] for entry in entries] == [claim.id for claim in CLAIMS]
+    for entry in entries:
+        assert entry["verdict"] in {verdict.value for verdict in Verdict}
+        measured = entry["verdict"] != Verdict.NOT_YET_RUN.value
+        assert measured == bool(re.match("(official|embedded|synthetic): ", entry["data"]))
+        assert measured == bool(entry["interval"])
+        assert measured == bool(entry["hardware"])
+        if measured:
+            low, high = entry["interval"]
+            assert low <= high
+
+
+def test_the_table_of_the_readme_holds_what_was_measured(entries, monkeypatch):
+    monkeypatch.setattr(ledger, "CLAIMS", [claim for claim in CLAIMS if claim.id[0] == "z"])
+    *head, last = ledger.markdown([]).splitlines()
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in head if row]
+    ours = [entry for entry in entries if entry["id"][0] == "z"]
+    measured = [entry for entry in ours if entry["data"]]
+    assert rows[0] == ["source", "claim", "verdict", "interval", "data"]
+    assert [row[:3] + row[4:] for row in rows[2:]] == [
+        [e["source"], e["statement"], f"**{e['verdict']}**", e["data"]] for e in measured
+    ]
+    assert last.startswith(f"{len(ours) - len(measured)} further claims are not yet run")
+
+
+def test_a_comparison_without_a_number_has_its_row_too(made, monkeypatch):
+    monkeypatch.setattr(ledger, "CLAIMS", TRAINING)
+    lost = {0: float("nan"), 1: 1.0}
+    runs = [made("layer", {0: 1.0, 1: 1.0}), made("batch", lost)]
+    assert "| **not comparable** | none | official: mnist" in ledger.markdown(runs)
+    json.dumps(ledger.entries(runs), allow_nan=False)
+
+
+def tasks(command):
+    """The task of each ``lnlab train`` in a command, and that the rest are commands too."""
+    for part in command.split(" && "):
+        program, name, *rest = shlex.split(part)
+        assert program == "lnlab"
+        params = app.commands[name].make_context(name, rest).params
+        if name == "train":
+            task = TASKS[params["name"]]
+            settings = changed(task, params["settings"], params["data"])
+            yield task.budget(params["budget"], **settings)
+        elif name == "data":
+            assert rest == ["fetch", "mnist"]
+            assert "mnist" in {source.name for source in sources()}
+        else:
+            assert (name, rest) == ("claims", [])
+
+
+@pytest.mark.parametrize(
+    "command", sorted({claim.command for claim in CLAIMS if claim.command})
+)
+def test_commands_are_ones_that_run(command):
+    assert {task.config()["data"] for task in tasks(command)} <= {"mnist"}
+
+
+@pytest.mark.parametrize("claim", TRAINING, ids=lambda claim: claim.id)
+def test_what_its_command_trains_judges_a_claim_either_way(claim, made):
+    trained = list(tasks(claim.command))
+    metric = "test_error" if claim.id.endswith("error") else "train_nll"
+    smallest = min(task.batch_size for task in trained)
+    low, high = {0: 0.1, 1: 0.11, 2: 0.12}, {0: 0.3, 1: 0.31, 2: 0.33}
+
+    def judged(first, second, kind):
+        # robustness is judged by four runs, of which those at the large batch are alike
+        runs = []
+        for task in trained:
+            turned = task.batch_size == smallest and task.norm != trained[0].norm
+            values, size = second if turned else first, task.batch_size
+            runs.append(made(task.norm, values, batch_size=size, metric=metric, kind=kind))
+        return claim.judge(runs)
+
+    assert claim.judge([]).verdict is Verdict.NOT_YET_RUN
+    assert judged(low, high, "official").verdict is Verdict.REPRODUCED
+    assert judged(low, high, "embedded").verdict is Verdict.SAME_DIRECTION
+    assert judged(high, low, "synthetic").verdict is Verdict.NOT_REPRODUCED
