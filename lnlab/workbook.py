@@ -112,8 +112,9 @@ class Outcome:
 class OwnKernel(AsyncKernelManager):
     """The interpreter that runs lnlab, whatever kernels are installed elsewhere."""
 
-    # code and outputs pass through TCP, which other users of the machine could read
-    transport_encryption = "auto"
+    def _transport_encryption_default(self) -> str:
+        # code and outputs pass through TCP, where other users of the machine could read them
+        return "auto"
 
     def _kernel_spec_manager_default(self) -> KernelSpecManager:
         # no folders: what is left is the kernel of sys.executable

@@ -14,7 +14,7 @@ def figure_json():
     figure = go.Figure(go.Scatter(x=[0, 1], y=[0, 1], name=HOSTILE))
     figure.frames = [go.Frame(data=[go.Scatter(y=[k, 1])], name=str(k)) for k in range(3)]
     figure.layout.title = "Defect </script> against delta"
-    return json.loads(figure.to_json())
+    return json.loads(str(figure.to_json()))
 
 
 def test_figure_keeps_its_data_and_frames():
@@ -74,8 +74,8 @@ def test_pieces_of_a_stream_are_joined():
         return {"output_type": "stream", "name": name, "text": text}
 
     outputs = [piece("stdout", "1 of 2\r"), piece("stdout", "2 of 2"), piece("stderr", "oh")]
-    outputs.append({"output_type": "error", "traceback": ["\x1b[31mValueError\x1b[0m: <b>"]})
-    kinds, html = zip(*rendered(outputs, "output-3"), strict=True)
+    error = {"output_type": "error", "traceback": ["\x1b[31mValueError\x1b[0m: <b>"]}
+    kinds, html = zip(*rendered([*outputs, error], "output-3"), strict=True)
     assert kinds == ("stream", "stream", "error")
     assert html[0] == "<pre>2 of 2</pre>"
     assert html[2].endswith(": &lt;b&gt;</pre>")
