@@ -26,9 +26,6 @@ from lnlab.norms import (
     LayerNorm,
     Normalizer,
     RMSNorm,
-    SpectralNorm,
-    WeightNorm,
-    WeightStandardization,
     inside_root,
     wide,
 )
@@ -113,8 +110,8 @@ FUSED: dict[type[Normalizer], type[Normalizer]] = {
     BatchNorm: FusedBatchNorm,
 }
 
-NOTHING_TO_FUSE = (Identity, DyT, WeightNorm, SpectralNorm, WeightStandardization)
-"""They take no statistic of ``a``; what they cost beside the product W x is small."""
+NOTHING_TO_FUSE = (Identity, DyT)
+"""Without a statistic they are elementwise, and torch's own operators already."""
 
 
 def fuse(model: Module) -> Module:
@@ -167,8 +164,8 @@ def alike(
     a: Tensor, g: Tensor | None, b: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """``a``, g and b in the widest dtype among them: not every device takes a mixture."""
-    dtypes = {v.dtype for v in (a, g, b) if v is not None}
-    if len(dtypes) == 1:
+    dtype = a.dtype
+    if (g is None or g.dtype == dtype) and (b is None or b.dtype == dtype):
         return a, g, b
-    dtype = reduce(torch.promote_types, dtypes)
+    dtype = reduce(torch.promote_types, (v.dtype for v in (a, g, b) if v is not None))
     return a.to(dtype), None if g is None else g.to(dtype), None if b is None else b.to(dtype)
