@@ -2,7 +2,7 @@
 
 from lnlab.training.batches import Batches
 from lnlab.training.course import train
-from lnlab.training.loop import Step, evaluate, evaluating, fit
+from lnlab.training.loop import Step, cross_entropy, evaluate, evaluating, fit
 from lnlab.training.progress import progress
 from lnlab.training.stacked import Stacked, stack
 from lnlab.training.task import Task
@@ -12,6 +12,7 @@ __all__ = [
     "Stacked",
     "Step",
     "Task",
+    "cross_entropy",
     "evaluate",
     "evaluating",
     "fit",

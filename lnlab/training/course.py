@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ def train(
     device: str | torch.device = "cpu",
     precision: str = "float32",
     save_every: float = 30.0,
-) -> Iterator[Step]:
+) -> Generator[Step, None, None]:
     """Run a task to its end, one :class:`Step` at a time, from where it was left.
 
     The seeds train side by side, in one thread. At the task's evaluation points the losses
@@ -56,7 +56,7 @@ def train(
 
 def _train(
     task: Task, root: Path, device: torch.device, precision: str, save_every: float
-) -> Iterator[Step]:
+) -> Generator[Step, None, None]:
     dataset = task.dataset()
     config = {**task.config(), "device": device.type, "precision": precision}
     data = {name: getattr(dataset, name) for name in ("name", "kind", "checksum", "licence")}

@@ -1,12 +1,13 @@
 """The loop over updates, and measurements that leave no trace in the model."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from lnlab.training.stacked import Stacked
 
@@ -48,7 +49,7 @@ def fit(
     epochs: int,
     *,
     start: int = 0,
-) -> Iterator[Step]:
+) -> Generator[Step, None, None]:
     """Train, one update each time that the next :class:`Step` is asked for.
 
     Between two steps the model is at rest: it may be measured, saved, or left where it is.
@@ -77,12 +78,20 @@ def fit(
             x, y = batch
             optimizer.zero_grad()
             losses = loss(model(x), y)
-            losses.sum().backward()
+            losses.backward(torch.ones_like(losses))  # the gradient of their sum
             optimizer.step()
             update += 1
             seconds += time.perf_counter() - began
             cpu_seconds += time.process_time() - cpu_began
             yield Step(update, update / len(batches), losses.detach(), seconds, cpu_seconds)
+
+
+def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
+    """Negative log likelihood in nats: scores (S, B, classes) and classes (S, B) to (S,)."""
+    if len(output) == 1:  # less to do for the gradient
+        return F.cross_entropy(output[0], y[0]).unsqueeze(0)
+    losses = F.cross_entropy(output.flatten(0, 1), y.flatten(), reduction="none")
+    return losses.view(y.shape).mean(1)
 
 
 def finite(step: Step, seeds: tuple[int, ...] | None = None) -> Step:

@@ -1,27 +1,28 @@
-"""Progress that can be read in a terminal, and afterwards in a file."""
+"""Progress that can be read as it comes, and afterwards in a file."""
 
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import TypeVar
-
-from tqdm.auto import tqdm
 
 T = TypeVar("T")
 
 
-def progress(items: Iterable[T], total: int, text: str) -> Iterator[T]:
-    """The items, while a bar shows how far they have come.
+def progress(items: Iterable[T], total: int, text: str) -> Generator[T, None, None]:
+    """The items, while it is shown how many of ``total`` have come.
 
-    In a terminal or a live notebook it is tqdm's. Anywhere else (a pipe, a notebook that is
-    executed headless, where ``LNLAB_HEADLESS`` is set) it is a plain line when a tenth of
-    them or ten seconds have gone by, whichever takes longer, and one at the end.
+    In a terminal or a live notebook by tqdm's bar. Anywhere else (a pipe, or where
+    ``LNLAB_HEADLESS`` is set, as when a notebook is executed without anybody) by plain
+    lines: one when another tenth has come and ten seconds have gone by since the last, and
+    one at the end, wherever that is.
     """
     if watched():
+        from tqdm.auto import tqdm
+
         yield from tqdm(items, total=total, desc=text, mininterval=0.5)
     else:
-        yield from _plain(items, total, text)
+        yield from _lines(items, total, text)
 
 
 def watched() -> bool:
@@ -31,18 +32,17 @@ def watched() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
-def _plain(items: Iterable[T], total: int, text: str) -> Iterator[T]:
+def _lines(items: Iterable[T], total: int, text: str) -> Generator[T, None, None]:
     began = said = time.monotonic()
-    tenth = 0
-    done = 0
+    done = tenths = 0
     try:
         for item in items:
-            yield item
             done += 1
             now = time.monotonic()
-            if done * 10 // max(total, 1) > tenth and now - said >= 10 and done < total:
-                tenth, said = done * 10 // max(total, 1), now
+            if now - said >= 10 and 10 * done // max(total, 1) > tenths and done < total:
+                said, tenths = now, 10 * done // max(total, 1)
                 print(f"{text}: {done} of {total}, {now - began:.0f} s", flush=True)
+            yield item
     finally:
         seconds = time.monotonic() - began
         print(f"{text}: {done} of {total} in {seconds:.1f} s", flush=True)

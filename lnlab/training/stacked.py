@@ -22,8 +22,9 @@ class Stacked(nn.Module):
 
     Train and evaluation mode, devices, dtypes and ``state_dict`` work as in any module.
     What a model remembers in a buffer (running statistics) is kept for each of them apart;
-    random numbers (dropout) differ between them. A forward hook sees the tensors of one
-    model without their values: to look inside, unstack, or hook a stack of one.
+    random numbers (dropout) differ between them. Under the hood is ``torch.func.vmap``: a
+    model must not compute in Python from the values of its tensors (``.item()``), and a
+    forward hook cannot read them: to look inside, unstack, or hook a stack of one.
 
     Args:
         models: at least one; equal in everything but the values of parameters and buffers.
@@ -49,7 +50,10 @@ class Stacked(nn.Module):
                 f"{self.count} models."
             )
         if self.count == 1:
-            return tree_map(lambda output: output.unsqueeze(0), self.module(x[0]))
+            output = self.module(x[0])
+            if isinstance(output, Tensor):
+                return output.unsqueeze(0)
+            return tree_map(lambda tensor: tensor.unsqueeze(0), output)
         tensors = [registry[name] for registry, name in self._slots]
         try:
             output, moved = vmap(self._one, randomness="different")(tensors, x)

@@ -1,0 +1,235 @@
+"""A run ends in the same bytes, however often it was stopped on its way."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from lnlab.runs import Run, read
+from lnlab.training import stack, train
+
+TIMES = ["seconds", "cpu_seconds"]
+
+
+def end(task, root, **settings) -> Run:
+    """The run of a task, trained to its end."""
+    for _ in train(task, root=root, **settings):
+        pass
+    (run,) = read(root)
+    return run
+
+
+def left(run: Run) -> tuple[bytes, str]:
+    """What must be the same whenever the configuration is: weights and metrics, less times."""
+    rows = run.metrics().drop(columns=TIMES).to_csv()
+    return (run.folder / "weights.safetensors").read_bytes(), rows
+
+
+def test_run_measures_and_finishes(tiny, tmp_path):
+    task = tiny()
+    steps = list(train(task, root=tmp_path))
+    assert [step.update for step in steps] == list(range(1, 22))
+    (run,) = read(tmp_path, "tiny")
+    assert run.done
+    metrics = run.metrics()
+    assert metrics["update"].tolist() == [0, 0, 1, 1, 7, 7, 21, 21]
+    assert metrics["seed"].tolist() == [3, 4] * 4
+    assert metrics["epoch"].tolist() == [0, 0, 1 / 7, 1 / 7, 1, 1, 3, 3]
+    assert metrics["loss"].isna().tolist() == [True, True] + [False] * 6
+    assert metrics["loss"].tolist()[2:4] == steps[0].loss.tolist()
+    assert metrics["seconds"].tolist()[::2] == [0.0, *(steps[i].seconds for i in (0, 6, 20))]
+    nll = metrics["train_nll"].tolist()
+    assert sum(nll[6:]) < sum(nll[:2])
+    assert run.result["updates"] == 21
+    assert run.result["seconds"] == steps[-1].seconds
+    assert run.environment["threads"] == 1
+    assert run.data["kind"] == "synthetic"
+
+
+def test_weights_are_those_that_were_measured_last(tiny, tmp_path):
+    task = tiny()
+    run = end(task, tmp_path)
+    weights = run.weights()
+    for seed in task.seeds:
+        model = task.model(seed, task.dataset()).float()
+        own = {name: weights[f"{seed}.{name}"] for name in model.state_dict()}
+        model.load_state_dict(own)
+        measured = task.measure(stack([model]), task.dataset())
+        last = run.metrics().query("seed == @seed").iloc[-1]
+        # side by side the sums are taken in another order: float32
+        assert measured["train_nll"][0] == pytest.approx(last["train_nll"], rel=1e-5)
+    assert len(weights) == 2 * len(model.state_dict())
+
+
+def test_run_that_is_done_gives_no_steps(tiny, tmp_path):
+    run = end(tiny(), tmp_path)
+    before = left(run)
+    assert list(train(tiny(), root=tmp_path)) == []
+    assert left(run) == before
+
+
+def test_same_configuration_same_bytes_whatever_goes_on_around(tiny, tmp_path):
+    expected = left(end(tiny(), tmp_path / "a"))
+    torch.manual_seed(99)
+    torch.set_default_dtype(torch.float32)
+    torch.set_num_threads(2)
+    for _ in train(tiny(), root=tmp_path / "b"):
+        torch.rand(3)
+    assert torch.get_num_threads() == 2
+    assert torch.get_default_dtype() == torch.float32
+    assert left(read(tmp_path / "b")[0]) == expected
+
+
+def test_run_does_not_touch_the_random_numbers_of_others(tiny, tmp_path):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    end(tiny(), tmp_path)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("seeds", [(3, 4), (3,)])
+@pytest.mark.parametrize("stops", [[1], [7], [20], [21], [2, 3, 9]])
+def test_stopped_and_taken_up_again_it_ends_in_the_same_bytes(seeds, stops, tiny, tmp_path):
+    task = tiny(seeds=seeds)
+    expected = left(end(task, tmp_path / "clean"))
+    seconds = 0.0
+    for stop in stops:
+        steps = train(task, root=tmp_path / "stopped")
+        for step in steps:
+            if step.update == stop:
+                assert step.seconds > seconds
+                seconds = step.seconds
+                break
+        steps.close()
+    assert left(end(task, tmp_path / "stopped")) == expected
+
+
+@pytest.mark.stress
+def test_killed_at_any_moment_it_ends_in_the_same_bytes(tiny, tmp_path):
+    expected = left(end(tiny(epochs=4), tmp_path / "clean"))
+    code = """
+    import importlib.util, os, random, signal, sys, time
+    from pathlib import Path
+    from lnlab.runs import environment, read
+    from lnlab.training import train
+
+    environment()  # asks git, once for all children
+    spec = importlib.util.spec_from_file_location("task", sys.argv[1])
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["task"] = module
+    spec.loader.exec_module(module)
+    task = module.Tiny(epochs=4)
+    chance = random.Random(0)
+    kills = 0
+    for root in sys.argv[2:]:
+        while not any(run.done for run in read(Path(root))):
+            told, tell = os.pipe()
+            child = os.fork()
+            if not child:
+                os.close(told)
+                for _ in train(task, root=root, save_every=chance.choice([0, 0.01])):
+                    os.write(tell, b".")
+                os._exit(0)
+            os.close(tell)
+            os.read(told, 1)
+            for _ in range(chance.randrange(20)):
+                os.read(told, 1)
+            time.sleep(chance.uniform(0, 0.005))
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+            os.close(told)
+            kills += os.WIFSIGNALED(status)
+    print(kills)
+    """
+    roots = [str(tmp_path / f"killed {index}") for index in range(4)]
+    conftest = str(Path(__file__).with_name("conftest.py"))
+    command = [sys.executable, "-c", textwrap.dedent(code), conftest, *roots]
+    output = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert output.returncode == 0, output.stderr
+    assert int(output.stdout) >= 4
+    for root in roots:
+        (run,) = read(Path(root))
+        assert left(run) == expected
+        assert not list(run.folder.glob("*.part"))
+
+
+def test_two_at_once_are_told(tiny, tmp_path):
+    first = train(tiny(), root=tmp_path)
+    next(first)
+    with pytest.raises(RuntimeError, match="is being written"):
+        next(train(tiny(), root=tmp_path))
+    first.close()
+    assert end(tiny(), tmp_path).done
+
+
+def test_runs_differ_by_device_precision_and_configuration(tiny, tmp_path):
+    for epochs, precision in ((2, "float32"), (2, "float64"), (1, "float32")):
+        for _ in train(tiny(epochs=epochs), root=tmp_path, precision=precision):
+            pass
+    runs = read(tmp_path)
+    assert len(runs) == 3
+    for run in runs:
+        dtype = getattr(torch, run.config["precision"])
+        assert run.weights()["3.0.weight"].dtype == dtype
+        assert run.config["device"] == "cpu"
+
+
+def test_seeds_start_the_same_alone_and_together(tiny, tmp_path):
+    together = end(tiny(seeds=(3, 4)), tmp_path / "together").metrics()
+    alone = end(tiny(seeds=(4,)), tmp_path / "alone").metrics()
+    # up to the noise, which each stack draws its own of: the start is the same
+    first = together.query("seed == 4")["train_nll"].iloc[0]
+    assert first == pytest.approx(alone["train_nll"].iloc[0], rel=1e-6)  # float32
+
+
+def test_loss_that_is_not_finite_stops_the_run(tiny, tmp_path):
+    class Broken(type(tiny())):
+        def loss(self, output, y):
+            losses = super().loss(output, y)
+            return torch.stack([losses[0], losses[1] * float("nan")])
+
+    with pytest.raises(FloatingPointError, match="seed 4 is nan at update 1"):
+        list(train(Broken(), root=tmp_path))
+    assert not read(tmp_path)[0].done
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"device": "cuda:99"}, "device 'cuda:99' cannot be used here"),
+        ({"device": "gpu"}, "device 'gpu' cannot be used here"),
+        ({"precision": "float8"}, "precision 'float8': choose from float32, float64"),
+    ],
+)
+def test_impossible_settings_are_refused_at_once(settings, message, tiny, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        train(tiny(), root=tmp_path, **settings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_checkpoint_holds_all_that_is_needed(tiny, tmp_path):
+    steps = train(tiny(), root=tmp_path, save_every=0.0)
+    for _ in range(9):
+        next(steps)
+    (run,) = read(tmp_path)
+    state = torch.load(run.folder / "state.pt", weights_only=True)
+    assert state["step"][0] == 9
+    steps.close()
+
+
+def test_models_are_drawn_in_float32_from_their_seed(tiny):
+    from lnlab.training.course import models
+
+    torch.manual_seed(3)
+    with torch.random.fork_rng():
+        torch.set_default_dtype(torch.float32)
+        expected = nn.Linear(6, 5).weight
+        torch.set_default_dtype(torch.float64)
+    model, _ = models(tiny(), SimpleNamespace())
+    assert torch.equal(model.get_parameter("0.weight"), expected)
