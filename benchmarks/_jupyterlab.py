@@ -68,7 +68,8 @@ def jupyterlab(folder: Path) -> Iterator[str]:
                 command(folder), env=environment(own, token), stdout=stream, stderr=stream
             )
         try:
-            yield f"{address(server, Path(own, 'runtime'), log)}lab/tree/{{}}?token={token}"
+            root = address(server, Path(own, "runtime"), log)
+            yield f"{root}lab/tree/{{}}?reset&token={token}"
         finally:
             server.terminate()
             server.wait(20)
@@ -119,7 +120,7 @@ def write_notebook(path: Path, cells: Sequence[str]) -> Path:
 
 @contextmanager
 def opened(browser: Browser, address: str, name: str) -> Iterator[Page]:
-    """A page on the notebook `name`, all cells run, its kernel shut down at the end."""
+    """A page on the notebook `name`, its cells running, its kernel shut down at the end."""
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     try:
         page.goto(address.format(name))
@@ -132,11 +133,12 @@ def opened(browser: Browser, address: str, name: str) -> Iterator[Page]:
 
 
 def run_all(page: Page) -> None:
-    """Run all cells of the open notebook and wait for the last."""
+    """Start all cells of the open notebook."""
     # A command that is given before the kernel is known only asks for one.
     page.wait_for_function(
         """() => window.jupyterapp?.shell.currentWidget?.context?.sessionContext
               .session?.kernel?.status === 'idle'""",
         timeout=60_000,
     )
-    page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    # Not awaited: the promise is kept when the last cell is done.
+    page.evaluate("void window.jupyterapp.commands.execute('notebook:run-all-cells')")

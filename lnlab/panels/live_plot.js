@@ -44,6 +44,19 @@ function decode(value, buffers) {
 const MOVES = new Set(["x", "y", "text"]);
 const AT_ONCE = { mode: "immediate", transition: { duration: 0 }, frame: { duration: 0, redraw: false } };
 
+// An animation step empties every subplot of which it is given no trace.
+function oneOfEachSubplot(plot, traces) {
+  const subplot = (index) => `${plot.data[index].xaxis ?? "x"} ${plot.data[index].yaxis ?? "y"}`;
+  const given = new Set([...traces.keys()].map(subplot));
+  const all = new Map(traces);
+  plot.data.forEach(({ visible }, index) => {
+    if (visible === false || given.has(subplot(index))) return;
+    given.add(subplot(index));
+    all.set(index, {});
+  });
+  return all;
+}
+
 async function draw(Plotly, plot, { traces, layout }) {
   const light =
     Object.keys(layout).length === 0 &&
@@ -52,7 +65,8 @@ async function draw(Plotly, plot, { traces, layout }) {
         plot.data[index].type === "scatter" && Object.keys(patch).every((key) => MOVES.has(key)),
     );
   if (light) {
-    const moved = { data: [...traces.values()], traces: [...traces.keys()] };
+    const all = oneOfEachSubplot(plot, traces);
+    const moved = { data: [...all.values()], traces: [...all.keys()] };
     // Drawn before this task ends; what is waited for would be the next frame. A step that
     // the next one overtakes is rejected without a reason.
     Plotly.animate(plot, moved, AT_ONCE).catch((reason) => {

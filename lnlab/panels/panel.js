@@ -12,11 +12,12 @@ function element(tag, name, parent, text = "") {
 // ipywidgets leaves sliders without a name, and reads a logarithmic one by its exponent.
 function nameControls(controls) {
   for (const slider of controls.querySelectorAll(".widget-slider")) {
-    const label = slider.querySelector(".widget-label").textContent;
+    const label = slider.querySelector(".widget-label")?.textContent;
     const handle = slider.querySelector("[role=slider]");
     const readout = slider.querySelector(".widget-readout");
-    handle?.setAttribute("aria-label", label);
-    handle?.setAttribute("aria-valuetext", readout.textContent);
+    if (!label || !handle || !readout) continue; // still being made
+    handle.setAttribute("aria-label", label);
+    handle.setAttribute("aria-valuetext", readout.textContent);
     readout.setAttribute("aria-label", `${label}, as a number`);
   }
   for (const chips of controls.querySelectorAll(".lnlab-chips")) {

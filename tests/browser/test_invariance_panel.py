@@ -1,0 +1,244 @@
+"""The panel of notebook 02 in a real JupyterLab: what one sees when one touches it."""
+
+import re
+
+import pytest
+
+from benchmarks._jupyterlab import opened, run_all, write_notebook
+
+PANEL = """
+from lnlab import panels
+panel = panels.invariance(eps=0.0, normalizers=["layer", "weight"])
+panel
+"""
+BREAK = """
+from ipywidgets import Widget
+count = len(Widget.widgets)
+look = panel._look
+def breaks(state):
+    if state.batch == 1:
+        raise RuntimeError("this <b>breaks</b>")
+    return look(state)
+panel._look = breaks
+print("widgets", count)
+"""
+# Each patch is for nobody until the page can draw: what counts is that it can meanwhile.
+BUSY = """
+import time, numpy as np, plotly.graph_objects as go
+plot = panels.LivePlot(go.Figure([go.Scatter(y=[0.0, 0.0])]), "busy")
+display(plot)
+for step in range(100):
+    plot.update({0: {"y": np.full(2, float(step))}})
+    time.sleep(0.1)
+print("done")
+"""
+LAYER, WEIGHT = 1, 2
+
+
+@pytest.fixture(scope="module")
+def page(browser, address, folder):
+    write_notebook(folder / "panel.ipynb", [PANEL, BREAK])
+    with opened(browser, address, "panel.ipynb") as page:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.errors = []
+        page.on("pageerror", lambda error: page.errors.append(error))
+        drawn(page)
+        yield page
+        assert page.errors == []
+
+
+@pytest.fixture(autouse=True)
+def from_the_start(page):
+    """Every test starts from the defaults, but for eps = 0."""
+    page.locator(".lnlab-command button").first.click()
+    settled(page, "W → δW with δ = 2.51")
+    slider(page, "ε").press("Home")
+    commanded(page, '"eps": 0.0')
+
+
+def drawn(page):
+    """Wait for both plots, and for the patches that they start with."""
+    page.wait_for_selector(".lnlab-plot >> nth=1 >> .main-svg >> nth=0", timeout=90_000)
+    page.wait_for_selector(".lnlab-plot[data-frames] >> nth=0", timeout=30_000)
+
+
+def settled(page, words):
+    """Wait until the sentence says ``words`` and the picture has followed; return it."""
+    sentence = page.locator(".lnlab-sentence")
+    page.wait_for_function(
+        "words => document.querySelector('.lnlab-sentence').textContent.includes(words)",
+        arg=words,
+    )
+    page.wait_for_timeout(300)
+    return sentence.text_content()
+
+
+def commanded(page, words):
+    """Wait until the command has ``words`` and the picture has followed."""
+    page.wait_for_function(
+        "words => document.querySelector('.lnlab-command code').textContent.includes(words)",
+        arg=words,
+    )
+    page.wait_for_timeout(300)
+
+
+def slider(page, name):
+    return page.get_by_role("slider", name=name, exact=True)
+
+
+def lines(page, slot):
+    """The path of an outline after the change, as it is on the screen, and its strings."""
+    return page.evaluate(
+        """slot => {
+          const plot = document.querySelector('.lnlab-plot');
+          const paths = (kind) => {
+            const { uid } = plot._fullData.find(({ name }) => name === `${kind} ${slot}`);
+            const drawn = plot.querySelectorAll(`.trace${uid} path.js-line`);
+            return [...drawn].map((path) => path.getAttribute('d'));
+          };
+          return [paths('after'), paths('strings')];
+        }""",
+        slot,
+    )
+
+
+def choose(page, name, value):
+    page.get_by_label(name, exact=True).select_option(value)
+
+
+def test_keys_rescale_the_weights_and_layer_norm_stands_still(page):
+    layer, summed = lines(page, LAYER), lines(page, 0)
+    for _ in range(5):
+        slider(page, "δ").press("ArrowRight")
+    said = settled(page, "δ = 7.94")
+    assert re.search(r"layer still to \de-16", said)
+    assert slider(page, "δ").get_attribute("aria-valuetext") == "7.94"
+    assert lines(page, LAYER) == layer
+    assert lines(page, 0) != summed
+
+
+def test_what_a_step_does_not_move_stays_on_the_screen(page):
+    summed = lines(page, 0)
+    assert all(summed)
+    slider(page, "ε").press("End")
+    commanded(page, '"eps": 1.0')
+    assert lines(page, 0) == summed
+    assert all(lines(page, LAYER))
+
+
+def test_weight_norm_moves_with_the_data(page):
+    choose(page, "change", "4   X → δX   dataset re-scaling")
+    settled(page, "X → δX")
+    before = lines(page, WEIGHT), lines(page, LAYER)
+    slider(page, "δ").press("PageUp")
+    settled(page, "δ = 7.94")
+    assert lines(page, WEIGHT) != before[0]
+    assert "weight moves by" in page.locator(".lnlab-sentence").text_content()
+
+
+def test_the_table_follows_once_the_slider_rests(page):
+    choose(page, "change", "4   X → δX   dataset re-scaling")
+    slider(page, "δ").press("End")
+    settled(page, "δ = 10000")
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('.lnlab-plot')[1].querySelectorAll('text')]
+                 .some(({ textContent }) => textContent === '✗ 1e+04')"""
+    )
+
+
+def test_reset_brings_everything_back(page):
+    before = lines(page, 0)
+    slider(page, "δ").press("End")
+    page.get_by_role("button", name="batch", exact=True).click()
+    settled(page, "δ = 10000")
+    page.locator(".lnlab-command button").first.click()
+    settled(page, "W → δW with δ = 2.51: batch")
+    assert page.locator(".lnlab-command code").text_content() == "lnlab run 02"
+    assert lines(page, 0) == before
+
+
+def test_up_to_four_normalizers_stand_side_by_side(page):
+    for name in ("rms",):
+        page.get_by_role("button", name=name, exact=True).click()
+    settled(page, "rms")
+    pressed = page.locator(".lnlab-chips [aria-pressed=true]")
+    assert pressed.all_text_contents() == ["batch", "layer", "weight", "rms"]
+    assert page.get_by_role("button", name="none", exact=True).is_disabled()
+    titles = page.locator(".lnlab-plot").first.locator(".annotation-text").all_text_contents()
+    assert titles == ["summed inputs a", "batch", "weight", "layer", "rms"]
+
+
+def test_the_command_can_be_copied(page):
+    choose(page, "precision", "bfloat16")
+    commanded(page, "bfloat16")
+    page.get_by_role("button", name="Copy command").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == """lnlab run 02 -p panel '{"eps": 0.0, "dtype": "bfloat16"}'"""
+
+
+def test_every_control_has_a_name(page):
+    for name in ("δ", "shift", "ε", "batch size"):
+        assert slider(page, name).count() == 1
+    for name in ("change", "precision", "statistics"):
+        assert page.get_by_label(name, exact=True).count() == 1
+    assert page.get_by_role("group", name="normalizers").count() == 1
+    assert page.get_by_role("status").filter(has_text="δ").count() == 1
+    names = page.locator(".lnlab-plot").evaluate_all("all => all.map((p) => p.ariaLabel)")
+    assert all(len(name) > 40 for name in names)
+
+
+def test_an_error_is_shown_as_text_and_goes_away(page):
+    alert = page.locator(".lnlab-error")
+    slider(page, "batch size").press("Home")
+    page.wait_for_function("!document.querySelector('.lnlab-error').hidden")
+    assert alert.text_content() == "RuntimeError: this <b>breaks</b>"
+    slider(page, "batch size").press("End")
+    page.wait_for_function("document.querySelector('.lnlab-error').hidden")
+
+
+def test_a_reloaded_page_shows_the_state_of_the_kernel(page):
+    slider(page, "δ").press("End")
+    settled(page, "δ = 10000")
+    before = lines(page, 0)
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_timeout(1000)
+    page.reload()
+    drawn(page)
+    settled(page, "δ = 10000")
+    assert lines(page, 0) == before
+    slider(page, "δ").press("ArrowLeft")
+    settled(page, "δ = 7940")
+
+
+def test_the_cell_run_again_leaves_one_panel(page):
+    def widgets():
+        output = page.locator(".jp-OutputArea-output", has_text="widgets").last
+        return output.text_content().strip()
+
+    before = widgets()
+    for _ in range(2):
+        page.evaluate("document.querySelectorAll('.lnlab-plot').forEach((p) => p.remove())")
+        run_all(page)
+        drawn(page)
+        page.wait_for_timeout(1500)
+    assert widgets() == before
+    assert page.locator(".lnlab-plot").count() == 2
+    frames = "Number(document.querySelector('.lnlab-plot').dataset.frames)"
+    seen = page.evaluate(frames)
+    slider(page, "δ").press("ArrowRight")
+    settled(page, "δ = 3.16")
+    assert page.evaluate(frames) == seen + 1
+
+
+def test_a_plot_is_drawn_while_its_cell_is_running(browser, address, folder):
+    write_notebook(folder / "busy.ipynb", ["from lnlab import panels", BUSY])
+    with opened(browser, address, "busy.ipynb") as page:
+        page.wait_for_function(
+            "Number(document.querySelector('.lnlab-plot')?.dataset.frames) > 5", timeout=60_000
+        )
+        printed = page.locator(".jp-OutputArea-output").get_by_text("done", exact=True)
+        assert printed.count() == 0
+        printed.wait_for()
+        page.wait_for_timeout(500)
+        assert page.evaluate("document.querySelector('.lnlab-plot').data[0].y[0]") == 99
