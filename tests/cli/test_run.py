@@ -101,6 +101,13 @@ def test_a_bad_one_is_reported_with_its_cell_and_kept(ran, name, complaint):
 
 
 @pytest.mark.slow
+def test_the_hanging_one_is_stopped_in_time(ran):
+    said, *_ = ran
+    (seconds,) = re.findall(r"03_hangs .* after ([\d.]+) s:", said)
+    assert 5 <= float(seconds) < 20, "5 for the cell, the rest to start and end a kernel"
+
+
+@pytest.mark.slow
 def test_nothing_half_written_is_left(ran):
     *_, out = ran
     assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
