@@ -259,6 +259,11 @@ def framed(state: Transformed) -> tuple[int, list[str]]:
     return state.transformation - 1, rows
 
 
+def conditions(state: Transformed) -> str:
+    """What else every measurement depends on."""
+    return f"ε = {state.eps:g}, {state.dtype}, batch of {state.batch}"
+
+
 def sentence(state: Transformed) -> str:
     """The change and how far it moves the outputs."""
     by = f"δ = {state.delta:g}" if state.scales else f"a shift of {state.shift:g}"

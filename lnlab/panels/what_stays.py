@@ -3,11 +3,12 @@
 from typing import Any
 
 import ipywidgets
+import numpy as np
 import plotly.graph_objects as go
 
 from lnlab.figures.invariance import Traces, movement, movement_layout, movement_traces
 from lnlab.figures.playable import playable
-from lnlab.figures.table import number, table, table_layout, table_traces
+from lnlab.figures.table import table, table_layout, table_traces
 from lnlab.norms.transformations import TRANSFORMATIONS
 
 from .controls import WIDTH, Chips, SignedLog, choice_slider, log_slider
@@ -22,6 +23,7 @@ from .transformed import (
     NORMALIZERS,
     SIZES,
     Transformed,
+    conditions,
     framed,
     measured,
     parts,
@@ -118,11 +120,27 @@ def still(state: Transformed, play: bool) -> list[go.Figure]:
     """The figures of a state; with ``play``, the first has a slider over the change's size."""
     moved = movement(parts(state), sweep(state))
     if play:
-        sizes = sorted({*SIZES.tolist(), abs(state.amount)})
-        frames = {number(size): frame(state.resized(size)) for size in sizes}
+        size = abs(state.amount)
+        sizes = sorted([size, *SIZES[np.abs(SIZES / size - 1) > 0.01]])
+        frames = {f"{each:.3g}": frame(state.resized(each)) for each in sizes}
         prefix = ("δ = " if state.delta > 0 else "δ = −") if state.scales else "shift "
-        moved = playable(moved, frames, prefix, sizes.index(abs(state.amount)))
-    return [moved, table(measured(state), *framed(state))]
+        moved = playable(moved, frames, prefix, sizes.index(size))
+    cells = table(measured(state), *framed(state))
+    by, source = f"δ = {state.delta:g}, shifts of {state.shift:g}", MODES[state.mode].value
+    return [
+        titled(moved, f"{state.formula}: {conditions(state)}, statistics {source}"),
+        titled(cells, f"Table 1 and its extension, {by}: {conditions(state)}"),
+    ]
+
+
+def titled(figure: go.Figure, text: str, room: int = 34) -> go.Figure:
+    """``figure`` with a title in room of its own: pixels that are added above it."""
+    layout: Any = figure.layout
+    return figure.update_layout(
+        title={"text": text, "y": 1, "yanchor": "top", "pad": {"t": 10}, "font": {"size": 14}},
+        height=layout.height + room,
+        margin={"t": layout.margin.t + room},
+    )
 
 
 def frame(state: Transformed) -> Traces:

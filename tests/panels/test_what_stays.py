@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from lnlab import panels
-from lnlab.figures.table import number
 from lnlab.norms.transformations import TRANSFORMATIONS
 from lnlab.panels.panel import PLOTLY
 from lnlab.panels.transformed import NORMALIZERS, SIZES, Transformed, sentence
@@ -129,15 +128,26 @@ def test_a_page_without_a_kernel_can_be_played_with(panel, monkeypatch):
     assert slider["currentvalue"]["prefix"] == "δ = −"
     assert len(json.dumps(first)) < 300_000
     assert second["data"][0]["type"] == "heatmap"
+    titles = [figure["layout"]["title"]["text"] for figure in (first, second)]
+    assert titles[0].startswith("W → δW: ε = 0, float64, batch of 32, statistics of the")
+    assert ", δ = -10, shifts of 1:" in titles[1]
 
 
 def test_a_frame_is_the_picture_of_its_size():
     state = Transformed(normalizers=("weight", "none"))
     played: Any = still(state, True)[0]
     frame = dict(zip(played.frames[3].traces, played.frames[3].data, strict=True))
-    assert played.frames[3].name == number(SIZES[3])
+    assert played.frames[3].name == f"{SIZES[3]:.3g}"
     shown: Any = still(state.resized(SIZES[3]), False)[0]
     for place, trace in frame.items():
         np.testing.assert_array_equal(trace.x, np.float32(shown.data[place].x))
         np.testing.assert_array_equal(trace.y, np.float32(shown.data[place].y))
         assert trace.text == shown.data[place].text
+
+
+def test_a_size_beside_one_of_the_grid_has_its_frame_alone():
+    near = float(f"{SIZES[20]:.3g}")
+    played: Any = still(Transformed(delta=near, normalizers=("weight",)), True)[0]
+    names = [frame.name for frame in played.frames]
+    assert len(names) == len(set(names)) == len(SIZES)
+    assert names[played.layout.sliders[0].active] == f"{near:g}"
