@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from lnlab.data import Dataset, load
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.norms import BatchNorm, Identity, LayerNorm, Linear, Norm, RMSNorm, WeightNorm
-from lnlab.training import evaluate
+from lnlab.training import cross_entropy, evaluate
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
     "none": (Identity, Identity),
@@ -166,7 +166,7 @@ class PermutationInvariantMNIST:
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """Negative log likelihood in nats: logits (S, B, classes), y (S, B) to (S,)."""
-        return F.cross_entropy(output.transpose(1, 2), y, reduction="none").mean(1)
+        return cross_entropy(output, y)
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
         """Before the first update, log-spaced through the first epoch, and then after every
