@@ -5,9 +5,7 @@ import torch
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--device", default="cpu", help="where gpu tests run: cuda, cuda:1, mps"
-    )
+    parser.addoption("--device", default="cpu", help="where gpu tests run: cuda, cuda:1, mps")
     parser.addoption("--network", action="store_true", help="also run tests that download")
 
 
@@ -38,3 +36,31 @@ def same_numbers():
 def device(request):
     """The device named by ``--device``; the CPU without it."""
     return torch.device(request.config.getoption("--device"))
+
+
+@pytest.fixture
+def drawn():
+    """Makes the parameters of a module ones that no start value and no mix-up equals."""
+
+    @torch.no_grad()
+    def draw(module):
+        for parameter in module.parameters():
+            parameter.copy_(0.5 + torch.rand_like(parameter))
+        return module
+
+    return draw
+
+
+@pytest.fixture
+def outcome():
+    """An output and the gradients, by name, of one random function of it."""
+
+    def taken(output, **leaves):
+        generator = torch.Generator().manual_seed(1)
+        direction = torch.randn(output.shape, generator=generator, dtype=torch.float64)
+        gradients = torch.autograd.grad(
+            output, list(leaves.values()), direction.to(output), retain_graph=True
+        )
+        return {"output": output.detach(), **dict(zip(leaves, gradients, strict=True))}
+
+    return taken

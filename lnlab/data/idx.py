@@ -141,12 +141,11 @@ def _gunzip(file: BinaryIO, name: str) -> Iterator[bytes]:
     inflate = zlib.decompressobj(wbits=31)
     while not inflate.eof:
         packed = inflate.unconsumed_tail or file.read(CHUNK)
+        if not packed:
+            raise ValueError(f"{name}: truncated gzip file")
         try:
-            chunk = inflate.decompress(packed, CHUNK)
+            yield inflate.decompress(packed, CHUNK)
         except zlib.error as error:
             raise ValueError(f"{name}: damaged gzip file: {error}") from None
-        if not packed and not chunk and not inflate.eof:
-            raise ValueError(f"{name}: truncated gzip file")
-        yield chunk
     if inflate.unused_data or file.read(1):
         raise ValueError(f"{name}: bytes after the end of the gzip stream")

@@ -1,14 +1,21 @@
-"""Images with labels: scikit-learn's digits, MNIST, and a user's own IDX files."""
+"""Images with labels: scikit-learn's digits, MNIST, and a user's own IDX files.
+
+torch and scikit-learn are imported when cases are loaded: to list or to download sources
+takes neither.
+"""
 
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from lnlab.data import idx
 from lnlab.data.source import File, Kind, Source, data_folder, find, split_spec
+
+if TYPE_CHECKING:
+    import torch
 
 DIGITS = Source(
     name="digits",
@@ -81,8 +88,8 @@ Pixels = dict[str, tuple[np.ndarray, np.ndarray]]
 class Split:
     """Cases of one part of a data set: `x` float32 `(N, D)` in 0..1, `y` int64 `(N,)`."""
 
-    x: torch.Tensor
-    y: torch.Tensor
+    x: "torch.Tensor"
+    y: "torch.Tensor"
 
     def __len__(self) -> int:
         return len(self.y)
@@ -153,8 +160,8 @@ def load(spec: str) -> Dataset:
 def _digits() -> Pixels:
     from sklearn.datasets import load_digits
 
-    digits = load_digits()
-    x, y = digits.images.astype(np.uint8), digits.target.astype(np.uint8)
+    rows, labels = load_digits(return_X_y=True)
+    x, y = np.asarray(rows, np.uint8).reshape(-1, 8, 8), np.asarray(labels, np.uint8)
     n = DIGITS_TRAIN
     return {"train": (x[:n], y[:n]), "test": (x[n:], y[n:])}
 
@@ -189,12 +196,14 @@ def _file(folder: Path, name: str, source: Source) -> Path:
 
 
 def _dataset(source: Source, pixels: Pixels, top: int) -> Dataset:
+    import torch
+
     checksum = hashlib.sha256()
     splits = {}
     for name, (x, y) in pixels.items():
         checksum.update(f"{name} {x.shape} {top}".encode())
-        checksum.update(x)
-        checksum.update(y)
+        checksum.update(x.data)
+        checksum.update(y.data)
         cases = np.divide(x.reshape(len(x), -1), top, dtype=np.float32)
         splits[name] = Split(torch.from_numpy(cases), torch.from_numpy(y).long())
     found = checksum.hexdigest()

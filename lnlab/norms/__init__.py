@@ -20,8 +20,6 @@ from .batch import (
     Mode,
     OverCases,
     RecurrentBatchNorm,
-    recompute,
-    statistics_from,
 )
 from .layer import GroupNorm, InstanceNorm, LayerNorm, RMSNorm, ScaleNorm
 from .linear import Conv2d, Linear, Norm
@@ -36,6 +34,7 @@ from .normalizer import (
     outside_root,
     wide,
 )
+from .population import recompute, statistics_from
 from .weight import MeanOnlyBatchNorm, SpectralNorm, WeightNorm, WeightStandardization
 
 NORMS: dict[str, Norm] = {

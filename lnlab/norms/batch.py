@@ -1,19 +1,16 @@
-"""Rules that read the other cases of the batch, and where else their statistics come from.
+"""Rules that read the other cases of the batch.
 
 A statistic over cases is taken from the batch while training and from what was remembered
 of the batches afterwards. Which of the two is used is explicit here: ``norm.mode`` is
 ``Mode.BATCH``, ``Mode.RUNNING``, or None, "as ``training`` says", which is torch's habit.
-:func:`recompute` replaces the remembered statistics by those of a given population.
+What is remembered moves in training mode only, and only where the batch is used.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from enum import Enum
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from .normalizer import AffineNormalizer, Root, Stats, inside_root, wide
 
@@ -25,12 +22,30 @@ class Mode(Enum):
     RUNNING = "the remembered statistics"
 
 
+def moments(a: Tensor, axis: int) -> tuple[Tensor, Tensor, int]:
+    """(mean, biased variance) over all axes of ``a`` but one, and of how many values.
+
+    Raises:
+        ValueError: where there is nothing to average over.
+    """
+    axes = [i for i in range(a.dim()) if i != axis % a.dim()]
+    m = a.numel() // a.shape[axis]
+    if not axes or m == 0:
+        raise ValueError(f"a batch of shape {tuple(a.shape)} has no cases to average over.")
+    var, mu = torch.var_mean(a, dim=axes, correction=0)
+    return mu, var, m
+
+
+def move(running: Tensor, new: Tensor, momentum: float) -> None:
+    """Let ``running`` go the fraction ``momentum`` of its way to ``new``, in place."""
+    running.mul_(1 - momentum).add_(new, alpha=momentum)
+
+
 class OverCases(AffineNormalizer):
     """A normalizer whose statistics run over cases (and space), one pair for each unit.
 
     Args:
-        momentum: weight of the newest batch in the running statistics; they move in
-            training mode only.
+        momentum: weight of the newest batch in the running statistics.
         correction: 0 normalizes by the biased variance 1/m, as torch; 1 by the unbiased,
             as Ba et al. (2016), 6.6, do for the small batch.
     """
@@ -57,17 +72,8 @@ class OverCases(AffineNormalizer):
         """Whether the statistics come from the cases at hand."""
         return self.training if self.mode is None else self.mode is Mode.BATCH
 
-    def moments(self, a: Tensor) -> tuple[Tensor, Tensor, int]:
-        """(mean, biased variance) of each unit, both (H,), and how many values each is of."""
-        axes = [i for i in range(a.dim()) if i != a.dim() + self.unit_axis]
-        m = a.numel() // self.units
-        if not axes or m == 0:
-            raise ValueError(f"a batch of shape {tuple(a.shape)} has no cases to average over.")
-        var, mu = torch.var_mean(a, dim=axes, correction=0)
-        return mu, var, m
-
     def corrected(self, var: Tensor, m: int) -> Tensor:
-        """A biased variance of m values with the asked-for correction (m = 1: left alone)."""
+        """A biased variance of m values with the asked-for correction; of a lone value, 0."""
         return var * (m / (m - self.correction)) if m > self.correction else var
 
     @abstractmethod
@@ -82,8 +88,8 @@ class OverCases(AffineNormalizer):
 class BatchNorm(OverCases):
     """Ioffe & Szegedy (2015); Ba et al. (2016), eq. 2: one unit over the cases.
 
-    The running variance is unbiased, as in torch; while m = 1 it cannot be estimated and is
-    left as it was, and the output is ``b``: there is nothing but the mean to see.
+    The running variance is unbiased, as in torch. Of a single value (m = 1) there is none:
+    the running variance stays as it was, the running mean moves, and the output is ``b``.
     """
 
     running_var: Tensor
@@ -95,9 +101,9 @@ class BatchNorm(OverCases):
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         if not self.from_batch:
-            mu, var = self.recalled(t)
+            mu, var = (wide(statistic) for statistic in self.recalled(t))
         else:
-            mu, var, m = self.moments(a)
+            mu, var, m = moments(a, self.unit_axis)
             if self.training:
                 self.remember(mu.detach(), var.detach(), m, t)
             var = self.corrected(var, m)
@@ -109,9 +115,9 @@ class BatchNorm(OverCases):
 
     def remember(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
         mean, variance = self.recalled(t)
-        mean.lerp_(mu.to(mean.dtype), self.momentum)
+        move(mean, mu, self.momentum)
         if m > 1:
-            variance.lerp_((var * (m / (m - 1))).to(mean.dtype), self.momentum)
+            move(variance, var * (m / (m - 1)), self.momentum)
 
     def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
         for remembered, statistic in zip(self.recalled(t), (mu, var), strict=True):
@@ -119,10 +125,10 @@ class BatchNorm(OverCases):
 
 
 class RecurrentBatchNorm(BatchNorm):
-    """Cooijmans et al. (2016), section 3: BatchNorm with statistics of each time step's own.
+    """Cooijmans et al. (2016), section 3: BatchNorm with each time step's own statistics.
 
-    Gain 0.1 at the start, as there. A step past the last one that was trained on is given
-    the last one's statistics.
+    Gain 0.1 at the start, as there. In evaluation a step past the last is given the last
+    one's statistics; training on one raises ValueError.
 
     Args:
         steps: T, how many time steps are told apart.
@@ -139,8 +145,11 @@ class RecurrentBatchNorm(BatchNorm):
             nn.init.constant_(self.g, gain)
 
     def recalled(self, t: int | None) -> tuple[Tensor, Tensor]:
-        if t is None:
-            raise ValueError("RecurrentBatchNorm has statistics per time step: norm(a, W, t).")
+        if t is None or t < 0:
+            raise ValueError(
+                f"RecurrentBatchNorm has statistics per time step, and t is {t}: call "
+                "norm(a, W, t) with t = 0, 1, ..."
+            )
         if self.training and t >= self.steps:
             raise ValueError(f"time step {t} of a net with statistics for {self.steps} steps.")
         last = min(t, self.steps - 1)
@@ -150,12 +159,17 @@ class RecurrentBatchNorm(BatchNorm):
         self.recalled(t)  # says what is wrong with t before anything is computed
         return super().stats(a, W, t)
 
+    def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+        if t is not None and t < self.steps:  # a later step has no statistics of its own
+            super().population(mu, var, t)
+
 
 class GhostBatchNorm(BatchNorm):
     """Hoffer et al. (2017), algorithm 1: BatchNorm inside each ghost batch of the batch.
 
-    The cases are cut in order into ghosts of ``ghost`` cases (the last may be smaller); the
-    running statistics take in one ghost after the other.
+    The cases are cut in order into ghosts of ``ghost`` cases; the last may be smaller. The
+    running statistics take in one ghost after the other, as BatchNorm's do batches; the
+    algorithm prints another weighting of the ghosts, and a running sigma.
     """
 
     def __init__(self, units: int, ghost: int, **settings) -> None:
@@ -183,9 +197,9 @@ class BatchRenorm(OverCases):
 
     :math:`\hat a = \frac{a - \mu_B}{\sigma_B} r + d` with r and d held constant in the
     backward pass; in the form of eq. 5, sigma = sigma_B / r and mu = mu_B - d sigma_B / r.
-    The running statistic is of sigma, not of the variance. The paper raises ``r_max`` from
-    1 to 3 and ``d_max`` from 0 to 5 while training; 1 and 0 are BatchNorm, infinity leaves
-    a forward pass by the running statistics alone.
+    The running statistic is of sigma, not of the variance, and biased. The paper raises
+    ``r_max`` from 1 to 3 and ``d_max`` from 0 to 5 while training; 1 and 0 are BatchNorm,
+    infinity leaves a forward pass by the running statistics alone.
     """
 
     running_sigma: Tensor
@@ -200,19 +214,20 @@ class BatchRenorm(OverCases):
         **settings,
     ) -> None:
         super().__init__(units, momentum=momentum, **settings)
+        if not (r_max >= 1 and d_max >= 0):
+            raise ValueError(f"r_max is {r_max}, d_max {d_max}: give at least 1 and 0.")
         self.r_max, self.d_max = r_max, d_max
         self.register_buffer("running_mean", torch.zeros(units))
         self.register_buffer("running_sigma", torch.ones(units))
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        if not self.from_batch:
-            mu, sigma = self.running_mean, self.running_sigma
-        else:
-            mu_B, var, m = self.moments(a)
+        # A copy: what is remembered may move on before the backward pass divides by it.
+        mu, sigma = wide(self.running_mean), wide(self.running_sigma).clone()
+        if self.from_batch:
+            mu_B, var, m = moments(a, self.unit_axis)
             sigma_B = self.sigma(self.corrected(var, m))
-            r = (sigma_B / self.running_sigma).clamp(1 / self.r_max, self.r_max).detach()
-            d = (mu_B - self.running_mean) / self.running_sigma
-            d = d.clamp(-self.d_max, self.d_max).detach()
+            r = (sigma_B / sigma).clamp(1 / self.r_max, self.r_max).detach()
+            d = ((mu_B - mu) / sigma).clamp(-self.d_max, self.d_max).detach()
             mu, sigma = mu_B - d * sigma_B / r, sigma_B / r
             if self.training:
                 self.remember(mu_B.detach(), var.detach(), m, t)
@@ -220,79 +235,9 @@ class BatchRenorm(OverCases):
 
     def remember(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
         sigma = self.sigma(self.corrected(var, m))
-        self.running_mean.lerp_(mu.to(self.running_mean.dtype), self.momentum)
-        self.running_sigma.lerp_(sigma.to(self.running_mean.dtype), self.momentum)
+        move(self.running_mean, mu, self.momentum)
+        move(self.running_sigma, sigma, self.momentum)
 
     def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
         self.running_mean.copy_(mu)
         self.running_sigma.copy_(self.sigma(var))
-
-
-@contextmanager
-def statistics_from(model: nn.Module, mode: Mode) -> Iterator[nn.Module]:
-    """``model`` with every statistic over cases taken from ``mode``, put back on leaving."""
-    norms = [module for module in model.modules() if isinstance(module, OverCases)]
-    before = [norm.mode for norm in norms]
-    try:
-        for norm in norms:
-            norm.mode = mode
-        yield model
-    finally:
-        for norm, was in zip(norms, before, strict=True):
-            norm.mode = was
-
-
-@torch.no_grad()
-def recompute(model: nn.Module, batches: Iterable[Tensor]) -> nn.Module:
-    """Replace all running statistics by those of the population ``batches``, and return it.
-
-    Each normalizer is given the mean and the biased variance of all that it saw while the
-    batches went through with batch statistics (ours pooled exactly; torch's BatchNorm by
-    its own cumulative average of unbiased variances). Training mode is left as it was.
-    """
-    ours = [module for module in model.modules() if isinstance(module, OverCases)]
-    torchs = [module for module in model.modules() if isinstance(module, TorchBatchNorm)]
-    seen: dict[tuple[OverCases, int | None], _Pool] = {}
-
-    def see(norm: OverCases, args: tuple, kwargs: dict) -> None:
-        t = kwargs.get("t", args[2] if len(args) > 2 else None)
-        seen.setdefault((norm, t), _Pool()).add(norm, args[0])
-
-    hooks = [norm.register_forward_pre_hook(see, with_kwargs=True) for norm in ours]
-    training = {module: module.training for module in model.modules()}
-    momenta = [module.momentum for module in torchs]
-    try:
-        model.eval()
-        for module in torchs:
-            module.reset_running_stats()
-            module.momentum = None
-            module.train()
-        with statistics_from(model, Mode.BATCH):
-            for x in batches:
-                model(x)
-    finally:
-        for hook in hooks:
-            hook.remove()
-        for module, was in training.items():
-            module.training = was
-        for module, momentum in zip(torchs, momenta, strict=True):
-            module.momentum = momentum
-    for (norm, t), pool in seen.items():
-        norm.population(pool.mu, pool.var, t)
-    return model
-
-
-class _Pool:
-    """Mean and biased variance of several batches as if they were one."""
-
-    m = 0
-
-    def add(self, norm: OverCases, a: Tensor) -> None:
-        mu, var, m = norm.moments(wide(a))
-        if not self.m:
-            self.mu, self.var, self.m = mu, var, m
-            return
-        total = self.m + m
-        step = mu - self.mu
-        self.var = (self.m * self.var + m * var + step.square() * (self.m * m / total)) / total
-        self.mu, self.m = self.mu + step * (m / total), total

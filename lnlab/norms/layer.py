@@ -3,6 +3,8 @@
 None of them looks at another case, so training and evaluation are the same computation.
 """
 
+from math import prod
+
 import torch
 from torch import Tensor, nn
 
@@ -16,7 +18,8 @@ class LayerNorm(AffineNormalizer):
     group; ``per_position=True`` takes each position alone ("LN over channels").
 
     Args:
-        correction: 0 divides by H, the paper's estimator; 1 by H-1, what many copies do.
+        correction: 0 divides by H, the paper's estimator; 1 by H-1, what many copies do. The
+            variance of a lone value is 0 with either.
     """
 
     def __init__(
@@ -34,17 +37,23 @@ class LayerNorm(AffineNormalizer):
         self.correction, self.per_position = correction, per_position
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        axes = self.unit_axis if self.per_position else self.case_axes
+        axes = (self.unit_axis,) if self.per_position else self.case_axes
+        correction = min(self.correction, prod(a.shape[axis] for axis in axes) - 1)
         # Two-pass: E[a^2] - E[a]^2 cancels to noise in float32 once |mu| >> sigma.
-        var, mu = torch.var_mean(a, dim=axes, correction=self.correction, keepdim=True)
+        var, mu = torch.var_mean(a, dim=axes, correction=correction, keepdim=True)
         return Stats(mu, self.sigma(var))
+
+    def extra_repr(self) -> str:
+        correction = f", correction={self.correction}" if self.correction else ""
+        per_position = ", per_position" if self.per_position else ""
+        return super().extra_repr() + correction + per_position
 
 
 class RMSNorm(AffineNormalizer):
     """Zhang & Sennrich (2019), eq. 4: :class:`LayerNorm` without re-centering.
 
-    mu = 0, sigma = the root mean square of the units of one case. The paper has no eps; torch
-    puts one inside the root, the authors' code 1e-8 outside.
+    mu = 0, sigma = the root mean square of the units of one case (and of its space). The
+    paper has no eps; torch puts one inside the root, the authors' code 1e-8 outside.
 
     Args:
         bias: whether there is a ``b``. Their eq. 2 keeps the layer's; code commonly does not.
@@ -84,7 +93,10 @@ class ScaleNorm(AffineNormalizer):
 
 
 class GroupNorm(AffineNormalizer):
-    """Wu & He (2018), eq. 2-5: LayerNorm inside each of ``groups`` equal groups of units."""
+    """Wu & He (2018), eq. 7: LayerNorm inside each of ``groups`` equal groups of units.
+
+    In a convolution a group's statistics run over its units and space together.
+    """
 
     def __init__(
         self,
@@ -103,14 +115,14 @@ class GroupNorm(AffineNormalizer):
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         members = self.units // self.groups
         grouped = a.unflatten(self.unit_axis, (self.groups, members))
-        var, mu = torch.var_mean(grouped, dim=self.case_axes, correction=0, keepdim=True)
+        axes = self.case_axes  # of one group: its members and space
+        var, mu = torch.var_mean(grouped, dim=axes, correction=0, keepdim=True)
         return Stats(self._to_units(mu), self._to_units(self.sigma(var)))
 
     def _to_units(self, statistic: Tensor) -> Tensor:
         """(*cases, groups, 1, *1) to (*cases, H, *1): each unit has its group's value."""
-        members = self.units // self.groups
-        axis = self.unit_axis - 1
-        return statistic.squeeze(self.unit_axis).repeat_interleave(members, dim=axis + 1)
+        of_groups = statistic.squeeze(self.unit_axis)  # (*cases, groups, *1)
+        return of_groups.repeat_interleave(self.units // self.groups, dim=self.unit_axis)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, groups={self.groups}"
@@ -119,7 +131,7 @@ class GroupNorm(AffineNormalizer):
 class InstanceNorm(AffineNormalizer):
     """Ulyanov et al. (2016), eq. 3: each unit of each case over its space alone.
 
-    Needs at least one spatial axis; without affine parameters unless asked for, as there.
+    Needs at least one spatial axis; no gain and no bias unless asked for, as there.
     """
 
     def __init__(

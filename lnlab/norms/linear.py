@@ -1,5 +1,6 @@
 """The linear maps in front of a normalizer: they own W, and ask the normalizer about it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import torch
@@ -12,51 +13,80 @@ Norm = Callable[[int], Normalizer]
 """What a model is handed: a factory that makes the normalizer of so many units."""
 
 
-class Linear(nn.Module):
+class Layer(nn.Module, ABC):
     """Ba et al. (2016), eq. 1 and 5 without f: a = W x, normalized.
 
-    x (*cases, D) to (*cases, H). There is no bias inside ``a`` unless ``bias_inside``: it
-    would be taken out again by BatchNorm, and breaks the scale invariances of LayerNorm.
+    There is no bias inside ``a`` unless ``bias_inside``: it would be taken out again by
+    BatchNorm, and breaks the scale invariances of LayerNorm.
 
     Args:
-        inputs: D.
-        units: H.
-        norm: makes the normalizer of H units.
-        bias_inside: whether a = W x + b_inside. The layer without normalization, eq. 1, is
-            ``Linear(D, H, Identity, bias_inside=True)``.
+        shape: of W, units first.
+        norm: makes the normalizer of that many units.
+        bias_inside: whether a = W x + b_inside.
     """
 
-    def __init__(
-        self, inputs: int, units: int, norm: Norm = Identity, *, bias_inside: bool = False
-    ) -> None:
+    def __init__(self, shape: tuple[int, ...], norm: Norm, *, bias_inside: bool) -> None:
         super().__init__()
-        self.W = nn.Parameter(torch.empty(units, inputs))
+        units = shape[0]
+        self.W = nn.Parameter(torch.empty(shape))
         self.b_inside = nn.Parameter(torch.zeros(units)) if bias_inside else None
         self.norm = norm(units)
         self.reset()
 
     def reset(self, generator: torch.Generator | None = None) -> None:
-        """Draw W from U(-1/sqrt(D), 1/sqrt(D)), torch's choice; biases 0."""
+        """Draw W from U(-1/sqrt(D), 1/sqrt(D)), torch's choice, and set b_inside to 0.
+
+        D counts all that one unit reads. The normalizer is told of the new W and may set its
+        gain by it; nothing else of it changes.
+        """
         bound = self.W[0].numel() ** -0.5
         nn.init.uniform_(self.W, -bound, bound, generator=generator)
         if self.b_inside is not None:
             nn.init.zeros_(self.b_inside)
         self.norm.start(self.W)
 
+    @abstractmethod
+    def summed(self, x: Tensor, W: Tensor) -> Tensor:
+        """The summed inputs ``a`` of the layer for x, with ``W`` in place of its own."""
+
     def forward(self, x: Tensor, t: int | None = None) -> Tensor:
-        a = F.linear(x, self.norm.weight(self.W), self.b_inside)
+        a = self.summed(x, self.norm.weight(self.W))
         return self.norm(a, self.W, t)
 
 
-class Conv2d(Linear):
-    """:class:`Linear` at every position: x (B, D, height, width) to (B, H, height', width').
+class Linear(Layer):
+    """Dense: x (*cases, D) to (*cases, H).
+
+    Args:
+        inputs: D.
+        units: H.
+        norm: makes the normalizer of H units. The layer without normalization, eq. 1, is
+            ``Linear(D, H, Identity, bias_inside=True)``.
+        bias_inside: whether a = W x + b_inside.
+    """
+
+    def __init__(
+        self, inputs: int, units: int, norm: Norm = Identity, *, bias_inside: bool = False
+    ) -> None:
+        super().__init__((units, inputs), norm, bias_inside=bias_inside)
+
+    def summed(self, x: Tensor, W: Tensor) -> Tensor:
+        return F.linear(x, W, self.b_inside)
+
+
+class Conv2d(Layer):
+    """The same at every position: x (B, D, height, width) to (B, H, height', width').
 
     ``norm`` must make normalizers of two spatial axes: ``partial(LayerNorm, space=2)``.
 
     Args:
+        inputs: D.
+        units: H.
         kernel: height and width of the kernel.
+        norm: makes the normalizer of H units.
         padding: zeros around the picture; with any, what is constant over space is no
             longer so at the border.
+        bias_inside: whether a = W x + b_inside.
     """
 
     def __init__(
@@ -69,13 +99,8 @@ class Conv2d(Linear):
         padding: int = 0,
         bias_inside: bool = False,
     ) -> None:
-        nn.Module.__init__(self)
-        self.W = nn.Parameter(torch.empty(units, inputs, kernel, kernel))
-        self.b_inside = nn.Parameter(torch.zeros(units)) if bias_inside else None
-        self.norm = norm(units)
+        super().__init__((units, inputs, kernel, kernel), norm, bias_inside=bias_inside)
         self.padding = padding
-        self.reset()
 
-    def forward(self, x: Tensor, t: int | None = None) -> Tensor:
-        W = self.norm.weight(self.W)
-        return self.norm(F.conv2d(x, W, self.b_inside, padding=self.padding), self.W, t)
+    def summed(self, x: Tensor, W: Tensor) -> Tensor:
+        return F.conv2d(x, W, self.b_inside, padding=self.padding)

@@ -8,11 +8,11 @@ from .normalizer import Normalizer, Root, outside_root, wide
 
 
 class AdaNorm(LayerNorm):
-    r"""Xu et al. (2019), eq. 14: C (1 - k n) n of the standardized ``n``; not affine.
+    r"""Xu et al. (2019), section 5: C (1 - k n) n, where n = (a - mu)/sigma over the units.
 
-    The factor :math:`\phi(n) = C (1 - k n)` is held constant in the backward pass. Their
-    code divides by H-1 and puts eps outside the root; so does the default here. It has no
-    gain and no bias.
+    The factor :math:`\phi(n) = C (1 - k n)` is held constant in the backward pass. It has
+    no gain and no bias. The paper's sigma divides by H and has no eps; their code divides by
+    H-1 (``correction=1``) and adds eps outside the root.
     """
 
     def __init__(
@@ -23,7 +23,7 @@ class AdaNorm(LayerNorm):
         k: float = 0.1,
         eps: float = 1e-5,
         root: Root = outside_root,
-        correction: int = 1,
+        correction: int = 0,
         space: int = 0,
     ) -> None:
         super().__init__(
@@ -32,7 +32,8 @@ class AdaNorm(LayerNorm):
         self.C, self.k = C, k
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        n = wide(super().forward(a, W, t))
+        self.check(a)
+        n = super().forward(wide(a), W, t)
         phi = self.C * (1 - self.k * n)
         return (phi.detach() * n).to(a.dtype)
 
@@ -51,5 +52,5 @@ class DyT(Normalizer):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        squashed = (self.alpha * a).tanh()
+        squashed = (self.alpha * wide(a)).tanh()
         return (self.along_units(self.g) * squashed + self.along_units(self.b)).to(a.dtype)

@@ -9,9 +9,13 @@ Their eq. 16, with the paper's m (nominal batch size), d (features, here H) and 
 Known oddities, kept because they are the source: the weights sum to 1 - 2 eps; w_B is
 -eps at m = 1 and w_F is negative past m = 1/eps; "the root mean square of d" is the
 constant :math:`1/\sqrt d`, so the output has a standard deviation of about that.
+
+Not kept: eq. 13 and 21 print no eps. Like the code, and the paper's "in all equations", we
+put the one of eq. 11 there too, without which a case of equal units gives 0/0; with eps = 0
+both are as printed.
 """
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +49,8 @@ class Reading:
 
     Attributes:
         eps: inside the root of both standard deviations.
+        about_mu: whether a sigma that evaluation takes from the batch is about the mu in use,
+            which may be the population's (eq. 19, 21), or about the batch's own (the code).
         of_variance: whether the population sigma is the root of the averaged variance
             times m/(m-1) (the code) or m/(m-1) times the averaged sigma (eq. 19, 21).
         by_slot: whether population feature statistics are kept for each place in the batch
@@ -52,12 +58,73 @@ class Reading:
     """
 
     eps: float
+    about_mu: bool
     of_variance: bool
     by_slot: bool
 
 
-PAPER = Reading(eps=1e-4, of_variance=False, by_slot=False)
-CODE = Reading(eps=1e-3, of_variance=True, by_slot=True)
+PAPER = Reading(eps=1e-4, about_mu=True, of_variance=False, by_slot=False)
+CODE = Reading(eps=1e-3, about_mu=False, of_variance=True, by_slot=True)
+
+
+class Average(nn.Module):
+    """The mean over batches, all alike, of a batch's mu and its spread.
+
+    The shape is that of the first batch, and a batch of another shape starts it anew.
+    """
+
+    batches: Tensor
+    mu: Tensor
+    spread: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("mu", torch.zeros(0))
+        self.register_buffer("spread", torch.zeros(0))
+
+    @torch.no_grad()
+    def take(self, mu: Tensor, spread: Tensor) -> None:
+        """Take in one batch. Tensors are changed in place: a fused model shares them."""
+        if self.mu.shape != mu.shape:
+            self.forget()
+            self.mu.resize_(mu.shape).zero_()
+            self.spread.resize_(mu.shape).zero_()
+        self.batches += 1
+        self.mu += (mu - self.mu) / self.batches
+        self.spread += (spread - self.spread) / self.batches
+
+    def recall(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """The averages of mu and spread, for a batch whose own mu is ``like``.
+
+        Raises:
+            RuntimeError: where there are none yet.
+            ValueError: where they are of batches of another shape.
+        """
+        if not self.mu.numel():
+            raise RuntimeError(
+                "BatchLayerNorm has no population statistics yet: train it on a batch first, "
+                "or ask for none of them (population=Population())."
+            )
+        if self.mu.shape not in (like.shape, like[:1].shape):
+            raise ValueError(
+                f"population statistics of shape {tuple(self.mu.shape)} do not fit those of "
+                f"this batch, {tuple(like.shape)}: evaluate on the shape that was trained on "
+                "(in the code's reading, in batches of the same size too)."
+            )
+        return wide(self.mu), wide(self.spread)
+
+    def forget(self) -> None:
+        """Start anew."""
+        self.batches.zero_()
+        self.mu.resize_(0)
+        self.spread.resize_(0)
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
+        for name in ("mu", "spread"):  # their shape is not known before
+            if prefix + name in state_dict:
+                getattr(self, name).resize_(state_dict[prefix + name].shape)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 class BatchLayerNorm(Normalizer):
@@ -66,9 +133,11 @@ class BatchLayerNorm(Normalizer):
     Batch statistics run over the first axis alone, so every place of a sequence or picture
     has its own; feature statistics over the units alone. It is computed as the sum of its
     two parts: one combined mu would cancel in float32. Of a single case the batch part is
-    0, whatever eps. Population statistics are averages over the training batches since
-    :meth:`forget`, which the code calls at every epoch; before there are any, evaluation
-    that asks for them raises RuntimeError.
+    0, whatever eps.
+
+    Population statistics are averages over the training batches since :meth:`forget`, which
+    the code calls at every epoch. Evaluation that asks for them before there are any raises
+    RuntimeError, and ValueError where they do not fit the batch.
 
     Args:
         m: nominal batch size of the weights and of m/(m-1); None takes the cases at hand.
@@ -78,7 +147,6 @@ class BatchLayerNorm(Normalizer):
     """
 
     eps_weights = 1e-4
-    batches: Tensor
 
     def __init__(
         self,
@@ -97,14 +165,17 @@ class BatchLayerNorm(Normalizer):
         self.eps = reading.eps if eps is None else eps
         self.g = nn.Parameter(torch.ones(units))
         self.b = nn.Parameter(torch.zeros(units))
-        self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
-        for name in ("mu_B", "spread_B", "mu_F", "spread_F"):
-            self.register_buffer(name, torch.zeros(0))
+        self.over_cases, self.over_features = Average(), Average()
 
     def weights(self, cases: int) -> tuple[float, float]:
         """(w_B, w_F) of eq. 16."""
         m = self.m or cases
         return 1 - (1 / m + self.eps_weights), 1 / m - self.eps_weights
+
+    def check(self, a: Tensor) -> None:
+        super().check(a)
+        if a.dim() < 2 + self.space or len(a) == 0:
+            raise ValueError(f"a batch of shape {tuple(a.shape)} has no cases to average over.")
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
@@ -112,7 +183,8 @@ class BatchLayerNorm(Normalizer):
         (mu_B, sigma_B), (mu_F, sigma_F) = self.parts(a_)
         w_B, w_F = self.weights(len(a))
         x_B = torch.zeros_like(a_) if self.alone(a) else (a_ - mu_B) / sigma_B
-        x = (w_B * x_B + w_F * (a_ - mu_F) / sigma_F) / self.units**0.5
+        x_F = (a_ - mu_F) / sigma_F
+        x = (w_B * x_B + w_F * x_F) / self.units**0.5
         return (self.along_units(self.g) * x + self.along_units(self.b)).to(a.dtype)
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
@@ -121,92 +193,72 @@ class BatchLayerNorm(Normalizer):
         w_B, w_F = self.weights(len(a))
         slope_B = torch.zeros_like(sigma_B) if self.alone(a) else w_B / sigma_B
         slope_F = w_F / sigma_F
-        slope = (slope_B + slope_F) / self.units**0.5
-        return Stats((slope_B * mu_B + slope_F * mu_F) / self.units**0.5 / slope, 1 / slope)
+        slope = slope_B + slope_F
+        return Stats((slope_B * mu_B + slope_F * mu_F) / slope, self.units**0.5 / slope)
 
     def alone(self, a: Tensor) -> bool:
-        """Whether the batch part has nothing to see: one case and its own mean."""
-        return len(a) == 1 and (self.training or not self.population.mu_B)
+        """Whether the batch part has nothing to see: one case and its own statistics."""
+        asked = self.asked
+        return len(a) == 1 and not (asked.mu_B or asked.sigma_B)
+
+    @property
+    def asked(self) -> Population:
+        """What comes from the population: nothing while training."""
+        return Population() if self.training else self.population
 
     def parts(self, a: Tensor) -> tuple[Stats, Stats]:
-        """The batch's (mu, sigma) and the features', each from where it should come."""
-        var_B, mu_B = torch.var_mean(a, dim=0, correction=0, keepdim=True)
-        var_F, mu_F = torch.var_mean(a, dim=self.unit_axis, correction=0, keepdim=True)
+        """(mu_B, sigma_B) and (mu_F, sigma_F), each from where it should come."""
+        asked = self.asked
+        return (
+            self.part(a, 0, self.over_cases, asked.mu_B, asked.sigma_B),
+            self.part(a, self.unit_axis, self.over_features, asked.mu_F, asked.sigma_F),
+        )
+
+    def part(
+        self, a: Tensor, axis: int, average: Average, recall_mu: bool, recall_sigma: bool
+    ) -> Stats:
+        """Over the cases, eq. 10, 11, 18 and 19; over the units, eq. 12, 13, 20 and 21."""
+        var, mu = torch.var_mean(a, dim=axis, correction=0, keepdim=True)
         if self.training:
-            self.remember(mu_B, var_B, mu_F, var_F, len(a))
-        else:
-            if self.population.mu_B:
-                mu_B = self.recalled(self.mu_B, a)
-                var_B = (a - mu_B).square().mean(0, keepdim=True)  # eq. 19, about E_B
-            if self.population.mu_F:
-                mu_F = self.recalled(self.mu_F, a)
-                var_F = (a - mu_F).square().mean(self.unit_axis, keepdim=True)
-        sigma_B, sigma_F = (var_B + self.eps).sqrt(), (var_F + self.eps).sqrt()
-        if not self.training and self.population.sigma_B:
-            sigma_B = self.population_sigma(self.spread_B, a)
-        if not self.training and self.population.sigma_F:
-            sigma_F = self.population_sigma(self.spread_F, a)
-        return Stats(mu_B, sigma_B), Stats(mu_F, sigma_F)
+            self.remember(average, mu, var, len(a))
+        like = mu
+        if recall_mu:
+            mu, _ = average.recall(like)
+            if self.reading.about_mu:
+                var = (a - mu).square().mean(axis, keepdim=True)
+        if recall_sigma:
+            _, spread = average.recall(like)
+            return Stats(mu, self.population_sigma(spread, len(a)))
+        return Stats(mu, (var + self.eps).sqrt())
 
-    def recalled(self, statistic: Tensor, a: Tensor) -> Tensor:
-        """A population statistic, checked against the batch ``a`` that it should serve."""
-        if not statistic.numel():
-            raise RuntimeError(
-                "BatchLayerNorm has no population statistics yet: train it on a batch first, "
-                "or ask for none of them (population=Population())."
-            )
-        if statistic.dim() > 1 and len(statistic) not in (1, len(a)):
-            raise ValueError(
-                f"the code's feature statistics are of {len(statistic)} places in the batch, "
-                f"and this one has {len(a)}: evaluate in batches of {len(statistic)}."
-            )
-        return statistic
-
-    def population_sigma(self, spread: Tensor, a: Tensor) -> Tensor:
+    def population_sigma(self, spread: Tensor, cases: int) -> Tensor:
         """Eq. 19 and 21, or the code's root of the averaged variance."""
-        m = self.m or len(a)
+        m = self.m or cases
         bessel = m / (m - 1) if m > 1 else float("inf")
-        spread = self.recalled(spread, a)
         if self.reading.of_variance:
             return (bessel * spread + self.eps).sqrt()
         return bessel * spread
 
     @torch.no_grad()
-    def remember(
-        self, mu_B: Tensor, var_B: Tensor, mu_F: Tensor, var_F: Tensor, cases: int
-    ) -> None:
-        """Let the population statistics take in one training batch, all batches alike."""
-        if self.reading.by_slot and self.mu_F.numel() and len(self.mu_F) != cases:
+    def remember(self, average: Average, mu: Tensor, var: Tensor, cases: int) -> None:
+        """Let ``average`` take in one training batch."""
+        slots = self.m or len(self.over_features.mu) or cases
+        if self.reading.by_slot and cases != slots:
             return  # the code drops the last, smaller batch
-        if not self.reading.by_slot:
-            mu_F, var_F = mu_F.mean(0, keepdim=True), var_F.mean(0, keepdim=True)
-        spreads = [
-            v if self.reading.of_variance else (v + self.eps).sqrt() for v in (var_B, var_F)
-        ]
-        self.batches += 1
-        for name, new in zip(
-            ("mu_B", "spread_B", "mu_F", "spread_F"),
-            (mu_B, spreads[0], mu_F, spreads[1]),
-            strict=True,
-        ):
-            old = getattr(self, name)
-            if old.shape != new.shape:
-                setattr(self, name, new.clone())
-            else:
-                old.add_((new - old) / self.batches)
+        spread = var if self.reading.of_variance else (var + self.eps).sqrt()
+        if average is self.over_features and not self.reading.by_slot:
+            mu, spread = mu.mean(0, keepdim=True), spread.mean(0, keepdim=True)
+        average.take(mu, spread)
 
     def forget(self) -> None:
         """Start the population statistics anew."""
-        self.batches.zero_()
-        for name in ("mu_B", "spread_B", "mu_F", "spread_F"):
-            setattr(self, name, torch.zeros(0, device=self.batches.device))
-
-    def _load_from_state_dict(self, state_dict: dict, prefix: str, *rest) -> None:
-        # The population statistics have the shape of a batch, not known until one was seen.
-        for name in ("mu_B", "spread_B", "mu_F", "spread_F"):
-            if prefix + name in state_dict:
-                setattr(self, name, torch.empty_like(state_dict[prefix + name]))
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+        self.over_cases.forget()
+        self.over_features.forget()
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, m={self.m}, eps={self.eps}"
+        letters = "".join("FT"[asked] for asked in astuple(self.population))
+        reading = {PAPER: "PAPER", CODE: "CODE"}.get(self.reading, str(self.reading))
+        return (
+            f"{super().extra_repr()}, m={self.m}, eps={self.eps}, {reading}, "
+            f"population={letters}"
+        )

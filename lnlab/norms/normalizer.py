@@ -43,7 +43,7 @@ def outside_root(var: Tensor, eps: float) -> Tensor:
 
     The gradient at var = 0 is taken to be 0, where that of a bare square root is infinite.
     """
-    spread = var > 0
+    spread = var != 0  # NaN stays NaN
     return torch.where(spread, torch.where(spread, var, 1.0).sqrt(), 0.0) + eps
 
 
@@ -104,12 +104,19 @@ class Normalizer(nn.Module, ABC):
         return v.reshape(v.shape + (1,) * self.space)
 
     def check(self, a: Tensor) -> None:
-        """Raise ValueError unless ``a`` is (*cases, H, *space) with H = units."""
+        """Raise unless ``a`` is (*cases, H, *space) with H = units, of real numbers.
+
+        Raises:
+            ValueError: another shape.
+            TypeError: integers, which would be rounded to, or complex numbers.
+        """
         if a.dim() <= self.space or a.shape[self.unit_axis] != self.units:
             raise ValueError(
                 f"{type(self).__name__}({self.extra_repr()}) got summed inputs of shape "
                 f"{tuple(a.shape)}: axis {self.unit_axis} must hold its {self.units} units."
             )
+        if not a.is_floating_point():
+            raise TypeError(f"summed inputs are {a.dtype}: convert them to floating point.")
 
 
 class AffineNormalizer(Normalizer):
@@ -142,16 +149,20 @@ class AffineNormalizer(Normalizer):
 
     @abstractmethod
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        """(mu, sigma) for summed inputs ``a``, which are in at least float32."""
+        """(mu, sigma) for summed inputs ``a``, which are in at least float32.
+
+        In training mode this is part of the step: rules that remember take ``a`` in.
+        """
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        mu, sigma = self.stats(wide(a), W, t)
-        return self.affine(wide(a) - mu, sigma).to(a.dtype)
+        a_ = wide(a)
+        mu, sigma = self.stats(a_, W, t)
+        return self.affine(a_ - mu, sigma).to(a.dtype)
 
     def affine(self, centred: Tensor, sigma: Tensor) -> Tensor:
         """g/sigma * centred + b, the gain and bias being absent where affine=False."""
-        scale = 1 / sigma if self.g is None else self.along_units(self.g) / sigma
+        scale = 1 / sigma if self.g is None else self.along_units(wide(self.g)) / sigma
         h = scale * centred
         return h if self.b is None else h + self.along_units(self.b)
 
@@ -160,7 +171,8 @@ class AffineNormalizer(Normalizer):
         return self.root(var, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, eps={self.eps}"
+        place = "" if self.root is inside_root else f", root={self.root.__name__}"
+        return f"{super().extra_repr()}, eps={self.eps}{place}"
 
 
 class Identity(Normalizer):

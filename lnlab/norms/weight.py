@@ -9,17 +9,31 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .batch import BatchNorm
-from .normalizer import AffineNormalizer, Normalizer, Root, Stats, inside_root
+from .normalizer import AffineNormalizer, Normalizer, Root, Stats, inside_root, wide
 
 
 def rows(W: Tensor | None, normalizer: Normalizer) -> Tensor:
-    """``W`` as (H, inputs); raises ValueError where there is none."""
+    """``W`` as (H, inputs), in at least float32.
+
+    Raises:
+        ValueError: where there is no W, or its rows are not the units.
+    """
     if W is None:
         name = type(normalizer).__name__
         raise ValueError(f"{name} normalizes by the weights: call norm(a, W).")
-    if len(W) != normalizer.units:
-        raise ValueError(f"W has {len(W)} rows for {normalizer.units} units: W is (H, D).")
-    return W.flatten(1)
+    if W.dim() < 2 or len(W) != normalizer.units:
+        raise ValueError(
+            f"W has shape {tuple(W.shape)} for {normalizer.units} units: give (H, D), one row "
+            "a unit."
+        )
+    return wide(W).flatten(1)
+
+
+@torch.no_grad()
+def gain_of_norms(norm: AffineNormalizer, W: Tensor) -> None:
+    """Set g to ||w_i||, so that g/sigma = 1."""
+    if norm.g is not None:
+        norm.g.copy_(rows(W, norm).norm(dim=1))
 
 
 class WeightNorm(AffineNormalizer):
@@ -35,43 +49,58 @@ class WeightNorm(AffineNormalizer):
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         return Stats(a.new_zeros(()), self.along_units(rows(W, self).norm(dim=1)))
 
-    @torch.no_grad()
     def start(self, W: Tensor) -> None:
-        if self.g is not None:
-            self.g.copy_(rows(W, self).norm(dim=1))
+        gain_of_norms(self, W)
 
 
 class MeanOnlyBatchNorm(BatchNorm):
     """Salimans & Kingma (2016), section 4: WeightNorm with mean-only batch normalization.
 
-    mu is BatchNorm's (running mean in evaluation), sigma_i = ||w_i||.
+    mu is BatchNorm's (running mean in evaluation), sigma_i = ||w_i||. The gain starts as
+    WeightNorm's.
     """
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         sigma = self.along_units(rows(W, self).norm(dim=1))
         return Stats(super().stats(a, W, t).mu, sigma)
 
-    start = WeightNorm.start
+    def start(self, W: Tensor) -> None:
+        gain_of_norms(self, W)
 
 
 class WeightStandardization(Normalizer):
-    r"""Qiao et al. (2019), eq. 4-5: each row of W has mean 0 and variance 1; then Identity.
+    r"""Qiao et al. (2019), section 3: rows of W of mean 0 and variance 1; then Identity.
 
     .. math:: \hat w_i = (w_i - \mu_{w_i}) / \sqrt{\sigma_{w_i}^2 + \epsilon}
 
-    It has no gain and no bias: the paper puts another normalizer behind it.
+    It has no gain and no bias: the paper puts another normalizer behind it. The layer that
+    owns W asks for :meth:`weight`.
+
+    Args:
+        root: where eps stands; their code has it outside.
+        correction: 0 divides by the number of weights of a row; 1, as in their code for
+            PyTorch, by one less.
     """
 
     def __init__(
-        self, units: int, *, eps: float = 1e-5, root: Root = inside_root, space: int = 0
+        self,
+        units: int,
+        *,
+        eps: float = 1e-5,
+        root: Root = inside_root,
+        correction: int = 0,
+        space: int = 0,
     ) -> None:
         super().__init__(units, space=space)
-        self.eps, self.root = eps, root
+        if not eps >= 0:
+            raise ValueError(f"eps is {eps}: give 0 or a small positive number.")
+        self.eps, self.root, self.correction = eps, root, correction
 
     def weight(self, W: Tensor) -> Tensor:
         w = rows(W, self)
-        var, mean = torch.var_mean(w, dim=1, correction=0, keepdim=True)
-        return ((w - mean) / self.root(var, self.eps)).view_as(W)
+        correction = min(self.correction, w.shape[1] - 1)
+        var, mean = torch.var_mean(w, dim=1, correction=correction, keepdim=True)
+        return ((w - mean) / self.root(var, self.eps)).reshape(W.shape).to(W.dtype)
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
@@ -82,10 +111,14 @@ class WeightStandardization(Normalizer):
 
 
 class SpectralNorm(AffineNormalizer):
-    """Miyato et al. (2018), eq. 8, algorithm 1: mu = 0, sigma = the largest singular value.
+    """Miyato et al. (2018), eq. 8, algorithm 1: mu = 0, sigma = W's largest singular value.
 
-    Found by power iteration from a remembered vector ``u`` (H,), ``iterations`` a training
-    step and :attr:`warm_up` of them at the start, as torch does; u moves in training only.
+    Found by power iteration from a remembered vector ``u`` (H,), which moves in training
+    only. The paper has no g and b behind it.
+
+    Args:
+        iterations: how many a training step; :attr:`warm_up` of them at the start, as torch.
+        eps: the least length by which a vector of the iteration is divided.
     """
 
     u: Tensor
@@ -102,22 +135,27 @@ class SpectralNorm(AffineNormalizer):
     ) -> None:
         super().__init__(units, eps=eps, affine=affine, space=space)
         self.iterations = iterations
-        self.register_buffer("u", F.normalize(torch.randn(units), dim=0))
+        # Its own generator: the arms of a comparison draw the same weights after it.
+        generator = torch.Generator("cpu").manual_seed(units)
+        u = F.normalize(torch.randn(units, generator=generator, device="cpu"), dim=0)
+        self.register_buffer("u", u.to(torch.get_default_device()))
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         w = rows(W, self)
         if self.training:
             self.iterate(w, self.iterations)
-        u = self.u.clone()
+        u = F.normalize(self.u.to(w.dtype), dim=0, eps=self.eps)
         v = F.normalize(w.detach().T @ u, dim=0, eps=self.eps)
         return Stats(a.new_zeros(()), u @ (w @ v))
 
     @torch.no_grad()
     def iterate(self, w: Tensor, iterations: int) -> None:
         """Move ``u`` towards the first left singular vector of ``w`` (H, D)."""
+        u = self.u.to(w.dtype)
         for _ in range(iterations):
-            v = F.normalize(w.T @ self.u, dim=0, eps=self.eps)
-            self.u.copy_(F.normalize(w @ v, dim=0, eps=self.eps))
+            v = F.normalize(w.T @ u, dim=0, eps=self.eps)
+            u = F.normalize(w @ v, dim=0, eps=self.eps)
+        self.u.copy_(u)
 
     def start(self, W: Tensor) -> None:
         self.iterate(rows(W, self).detach(), self.warm_up)

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import os
 import random
 import resource
 import struct
@@ -74,6 +75,23 @@ def test_read_refuses_damaged_gzip(tmp_path, packed, message):
         idx.read(path, 3)
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 100])
+def test_pieces_of_any_size_give_the_same(tmp_path, monkeypatch, chunk):
+    content = CONTENT[:16] + bytes(600)  # packs well: more to unpack than a piece may hold
+    packed = gzip.compress(content)
+    path = tmp_path / "images.gz"
+    monkeypatch.setattr(idx, "CHUNK", chunk)
+    path.write_bytes(packed)
+    assert not idx.read(path, 3).any()
+    path.write_bytes(packed[:-1])
+    with pytest.raises(ValueError, match="truncated gzip"):
+        idx.read(path, 3)
+    monkeypatch.setattr(idx, "CHUNK", len(packed))
+    path.write_bytes(packed + b"\x00")
+    with pytest.raises(ValueError, match="bytes after the end"):
+        idx.read(path, 3)
+
+
 def test_hash_of_the_unpacked_bytes_must_be_the_expected_one(tmp_path):
     path = tmp_path / "images.gz"
     path.write_bytes(gzip.compress(CONTENT))
@@ -134,8 +152,9 @@ def test_a_gzip_bomb_is_refused_in_little_memory(tmp_path):
 def test_a_bomb_with_an_honest_header_is_still_too_large(tmp_path):
     path = tmp_path / "bomb.gz"
     write_bomb(path, struct.pack(">BBBBIII", 0, 0, 8, 3, 2048, 1024, 1024), megabytes=4)
+    os.truncate(path, 3 << 20)  # large enough to hold the 2 GB, were it all of it gzip
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(ValueError, match="expected at most"):
+    with pytest.raises(ValueError, match="expected at most 1,073,741,824"):
         idx.read(path, 3)
     # 32 MB: one chunk and what numpy and the allocator take beside it.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 << 10

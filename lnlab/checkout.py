@@ -1,0 +1,28 @@
+"""Where lnlab's own files are: the checkout that it is installed from."""
+
+from pathlib import Path
+
+import lnlab
+
+
+def root() -> Path:
+    """The folder of the checkout.
+
+    Raises:
+        FileNotFoundError: lnlab was installed without one.
+    """
+    folder = Path(lnlab.__file__).resolve().parents[1]
+    if not (folder / "notebooks").is_dir() or not (folder / "pyproject.toml").is_file():
+        raise FileNotFoundError(
+            "This lnlab was installed without its checkout, which holds the notebooks and "
+            "the benchmarks: clone the repository and run `make setup` in it."
+        )
+    return folder
+
+
+def place(name: str) -> Path:
+    """The folder ``runs`` or ``results`` of the checkout; outside one, of where we are."""
+    try:
+        return root() / name
+    except FileNotFoundError:
+        return Path(name)

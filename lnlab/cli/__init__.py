@@ -1,0 +1,40 @@
+"""The command line: ``lnlab list | run | train | results | data | claims | bench``.
+
+What a command needs is imported when it runs: ``lnlab --help`` answers without torch.
+"""
+
+import os
+from typing import Any
+
+import click
+
+import lnlab
+from lnlab.cli import bench, claims, data, notebooks, results, train
+
+
+class Commands(click.Group):
+    """A wrong input ends in one line that says what to do, not in a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ValueError, OSError, RuntimeError, ArithmeticError) as error:
+            plain = not isinstance(error, click.exceptions.Exit | click.Abort)
+            if plain and not os.environ.get("LNLAB_TRACEBACK"):
+                raise click.ClickException(str(error)) from error
+            raise
+
+
+@click.group(cls=Commands, epilog="LNLAB_TRACEBACK=1 shows where an error came from.")
+@click.version_option(lnlab.__version__, prog_name="lnlab", message="%(prog)s %(version)s")
+def app() -> None:
+    """See, test and explain layer normalization."""
+
+
+app.add_command(notebooks.list_all)
+app.add_command(notebooks.run)
+app.add_command(train.train)
+app.add_command(results.results)
+app.add_command(data.data)
+app.add_command(claims.claims)
+app.add_command(bench.bench)

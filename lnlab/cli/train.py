@@ -1,0 +1,83 @@
+"""``lnlab train``: one experiment, from where it was left to its end."""
+
+import ast
+import dataclasses
+import json
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command()
+@click.argument("name", metavar="TASK")
+@click.option("--budget", default="notebook", show_default=True, help="smoke, notebook, paper.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="May be repeated."
+)
+@click.option("--data", help="embedded, NAME or NAME=PATH.")
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1 or mps.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where runs are kept [runs].")
+def train(
+    name: str,
+    budget: str,
+    settings: tuple[str, ...],
+    data: str | None,
+    device: str,
+    out: Path | None,
+) -> None:
+    """Train one experiment; a run that was stopped goes on, one that is done is shown.
+
+    A wrong task, budget or field lists what there is.
+    """
+    from lnlab import checkout, runs, training
+    from lnlab.cli.results import show_run
+    from lnlab.tasks import TASKS
+
+    if name not in TASKS:
+        raise ValueError(f"There is no task {name!r}. There are: {', '.join(TASKS)}")
+    task = TASKS[name].budget(budget, **changed(TASKS[name], settings, data))
+    root = out or checkout.place("runs")
+    steps = training.train(task, root=root, device=device)
+    for first in steps:
+        left = round(first.update / first.epoch) * task.epochs - first.update + 1
+        for _ in training.progress(chain([first], steps), left, task.name):
+            pass
+    wanted = json.loads(json.dumps({**task.config(), "device": device.partition(":")[0]}))
+    done = [run for run in runs.read(root, task.name) if run.done]
+    ours = [run for run in done if all(run.config[k] == v for k, v in wanted.items())]
+    show_run(max(ours, key=lambda run: (run.folder / "result.json").stat().st_mtime))
+
+
+def changed(task: type, settings: Sequence[str], data: str | None = None) -> dict[str, Any]:
+    """The fields that ``FIELD=VALUE`` settings change, each of the type of its default.
+
+    Raises:
+        ValueError: There is no such field, a setting has no ``=``, or its value does not fit.
+    """
+    fields = {field.name: field for field in dataclasses.fields(task)}
+    changes: dict[str, Any] = {}
+    for setting in [*settings, *([f"data={data}"] if data else [])]:
+        name, equals, text = setting.partition("=")
+        if not equals or name not in fields:
+            raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {[*fields]}")
+        changes[name] = like(fields[name].default, name, text)
+    return changes
+
+
+def like(default: Any, name: str, text: str) -> Any:
+    """The value that a text stands for where ``default`` stood; ``0,1,2`` for a tuple."""
+    if isinstance(default, str):
+        return text
+    kind = type(default)
+    try:
+        value = ast.literal_eval(f"({text},)" if kind is tuple else text)
+        if kind is float and type(value) is int:
+            value = float(value)
+    except (ValueError, SyntaxError):
+        value = None
+    if type(value) is not kind:
+        raise ValueError(f"{name}={text}: write it like its default, {default!r}")
+    return value

@@ -1,0 +1,115 @@
+"""Learning curves with the spread of their seeds, and paired differences with an interval."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from .palette import GREY, TEMPLATE, line
+
+Curve = tuple[np.ndarray, np.ndarray]
+"""Where it was measured (K,), and what, one row a seed (S, K)."""
+
+Panel = Mapping[str, Curve]
+"""Curves by the name of their normalizer."""
+
+
+def learning_curves(
+    panels: Mapping[str, Panel],
+    *,
+    x: str,
+    y: str,
+    made_on: str,
+    log_x: bool = False,
+    log_y: bool = True,
+) -> go.Figure:
+    """Panels side by side on one scale: lines are means, bands go from least to greatest seed.
+
+    Args:
+        panels: the panels by their title.
+        x: what the axis of x is, with its unit.
+        y: likewise of y.
+        made_on: the data's kind and the hardware, printed below.
+    """
+    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=list(panels))
+    for column, panel in enumerate(panels.values(), start=1):
+        for name, curve in panel.items():
+            for trace in _band(name, curve, first=column == 1):
+                figure.add_trace(trace, 1, column)
+        figure.update_xaxes(title_text=x, type="log" if log_x else "linear", col=column)
+    figure.update_yaxes(title_text=y, col=1)
+    figure.update_yaxes(type="log" if log_y else "linear")
+    figure.update_layout(template=TEMPLATE, height=440)
+    return signed(figure, f"{made_on}. Line: mean; band: least to greatest of the seeds.")
+
+
+def _band(name: str, curve: Curve, *, first: bool) -> list[go.Scatter]:
+    look, (x, y) = line(name), curve
+    low, high = y.min(axis=0), y.max(axis=0)
+    band = go.Scatter(
+        x=np.concatenate([x, x[::-1]]),
+        y=np.concatenate([high, low[::-1]]),
+        fill="toself",
+        fillcolor=look["color"],
+        opacity=0.18,
+        line={"width": 0},
+        hoverinfo="skip",
+        showlegend=False,
+        legendgroup=name,
+    )
+    mean = go.Scatter(
+        x=x,
+        y=y.mean(axis=0),
+        name=name,
+        mode="lines",
+        line=look,
+        legendgroup=name,
+        showlegend=first,
+        hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
+    )
+    return [band, mean]
+
+
+Difference = tuple[Sequence[float], tuple[float, float]]
+"""A paired difference: one value a seed, and the interval of their mean."""
+
+
+def paired_differences(
+    differences: Mapping[str, Difference], *, x: str, made_on: str
+) -> go.Figure:
+    """A row for each comparison: its seeds as dots, its interval as a bar, and the zero.
+
+    Where the bar reaches the zero, nobody has won.
+    """
+    figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
+    for name, (values, (low, high)) in differences.items():
+        decided = low > 0 or high < 0
+        color = "#0072B2" if decided else GREY
+        figure.add_scatter(
+            x=[low, high],
+            y=[name, name],
+            mode="lines",
+            line={"color": color, "width": 9},
+            opacity=0.45,
+            hovertemplate=f"interval: {low:.3g} to {high:.3g}<extra></extra>",
+        )
+        figure.add_scatter(
+            x=list(values), y=[name] * len(values), mode="markers",
+            marker={"color": color, "size": 9, "line": {"color": "white", "width": 1}},
+            hovertemplate="a seed: %{x:.3g}<extra></extra>",
+        )  # fmt: skip
+    figure.add_vline(0, line={"color": "#111827", "width": 1.5})
+    figure.update_xaxes(title_text=x)
+    figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
+    figure.update_layout(height=150 + 52 * len(differences))
+    return signed(figure, f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t).")
+
+
+def signed(figure: go.Figure, text: str) -> go.Figure:
+    """``figure`` with a line of text below it."""
+    figure.add_annotation(
+        text=text, xref="paper", yref="paper", x=0, y=0, yshift=-78, xanchor="left",
+        showarrow=False, font={"size": 12, "color": "#4B5563"},
+    )  # fmt: skip
+    return figure.update_layout(margin={"b": 105})

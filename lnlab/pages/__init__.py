@@ -1,0 +1,9 @@
+"""The pages of an executed workbook: readable without a kernel and without a network.
+
+One page a notebook, a table of contents, and beside them what all share: one copy of
+plotly.js, the mathematical font, a style sheet.
+"""
+
+from lnlab.pages.page import opening, publish
+
+__all__ = ["opening", "publish"]

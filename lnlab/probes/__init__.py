@@ -1,0 +1,1 @@
+"""Measurements: a module, or what a layer is given, in; numbers out."""

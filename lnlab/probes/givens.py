@@ -1,0 +1,79 @@
+"""What a measured layer is given: random weights and inputs, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lnlab.norms.invariances import Given, Place
+
+LARGEST = 1e100
+"""|delta| beyond this, or below its inverse, leaves float64 once it is squared twice."""
+
+
+def random_given(
+    units: int = 12,
+    inputs: int = 7,
+    cases: int = 8,
+    place: Place = Place.DENSE,
+    *,
+    side: int = 6,
+    kernel: int = 3,
+    bias_inside: bool = False,
+    seed: int = 0,
+) -> Given:
+    """Standard normal weights W, inputs x and, if ``bias_inside``, c (H,), in float64.
+
+    Args:
+        units: H.
+        inputs: D.
+        cases: B.
+        place: dense, or a convolution of pictures of ``side`` by ``side``.
+        kernel: height and width of its kernel.
+        bias_inside: whether c is a bias inside a, one number a unit; else it is 0.
+        seed: of W, x and c each by itself: W does not change with B, nor the first x.
+    """
+    pixels, window = (side,) * place.space, (kernel,) * place.space
+    no_bias = torch.zeros((), dtype=torch.float64)
+    return Given(
+        W=normal(seed, 0, units, inputs, *window),
+        x=normal(seed, 1, cases, inputs, *pixels),
+        c=normal(seed, 2, units, *(1,) * place.space) if bias_inside else no_bias,
+        padding=kernel // 2 if place is Place.PADDED else 0,
+    )
+
+
+def normal(seed: int, stream: int, *shape: int) -> Tensor:
+    """Standard normal numbers in float64: those of one ``stream`` of ``seed``."""
+    # torch.randn has another beginning for another size.
+    return torch.from_numpy(np.random.default_rng([seed, stream]).standard_normal(shape))
+
+
+def random_shift(given: Given, *, seed: int = 0) -> Tensor:
+    """A standard normal vector long enough for every shift of ``given``."""
+    length = max(len(given.x), given.x.shape[1], len(given.W), given.W[0].numel())
+    return normal(seed, 3, length).to(given.x.dtype)
+
+
+def cast(given: Given, dtype: torch.dtype) -> Given:
+    """``given`` rounded to ``dtype``."""
+    return replace(given, W=given.W.to(dtype), x=given.x.to(dtype), c=given.c.to(dtype))
+
+
+def refuse_nonfinite(name: str, v: Tensor) -> None:
+    """Raise ValueError where ``v``, called ``name``, holds NaN or an infinity."""
+    if not bool(v.isfinite().all()):
+        place = tuple((~v.isfinite()).nonzero()[0].tolist())
+        raise ValueError(
+            f"{name} is {v[place].item()} at {place}: a defect of what is not finite says "
+            "nothing, give finite numbers."
+        )
+
+
+def refuse_delta(delta: float) -> None:
+    """Raise ValueError unless ``delta`` is finite, not 0 and within :data:`LARGEST`."""
+    if not 1 / LARGEST <= abs(delta) <= LARGEST:
+        raise ValueError(
+            f"delta is {delta}: give a number other than 0 between 1e-100 and 1e100 in size."
+        )

@@ -1,0 +1,106 @@
+"""Files that are whole or not there, whatever happens while they are written."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+TEMPORARY = ".part"
+"""How the name of a file ends while it is being written."""
+
+
+def sha256(content: bytes | memoryview) -> str:
+    """The SHA-256 of some bytes, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def write(path: Path, content: bytes | memoryview) -> None:
+    """Make ``content`` the file at ``path``: the old file or the new one, never a part.
+
+    The bytes go to a temporary file in the same folder, to the disk, and into place.
+
+    Raises:
+        OSError: if the disk is full or may not be written; names the path, and what was
+            there before is untouched.
+    """
+    temporary = path.with_name(path.name + TEMPORARY)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _naming(path, error) from error
+
+
+def append(path: Path, content: bytes) -> None:
+    """Add ``content`` to the end of the file at ``path``; all of it, or nothing.
+
+    Raises:
+        OSError: if the disk is full or may not be written; names the path.
+    """
+    try:
+        with path.open("ab", buffering=0) as file:
+            before = os.fstat(file.fileno()).st_size
+            try:
+                written = file.write(content)
+                while written < len(content):
+                    written += file.write(content[written:])
+            except OSError:
+                file.truncate(before)
+                raise
+    except OSError as error:
+        raise _naming(path, error) from error
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """The lines of a file that another process may be adding to, a torn last one left out."""
+    if not path.is_file():
+        return []
+    return [
+        line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")
+    ]
+
+
+def read_json(path: Path) -> Any:
+    """What the JSON file at ``path`` holds.
+
+    Raises:
+        ValueError: if it is not JSON; names the file.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON that people can read, whole or not at all."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=plain)
+    write(path, text.encode() + b"\n")
+
+
+def plain(value: Any) -> Any:
+    """A tensor, an array or one of their numbers as what JSON can hold."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _sync_folder(folder: Path) -> None:
+    # A rename is on the disk when its folder is; only POSIX lets a folder be opened.
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _naming(path: Path, error: OSError) -> OSError:
+    return OSError(error.errno, error.strerror, str(path))

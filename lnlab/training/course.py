@@ -1,0 +1,195 @@
+"""A whole run of a task: opened, resumed, measured, saved and finished."""
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.runs import Run
+from lnlab.training.batches import Batches
+from lnlab.training.loop import Step, finite, fit
+from lnlab.training.machine import Noise, available, one_thread, seconds_until_idle
+from lnlab.training.stacked import stack
+from lnlab.training.task import Task
+
+PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
+
+
+def train(
+    task: Task,
+    *,
+    root: Path,
+    device: str | torch.device = "cpu",
+    precision: str = "float32",
+    save_every: float = 30.0,
+) -> Iterator[Step]:
+    """Run a task to its end, one :class:`Step` at a time, from where it was left.
+
+    The seeds train side by side, in one thread. At the task's evaluation points the losses
+    are looked at and a row for each seed goes to the metrics of the run, with ``update``,
+    ``epoch``, ``seconds``, ``cpu_seconds``, ``seed``, ``loss`` (of the last batch) and what
+    the task measures. A checkpoint is kept every ``save_every`` seconds, and when the
+    iterator is closed. Killed at any moment, the next call goes on to the same bytes, times
+    aside. If the run is done there are no steps: read it.
+
+    Args:
+        task: what to train.
+        root: where runs are kept; the run is ``root/<task>/<key>``.
+        device: where to compute; part of the configuration, as results differ in the last
+            bits and in their times.
+        precision: float32 or float64; part of the configuration.
+        save_every: seconds between checkpoints.
+
+    Raises:
+        ValueError: if the device is not there, or the precision is unknown.
+        FloatingPointError: if a loss is not finite at an evaluation point.
+    """
+    device = available(device)
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
+    return _train(task, Path(root), device, precision, save_every)
+
+
+def _train(
+    task: Task, root: Path, device: torch.device, precision: str, save_every: float
+) -> Iterator[Step]:
+    dataset = task.dataset()
+    config = {**task.config(), "device": device.type, "precision": precision}
+    data = {name: getattr(dataset, name) for name in ("name", "kind", "checksum", "licence")}
+    with one_thread(), Run.open(task.name, config, data, root, device) as run:
+        if run.done:
+            return
+        course = Course(task, dataset, run, device, PRECISIONS[precision])
+        saved = time.monotonic()
+        try:
+            for step in course:
+                if time.monotonic() - saved >= save_every:
+                    run.checkpoint(course.state_dict())
+                    saved = time.monotonic()
+                yield step
+        except GeneratorExit:  # between two updates: nothing is half done
+            run.checkpoint(course.state_dict())
+            raise
+        run.finish(course.result(), course.weights())
+
+
+class Course:
+    """A task on its way: model, optimizer, random numbers and clocks, and where they stand.
+
+    Iterating goes on from there to the end, and logs to the run at the evaluation points.
+    """
+
+    def __init__(
+        self, task: Task, dataset: Any, run: Run, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self.task, self.dataset, self.run, self.device = task, dataset, run, device
+        self.model = stack(models(task, dataset)).to(device, dtype)
+        self.optimizer = task.optimizer(self.model.parameters())
+        x, y = dataset.train.x.to(device, dtype), dataset.train.y.to(device)
+        self.batches = Batches(x, y, task.batch_size, task.seeds)
+        self.noise = Noise(f"noise of seeds {task.seeds}", device)
+        self.step = Step(0, 0.0, torch.full((len(task.seeds),), math.nan), 0.0, 0.0)
+        state = run.restore()
+        if state is not None:
+            self.load_state_dict(state)
+
+    def __iter__(self) -> Iterator[Step]:
+        task, before = self.task, self.step
+        last = task.epochs * len(self.batches)
+        points = {*task.evaluation_points(len(self.batches)), last}
+        if before.update == 0 and 0 in points:
+            self._measure()
+        steps = fit(
+            self.model,
+            self.batches,
+            task.loss,
+            self.optimizer,
+            task.epochs,
+            start=before.update,
+        )
+        waited = before.seconds
+        while True:
+            with self.noise:
+                step = next(steps, None)
+            if step is None:
+                return
+            looked_at = step.update in points
+            if looked_at:
+                waited += seconds_until_idle(self.device)
+            self.step = step._replace(
+                seconds=waited + step.seconds, cpu_seconds=before.cpu_seconds + step.cpu_seconds
+            )
+            if looked_at:
+                self._measure()
+            yield self.step
+
+    def _measure(self) -> None:
+        step = self.step
+        if step.update:
+            finite(step, self.task.seeds)
+        with self.noise:
+            measured = self.task.measure(self.model, self.dataset)
+        losses = step.loss.tolist()
+        for index, seed in enumerate(self.task.seeds):
+            row = {
+                "update": step.update,
+                "epoch": step.epoch,
+                "seconds": step.seconds,
+                "cpu_seconds": step.cpu_seconds,
+                "seed": seed,
+                "loss": losses[index] if step.update else None,
+            }
+            self.run.log(row | {name: values[index] for name, values in measured.items()})
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the rest of the course depends on."""
+        return {
+            "step": tuple(self.step),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "noise": self.noise.state,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from where a :meth:`state_dict` was taken."""
+        self.step = Step(*state["step"])
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.noise.state = state["noise"]
+
+    def weights(self) -> dict[str, Tensor]:
+        """Parameters and buffers of every model, by ``<seed>.<name>``."""
+        pairs = zip(self.task.seeds, self.model.unstack(), strict=True)
+        return {
+            f"{seed}.{name}": tensor
+            for seed, model in pairs
+            for name, tensor in model.state_dict().items()
+        }
+
+    def result(self) -> dict[str, Any]:
+        """How long it took."""
+        return {
+            "updates": self.step.update,
+            "seconds": self.step.seconds,
+            "cpu_seconds": self.step.cpu_seconds,
+        }
+
+
+def models(task: Task, dataset: Any) -> list[nn.Module]:
+    """The model of each seed of a task as it is before training, drawn in float32."""
+    dtype, random = torch.get_default_dtype(), torch.get_rng_state()
+    try:
+        torch.set_default_dtype(torch.float32)
+        return [_drawn(task, seed, dataset) for seed in task.seeds]
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_rng_state(random)
+
+
+def _drawn(task: Task, seed: int, dataset: Any) -> nn.Module:
+    torch.default_generator.manual_seed(seed)
+    return task.model(seed, dataset)

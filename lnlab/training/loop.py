@@ -1,0 +1,150 @@
+"""The loop over updates, and measurements that leave no trace in the model."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.training.stacked import Stacked
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""From outputs and targets of S models to their losses (S,), each a mean over its cases."""
+
+
+class Step(NamedTuple):
+    """One update.
+
+    Attributes:
+        update: how many there were, this one included.
+        epoch: how many passes over the data they make; whole at the end of one.
+        loss: of the batch, before the update, for each model (S,), on the device.
+        seconds: of training so far. What is done between two steps is not counted.
+        cpu_seconds: of processor time, likewise.
+    """
+
+    update: int
+    epoch: float
+    loss: Tensor
+    seconds: float
+    cpu_seconds: float
+
+
+class Epochs(Protocol):
+    """Batches that can be had again: :class:`lnlab.training.Batches`, or another source."""
+
+    def __len__(self) -> int: ...
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]: ...
+
+
+def fit(
+    model: nn.Module,
+    batches: Epochs,
+    loss: Loss,
+    optimizer: torch.optim.Optimizer,
+    epochs: int,
+    *,
+    start: int = 0,
+) -> Iterator[Step]:
+    """Train, one update each time that the next :class:`Step` is asked for.
+
+    Between two steps the model is at rest: it may be measured, saved, or left where it is.
+    The losses of the models are added, so each has the gradient that it would have alone.
+    They are not read here, which on an accelerator would mean to wait for them: whoever
+    reads them sees whether they are finite (:func:`finite`).
+
+    Args:
+        model: from x to outputs; put in training mode at the start.
+        batches: the data.
+        loss: from outputs and targets to the loss of each model.
+        optimizer: of the parameters of the model.
+        epochs: how many in all, those before ``start`` included.
+        start: how many updates there were already.
+    """
+    model.train()
+    seconds = cpu_seconds = 0.0
+    update = start
+    for epoch in range(start // len(batches), epochs):
+        cases = batches.epoch(epoch, update - epoch * len(batches))
+        while True:
+            began, cpu_began = time.perf_counter(), time.process_time()
+            batch = next(cases, None)
+            if batch is None:
+                break
+            x, y = batch
+            optimizer.zero_grad()
+            losses = loss(model(x), y)
+            losses.sum().backward()
+            optimizer.step()
+            update += 1
+            seconds += time.perf_counter() - began
+            cpu_seconds += time.process_time() - cpu_began
+            yield Step(update, update / len(batches), losses.detach(), seconds, cpu_seconds)
+
+
+def finite(step: Step, seeds: tuple[int, ...] | None = None) -> Step:
+    """The step itself, if its losses are finite. Waits for the device.
+
+    Raises:
+        FloatingPointError: if one is not; names the update and the model or its seed.
+    """
+    broken = (~torch.isfinite(step.loss)).flatten().nonzero().flatten().tolist()
+    if broken:
+        names = [f"seed {seeds[index]}" if seeds else f"model {index}" for index in broken]
+        raise FloatingPointError(
+            f"the loss of {', '.join(names)} is {step.loss.flatten()[broken[0]].item()} at "
+            f"update {step.update}: try a smaller learning rate."
+        )
+    return step
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[nn.Module]:
+    """The model in evaluation mode, without gradients; afterwards each part as it was."""
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield model
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def evaluate(
+    model: nn.Module, x: Tensor, y: Tensor, loss: Loss, *, size: int = 1000
+) -> dict[str, list[float]]:
+    """``nll`` and ``error`` of each model: mean loss, and the fraction of wrong classes.
+
+    Args:
+        model: from x to a score for each class; a :class:`Stacked` one shows all of its
+            models the same cases.
+        x: cases (N, ...).
+        y: their classes (N,).
+        loss: as in :func:`fit`.
+        size: how many cases are in memory at a time.
+
+    Raises:
+        ValueError: if there are no cases.
+    """
+    if len(x) == 0:
+        raise ValueError("there are no cases to evaluate on.")
+    weight = next(model.parameters())
+    nll = wrong = torch.zeros((), dtype=torch.float64)
+    with evaluating(model):
+        for some_x, some_y in zip(x.split(size), y.split(size), strict=True):
+            cases = len(some_x)
+            some_x, some_y = some_x.to(weight), some_y.to(weight.device)
+            if isinstance(model, Stacked):
+                some_x = some_x.expand(model.count, *some_x.shape)
+                some_y = some_y.expand(model.count, *some_y.shape)
+            output = model(some_x)
+            nll = nll + loss(output, some_y).double().cpu() * cases
+            wrong = wrong + (output.argmax(-1) != some_y).sum(-1).cpu()
+    return {
+        "nll": (nll / len(x)).reshape(-1).tolist(),
+        "error": (wrong.double() / len(x)).reshape(-1).tolist(),
+    }

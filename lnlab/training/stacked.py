@@ -1,0 +1,140 @@
+"""Several models of one shape as one module: seeds that train side by side."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import vmap
+from torch.utils._pytree import tree_map
+
+Slot = tuple[dict[str, Any], str]
+"""Where a module keeps a tensor: the dictionary of one of its parts, and the name there."""
+
+
+class Stacked(nn.Module):
+    """S models of one shape as one: x (S, B, ...) to (S, B, ...), one slice a model.
+
+    The parameters and buffers of :attr:`module` carry a leading axis S, so that one matrix
+    product, and one step of the optimizer, serve all models. A single model keeps its own
+    shapes and is called as it is: to wrap it would only cost time.
+
+    Train and evaluation mode, devices, dtypes and ``state_dict`` work as in any module.
+    What a model remembers in a buffer (running statistics) is kept for each of them apart;
+    random numbers (dropout) differ between them. A forward hook sees the tensors of one
+    model without their values: to look inside, unstack, or hook a stack of one.
+
+    Args:
+        models: at least one; equal in everything but the values of parameters and buffers.
+
+    Raises:
+        ValueError: if there is none, or their parameters or buffers differ in shape.
+    """
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        super().__init__()
+        _same_shapes(models)
+        self.count = len(models)
+        self.module = copy.deepcopy(models[0])
+        if self.count > 1:
+            tensors = [[registry[name] for registry, name in _slots(m)] for m in models]
+            _fill(self.module, [torch.stack(same) for same in zip(*tensors, strict=True)])
+        self._slots = _slots(self.module)
+
+    def forward(self, x: Tensor) -> Any:
+        if x.shape[0] != self.count:
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}: the first axis must hold the inputs of "
+                f"{self.count} models."
+            )
+        if self.count == 1:
+            return tree_map(lambda output: output.unsqueeze(0), self.module(x[0]))
+        tensors = [registry[name] for registry, name in self._slots]
+        try:
+            output, moved = vmap(self._one, randomness="different")(tensors, x)
+        finally:
+            for (registry, name), tensor in zip(self._slots, tensors, strict=True):
+                registry[name] = tensor
+        for index, tensor in moved.items():
+            registry, name = self._slots[index]
+            registry[name] = tensor
+        return output
+
+    def _one(self, tensors: list[Tensor], x: Tensor) -> tuple[Any, dict[int, Tensor]]:
+        """The output of one model, and the buffers that it replaced instead of writing to."""
+        for (registry, name), tensor in zip(self._slots, tensors, strict=True):
+            registry[name] = tensor
+        output = self.module(x)
+        moved = {
+            index: registry[name]
+            for index, ((registry, name), tensor) in enumerate(
+                zip(self._slots, tensors, strict=True)
+            )
+            if registry[name] is not tensor
+        }
+        return output, moved
+
+    def unstack(self) -> list[nn.Module]:
+        """The models again, one module each, with parameters and buffers of their own."""
+        return [self._unstacked(index) for index in range(self.count)]
+
+    def _unstacked(self, index: int) -> nn.Module:
+        model = copy.deepcopy(self.module)
+        if self.count > 1:
+            _fill(model, [registry[name][index] for registry, name in _slots(model)])
+        return model
+
+    def extra_repr(self) -> str:
+        return f"{self.count} models"
+
+
+def stack(models: Sequence[nn.Module]) -> Stacked:
+    """S models of one shape as one module; see :class:`Stacked`."""
+    return Stacked(models)
+
+
+def _slots(module: nn.Module) -> list[Slot]:
+    """Where the parameters and buffers are; one that is shared is listed at each place."""
+    return [
+        (registry, name)
+        for part in module.modules()
+        for registry in (part._parameters, part._buffers)
+        for name, tensor in registry.items()
+        if tensor is not None
+    ]
+
+
+def _fill(module: nn.Module, values: Sequence[Tensor]) -> None:
+    """Put values in the places of a module's tensors; what was shared stays shared."""
+    put: dict[int, Tensor] = {}
+    for (registry, name), value in zip(_slots(module), values, strict=True):
+        old = registry[name]
+        if id(old) not in put:
+            value = value.detach().clone()
+            is_parameter = isinstance(old, nn.Parameter)
+            put[id(old)] = nn.Parameter(value, old.requires_grad) if is_parameter else value
+        registry[name] = put[id(old)]
+
+
+def _same_shapes(models: Sequence[nn.Module]) -> None:
+    if not models:
+        raise ValueError("there are no models to stack: give at least one.")
+    first = {name: tensor.shape for name, tensor in _named(models[0])}
+    for index, model in enumerate(models[1:], start=1):
+        shapes = {name: tensor.shape for name, tensor in _named(model)}
+        for name in first | shapes:
+            if first.get(name) != shapes.get(name):
+                raise ValueError(
+                    f"models to stack must have the same shapes: {name} is "
+                    f"{_shape(first.get(name))} in the first and {_shape(shapes.get(name))} "
+                    f"in models[{index}]."
+                )
+
+
+def _named(module: nn.Module) -> list[tuple[str, Tensor]]:
+    return [*module.named_parameters(), *module.named_buffers()]
+
+
+def _shape(shape: torch.Size | None) -> str:
+    return "absent" if shape is None else str(tuple(shape))

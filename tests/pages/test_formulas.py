@@ -1,0 +1,82 @@
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from lnlab.pages.formulas import markdown, mathml
+
+PAPER = {
+    "eq. 3": r"\mu^l = \frac{1}{H}\sum_{i=1}^{H} a_i^l \qquad "
+    r"\sigma^l = \sqrt{\frac{1}{H}\sum_{i=1}^{H}\left(a_i^l-\mu^l\right)^2}",
+    "eq. 4": r"\mathbf{h}^t = f\left[\frac{\mathbf{g}}{\sigma^t}\odot"
+    r"\left(\mathbf{a}^t-\mu^t\right)+\mathbf{b}\right]",
+    "eq. 2": r"\begin{aligned} \bar a_i^l &= \frac{g_i^l}{\sigma_i^l}\left(a_i^l-\mu_i^l\right)"
+    r" \\ \mu_i^l &= \mathop{\mathbb{E}}_{\mathbf{x}\sim P(\mathbf{x})}\left[a_i^l\right]"
+    r" \end{aligned}",
+    "eq. 10": r"ds^2 = D_{\mathrm{KL}}\big[P(y\mid\mathbf{x};\theta)\,\|\,"
+    r"P(y\mid\mathbf{x};\theta+\delta)\big] \approx \tfrac12\, \delta^\top F(\theta)\, \delta",
+    "eq. 20": r"\begin{pmatrix} f_t \\ i_t \\ o_t \\ g_t \end{pmatrix} = W_h h_{t-1} + W_x x_t + b",
+    "cases": r"f(x) = \begin{cases} x & x > 0 \\ 0 & \text{otherwise} \end{cases}",
+    "norm": r"\lVert \widetilde w_i \rVert_2 \in \mathbb{R}^{H \times D}",
+}
+
+
+@pytest.mark.parametrize("tex", PAPER.values(), ids=PAPER)
+def test_formulas_of_the_papers_become_mathml(tex):
+    ElementTree.fromstring(mathml(tex, display=True))
+
+
+def test_aligned_lines_are_rows():
+    rows = mathml(PAPER["eq. 2"], display=True)
+    assert rows.count("<mtr>") == 2
+    assert "&amp;" not in rows
+
+
+def test_only_a_tag_numbers_a_formula():
+    assert "(1)" not in mathml(r"\begin{align} a &= W x \\ h &= f(a) \end{align}", display=True)
+    assert "(5)" in mathml(r"h = f(a) \tag{5}", display=True)
+
+
+def test_unknown_command_is_an_error_that_shows_it():
+    with pytest.raises(ValueError, match=r"\\nonsense"):
+        mathml(r"a + \nonsense{b}", display=False)
+
+
+def test_formula_that_is_not_understood_stays_readable():
+    page = markdown(r"so $a < \nonsense$ holds", trusted=True)
+    assert r"a &lt; \nonsense</code> holds" in page
+
+
+def test_markdown_with_formulas_inline_and_displayed():
+    page = markdown(
+        "Let $a<b$.\n\n$$a = W x$$\n\n\\begin{align} a &= b \\end{align}", trusted=True
+    )
+    assert page.count('<math display="block"') == 2
+    assert page.count("<math>") == 1
+    assert "$" not in page
+
+
+def test_links_to_notebooks_lead_to_their_pages():
+    page = markdown("[there](02_what_stays_the_same.ipynb#Claim)", trusted=True)
+    assert 'href="02_what_stays_the_same.html#Claim"' in page
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "[x](javascript:alert(1))",
+        "$\\text{<script>alert(1)</script>}$",
+        "$\\nonsense{<script>alert(1)</script>}$",
+    ],
+)
+def test_outputs_cannot_bring_html(text):
+    page = markdown(f"x {text} y", trusted=False)
+    assert not re.search(r"<(script|img)|href=\"javascript", page)
+
+
+def test_our_own_prose_may_fold_a_solution():
+    source = "<details><summary>Solution</summary>\n\n$x^2$\n\n</details>"
+    page = markdown(source, trusted=True)
+    assert page.index("<details>") < page.index("<math>") < page.index("</details>")

@@ -1,0 +1,81 @@
+import json
+import re
+
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+
+from lnlab.pages.outputs import PLOTLY, WIDGET, displayed, rendered, text
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+
+
+def figure_json():
+    figure = go.Figure(go.Scatter(x=[0, 1], y=[0, 1], name=HOSTILE))
+    figure.frames = [go.Frame(data=[go.Scatter(y=[k, 1])], name=str(k)) for k in range(3)]
+    figure.layout.title = "Defect </script> against delta"
+    return json.loads(figure.to_json())
+
+
+def test_figure_keeps_its_data_and_frames():
+    html = displayed({PLOTLY: figure_json(), "text/plain": "Figure()"}, {}, "output-1-0")
+    (data,) = re.findall(r"(?s)<script type=\"application/json\">(.*?)</script>", html)
+    assert json.loads(data) == figure_json()
+    assert len(json.loads(data)["frames"]) == 3
+
+
+def test_figure_cannot_end_its_script_or_label():
+    html = displayed({PLOTLY: figure_json()}, {}, "output-1-0")
+    assert html.count("<script") == html.count("</script>") == 1
+    assert "<img" not in html
+    assert 'aria-label="Defect &lt;/script&gt; against delta"' in html
+
+
+@pytest.mark.parametrize("kind", ["text/html", "text/markdown", "text/latex", "text/plain"])
+def test_no_output_brings_scripts_or_handlers(kind):
+    html = displayed({kind: HOSTILE}, {}, "output-1-0")
+    assert not re.search(r"<script|<img|<[^>]*onerror", html)
+
+
+def test_table_of_pandas_keeps_its_shape_and_escapes_its_cells():
+    frame = pd.DataFrame({"name": [HOSTILE, "é"], "defect": [1e-13, 0.5]})
+    html = displayed({"text/html": frame._repr_html_()}, {}, "output-1-0")
+    assert html.count("<tr") == 3
+    assert "&lt;script&gt;" in html
+    assert "<script" not in html
+    assert "dataframe tbody tr th" not in html, "the style sheet has gone with its content"
+
+
+def test_widget_falls_back_to_its_picture_then_to_words():
+    view = {WIDGET: {"model_id": "1"}, "text/plain": "VBox(children=(...))"}
+    assert displayed(view | {PLOTLY: figure_json()}, {}, "o").startswith("<figure")
+    assert 'src="data:image/png;base64,AAAA"' in displayed(
+        view | {"image/png": "AA\nAA"}, {}, "o"
+    )
+    alone = displayed(view, {}, "o")
+    assert "make lab" in alone
+    assert "VBox" not in alone
+
+
+def test_svg_is_shown_as_a_picture_that_cannot_run():
+    html = displayed({"image/svg+xml": f'<svg width="9">{HOSTILE}</svg>'}, {}, "o")
+    assert html.startswith('<img src="data:image/svg+xml;utf8,%3Csvg width=&quot;9&quot;')
+    assert html.count("<") == 1
+
+
+def test_text_shows_what_a_terminal_would():
+    assert text("0 %\r50 %\r100 %\ndone\r\n") == "<pre>100 %\ndone\n</pre>"
+    assert text("a < b\r") == "<pre>a &lt; b\r</pre>"
+    assert "ansi-red" in text("\x1b[31mred\x1b[0m")
+
+
+def test_pieces_of_a_stream_are_joined():
+    def piece(name, text):
+        return {"output_type": "stream", "name": name, "text": text}
+
+    outputs = [piece("stdout", "1 of 2\r"), piece("stdout", "2 of 2"), piece("stderr", "oh")]
+    outputs.append({"output_type": "error", "traceback": ["\x1b[31mValueError\x1b[0m: <b>"]})
+    kinds, html = zip(*rendered(outputs, "output-3"), strict=True)
+    assert kinds == ("stream", "stream", "error")
+    assert html[0] == "<pre>2 of 2</pre>"
+    assert html[2].endswith(": &lt;b&gt;</pre>")

@@ -1,0 +1,116 @@
+"""Imports run one way, stay lazy where it matters, and modules stay small."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "lnlab"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# what a part of lnlab may import of the others
+ALLOWED = {
+    "norms": set(),
+    "cells": {"norms"},
+    "unroll": {"cells"},
+    "kernels": {"norms", "cells", "unroll"},
+    "data": set(),
+    "figures": set(),
+    "runs": set(),
+    "training": {"runs"},
+    "tasks": {"norms", "cells", "unroll", "kernels", "data", "training"},
+    "probes": {"norms"},
+    "ledger": {"runs", "tasks", "norms", "probes", "checkout"},
+    "panels": {"norms", "cells", "unroll", "kernels", "data", "figures", "runs", "training"}
+    | {"tasks", "probes", "ledger"},
+    "sweep": {"runs", "tasks", "training"},
+    "checkout": set(),
+    "workbook": {"checkout"},
+    "pages": set(),
+    "cli": {"data", "runs", "training", "tasks", "ledger", "sweep", "checkout", "workbook"}
+    | {"pages"},
+}
+# the only parts that may import these, wherever in the file
+OWNERS = {
+    "ipywidgets": {"panels"},
+    "anywidget": {"panels"},
+    "papermill": {"workbook"},
+    "nbconvert": {"pages"},
+    "plotly": {"figures", "panels", "pages"},
+    "click": {"cli"},
+}
+FORBIDDEN = {"utils", "util", "common", "helpers", "base", "manager", "misc", "core"}
+LONGEST = 350
+
+
+def part(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The dotted name of everything that a module imports, at its top or lazily."""
+    package = ["lnlab", *path.relative_to(PACKAGE).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*above, *filter(None, [node.module])])
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_run_one_way(path):
+    own = part(path)
+    if own == "__init__":
+        assert not [name for name in imported(path) if name.startswith("lnlab")]
+        return
+    assert own in ALLOWED, f"{own} is not in the table of DESIGN.md"
+    parts = {name.split(".")[1] for name in imported(path) if name.startswith("lnlab.")}
+    # `from lnlab import __version__` is everybody's
+    assert parts - {own, "__version__"} <= ALLOWED[own]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_heavy_packages_have_one_owner(path):
+    for package, owners in OWNERS.items():
+        if part(path) not in owners:
+            assert package not in {name.split(".")[0] for name in imported(path)}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_modules_are_small_and_well_named(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
+    assert path.stem.lower() not in FORBIDDEN
+    assert not FORBIDDEN & {folder.lower() for folder in path.relative_to(PACKAGE).parts}
+
+
+def test_the_table_has_no_circle():
+    order: list[str] = []
+    while len(order) < len(ALLOWED):
+        free = [p for p in ALLOWED if p not in order and ALLOWED[p] <= set(order)]
+        assert free, f"a circle among {set(ALLOWED) - set(order)}"
+        order += free
+
+
+HEAVY = {"plotly", "anywidget", "ipywidgets", "papermill", "nbconvert", "IPython", "click"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import lnlab", HEAVY | {"torch", "numpy", "pandas"}),
+        ("import lnlab.cli", (HEAVY | {"torch", "numpy", "pandas", "tqdm"}) - {"click"}),
+        ("import lnlab.norms", HEAVY | {"pandas", "sklearn"}),
+        ("import lnlab.tasks", HEAVY | {"pandas", "sklearn", "tqdm.notebook"}),
+    ],
+)
+def test_import_is_light(statement, absent):
+    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert not absent & set(run.stdout.split())

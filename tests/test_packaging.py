@@ -1,0 +1,146 @@
+"""pyproject.toml, the lock, environment.yml, CITATION.cff and the code say the same."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import lnlab
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+RUNTIME = [Requirement(r) for r in PROJECT["project"]["dependencies"]]
+GROUPS = {
+    name: [Requirement(r) for r in group]
+    for name, group in PROJECT["dependency-groups"].items()
+}
+BUILD = [Requirement(r) for r in PROJECT["build-system"]["requires"]]
+DECLARED = {canonicalize_name(r.name) for r in RUNTIME}
+PYTHONS = ("3.11", "3.12")
+# declared, and needed without an import: served, started or read as a file
+UNIMPORTED = {"jupyterlab", "jupyter-server", "ipykernel", "ziamath"}
+
+
+def locked() -> list[tuple[Requirement, list[str]]]:
+    """Each line of the lock, with its hashes."""
+    text = (ROOT / "requirements.lock").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(Requirement(line.split("--hash")[0]), line.split("--hash=")[1:]) for line in lines]
+
+
+def pins(python: str) -> dict[str, Version]:
+    """What the lock installs on Linux with this Python."""
+    system = {"python_version": python, "python_full_version": f"{python}.0"}
+    system |= {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"}
+    return {
+        canonicalize_name(r.name): Version(next(iter(r.specifier)).version)
+        for r, _ in locked()
+        if r.marker is None or r.marker.evaluate(system)
+    }
+
+
+def imports(folder: Path) -> dict[str, set[str]]:
+    """The top-level packages that the Python files of a folder import, and where."""
+    found: dict[str, set[str]] = {}
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                names = [node.module]
+            for name in names:
+                found.setdefault(name.split(".")[0], set()).add(str(path.relative_to(folder)))
+    outside = set(found) - sys.stdlib_module_names - {"lnlab"}
+    return {name: found[name] for name in outside}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize(
+    "wanted", [*RUNTIME, *BUILD, *(r for g in GROUPS.values() for r in g)], ids=str
+)
+def test_lock_satisfies_what_is_declared(wanted, python):
+    name = canonicalize_name(wanted.name)
+    if name == "torch":
+        assert name not in pins(python), "the user's index decides which torch"
+    else:
+        assert pins(python)[name] in wanted.specifier
+
+
+def test_every_line_of_the_lock_is_an_exact_version_with_hashes():
+    for requirement, hashes in locked():
+        (specifier,) = requirement.specifier
+        assert specifier.operator == "=="
+        assert hashes, f"{requirement} has no hash"
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}\s*", digest) for digest in hashes)
+
+
+def test_lock_names_no_index_and_no_path():
+    text = (ROOT / "requirements.lock").read_text()
+    assert not re.search(r"https?:|file:|--(extra-)?index-url|--find-links|^-|/", text, re.M)
+
+
+def test_torch_is_one_version_everywhere():
+    (torch,) = [r for r in RUNTIME if r.name == "torch"]
+    (pin,) = torch.specifier
+    assert pin.operator == "=="
+    elsewhere = [
+        (ROOT / name).read_text() for name in ("environment.yml", "Makefile", "README.md")
+    ]
+    for text in elsewhere:
+        assert all(v == pin.version for v in re.findall(r"torch==([\d.]+)", text))
+
+
+def test_the_group_torch_is_what_torch_needs():
+    needed = [Requirement(r) for r in requires("torch") or []]
+    # the builds for CUDA bring their own libraries, from torch's index
+    needed = [r for r in needed if not re.match(r"nvidia|triton|cuda", r.name)]
+    required = {canonicalize_name(r.name) for r in needed if "extra" not in str(r.marker)}
+    assert {canonicalize_name(r.name) for r in GROUPS["torch"]} == required
+
+
+def test_environment_installs_the_package_and_nothing_else():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    python, pip, packages = environment["dependencies"]
+    assert environment["name"] == PROJECT["project"]["name"]
+    assert pip == "pip"
+    assert packages == {"pip": ["--editable ."]}
+    version = python.removeprefix("python=")
+    assert version in PYTHONS
+    classifier = f"Programming Language :: Python :: {version}"
+    assert classifier in PROJECT["project"]["classifiers"]
+
+
+def test_every_import_of_lnlab_is_declared():
+    distributions = packages_distributions()
+    for name, places in imports(ROOT / "lnlab").items():
+        owners = {canonicalize_name(owner) for owner in distributions[name]}
+        assert owners & DECLARED, f"{name}, imported by {sorted(places)}, is not declared"
+
+
+def test_every_declared_dependency_is_used():
+    distributions = packages_distributions()
+    used = {
+        canonicalize_name(owner)
+        for name in imports(ROOT / "lnlab")
+        for owner in distributions[name]
+    }
+    assert not DECLARED - used - UNIMPORTED
+
+
+def test_versions_of_the_package_agree():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == lnlab.__version__
+    assert f"## [{lnlab.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_servers_with_known_holes_are_refused():
+    floors = {r.name: r.specifier for r in RUNTIME}
+    assert "4.6.1" not in floors["jupyterlab"], "CVE-2026-73417"
+    assert "2.19" not in floors["jupyter-server"], "CVE-2026-44727"
