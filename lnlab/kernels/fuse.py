@@ -1,21 +1,36 @@
-"""The reference normalizers exchanged for torch's own operators, where torch has them."""
+"""The reference normalizers exchanged for torch's own operators, where torch has them.
+
+A fused normalizer is a subclass of the reference with the reference's settings, statistics
+and state; only its call is torch's operator. It equals the reference up to rounding and
+keeps torch's range: group_norm, instance_norm and batch_norm compute a * scale + shift, so
+that equal numbers far from 0 come out as some noise where the reference gives ``b`` itself.
+On the reference stay, too, statistics of a single value, and BatchNorm whose running
+statistics have another dtype than float32 or the input's float64.
+"""
 
 import copy
 import warnings
+from functools import reduce
 from typing import TypeVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.norms import (
     BatchNorm,
+    DyT,
     GroupNorm,
     Identity,
     InstanceNorm,
     LayerNorm,
     Normalizer,
     RMSNorm,
+    SpectralNorm,
+    WeightNorm,
+    WeightStandardization,
     inside_root,
+    wide,
 )
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -30,9 +45,13 @@ class FusedLayerNorm(LayerNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
+        a_, g, b = alike(a, self.g, self.b)
         if not self.space:
-            return F.layer_norm(a, (self.units,), self.g, self.b, self.eps)
-        return F.group_norm(a, 1, self.g, self.b, self.eps)
+            return F.layer_norm(a_, (self.units,), g, b, self.eps).to(a.dtype)
+        if values_a_case(a, self.space) == 1:
+            return super().forward(a, W, t)
+        h = F.group_norm(cases_first(a_, self.space), 1, g, b, self.eps)
+        return h.view(a.shape).to(a.dtype)
 
 
 class FusedGroupNorm(GroupNorm):
@@ -40,8 +59,11 @@ class FusedGroupNorm(GroupNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        cases = a.flatten(0, -2 - self.space)
-        return F.group_norm(cases, self.groups, self.g, self.b, self.eps).view_as(a)
+        if values_a_case(a, self.space) == self.groups:
+            return super().forward(a, W, t)
+        a_, g, b = alike(a, self.g, self.b)
+        h = F.group_norm(cases_first(a_, self.space), self.groups, g, b, self.eps)
+        return h.view(a.shape).to(a.dtype)
 
 
 class FusedInstanceNorm(InstanceNorm):
@@ -49,7 +71,12 @@ class FusedInstanceNorm(InstanceNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        return F.instance_norm(a, weight=self.g, bias=self.b, eps=self.eps)
+        if values_a_case(a, self.space) == self.units or not a.numel():
+            return super().forward(a, W, t)
+        # of a bfloat16 torch would round the mean to bfloat16 too
+        a_, g, b = alike(cases_first(wide(a), self.space), self.g, self.b)
+        h = F.instance_norm(a_, weight=g, bias=b, eps=self.eps)
+        return h.view(a.shape).to(a.dtype)
 
 
 class FusedRMSNorm(RMSNorm):
@@ -57,8 +84,9 @@ class FusedRMSNorm(RMSNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        h = F.rms_norm(a, (self.units,), self.g, self.eps)
-        return h if self.b is None else h + self.b
+        a_, g, b = alike(a if self.b is None else wide(a), self.g, self.b)
+        h = F.rms_norm(a_, (self.units,), g, self.eps)
+        return (h if b is None else h + b).to(a.dtype)
 
 
 class FusedBatchNorm(BatchNorm):
@@ -66,15 +94,15 @@ class FusedBatchNorm(BatchNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        if a.numel() == self.units:  # one value a unit: torch refuses it
+        a_, g, b = alike(cases_first(wide(a), self.space), self.g, self.b)
+        single = self.from_batch and a.numel() <= self.units
+        if single or a_.dtype != self.running_mean.dtype:
             return super().forward(a, W, t)
-        cases = a.flatten(0, -2 - self.space)
-        remember = self.training or not self.from_batch
-        mean, var = (self.running_mean, self.running_var) if remember else (None, None)
-        h = F.batch_norm(
-            cases, mean, var, self.g, self.b, self.from_batch, self.momentum, self.eps
-        )
-        return h.view_as(a)
+        # handed both, torch lets them move; in evaluation the batch leaves nothing behind
+        running = self.training or not self.from_batch
+        mean, var = (self.running_mean, self.running_var) if running else (None, None)
+        h = F.batch_norm(a_, mean, var, g, b, self.from_batch, self.momentum, self.eps)
+        return h.view(a.shape).to(a.dtype)
 
 
 FUSED: dict[type[Normalizer], type[Normalizer]] = {
@@ -85,34 +113,62 @@ FUSED: dict[type[Normalizer], type[Normalizer]] = {
     BatchNorm: FusedBatchNorm,
 }
 
+NOTHING_TO_FUSE = (Identity, DyT, WeightNorm, SpectralNorm, WeightStandardization)
+"""They take no statistic of ``a``; what they cost beside the product W x is small."""
+
 
 def fuse(model: Module) -> Module:
-    """``model`` with torch's operators in it; parameters and buffers are the very same.
+    """``model`` again, with torch's operators in it; parameters and buffers are the same.
 
-    Equal to the reference up to rounding, but in torch's range: of a float32 whose square
-    overflows it makes 0 or NaN. What torch has no operator for stays on the reference, with
-    one :class:`LeftOnReference` warning that names it.
+    The very same tensors: an optimizer of one trains the other, and both remember the same
+    statistics. So fuse a model when it is where it should be; ``.to`` replaces the buffers
+    of the one that it is called on. What torch has no operator for stays on the reference,
+    with one :class:`LeftOnReference` warning that names it: other rules, and the settings
+    ``root``, ``correction``, a LayerNorm ``per_position``, an RMSNorm over space.
     """
     shared = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
     fused = copy.deepcopy(model, shared)
     left = set()
-    for module in fused.modules():
-        if type(module) in FUSED and _in_torch(module):
-            module.__class__ = FUSED[type(module)]
-        elif isinstance(module, Normalizer) and not isinstance(
-            module, (*FUSED.values(), Identity)
-        ):
-            left.add(type(module).__name__)
+    for norm in (module for module in fused.modules() if isinstance(module, Normalizer)):
+        kind = type(norm)
+        if kind in FUSED and _in_torch(norm):
+            norm.__class__ = FUSED[kind]
+        elif not isinstance(norm, (*FUSED.values(), *NOTHING_TO_FUSE)):
+            left.add(repr(norm) if kind in FUSED else kind.__name__)
     if left:
-        names = ", ".join(sorted(left))
+        names = "; ".join(sorted(left))
         warnings.warn(f"no fused form, left on the reference: {names}.", LeftOnReference, 2)
     return fused
 
 
 def _in_torch(norm: Normalizer) -> bool:
     """Whether torch's operator has the settings of this normalizer."""
-    if norm.root is not inside_root or getattr(norm, "correction", 0):
+    if getattr(norm, "root", inside_root) is not inside_root or getattr(norm, "correction", 0):
         return False
     if isinstance(norm, RMSNorm):
         return not norm.space
     return not (isinstance(norm, LayerNorm) and norm.per_position and norm.space)
+
+
+def values_a_case(a: Tensor, space: int) -> int:
+    """H times the positions. A statistic of one value only is left to the reference.
+
+    Torch's operators refuse it in training mode, or make noise of it.
+    """
+    return a.shape[-1 - space :].numel()
+
+
+def cases_first(a: Tensor, space: int) -> Tensor:
+    """(*cases, H, *space) as (cases, H, *space), with one case where there is no such axis."""
+    return a if a.dim() == 2 + space else a.reshape(-1, *a.shape[-1 - space :])
+
+
+def alike(
+    a: Tensor, g: Tensor | None, b: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """``a``, g and b in the widest dtype among them: not every device takes a mixture."""
+    dtypes = {v.dtype for v in (a, g, b) if v is not None}
+    if len(dtypes) == 1:
+        return a, g, b
+    dtype = reduce(torch.promote_types, dtypes)
+    return a.to(dtype), None if g is None else g.to(dtype), None if b is None else b.to(dtype)

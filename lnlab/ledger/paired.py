@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -85,6 +85,24 @@ def compare(
     """``arm`` - ``other`` of every seed that both have, and the interval of the mean."""
     values = tuple(differences(arms, arm, other, number).values())
     return values, interval(values)
+
+
+def against(
+    panels: Mapping[str, Arms], arm: str, number: Number
+) -> dict[str, tuple[tuple[float, ...], tuple[float, float]]]:
+    """:func:`compare` of ``arm`` with every other, in every panel, in words."""
+    return {
+        f"{name}: {arm} − {other}": compare(arms, arm, other, number)
+        for name, arms in panels.items()
+        for other in sorted(arms.keys() - {arm})
+    }
+
+
+def curves(
+    panels: Mapping[str, Arms], metric: str, x: str = "update"
+) -> dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]:
+    """:func:`trajectories` of every panel."""
+    return {name: trajectories(arms, metric, x) for name, arms in panels.items()}
 
 
 def trajectories(

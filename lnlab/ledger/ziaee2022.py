@@ -6,6 +6,7 @@ from lnlab.norms import BatchLayerNorm, LayerNorm
 
 PAPER = "Ziaee & Çano (2022)"
 H = 12
+OFF = "how far a weight lies outside the range"
 
 
 def weights_off_range(m: int) -> Defect:
@@ -29,14 +30,15 @@ def against_layer_norm(seed: int) -> float:
 CLAIMS = [
     Claim("ziaee2022-3-range-25", f"{PAPER}, 3",
           "the weights of eq. 16 lie between eps and 1 - eps (at m = 25)",
-          unchanged(weights_off_range(25)), "lnlab claims"),
+          unchanged(weights_off_range(25), OFF), "lnlab claims"),
     Claim("ziaee2022-3-range-1", f"{PAPER}, 3",
           "the weights of eq. 16 lie between eps and 1 - eps (at m = 1)",
-          unchanged(weights_off_range(1)), "lnlab claims",
+          unchanged(weights_off_range(1), OFF), "lnlab claims",
           note="the batch weight is -eps at m = 1; past m = 1/eps the feature's is negative"),
     Claim("ziaee2022-4-m1-differs", f"{PAPER}, 4",
           "at batch size 1 batch layer normalization is another method than layer norm",
-          changed(against_layer_norm), "lnlab claims",
+          changed(against_layer_norm, "difference from 0.9999 LN/sqrt(d), relative"),
+          "lnlab claims",
           note="at m = 1 it is 0.9999 LN(a)/sqrt(d) to rounding: that comparison of the paper "
           "is of output scale only"),
     Claim("ziaee2022-4-cifar", f"{PAPER}, 4, Fig. 4",

@@ -11,6 +11,17 @@ from torch import Tensor, nn
 from .normalizer import AffineNormalizer, Root, Stats, inside_root
 
 
+def moments(a: Tensor, axes: tuple[int, ...], correction: int = 0) -> tuple[Tensor, Tensor]:
+    """(mean, variance) over ``axes``, which are kept; the variance of a lone value is 0."""
+    if not a.numel():  # no cases: var_mean would warn
+        none = a.sum(axes, keepdim=True)
+        return none, none
+    correction = min(correction, prod(a.shape[axis] for axis in axes) - 1)
+    # Two-pass: E[a^2] - E[a]^2 cancels to noise in float32 once |mu| >> sigma.
+    var, mu = torch.var_mean(a, dim=axes, correction=correction, keepdim=True)
+    return mu, var
+
+
 class LayerNorm(AffineNormalizer):
     """Ba et al. (2016), eq. 3: statistics over the H units of one case, variance 1/H.
 
@@ -38,9 +49,7 @@ class LayerNorm(AffineNormalizer):
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         axes = (self.unit_axis,) if self.per_position else self.case_axes
-        correction = min(self.correction, prod(a.shape[axis] for axis in axes) - 1)
-        # Two-pass: E[a^2] - E[a]^2 cancels to noise in float32 once |mu| >> sigma.
-        var, mu = torch.var_mean(a, dim=axes, correction=correction, keepdim=True)
+        mu, var = moments(a, axes, self.correction)
         return Stats(mu, self.sigma(var))
 
     def extra_repr(self) -> str:
@@ -115,8 +124,7 @@ class GroupNorm(AffineNormalizer):
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         members = self.units // self.groups
         grouped = a.unflatten(self.unit_axis, (self.groups, members))
-        axes = self.case_axes  # of one group: its members and space
-        var, mu = torch.var_mean(grouped, dim=axes, correction=0, keepdim=True)
+        mu, var = moments(grouped, self.case_axes)  # of one group: its members and space
         return Stats(self._to_units(mu), self._to_units(self.sigma(var)))
 
     def _to_units(self, statistic: Tensor) -> Tensor:
@@ -142,6 +150,5 @@ class InstanceNorm(AffineNormalizer):
             raise ValueError("InstanceNorm normalizes over space: give space=1 or more.")
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        axes = tuple(range(-self.space, 0))
-        var, mu = torch.var_mean(a, dim=axes, correction=0, keepdim=True)
+        mu, var = moments(a, tuple(range(-self.space, 0)))
         return Stats(mu, self.sigma(var))

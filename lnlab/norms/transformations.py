@@ -83,7 +83,8 @@ def _shift_weights(given: Given, delta: float, shift: Tensor) -> Given:
     return replace(given, W=given.W + gamma)
 
 
-def _scale_rows(given: Given, delta: float, shift: Tensor, rows: int = 1) -> Given:
+def scale_rows(given: Given, delta: float, shift: Tensor, rows: int = 1) -> Given:
+    """The first ``rows`` weight vectors times delta."""
     return replace(given, W=torch.cat([delta * given.W[:rows], given.W[rows:]]))
 
 
@@ -130,7 +131,7 @@ def _shift_group(given: Given, delta: float, shift: Tensor, members: int) -> Giv
 TRANSFORMATIONS: tuple[Transformation, ...] = (
     Transformation(1, "weight matrix re-scaling", "W → δW", _scale_weights, True),
     Transformation(2, "weight matrix re-centering", "W → W + 1γᵀ", _shift_weights, False),
-    Transformation(3, "weight vector re-scaling", "w₁ → δw₁", _scale_rows, True),
+    Transformation(3, "weight vector re-scaling", "w₁ → δw₁", scale_rows, True),
     Transformation(4, "dataset re-scaling", "X → δX", _scale_data, True),
     Transformation(5, "dataset re-centering", "X → X + 1γᵀ", _shift_data, False),
     Transformation(6, "single training case re-scaling", "x₁ → δx₁", _scale_cases, True),
@@ -147,7 +148,7 @@ GROUPS, MEMBERS, GHOST = 4, 3, 4
 
 ONE_GROUP_SCALED = Transformation(
     3, "re-scaling of all weight vectors of a group", "w₁…w₃ → δw₁…w₃",
-    partial(_scale_rows, rows=MEMBERS), True,
+    partial(scale_rows, rows=MEMBERS), True,
 )  # fmt: skip
 ONE_GROUP_SHIFTED = Transformation(
     7, "shift of the summed inputs of a group", "aₙ₁…aₙ₃ → aₙ₁…aₙ₃ + c1",

@@ -123,6 +123,11 @@ class PermutationInvariantMNIST:
             said = {"epochs": epochs_at_4, "unbiased": True, **said}
         return replace(task, **said)
 
+    @classmethod
+    def arms(cls, name: str, **changes) -> "dict[str, PermutationInvariantMNIST]":
+        """All arms of a comparison at one budget, by name."""
+        return {arm: cls.budget(name, norm=arm, **changes) for arm in ARMS}
+
     def config(self) -> dict:
         """What makes this run this run: every field but where the data happen to lie."""
         return {**asdict(self), "data": self.data.split("=")[0]}

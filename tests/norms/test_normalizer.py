@@ -318,6 +318,12 @@ def test_rule_on_weights_asks_for_them(name):
             norm(a, wrong)
 
 
+@pytest.mark.parametrize("name", BY_CASE)
+def test_no_cases_give_none(name):
+    norm, a, W = example(name)
+    assert norm(a[:0], W, 0).shape == a[:0].shape
+
+
 @pytest.mark.parametrize(
     "name",
     [

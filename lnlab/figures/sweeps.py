@@ -1,0 +1,27 @@
+"""A quantity against the size of a change, over many decades of both."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+
+from .palette import TEMPLATE, line
+
+FLOOR = 1e-17
+"""Where a value of exactly 0 is drawn: below the rounding of float64."""
+
+
+def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) -> go.Figure:
+    """Curves by name over ``at`` (K,), both axes logarithmic.
+
+    What is exactly 0 is drawn at 1e-17, the foot of the axis; what is not a number is left out.
+    """
+    figure = go.Figure(layout={"template": TEMPLATE, "height": 420})
+    for name, values in curves.items():
+        figure.add_scatter(
+            x=at, y=np.where(values == 0, FLOOR, values), name=name, mode="lines",
+            line=line(name), hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
+        )  # fmt: skip
+    power = {"type": "log", "exponentformat": "power"}
+    figure.update_xaxes(title_text=x, **power)
+    return figure.update_yaxes(title_text=y, range=[np.log10(FLOOR), 1], dtick=4, **power)

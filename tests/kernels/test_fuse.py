@@ -1,0 +1,324 @@
+"""Oracle: the fused normalizers against the reference, values and every gradient."""
+
+import copy
+import warnings
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad, stack_module_state, vmap
+
+from lnlab.kernels import LeftOnReference, fuse
+from lnlab.norms import (
+    NORMS,
+    BatchLayerNorm,
+    BatchNorm,
+    Conv2d,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    Linear,
+    Mode,
+    RMSNorm,
+    ScaleNorm,
+    WeightNorm,
+    outside_root,
+    recompute,
+    statistics_from,
+)
+
+ULP = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+
+CASES = {
+    "layer": (LayerNorm, (6, 8)),
+    "layer without cases": (LayerNorm, (8,)),
+    "layer of a sequence": (LayerNorm, (5, 6, 8)),
+    "layer of one unit": (partial(LayerNorm, units=1), (6, 1)),
+    "layer, not affine": (partial(LayerNorm, affine=False), (6, 8)),
+    "layer, per position of none": (partial(LayerNorm, per_position=True), (6, 8)),
+    "layer over space": (partial(LayerNorm, space=2), (6, 8, 3, 4)),
+    "layer over space, not affine": (partial(LayerNorm, space=1, affine=False), (6, 8, 5)),
+    "layer over space without cases": (partial(LayerNorm, space=2), (8, 3, 4)),
+    "layer over space of a sequence": (partial(LayerNorm, space=2), (2, 6, 8, 3, 4)),
+    "layer over space, one number": (partial(LayerNorm, units=1, space=1), (1, 1, 1)),
+    "group": (partial(GroupNorm, groups=2), (6, 8)),
+    "group, eps 0": (partial(GroupNorm, groups=2, eps=0.0), (6, 8)),
+    "group without cases": (partial(GroupNorm, groups=2), (8,)),
+    "groups of one unit": (partial(GroupNorm, groups=8), (6, 8)),
+    "group over space": (partial(GroupNorm, groups=4, space=2), (6, 8, 3, 4)),
+    "group of a sequence, not affine": (partial(GroupNorm, groups=4, affine=False), (2, 3, 8)),
+    "instance": (InstanceNorm, (6, 8, 3, 4)),
+    "instance, affine": (partial(InstanceNorm, affine=True, space=1), (6, 8, 5)),
+    "instance without cases": (partial(InstanceNorm, affine=True), (8, 3, 4)),
+    "instance of a sequence": (partial(InstanceNorm, space=1), (2, 6, 8, 5)),
+    "instance of one position": (partial(InstanceNorm, affine=True), (6, 8, 1, 1)),
+    "rms": (RMSNorm, (6, 8)),
+    "rms with bias": (partial(RMSNorm, bias=True), (5, 6, 8)),
+    "rms, eps 0": (partial(RMSNorm, eps=0.0), (8,)),
+    "batch": (BatchNorm, (6, 8)),
+    "batch, not affine": (partial(BatchNorm, affine=False), (6, 8)),
+    "batch, other momentum and eps": (partial(BatchNorm, momentum=0.3, eps=1e-3), (6, 8)),
+    "batch of a sequence": (BatchNorm, (5, 6, 8)),
+    "batch over space": (partial(BatchNorm, space=2), (6, 8, 3, 4)),
+    "batch over space of a sequence": (partial(BatchNorm, space=1), (2, 6, 8, 4)),
+    "batch of one case with space": (partial(BatchNorm, space=1), (1, 8, 4)),
+    "batch of one value a unit": (BatchNorm, (1, 8)),
+}
+
+BY_WEIGHTS = ["none", "dyt", "weight", "weight standardization", "spectral"]
+
+every_case = pytest.mark.parametrize("case", CASES)
+training = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+
+
+@pytest.fixture
+def pair(drawn):
+    """The reference of a case, its fused copy with tensors of its own, and its input."""
+
+    def made(case, training=True):
+        make, shape = CASES[case]
+        reference = drawn(make() if "units" in getattr(make, "keywords", {}) else make(8))
+        if isinstance(reference, BatchNorm):
+            reference.running_mean.uniform_(-1, 1)
+            reference.running_var.uniform_(0.5, 2)
+        reference.train(training)
+        a = (1 + torch.randn(shape)).requires_grad_()
+        return reference, fuse(copy.deepcopy(reference)), a
+
+    return made
+
+
+def assert_equal(fused, reference, atol=1e-12):
+    # rounding of two orders of summation: the worst seen is 3e-14
+    torch.testing.assert_close(fused, reference, rtol=0, atol=atol)
+
+
+@every_case
+@training
+def test_values_gradients_and_state_equal_the_reference(case, training, pair, outcome):
+    reference, fused, a = pair(case, training)
+    assert repr(fused) == f"Fused{reference!r}"
+    assert isinstance(fused, type(reference))
+    for _ in range(3):  # running statistics move, and are used again
+        expected = outcome(reference(a), a=a, **dict(reference.named_parameters()))
+        assert_equal(outcome(fused(a), a=a, **dict(fused.named_parameters())), expected)
+        assert_equal(dict(fused.state_dict()), dict(reference.state_dict()))
+
+
+@every_case
+@pytest.mark.parametrize("dtype", ULP, ids=str)
+def test_low_precision_is_rounded_once(case, dtype, pair):
+    for training, parameters in product((True, False), (dtype, torch.float32)):
+        reference, fused, a = pair(case, training)
+        a = a.detach().to(dtype)
+        y = fused.to(parameters)(a)
+        expected = reference.to(parameters).double()(a.double())  # its parameters rounded too
+        assert y.dtype == dtype
+        # half a unit of the output, and in float32 a few of each a/sigma (here below 10)
+        within = ULP[dtype] * expected.abs() + 64 * 10 * ULP[torch.float32]
+        assert ((y.double() - expected).abs() <= within).all()
+
+
+@every_case
+def test_parameters_of_another_dtype_are_no_obstacle(case, pair):
+    for dtype, parameters in ((torch.float32, torch.float64), (torch.float64, torch.float32)):
+        reference, fused, a = pair(case)
+        a = a.detach().to(dtype)
+        expected = reference.to(parameters)(a)
+        # float32 in the output or in what is remembered: its rounding, at most of 10
+        assert_equal(fused.to(parameters)(a), expected, atol=1e-5)
+        assert_equal(dict(fused.state_dict()), dict(reference.state_dict()), atol=1e-6)
+
+
+@every_case
+def test_strides_do_not_matter(case, pair):
+    _, fused, a = pair(case)
+    twin = copy.deepcopy(fused)
+    strided = a.detach().repeat_interleave(2, dim=0)[::2]
+    assert_equal(fused(strided), twin(a.detach()))
+
+
+def test_picture_in_channels_last_keeps_its_layout(drawn):
+    a = torch.randn(6, 8, 3, 4).to(memory_format=torch.channels_last)
+    for make in (BatchNorm, LayerNorm, InstanceNorm, partial(GroupNorm, groups=2)):
+        reference = drawn(make(8, space=2))
+        assert_equal(fuse(copy.deepcopy(reference))(a), reference(a))
+
+
+@every_case
+def test_no_cases_give_none(case, pair):
+    reference, fused, a = pair(case, training=False)
+    if a.dim() > 1 + reference.space:
+        assert fused(a[:0]).shape == a[:0].shape
+
+
+@training
+@pytest.mark.parametrize("mode", [None, *Mode], ids=str)
+def test_explicit_mode_of_batch_norm_is_followed(mode, training, pair):
+    reference, fused, a = pair("batch", training)
+    with statistics_from(nn.ModuleList([reference, fused]), mode):
+        for _ in range(2):
+            assert_equal(fused(a), reference(a))
+    assert_equal(dict(fused.state_dict()), dict(reference.state_dict()))
+
+
+def test_recompute_reaches_the_fused_batch_norm(pair):
+    reference, fused, a = pair("batch over space")
+    for norm in (reference, fused):
+        recompute(norm, [a[:2], a[2:]])
+    assert_equal(dict(fused.state_dict()), dict(reference.state_dict()))
+
+
+@every_case
+@training
+def test_vmap_over_models_equals_one_by_one(case, training, pair):
+    triples = [pair(case, training) for _ in range(3)]
+    fused = [triple[1] for triple in triples]
+    a = torch.stack([triple[2].detach() for triple in triples])
+    parameters, buffers = stack_module_state(fused)
+    buffers = {key: buffer.clone() for key, buffer in buffers.items()}
+
+    def loss(parameters, a, buffers):
+        y = functional_call(fused[0], (parameters, buffers), (a,))
+        return (y + y.square()).sum(), y
+
+    gradients, y = vmap(grad(loss, argnums=(0, 1), has_aux=True))(parameters, a, buffers)
+    for i, (reference, _, leaf) in enumerate(triples):
+        expected = reference(leaf)
+        (expected + expected.square()).sum().backward()
+        assert_equal(y[i], expected.detach())
+        assert_equal(gradients[1][i], leaf.grad)
+        for key, parameter in reference.named_parameters():
+            assert_equal(gradients[0][key][i], parameter.grad)
+        for key, buffer in reference.named_buffers():
+            assert_equal(buffers[key][i], buffer)
+
+
+def net():
+    norm = BatchNorm(8)
+    return nn.Sequential(
+        Linear(5, 8, LayerNorm), nn.Tanh(), Linear(8, 8, lambda _: norm), nn.Tanh(), norm
+    )
+
+
+def test_every_tensor_is_shared_and_no_key_changes():
+    model = net()
+    fused = fuse(model)
+    for kind in ("named_parameters", "named_buffers"):
+        ours, theirs = dict(getattr(fused, kind)()), dict(getattr(model, kind)())
+        assert list(ours) == list(theirs)
+        assert all(ours[name] is theirs[name] for name in ours)
+    assert list(fused.state_dict()) == list(model.state_dict())
+    assert fused[2].norm is fused[4]  # what was one module still is
+
+
+def test_model_itself_is_left_alone():
+    model = net()
+    before = repr(model)
+    fused = fuse(model)
+    assert repr(model) == before
+    assert "Fused" not in before
+    assert repr(fused).count("Fused") == 3
+
+
+def test_training_the_fused_model_trains_the_other():
+    model = net()
+    fused = fuse(model)
+    x = torch.randn(6, 5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = copy.deepcopy(model.state_dict())
+    fused(x).square().sum().backward()
+    optimizer.step()
+    assert all(not torch.equal(before[key], value) for key, value in model.state_dict().items())
+    model.eval()
+    fused.eval()
+    assert_equal(fused(x), model(x))
+
+
+def test_statistics_shaped_by_the_first_batch_are_shared_too():
+    model = BatchLayerNorm(8)
+    with pytest.warns(LeftOnReference, match="BatchLayerNorm"):
+        fused = fuse(model)
+    fused(torch.randn(6, 8))
+    assert model.over_cases.mu.shape == (1, 8)
+    assert model.over_cases.mu is fused.over_cases.mu
+
+
+def test_fusing_twice_changes_nothing():
+    fused = fuse(net())
+    assert repr(fuse(fused)) == repr(fused)
+
+
+def test_hooks_come_along():
+    model, seen = net(), []
+    model[4].register_forward_hook(lambda module, args, y: seen.append(type(module)))
+    fuse(model)(torch.randn(6, 5))
+    assert [kind.__name__ for kind in seen] == ["FusedBatchNorm"] * 2
+
+
+class Mine(LayerNorm):
+    """A user's own rule, of which torch knows nothing."""
+
+
+@pytest.mark.parametrize(
+    ("norm", "name"),
+    [
+        (Mine(8), "Mine"),
+        (ScaleNorm(8), "ScaleNorm"),
+        (LayerNorm(8, correction=1), "correction=1"),
+        (LayerNorm(8, root=outside_root), "root=outside_root"),
+        (LayerNorm(8, space=2, per_position=True), "per_position"),
+        (RMSNorm(8, root=outside_root), "root=outside_root"),
+        (RMSNorm(8, space=1), r"RMSNorm\(8, space=1"),
+        (BatchNorm(8, correction=1), "BatchNorm"),
+        (BatchNorm(8, root=outside_root), "root=outside_root"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_torch_has_no_operator_for_stays_and_is_named_once(norm, name):
+    model = nn.Sequential(Linear(5, 8, LayerNorm), norm, copy.deepcopy(norm))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fused = fuse(model)
+    assert [warning.category for warning in caught] == [LeftOnReference]
+    assert str(caught[0].message).count(name.replace("\\", "")) == 1
+    assert caught[0].filename == __file__
+    assert type(fused[1]) is type(norm)
+
+
+@pytest.mark.parametrize(
+    "name", ["none", "weight", "spectral", "dyt", "weight standardization"]
+)
+def test_nothing_is_said_of_rules_that_look_at_no_summed_input(name):
+    model = Linear(5, 8, NORMS[name])
+    assert type(fuse(model).norm) is type(model.norm)
+
+
+def test_layers_around_a_normalizer_keep_working(outcome):
+    for layer, x in (
+        (Linear(5, 8, WeightNorm), torch.randn(6, 5)),
+        (Conv2d(3, 8, 3, partial(LayerNorm, space=2), padding=1), torch.randn(2, 3, 4, 4)),
+    ):
+        x.requires_grad_()
+        expected = outcome(layer(x), x=x, **dict(layer.named_parameters()))
+        fused = fuse(layer)
+        assert_equal(outcome(fused(x), x=x, **dict(fused.named_parameters())), expected)
+
+
+def test_wrong_shape_is_refused_as_on_the_reference():
+    with pytest.raises(ValueError, match=r"FusedLayerNorm\(8.*8 units"):
+        fuse(LayerNorm(8))(torch.randn(6, 7))
+
+
+@pytest.mark.gpu
+@every_case
+@training
+def test_fused_equals_the_reference_on_the_device(case, training, pair, device, outcome):
+    reference, fused, a = pair(case, training)
+    reference, fused = reference.to(device), fused.to(device)
+    a = a.detach().to(device).requires_grad_()
+    expected = outcome(reference(a), a=a, **dict(reference.named_parameters()))
+    assert_equal(outcome(fused(a), a=a, **dict(fused.named_parameters())), expected)
+    assert_equal(dict(fused.state_dict()), dict(reference.state_dict()))
