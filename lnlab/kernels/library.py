@@ -156,7 +156,7 @@ def _of_this_process() -> tempfile.TemporaryDirectory:
 
 def signed(lib: ctypes.CDLL) -> ctypes.CDLL:
     """The library, its functions told of their arguments."""
-    for name in ("saved_bytes", "forward", "backward"):
+    for name in ("saved_bytes", "forward", "backward", "floor_of"):
         function = getattr(lib, name)
         function.argtypes, function.restype = [ctypes.POINTER(Problem)], ctypes.c_int64
     lib.take.argtypes, lib.take.restype = [ctypes.c_int64], ctypes.c_void_p

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "memory.h"
+#include "team.h"
 #include "vectors.h"
 
 // C (R x N vectors) (+)= A (R x K) B (K x N vectors); A(i, k) stands at A[i ai + k ak]
@@ -83,15 +85,16 @@ template <class T> struct Packed {
         }
     }
 
-    // C (rows x N) (+)= A (rows x K) W. Going back and forth over the panels from one step
+    // C (rows x N) (+)= A (rows x K) W, the panels of one member. Going back and forth over the panels from one step
     // to the next finds the panels used last still in the cache.
     void multiply(const T* A, long lda, long rows, T* C, long ldc, bool accumulate,
-                  bool backwards) const {
+                  bool backwards, const Member& me) const {
+        const long begin = me.begin(panels()), end = me.end(panels());
         for (long k0 = 0; k0 < K; k0 += BLOCK) {
-            const long depth = std::min(BLOCK, K - k0), count = panels();
-            for (long i = 0; i < count; ++i) {
-                const long p = backwards ? count - 1 - i : i;
-                const long next = i + 1 == count ? p : backwards ? p - 1 : p + 1;
+            const long depth = std::min(BLOCK, K - k0);
+            for (long i = begin; i < end; ++i) {
+                const long p = backwards ? begin + end - 1 - i : i;
+                const long next = i + 1 == end ? p : backwards ? p - 1 : p + 1;
                 panel<T>(A + k0, lda, 1, rows, at(k0, p), width(p), C + p * PANEL, ldc, depth,
                          width(p) / W<T>, accumulate || k0, at(k0, next),
                          depth * PANEL * sizeof(T));
@@ -101,21 +104,47 @@ template <class T> struct Packed {
 };
 
 // C (M x N) += A^T B for A (rows x M) and B (rows x N): the gradient of a weight matrix from
-// a chunk of rows that is still in the cache. M and N are whole vectors.
-template <class T>
-void accumulate_outer(const T* A, long lda, long M, const T* B, long ldb, long N, long rows,
-                      T* C, long ldc) {
-    constexpr long PANEL = TILE_VECTORS * W<T>, BLOCK = 512;
-    for (long m = 0; m < M; m += BLOCK)
-        for (long n = 0; n < N; n += PANEL) {
-            const long vectors = std::min(PANEL, N - n) / W<T>;
-            for (long i = m; i < std::min(M, m + BLOCK); i += TILE_ROWS) {
-                T* c = C + i * ldc + n;
-                for (int row = 0; row < TILE_ROWS; ++row)
-                    for (int j = 0; j < TILE_VECTORS; ++j)
-                        __builtin_prefetch(c + (TILE_ROWS + row) * ldc + j * W<T>, 1, 2);
-                panel<T>(A + i, 1, lda, TILE_ROWS, B + n, ldb, c, ldc, rows, vectors, true, c,
-                         0);
-            }
+// a chunk of rows that is still in the cache. M and N are whole vectors. A column of A is
+// spread over as many pages as there are rows, so what a tile reads is first laid together.
+// Few columns are not worth that.
+template <class T> class Outer {
+    static constexpr long PANEL = TILE_VECTORS * W<T>, BLOCK = 1024, FEW = 4 * PANEL;
+    Buffer<T> strips, columns;
+
+  public:
+    explicit Outer(long rows) : strips(rows * BLOCK), columns(rows * PANEL) {}
+
+    void add(const T* A, long lda, long M, const T* B, long ldb, long N, long rows, T* C,
+             const Member& me) const {
+        const long begin = me.begin(M / TILE_ROWS) * TILE_ROWS;
+        const long end = me.end(M / TILE_ROWS) * TILE_ROWS;
+        for (long m = begin; m < end; m += BLOCK) {
+            const long width = std::min(BLOCK, end - m);
+            if (N > FEW) lay_together(A + m, lda, width, rows);
+            for (long n = 0; n < N; n += PANEL)
+                add_panel(A + m, lda, width, B + n, ldb, std::min(PANEL, N - n), rows,
+                          C + m * N + n, N);
         }
-}
+    }
+
+  private:
+    void lay_together(const T* A, long lda, long width, long rows) const {
+        for (long k = 0; k < rows; ++k)
+            for (long i = 0; i < width; i += TILE_ROWS)
+                std::copy_n(A + k * lda + i, TILE_ROWS, strips + i * rows + k * TILE_ROWS);
+    }
+
+    void add_panel(const T* A, long lda, long width, const T* B, long ldb, long own, long rows,
+                   T* C, long N) const {
+        for (long k = 0; k < rows; ++k) std::copy_n(B + k * ldb, own, columns + k * own);
+        for (long i = 0; i < width; i += TILE_ROWS, C += TILE_ROWS * N) {
+            for (int row = 0; row < TILE_ROWS; ++row)
+                for (int j = 0; j < TILE_VECTORS; ++j)
+                    __builtin_prefetch(C + (TILE_ROWS + row) * N + j * W<T>, 1, 2);
+            const T* strip = N > FEW ? strips + i * rows : A + i;
+            const long step = N > FEW ? TILE_ROWS : lda;
+            panel<T>(strip, 1, step, TILE_ROWS, columns, own, C, N, rows, own / W<T>, true,
+                     strip + rows * TILE_ROWS, N > FEW ? rows * TILE_ROWS * sizeof(T) : 0);
+        }
+    }
+};

@@ -2,10 +2,17 @@
 // torch and is compiled in seconds. Each returns 0, or 1 where memory ran out.
 #include <memory>
 
-#include "engine.h"
+#include "floor.h"
 #include "gru.h"
 #include "lstm.h"
 #include "rnn.h"
+
+#if defined(_OPENMP)
+#include <omp.h>
+#else
+inline int omp_get_num_threads() { return 1; }
+inline int omp_get_thread_num() { return 0; }
+#endif
 
 namespace {
 
@@ -70,23 +77,40 @@ template <class T, class Cell> struct Run {
         return {p, z, cell, slices[s], saved ? saved + begin[s] : nullptr};
     }
 
-    template <class Task> void each_slice(Task task) const {
-        bool memory = true;  // an exception must not leave a parallel region
-#pragma omp parallel for num_threads(p.threads) schedule(dynamic, 1)
-        for (long s = 0; s < long(slices.size()); ++s) try {
-                task(s);
-            } catch (const std::bad_alloc&) {
-#pragma omp atomic write
-                memory = false;
-            }
-        if (!memory) throw std::bad_alloc();
+    // task(slice, member) for every slice, by as many threads as there are and are of use
+    template <class Task> void each_slice(Task task, std::vector<Meeting*> meetings) const {
+        const long count = long(slices.size());
+        const long team = std::min<long>(p.threads, groups(p));
+#pragma omp parallel num_threads(std::min<long>(p.threads, count * team))
+        {
+            const long here = omp_get_num_threads(), id = omp_get_thread_num();
+            if (team > 1 && here >= team)
+                task(0, Member{id, team, meetings[0]});
+            else
+                for (long s = id; s < count; s += here) task(s, Member{0, 1, meetings[s]});
+        }
     }
+
+    // each slice's memory: all is taken before the threads start, where an error can be told
+    template <class Own> struct Working {
+        std::vector<std::unique_ptr<Own>> own;
+        std::vector<Meeting*> meetings;
+
+        explicit Working(const Run& run) {
+            for (size_t s = 0; s < run.slices.size(); ++s) {
+                own.push_back(std::make_unique<Own>(run.slice(s)));
+                meetings.push_back(&own.back()->meeting);
+            }
+        }
+    };
 
     void forward() const {
         Weights<T> W_(z.D, z.G, z.H, z.G);
         pack(p, z, p.W_x, W_.x);
         pack(p, z, p.W_h, W_.h);
-        each_slice([&](long s) { slice(s).forward(W_); });
+        Working<typename Slice<T, Cell>::Forward> work(*this);
+        each_slice([&](long s, Member me) { slice(s).forward(W_, *work.own[s], me); },
+                   work.meetings);
     }
 
     void backward() const {
@@ -94,37 +118,55 @@ template <class T, class Cell> struct Run {
         if (!z.keeps_inputs()) pack(p, z, p.W_x, W_.x);
         if (p.dx) pack_transposed(p, z, p.W_x, z.D, back.x);
         pack_transposed(p, z, p.W_h, z.H, back.h);
-        const long own = z.G * (z.inputs.P + z.P) + Cell::PARAMETERS * z.P;
+        const long dW_h = z.G * z.inputs.P, dp = dW_h + z.G * z.P;
+        const long own = dp + groups(p) * Cell::PARAMETERS * z.P;
         Buffer<T> sums(slices.size() * own);
-        each_slice([&](long s) {
-            T* mine = sums + s * own;
-            std::fill_n(mine, own, T(0));
-            slice(s).backward(W_, back, mine, mine + z.G * z.inputs.P,
-                              mine + z.G * (z.inputs.P + z.P));
-        });
+        sums.zero();
+        Working<typename Slice<T, Cell>::Backward> work(*this);
+        each_slice(
+            [&](long s, Member me) {
+                T* mine = sums + s * own;
+                slice(s).backward(W_, back, *work.own[s], mine, mine + dW_h, mine + dp, me);
+            },
+            work.meetings);
         add_up(sums, own);
     }
 
-    // over the slices, always in the same order
+    void floor() const {
+        const bool back = p.dW_h;
+        Weights<T> W_(z.D, z.G, z.H, z.G), to(z.G, z.inputs.P, z.G, z.P);
+        for (const Weights<T>* w : {&W_, &to}) {
+            std::fill_n((T*)w->x_data, w->x.K * w->x.N, T(0));
+            std::fill_n((T*)w->h_data, w->h.K * w->h.N, T(0));
+        }
+        std::vector<Meeting> meetings(slices.size());
+        std::vector<Meeting*> each;
+        for (Meeting& meeting : meetings) each.push_back(&meeting);
+        each_slice([&](long s, Member me) { products(slice(s), W_, to, back, me); }, each);
+    }
+
+    // over the slices and groups, always in the same order
     void add_up(const T* sums, long own) const {
         const long dW_h = z.G * z.inputs.P, dp = dW_h + z.G * z.P;
-        const auto row = [&](long at, long n, void* to) {
+        const long count = long(slices.size()), block = Cell::PARAMETERS * z.P;
+        const auto row = [&](const T* from, long parts, long n, void* to, long at) {
             for (long j = 0; j < n; ++j) {
                 T sum = 0;
-                for (size_t s = 0; s < slices.size(); ++s) sum += sums[s * own + at + j];
-                static_cast<T*>(to)[j] = sum;
+                for (long s = 0; s < count; ++s)
+                    for (long part = 0; part < parts; ++part)
+                        sum += from[s * own + part * block + j];
+                static_cast<T*>(to)[at + j] = sum;
             }
         };
-        const auto place = [](void* a, long at) { return static_cast<void*>((T*)a + at); };
 #pragma omp parallel for num_threads(p.threads) schedule(static)
         for (long g = 0; g < z.G; ++g) {
             const long to = z.weight_row(g);
             if (to < 0) continue;
-            row(g * z.inputs.P, z.D, place(p.dW_x, to * z.D));
-            row(dW_h + g * z.P, z.H, place(p.dW_h, to * z.H));
+            row(sums + g * z.inputs.P, 1, z.D, p.dW_x, to * z.D);
+            row(sums + dW_h + g * z.P, 1, z.H, p.dW_h, to * z.H);
         }
-        for (long block = 0; block < Cell::PARAMETERS; ++block)
-            row(dp + block * z.P, z.H, place(p.dparameters, block * z.H));
+        for (long k = 0; k < Cell::PARAMETERS; ++k)
+            row(sums + dp + k * z.P, groups(p), z.H, p.dparameters, k * z.H);
     }
 };
 
@@ -163,6 +205,11 @@ int64_t forward(const Problem* p) {
 
 int64_t backward(const Problem* p) {
     return run(p, [](const auto& run) { return run.backward(), int64_t(0); });
+}
+
+// the matrix products alone, those of the way back too if there is a dW_h
+int64_t floor_of(const Problem* p) {
+    return run(p, [](const auto& run) { return run.floor(), int64_t(0); });
 }
 
 void* take(int64_t bytes) {

@@ -32,18 +32,29 @@ struct Sequences {
     long at(long s, long r) const {
         return (reverse ? length[r] - 1 - s : s) * B + index[r];
     }
-    // the last of the steps from s on that together have at most so many rows, at least one
+    // steps, from s on or before end, that together have at most so many rows; at least one
     long chunk_end(long s, long most) const {
         long end = s + 1;
         while (end < steps() && first[end + 1] - first[s] <= most) ++end;
         return end;
     }
+    long chunk_begin(long end, long most) const {
+        long s = end - 1;
+        while (s > 0 && first[end] - first[s - 1] <= most) --s;
+        return s;
+    }
 };
 
 // The batch is cut by its size alone, so that sums over cases do not depend on the number of
-// threads: at least two slices, and no more than 32 sequences in each.
+// threads: at least two slices, and no more than 32 sequences in each; but a batch of few
+// sequences is one slice, whose time steps two threads go through together. Its cases are in
+// two groups then, each of which adds up its own gradients of gains and biases.
+constexpr long FEW = 16;
+
+inline long groups(const Problem& p) { return p.B < FEW ? 2 : 1; }
+
 inline std::vector<Sequences> deal(const Problem& p) {
-    const long B = p.B, count = std::min(B, std::max(2L, (B + 31) / 32));
+    const long B = p.B, count = B < FEW ? 1 : std::max(2L, (B + 31) / 32);
     std::vector<long> order(B);
     std::iota(order.begin(), order.end(), 0);
     const auto length = [&](long b) { return p.lengths ? p.lengths[b] : p.T; };
