@@ -215,12 +215,27 @@ template <class T, class Cell> class Slice {
                                   : own.c0 + r * z.state_row;
             T* dh = own.dh + r * z.state_row;
             const T* dy = in(p.dy) + seq.at(s, r) * z.H;
+            fetch_next(s, r, group);
             for (long j = 0; j < z.H; ++j) dh[j] += dy[j];
             const long row = (at + r) * z.row;
             cell.backward(record, from_x + row, own.h + (at + r) * z.state_row, c_before,
                           c_of(record), moments_of(record), dh, own.dc + r * z.state_row,
                           own.da_h + row, own.da_x + row, dp, scratch);
         }
+    }
+
+    // the records are read from the last to the first step, which no hardware foresees
+    void fetch_next(long s, long r, long group) const {
+        const bool same = r + 1 < to(group, s);
+        if (!same && !s) return;
+        const long next_s = same ? s : s - 1, next_r = same ? r + 1 : from(group);
+        const long row = seq.first[next_s] + next_r;
+        fetch(records + row * z.record, z.record);
+        if (inputs) fetch(inputs + row * z.row, z.row);
+        fetch(in(p.dy) + seq.at(next_s, next_r) * z.H, z.H);
+    }
+    static void fetch(const T* from, long n) {
+        for (long i = 0; i < n; i += 64 / long(sizeof(T))) __builtin_prefetch(from + i);
     }
 
     void states_before(long s0, long s1, T* h, const Member& me) const {
