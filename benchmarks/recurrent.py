@@ -37,7 +37,7 @@ SIZES = [
 ]
 """T, B, inputs, H."""
 ROUNDS, SLOW_EVERY = 13, 4
-LAYERS: dict[str, tuple[type[Recurrent], type[nn.RNNBase]]] = {
+LAYERS: dict[str, tuple[type[Recurrent], Callable[[int, int], nn.Module]]] = {
     "LN-LSTM": (LSTM, nn.LSTM),
     "LN-GRU": (GRU, nn.GRU),
 }

@@ -46,20 +46,21 @@ def unroll(
     if reverse:
         y, last = unroll(cell, flip(x, lengths), state, lengths)
         return flip(y, lengths), last
-    state = state or cell.start(x)
+    now: State = state or cell.start(x)
     hs = []
     for t, x_t in enumerate(x):
         if lengths is None or bool((lengths > t).all()):
-            state = cell(x_t, state, t)
-            hs.append(state[0])
+            now = cell(x_t, now, t)
+            hs.append(now[0])
             continue
         rows = (lengths > t).nonzero().squeeze(1)
         if len(rows):
-            new = cell(x_t[rows], tuple(s[rows] for s in state), t)
-            state = tuple(s.index_copy(0, rows, n) for s, n in zip(state, new, strict=True))
-        hs.append(torch.where((lengths > t)[:, None], state[0], 0.0))
+            new = cell(x_t[rows], tuple(s[rows] for s in now), t)
+            pairs = zip(now, new, strict=True)
+            now = tuple(s.index_copy(0, rows, n.to(s.dtype)) for s, n in pairs)
+        hs.append(torch.where((lengths > t)[:, None], now[0], 0.0))
     y = torch.stack(hs) if hs else x.new_zeros(0, x.shape[1], cell.units)
-    return y, state
+    return y, now
 
 
 def flip(x: Tensor, lengths: Tensor | None) -> Tensor:
@@ -130,6 +131,8 @@ class Recurrent(nn.Module):
     """
 
     cell: Callable[..., Cell]
+    cells: Any
+    """An nn.ModuleList of cells: layer by layer, the reverse direction second."""
 
     def __init__(
         self,
@@ -186,7 +189,8 @@ class Recurrent(nn.Module):
             y = y.transpose(0, 1) if self.batch_first else y
         else:
             raise ValueError(f"x has shape {tuple(x.shape)}: give 2 or 3 dimensions.")
-        return y, last if len(last) > 1 else last[0]
+        (h, *c) = last
+        return y, (h, *c) if c else h
 
     def _layers(self, x: Tensor, states: list, lengths: Lengths) -> tuple[Tensor, State]:
         """Every layer and direction over ``x`` (T, B, D), time first."""

@@ -2,10 +2,10 @@
 
 import ctypes
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
 
 from lnlab import unroll as reference
 from lnlab.cells import Cell, State
@@ -37,7 +37,10 @@ def unroll(
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
     if lib is None:
         return hoisted.unroll(cell, fused, x, state, lengths, reverse)
-    task = Task(lib, fused.cell, fused.eps, lengths, reverse, torch.get_num_threads())
+    products = x.numel() // cell.inputs * len(cell.W_h) * (cell.inputs + cell.units)
+    # a second thread changes no byte, and for little work costs more than it saves
+    threads = torch.get_num_threads() if products > 2_000_000 else 1
+    task = Task(lib, fused.cell, fused.eps, lengths, reverse, threads)
     inputs = [x, cell.W_x, cell.W_h, fused.parameters, *state]
     inputs = [a.to(dtype) for a in inputs]
     task.keep = torch.is_grad_enabled() and any(a.requires_grad for a in inputs)
@@ -99,7 +102,7 @@ class Recurrence(torch.autograd.Function):
     """(x, W_x, W_h, parameters, h0[, c0]) to (y, h_n[, c_n])."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, task: Task, x, W_x, W_h, parameters, *first):
+    def forward(ctx: Any, task: Task, x, W_x, W_h, parameters, *first):
         x, W_x, W_h, parameters, *first = (
             a.detach().contiguous() for a in (x, W_x, W_h, parameters, *first)
         )
@@ -118,7 +121,7 @@ class Recurrence(torch.autograd.Function):
         return (y, *last)
 
     @staticmethod
-    def backward(ctx, dy, *dlast):
+    def backward(ctx: Any, dy, *dlast):
         if torch.is_grad_enabled():
             raise RuntimeError(
                 "the fused recurrence has no second derivative: differentiate the reference, "

@@ -51,10 +51,12 @@ def _lstm(cell: LSTMCell) -> Form | None:
     draw = all(isinstance(norm, Identity) for norm in norms)
     if not draw and not (len(norms) == 2 and all(plain(norm) for norm in norms)):
         return None
-    b = sum((bias(norm) for norm in norms), torch.zeros_like(cell.W_h[:, 0]))
+    b = sum((bias(norm, cell.W_h) for norm in norms), cell.W_h.new_zeros(len(cell.W_h)))
     b = b if cell.b is None else b + cell.b
-    gains = [gain(norm) for norm in (cell.norm_h, norms[-1])]
-    parameters = torch.cat([*gains, b, gain(cell.norm_c), bias(cell.norm_c)])
+    gains = [gain(norm, cell.W_h) for norm in (cell.norm_h, norms[-1])]
+    parameters = torch.cat(
+        [*gains, b, gain(cell.norm_c, cell.W_h), bias(cell.norm_c, cell.W_h)]
+    )
     eps = (cell.norm_h.eps, norms[-1].eps, cell.norm_c.eps, 0.0)
     return Form(int(draw), eps, parameters)
 
@@ -64,10 +66,15 @@ def _gru(cell: GRUCell) -> Form | None:
     if not all(plain(norm) for norm in norms):
         return None
     h, x, U, W = norms
-    b_x, b_U = torch.cat([bias(h) + bias(x), bias(W)]), bias(U)
+    b_x, b_U = (
+        torch.cat([bias(h, cell.W_h) + bias(x, cell.W_h), bias(W, cell.W_h)]),
+        bias(U, cell.W_h),
+    )
     if cell.b_x is not None:  # inside the normalizers, where only Identity has them
         return None
-    parameters = torch.cat([gain(h), gain(U), gain(x), gain(W), b_x, b_U])
+    parameters = torch.cat(
+        [gain(h, cell.W_h), gain(U, cell.W_h), gain(x, cell.W_h), gain(W, cell.W_h), b_x, b_U]
+    )
     number = 3 if cell.update is Update.KEEPS else 2
     return Form(number, tuple(norm.eps for norm in norms), parameters)
 
@@ -78,17 +85,17 @@ def _rnn(cell: RNNCell) -> Form | None:
         return None
     if cell.bias is Bias.TWICE:
         return None
-    b = bias(norm) if cell.b is None else bias(norm) + cell.b
-    return Form(4, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain(norm), b]))
+    b = bias(norm, cell.W_h) if cell.b is None else bias(norm, cell.W_h) + cell.b
+    return Form(4, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain(norm, cell.W_h), b]))
 
 
-def gain(norm: Normalizer) -> Tensor:
-    """g, or ones where there is none."""
+def gain(norm: Normalizer, W: Tensor) -> Tensor:
+    """g, or ones like ``W`` where there is none."""
     g = getattr(norm, "g", None)
-    return g if isinstance(g, Tensor) else torch.ones(norm.units)
+    return g if isinstance(g, Tensor) else W.new_ones(norm.units)
 
 
-def bias(norm: Normalizer) -> Tensor:
-    """b, or zeros where there is none."""
+def bias(norm: Normalizer, W: Tensor) -> Tensor:
+    """b, or zeros like ``W`` where there is none."""
     b = getattr(norm, "b", None)
-    return b if isinstance(b, Tensor) else torch.zeros(norm.units)
+    return b if isinstance(b, Tensor) else W.new_zeros(norm.units)
