@@ -1,5 +1,7 @@
 """The reference normalizers exchanged for torch's own operators, where torch has them.
 
+Recurrent layers are handed the compiled loop over time (:mod:`lnlab.kernels.compiled`).
+
 A fused normalizer is a subclass of the reference with the reference's settings, statistics
 and state; only its call is torch's operator. It equals the reference up to rounding and
 keeps torch's range: group_norm, instance_norm and batch_norm compute a * scale + shift, so
@@ -17,6 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lnlab.kernels import compiled
+from lnlab.kernels.forms import form
 from lnlab.norms import (
     BatchNorm,
     DyT,
@@ -29,6 +33,7 @@ from lnlab.norms import (
     inside_root,
     wide,
 )
+from lnlab.unroll import Recurrent
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -132,6 +137,9 @@ def fuse(model: Module) -> Module:
             norm.__class__ = FUSED[kind]
         elif not isinstance(norm, (*FUSED.values(), *NOTHING_TO_FUSE)):
             left.add(repr(norm) if kind in FUSED else kind.__name__)
+    for layer in (module for module in fused.modules() if isinstance(module, Recurrent)):
+        layer.unroll = compiled.unroll
+        left |= {type(cell).__name__ for cell in layer.cells if form(cell) is None}
     if left:
         names = "; ".join(sorted(left))
         warnings.warn(f"no fused form, left on the reference: {names}.", LeftOnReference, 2)

@@ -1,0 +1,255 @@
+"""LN-LSTM and LN-GRU beside torch's layers without normalization, and what bounds them.
+
+Everything is measured in one run: each round times every candidate once, every other round
+in the reverse order, and a ratio is the median over rounds of the ratio within a round.
+Candidates: the fused layer; ``torch.nn.LSTM``/``GRU``; the kernel's matrix products alone
+(the floor); in every fourth round also the reference loop and, for LN-LSTM, the TorchScript
+loop of pytorch/benchmarks/fastrnns (there with its carried, normalized cell). A training
+step is zero gradients, forward, and backward to weights and inputs.
+"""
+
+import ctypes
+import json as json_text
+import math
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lnlab.cells import Cell
+from lnlab.kernels import fuse
+from lnlab.kernels.compiled import Task
+from lnlab.kernels.forms import form
+from lnlab.kernels.library import library
+from lnlab.unroll import GRU, LSTM, Recurrent
+
+SIZES = [
+    (50, 32, 128, 128),
+    (100, 32, 256, 256),
+    (200, 8, 400, 400),
+    (700, 8, 3, 400),
+    (30, 64, 300, 1024),
+]
+"""T, B, inputs, H."""
+ROUNDS, SLOW_EVERY = 13, 4
+LAYERS: dict[str, tuple[type[Recurrent], Callable[[int, int], nn.Module]]] = {
+    "LN-LSTM": (LSTM, nn.LSTM),
+    "LN-GRU": (GRU, nn.GRU),
+}
+Times = dict[str, list[float]]
+"""Seconds by candidate; NaN in the rounds that leave it out."""
+
+
+def main(json: bool) -> None:
+    """Print a table, or one JSON object."""
+    if library() is None:
+        raise RuntimeError("There is no compiled kernel to measure: install g++ or clang++.")
+    threads = torch.get_num_threads()
+    rows = [row for size in SIZES for cell in LAYERS for row in measured(cell, size)]
+    torch.set_num_threads(1)
+    alone = measured("LN-LSTM", SIZES[1])
+    torch.set_num_threads(threads)
+    result = {
+        "hardware": hardware(),
+        "threads": threads,
+        "torch": torch.__version__,
+        "dtype": "float32",
+        "rounds": ROUNDS,
+        "geometric_means": means(rows),
+        "rows": rows,
+        "one_thread": alone,
+    }
+    print(json_text.dumps(result, indent=1) if json else table(result))
+
+
+def measured(name: str, size: tuple[int, ...]) -> list[dict]:
+    """The rows of training and inference of one layer at one size."""
+    T, B, inputs, H = size
+    ours, theirs = LAYERS[name]
+    reference = ours(inputs, H)
+    layers: dict[str, Callable] = {
+        "ours": fuse(reference),
+        "torch": theirs(inputs, H),
+        "reference": reference,
+    }
+    if name == "LN-LSTM":
+        layers["script"] = Script(inputs, H)
+    x = torch.randn(T, B, inputs, requires_grad=True)
+    dy = torch.randn(T, B, H)
+    rows = []
+    for phase in ("train", "infer"):
+        run = {k: step(layer, x, dy, phase == "train") for k, layer in layers.items()}
+        run["floor"] = floor(reference.cells[0], x, phase == "train")
+        rows.append({"cell": name, "phase": phase, "size": list(size), **summary(timed(run))})
+    return rows
+
+
+def step(layer: Callable, x: Tensor, dy: Tensor, train: bool) -> Callable[[], object]:
+    """One training step of ``layer``, or one call without gradients."""
+    parameters = list(layer.parameters()) if isinstance(layer, nn.Module) else []
+
+    def training() -> None:
+        for p in (x, *parameters):
+            p.grad = None
+        layer(x)[0].backward(dy)
+
+    def inference() -> None:
+        with torch.no_grad():
+            layer(x)
+
+    return training if train else inference
+
+
+def floor(cell: nn.Module, x: Tensor, train: bool) -> Callable[[], object]:
+    """The kernel's matrix products and nothing else."""
+    assert isinstance(cell, Cell)
+    lib, fused = library(), form(cell)
+    assert lib is not None
+    assert fused is not None
+    task = Task(lib, fused.cell, fused.eps, None, False, torch.get_num_threads())
+    parameters = fused.parameters.detach()
+    h0, slopes = x.new_zeros(x.shape[1], cell.units), torch.empty(1) if train else None
+    given = {"h0": h0, "parameters": parameters, "dW_h": slopes}
+    problem = task.problem(x, **given)
+    # the tensors live as long as the pointers to them
+    return lambda kept=(given, x): lib.floor_of(ctypes.byref(problem))
+
+
+def timed(run: dict[str, Callable[[], object]]) -> Times:
+    """Seconds of each candidate in each round, after one round to warm up."""
+    times: Times = {name: [] for name in run}
+    for function in run.values():
+        function()
+    for i in range(ROUNDS):
+        for name in list(run)[:: 1 if i % 2 else -1]:
+            if name in ("reference", "script") and i % SLOW_EVERY:
+                times[name].append(math.nan)
+                continue
+            start = time.perf_counter()
+            run[name]()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+def summary(times: Times) -> dict:
+    """Medians over rounds of ratios within a round; ``range`` is their quartiles."""
+
+    def ratios(name: str) -> list[float]:
+        pairs = zip(times["ours"], times[name], strict=True)
+        return sorted(a / b for a, b in pairs if not math.isnan(b))
+
+    against_torch = ratios("torch")
+    low, _, high = statistics.quantiles(against_torch, n=4)
+    row = {
+        "ratio": round(statistics.median(against_torch), 3),
+        "floor_ratio": round(statistics.median(ratios("floor")), 3),
+        "range": [round(low, 3), round(high, 3)],
+        "pairs": len(against_torch),
+        "best_of_ratio": round(min(times["ours"]) / min(times["torch"]), 3),
+    }
+    for name in ("reference", "script"):
+        if name in times:
+            row[f"{name}_ratio"] = round(statistics.median(ratios(name)), 3)
+    for name, seconds in times.items():
+        kept = [s for s in seconds if not math.isnan(s)]
+        row[f"{name}_ms"] = round(1e3 * statistics.median(kept), 2)
+    return row
+
+
+def means(rows: list[dict]) -> dict[str, float]:
+    """Geometric mean of the ratios of each cell and phase over the sizes."""
+    kinds = {(row["cell"], row["phase"]) for row in rows}
+    return {
+        f"{cell} {phase}": round(
+            statistics.geometric_mean(
+                row["ratio"] for row in rows if (row["cell"], row["phase"]) == (cell, phase)
+            ),
+            3,
+        )
+        for cell, phase in sorted(kinds)
+    }
+
+
+def hardware() -> str:
+    """The processor, by the name it gives itself."""
+    try:
+        told = Path("/proc/cpuinfo").read_text()
+        name = next(line for line in told.splitlines() if line.startswith("model name"))
+        name = name.split(":", 1)[1].strip()
+    except (OSError, StopIteration):
+        name = platform.processor() or platform.machine()
+    return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def table(result: dict) -> str:
+    """The rows as text."""
+    lines = [
+        f"{result['hardware']}, {result['threads']} threads, torch {result['torch']}, float32",
+        "ratio: fused / torch's layer without normalization, median of "
+        f"{result['rounds']} rounds [quartiles]",
+        f"{'cell':8} {'phase':6} {'T, B, inputs, H':20} {'ratio':>6} {'quartiles':>15} "
+        f"{'best of':>8} {'/floor':>7} {'/loop':>6} {'/script':>8} {'ms':>8} {'torch ms':>9}",
+    ]
+    for row in result["rows"] + result["one_thread"]:
+        size = ", ".join(map(str, row["size"]))
+        low, high = row["range"]
+        script = f"{row['script_ratio']:8.2f}" if "script_ratio" in row else " " * 8
+        lines.append(
+            f"{row['cell']:8} {row['phase']:6} {size:20} {row['ratio']:6.2f} "
+            f"{f'[{low:.2f}, {high:.2f}]':>15} {row['best_of_ratio']:8.2f} "
+            f"{row['floor_ratio']:7.2f} {row['reference_ratio']:6.2f} {script} "
+            f"{row['ours_ms']:8.2f} {row['torch_ms']:9.2f}"
+        )
+    lines.append("the last two rows: one thread")
+    lines += [
+        f"geometric mean, {kind}: {mean:.3f}"
+        for kind, mean in result["geometric_means"].items()
+    ]
+    return "\n".join(lines)
+
+
+class Script(nn.Module):
+    """The TorchScript LN-LSTM of pytorch/benchmarks/fastrnns."""
+
+    def __init__(self, inputs: int, H: int) -> None:
+        super().__init__()
+        cell = LSTM(inputs, H).cells[0]
+        self.W_x, self.W_h = nn.Parameter(cell.W_x.data), nn.Parameter(cell.W_h.data)
+        self.norms = nn.ModuleList([nn.LayerNorm(n) for n in (4 * H, 4 * H, H)])
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        norms = [p for norm in self.norms for p in norm.parameters()]
+        return script(x, self.W_x, self.W_h, *norms)
+
+
+@torch.jit.script
+def script(
+    x: Tensor,
+    W_x: Tensor,
+    W_h: Tensor,
+    g_x: Tensor,
+    b_x: Tensor,
+    g_h: Tensor,
+    b_h: Tensor,
+    g_c: Tensor,
+    b_c: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Their loop and cell, state and all."""
+    H = W_h.shape[1]
+    h = torch.zeros(x.shape[1], H, dtype=x.dtype)
+    c = h
+    hs: list[Tensor] = []
+    for x_t in x.unbind(0):
+        a = F.layer_norm(torch.mm(x_t, W_x.t()), [4 * H], g_x, b_x)
+        a = a + F.layer_norm(torch.mm(h, W_h.t()), [4 * H], g_h, b_h)
+        i, f, g, o = a.chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        c = F.layer_norm(c, [H], g_c, b_c)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        hs.append(h)
+    return torch.stack(hs), c

@@ -1,0 +1,139 @@
+"""The compiled loop over time: :func:`lnlab.unroll.unroll` in one call forward, one back."""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lnlab import unroll as reference
+from lnlab.cells import Cell, State
+
+from . import hoisted
+from .forms import form
+from .library import Problem, library
+
+
+def unroll(
+    cell: Cell,
+    x: Tensor,
+    state: State | None = None,
+    lengths: reference.Lengths = None,
+    reverse: bool = False,
+) -> tuple[Tensor, State]:
+    """``cell`` over the time steps of ``x``, as the reference loop, in its parameters' dtype.
+
+    A cell without a fused form, or with hooks on it, runs through the reference loop, one of
+    another device or dtype on torch's operators. Under autocast the kernel computes in the
+    dtype of the parameters. There is no second derivative.
+    """
+    fused = form(cell)
+    if fused is None or x.numel() == 0:
+        return reference.unroll(cell, x, state, lengths, reverse)
+    lengths = reference.checked(cell, x, state, lengths)
+    state = state or cell.start(x)
+    dtype = cell.W_h.dtype
+    lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
+    if lib is None:
+        return hoisted.unroll(cell, fused, x, state, lengths, reverse)
+    products = x.numel() // cell.inputs * len(cell.W_h) * (cell.inputs + cell.units)
+    # a second thread changes no byte, and for little work costs more than it saves
+    threads = torch.get_num_threads() if products > 2_000_000 else 1
+    task = Task(lib, fused.cell, fused.eps, lengths, reverse, threads)
+    inputs = [x, cell.W_x, cell.W_h, fused.parameters, *state]
+    inputs = [a.to(dtype) for a in inputs]
+    task.keep = torch.is_grad_enabled() and any(a.requires_grad for a in inputs)
+    y, *last = Recurrence.apply(task, *inputs)
+    return y, tuple(last)
+
+
+KERNEL_DTYPES = torch.float32, torch.float64
+
+
+@dataclass
+class Task:
+    """What one call of the kernel is about, its tensors apart."""
+
+    lib: ctypes.CDLL
+    cell: int
+    eps: tuple[float, ...]
+    lengths: Tensor | None
+    reverse: bool
+    threads: int
+    keep: bool = False
+    """Whether there will be a way back."""
+
+    def problem(self, x: Tensor, **tensors: Tensor | None) -> Problem:
+        """The C structure for these tensors, which must outlive it."""
+        T, B, D = x.shape
+        H = tensors["h0"].shape[1]  # pyright: ignore[reportOptionalMemberAccess]
+        self.eps_array = (ctypes.c_double * 4)(*self.eps)
+        problem = Problem(
+            self.cell, x.dtype == torch.float64, T, B, D, H, self.reverse, self.threads
+        )
+        problem.eps = ctypes.addressof(self.eps_array)
+        for name, tensor in {"x": x, "lengths": self.lengths, **tensors}.items():
+            setattr(problem, name, None if tensor is None else tensor.data_ptr())
+        return problem
+
+    def run(self, name: str, problem: Problem) -> int:
+        """Call the function ``name`` of the library."""
+        result = getattr(self.lib, name)(ctypes.byref(problem))
+        if result < 0:
+            raise MemoryError(f"no memory for {problem.T} steps of {problem.B} sequences.")
+        return result
+
+
+class Saved:
+    """Memory of the library's pool, given back when nobody needs it any more."""
+
+    def __init__(self, lib: ctypes.CDLL, size: int) -> None:
+        self.give, self.pointer = lib.give, lib.take(size)
+        if self.pointer is None:
+            raise MemoryError(f"no memory for the {size} bytes that the way back needs.")
+
+    def __del__(self) -> None:
+        if self.pointer is not None:
+            self.give(self.pointer)
+
+
+class Recurrence(torch.autograd.Function):
+    """(x, W_x, W_h, parameters, h0[, c0]) to (y, h_n[, c_n])."""
+
+    @staticmethod
+    def forward(ctx: Any, task: Task, x, W_x, W_h, parameters, *first):
+        x, W_x, W_h, parameters, *first = (
+            a.detach().contiguous() for a in (x, W_x, W_h, parameters, *first)
+        )
+        named = {"W_x": W_x, "W_h": W_h, "parameters": parameters}
+        named.update(zip(("h0", "c0"), first, strict=False))
+        y = x.new_empty(*x.shape[:2], W_h.shape[1])
+        last = [torch.empty_like(s) for s in first]
+        results = {"y": y, **dict(zip(("h_n", "c_n"), last, strict=False))}
+        problem = task.problem(x, **named, **results)
+        if task.keep:
+            ctx.saved = Saved(task.lib, task.run("saved_bytes", problem))
+            problem.saved = ctx.saved.pointer
+            ctx.task, ctx.names = task, list(named)
+            ctx.save_for_backward(y, x, *named.values())
+        task.run("forward", problem)
+        return (y, *last)
+
+    @staticmethod
+    def backward(ctx: Any, dy, *dlast):
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "the fused recurrence has no second derivative: differentiate the reference, "
+                "the module that was given to kernels.fuse."
+            )
+        y, x, *tensors = ctx.saved_tensors
+        named = dict(zip(ctx.names, tensors, strict=True))
+        dy, *dlast = (a.contiguous() for a in (dy, *dlast))
+        given = {"y": y, "dy": dy, **dict(zip(("dh_n", "dc_n"), dlast, strict=False))}
+        slopes = {f"d{name}": torch.empty_like(a) for name, a in named.items()}
+        dx = torch.empty_like(x) if ctx.needs_input_grad[1] else None
+        problem = ctx.task.problem(x, **named, **given, **slopes, dx=dx)
+        problem.saved = ctx.saved.pointer
+        ctx.task.run("backward", problem)
+        return (None, dx, *slopes.values())

@@ -1,0 +1,81 @@
+// What is asked for (Problem, which Python fills in), and how its B sequences are dealt out.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+struct Problem {
+    int64_t cell, is_double, T, B, D, H, reverse, threads;
+    const int64_t* lengths;  // null: all T
+    const double* eps;
+    const void *x, *h0, *c0, *W_x, *W_h, *parameters;
+    void *y, *h_n, *c_n, *saved;
+    const void *dy, *dh_n, *dc_n;
+    void *dx, *dh0, *dc0, *dW_x, *dW_h, *dparameters;
+};
+
+// The sequences of one slice, longest first, so that those still going are always the first
+// ones. A slice runs through all time steps by itself: layer normalization never looks from
+// one case to another, so nobody waits for anybody.
+struct Sequences {
+    std::vector<long> index, length;  // of each row: its place in the batch, its steps
+    std::vector<long> first;          // of each step: the number of rows of all steps before
+    bool reverse;
+    long B;
+
+    long rows() const { return long(index.size()); }
+    long steps() const { return long(first.size()) - 1; }
+    long going(long s) const { return first[s + 1] - first[s]; }
+    // where row r stands at its step s in a (T, B, ...) array
+    long at(long s, long r) const {
+        return (reverse ? length[r] - 1 - s : s) * B + index[r];
+    }
+    // steps, from s on or before end, that together have at most so many rows; at least one
+    long chunk_end(long s, long most) const {
+        long end = s + 1;
+        while (end < steps() && first[end + 1] - first[s] <= most) ++end;
+        return end;
+    }
+    long chunk_begin(long end, long most) const {
+        long s = end - 1;
+        while (s > 0 && first[end] - first[s - 1] <= most) --s;
+        return s;
+    }
+};
+
+// The batch is cut by its size alone, so that sums over cases do not depend on the number of
+// threads: at least two slices, and no more than 32 sequences in each; but a batch of few
+// sequences is one slice, whose time steps two threads go through together. Its cases are in
+// two groups then, each of which adds up its own gradients of gains and biases.
+constexpr long FEW = 16;
+
+inline long groups(const Problem& p) { return p.B < FEW ? 2 : 1; }
+
+inline std::vector<Sequences> deal(const Problem& p) {
+    const long B = p.B, count = B < FEW ? 1 : std::max(2L, (B + 31) / 32);
+    std::vector<long> order(B);
+    std::iota(order.begin(), order.end(), 0);
+    const auto length = [&](long b) { return p.lengths ? p.lengths[b] : p.T; };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](long a, long b) { return length(a) > length(b); });
+    std::vector<Sequences> slices(count);
+    for (long s = 0; s < count; ++s) {
+        Sequences& own = slices[s];
+        own.reverse = p.reverse, own.B = B;
+        // neighbours while all are equally long, dealt like cards otherwise
+        const long from = s * B / count, to = (s + 1) * B / count;
+        if (!p.lengths)
+            own.index.assign(order.begin() + from, order.begin() + to);
+        else
+            for (long i = s; i < B; i += count) own.index.push_back(order[i]);
+        for (long b : own.index) own.length.push_back(length(b));
+        own.first.push_back(0);
+        for (long t = 0, going = own.rows(); t < (own.rows() ? own.length[0] : 0); ++t) {
+            while (own.length[going - 1] <= t) --going;
+            own.first.push_back(own.first.back() + going);
+        }
+    }
+    return slices;
+}

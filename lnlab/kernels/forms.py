@@ -1,0 +1,101 @@
+"""Which cells have a fused form, and their parameters in the order that the kernels read.
+
+Biases of one place are added up before they reach a kernel, and a gain or bias that a
+normalizer has not is 1 or 0: autograd then gives each parameter its own gradient.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lnlab.cells import Bias, Carry, Cell, GRUCell, LSTMCell, RNNCell, Sums, Update
+from lnlab.norms import Identity, LayerNorm, Normalizer, inside_root
+
+
+class Form(NamedTuple):
+    """One of the kernels, and what it needs of a cell beside ``W_x`` and ``W_h``."""
+
+    cell: int
+    """The number in recurrence.cpp."""
+    eps: tuple[float, ...]
+    parameters: Tensor
+    """(blocks H,), see lstm.h, gru.h and rnn.h."""
+
+
+def form(cell: Cell) -> Form | None:
+    """The fused form of ``cell``, None if it has none or if somebody hooked into it."""
+    if any(m._forward_hooks or m._forward_pre_hooks for m in cell.modules()):
+        return None
+    if isinstance(cell, LSTMCell):
+        return _lstm(cell)
+    if isinstance(cell, GRUCell):
+        return _gru(cell)
+    return _rnn(cell) if isinstance(cell, RNNCell) else None
+
+
+def plain(norm: Normalizer | None) -> bool:
+    """Whether ``norm`` is eq. 15 with nothing set otherwise."""
+    return (
+        isinstance(norm, LayerNorm)
+        and norm.root is inside_root
+        and not norm.correction
+        and not norm.space
+    )
+
+
+def _lstm(cell: LSTMCell) -> Form | None:
+    if not plain(cell.norm_c) or cell.carry is Carry.NORMALIZED or cell.bias is Bias.TWICE:
+        return None
+    norms = [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
+    draw = all(isinstance(norm, Identity) for norm in norms)
+    if not draw and not (len(norms) == 2 and all(plain(norm) for norm in norms)):
+        return None
+    b = sum((bias(norm, cell.W_h) for norm in norms), cell.W_h.new_zeros(len(cell.W_h)))
+    b = b if cell.b is None else b + cell.b
+    gains = [gain(norm, cell.W_h) for norm in (cell.norm_h, norms[-1])]
+    parameters = torch.cat(
+        [*gains, b, gain(cell.norm_c, cell.W_h), bias(cell.norm_c, cell.W_h)]
+    )
+    eps = (cell.norm_h.eps, norms[-1].eps, cell.norm_c.eps, 0.0)
+    return Form(int(draw), eps, parameters)
+
+
+def _gru(cell: GRUCell) -> Form | None:
+    norms = cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W
+    if not all(plain(norm) for norm in norms):
+        return None
+    h, x, U, W = norms
+    b_x, b_U = (
+        torch.cat([bias(h, cell.W_h) + bias(x, cell.W_h), bias(W, cell.W_h)]),
+        bias(U, cell.W_h),
+    )
+    if cell.b_x is not None:  # inside the normalizers, where only Identity has them
+        return None
+    parameters = torch.cat(
+        [gain(h, cell.W_h), gain(U, cell.W_h), gain(x, cell.W_h), gain(W, cell.W_h), b_x, b_U]
+    )
+    number = 3 if cell.update is Update.KEEPS else 2
+    return Form(number, tuple(norm.eps for norm in norms), parameters)
+
+
+def _rnn(cell: RNNCell) -> Form | None:
+    norm = cell.norm_h
+    if cell.sums is not Sums.TOGETHER or cell.f is not torch.tanh or not plain(norm):
+        return None
+    if cell.bias is Bias.TWICE:
+        return None
+    b = bias(norm, cell.W_h) if cell.b is None else bias(norm, cell.W_h) + cell.b
+    return Form(4, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain(norm, cell.W_h), b]))
+
+
+def gain(norm: Normalizer, W: Tensor) -> Tensor:
+    """g, or ones like ``W`` where there is none."""
+    g = getattr(norm, "g", None)
+    return g if isinstance(g, Tensor) else W.new_ones(norm.units)
+
+
+def bias(norm: Normalizer, W: Tensor) -> Tensor:
+    """b, or zeros like ``W`` where there is none."""
+    b = getattr(norm, "b", None)
+    return b if isinstance(b, Tensor) else W.new_zeros(norm.units)

@@ -1,0 +1,179 @@
+"""The compiled library: built from ``cpp/`` by the machine's own compiler when first needed.
+
+It is kept in the user's cache under a name made of everything it depends on (sources, flags,
+compiler, processor), so that an old build is never taken for a new one. A build appears
+there at once and whole: two processes may build at the same time. Where the cache cannot be
+written, the build lives as long as the process.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+SOURCES = Path(__file__).with_name("cpp")
+FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fopenmp")
+
+
+class NoKernel(UserWarning):
+    """There is no compiled library; torch's operators do its work, several times slower."""
+
+
+class BuildError(RuntimeError):
+    """The library cannot be compiled here; the message says why and what to do."""
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The library; None, with one :class:`NoKernel` warning, where it cannot be had."""
+    try:
+        path = build(cache())
+        return signed(ctypes.CDLL(str(path)))
+    except (BuildError, OSError) as error:
+        warnings.warn(
+            f"{error} Recurrent layers run on torch's operators instead: the same results, "
+            "several times slower.",
+            NoKernel,
+            stacklevel=2,
+        )
+        return None
+
+
+def cache() -> Path:
+    """Where builds are kept: ``LNLAB_CACHE``, or lnlab's folder in the user's cache."""
+    if given := os.environ.get("LNLAB_CACHE"):
+        return Path(given) / "kernels"
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "lnlab" / "kernels"
+
+
+def build(folder: Path) -> Path:
+    """The library in ``folder``, compiled unless it is there already.
+
+    Raises:
+        BuildError: there is no compiler, or it failed.
+    """
+    command = [*compiler(), *FLAGS, native()]
+    target = folder / f"recurrence-{key(command)}.so"
+    if intact(target):
+        return target
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        place = tempfile.mkdtemp(dir=folder)
+    except OSError:  # read-only: for this process only
+        return compile_into(Path(_of_this_process().name) / target.name, command)
+    try:
+        built = compile_into(Path(place) / target.name, command)
+        os.replace(seal(built), seal(target))
+        os.replace(built, target)
+        return target
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def compiler() -> list[str]:
+    """``CXX``, or the first C++ compiler on the path."""
+    if given := os.environ.get("CXX"):
+        return shlex.split(given)
+    for name in ("c++", "g++", "clang++"):
+        if found := shutil.which(name):
+            return [found]
+    raise BuildError("No C++ compiler was found: install g++ or clang++, or set CXX.")
+
+
+def native() -> str:
+    """The flag that asks for this very processor."""
+    x86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
+    return "-march=native" if x86 else "-mcpu=native"
+
+
+def key(command: list[str]) -> str:
+    """A digest of all that the build depends on."""
+    try:
+        version = subprocess.run(
+            [*compiler(), "--version"], capture_output=True, text=True, timeout=60
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(
+            f"The compiler {command[0]} cannot be run ({error}): set CXX."
+        ) from error
+    digest = hashlib.sha256("\0".join([*command, version, processor()]).encode())
+    for source in sorted(SOURCES.iterdir()):
+        digest.update(source.name.encode() + source.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def processor() -> str:
+    """What this processor can do: a cache may be shared between machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    told = [line for line in lines if line.startswith(("model name", "flags", "Features"))]
+    return "\n".join(sorted(set(told)))
+
+
+def compile_into(target: Path, command: list[str]) -> Path:
+    """Compile to ``target`` and leave its digest beside it."""
+    print("lnlab: compiling the recurrent kernels, once (about 10 s)", file=sys.stderr)
+    whole = [*command, str(SOURCES / "recurrence.cpp"), "-o", str(target)]
+    try:
+        done = subprocess.run(whole, capture_output=True, text=True, timeout=600)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(f"The compiler could not be run: {error}.") from error
+    if done.returncode or not target.is_file():
+        reason = done.stderr.strip()[-600:] or f"exit code {done.returncode}"
+        raise BuildError(f"The compiler failed ({shlex.join(whole)}):\n{reason}\n")
+    seal(target).write_text(hashlib.sha256(target.read_bytes()).hexdigest())
+    return target
+
+
+def seal(target: Path) -> Path:
+    """The file that holds the digest of a build."""
+    return target.with_suffix(".sha256")
+
+
+def intact(target: Path) -> bool:
+    """Whether ``target`` is a build, and the one that was sealed."""
+    try:
+        return hashlib.sha256(target.read_bytes()).hexdigest() == seal(target).read_text()
+    except OSError:
+        return False
+
+
+@functools.cache
+def _of_this_process() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix="lnlab-")
+
+
+def signed(lib: ctypes.CDLL) -> ctypes.CDLL:
+    """The library, its functions told of their arguments."""
+    for name in ("saved_bytes", "forward", "backward", "floor_of"):
+        function = getattr(lib, name)
+        function.argtypes, function.restype = [ctypes.POINTER(Problem)], ctypes.c_int64
+    lib.take.argtypes, lib.take.restype = [ctypes.c_int64], ctypes.c_void_p
+    lib.give.argtypes, lib.give.restype = [ctypes.c_void_p], None
+    return lib
+
+
+def _all(names: str, kind: type) -> list[tuple[str, type]]:
+    return [(name, kind) for name in names.split()]
+
+
+class Problem(ctypes.Structure):
+    """``struct Problem`` of cpp/sequences.h: sizes, and pointers that may be null."""
+
+    _fields_ = [
+        *_all("cell is_double T B D H reverse threads", ctypes.c_int64),
+        *_all("lengths eps x h0 c0 W_x W_h parameters", ctypes.c_void_p),
+        *_all("y h_n c_n saved dy dh_n dc_n", ctypes.c_void_p),
+        *_all("dx dh0 dc0 dW_x dW_h dparameters", ctypes.c_void_p),
+    ]

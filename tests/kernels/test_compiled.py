@@ -1,0 +1,316 @@
+"""The fused recurrence against the reference loop: values and every gradient by name."""
+
+import copy
+import io
+import warnings
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from lnlab.cells import PUBLISHED, Bias, GRUCell, LSTMCell, RNNCell, Sums, Update
+from lnlab.kernels import LeftOnReference, compiled, forms, fuse, hoisted
+from lnlab.kernels.library import library
+from lnlab.norms import Identity, LayerNorm
+from lnlab.unroll import GRU, LSTM, RNN, checked, unroll
+
+FUSED = {
+    "LSTM": LSTMCell,
+    "LSTM without b": partial(LSTMCell, bias=Bias.NONE),
+    "DRAW": partial(LSTMCell, gates=Identity),
+    "haste": PUBLISHED["lmnt-com/haste"],
+    "GRU": GRUCell,
+    "GRU that keeps": partial(GRUCell, update=Update.KEEPS),
+    "GRU without affine": partial(GRUCell, norm=partial(LayerNorm, affine=False), bias=False),
+    "RNN": RNNCell,
+}
+# T, B, D, H: all 1; few and many inputs; one more and one less than a vector; B that is one
+# slice, two unequal ones, three; more rows than a chunk of either way holds
+SIZES = [
+    (1, 1, 1, 1),
+    (5, 4, 3, 5),
+    (4, 3, 50, 16),
+    (6, 7, 2, 17),
+    (3, 20, 10, 33),
+    (3, 70, 2, 7),
+    (40, 12, 20, 9),
+]
+
+
+@pytest.fixture(autouse=True)
+def kernel():
+    """These tests are about the kernel: a machine that cannot build it leaves them out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if library() is None:
+            pytest.skip("no compiler")
+
+
+def torchs(cell, x, state, lengths, reverse):
+    """The fused form on torch's operators."""
+    form = forms.form(cell)
+    assert form is not None
+    return hoisted.unroll(cell, form, x, state, checked(cell, x, state, lengths), reverse)
+
+
+def shaken(cell):
+    with torch.no_grad():
+        for p in cell.parameters():
+            p.add_(0.3 * torch.randn_like(p))
+    return cell
+
+
+def everything(loop, cell, x, state, lengths, reverse):
+    """Outputs, last states and all gradients of one pass of ``loop``, by name."""
+    x, state = x.clone().requires_grad_(), tuple(s.clone().requires_grad_() for s in state)
+    y, last = loop(cell, x, state, lengths, reverse)
+    weights = torch.Generator().manual_seed(1)
+    loss = sum(
+        (v * torch.randn(v.shape, generator=weights, dtype=v.dtype)).sum() for v in (y, *last)
+    )
+    inputs = {
+        "x": x,
+        **{f"state {i}": s for i, s in enumerate(state)},
+        **dict(cell.named_parameters()),
+    }
+    slopes = torch.autograd.grad(loss, list(inputs.values()), materialize_grads=True)
+    named = {"y": y, **{f"last {i}": s for i, s in enumerate(last)}}
+    return {**named, **{f"d {name}": g for name, g in zip(inputs, slopes, strict=True)}}
+
+
+def assert_alike(got, expected, tolerance):
+    assert got.keys() == expected.keys()
+    for name, value in expected.items():
+        scale = max(1.0, value.abs().max().item())
+        assert (got[name] - value).abs().max() <= tolerance * scale, name
+
+
+@pytest.mark.parametrize("loop", [compiled.unroll, torchs])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("make", FUSED.values(), ids=FUSED)
+def test_values_and_every_gradient(make, size, loop):
+    T, B, D, H = size
+    cell = shaken(make(D, H))
+    x, state = torch.randn(T, B, D), tuple(torch.randn(B, H) for _ in range(cell.states))
+    some = torch.randint(0, T + 1, (B,))
+    for lengths, reverse in ((None, False), (None, True), (some, False), (some, True)):
+        given = x, state, lengths, reverse
+        # 40 steps of units whose sigma is small make much of a last bit
+        assert_alike(everything(loop, cell, *given), everything(unroll, cell, *given), 1e-10)
+
+
+@pytest.mark.parametrize(
+    "make", [LSTMCell, partial(LSTMCell, gates=Identity), GRUCell, RNNCell]
+)
+def test_gradcheck(make):
+    cell = shaken(make(2, 3))
+    state = tuple(torch.randn(2, 3, requires_grad=True) for _ in range(cell.states))
+    x = torch.randn(3, 2, 2, requires_grad=True)
+    names = [name for name, _ in cell.named_parameters()]
+
+    def outputs(x, *rest):
+        state, values = rest[: cell.states], rest[cell.states :]
+        calls = torch.func.functional_call
+        loop = Loop(cell)
+        y, last = calls(
+            loop, {f"cell.{n}": v for n, v in zip(names, values, strict=True)}, (x, state)
+        )
+        return y, *last
+
+    assert torch.autograd.gradcheck(outputs, (x, *state, *cell.parameters()))
+
+
+class Loop(nn.Module):
+    """A cell under the compiled loop, as a module."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x, state):
+        return compiled.unroll(self.cell, x, state, [3, 2])
+
+
+@pytest.mark.parametrize("make", [LSTMCell, GRUCell, RNNCell])
+def test_the_number_of_threads_changes_no_byte(make):
+    cell = make(5, 200)
+    for B in (1, 8, 33, 70):
+        x, lengths = torch.randn(7, B, 5), torch.arange(B) % 8
+        state = tuple(torch.randn(B, 200) for _ in range(cell.states))
+        passes = []
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            passes.append(everything(compiled.unroll, cell, x, state, lengths, False))
+        for name, value in passes[0].items():
+            assert all(torch.equal(value, other[name]) for other in passes[1:]), (B, name)
+
+
+def test_the_company_of_a_case_changes_no_byte():
+    cell, x = LSTMCell(4, 20), torch.randn(5, 37, 4)
+    y, _ = compiled.unroll(cell, x)
+    for b in (0, 17, 36):
+        alone, _ = compiled.unroll(cell, x[:, b : b + 1])
+        assert torch.equal(alone[:, 0], y[:, b])
+
+
+@pytest.mark.parametrize("make", [LSTM, GRU])
+def test_float32_is_as_exact_as_torchs_operators(make):
+    torch.set_default_dtype(torch.float32)
+    layer = make(40, 64)
+    x = torch.randn(100, 8, 40)
+    state = tuple(torch.zeros(8, 64) for _ in range(layer.cells[0].states))
+    given = x, state, None, False
+    single = {
+        name: everything(loop, layer.cells[0], *given)
+        for name, loop in (("ours", compiled.unroll), ("eager", unroll))
+    }
+    wide = x.double(), tuple(s.double() for s in state), None, False
+    exact = everything(unroll, layer.double().cells[0], *wide)
+    for name, value in exact.items():
+        ours, eager = ((single[k][name] - value).abs().max() for k in ("ours", "eager"))
+        # both are some roundings; a single worst element is a noisy measure of them
+        assert ours <= 3 * eager + 1e-7 * value.abs().max(), name
+
+
+@pytest.mark.slow
+def test_ten_thousand_steps():
+    cell = LSTMCell(2, 8)
+    x = torch.randn(10_000, 2, 2, requires_grad=True)
+    y, _ = compiled.unroll(cell, x)
+    assert y.isfinite().all()
+    y[-1].sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    with torch.no_grad():
+        torch.testing.assert_close(y, unroll(cell, x)[0], rtol=0, atol=1e-8)
+
+
+def test_nan_and_infinity_are_torchs():
+    cell = LSTMCell(3, 5)
+    x = torch.randn(4, 3, 3)
+    x[1, 0, 0], x[2, 1, 2] = float("nan"), float("inf")
+    ours, reference = compiled.unroll(cell, x)[0], unroll(cell, x)[0]
+    assert torch.equal(ours.isnan(), reference.isnan())
+    assert ours[:, 2].isfinite().all()
+
+
+def test_extreme_gates_saturate():
+    cell = GRUCell(3, 5)
+    with torch.no_grad():
+        cell.norm_x.b.fill_(1e4)
+        cell.norm_W.b.copy_(torch.tensor([1e4, -1e4, 1e-12, 50.0, 0.0]))
+    x = torch.randn(4, 3, 3)
+    torch.testing.assert_close(compiled.unroll(cell, x)[0], unroll(cell, x)[0])
+
+
+def test_a_second_derivative_is_refused():
+    x = torch.randn(3, 2, 4, requires_grad=True)
+    y, _ = compiled.unroll(LSTMCell(4, 3), x)
+    with pytest.raises(RuntimeError, match=r"second derivative.*reference"):
+        torch.autograd.grad(y.sum(), x, create_graph=True)
+
+
+def test_a_graph_can_be_kept_and_memory_is_given_back():
+    cell, x = LSTMCell(4, 30), torch.randn(50, 20, 4)
+    y, _ = compiled.unroll(cell, x)
+    first = torch.autograd.grad(y.sum(), list(cell.parameters()), retain_graph=True)
+    again = torch.autograd.grad(y.sum(), list(cell.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    with pytest.raises(RuntimeError, match="second time"):
+        y.sum().backward()
+
+
+def test_inputs_that_do_not_lie_in_order():
+    cell = LSTMCell(4, 6)
+    x = torch.randn(4, 3, 5).permute(2, 1, 0)
+    state = (torch.randn(6, 3).T, torch.randn(3, 12)[:, ::2])
+    assert not x.is_contiguous()
+    given = x, state, None, False
+    assert_alike(
+        everything(compiled.unroll, cell, *given), everything(unroll, cell, *given), 1e-12
+    )
+
+
+def test_autocast_computes_in_the_dtype_of_the_parameters():
+    torch.set_default_dtype(torch.float32)
+    layer = fuse(LSTM(4, 6))
+    x = torch.randn(5, 3, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y, _ = layer(x.bfloat16())
+    assert y.dtype == torch.float32
+    torch.testing.assert_close(y, layer(x.bfloat16().float())[0])
+    y.sum().backward()
+
+
+@pytest.mark.parametrize("make", [RNN, LSTM, GRU])
+def test_fuse_shares_parameters_and_states(make):
+    model = nn.ModuleDict({"rnn": make(3, 5, num_layers=2, bidirectional=True)})
+    fused = fuse(model)
+    assert [id(p) for p in fused.parameters()] == [id(p) for p in model.parameters()]
+    assert fused.state_dict().keys() == model.state_dict().keys()
+    x = torch.randn(6, 4, 3)
+    y, last = fused.rnn(x, lengths=[6, 0, 3, 5])
+    expected = model.rnn(x, lengths=[6, 0, 3, 5])
+    torch.testing.assert_close((y, last), expected)
+    assert model.rnn.unroll is unroll
+    assert fused.rnn.unroll is compiled.unroll
+
+
+def test_copies_and_files_of_a_fused_layer():
+    fused = fuse(GRU(3, 5))
+    x = torch.randn(6, 4, 3)
+    other = copy.deepcopy(fused)
+    with torch.no_grad():
+        other.cells[0].W_h.zero_()
+    assert not torch.equal(other(x)[0], fused(x)[0])
+    file = io.BytesIO()
+    torch.save(fused.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    assert torch.equal(other(x)[0], fused(x)[0])
+    whole = io.BytesIO()
+    torch.save(fused, whole)
+    whole.seek(0)
+    assert torch.equal(torch.load(whole, weights_only=False)(x)[0], fused(x)[0])
+
+
+def test_what_has_no_fused_form_says_so_and_is_right():
+    layer = LSTM(3, 5, sums=Sums.TOGETHER)
+    with pytest.warns(LeftOnReference, match="LSTMCell"):
+        fused = fuse(layer)
+    x = torch.randn(6, 4, 3)
+    torch.testing.assert_close(fused(x), layer(x))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_cells_are_fused_or_left_alone(name):
+    cell = shaken(PUBLISHED[name](3, 5))
+    x = torch.randn(6, 4, 3)
+    torch.testing.assert_close(compiled.unroll(cell, x), unroll(cell, x))
+
+
+def test_hooks_are_served_by_the_reference():
+    layer, seen = LSTM(3, 5), []
+    layer.cells[0].norm_h.register_forward_hook(lambda *_: seen.append(1))
+    compiled.unroll(layer.cells[0], torch.randn(6, 4, 3))
+    assert len(seen) == 6
+
+
+def test_no_steps_and_no_sequences():
+    cell = LSTMCell(3, 5)
+    for shape in ((0, 4, 3), (4, 0, 3)):
+        y, last = compiled.unroll(cell, torch.randn(shape))
+        assert y.shape == (*shape[:2], 5)
+        assert last[0].shape == (shape[1], 5)
+    y, last = compiled.unroll(cell, torch.randn(6, 2, 3), lengths=[0, 0])
+    assert not y.any()
+    assert not last[1].any()
+
+
+@pytest.mark.parametrize(
+    "change", [{"lengths": [9, 1]}, {"state": (torch.zeros(2, 5).double(),)}]
+)
+def test_bad_input_is_named_by_the_fused_loop_too(change):
+    with pytest.raises(ValueError, match="give"):
+        compiled.unroll(LSTMCell(3, 5), torch.randn(6, 2, 3), **change)

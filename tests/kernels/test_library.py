@@ -1,0 +1,115 @@
+"""Building the kernel: no compiler, a failing one, old builds, shared and read-only caches."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from lnlab.cells import LSTMCell
+from lnlab.kernels import compiled
+from lnlab.kernels import library as module
+from lnlab.kernels.library import BuildError, NoKernel, build, intact, library, seal
+from lnlab.unroll import unroll
+
+TINY = 'extern "C" { int forward() { return 42; } }\n'
+
+
+@pytest.fixture
+def sources(tmp_path, monkeypatch):
+    """A library of one line, which is compiled at once."""
+    folder = tmp_path / "cpp"
+    folder.mkdir()
+    (folder / "recurrence.cpp").write_text(TINY)
+    monkeypatch.setattr(module, "SOURCES", folder)
+    return folder
+
+
+@pytest.fixture
+def anew():
+    """The library is looked for again, during and after the test."""
+    library.cache_clear()
+    yield
+    library.cache_clear()
+
+
+def test_a_build_is_made_once_and_sealed(sources, tmp_path):
+    first = build(tmp_path / "cache")
+    stamp = first.stat().st_mtime_ns
+    assert build(tmp_path / "cache") == first
+    assert first.stat().st_mtime_ns == stamp
+    assert sorted(p.suffix for p in (tmp_path / "cache").iterdir()) == [".sha256", ".so"]
+
+
+def test_an_old_build_is_not_taken_for_a_new_one(sources, tmp_path):
+    old = build(tmp_path / "cache")
+    (sources / "recurrence.cpp").write_text(TINY.replace("42", "43"))
+    assert build(tmp_path / "cache") != old
+
+
+def test_a_damaged_build_is_made_again(sources, tmp_path):
+    path = build(tmp_path / "cache")
+    path.write_bytes(path.read_bytes()[:-100])
+    assert not intact(path)
+    assert intact(build(tmp_path / "cache"))
+    seal(path).unlink()
+    assert intact(build(tmp_path / "cache"))
+
+
+def test_a_cache_that_cannot_be_written(sources, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    path = build(tmp_path / "file" / "cache")
+    assert intact(path)
+    assert tmp_path not in path.parents
+
+
+def test_two_processes_build_at_once(sources, tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from lnlab.kernels import library as m;"
+        f"m.SOURCES = Path({str(sources)!r}); print(m.build(Path(sys.argv[1])))"
+    )
+    root = Path(module.__file__).parents[2]
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path / "cache")],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(root)},
+        )
+        for _ in range(2)
+    ]
+    paths = {p.communicate(timeout=120)[0].strip() for p in both}
+    assert [p.returncode for p in both] == [0, 0]
+    (path,) = paths
+    assert intact(Path(path))
+
+
+@pytest.mark.parametrize(
+    ("compiler", "message"),
+    [
+        (None, "No C.. compiler was found.*set CXX"),
+        ("/nowhere/c++", "cannot be run"),
+        ("false", "compiler failed"),
+    ],
+)
+def test_without_a_kernel_torch_does_the_work(compiler, message, tmp_path, monkeypatch, anew):
+    monkeypatch.setenv("LNLAB_CACHE", str(tmp_path))
+    if compiler is None:
+        monkeypatch.delenv("CXX", raising=False)
+        monkeypatch.setenv("PATH", str(tmp_path))
+    else:
+        monkeypatch.setenv("CXX", compiler)
+    cell, x = LSTMCell(3, 5), torch.randn(4, 2, 3)
+    with pytest.warns(NoKernel, match=f"(?s){message}.*several times slower"):
+        y, _ = compiled.unroll(cell, x)
+    compiled.unroll(cell, x)  # a second warning would be an error
+    torch.testing.assert_close(y, unroll(cell, x)[0])
+
+
+def test_a_source_that_does_not_compile(sources, tmp_path):
+    (sources / "recurrence.cpp").write_text("int main( {")
+    with pytest.raises(BuildError, match=r"(?s)compiler failed.*error"):
+        build(tmp_path / "cache")
+    assert not list((tmp_path / "cache").iterdir())
