@@ -64,7 +64,10 @@ def run(
     """
     from lnlab import checkout, pages, workbook
 
-    everything = workbook.notebooks(checkout.root() / "notebooks")
+    folder = checkout.root() / "notebooks"
+    if out.resolve() == folder.resolve():
+        raise ValueError(f"--out {out}: executed notebooks would replace those in git")
+    everything = workbook.notebooks(folder)
     told = {name: workbook.value(text) for name, text in parameters}
     wanted = workbook.shared(told, workbook.chosen(notebooks, everything))
     patience = timeout or PATIENCE.get(str(told.get("budget")), ORDINARY_PATIENCE)

@@ -161,6 +161,13 @@ def test_what_does_not_exist_is_named_with_what_does(workbook, tmp_path, argumen
     assert not (tmp_path / "out").exists()
 
 
+def test_the_workbook_cannot_be_written_over(workbook):
+    result = lnlab("run", "01", "--out", workbook / "notebooks")
+    assert result.exit_code == 1
+    assert "would replace" in result.output
+    assert not outputs(workbook / "notebooks" / "01_good.ipynb")
+
+
 def test_list_shows_numbers_titles_and_parameters(workbook):
     lines = lnlab("list").output.splitlines()
     assert re.fullmatch(r"01  It runs +budget  seeds", lines[0])
