@@ -20,7 +20,7 @@ from dataclasses import astuple, dataclass
 import torch
 from torch import Tensor, nn
 
-from .normalizer import Normalizer, Stats, wide
+from .normalizer import Normalizer, Stats, refuse_negative, wide
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,7 @@ class BatchLayerNorm(Normalizer):
             raise ValueError(f"m is {m}: a batch holds at least one case.")
         self.m, self.population, self.reading = m, population, reading
         self.eps = reading.eps if eps is None else eps
+        refuse_negative(self.eps)
         self.g = nn.Parameter(torch.ones(units))
         self.b = nn.Parameter(torch.zeros(units))
         self.over_cases, self.over_features = Average(), Average()
@@ -188,7 +189,10 @@ class BatchLayerNorm(Normalizer):
         return (self.along_units(self.g) * x + self.along_units(self.b)).to(a.dtype)
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        """The (mu, sigma) that eq. 5 would need: for display, not for computing with."""
+        """The (mu, sigma) that eq. 5 would need: for display, not for computing with.
+
+        In training mode ``a`` is remembered, as by a call.
+        """
         (mu_B, sigma_B), (mu_F, sigma_F) = self.parts(a)
         w_B, w_F = self.weights(len(a))
         slope_B = torch.zeros_like(sigma_B) if self.alone(a) else w_B / sigma_B

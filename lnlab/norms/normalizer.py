@@ -52,6 +52,12 @@ def wide(a: Tensor) -> Tensor:
     return a if a.dtype in (torch.float32, torch.float64) else a.float()
 
 
+def refuse_negative(eps: float) -> None:
+    """Raise ValueError unless ``eps`` is 0 or more."""
+    if not eps >= 0:
+        raise ValueError(f"eps is {eps}: give 0 or a small positive number.")
+
+
 class Normalizer(nn.Module, ABC):
     """What a model may ask of any normalizer: ``norm(a, W, t)``, the shape of ``a`` kept.
 
@@ -141,8 +147,7 @@ class AffineNormalizer(Normalizer):
         space: int = 0,
     ) -> None:
         super().__init__(units, space=space)
-        if not eps >= 0:
-            raise ValueError(f"eps is {eps}: give 0 or a small positive number.")
+        refuse_negative(eps)
         self.eps, self.root = eps, root
         self.g = nn.Parameter(torch.ones(units)) if affine else None
         self.b = nn.Parameter(torch.zeros(units)) if affine else None

@@ -9,7 +9,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .batch import BatchNorm
-from .normalizer import AffineNormalizer, Normalizer, Root, Stats, inside_root, wide
+from .normalizer import (
+    AffineNormalizer,
+    Normalizer,
+    Root,
+    Stats,
+    inside_root,
+    refuse_negative,
+    wide,
+)
 
 
 def rows(W: Tensor | None, normalizer: Normalizer) -> Tensor:
@@ -92,8 +100,7 @@ class WeightStandardization(Normalizer):
         space: int = 0,
     ) -> None:
         super().__init__(units, space=space)
-        if not eps >= 0:
-            raise ValueError(f"eps is {eps}: give 0 or a small positive number.")
+        refuse_negative(eps)
         self.eps, self.root, self.correction = eps, root, correction
 
     def weight(self, W: Tensor) -> Tensor:

@@ -354,6 +354,7 @@ def test_batch_without_cases_is_refused(name, shape):
         (lambda: InstanceNorm(8, space=0), "space=1"),
         (lambda: WeightStandardization(8, eps=-1.0), "eps is -1.0"),
         (lambda: BatchLayerNorm(8, m=0), "m is 0"),
+        (lambda: BatchLayerNorm(8, eps=-1.0), "eps is -1.0"),
         (lambda: GhostBatchNorm(8, ghost=0), "ghost is 0"),
         (lambda: RecurrentBatchNorm(8, steps=0), "steps is 0"),
     ],

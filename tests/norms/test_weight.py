@@ -141,6 +141,19 @@ def test_converged_spectral_norm_is_torchs(kernel, given, outcome):
     assert_equal(ours(), outcome(y, **leaves), atol=1e-10)
 
 
+def test_spectral_norm_of_the_same_vector_is_torchs_before_it_converges(outcome):
+    W, theirs = torch.randn(8, 5, requires_grad=True), nn.Linear(5, 8, bias=False)
+    with torch.no_grad():
+        theirs.weight.copy_(W)
+    parametrizations.spectral_norm(theirs)
+    theirs.eval()
+    norm = SpectralNorm(8, affine=False).eval()
+    norm.u.copy_(theirs.parametrizations.weight[0]._u)  # type: ignore[index,union-attr]
+    x = torch.randn(6, 5)
+    original = theirs.parametrizations.weight.original  # type: ignore[union-attr]
+    assert_equal(outcome(norm(x @ W.T, W), W=W), outcome(theirs(x), W=original))
+
+
 def test_spectral_norm_divides_by_the_largest_singular_value():
     W = torch.randn(8, 5)
     norm = SpectralNorm(8)
