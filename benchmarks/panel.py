@@ -98,12 +98,25 @@ def heap(session: CDPSession) -> float:
     return session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
 
 
+def kernel(page: Page) -> float:
+    """MB that the notebook's kernel holds."""
+    return page.evaluate(
+        """async () => {
+          const { kernel } = jupyterapp.shell.currentWidget.context.sessionContext.session;
+          const rss = "__import__('psutil').Process().memory_info().rss";
+          const question = { code: '', user_expressions: { rss } };
+          const reply = await kernel.requestExecute(question).done;
+          return Number(reply.content.user_expressions.rss.data['text/plain']) / 1e6;
+        }"""
+    )
+
+
 def steps(page: Page, count: int) -> None:
     """``count`` steps of the slider, each drawn before the next, from where it starts."""
     page.locator(".lnlab-command button").first.click()
     page.wait_for_timeout(500)
-    for done in range(0, count, 50):
-        presses(page, min(50, count - done))
+    for done in range(0, count, 40):
+        presses(page, min(40, count - done))
 
 
 def wait_for_panel(page: Page) -> None:
@@ -133,9 +146,9 @@ def measure(count: int, long: int, reruns: int) -> dict[str, float]:
             presses(page, 20)  # the first ones compile
             latency = np.percentile(presses(page, count), (50, 95, 100))
             dragged = drag(page, 3.0)
-            before = heap(session)
+            before = heap(session), kernel(page)
             steps(page, long)
-            stepped = heap(session) - before
+            stepped = heap(session) - before[0], kernel(page) - before[1]
             for _ in range(2):
                 rerun(page)
             few = heap(session)
@@ -146,7 +159,8 @@ def measure(count: int, long: int, reruns: int) -> dict[str, float]:
     return {
         **{f"key to painted frame, {q}, ms": t for q, t in zip(names, latency, strict=True)},
         **dragged,
-        f"heap after {long} steps, MB more": stepped,
+        f"heap after {long} steps, MB more": stepped[0],
+        f"kernel after {long} steps, MB more": stepped[1],
         "heap of one more run of the cell, MB": rerun_once,
         "load of the machine before": load,
         "load of the machine after": os.getloadavg()[0],

@@ -124,7 +124,7 @@ def unit_shift(dtype: torch.dtype) -> Tensor:
     return random_shift(given(dtype, CASES))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def layer(
     name: str, eps: float, dtype: torch.dtype, batch: int, statistics: Statistics
 ) -> Layer:
@@ -153,7 +153,7 @@ def layers(state: Transformed) -> dict[str, Layer]:
     }
 
 
-@lru_cache(maxsize=200_000)
+@lru_cache(maxsize=20_000)
 def defect(of: Layer, column: int, amount: float) -> float:
     """How far the outputs of a layer move; see :mod:`lnlab.probes.invariance`."""
     shift = unit_shift(of.given.x.dtype)

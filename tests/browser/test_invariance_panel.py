@@ -40,11 +40,11 @@ def page(browser, address, folder):
     write_notebook(folder / "panel.ipynb", [PANEL, BREAK])
     with opened(browser, address, "panel.ipynb") as page:
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page.errors = []
-        page.on("pageerror", lambda error: page.errors.append(error))
+        errors = []
+        page.on("pageerror", lambda error: errors.append(error))
         drawn(page)
         yield page
-        assert page.errors == []
+        assert errors == []
 
 
 @pytest.fixture(autouse=True)
