@@ -71,16 +71,20 @@ def one_by_one(task: Task, data: Any) -> Run:
 
 def plain(task: Task, data: Any) -> Run:
     """The same net made of torch's modules, in the loop that one would write for it."""
-    model = task.model(task.seeds[0], data)
-    net, x = torchs(model), data.train.x
+    model, x = task.model(task.seeds[0], data), data.train.x
+    net = torchs(model)
     torch.testing.assert_close(net(x[:9]), model(x[:9]))
+    return taking(loop(net, task, data))
+
+
+def loop_alone(task: Task, data: Any) -> Run:
+    """The task's own net in that loop: what is left is what fit() and stacking cost."""
+    return taking(loop(task.model(task.seeds[0], data), task, data))
+
+
+def loop(net: nn.Module, task: Task, data: Any) -> Iterator[Tensor]:
+    x, y, B = data.train.x, data.train.y, task.batch_size
     optimizer = torch.optim.Adam(net.parameters(), lr=task.learning_rate, fused=True)
-    return taking(loop(net, optimizer, x, data.train.y, task.batch_size))
-
-
-def loop(
-    net: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor, B: int
-) -> Iterator[Tensor]:
     for _ in range(FOREVER):
         for chosen in torch.randperm(len(x)).split(B):
             optimizer.zero_grad()
@@ -141,6 +145,7 @@ def measure() -> list[dict[str, Any]]:
         data = cases(sizes)
         for name, contenders, seeds, batch_sizes in (
             ("fit / plain loop", (fitted, plain), SEEDS[:1], (128, 4)),
+            ("fit / plain loop, same net", (fitted, loop_alone), SEEDS[:1], (128, 4)),
             ("5 seeds together / one by one", (fitted, one_by_one), SEEDS, (4,)),
         ):
             for B in batch_sizes:

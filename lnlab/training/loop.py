@@ -88,8 +88,8 @@ def fit(
 
 def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
     """Negative log likelihood in nats: scores (S, B, classes) and classes (S, B) to (S,)."""
-    if len(output) == 1:  # less to do for the gradient
-        return F.cross_entropy(output[0], y[0]).unsqueeze(0)
+    if len(output) == 1:  # less to do for the gradient, least of all in a view
+        return F.cross_entropy(output.squeeze(0), y.squeeze(0)).unsqueeze(0)
     losses = F.cross_entropy(output.flatten(0, 1), y.flatten(), reduction="none")
     return losses.view(y.shape).mean(1)
 

@@ -50,13 +50,13 @@ class Stacked(nn.Module):
                 f"{self.count} models."
             )
         if self.count == 1:
-            output = self.module(x[0])
+            output = self.module(x.squeeze(0))
             if isinstance(output, Tensor):
                 return output.unsqueeze(0)
             return tree_map(lambda tensor: tensor.unsqueeze(0), output)
         tensors = [registry[name] for registry, name in self._slots]
         try:
-            output, moved = vmap(self._one, randomness="different")(tensors, x)
+            output, moved = vmap(self._one, randomness="different")(x, *tensors)
         finally:
             for (registry, name), tensor in zip(self._slots, tensors, strict=True):
                 registry[name] = tensor
@@ -65,7 +65,7 @@ class Stacked(nn.Module):
             registry[name] = tensor
         return output
 
-    def _one(self, tensors: list[Tensor], x: Tensor) -> tuple[Any, dict[int, Tensor]]:
+    def _one(self, x: Tensor, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:
         """The output of one model, and the buffers that it replaced instead of writing to."""
         for (registry, name), tensor in zip(self._slots, tensors, strict=True):
             registry[name] = tensor
