@@ -151,3 +151,14 @@ def test_a_size_beside_one_of_the_grid_has_its_frame_alone():
     names = [frame.name for frame in played.frames]
     assert len(names) == len(set(names)) == len(SIZES)
     assert names[played.layout.sliders[0].active] == f"{near:g}"
+
+
+def test_a_frame_holds_all_that_its_size_moves():
+    state = Transformed(normalizers=("layer", "none"), eps=1e-3)
+    near, far = (
+        {t.name: t for t in still(state.resized(s), False)[0].data} for s in (1e-3, 10)
+    )
+    moved = {name for name in near if near[name] != far[name]}
+    played: Any = still(state, True)[0]
+    held = {played.data[place].name for place in played.frames[0].traces}
+    assert moved <= held
