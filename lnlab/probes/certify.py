@@ -1,9 +1,10 @@
 """Which of Table 1's invariances a module of any make has."""
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -105,9 +106,10 @@ class _Session:
 
     def hear(self, judge: Judge, mode: str, label: str) -> None:
         """Take down every verdict on one subject."""
-        self.dead = self.dead or dead_units(judge.subject.see(find_shut=True).inside)
+        if not self.verdicts:
+            self.dead = dead_units(judge.subject.see(find_shut=True).inside)
         again = mode not in {m for *_, m in self.first}
-        plainer = dict(_plainer(judge)) if again else {}
+        plainer = _Plainer(judge) if again and mode != "frozen" else None
         used = [weight for weight in judge.weights.values() if judge.uses(weight)]
         for name in judge.weights.keys() - {weight.name for weight in used}:
             self.not_tried[name] = "nothing that can be seen depends on it"
@@ -126,33 +128,51 @@ class _Session:
                 self.not_tried[what] = str(error)
                 continue
             self.verdicts.append(self._settled(verdict, change, plainer))
-        self.evaluations += sum(one.evaluations for one in (judge, *plainer.values()))
+        self.evaluations += judge.evaluations + (plainer.evaluations if plainer else 0)
 
-    def _settled(self, verdict: Verdict, change: Change, plainer: dict[str, Judge]) -> Verdict:
+    def _settled(self, verdict: Verdict, change: Change, plainer: "_Plainer | None") -> Verdict:
         """With what stands in its way; and in a lower precision no better than in the first."""
         key = (verdict.where, verdict.column, verdict.mode)
         first = self.first.setdefault(key, verdict)
         verdict = replace(verdict, grade=max(first.grade, verdict.grade, key=BADNESS.index))
-        if not change.transformation.scales or verdict.grade is Grade.EXACT:
+        imperfect = verdict.grade in (Grade.APPROXIMATE, Grade.BROKEN)
+        if plainer is None or not change.transformation.scales or not imperfect:
             return verdict
-        for without, judge in plainer.items():
-            defects = (judge.point(change, delta)[0].outputs for delta in (USUAL, 1e-6))
-            if all(defect <= EXACT[judge.dtype] for defect in defects):
-                return replace(verdict, exact_without=without)
-        return verdict
+        return replace(verdict, exact_without=plainer.exact_without(change))
 
 
-def _plainer(judge: Judge) -> Iterator[tuple[str, Judge]]:
-    """The same subject without what commonly stands in the way of an invariance."""
-    for without, which in (
-        ("eps", {"eps": True}),
-        ("bias inside", {"bias": True}),
-        ("eps and bias inside", {"eps": True, "bias": True}),
-    ):
-        subject = judge.subject.without(**which)
-        if subject is not None:
-            with suppress(ValueError):  # 0/0 where nothing varies
-                yield without, Judge(subject, judge.weights)
+class _Plainer:
+    """A subject without what commonly stands in the way of an invariance."""
+
+    WITHOUT: ClassVar = {
+        "eps": {"eps": True},
+        "bias inside": {"bias": True},
+        "eps and bias inside": {"eps": True, "bias": True},
+    }
+
+    def __init__(self, judge: Judge) -> None:
+        self.judges: dict[str, Judge] = {}
+        for without, which in self.WITHOUT.items():
+            subject = judge.subject.without(**which)
+            if subject is not None:
+                with suppress(ValueError):  # 0/0 where nothing varies
+                    self.judges[without] = Judge(subject, judge.weights)
+
+    @property
+    def evaluations(self) -> int:
+        return sum(judge.evaluations for judge in self.judges.values())
+
+    def exact_without(self, change: Change) -> str:
+        """What must be 0 for ``change`` to change nothing; "" where that does not help."""
+        everything = list(self.judges)[-1:]
+        if not all(self._exact(without, change) for without in everything):
+            return ""
+        return next((w for w in self.judges if self._exact(w, change)), "")
+
+    def _exact(self, without: str, change: Change) -> bool:
+        judge = self.judges[without]
+        defects = (judge.point(change, delta)[0].outputs for delta in (USUAL, 1e-6))
+        return all(defect <= EXACT[judge.dtype] for defect in defects)
 
 
 def _name(dtype: torch.dtype) -> str:

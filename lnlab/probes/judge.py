@@ -20,16 +20,13 @@ USUAL = 3.7
 """The delta at which a defect is quoted: nothing special, such as a power of two."""
 
 SCALES = {
-    torch.float64: (
-        *(0.3, 1e1, 1e3, 1e6, 1e30),
-        *(0.1, 0.03, 0.01, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-12, 1e-30),
-    ),
-    torch.float32: (0.3, 1e3, 1e-3, 1e8, 1e-8),
-    torch.bfloat16: (0.3, 1e3, 1e-3),
+    torch.float64: (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-6, 1e-12, 1e-30, 1e3, 1e30),
+    torch.float32: (0.3, 1e-3, 1e-8, 1e3, 1e8),
+    torch.bfloat16: (0.3, 1e-3, 1e3),
 }
 SHIFTS = {torch.float64: (1e-2, 1e2, 1e4), torch.float32: (1e2,), torch.bfloat16: ()}
 """What is tried where the first delta, 3.7 or a shift of size 1, shows no break."""
-AFTER_A_BREAK = (0.3, 1e3, 1e-3)
+AFTER_A_BREAK = (1e-3, 1e3)
 
 VISIBLE = 0.05
 """A defect above this at delta >= 1 is a break, whatever its law."""
@@ -115,6 +112,8 @@ class Judge:
         worst = max(upward, key=lambda p: math.inf if math.isnan(p.outputs) else p.outputs)
         ruled = scales and outputs is Grade.APPROXIMATE
         rate, knee = law(upward, EXACT[self.dtype]) if ruled else (math.nan, math.nan)
+        if ruled and math.isnan(rate):
+            knee = self.knee(change, upward)
         return Verdict(
             change.where,
             change.transformation.column,
@@ -165,6 +164,20 @@ class Judge:
         )  # fmt: skip
         return measured, seen.y
 
+    def knee(self, change: Change, points: list[Point]) -> float:
+        """The delta at which the defect crosses 1 - 1/sqrt(2): there delta² var = eps."""
+        far = 1 - 0.5**0.5
+        gone = [p.delta for p in points if p.delta < 1 and not p.outputs < far]
+        if not gone:
+            return math.nan
+        low = max(gone)
+        high = min(p.delta for p in points if p.delta > low)
+        for _ in range(12):
+            middle = (low * high) ** 0.5
+            there = self.point(change, middle)[0].outputs < far
+            low, high = (low, middle) if there else (middle, high)
+        return (low * high) ** 0.5
+
     def rounding(self, trial: Trial, seen: Seen, first_case_only: bool) -> tuple[float, float]:
         """What weights and inputs off by one rounding do, to the outputs and inside."""
         if self._jitter is None:
@@ -203,22 +216,19 @@ def law(points: list[Point], exact: float) -> tuple[float, float]:
 
     With eps inside the root the defect is eps/(2 var) (delta^-2 - 1) while that is small, and
     the knee is where delta² var = eps; outside, eps/sigma (1/delta - 1), and delta sigma =
-    eps. Where no power law is seen, the knee is where the defect crosses 1 - 1/sqrt(2).
+    eps. (NaN, NaN) where no power law is seen.
     """
-    down = sorted((p.delta, p.outputs) for p in points if p.delta <= 0.3)
-    small = [(delta, d) for delta, d in down if 10 * exact < d < 0.06]
-    if len(small) >= 2:
-        delta, d = np.array(small).T
-        p = -np.polyfit(np.log(delta), np.log(d), 1)[0]
-        if p > 0.5:
-            slope, height = np.polyfit(np.log(delta), np.log(d / (1 - delta**p)), 1)
-            size = math.exp(height)
-            return -slope, (2 * size) ** 0.5 if -slope > 1.5 else size
-    above = [(delta, d) for delta, d in down if d >= 1 - 0.5**0.5]
-    below = [(delta, d) for delta, d in down if d < 1 - 0.5**0.5]
-    if not above or not below:
+    small = [(p.delta, p.outputs) for p in points if p.delta <= 0.3]
+    small = [(delta, d) for delta, d in small if 10 * exact < d < 0.06]
+    if len(small) < 2:
         return math.nan, math.nan
-    return math.nan, (above[-1][0] * below[0][0]) ** 0.5
+    delta, d = np.array(small).T
+    p = -np.polyfit(np.log(delta), np.log(d), 1)[0]
+    if p < 0.5:
+        return math.nan, math.nan
+    slope, height = np.polyfit(np.log(delta), np.log(d / (1 - delta**p)), 1)
+    size = math.exp(height)
+    return -slope, (2 * size) ** 0.5 if -slope > 1.5 else size
 
 
 def _first_case(seen: Seen) -> Seen:
