@@ -66,11 +66,15 @@ def outcome():
     return taken
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
-    """The system's Chromium, headless; without one the test is skipped."""
-    lab = pytest.importorskip("benchmarks._jupyterlab")
-    if lab.find_chromium() is None:
+    """The system's Chromium, headless; without one the test is skipped.
+
+    One for all tests: a second one cannot be driven beside it from the same thread.
+    """
+    from benchmarks._jupyterlab import chromium, find_chromium  # playwright takes a second
+
+    if find_chromium() is None:
         pytest.skip("no Chromium or Chrome on the PATH: apt-get install chromium")
-    with lab.chromium() as chromium:
-        yield chromium
+    with chromium() as started:
+        yield started

@@ -1,8 +1,8 @@
-"""A JupyterLab server and a browser for all tests of this folder; a page for each module."""
+"""A JupyterLab server for all tests of this folder; a page for each module."""
 
 import pytest
 
-from benchmarks._jupyterlab import chromium, find_chromium, jupyterlab
+from benchmarks._jupyterlab import find_chromium, jupyterlab
 
 
 def pytest_collection_modifyitems(items):
@@ -24,9 +24,3 @@ def folder(tmp_path_factory):
 def address(folder):
     with jupyterlab(folder) as address:
         yield address
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with chromium() as browser:
-        yield browser
