@@ -155,9 +155,8 @@ def test_a_size_beside_one_of_the_grid_has_its_frame_alone():
 
 def test_a_frame_holds_all_that_its_size_moves():
     state = Transformed(normalizers=("layer", "none"), eps=1e-3)
-    near, far = (
-        {t.name: t for t in still(state.resized(s), False)[0].data} for s in (1e-3, 10)
-    )
+    figures: Any = [still(state.resized(size), False)[0] for size in (1e-3, 10.0)]
+    near, far = ({trace.name: trace for trace in figure.data} for figure in figures)
     moved = {name for name in near if near[name] != far[name]}
     played: Any = still(state, True)[0]
     held = {played.data[place].name for place in played.frames[0].traces}
