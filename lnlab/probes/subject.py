@@ -123,8 +123,8 @@ class Seen(NamedTuple):
 class Subject:
     """A copy of a module in one precision, with statistics over cases from one place.
 
-    Each evaluation starts from the same buffers and the same random state. Hooks that are
-    not torch's own are not copied.
+    Each evaluation starts from the same buffers, and from the random state at hand, which it
+    puts back. Hooks that are not torch's own are not copied.
 
     Args:
         module: what is copied; it is not touched.
@@ -155,8 +155,6 @@ class Subject:
         self.module.train(statistics is Statistics.BATCH)
         self._kept = {m: copies(m._buffers) for m in self.module.modules() if m._buffers}
         self._devices = [x.device] if x.is_cuda else []
-        self._random = torch.get_rng_state()
-        self._device_random = [torch.cuda.get_rng_state(device) for device in self._devices]
         self.parameters = dict(self.module.named_parameters())
 
     @torch.no_grad()
@@ -164,9 +162,6 @@ class Subject:
         """Evaluate the module with ``trial`` in the place of its own."""
         trial = Trial(self.x) if trial is None else trial
         with torch.random.fork_rng(self._devices), self._changed(trial):
-            torch.set_rng_state(self._random)
-            for device, state in zip(self._devices, self._device_random, strict=True):
-                torch.cuda.set_rng_state(state, device)
             inside = Inside(self.module, find_shut=find_shut)
             try:
                 if self.statistics is Statistics.RECOMPUTED:
