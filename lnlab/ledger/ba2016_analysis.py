@@ -24,9 +24,9 @@ ALONE = "random W and x, float64, eps = 1e-5, 5 seeds"
 NAMES = {"batch": "batch norm", "weight": "weight norm", "layer": "layer norm"}
 
 
-def layer(name: str, seed: int, cases: int = B) -> Layer:
+def layer(name: str, seed: int) -> Layer:
     """A layer with random weights, inputs, gains and biases, and the normalizer ``name``."""
-    return Layer(ROWS[name], random_given(H, D, cases, seed=seed), seed=seed)
+    return Layer(ROWS[name], random_given(H, D, B, seed=seed), seed=seed)
 
 
 def moved(name: str, *columns: int) -> Defect:
@@ -88,14 +88,15 @@ def scaled_scalars(name: str) -> Defect:
 
 
 def not_affine(name: str) -> Defect:
-    """What is left of the outputs after the best affine map of x, relative to the largest.
+    """What an affine map of x leaves of the outputs of 8 batches, relative to the largest.
 
     0 where the normalized layer is a re-parameterization of one without normalization.
     """
 
     def defect(seed: int) -> float:
-        here = layer(name, seed, cases=64)
-        x, y = here.given.x, here.y
+        here, x = layer(name, seed), normal(seed, 4, 8 * B, D)
+        batches = (replace(here.given, x=part) for part in x.split(B))
+        y = torch.cat([here.output(batch) for batch in batches])
         design = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
         return relative_change(design @ torch.linalg.lstsq(design, y).solution, y)
 
@@ -139,7 +140,7 @@ def not_a_quarter(name: str) -> Defect:
 
     def defect(seed: int) -> float:
         W, y = outputs(name, seed)
-        toward = normal(seed, 4, B * H)
+        toward = normal(seed, 5, B * H)
         step, step_2 = (jacobian(lambda V: toward @ y(V), V) for V in (W, 2 * W))
         return relative_change(4 * step_2 / 2, step)
 

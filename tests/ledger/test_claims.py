@@ -7,12 +7,13 @@ from collections import Counter
 
 import pytest
 
-from lnlab import ledger
+from lnlab import checkout, ledger
 from lnlab.cli import app
 from lnlab.cli.train import changed
 from lnlab.data import sources
 from lnlab.ledger import CLAIMS, Verdict
 from lnlab.ledger.ba2016 import TRAINING
+from lnlab.runs import read
 from lnlab.tasks import TASKS
 
 SOURCE = re.compile(
@@ -109,6 +110,11 @@ def test_a_comparison_without_a_number_has_its_row_too(made, monkeypatch):
     runs = [made("layer", {0: 1.0, 1: 1.0}), made("batch", lost)]
     assert "| **not comparable** | none | official: mnist" in ledger.markdown(runs)
     json.dumps(ledger.entries(runs), allow_nan=False)
+
+
+def test_what_is_not_reproduced_says_why():
+    kept = ledger.entries(read(checkout.place("results")))
+    assert [e["id"] for e in kept if e["verdict"] == "not reproduced" and not e["note"]] == []
 
 
 def tasks(command):
