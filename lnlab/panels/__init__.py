@@ -1,6 +1,7 @@
 """Panels: functions that return one widget, to move in JupyterLab what a figure shows."""
 
 from .live_plot import LivePlot
+from .through_time import recurrence
 from .what_stays import invariance
 
-__all__ = ["LivePlot", "invariance"]
+__all__ = ["LivePlot", "invariance", "recurrence"]

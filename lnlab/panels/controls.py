@@ -9,6 +9,8 @@ import traitlets
 WIDTH = "84px"
 """Of every description, so that the controls stand in line."""
 
+COLUMN = {"flex": "none", "width": "484px"}
+
 
 class Chips(ipywidgets.HBox):
     """Buttons of which up to ``most`` are pressed; ``value`` has them in that order."""
@@ -112,4 +114,22 @@ def choice_slider(
         description=description,
         style={"description_width": WIDTH},
         layout={"width": "376px"},
+    )
+
+
+def choice(description: str, options: Sequence[tuple[str, Any]]) -> ipywidgets.Dropdown:
+    """A list of values to choose from, each with what it is called."""
+    return ipywidgets.Dropdown(
+        options=options,
+        description=description,
+        style={"description_width": WIDTH},
+        layout={"width": "376px"},
+    )
+
+
+def in_columns(*columns: Sequence[ipywidgets.DOMWidget]) -> ipywidgets.Box:
+    """Controls in columns side by side, below each other where a window is narrow."""
+    return ipywidgets.Box(
+        [ipywidgets.VBox(column, layout=COLUMN) for column in columns],
+        layout={"flex_flow": "row wrap"},
     )

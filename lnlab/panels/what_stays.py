@@ -9,9 +9,10 @@ import plotly.graph_objects as go
 from lnlab.figures.invariance import Traces, movement, movement_layout, movement_traces
 from lnlab.figures.playable import playable
 from lnlab.figures.table import table, table_layout, table_traces
+from lnlab.figures.text import titled
 from lnlab.norms.transformations import TRANSFORMATIONS
 
-from .controls import WIDTH, Chips, SignedLog, choice_slider, log_slider
+from .controls import Chips, SignedLog, choice, choice_slider, in_columns, log_slider
 from .live_plot import LivePlot
 from .panel import Drawing, Panel, View
 from .transformed import (
@@ -35,7 +36,6 @@ ABOUT_MOVEMENT = (
     "Distributions of summed inputs and outputs before and after the change, and how far "
     "outputs move against the size of the change"
 )
-COLUMN = {"flex": "none", "width": "484px"}
 ABOUT_TABLE = "Table 1 and its extension: the measured defect and the claim of every cell"
 
 
@@ -79,23 +79,7 @@ def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
     controls["transformation"].observe(enable, "value")
     enable({"new": controls["transformation"].value})
     first, *others = controls.values()
-    columns = ipywidgets.Box(
-        [
-            ipywidgets.VBox(others[:3], layout=COLUMN),
-            ipywidgets.VBox(others[3:], layout=COLUMN),
-        ],
-        layout={"flex_flow": "row wrap"},
-    )
-    return ipywidgets.VBox([first, columns]), controls
-
-
-def choice(description: str, options: list[tuple[str, Any]]) -> ipywidgets.Dropdown:
-    return ipywidgets.Dropdown(
-        options=options,
-        description=description,
-        style={"description_width": WIDTH},
-        layout={"width": "376px"},
-    )
+    return ipywidgets.VBox([first, in_columns(others[:3], others[3:])]), controls
 
 
 def look(state: Transformed) -> View:
@@ -131,16 +115,6 @@ def still(state: Transformed, play: bool) -> list[go.Figure]:
         titled(moved, f"{state.formula}: {conditions(state)}, statistics {source}"),
         titled(cells, f"Table 1 and its extension, {by}: {conditions(state)}"),
     ]
-
-
-def titled(figure: go.Figure, text: str, room: int = 34) -> go.Figure:
-    """``figure`` with a title in room of its own: pixels that are added above it."""
-    layout: Any = figure.layout
-    return figure.update_layout(
-        title={"text": text, "y": 1, "yanchor": "top", "pad": {"t": 10}, "font": {"size": 14}},
-        height=layout.height + room,
-        margin={"t": layout.margin.t + room},
-    )
 
 
 def frame(state: Transformed) -> Traces:

@@ -1,0 +1,59 @@
+"""Curves beside each other: a quantity against time, or against a setting."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from .palette import GREY, TEMPLATE, lines
+from .text import literal
+
+Curve = tuple[np.ndarray, np.ndarray]
+"""Where, and what, each (K,)."""
+
+
+def curves(
+    panels: Mapping[str, Mapping[str, Curve]],
+    *,
+    x: str,
+    y: str,
+    log_x: bool = False,
+    log_y: bool = True,
+    mark: tuple[float, str] | None = None,
+) -> go.Figure:
+    """Panels side by side on one scale, a line for each name.
+
+    Args:
+        panels: the curves of each panel by its title.
+        x: what the axis of x is, with its unit.
+        y: likewise of y.
+        mark: a place on the axis of x, and what is there.
+    """
+    titles = [literal(title) for title in panels]
+    figure = make_subplots(
+        1, len(panels), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.04
+    )
+    looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
+    named = set()
+    for column, panel in enumerate(panels.values(), start=1):
+        for text, (at, values) in panel.items():
+            name = literal(text)
+            figure.add_scatter(
+                x=at, y=values, name=name, legendgroup=name, showlegend=text not in named,
+                mode="lines", line=looks[text], row=1, col=column,
+                hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
+            )  # fmt: skip
+            named.add(text)
+        if mark:
+            figure.add_vline(
+                mark[0], line={"color": GREY, "width": 1.5, "dash": "dot"}, row=1, col=column,
+                annotation={"text": literal(mark[1]), "font": {"color": "#4B5563"}},
+                annotation_position="top right",
+            )  # fmt: skip
+    figure.update_xaxes(title_text=x, type="log" if log_x else "linear")
+    figure.update_yaxes(type="log" if log_y else "linear", exponentformat="power")
+    figure.update_yaxes(title_text=y, col=1)
+    return figure.update_layout(
+        template=TEMPLATE, height=430, legend={"y": 1.09}, margin={"t": 75}
+    )

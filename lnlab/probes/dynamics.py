@@ -1,0 +1,94 @@
+"""What becomes of signals and gradients in a recurrent net from one time step to the next."""
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .givens import normal
+
+
+class Stepping(Protocol):
+    """A cell: weights of its summed inputs, a first state, and one time step."""
+
+    @property
+    def W_x(self) -> Tensor: ...
+
+    @property
+    def W_h(self) -> Tensor: ...
+
+    def start(self, x: Tensor) -> tuple[Tensor, ...]: ...
+
+    def __call__(
+        self, x: Tensor, state: tuple[Tensor, ...], t: int | None = None
+    ) -> tuple[Tensor, ...]: ...
+
+
+class Dynamics(NamedTuple):
+    """A root mean square for each of T time steps, each (T,).
+
+    Attributes:
+        summed: of the summed inputs W_h h_{t-1} + W_x x_t, before anything normalizes them.
+        hidden: of the hidden state h_t.
+        gradient: of the gradient of a random function of the last h by the state after step
+            t, as a multiple of that after the last one.
+    """
+
+    summed: Tensor
+    hidden: Tensor
+    gradient: Tensor
+
+    @property
+    def rate(self) -> float:
+        """What the gradient is multiplied by in a step backwards, on average over the steps."""
+        T = len(self.gradient)
+        return float(self.gradient[0] ** (1 / (T - 1))) if T > 1 else 1.0
+
+
+def states(cell: Stepping, x: Tensor) -> list[tuple[Tensor, ...]]:
+    """The first state, and that after each step of ``x`` (T, B, D)."""
+    passed = [cell.start(x)]
+    for t, x_t in enumerate(x):
+        # copies, each of which goes nowhere but into the next step: h is made from c
+        passed.append(tuple(s.clone() for s in cell(x_t, passed[-1], t)))
+    return passed
+
+
+@torch.enable_grad()
+def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
+    """How large summed inputs, hidden states and gradients are at every step of ``x``.
+
+    Args:
+        cell: as :class:`lnlab.cells.Cell`.
+        x: (T, B, D), with at least one step.
+        seed: of the direction in which the last hidden state is looked at.
+
+    Raises:
+        ValueError: for a sequence without steps.
+    """
+    if not len(x):
+        raise ValueError("x has no time steps: give at least one.")
+    passed = states(cell, x)
+    h = torch.stack([state[0] for state in passed])  # (T + 1, B, H)
+    r = normal(seed, 4, *h[-1].shape).to(h)
+    leaves = [s for state in passed[1:] for s in state]
+    # the last carried cell of an LSTM has no part in h
+    slopes = torch.autograd.grad((r * passed[-1][0]).sum(), leaves, allow_unused=True)
+    each = [
+        torch.zeros_like(s) if d is None else d for d, s in zip(slopes, leaves, strict=True)
+    ]
+    n = len(passed[0])
+    gradients = torch.stack(each).unflatten(0, (len(x), n))  # (T, states, B, H)
+    gradient = root_mean_square(gradients)
+    with torch.no_grad():
+        a = F.linear(h[:-1], cell.W_h) + F.linear(x, cell.W_x)
+        return Dynamics(root_mean_square(a), root_mean_square(h[1:]), gradient / gradient[-1])
+
+
+def root_mean_square(a: Tensor) -> Tensor:
+    """Over all axes but the first; what is too large to be squared is not squared."""
+    a = a.detach().flatten(1)
+    largest = a.abs().amax(1, keepdim=True)
+    largest = torch.where(largest > 0, largest, 1.0)
+    return ((a / largest).square().mean(1, keepdim=True).sqrt() * largest).squeeze(1)
