@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
-from .batch import Mode, OverCases, moments
+from .batch import Mode, OverCases, RecurrentBatchNorm, moments
 from .normalizer import wide
 
 
@@ -50,7 +50,8 @@ def recompute(model: nn.Module, batches: Iterable[Tensor]) -> nn.Module:
 
     def see(norm: nn.Module, args: tuple, kwargs: dict, h: Tensor) -> None:
         a, axis, t = _asked(norm, *args, **kwargs)
-        seen.setdefault((norm, t), _Pool()).add(*moments(wide(a), axis))
+        own = t if isinstance(norm, RecurrentBatchNorm) else None  # the others pool the steps
+        seen.setdefault((norm, own), _Pool()).add(*moments(wide(a), axis))
 
     hooks = [norm.register_forward_hook(see, with_kwargs=True) for norm in (*ours, *torchs)]
     try:

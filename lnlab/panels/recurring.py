@@ -95,8 +95,8 @@ def made(name: str, cell: str, recurrent: float, inputs: float, gain: float) -> 
     """The cell, its normalizers torch's own operators; the same draw whatever is set."""
     make = CELLS[cell][1]
     new = make(INPUTS, UNITS, NORMALIZERS[name], initial=Initial(drawn())).double()
-    new.W_x *= inputs
-    new.W_h *= recurrent
+    new.W_x.mul_(inputs)
+    new.W_h.mul_(recurrent)
     for norm in (new.norm_h, getattr(new, "norm_U", None)):
         g = getattr(norm, "g", None)
         if isinstance(g, Tensor):

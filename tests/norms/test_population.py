@@ -124,3 +124,20 @@ def test_torchs_batch_norm_without_statistics_is_left_alone():
     model = nn.BatchNorm1d(8, track_running_stats=False)
     recompute(model, [torch.randn(12, 8)])
     assert model.running_mean is None
+
+
+def test_a_rule_without_time_pools_all_time_steps():
+    """Called once a step, as in a recurrent net, it is given the statistics of all steps."""
+    norm, a = BatchNorm(3), torch.randn(5, 7, 3) * torch.arange(1, 6.0)[:, None, None]
+
+    class Steps(nn.Module):
+        norm: nn.Module
+
+        def forward(self, a):
+            return [self.norm(a_t, None, t) for t, a_t in enumerate(a)]
+
+    steps = Steps()
+    steps.norm = norm
+    recompute(steps, [a])
+    torch.testing.assert_close(norm.running_mean, a.mean((0, 1)))
+    torch.testing.assert_close(norm.running_var, a.var((0, 1), correction=0))
