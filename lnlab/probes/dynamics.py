@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lnlab.norms import AffineNormalizer, Normalizer
+
 from .givens import normal
 
 
@@ -84,6 +86,27 @@ def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
     with torch.no_grad():
         a = F.linear(h[:-1], cell.W_h) + F.linear(x, cell.W_x)
         return Dynamics(root_mean_square(a), root_mean_square(h[1:]), gradient / gradient[-1])
+
+
+@torch.no_grad()
+def scales(cell: Stepping, norm: AffineNormalizer, x: Tensor) -> Tensor:
+    """How large the numbers are that ``norm``, a part of ``cell``, puts out at every step.
+
+    The root mean square over cases and units before gain and bias, (T,): 1 where the
+    statistics that it used are those of the numbers it was given.
+    """
+    heard = []
+
+    def hear(_: Normalizer, __: tuple, h: Tensor) -> None:
+        h = h if norm.b is None else h - norm.b
+        heard.append(h if norm.g is None else h / norm.g)
+
+    hook = norm.register_forward_hook(hear)
+    try:
+        states(cell, x)
+    finally:
+        hook.remove()
+    return root_mean_square(torch.stack(heard))
 
 
 def root_mean_square(a: Tensor) -> Tensor:

@@ -1,12 +1,15 @@
 """Signals and gradients over time, against closed forms and against autograd."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from lnlab.cells import MODERN, GRUCell, Initial, LSTMCell, RNNCell, Sums
-from lnlab.norms import Identity, LayerNorm
-from lnlab.probes.dynamics import dynamics, root_mean_square, states
+from lnlab.norms import BatchNorm, Identity, LayerNorm, RecurrentBatchNorm, recompute
+from lnlab.probes.dynamics import dynamics, root_mean_square, scales, states
 from lnlab.probes.givens import normal
+from lnlab.unroll import RNN
 
 T, B, D, H = 12, 4, 3, 5
 
@@ -107,3 +110,27 @@ def test_one_step_is_enough_and_none_is_refused():
     assert dynamics(cell, torch.randn(1, B, D)).rate == 1
     with pytest.raises(ValueError, match="no time steps"):
         dynamics(cell, torch.randn(0, B, D))
+
+
+@pytest.mark.parametrize(
+    ("norm", "kept"),
+    [
+        (partial(LayerNorm, eps=0.0), slice(None)),
+        (partial(RecurrentBatchNorm, steps=T // 2, eps=0.0), slice(0, T // 2)),
+        (partial(BatchNorm, eps=0.0), slice(0, 0)),
+    ],
+)
+def test_statistics_fit_where_they_were_taken(norm, kept):
+    """Inputs that grow: a step of its own statistics is normalized, any other is not."""
+    x = torch.randn(T, 16, D) * 1.5 ** torch.arange(T)[:, None, None]
+    net = RNN(D, H, norm=norm)
+    cell = net.eval().cells[0]
+    with torch.no_grad():
+        for p in (cell.norm_h.g, cell.norm_h.b):
+            p.copy_(torch.rand(H) + 0.5)
+    recompute(net, [x[: T // 2]])
+    fits = (scales(cell, cell.norm_h, x) - 1).abs() < 1e-6
+    expected = torch.zeros(T, dtype=torch.bool)
+    expected[kept] = True
+    assert torch.equal(fits, expected)
+    assert not cell.norm_h._forward_hooks
