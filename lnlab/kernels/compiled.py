@@ -85,17 +85,33 @@ class Task:
         return result
 
 
-class Saved:
+class Pooled:
     """Memory of the library's pool, given back when nobody needs it any more."""
 
     def __init__(self, lib: ctypes.CDLL, size: int) -> None:
         self.give, self.pointer = lib.give, lib.take(size)
         if self.pointer is None:
-            raise MemoryError(f"no memory for the {size} bytes that the way back needs.")
+            raise MemoryError(f"no memory for {size} bytes of the recurrence.")
 
     def __del__(self) -> None:
         if self.pointer is not None:
             self.give(self.pointer)
+
+
+def pooled(lib: ctypes.CDLL, like: Tensor, shape: torch.Size | None = None) -> Tensor:
+    """An empty tensor in the library's pool: fresh pages would cost up to a tenth more."""
+    shape = like.shape if shape is None else shape
+    size = shape.numel() * like.element_size()
+    if size < FRESH_PAGES:
+        return like.new_empty(shape)
+    memory = Pooled(lib, size)
+    buffer = (ctypes.c_char * size).from_address(memory.pointer)
+    buffer.memory = memory  # as long as the tensor's storage, which holds the buffer
+    return torch.frombuffer(buffer, dtype=like.dtype).view(shape)
+
+
+FRESH_PAGES = 128 * 1024
+"""Bytes from which on malloc may ask the system for pages each time."""
 
 
 class Recurrence(torch.autograd.Function):
@@ -108,12 +124,12 @@ class Recurrence(torch.autograd.Function):
         )
         named = {"W_x": W_x, "W_h": W_h, "parameters": parameters}
         named.update(zip(("h0", "c0"), first, strict=False))
-        y = x.new_empty(*x.shape[:2], W_h.shape[1])
+        y = pooled(task.lib, x, torch.Size([*x.shape[:2], W_h.shape[1]]))
         last = [torch.empty_like(s) for s in first]
         results = {"y": y, **dict(zip(("h_n", "c_n"), last, strict=False))}
         problem = task.problem(x, **named, **results)
         if task.keep:
-            ctx.saved = Saved(task.lib, task.run("saved_bytes", problem))
+            ctx.saved = Pooled(task.lib, task.run("saved_bytes", problem))
             problem.saved = ctx.saved.pointer
             ctx.task, ctx.names = task, list(named)
             ctx.save_for_backward(y, x, *named.values())
@@ -131,8 +147,9 @@ class Recurrence(torch.autograd.Function):
         named = dict(zip(ctx.names, tensors, strict=True))
         dy, *dlast = (a.contiguous() for a in (dy, *dlast))
         given = {"y": y, "dy": dy, **dict(zip(("dh_n", "dc_n"), dlast, strict=False))}
-        slopes = {f"d{name}": torch.empty_like(a) for name, a in named.items()}
-        dx = torch.empty_like(x) if ctx.needs_input_grad[1] else None
+        lib = ctx.task.lib
+        slopes = {f"d{name}": pooled(lib, a) for name, a in named.items()}
+        dx = pooled(lib, x) if ctx.needs_input_grad[1] else None
         problem = ctx.task.problem(x, **named, **given, **slopes, dx=dx)
         problem.saved = ctx.saved.pointer
         ctx.task.run("backward", problem)

@@ -13,8 +13,9 @@
 
 // C (R x N vectors) (+)= A (R x K) B (K x N vectors); A(i, k) stands at A[i ai + k ak]
 template <class T, int R, int N>
-inline void tile(const T* A, long ai, long ak, const T* B, long ldb, T* C, long ldc, long K,
-                 bool accumulate, const char* ahead, long ahead_step) {
+__attribute__((always_inline)) inline void
+chain(const T* A, long ai, long ak, const T* B, long ldb, T* C, long ldc, long K,
+      bool accumulate, const char* ahead, long ahead_step) {
     vec<T> sums[R][N];
     for (int i = 0; i < R; ++i)
         for (int j = 0; j < N; ++j) sums[i][j] = vec<T>{};
@@ -32,6 +33,16 @@ inline void tile(const T* A, long ai, long ak, const T* B, long ldb, T* C, long 
             T* c = C + i * ldc + j * W<T>;
             store<T>(c, accumulate ? load(c) + sums[i][j] : sums[i][j]);
         }
+}
+
+// the same in pieces: one long chain of sums rounds more than the products of torch do
+template <class T, int R, int N>
+inline void tile(const T* A, long ai, long ak, const T* B, long ldb, T* C, long ldc, long K,
+                 bool accumulate, const char* ahead, long ahead_step) {
+    constexpr long PIECE = 128;
+    for (long k = 0; k < K; k += PIECE)
+        chain<T, R, N>(A + k * ak, ai, ak, B + k * ldb, ldb, C, ldc, std::min(PIECE, K - k),
+                       accumulate || k, ahead + k * ahead_step, ahead_step);
 }
 
 template <class T, int N>
@@ -63,41 +74,73 @@ inline void panel(const T* A, long ai, long ak, long rows, const T* B, long ldb,
         tiles<T, 1>(A, ai, ak, rows, B, ldb, C, ldc, K, accumulate, next, ahead_bytes);
 }
 
+// Columns in panels of three vectors. One vector left over would keep the registers a third
+// full: the last two panels have two vectors each then.
+template <class T> struct Panels {
+    static constexpr long MOST = TILE_VECTORS * W<T>;
+    long N;
+
+    long count() const { return (N + MOST - 1) / MOST; }
+    long begin(long p) const {
+        const bool lone = N % MOST == W<T> && p == count() - 1 && p;
+        return p * MOST - lone * W<T>;
+    }
+    long width(long p) const { return (p + 1 < count() ? begin(p + 1) : N) - begin(p); }
+};
+
 // A weight matrix (K x N, N whole vectors) cut into blocks of k and panels of columns.
 template <class T> struct Packed {
-    static constexpr long PANEL = TILE_VECTORS * W<T>, BLOCK = 1024;
+    static constexpr long BLOCK = 1024;
     long K = 0, N = 0;
     T* data = nullptr;
 
-    static long size(long K, long N) { return K * N; }
-    long panels() const { return (N + PANEL - 1) / PANEL; }
-    long width(long p) const { return std::min(PANEL, N - p * PANEL); }
+    Panels<T> panels() const { return {N}; }
     T* at(long k, long p) const {
-        return data + k * N + p * PANEL * std::min(BLOCK, K - k);
+        return data + k * N + panels().begin(p) * std::min(BLOCK, K - k);
     }
 
-    // entry(k, n) gives the value; columns n of the source are asked for in order
-    template <class Entry> void fill_panel(long p, Entry entry) const {
+    // column(n) points to the K values of column n, or nowhere: zeros
+    template <class Column> void fill_columns(long p, Column column) const {
+        const long width = panels().width(p), first = panels().begin(p), few = 64 / sizeof(T);
+        for (long k0 = 0; k0 < K; k0 += BLOCK)
+            for (long k = k0, end = std::min(K, k0 + BLOCK); k < end; k += few)
+                for (long n = 0; n < width; ++n) {
+                    const T* from = column(first + n);
+                    T* to = at(k0, p) + (k - k0) * width + n;
+                    for (long i = k; i < std::min(end, k + few); ++i, to += width)
+                        *to = from ? from[i] : T(0);
+                }
+    }
+
+    // row(k) points to the first `columns` values of row k, or nowhere; the rest is zeros
+    template <class Row> void fill_rows(long p, long columns, Row row) const {
+        const long width = panels().width(p), first = panels().begin(p);
+        const long real = std::clamp(columns - first, 0L, width);
         for (long k0 = 0; k0 < K; k0 += BLOCK) {
             T* to = at(k0, p);
-            for (long k = k0; k < std::min(K, k0 + BLOCK); ++k)
-                for (long n = 0; n < width(p); ++n) *to++ = entry(k, p * PANEL + n);
+            for (long k = k0; k < std::min(K, k0 + BLOCK); ++k, to += width) {
+                const T* from = row(k);
+                if (from) std::copy_n(from + first, real, to);
+                std::fill(to + (from ? real : 0), to + width, T(0));
+            }
         }
     }
 
-    // C (rows x N) (+)= A (rows x K) W, the panels of one member. Going back and forth over the panels from one step
-    // to the next finds the panels used last still in the cache.
+    // C (rows x N) (+)= A (rows x K) W, the panels of one member. Going back and forth over
+    // the panels from one step to the next finds those used last still in the cache.
     void multiply(const T* A, long lda, long rows, T* C, long ldc, bool accumulate,
                   bool backwards, const Member& me) const {
-        const long begin = me.begin(panels()), end = me.end(panels());
+        const Panels<T> cut = panels();
+        const long begin = me.begin(cut.count()), end = me.end(cut.count());
         for (long k0 = 0; k0 < K; k0 += BLOCK) {
             const long depth = std::min(BLOCK, K - k0);
             for (long i = begin; i < end; ++i) {
                 const long p = backwards ? begin + end - 1 - i : i;
                 const long next = i + 1 == end ? p : backwards ? p - 1 : p + 1;
-                panel<T>(A + k0, lda, 1, rows, at(k0, p), width(p), C + p * PANEL, ldc, depth,
-                         width(p) / W<T>, accumulate || k0, at(k0, next),
-                         depth * PANEL * sizeof(T));
+                const long width = cut.width(p);
+                panel<T>(A + k0, lda, 1, rows, at(k0, p), width, C + cut.begin(p), ldc, depth,
+                         width / W<T>, accumulate || k0, at(k0, next),
+                         depth * width * sizeof(T));
             }
         }
     }
@@ -108,43 +151,50 @@ template <class T> struct Packed {
 // spread over as many pages as there are rows, so what a tile reads is first laid together.
 // Few columns are not worth that.
 template <class T> class Outer {
-    static constexpr long PANEL = TILE_VECTORS * W<T>, BLOCK = 1024, FEW = 4 * PANEL;
+    static constexpr long BLOCK = 1024, FEW = 4 * Panels<T>::MOST;
     Buffer<T> strips, columns;
 
+    // strips 4 KiB apart would share their places in the cache
+    static long strip(long rows) { return (rows + 64 / sizeof(T) / TILE_ROWS) * TILE_ROWS; }
+
   public:
-    explicit Outer(long rows) : strips(rows * BLOCK), columns(rows * PANEL) {}
+    explicit Outer(long rows)
+        : strips(strip(rows) * BLOCK / TILE_ROWS), columns(rows * Panels<T>::MOST) {}
 
     void add(const T* A, long lda, long M, const T* B, long ldb, long N, long rows, T* C,
              const Member& me) const {
+        const Panels<T> cut{N};
         const long begin = me.begin(M / TILE_ROWS) * TILE_ROWS;
         const long end = me.end(M / TILE_ROWS) * TILE_ROWS;
         for (long m = begin; m < end; m += BLOCK) {
-            const long width = std::min(BLOCK, end - m);
-            if (N > FEW) lay_together(A + m, lda, width, rows);
-            for (long n = 0; n < N; n += PANEL)
-                add_panel(A + m, lda, width, B + n, ldb, std::min(PANEL, N - n), rows,
-                          C + m * N + n, N);
+            const long height = std::min(BLOCK, end - m);
+            if (N > FEW) lay_together(A + m, lda, height, rows);
+            for (long p = 0; p < cut.count(); ++p) {
+                const long n = cut.begin(p);
+                add_panel(A + m, lda, height, B + n, ldb, cut.width(p), rows, C + m * N + n, N);
+            }
         }
     }
 
   private:
-    void lay_together(const T* A, long lda, long width, long rows) const {
+    void lay_together(const T* A, long lda, long height, long rows) const {
         for (long k = 0; k < rows; ++k)
-            for (long i = 0; i < width; i += TILE_ROWS)
-                std::copy_n(A + k * lda + i, TILE_ROWS, strips + i * rows + k * TILE_ROWS);
+            for (long i = 0; i < height; i += TILE_ROWS)
+                std::copy_n(A + k * lda + i, TILE_ROWS,
+                            strips + i / TILE_ROWS * strip(rows) + k * TILE_ROWS);
     }
 
-    void add_panel(const T* A, long lda, long width, const T* B, long ldb, long own, long rows,
-                   T* C, long N) const {
-        for (long k = 0; k < rows; ++k) std::copy_n(B + k * ldb, own, columns + k * own);
-        for (long i = 0; i < width; i += TILE_ROWS, C += TILE_ROWS * N) {
+    void add_panel(const T* A, long lda, long height, const T* B, long ldb, long width,
+                   long rows, T* C, long N) const {
+        for (long k = 0; k < rows; ++k) std::copy_n(B + k * ldb, width, columns + k * width);
+        for (long i = 0; i < height; i += TILE_ROWS, C += TILE_ROWS * N) {
             for (int row = 0; row < TILE_ROWS; ++row)
                 for (int j = 0; j < TILE_VECTORS; ++j)
                     __builtin_prefetch(C + (TILE_ROWS + row) * N + j * W<T>, 1, 2);
-            const T* strip = N > FEW ? strips + i * rows : A + i;
-            const long step = N > FEW ? TILE_ROWS : lda;
-            panel<T>(strip, 1, step, TILE_ROWS, columns, own, C, N, rows, own / W<T>, true,
-                     strip + rows * TILE_ROWS, N > FEW ? rows * TILE_ROWS * sizeof(T) : 0);
+            const bool few = N <= FEW;
+            const T* own = few ? A + i : strips + i / TILE_ROWS * strip(rows);
+            panel<T>(own, 1, few ? lda : TILE_ROWS, TILE_ROWS, columns, width, C, N, rows,
+                     width / W<T>, true, own + strip(rows), few ? 0 : rows * TILE_ROWS * sizeof(T));
         }
     }
 };

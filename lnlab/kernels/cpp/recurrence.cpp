@@ -25,29 +25,28 @@ template <class T> T* padded_parameters(const Problem& p, const Units<T>& units,
     return to;
 }
 
+// padded row g of a weight matrix, or null in the padding
+template <class T, class Cell>
+const T* row_of(const Sizes<T, Cell>& z, const void* W_, long width, long g) {
+    const long row = z.weight_row(g);
+    return row < 0 ? nullptr : static_cast<const T*>(W_) + row * width;
+}
+
 // W (rows of the summed inputs x width) for W x: (K = width x N = padded rows)
 template <class T, class Cell>
 void pack(const Problem& p, const Sizes<T, Cell>& z, const void* source, const Packed<T>& to) {
-    const T* W_ = static_cast<const T*>(source);
 #pragma omp parallel for num_threads(p.threads) schedule(static)
-    for (long i = 0; i < to.panels(); ++i)
-        to.fill_panel(i, [&](long k, long n) {
-            const long row = z.weight_row(n);
-            return row < 0 ? T(0) : W_[row * to.K + k];
-        });
+    for (long i = 0; i < to.panels().count(); ++i)
+        to.fill_columns(i, [&](long n) { return row_of(z, source, to.K, n); });
 }
 
 // and for W^T da: (K = padded rows x N = padded width)
 template <class T, class Cell>
 void pack_transposed(const Problem& p, const Sizes<T, Cell>& z, const void* source, long width,
                      const Packed<T>& to) {
-    const T* W_ = static_cast<const T*>(source);
 #pragma omp parallel for num_threads(p.threads) schedule(static)
-    for (long i = 0; i < to.panels(); ++i)
-        to.fill_panel(i, [&](long k, long n) {
-            const long row = z.weight_row(k);
-            return row < 0 || n >= width ? T(0) : W_[row * width + n];
-        });
+    for (long i = 0; i < to.panels().count(); ++i)
+        to.fill_rows(i, width, [&](long k) { return row_of(z, source, width, k); });
 }
 
 // where each slice's part of what is saved begins, and, last, how much it all is
