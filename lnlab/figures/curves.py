@@ -45,12 +45,12 @@ def curves(
                 hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
             )  # fmt: skip
             named.add(text)
-        if mark:
-            figure.add_vline(
-                mark[0], line={"color": GREY, "width": 1.5, "dash": "dot"}, row=1, col=column,
-                annotation={"text": literal(mark[1]), "font": {"color": "#4B5563"}},
-                annotation_position="top right",
-            )  # fmt: skip
+    if mark:
+        figure.add_vline(
+            mark[0], line={"color": GREY, "width": 1.5, "dash": "dot"}, row="all", col="all",
+            annotation={"text": literal(mark[1]), "font": {"color": "#4B5563"}},
+            annotation_position="top right",
+        )  # fmt: skip
     figure.update_xaxes(title_text=x, type="log" if log_x else "linear")
     figure.update_yaxes(type="log" if log_y else "linear", exponentformat="power")
     figure.update_yaxes(title_text=y, col=1)
