@@ -166,6 +166,11 @@ class Recurrent(nn.Module):
         self.unroll: Unroll = unroll
         self.to(device=device, dtype=dtype)
 
+    @property
+    def opaque(self) -> bool:
+        """Whether the loop over time is another than the reference: torch.func sees not in."""
+        return self.unroll is not unroll
+
     def forward(
         self, x: Tensor | PackedSequence, state: Any = None, lengths: Lengths = None
     ) -> tuple[Any, Any]:

@@ -186,42 +186,70 @@ def better(task: Task, arm: str, other: str, number: Number, quantity: str) -> T
 
 
 def sturdier(
-    large: Task, small: Task, arm: str, other: str, metric: str, quantity: str
+    before: Task,
+    then: Task,
+    arm: str,
+    other: str,
+    metric: str,
+    quantity: str,
+    field: str = "batch_size",
 ) -> Test:
-    """The test of "from a large batch to a small one ``arm`` loses less than ``other``".
+    """The test of "from one value of a field to another ``arm`` loses less than ``other``".
 
     Both are read after as many epochs as the shorter run has.
 
     Args:
-        large: the paper's experiment at the large batch.
-        small: at the small one.
+        before: the paper's experiment at the one value.
+        then: at the other.
         quantity: the metric in words, with its unit.
+        field: what differs between the two.
     """
-    tasks = large, small
-    sizes = f"batch {small.batch_size} - batch {large.batch_size}"
+    return _moves(before, then, (arm, other), metric, quantity, field)
+
+
+def smaller(before: Task, then: Task, arm: str, metric: str, quantity: str, field: str) -> Test:
+    """The test of "``arm`` has the smaller number at the other value of a field".
+
+    Arguments as in :func:`sturdier`.
+    """
+    return _moves(before, then, (arm,), metric, quantity, field)
+
+
+def _moves(
+    before: Task, then: Task, names: tuple[str, ...], metric: str, quantity: str, field: str
+) -> Test:
+    """How far the first arm moves from one task to another, less how far the second does."""
+    tasks = before, then
+    word = field.partition("_")[0]
+    change = f"{word} {getattr(then, field)} - {word} {getattr(before, field)}"
 
     def test(runs: Sequence[Run]) -> Evidence:
-        there = [comparable(runs, task, (arm, other)) for task in tasks]
+        there = [comparable(runs, task, names) for task in tasks]
         pairs = [(a, b) for a, b in product(*there) if _alike((a, b), tasks)]
         if not pairs:
             return NOTHING
         pair = max(pairs, key=lambda pair: [*map(rank, pair, tasks)])
         epochs = min(_any(arms).config["epochs"] for arms in pair)
-        at_large, at_small = (
-            differences(arms, arm, other, after(metric, epochs)) for arms in pair
-        )
-        found = {seed: at_small[seed] - at_large[seed] for seed in _seeds(*pair)}
-        words = f"{quantity} after {epochs} epochs, {sizes}, {arm} - {other}"
+        at_one, at_other = (_less(arms, names, after(metric, epochs)) for arms in pair)
+        found = {seed: at_other[seed] - at_one[seed] for seed in _seeds(*pair)}
+        words = f"{quantity} after {epochs} epochs, {change}, {' - '.join(names)}"
         return evidence(found, words, pair, all(map(is_own, pair, tasks)))
 
     return test
 
 
+def _less(arms: Arms, names: tuple[str, ...], number: Number) -> dict[int, float]:
+    """The number of the first arm of every seed, less that of the second if there is one."""
+    if len(names) == 1:
+        return numbers(arms[names[0]], number)
+    return differences(arms, *names, number)
+
+
 def _alike(pair: tuple[Arms, Arms], tasks: tuple[Task, Task]) -> bool:
     """Whether two sets differ in what their tasks differ in, at most, and share two seeds."""
     a, b = (_any(arms) for arms in pair)
-    large, small = (task.config() for task in tasks)
-    fields = [k for k in a.config if k not in BETWEEN_ARMS and large.get(k) == small.get(k)]
+    one, other = (task.config() for task in tasks)
+    fields = [k for k in a.config if k not in BETWEEN_ARMS and one.get(k) == other.get(k)]
     same = all(a.config[k] == b.config.get(k) for k in fields if k != "epochs")
     return same and a.data["checksum"] == b.data["checksum"] and len(_seeds(*pair)) > 1
 

@@ -1,8 +1,9 @@
 """Experiments: one file each, model included, whose fields are its hyper-parameters."""
 
 from lnlab.tasks.mnist import PermutationInvariantMNIST
+from lnlab.tasks.sequences import SequentialDigits
 
-TASKS = {"mnist": PermutationInvariantMNIST}
+TASKS = {task.name: task for task in (PermutationInvariantMNIST, SequentialDigits)}
 """Names at the edge: the command line and the notebooks."""
 
-__all__ = ["TASKS", "PermutationInvariantMNIST"]
+__all__ = ["TASKS", "PermutationInvariantMNIST", "SequentialDigits"]

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from lnlab.data import Dataset, load
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.norms import BatchNorm, Identity, LayerNorm, Linear, Norm, RMSNorm, WeightNorm
-from lnlab.training import cross_entropy, evaluate
+from lnlab.tasks.classification import log_spaced, measured
+from lnlab.training import cross_entropy
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
     "none": (Identity, Identity),
@@ -169,17 +170,7 @@ class PermutationInvariantMNIST:
         return cross_entropy(output, y)
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """Before the first update, log-spaced through the first epoch, and then after every
-        half epoch."""
-        first = {round(updates_per_epoch * 2.0**-k) for k in range(8)}
-        return first | {half * updates_per_epoch // 2 for half in range(2 * self.epochs + 1)}
+        return log_spaced(updates_per_epoch, self.epochs)
 
     def measure(self, model: nn.Module, dataset: Dataset) -> dict[str, list[float]]:
-        """Per seed, in evaluation mode: NLL of the first 5,000 training cases (nats), NLL and
-        error rate of the test cases."""
-        W = next(model.parameters())
-        train, test = (
-            evaluate(model, split.x[:cases].to(W), split.y[:cases].to(W.device), self.loss)
-            for split, cases in ((dataset.train, 5_000), (dataset.test, None))
-        )
-        return {"train_nll": train["nll"], "test_nll": test["nll"], "test_error": test["error"]}
+        return measured(model, dataset)

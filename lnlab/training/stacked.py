@@ -24,7 +24,8 @@ class Stacked(nn.Module):
     What a model remembers in a buffer (running statistics) is kept for each of them apart;
     random numbers (dropout) differ between them. Under the hood is ``torch.func.vmap``: a
     model must not compute in Python from the values of its tensors (``.item()``), and a
-    forward hook cannot read them: to look inside, unstack, or hook a stack of one.
+    forward hook cannot read them: to look inside, unstack, or hook a stack of one. Models
+    with a part that says it is ``opaque`` to vmap (a compiled loop) compute in turn.
 
     Args:
         models: at least one; equal in everything but the values of parameters and buffers.
@@ -56,7 +57,7 @@ class Stacked(nn.Module):
             return tree_map(lambda tensor: tensor.unsqueeze(0), output)
         tensors = [registry[name] for registry, name in self._slots]
         try:
-            output, moved = vmap(self._one, randomness="different")(x, *tensors)
+            output, moved = self._each(x, *tensors)
         finally:
             for (registry, name), tensor in zip(self._slots, tensors, strict=True):
                 registry[name] = tensor
@@ -64,6 +65,13 @@ class Stacked(nn.Module):
             registry, name = self._slots[index]
             registry[name] = tensor
         return output
+
+    def _each(self, *stacked: Tensor) -> tuple[Any, dict[int, Tensor]]:
+        """:meth:`_one` of every model: at once, or in turn where a part of it is opaque."""
+        if not any(getattr(part, "opaque", False) for part in self.module.modules()):
+            return vmap(self._one, randomness="different")(*stacked)
+        models = [self._one(*own) for own in zip(*stacked, strict=True)]
+        return tree_map(lambda *same: torch.stack(same), *models)
 
     def _one(self, x: Tensor, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:
         """The output of one model, and the buffers that it replaced instead of writing to."""

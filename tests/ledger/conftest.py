@@ -12,30 +12,25 @@ UPDATES = 10
 
 
 @pytest.fixture
-def made(tmp_path):
-    """Makes a finished run of some seeds, each with one value a measurement.
+def ran(tmp_path):
+    """Makes the finished run of a task, each of its seeds with one value a measurement.
 
     A value that is a number stays so through the whole run; a list holds one an epoch,
     from before the first to after the last.
     """
 
-    def make(
-        arm,
+    def run_of(
+        task,
         values,
         *,
-        batch_size=128,
         metric="train_nll",
         kind="official",
         checksum="c" * 64,
         device="cpu",
         done=True,
-        **changes,
     ):
-        task = replace(Task.budget("paper", batch_size=batch_size), norm=arm, seeds=(*values,))
-        name = {"official": "mnist", "embedded": "digits"}.get(kind, kind)
-        task = replace(task, data=name, **changes)
         config = {**task.config(), "device": device, "precision": "float32"}
-        data = {"name": name, "kind": kind, "checksum": checksum, "licence": ""}
+        data = {"name": task.data, "kind": kind, "checksum": checksum, "licence": ""}
         with Run.open(task.name, config, data, tmp_path) as run:
             for epoch in range(task.epochs + 1):
                 for seed, value in values.items():
@@ -45,5 +40,19 @@ def made(tmp_path):
             if done:
                 run.finish({}, {})
         return run
+
+    return run_of
+
+
+@pytest.fixture
+def made(ran):
+    """Makes the finished run of an arm of permutation-invariant MNIST, of some seeds."""
+
+    def make(arm, values, *, batch_size=128, kind="official", **settings):
+        changes = {k: v for k, v in settings.items() if k in Task.__dataclass_fields__}
+        told = {k: v for k, v in settings.items() if k not in changes}
+        task = replace(Task.budget("paper", batch_size=batch_size), norm=arm, seeds=(*values,))
+        name = {"official": "mnist", "embedded": "digits"}.get(kind, kind)
+        return ran(replace(task, **{"data": name, **changes}), values, kind=kind, **told)
 
     return make
