@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import nbformat
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 QUIET = [
@@ -142,3 +142,33 @@ def run_all(page: Page) -> None:
     )
     # Not awaited: the promise is kept when the last cell is done.
     page.evaluate("void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+
+
+def settled(page: Page, words: str) -> str:
+    """Wait until a panel's sentence says ``words`` and the picture has followed; return it."""
+    sentence = page.locator(".lnlab-sentence")
+    page.wait_for_function(
+        "words => document.querySelector('.lnlab-sentence').textContent.includes(words)",
+        arg=words,
+    )
+    page.wait_for_timeout(300)
+    return sentence.text_content() or ""
+
+
+def commanded(page: Page, words: str) -> None:
+    """Wait until a panel's command has ``words`` and the picture has followed."""
+    page.wait_for_function(
+        "words => document.querySelector('.lnlab-command code').textContent.includes(words)",
+        arg=words,
+    )
+    page.wait_for_timeout(300)
+
+
+def slider(page: Page, name: str) -> Locator:
+    """The handle of a panel's slider."""
+    return page.get_by_role("slider", name=name, exact=True)
+
+
+def choose(page: Page, name: str, value: str) -> None:
+    """Take a value of a panel's list."""
+    page.get_by_label(name, exact=True).select_option(value)

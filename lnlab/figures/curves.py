@@ -1,6 +1,6 @@
 """Curves beside each other: a quantity against time, or against a setting."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import plotly.graph_objects as go
@@ -20,6 +20,7 @@ def curves(
     y: str,
     log_x: bool = False,
     log_y: bool = True,
+    dots: Collection[str] = (),
     mark: tuple[float, str] | None = None,
 ) -> go.Figure:
     """Panels side by side on one scale, a line for each name.
@@ -28,6 +29,7 @@ def curves(
         panels: the curves of each panel by its title.
         x: what the axis of x is, with its unit.
         y: likewise of y.
+        dots: names whose values are drawn as dots and not as a line.
         mark: a place on the axis of x, and what is there.
     """
     titles = [literal(title) for title in panels]
@@ -41,7 +43,8 @@ def curves(
             name = literal(text)
             figure.add_scatter(
                 x=at, y=values, name=name, legendgroup=name, showlegend=text not in named,
-                mode="lines", line=looks[text], row=1, col=column,
+                mode="markers" if text in dots else "lines", line=looks[text],
+                marker={"size": 9}, row=1, col=column,
                 hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
             )  # fmt: skip
             named.add(text)

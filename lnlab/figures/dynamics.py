@@ -55,7 +55,8 @@ def dynamics_traces(courses: Courses) -> Traces:
             traces[f"{part} {slot}"] = {
                 "x": np.arange(1.0, len(values) + 1),
                 "y": np.clip(values, 10.0**-EDGE, 10.0**EDGE),
-                "line": looks[names[slot]],
+                # the later a line, the thinner: none is hidden behind another
+                "line": looks[names[slot]] | {"width": 2 + 1.5 * (len(names) - 1 - slot)},
                 "visible": True,
             }
     return traces

@@ -24,13 +24,15 @@ CONTENDERS = {
 }
 """Of which cell, its time in a row of benchmarks/recurrent.py, and the look of its line."""
 
-Ratios = Sequence[tuple[float, float, float, float]]
-"""Of each place: where it is, the ratio, its lower and its upper quartile."""
+Ratio = tuple[float, float, float, float]
+"""Where it was measured, the ratio, its lower and its upper quartile."""
 
 TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 
 
-def contenders(rows: Sequence[Mapping[str, Any]], place: int, phase: str) -> dict[str, Ratios]:
+def contenders(
+    rows: Sequence[Mapping[str, Any]], place: int, phase: str
+) -> dict[str, list[Ratio]]:
     """What :func:`race` draws of rows of benchmarks/recurrent.py.
 
     The ratio of a fused layer is the median over rounds, with its quartiles; those of the
@@ -41,7 +43,7 @@ def contenders(rows: Sequence[Mapping[str, Any]], place: int, phase: str) -> dic
         place: which of T, B, inputs, H the axis of x is.
         phase: "train" or "infer".
     """
-    panel: dict[str, list[tuple[float, float, float, float]]] = {}
+    panel: dict[str, list[Ratio]] = {}
     for name, (cell, key, _) in CONTENDERS.items():
         for row in rows:
             if (row["cell"], row["phase"]) != (cell, phase):
@@ -54,7 +56,7 @@ def contenders(rows: Sequence[Mapping[str, Any]], place: int, phase: str) -> dic
     return panel
 
 
-def race(panels: Mapping[str, Mapping[str, Ratios]], *, made_on: str) -> go.Figure:
+def race(panels: Mapping[str, Mapping[str, Sequence[Ratio]]], *, made_on: str) -> go.Figure:
     """Panels side by side, both axes logarithmic; a line at 1, below which nothing is lost.
 
     Args:

@@ -43,10 +43,10 @@ def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
     controls = {
         "normalizers": Chips(tuple(NORMALIZERS), description="normalizers", most=MOST),
         "cell": choice("cell", cells),
+        "steps": choice_slider("steps T", [(str(steps), steps) for steps in STEPS]),
         "recurrent": log_slider("W_h times", -1, 1),
         "inputs": log_slider("W_x times", -1, 1),
         "gain": log_slider("gain g", -1, 1),
-        "steps": choice_slider("steps T", [(str(steps), steps) for steps in STEPS]),
     }
 
     def enable(change: dict[str, Any]) -> None:
@@ -54,7 +54,7 @@ def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
 
     controls["normalizers"].observe(enable, "value")
     first, *others = controls.values()
-    return ipywidgets.VBox([first, in_columns(others[:3], others[3:])]), controls
+    return ipywidgets.VBox([first, in_columns(others[:2], others[2:])]), controls
 
 
 def seen(state: Recurring) -> Mapping[str, list[np.ndarray]]:
@@ -77,9 +77,9 @@ def still(state: Recurring, play: bool) -> list[go.Figure]:
         sizes = sorted([here, *SIZES[np.abs(SIZES / here - 1) > 0.01]])
         frames = {f"{size:.3g}": frame(state.rescaled(size)) for size in sizes}
         figure = playable(figure, frames, "W_h × ", sizes.index(here))
-        # frames move lines and not axes
-        ends = [seen(state.rescaled(size)) for size in (sizes[0], sizes[-1])]
-        figure.update_layout(axes(dynamics_layout(seen(state), ends)))
+        # frames move lines and not axes: what explodes or dies at once may leave them
+        even = seen(state.rescaled(1.0))
+        figure.update_layout(axes(dynamics_layout(seen(state), [even])))
     return [titled(figure, conditions(state))]
 
 

@@ -4,7 +4,15 @@ import re
 
 import pytest
 
-from benchmarks._jupyterlab import opened, run_all, write_notebook
+from benchmarks._jupyterlab import (
+    choose,
+    commanded,
+    opened,
+    run_all,
+    settled,
+    slider,
+    write_notebook,
+)
 
 PANEL = """
 from lnlab import panels
@@ -62,30 +70,6 @@ def drawn(page):
     page.wait_for_selector(".lnlab-plot[data-frames] >> nth=0", timeout=30_000)
 
 
-def settled(page, words):
-    """Wait until the sentence says ``words`` and the picture has followed; return it."""
-    sentence = page.locator(".lnlab-sentence")
-    page.wait_for_function(
-        "words => document.querySelector('.lnlab-sentence').textContent.includes(words)",
-        arg=words,
-    )
-    page.wait_for_timeout(300)
-    return sentence.text_content()
-
-
-def commanded(page, words):
-    """Wait until the command has ``words`` and the picture has followed."""
-    page.wait_for_function(
-        "words => document.querySelector('.lnlab-command code').textContent.includes(words)",
-        arg=words,
-    )
-    page.wait_for_timeout(300)
-
-
-def slider(page, name):
-    return page.get_by_role("slider", name=name, exact=True)
-
-
 def lines(page, slot):
     """The path of an outline after the change, as it is on the screen, and its strings."""
     return page.evaluate(
@@ -100,10 +84,6 @@ def lines(page, slot):
         }""",
         slot,
     )
-
-
-def choose(page, name, value):
-    page.get_by_label(name, exact=True).select_option(value)
 
 
 def test_keys_rescale_the_weights_and_layer_norm_stands_still(page):

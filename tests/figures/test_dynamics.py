@@ -27,7 +27,9 @@ def test_each_normalizer_has_a_line_in_each_part():
     traces = dynamics_traces(courses)
     assert set(traces) == {f"{part} {slot}" for part in PARTS for slot in range(SLOTS)}
     for part in PARTS:
-        assert traces[f"{part} 1"]["line"] == lines(courses)["none"]
+        look = traces[f"{part} 1"]["line"]
+        assert look["color"] == lines(courses)["none"]["color"]
+        assert look["width"] < traces[f"{part} 0"]["line"]["width"]
         np.testing.assert_allclose(traces[f"{part} 1"]["y"], courses["none"][0])
         assert not traces[f"{part} 2"]["visible"]
 
@@ -70,7 +72,8 @@ def test_no_normalizer_is_a_picture_too():
 def test_curves_have_one_name_in_all_panels_and_show_text_as_text():
     x = np.arange(3.0)
     panels = {"<b>a</b>": {"layer": (x, x), "none": (x, x)}, "b": {"none": (x, 2 * x)}}
-    figure: Any = curves(panels, x="t", y="y", mark=(1.0, "here <i>"))
+    figure: Any = curves(panels, x="t", y="y", mark=(1.0, "here <i>"), dots=["layer"])
+    assert [t.mode for t in figure.data] == ["markers", "lines", "lines"]
     assert [t.name for t in figure.data if t.showlegend] == ["layer", "none"]
     np.testing.assert_array_equal(figure.data[2].y, 2 * x)
     texts = [annotation.text for annotation in figure.layout.annotations]

@@ -143,9 +143,9 @@ def test_a_page_without_a_kernel_can_be_played_with(panel, monkeypatch):
 def test_a_frame_is_the_picture_of_its_size():
     state = Recurring(steps=10)
     played: Any = still(state, True)[0]
-    frame = played.frames[-1]
-    shown: Any = still(state.rescaled(float(frame.name)), False)[0]
-    for place, trace in zip(frame.traces, frame.data, strict=True):
+    (even,) = [frame for frame in played.frames if frame.name == "1"]
+    shown: Any = still(state.rescaled(1.0), False)[0]
+    for place, trace in zip(even.traces, even.data, strict=True):
         np.testing.assert_array_equal(trace.y, np.float32(shown.data[place].y))
     low, high = played.layout.yaxis.range
-    assert low <= np.log10(min(frame.data[0].y)) <= np.log10(max(frame.data[0].y)) <= high
+    assert low <= np.log10(min(even.data[0].y)) <= np.log10(max(even.data[0].y)) <= high
