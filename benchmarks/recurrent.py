@@ -41,6 +41,8 @@ LAYERS: dict[str, tuple[type[Recurrent], Callable[[int, int], nn.Module]]] = {
     "LN-LSTM": (LSTM, nn.LSTM),
     "LN-GRU": (GRU, nn.GRU),
 }
+LONG = (100, 1_000, 10_000)
+"""Time steps, of 8 sequences of 32 inputs and 64 units."""
 Times = dict[str, list[float]]
 """Seconds by candidate; NaN in the rounds that leave it out."""
 
@@ -51,9 +53,11 @@ def main(json: bool) -> None:
         raise RuntimeError("There is no compiled kernel to measure: install g++ or clang++.")
     threads = torch.get_num_threads()
     rows = [row for size in SIZES for cell in LAYERS for row in measured(cell, size)]
+    lengths = [long(T) for T in LONG]
     torch.set_num_threads(1)
     alone = measured("LN-LSTM", SIZES[1])
     torch.set_num_threads(threads)
+    tuned = measured("LN-LSTM", SIZES[1]) if keeping_pages() else []
     result = {
         "hardware": hardware(),
         "threads": threads,
@@ -63,6 +67,8 @@ def main(json: bool) -> None:
         "geometric_means": means(rows),
         "rows": rows,
         "one_thread": alone,
+        "without_page_faults": tuned,
+        "long": lengths,
     }
     print(json_text.dumps(result, indent=1) if json else table(result))
 
@@ -107,6 +113,11 @@ def step(layer: Callable, x: Tensor, dy: Tensor, train: bool) -> Callable[[], ob
 
 def floor(cell: nn.Module, x: Tensor, train: bool) -> Callable[[], object]:
     """The kernel's matrix products and nothing else."""
+    return kernel("floor_of", cell, x, train)
+
+
+def kernel(name: str, cell: nn.Module, x: Tensor, train: bool) -> Callable[[], int]:
+    """Call the library's function ``name`` on what ``cell`` does to ``x``."""
     assert isinstance(cell, Cell)
     lib, fused = library(), form(cell)
     assert lib is not None
@@ -117,7 +128,26 @@ def floor(cell: nn.Module, x: Tensor, train: bool) -> Callable[[], object]:
     given = {"h0": h0, "parameters": parameters, "dW_h": slopes}
     problem = task.problem(x, **given)
     # the tensors live as long as the pointers to them
-    return lambda kept=(given, x): lib.floor_of(ctypes.byref(problem))
+    return lambda kept=(given, x): task.run(name, problem)
+
+
+def long(T: int) -> dict:
+    """What a step of time costs, and how much of it is kept for the way back."""
+    reference = LSTM(32, 64)
+    x, dy = torch.randn(T, 8, 32, requires_grad=True), torch.randn(T, 8, 64)
+    best = min(timed({"ours": step(fuse(reference), x, dy, True)})["ours"])
+    kept = kernel("saved_bytes", reference.cells[0], x, True)()
+    return {"T": T, "us_a_step": round(1e6 * best / T, 2), "bytes_a_step": round(kept / T)}
+
+
+def keeping_pages() -> bool:
+    """Let malloc keep the pages that it has, from now on; only glibc's can be told."""
+    try:
+        tell = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        return False
+    trim_threshold, mmap_threshold = -1, -3
+    return all(tell(what, 1 << 30) for what in (trim_threshold, mmap_threshold))
 
 
 def timed(run: dict[str, Callable[[], object]]) -> Times:
@@ -195,7 +225,7 @@ def table(result: dict) -> str:
         f"{'cell':8} {'phase':6} {'T, B, inputs, H':20} {'ratio':>6} {'quartiles':>15} "
         f"{'best of':>8} {'/floor':>7} {'/loop':>6} {'/script':>8} {'ms':>8} {'torch ms':>9}",
     ]
-    for row in result["rows"] + result["one_thread"]:
+    for row in result["rows"] + result["one_thread"] + result["without_page_faults"]:
         size = ", ".join(map(str, row["size"]))
         low, high = row["range"]
         script = f"{row['script_ratio']:8.2f}" if "script_ratio" in row else " " * 8
@@ -205,7 +235,15 @@ def table(result: dict) -> str:
             f"{row['floor_ratio']:7.2f} {row['reference_ratio']:6.2f} {script} "
             f"{row['ours_ms']:8.2f} {row['torch_ms']:9.2f}"
         )
-    lines.append("the last two rows: one thread")
+    lines.append(
+        "the last rows: one thread"
+        + (", then malloc told to keep its pages" if result["without_page_faults"] else "")
+    )
+    lines += [
+        f"T = {row['T']:6}: {row['us_a_step']:.2f} us and {row['bytes_a_step']} bytes a time "
+        "step (B = 8, 32 inputs, H = 64; best of the rounds)"
+        for row in result["long"]
+    ]
     lines += [
         f"geometric mean, {kind}: {mean:.3f}"
         for kind, mean in result["geometric_means"].items()

@@ -240,9 +240,8 @@ def _moves(
 
 def _less(arms: Arms, names: tuple[str, ...], number: Number) -> dict[int, float]:
     """The number of the first arm of every seed, less that of the second if there is one."""
-    if len(names) == 1:
-        return numbers(arms[names[0]], number)
-    return differences(arms, *names, number)
+    arm, *other = names
+    return differences(arms, arm, other[0], number) if other else numbers(arms[arm], number)
 
 
 def _alike(pair: tuple[Arms, Arms], tasks: tuple[Task, Task]) -> bool:
