@@ -151,10 +151,11 @@ def keeping_pages() -> bool:
 
 
 def timed(run: dict[str, Callable[[], object]]) -> Times:
-    """Seconds of each candidate in each round, after one round to warm up."""
+    """Seconds of each candidate in each round, after rounds to warm up."""
     times: Times = {name: [] for name in run}
-    for function in run.values():
-        function()
+    for name, function in run.items():
+        for _ in range(3 if name == "script" else 1):  # TorchScript compiles in three calls
+            function()
     for i in range(ROUNDS):
         for name in list(run)[:: 1 if i % 2 else -1]:
             if name in ("reference", "script") and i % SLOW_EVERY:
