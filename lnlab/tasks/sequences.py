@@ -1,8 +1,8 @@
 """Digits read a few pixels at a time by a recurrent net: what layer norm does over time.
 
 The papers' own recurrent experiments are other ones: Cooijmans et al. (2016), 5.1, read MNIST
-pixel by pixel and start the gains of recurrent batch norm at 0.1, and Ba et al. (2016), 6.2, answer that
-layer norm wants 1.0, of the attentive reader.
+pixel by pixel and start the gains of recurrent batch norm at 0.1; Ba et al. (2016), 6.2, answer
+that layer norm wants 1.0, of the attentive reader.
 """
 
 import warnings
