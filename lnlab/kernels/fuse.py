@@ -45,9 +45,14 @@ class LeftOnReference(UserWarning):
 class FusedLayerNorm(LayerNorm):
     """:class:`~lnlab.norms.LayerNorm` by torch's layer_norm, or group_norm over space."""
 
+    stacks = True
+
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
         a_, g, b = alike(a, self.g, self.b)
+        if g is not None and g.dim() > 1:
+            h = apart(F.layer_norm(a_, (self.units,), eps=self.eps), g, b)
+            return h.to(a.dtype)
         if not self.space:
             return F.layer_norm(a_, (self.units,), g, b, self.eps).to(a.dtype)
         if values_a_case(a, self.space) == 1:
@@ -84,9 +89,13 @@ class FusedInstanceNorm(InstanceNorm):
 class FusedRMSNorm(RMSNorm):
     """:class:`~lnlab.norms.RMSNorm` by torch's rms_norm."""
 
+    stacks = True
+
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
         a_, g, b = alike(a if self.b is None else wide(a), self.g, self.b)
+        if g is not None and g.dim() > 1:
+            return apart(F.rms_norm(a_, (self.units,), eps=self.eps), g, b).to(a.dtype)
         h = F.rms_norm(a_, (self.units,), g, self.eps)
         return (h if b is None else h + b).to(a.dtype)
 
@@ -153,6 +162,12 @@ def _in_torch(norm: Normalizer) -> bool:
     if isinstance(norm, RMSNorm):
         return not norm.space
     return not (isinstance(norm, LayerNorm) and norm.per_position and norm.space)
+
+
+def apart(h: Tensor, g: Tensor, b: Tensor | None) -> Tensor:
+    """g and b (S, H) of S models, which torch's operators do not take, on a h (S, B, H)."""
+    g = g.unsqueeze(1)
+    return g * h if b is None else torch.addcmul(b.unsqueeze(1), g, h)
 
 
 def values_a_case(a: Tensor, space: int) -> int:

@@ -33,6 +33,8 @@ class LayerNorm(AffineNormalizer):
             variance of a lone value is 0 with either.
     """
 
+    stacks = True
+
     def __init__(
         self,
         units: int,
@@ -67,6 +69,8 @@ class RMSNorm(AffineNormalizer):
     Args:
         bias: whether there is a ``b``. Their eq. 2 keeps the layer's; code commonly does not.
     """
+
+    stacks = True
 
     def __init__(
         self,

@@ -50,12 +50,12 @@ class Layer(nn.Module, ABC):
         """The summed inputs ``a`` of the layer for x, with ``W`` in place of its own."""
 
     def forward(self, x: Tensor, t: int | None = None) -> Tensor:
-        a = self.summed(x, self.norm.weight(self.W))
-        return self.norm(a, self.W, t)
+        norm, W = self.norm, self.W
+        return norm(self.summed(x, norm.weight(W)), W, t)
 
 
 class Linear(Layer):
-    """Dense: x (*cases, D) to (*cases, H).
+    """Dense: x (*cases, D) to (*cases, H). Of S stacked models: x (S, B, D) to (S, B, H).
 
     Args:
         inputs: D.
@@ -70,8 +70,14 @@ class Linear(Layer):
     ) -> None:
         super().__init__((units, inputs), norm, bias_inside=bias_inside)
 
+    stacks = True
+
     def summed(self, x: Tensor, W: Tensor) -> Tensor:
-        return F.linear(x, W, self.b_inside)
+        if W.dim() == 2:
+            return F.linear(x, W, self.b_inside)
+        if self.b_inside is None:  # W (S, H, D) and x (S, B, D) of S models
+            return torch.bmm(x, W.mT)
+        return torch.baddbmm(self.b_inside.unsqueeze(1), x, W.mT)
 
 
 class Conv2d(Layer):

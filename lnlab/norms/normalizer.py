@@ -69,6 +69,10 @@ class Normalizer(nn.Module, ABC):
     eps: float = 0.0
     """0 where the rule needs none."""
 
+    stacks = False
+    """Whether S models are computed at once, a (S, B, H, *space), when its parameters have a
+    leading axis S (:class:`lnlab.training.Stacked`). A subclass must say so for itself."""
+
     def __init__(self, units: int, *, space: int = 0) -> None:
         super().__init__()
         if units < 1:
@@ -106,7 +110,8 @@ class Normalizer(nn.Module, ABC):
         return tuple(range(-1 - self.space, 0))
 
     def along_units(self, v: Tensor) -> Tensor:
-        """A vector (..., H) in the shape that broadcasts against ``a``."""
+        """(H,) in the shape that broadcasts against ``a``; (S, H) against (S, B, H, *space)."""
+        v = v.unsqueeze(-2) if v.dim() > 1 else v
         return v.reshape(v.shape + (1,) * self.space)
 
     def check(self, a: Tensor) -> None:
@@ -116,7 +121,7 @@ class Normalizer(nn.Module, ABC):
             ValueError: another shape.
             TypeError: integers, which would be rounded to, or complex numbers.
         """
-        if a.dim() <= self.space or a.shape[self.unit_axis] != self.units:
+        if a.dim() <= self.space or a.shape[-1 - self.space] != self.units:
             raise ValueError(
                 f"{type(self).__name__}({self.extra_repr()}) got summed inputs of shape "
                 f"{tuple(a.shape)}: axis {self.unit_axis} must hold its {self.units} units."
@@ -182,6 +187,8 @@ class AffineNormalizer(Normalizer):
 
 class Identity(Normalizer):
     """No normalization: mu = 0, sigma = 1, no gain and no bias. ``a`` itself comes back."""
+
+    stacks = True
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)

@@ -47,6 +47,8 @@ class MLP(nn.Module):
     own bias, eq. 1; where something does, the bias is the normalizer's.
     """
 
+    stacks = True
+
     def __init__(self, sizes: tuple[int, ...], hidden: Norm, output: Norm) -> None:
         super().__init__()
         norms = [hidden] * (len(sizes) - 2) + [output]

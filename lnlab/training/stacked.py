@@ -25,7 +25,10 @@ class Stacked(nn.Module):
     random numbers (dropout) differ between them. Under the hood is ``torch.func.vmap``: a
     model must not compute in Python from the values of its tensors (``.item()``), and a
     forward hook cannot read them: to look inside, unstack, or hook a stack of one. Models
-    with a part that says it is ``opaque`` to vmap (a compiled loop) compute in turn.
+    with a part that says it is ``opaque`` to vmap (a compiled loop) compute in turn. Models
+    all of whose parts say that they :attr:`~lnlab.norms.Normalizer.stacks` need no vmap,
+    which would cost more than the arithmetic of a small one: they are called on the stacked
+    tensors as they are.
 
     Args:
         models: at least one; equal in everything but the values of parameters and buffers.
@@ -43,6 +46,7 @@ class Stacked(nn.Module):
             tensors = [[registry[name] for registry, name in _slots(m)] for m in models]
             _fill(self.module, [torch.stack(same) for same in zip(*tensors, strict=True)])
         self._slots = _slots(self.module)
+        self._broadcasts = all(map(_stacks, self.module.modules()))
 
     def forward(self, x: Tensor) -> Any:
         if x.shape[0] != self.count:
@@ -55,6 +59,8 @@ class Stacked(nn.Module):
             if isinstance(output, Tensor):
                 return output.unsqueeze(0)
             return tree_map(lambda tensor: tensor.unsqueeze(0), output)
+        if self._broadcasts and x.dim() == 3:
+            return self.module(x)
         tensors = [registry[name] for registry, name in self._slots]
         try:
             output, moved = self._each(x, *tensors)
@@ -104,6 +110,11 @@ class Stacked(nn.Module):
 def stack(models: Sequence[nn.Module]) -> Stacked:
     """S models of one shape as one module; see :class:`Stacked`."""
     return Stacked(models)
+
+
+def _stacks(part: nn.Module) -> bool:
+    """Whether a part computes S models at once; what a subclass inherits does not count."""
+    return type(part) is nn.ModuleList or vars(type(part)).get("stacks", False)
 
 
 def _slots(module: nn.Module) -> list[Slot]:

@@ -7,6 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
+from lnlab.kernels import fuse
+from lnlab.norms import Identity, LayerNorm, RMSNorm, Stats
+from lnlab.tasks.mnist import MLP
 from lnlab.training import stack
 
 
@@ -62,6 +65,13 @@ NETS = {
     "convolution": lambda: nn.Sequential(
         nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 4, 3), nn.GroupNorm(2, 4), nn.Flatten()
     ),
+    **{
+        f"our {norm.__name__}, {put.__name__}": lambda norm=norm, put=put: put(
+            MLP((6, 8, 8, 3), norm, Identity)
+        )
+        for norm in (Identity, LayerNorm, RMSNorm)
+        for put in (fuse, copy.deepcopy)
+    },
 }
 
 
@@ -112,6 +122,28 @@ def test_evaluation_mode_passes_through(net):
         torch.testing.assert_close(output[index], model(x[index]), rtol=0, atol=1e-14)
     for name, tensor in together.state_dict().items():
         assert torch.equal(tensor, before[name])
+
+
+class Turned(LayerNorm):
+    """Statistics over the cases: what LayerNorm says of stacking is not true of it."""
+
+    def stats(self, a, W=None, t=None):
+        return Stats(a.mean(0), a.std(0))
+
+
+def test_what_a_part_inherits_is_no_promise():
+    models = [MLP((6, 8, 3), Turned, Identity) for _ in range(3)]
+    x = torch.randn(3, 5, 6)
+    alone = torch.stack([model(each) for model, each in zip(models, x, strict=True)])
+    torch.testing.assert_close(stack(models)(x), alone, rtol=0, atol=1e-12)  # bmm's order
+
+
+def test_parts_that_stack_are_called_once_for_all_models():
+    calls = []
+    together = stack([MLP((6, 8, 3), LayerNorm, Identity) for _ in range(3)])
+    together.module.register_forward_hook(lambda *call: calls.append(call[-1].shape))
+    together(torch.randn(3, 5, 6))
+    assert calls == [(3, 5, 3)]
 
 
 def test_stack_of_one_is_the_model_itself_to_the_last_bit():
