@@ -106,7 +106,8 @@ def pooled(lib: ctypes.CDLL, like: Tensor, shape: torch.Size | None = None) -> T
         return like.new_empty(shape)
     memory = Pooled(lib, size)
     buffer = (ctypes.c_char * size).from_address(memory.pointer)
-    buffer.memory = memory  # as long as the tensor's storage, which holds the buffer
+    # as long as the storage of the tensor, which holds the buffer
+    buffer.memory = memory  # pyright: ignore[reportAttributeAccessIssue]
     return torch.frombuffer(buffer, dtype=like.dtype).view(shape)
 
 
