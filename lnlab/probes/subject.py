@@ -147,7 +147,7 @@ class Subject:
         read: Read = first_tensor,
     ) -> None:
         self.statistics, self.read = statistics, read
-        self.module = _copy(module)
+        self.module = untouched(module)
         self.x = x.detach().clone()
         if dtype is not None:
             self.module.to(dtype)
@@ -241,7 +241,12 @@ def _drop_bias(part: nn.Module) -> bool:
     return True
 
 
-def _copy(module: nn.Module) -> nn.Module:
+def untouched(module: nn.Module) -> nn.Module:
+    """A copy to be changed, without hooks that are not torch's own.
+
+    Raises:
+        ValueError: where it cannot be copied.
+    """
     module = getattr(module, "_orig_mod", module)  # behind torch.compile
     try:
         copy = deepcopy(module)

@@ -1,0 +1,215 @@
+"""A loss as a function of the parameters: what all probes of its geometry differentiate."""
+
+from collections.abc import Callable, Collection
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
+
+from lnlab.norms import OverCases
+from lnlab.norms.invariances import Statistics
+
+from .invariance import copies, remember
+from .subject import untouched
+
+Loss = Callable[..., Tensor]
+"""From what a module returns, and y, to a scalar."""
+
+
+class Objective:
+    """L(w): the loss of a module on fixed cases at any parameters w, a vector (P,).
+
+    Everything is computed on a copy, each time from the same buffers and the same random
+    state: the module, its buffers, hooks and mode, and the random state of the program stay
+    as they are, whatever happens.
+
+    Args:
+        module: called as ``module(x)``.
+        x: its input, cases along the first axis.
+        y: what the loss compares with.
+        loss: ``loss(output, y)``, a scalar: ``F.cross_entropy``.
+        statistics: where statistics over cases (BatchNorm's) come from. BATCH: those of x, in
+            training mode; FROZEN: the remembered ones, in evaluation mode, the same at every
+            w; RECOMPUTED: in evaluation mode, taken from x again at every w. The last two
+            differ from each other as soon as w moves, and are hardly ever told apart.
+        names: of the parameters that w holds; None: all that are trained.
+        dtype: the precision; None: that of the module.
+
+    Raises:
+        ValueError: where there is nothing to vary, where x does not fit, where the loss is no
+            finite scalar, where BatchNorm has a single case, or where the module gives
+            another loss the second time (dropout).
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        loss: Loss,
+        *,
+        statistics: Statistics,
+        names: Collection[str] | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        self.statistics, self.loss = Statistics(statistics), loss
+        self.module = untouched(module)
+        self.x, self.y = (v.detach().clone() if isinstance(v, Tensor) else v for v in (x, y))
+        if dtype is not None:
+            self.module.to(dtype)
+            self.x = self.x.to(dtype) if self.x.is_floating_point() else self.x
+            floating = isinstance(y, Tensor) and self.y.is_floating_point()
+            self.y = self.y.to(dtype) if floating else self.y
+        self.module.train(self.statistics is Statistics.BATCH)
+        self._kept = {m: copies(m._buffers) for m in self.module.modules() if m._buffers}
+        self._devices = [x.device] if x.is_cuda else []
+        self._state = torch.get_rng_state()
+        own = dict(self.module.named_parameters())
+        self.names = _names(module, own, names)
+        self.shapes = [own[name].shape for name in self.names]
+        self.start = self.flat([own[name] for name in self.names])
+        self._refuse()
+
+    def __call__(self, w: Tensor) -> Tensor:
+        """L(w), differentiable in ``w`` (P,).
+
+        With RECOMPUTED statistics the derivative takes them as constants; with those of the
+        BATCH it goes through them, as training does.
+        """
+        if w.shape != self.start.shape:
+            raise ValueError(
+                f"w has shape {tuple(w.shape)}: the {len(self.names)} parameters have "
+                f"{self.start.numel()} numbers, give ({self.start.numel()},)."
+            )
+        with torch.random.fork_rng(self._devices):
+            torch.set_rng_state(self._state)
+            try:
+                tensors = self.split(w)
+                if self.statistics is Statistics.RECOMPUTED:
+                    self._remember(tensors)
+                output = functional_call(self.module, tensors, (self.x,))
+            finally:
+                for module, buffers in self._kept.items():
+                    module._buffers.update(copies(buffers))
+            return self.loss(output, self.y)
+
+    def split(self, w: Tensor) -> dict[str, Tensor]:
+        """The parameters by name that ``w`` (P,) holds, as views of it."""
+        parts = w.split([shape.numel() for shape in self.shapes])
+        cut = zip(self.names, parts, self.shapes, strict=True)
+        return {name: part.view(shape) for name, part, shape in cut}
+
+    def flat(self, tensors: Collection[Tensor]) -> Tensor:
+        """Tensors in the order of :attr:`names` as one vector (P,)."""
+        return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+
+    def slices(self) -> dict[str, slice]:
+        """Where in w each parameter stands."""
+        ends = torch.tensor([shape.numel() for shape in self.shapes]).cumsum(0).tolist()
+        starts = [0, *ends[:-1]]
+        return {n: slice(a, b) for n, a, b in zip(self.names, starts, ends, strict=True)}
+
+    def value(self, w: Tensor | None = None) -> float:
+        """L(w), of the module's own parameters by default."""
+        with torch.no_grad():
+            return float(self(self.start if w is None else w))
+
+    def gradient(self, w: Tensor | None = None) -> tuple[float, Tensor]:
+        """L(w) and its gradient (P,)."""
+        w = (self.start if w is None else w).detach().requires_grad_()
+        with torch.enable_grad():
+            loss = self(w)
+            (slope,) = torch.autograd.grad(loss, w)
+        return float(loss.detach()), slope
+
+    def hessian_product(self, w: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        """The map v to H v at w, v (P,) or several as (P, K).
+
+        The gradient is computed once; each product is one pass back through it.
+        """
+        w = (self.start if w is None else w).detach().requires_grad_()
+        with torch.enable_grad():
+            (slope,) = torch.autograd.grad(self(w), w, create_graph=True)
+
+        def product(v: Tensor) -> Tensor:
+            if v.dim() == 2:
+                return torch.stack([product(column) for column in v.T], dim=1)
+            if not slope.requires_grad:  # the loss is linear in w
+                return torch.zeros_like(v)
+            (moved,) = torch.autograd.grad(
+                slope, w, v, retain_graph=True, materialize_grads=True
+            )
+            return moved
+
+        return product
+
+    def _remember(self, tensors: dict[str, Tensor]) -> None:
+        """Take the population's statistics again at these parameters."""
+        own = dict(self.module.named_parameters())
+        was = {name: own[name].data for name in tensors}
+        try:
+            for name, tensor in tensors.items():
+                own[name].data = tensor.detach()
+            remember(self.module, self.x)
+        finally:
+            for name, data in was.items():
+                own[name].data = data
+
+    def _refuse(self) -> None:
+        """Raise where the loss at the start is no function that can be probed."""
+        over_cases = [
+            m for m in self.module.modules() if isinstance(m, OverCases | TorchBatchNorm)
+        ]
+        if len(self.x) < 2 and over_cases and self.statistics is not Statistics.FROZEN:
+            raise ValueError(
+                "x holds a single case, over which BatchNorm cannot take statistics: give "
+                "more, or statistics=Statistics.FROZEN."
+            )
+        try:
+            with torch.no_grad():
+                first, again = self(self.start), self(self.start)
+        except (RuntimeError, TypeError, IndexError) as error:
+            raise ValueError(
+                f"{type(self.module).__name__} or its loss does not take x of shape "
+                f"{tuple(self.x.shape)}: {error}"
+            ) from error
+        if not isinstance(first, Tensor) or first.numel() != 1 or first.dim():
+            shape = tuple(first.shape) if isinstance(first, Tensor) else type(first).__name__
+            raise ValueError(f"the loss returned {shape}: let it return a scalar, a mean.")
+        if not first.isfinite():
+            raise ValueError(
+                f"the loss is {first.item()} at the start: look for NaN or infinities in x, y "
+                "and the parameters."
+            )
+        with torch.random.fork_rng(self._devices):
+            torch.manual_seed(1)
+            state, self._state = self._state, torch.get_rng_state()
+            with torch.no_grad():
+                other = self(self.start)
+            self._state = state
+        if not torch.equal(first, again) or not torch.equal(first, other):
+            raise ValueError(
+                f"{type(self.module).__name__} gives another loss the second time: put its "
+                "dropout in evaluation mode with p = 0, or choose statistics=Statistics.FROZEN."
+            )
+
+
+def _names(
+    module: nn.Module, own: dict[str, nn.Parameter], names: Collection[str] | None
+) -> list[str]:
+    if names is None:
+        trained = {name for name, p in module.named_parameters() if p.requires_grad}
+        found = [name for name in own if name in trained]
+    elif missing := set(names) - set(own):
+        raise ValueError(f"no parameter is called {sorted(missing)}: there are {list(own)}.")
+    else:
+        found = [name for name in own if name in set(names)]
+    if not found:
+        raise ValueError(
+            f"{type(module).__name__} has no parameters that are trained: there is nothing to "
+            "vary."
+        )
+    if len({own[name].dtype for name in found}) > 1:
+        raise ValueError("the parameters have several dtypes: give dtype=torch.float32.")
+    return found

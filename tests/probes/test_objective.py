@@ -1,0 +1,170 @@
+"""A loss as a function of w is what autograd says it is, and touches nothing."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lnlab import norms
+from lnlab.norms.invariances import Statistics
+from lnlab.probes.objective import Objective
+
+X, Y = (20, 5), (20,)
+
+
+def net(norm=nn.BatchNorm1d):
+    return nn.Sequential(nn.Linear(5, 6), norm(6), nn.Tanh(), nn.Linear(6, 3))
+
+
+def ours():
+    linear = norms.Linear(5, 6, norms.BatchNorm)
+    return nn.Sequential(linear, nn.Tanh(), nn.Linear(6, 3))
+
+
+def objective(module, statistics=Statistics.BATCH, **given):
+    x, y = torch.randn(X), torch.randint(3, Y)
+    return Objective(module, x, y, F.cross_entropy, statistics=statistics, **given)
+
+
+@pytest.mark.parametrize("make", [net, ours, lambda: net(nn.LayerNorm)])
+@pytest.mark.parametrize("statistics", Statistics)
+def test_value_is_the_loss_of_the_module_itself(make, statistics):
+    module = make()
+    for _ in range(3):
+        module(torch.randn(X) + 1)  # running statistics of something else
+    found = objective(module, statistics)
+    module.train(statistics is not Statistics.FROZEN)
+    if statistics is Statistics.RECOMPUTED:
+        norms.recompute(module, [found.x]).eval()
+    expected = F.cross_entropy(module(found.x), found.y)
+    # recomputed statistics are the biased ones of the batch, taken in another way
+    assert found.value() == pytest.approx(float(expected.detach()), abs=1e-13)
+
+
+@pytest.mark.parametrize("make", [net, ours, lambda: net(nn.LayerNorm)])
+@pytest.mark.parametrize("statistics", [Statistics.BATCH, Statistics.FROZEN])
+def test_gradient_is_that_of_training(make, statistics):
+    module = make()
+    found = objective(module, statistics)
+    module.train(statistics is Statistics.BATCH)
+    F.cross_entropy(module(found.x), found.y).backward()
+    value, slope = found.gradient()
+    expected = torch.cat([p.grad.reshape(-1) for p in module.parameters()])
+    torch.testing.assert_close(slope, expected, rtol=0, atol=1e-14)  # the same sums
+    assert value == pytest.approx(found.value())
+
+
+@pytest.mark.parametrize("statistics", [Statistics.BATCH, Statistics.FROZEN])
+def test_hessian_products_are_those_of_the_dense_hessian(statistics):
+    found = objective(net(), statistics)
+    dense = torch.autograd.functional.hessian(found, found.start)
+    product = found.hessian_product()
+    v = torch.randn(len(found.start), 3)
+    torch.testing.assert_close(product(v), dense @ v, rtol=0, atol=1e-12)  # other order
+    torch.testing.assert_close(product(v[:, 0]), dense @ v[:, 0], rtol=0, atol=1e-12)
+
+
+def test_hessian_of_a_linear_loss_is_zero():
+    found = Objective(
+        nn.Linear(3, 1), torch.randn(4, 3), None, lambda out, y: out.mean(),
+        statistics=Statistics.FROZEN,
+    )  # fmt: skip
+    assert not found.hessian_product()(torch.randn(4)).any()
+
+
+def test_parts_of_w_are_found_by_name():
+    module = net()
+    found = objective(module, names=["3.weight", "0.weight"])
+    assert found.names == ["0.weight", "3.weight"]
+    for name, place in found.slices().items():
+        torch.testing.assert_close(
+            found.start[place], module.get_parameter(name).detach().reshape(-1)
+        )
+    assert found.split(found.start)["3.weight"].shape == (3, 6)
+
+
+class Fails(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = net()
+        self.calls = 0
+
+    def forward(self, x):
+        h = self.inside(x)
+        self.calls += 1
+        if self.calls > 4:
+            raise KeyError("enough")
+        return h
+
+
+@pytest.mark.parametrize("statistics", Statistics)
+@pytest.mark.parametrize("make", [net, ours, Fails])
+def test_nothing_is_left_behind(make, statistics):
+    module = make()
+    module.train()
+    module[1].eval() if make is not Fails else None
+    calls = []
+    module.register_forward_hook(lambda *call: calls.append(call))
+    before = copy.deepcopy(module.state_dict())
+    modes = [part.training for part in module.modules()]
+    state = torch.get_rng_state()
+    try:
+        found = objective(module, statistics)
+        found.value()
+        found.gradient()
+        found.hessian_product()(torch.randn_like(found.start))
+        assert make is not Fails
+    except KeyError:
+        assert make is Fails
+    after = module.state_dict()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+    assert [part.training for part in module.modules()] == modes
+    assert all(p.grad is None for p in module.parameters())
+    assert len(module._forward_hooks) == 1
+    assert not calls
+    torch.set_rng_state(state)
+
+
+def test_random_state_is_not_moved():
+    found = objective(net())
+    state = torch.get_rng_state()
+    found.value()
+    found.gradient()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_same_w_gives_the_same_bits():
+    found = objective(net())
+    assert found.value() == found.value()
+    assert torch.equal(found.gradient()[1], found.gradient()[1])
+
+
+WRONG = {
+    "no scalar": (net, {"loss": lambda out, y: out}, "returned \\(20, 3\\): let it return a scalar"),
+    "not finite": (net, {"x": torch.full(X, torch.inf).double()}, "the loss is nan"),
+    "no parameters": (nn.Tanh, {"loss": lambda out, y: out.mean()}, "no parameters"),
+    "a single case": (net, {"x": torch.ones(1, 5).double(), "y": torch.ones(1).long()}, "a single case"),
+    "dropout": (lambda: nn.Sequential(net(), nn.Dropout()), {}, "another loss the second time"),
+    "shape": (net, {"x": torch.ones(20, 4)}, "does not take x of shape"),
+    "names": (net, {"names": ["weights"]}, "no parameter is called \\['weights'\\]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "given", "message"), WRONG.values(), ids=WRONG)
+def test_what_cannot_be_probed_says_why(make, given, message):
+    usual = {"x": torch.randn(X), "y": torch.randint(3, Y), "loss": F.cross_entropy}
+    arguments = {**usual, **given}
+    with pytest.raises(ValueError, match=message):
+        Objective(make(), **arguments, statistics=Statistics.BATCH)
+
+
+def test_vector_of_another_length_is_refused():
+    with pytest.raises(ValueError, match=r"give \(69,\)"):
+        objective(net(nn.LayerNorm)).value(torch.zeros(7))
+
+
+def test_dropout_is_no_trouble_where_it_is_off():
+    module = nn.Sequential(net(nn.LayerNorm), nn.Dropout())
+    assert objective(module, Statistics.FROZEN).value() > 0
