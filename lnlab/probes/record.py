@@ -18,19 +18,25 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from .summary import (
+    Row,
+    as_matrix,
+    mean_cosine,
+    reach_of,
+    stable_rank,
+    summary,
+    unit_moments,
+)
+
 if TYPE_CHECKING:
     import pandas as pd
 
 WHAT = ("activations", "gradients", "parameters")
-QUANTILES = {f"q{round(100 * q):02}": q for q in (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)}
-SAMPLE = 4096
-"""Quantiles and histograms are of at most so many values of a tensor, evenly spread over it."""
+ALSO = ("drift", "rank", "cosine")
 BINS = 64
 
 Where = Collection[str] | Collection[type[nn.Module]] | Callable[[str, nn.Module], bool] | None
 """Names as ``named_modules`` gives them, classes, or a predicate; None: parts without parts."""
-
-Row = dict[str, Any]
 
 
 def record(
@@ -41,6 +47,7 @@ def record(
     every: int = 1,
     rows: int = 1000,
     evaluation: bool = False,
+    also: Collection[str] = (),
 ) -> "Recorder":
     """A context manager that listens to parts of ``model``; its hooks are gone on leaving.
 
@@ -56,16 +63,19 @@ def record(
         every: steps from one summary to the next.
         rows: the most summaries that are kept of one tensor.
         evaluation: listen to calls in evaluation mode, too.
+        also: what takes longer to compute: "drift" of each unit's mean and variance since the
+            summary before, the stable "rank", the mean "cosine" between cases.
 
     Raises:
         ValueError: for a part or a quantity that does not exist, or every or rows too small.
     """
-    unknown = set(what) - set(WHAT)
-    if unknown or not what:
-        raise ValueError(f"what is {sorted(what)}: choose from {', '.join(WHAT)}.")
+    for name, given, known in (("what", what, WHAT), ("also", also, ALSO)):
+        if set(given) - set(known) or not what:
+            raise ValueError(f"{name} is {sorted(given)}: choose from {', '.join(known)}.")
     if every < 1 or rows < 2:
         raise ValueError(f"every is {every}, rows {rows}: give at least 1 and 2.")
-    return Recorder(model, chosen(model, where), frozenset(what), every, rows, evaluation)
+    quantities = frozenset(what) | frozenset(also)
+    return Recorder(model, chosen(model, where), quantities, every, rows, evaluation)
 
 
 def chosen(model: nn.Module, where: Where) -> dict[str, nn.Module]:
@@ -108,6 +118,7 @@ class Recorder:
         self.step = 0
         self._rows: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
         self._reach: dict[tuple[str, str], float] = {}
+        self._last: dict[tuple[str, str, int], tuple[int, Tensor, Tensor]] = {}
         self._calls: dict[str, int] = {}
         self._hooks: list[Any] = []
 
@@ -196,9 +207,29 @@ class Recorder:
         reach = self._reach.setdefault((name, what), reach_of(sample))
         counts = torch.histc(sample.clamp(-reach, reach).float(), BINS, -reach, reach)
         head = {"step": self.step, "name": name, "what": what, "call": call}
+        row |= self._also(key, tensor)
         self._rows[key].append(head | row | {"counts": counts.int().tolist()})
         if len(self._rows[key]) > self.rows:
             self._thin()
+
+    def _also(self, key: tuple[str, str, int], tensor: Tensor) -> Row:
+        """What was asked for beside the summary."""
+        if not self.what & set(ALSO):
+            return {}
+        row: Row = {}
+        A = as_matrix(tensor)
+        if "rank" in self.what:
+            row["rank"] = stable_rank(A)
+        if "cosine" in self.what:
+            row["cosine"] = mean_cosine(A)
+        if "drift" in self.what:
+            mean, var = unit_moments(A)
+            step, mean_, var_ = self._last.get(key, (self.step, mean * torch.nan, var))
+            since, moved = self.step - step, (mean - mean_).abs().mean()
+            row |= {"since": since, "drift_mean": float(moved)}
+            row["drift_var"] = float((var - var_).abs().mean()) if since else torch.nan
+            self._last[key] = self.step, mean, var
+        return row
 
     def _thin(self) -> None:
         """Halve what is kept, and what will be taken."""
@@ -215,7 +246,10 @@ class Recorder:
         mean, std, norm, zeros (their fraction), dead (the fraction of units, along the last
         axis, that are 0 in all cases), nonfinite (how many) and quantiles q00 to q100.
 
-        Moments are of all finite values, quantiles of an even sample of them.
+        Moments are of all finite values, quantiles of an even sample of them. With ``also``:
+        rank, ||A||_F²/||A||_2² of the cases by units A; cosine, the mean over pairs of cases;
+        drift_mean and drift_var, how far the mean and the variance of a unit over the cases
+        have moved (the mean over units of the size) since so many steps (since) before.
 
         Raises:
             ValueError: if there is nothing to show.
@@ -254,40 +288,13 @@ class Recorder:
             "every": self.every,
             "rows": list(self),
             "reach": [[*key, reach] for key, reach in self._reach.items()],
+            "last": [[*key, *last] for key, last in self._last.items()],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.step, self.every = state["step"], state["every"]
         self._reach = {(name, what): reach for name, what, reach in state["reach"]}
+        self._last = {tuple(last[:3]): tuple(last[3:]) for last in state["last"]}
         self._rows = defaultdict(list)
         for row in state["rows"]:
             self._rows[row["name"], row["what"], row["call"]].append(row)
-
-
-def summary(tensor: Tensor) -> tuple[Tensor, Row]:
-    """An even sample of the finite values of a tensor, and its numbers for a frame."""
-    values = tensor.float() if tensor.dtype not in (torch.float32, torch.float64) else tensor
-    flat = values.reshape(-1)
-    # one sum tells whether all are finite, cheaper than to copy those that are
-    finite = flat if flat.sum().isfinite() else flat[flat.isfinite()]
-    nonfinite = flat.numel() - finite.numel()
-    sample = finite[:: max(1, -(-finite.numel() // SAMPLE))]
-    row: Row = {"count": flat.numel(), "nonfinite": nonfinite}
-    if not finite.numel():
-        nothing = ("mean", "std", "norm", "zeros", "dead", *QUANTILES)
-        return sample, row | dict.fromkeys(nothing, float("nan"))
-    std, mean = torch.std_mean(finite, correction=0)
-    zero = values == 0
-    dead = zero.reshape(-1, zero.shape[-1]).all(0) if zero.dim() else zero
-    at = torch.tensor(list(QUANTILES.values()), dtype=finite.dtype, device=finite.device)
-    numbers = [mean, std, finite.norm(), zero.float().mean(), dead.float().mean()]
-    names = ("mean", "std", "norm", "zeros", "dead", *QUANTILES)
-    measured = torch.stack([n.double() for n in numbers]).tolist()
-    quantiles = torch.quantile(sample, at).tolist()
-    return sample, row | dict(zip(names, measured + quantiles, strict=True))
-
-
-def reach_of(sample: Tensor) -> float:
-    """Half the width of a histogram: four times the largest value that was seen at first."""
-    largest = float(sample.abs().max()) if sample.numel() else 0.0
-    return 4 * largest or 1.0

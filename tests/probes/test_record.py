@@ -1,12 +1,15 @@
 """The recorder: what it hears is what was there, and it leaves no trace."""
 
 import math
+from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from torch import nn
 
-from lnlab.probes.record import SAMPLE, chosen, record
+from lnlab.probes.record import chosen, record
+from lnlab.probes.summary import SAMPLE, mean_cosine, stable_rank
 from lnlab.training import stack
 
 
@@ -198,10 +201,79 @@ def test_parts_are_chosen_by_name_class_or_predicate():
         chosen(model, [nn.LSTM])
 
 
-@pytest.mark.parametrize("wrong", [{"what": ["weights"]}, {"every": 0}, {"rows": 1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"what": ["weights"]}, {"also": ["ranks"]}, {"what": []}, {"every": 0}, {"rows": 1}],
+)
 def test_what_does_not_exist_is_refused(wrong):
     with pytest.raises(ValueError, match=r"choose from|give at least"):
         record(net(), **wrong)
+
+
+def test_drift_is_how_far_the_moments_of_units_have_moved():
+    model = nn.Sequential(nn.Identity())
+    first, second = torch.randn(2, 9, 4)
+    with record(model, every=2, also=["drift"]) as seen:
+        for x in (first, first, second, second):
+            model(x)
+    rows: Any = seen.frame().to_dict("records")
+    start, moved = rows
+    assert math.isnan(start["drift_mean"])
+    assert math.isnan(start["drift_var"])
+    assert moved["since"] == 2
+    by_hand = (second.mean(0) - first.mean(0)).abs().mean()
+    assert moved["drift_mean"] == pytest.approx(float(by_hand))
+    by_hand = (second.var(0, correction=0) - first.var(0, correction=0)).abs().mean()
+    assert moved["drift_var"] == pytest.approx(float(by_hand))
+
+
+def test_a_resumed_recorder_remembers_the_moments():
+    model, x = nn.Sequential(nn.Identity()), torch.randn(2, 9, 4)
+    with record(model, also=["drift"]) as seen:
+        model(x[0])
+    again = record(model, also=["drift"])
+    again.load_state_dict(seen.state_dict())
+    for recorder in (seen, again):
+        with recorder:
+            model(x[1])
+    assert again.frame().equals(seen.frame())
+    assert (again.frame()["drift_mean"].dropna() > 0).all()
+
+
+@pytest.mark.parametrize("shape", [(9, 4), (4, 9), (3, 3, 4)])
+def test_stable_rank_is_that_of_the_singular_values(shape):
+    model, x = nn.Sequential(nn.Identity()), torch.randn(shape)
+    with record(model, also=["rank", "cosine"]) as seen:
+        model(x)
+    A = x.reshape(-1, shape[-1])
+    s = torch.linalg.svdvals(A)
+    rows: Any = seen.frame().to_dict("records")
+    (row,) = rows
+    assert row["rank"] == pytest.approx(float(s.square().sum() / s[0] ** 2))
+    cosines = torch.corrcoef(torch.cat([A, -A], dim=1))  # rows of mean 0: cosines
+    off = cosines[~torch.eye(len(A), dtype=torch.bool)]
+    assert row["cosine"] == pytest.approx(float(off.mean()))
+
+
+def test_rank_and_cosine_at_their_ends():
+    alike = torch.outer(torch.rand(5) + 1, torch.randn(3))
+    assert stable_rank(alike) == pytest.approx(1)
+    assert mean_cosine(alike) == pytest.approx(1)
+    assert stable_rank(torch.eye(3)) == pytest.approx(3)
+    assert mean_cosine(torch.eye(3)) == pytest.approx(0, abs=1e-15)
+    assert mean_cosine(torch.tensor([[1.0, 0], [0, 0], [1, 0]])) == pytest.approx(1 / 3)
+    for nothing in (torch.zeros(2, 3), torch.full((2, 3), torch.nan)):
+        assert math.isnan(stable_rank(nothing))
+    assert math.isnan(mean_cosine(torch.ones(1, 3)))
+
+
+def test_what_is_seen_goes_out_as_a_table(tmp_path):
+    model = net()
+    with record(model, what=["activations", "gradients"], also=["drift"]) as seen:
+        train(model, torch.randn(4, 5), steps=3)
+    seen.frame().to_csv(tmp_path / "seen.csv", index=False)
+    again = pd.read_csv(tmp_path / "seen.csv", dtype={"name": str})
+    pd.testing.assert_frame_equal(again, seen.frame(), rtol=1e-15)  # pandas reads fast
 
 
 def test_a_stack_of_several_is_refused_and_of_one_is_heard():
