@@ -19,8 +19,10 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from .summary import (
+    BINS,
     Row,
     as_matrix,
+    histogram,
     mean_cosine,
     reach_of,
     stable_rank,
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
 WHAT = ("activations", "gradients", "parameters")
 ALSO = ("drift", "rank", "cosine")
-BINS = 64
 
 Where = Collection[str] | Collection[type[nn.Module]] | Callable[[str, nn.Module], bool] | None
 """Names as ``named_modules`` gives them, classes, or a predicate; None: parts without parts."""
@@ -125,11 +126,7 @@ class Recorder:
     def __enter__(self) -> "Recorder":
         if self._hooks:
             raise RuntimeError("this recorder is listening already.")
-        try:
-            self._listen()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
+        self._hooks.append(self.model.register_forward_pre_hook(self._begin, prepend=True))
         return self
 
     def __exit__(
@@ -143,7 +140,7 @@ class Recorder:
         self._hooks.clear()
 
     def _listen(self) -> None:
-        self._hooks.append(self.model.register_forward_pre_hook(self._begin, prepend=True))
+        """Hear the parts, in this call of the model and until :meth:`_turn_away`."""
         for name, part in self.parts.items():
             if self.what & {"activations", "gradients"}:
                 self._hooks.append(part.register_forward_hook(self._hearing(name)))
@@ -153,6 +150,12 @@ class Recorder:
                         hear = self._hearing_gradient(f"{name}.{own}".lstrip("."))
                         hook = parameter.register_post_accumulate_grad_hook(hear)
                         self._hooks.append(hook)
+
+    def _turn_away(self) -> None:
+        """Leave one hook: those of the parts would slow down every step."""
+        for hook in self._hooks[1:]:
+            hook.remove()
+        del self._hooks[1:]
 
     @property
     def _now(self) -> bool:
@@ -167,6 +170,9 @@ class Recorder:
             return
         self.step += 1
         self._calls.clear()
+        self._turn_away()
+        if self._now:
+            self._listen()
         if self._now and "parameters" in self.what:
             for name, part in self.parts.items():
                 for own, parameter in part.named_parameters(recurse=False):
@@ -205,10 +211,9 @@ class Recorder:
         key = (name, what, call)
         sample, row = summary(tensor)
         reach = self._reach.setdefault((name, what), reach_of(sample))
-        counts = torch.histc(sample.clamp(-reach, reach).float(), BINS, -reach, reach)
         head = {"step": self.step, "name": name, "what": what, "call": call}
         row |= self._also(key, tensor)
-        self._rows[key].append(head | row | {"counts": counts.int().tolist()})
+        self._rows[key].append(head | row | {"counts": histogram(sample, reach)})
         if len(self._rows[key]) > self.rows:
             self._thin()
 

@@ -1,51 +1,69 @@
 """A tensor in a few numbers: its distribution, and what its cases and units have in common."""
 
+from itertools import pairwise
+from math import hypot, isfinite, sqrt
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 QUANTILES = {
     f"q{round(100 * q):02}": q for q in (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 }
+PLACES = np.array(list(QUANTILES.values()))
 SAMPLE = 4096
 """Quantiles and histograms are of at most so many values of a tensor, evenly spread over it."""
+BINS = 64
+INNER = np.linspace(-1, 1, BINS + 1)[1:-1]
+"""The edges between bins, for a reach of 1."""
+MOMENTS = ("mean", "std", "norm", "zeros", "dead")
 
 Row = dict[str, Any]
 
 
-def summary(tensor: Tensor) -> tuple[Tensor, Row]:
-    """An even sample of the finite values of a tensor, and its numbers for a frame."""
-    values = tensor.float() if tensor.dtype not in (torch.float32, torch.float64) else tensor
-    flat = values.reshape(-1)
-    # one sum tells whether all are finite, cheaper than to copy those that are
-    finite = flat if flat.sum().isfinite() else flat[flat.isfinite()]
-    nonfinite = flat.numel() - finite.numel()
-    sample = finite[:: max(1, -(-finite.numel() // SAMPLE))]
-    row: Row = {"count": flat.numel(), "nonfinite": nonfinite}
-    if not finite.numel():
-        nothing = ("mean", "std", "norm", "zeros", "dead", *QUANTILES)
-        return sample, row | dict.fromkeys(nothing, float("nan"))
-    std, mean = torch.std_mean(finite, correction=0)
-    zero = values == 0
-    dead = zero.reshape(-1, zero.shape[-1]).all(0) if zero.dim() else zero
-    at = torch.tensor(list(QUANTILES.values()), dtype=finite.dtype, device=finite.device)
-    numbers = [mean, std, finite.norm(), zero.float().mean(), dead.float().mean()]
-    names = ("mean", "std", "norm", "zeros", "dead", *QUANTILES)
-    measured = torch.stack([n.double() for n in numbers]).tolist()
-    quantiles = torch.quantile(sample, at).tolist()
-    return sample, row | dict(zip(names, measured + quantiles, strict=True))
+def summary(tensor: Tensor) -> tuple[np.ndarray, Row]:
+    """An even sample of the finite values of a tensor, sorted, and its numbers for a frame."""
+    values = widened(tensor)
+    finite, mean = values.reshape(-1), float(values.mean())
+    if not isfinite(mean):  # cheaper than to look at each of them
+        finite = finite[finite.isfinite()]
+        mean = float(finite.mean()) if finite.numel() else mean
+    n = finite.numel()
+    # numpy sorts ten times as fast as torch, on a processor
+    sample = np.sort(finite[:: max(1, -(-n // SAMPLE))].cpu().numpy())
+    row: Row = {"count": values.numel(), "nonfinite": values.numel() - n}
+    if not n:
+        return sample, row | dict.fromkeys((*MOMENTS, *QUANTILES), float("nan"))
+    std = float((finite - mean).norm()) / sqrt(n)
+    zeros = 1 - int(torch.count_nonzero(values)) / values.numel()
+    largest = as_matrix(values).abs().amax(0)  # of each unit
+    dead = 1 - int(torch.count_nonzero(largest)) / len(largest)
+    moments = (mean, std, hypot(mean, std) * sqrt(n), zeros, dead)
+    quantiles = np.interp(PLACES * (len(sample) - 1), np.arange(len(sample)), sample)
+    row |= zip(MOMENTS, moments, strict=True)
+    return sample, row | dict(zip(QUANTILES, quantiles.tolist(), strict=True))
 
 
-def reach_of(sample: Tensor) -> float:
+def reach_of(sample: np.ndarray) -> float:
     """Half the width of a histogram: four times the largest value that was seen at first."""
-    largest = float(sample.abs().max()) if sample.numel() else 0.0
-    return 4 * largest or 1.0
+    return 4 * float(np.abs(sample[[0, -1]]).max()) or 1.0 if len(sample) else 1.0
+
+
+def histogram(sample: np.ndarray, reach: float) -> list[int]:
+    """How many of a sorted sample fall into each bin from -reach to reach, or beyond it."""
+    below = np.searchsorted(sample, (reach * INNER).astype(sample.dtype)).tolist()
+    return [high - low for low, high in pairwise([0, *below, len(sample)])]
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """A tensor in at least float32."""
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
 def as_matrix(tensor: Tensor) -> Tensor:
     """Cases by units (N, H) in at least float32: units along the last axis, the rest cases."""
-    wide = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+    wide = widened(tensor)
     return wide.reshape(-1, wide.shape[-1]) if wide.dim() else wide.reshape(1, 1)
 
 

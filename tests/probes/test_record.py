@@ -90,6 +90,25 @@ def test_recording_changes_nothing():
         assert torch.equal(p.grad, q.grad)
 
 
+def test_parts_are_left_alone_between_two_summaries():
+    model, x = net(), torch.randn(2, 5)
+    with record(model, what=["activations", "gradients"], every=2):
+        counts = []
+        for _ in range(4):
+            train(model, x)
+            counts.append(hooks(model))
+        assert counts == [1, 8, 1, 8]  # 1 of the model, 3 of parts, 4 of parameters
+
+
+def test_a_model_without_parts_is_its_own_part():
+    model, x = nn.Linear(5, 3), torch.randn(2, 5)
+    with record(model, what=["activations", "parameters"]) as seen:
+        y = model(x)
+    frame = seen.frame().set_index("name")
+    assert set(frame.index) == {"", "weight", "bias"}
+    assert frame["norm"][""] == pytest.approx(y.norm().item())
+
+
 def test_every_and_evaluation():
     model, x = net(), torch.randn(2, 5)
     with record(model, ["0"], every=3) as seen:
