@@ -82,13 +82,16 @@ class Objective:
                 f"w has shape {tuple(w.shape)}: the {len(self.names)} parameters have "
                 f"{self.start.numel()} numbers, give ({self.start.numel()},)."
             )
+        return self.at(self.split(w), self.x)
+
+    def at(self, tensors: dict[str, Tensor], x: Tensor) -> Tensor:
+        """The loss with these parameters by name, and on ``x`` in place of its own cases."""
         with torch.random.fork_rng(self._devices):
             torch.set_rng_state(self._state)
             try:
-                tensors = self.split(w)
                 if self.statistics is Statistics.RECOMPUTED:
                     self._remember(tensors)
-                output = functional_call(self.module, tensors, (self.x,))
+                output = functional_call(self.module, tensors, (x,))
             finally:
                 for module, buffers in self._kept.items():
                     module._buffers.update(copies(buffers))
@@ -166,6 +169,7 @@ class Objective:
                 "x holds a single case, over which BatchNorm cannot take statistics: give "
                 "more, or statistics=Statistics.FROZEN."
             )
+        version = self.x._version
         try:
             with torch.no_grad():
                 first, again = self(self.start), self(self.start)
@@ -174,6 +178,8 @@ class Objective:
                 f"{type(self.module).__name__} or its loss does not take x of shape "
                 f"{tuple(self.x.shape)}: {error}"
             ) from error
+        if self.x._version != version:
+            raise ValueError(f"{type(self.module).__name__} writes into its input: let it not.")
         if not isinstance(first, Tensor) or first.numel() != 1 or first.dim():
             shape = tuple(first.shape) if isinstance(first, Tensor) else type(first).__name__
             raise ValueError(f"the loss returned {shape}: let it return a scalar, a mean.")

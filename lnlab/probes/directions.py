@@ -1,0 +1,104 @@
+"""Directions in the space of parameters, in which a landscape is drawn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .objective import Objective
+
+TINY = 1e-10
+"""Added to the length of a random row by Li et al.'s code."""
+
+
+def random_directions(
+    objective: Objective, count: int, *, seed: int = 0, normalized: bool = True
+) -> Tensor:
+    """Random directions (count, P), by Li et al. (2018), section 4, filter-normalized.
+
+    Each row (each filter) of a direction has the length of that row of the parameter; vectors
+    (biases, gains) are 0 there. The random numbers depend on the seed and on the place of a
+    parameter among the others alone.
+
+    Args:
+        normalized: whether the lengths are the parameters' own; else they stay random.
+
+    Raises:
+        ValueError: where there is no parameter of two axes or more.
+    """
+    shapes = zip(objective.names, objective.shapes, strict=True)
+    if not any(len(shape) > 1 for _, shape in shapes):
+        raise ValueError("no parameter has rows: a filter-normalized direction would be 0.")
+    own = objective.split(objective.start)
+    return torch.stack(
+        [
+            torch.cat(
+                [
+                    _direction(W, [seed, number, place], normalized).reshape(-1)
+                    for place, W in enumerate(own.values())
+                ]
+            )
+            for number in range(count)
+        ]
+    )
+
+
+def _direction(W: Tensor, seeds: list[int], normalized: bool) -> Tensor:
+    if W.dim() < 2:
+        return torch.zeros_like(W)
+    generator = torch.Generator().manual_seed(hash(tuple(seeds)) % 2**63)
+    d = torch.randn(W.shape, generator=generator, dtype=torch.float64).to(W)
+    if not normalized:
+        return d
+    rows = d.flatten(1)
+    length = W.detach().flatten(1).norm(dim=1, keepdim=True)
+    return (rows * length / (rows.norm(dim=1, keepdim=True) + TINY)).view_as(W)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Where a training went, seen in the plane in which it is widest.
+
+    Attributes:
+        directions: the two (2, P), each of length 1.
+        coordinates: of each w in that plane (K, 2); the last is (0, 0).
+        explained: the fraction of the variance that each direction holds (2,).
+        distances: how far each w lies from the plane (K,), in the units of w.
+    """
+
+    directions: Tensor
+    coordinates: Tensor
+    explained: Tensor
+    distances: Tensor
+
+
+def path(weights: Sequence[Tensor]) -> Path:
+    """The principal plane of a trajectory, by Li et al. (2018), section 7.
+
+    Principal components of w_k - w_last. That two of them explain nearly everything is so of
+    random walks too: look at the distances.
+
+    Args:
+        weights: the parameters (P,) in the order of training, three or more.
+
+    Raises:
+        ValueError: of fewer, or of several lengths, or where nothing moved in two directions.
+    """
+    if len(weights) < 3 or len({w.shape for w in weights}) != 1:
+        raise ValueError(
+            f"there are {len(weights)} vectors of {len({w.shape for w in weights})} shapes: "
+            "give three or more of one."
+        )
+    moved = torch.stack([w.detach().double() for w in weights]) - weights[-1].detach().double()
+    _, sizes, directions = torch.linalg.svd(moved, full_matrices=False)
+    if not sizes[1] > 1e-12 * sizes[0]:
+        raise ValueError("the weights moved along a line: there is no plane to draw.")
+    directions = directions[:2]
+    coordinates = moved @ directions.T
+    return Path(
+        directions=directions.to(weights[-1]),
+        coordinates=coordinates,
+        explained=sizes[:2].square() / sizes.square().sum(),
+        distances=(moved - coordinates @ directions).norm(dim=1),
+    )
