@@ -19,7 +19,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except (ValueError, OSError, RuntimeError, ArithmeticError) as error:
-            plain = not isinstance(error, click.exceptions.Exit | click.Abort)
+            plain = not isinstance(error, click.exceptions.Exit | click.Abort | BrokenPipeError)
             if plain and not os.environ.get("LNLAB_TRACEBACK"):
                 raise click.ClickException(str(error)) from error
             raise
