@@ -134,7 +134,8 @@ def movement_traces(parts: Sequence[Moved], sweep: Sweep) -> Traces:
             "line": looks[name],
             "visible": True,
         }
-    says = "predicted from ε" if not np.isnan(sweep.predicted).all() else ""
+    # a line of its own height lower: beside the curves, which it would lie under
+    says = "<br>predicted from ε" if not np.isnan(sweep.predicted).all() else ""
     traces["predicted"] = {
         "x": sweep.sizes,
         "y": shown(sweep.predicted),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from .palette import TEMPLATE, line
+from .palette import TEMPLATE, lines
 from .text import literal
 
 FLOOR = 1e-17
@@ -18,11 +18,12 @@ def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) 
     What is exactly 0 is drawn at 1e-17, the foot of the axis; what is not a number is left out.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "height": 420})
+    looks = lines(curves)
     for text, values in curves.items():
         name = literal(text)
         figure.add_scatter(
             x=at, y=np.where(values == 0, FLOOR, values), name=name, mode="lines",
-            line=line(text), hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
+            line=looks[text], hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
         )  # fmt: skip
     figure.update_xaxes(title_text=x)
     figure.update_yaxes(title_text=y, range=[np.log10(FLOOR), 1], dtick=4)

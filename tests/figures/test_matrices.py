@@ -24,6 +24,17 @@ def test_cells_are_the_numbers_on_one_scale():
     assert figure.layout.yaxis.autorange == figure.layout.yaxis2.autorange == "reversed"
 
 
+def test_a_scale_of_ones_own():
+    figure: Any = matrices({"a": A, "mu": A.mean(1, keepdims=True)}, own_scale=True)
+    assert [(heat.zmin, heat.zmax) for heat in figure.data] == [(-5, 5), (-2 / 3, 2 / 3)]
+
+
+def test_many_columns_get_fewer_digits():
+    for count, form in ((3, "%{z:.2f}"), (4, "%{z:.1f}")):
+        wide: Any = matrices({str(n): np.zeros((6, 8)) for n in range(count)})
+        assert {heat.texttemplate for heat in wide.data} == {form}
+
+
 @pytest.mark.parametrize(
     ("statistic", "shape"),
     [(A.mean(0), (1, 3)), (A.mean(0, keepdims=True), (1, 3)), (2.0, (1, 1))],
