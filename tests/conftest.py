@@ -6,6 +6,7 @@ import torch
 
 def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="where gpu tests run: cuda, cuda:1, mps")
+    parser.addoption("--full", action="store_true", help="stress tests at their full size")
     parser.addoption("--network", action="store_true", help="also run tests that download")
 
 
@@ -30,6 +31,12 @@ def same_numbers():
     yield
     torch.set_default_dtype(before[0])
     torch.set_num_threads(before[1])
+
+
+@pytest.fixture
+def full(request):
+    """Whether a stress test is wanted at its full size, which takes minutes."""
+    return request.config.getoption("--full")
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """``lnlab results``: what runs have left behind."""
 
+import dataclasses
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ where = click.option(
 
 @click.group()
 def results() -> None:
-    """List the runs, show one, keep one in git."""
+    """List the runs, show, compare, resume, keep in git or remove them."""
 
 
 @results.command("list")
@@ -23,12 +25,11 @@ def results() -> None:
 def list_runs(root: Path | None) -> None:
     """List the runs: those kept in results/ and those in runs/."""
     for run in known(root):
-        state = "done" if run.done else "not done"
         settings = {
             k: run.config[k] for k in ("norm", "batch_size", "seeds") if k in run.config
         }
         words = "  ".join(f"{name} {value}" for name, value in settings.items())
-        click.echo(f"{run.key}  {run.task:<12} {state:<8} {run.data['kind']:<9} {words}")
+        click.echo(f"{run.key}  {run.task:<12} {state(run):<24} {run.data['kind']:<9} {words}")
 
 
 @results.command()
@@ -37,6 +38,50 @@ def list_runs(root: Path | None) -> None:
 def show(key: str, root: Path | None) -> None:
     """Show a run: its settings, data, machine, and last numbers."""
     show_run(named(key, root))
+
+
+@results.command()
+@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.option("--csv", is_flag=True, help="Print comma-separated values.")
+@where
+def compare(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
+    """Compare runs, all or those named: where they differ, and their last numbers."""
+    from lnlab import runs
+
+    table = runs.table([named(key, root) for key in keys] or known(root))
+    text = table.to_csv(index=False) if csv else f"{table.to_string(index=False)}\n"
+    click.echo(text, nl=False)
+
+
+@results.command()
+@click.argument("key")
+@click.option("--data", help="NAME=PATH, for data of your own.")
+@where
+def resume(key: str, data: str | None, root: Path | None) -> None:
+    """Go on with a run that was stopped, whatever its settings were."""
+    from lnlab.cli.train import finish, task_named
+
+    run = named(key, root)
+    kind = task_named(run.task)
+    names = {field.name for field in dataclasses.fields(kind)} & set(run.config)
+    like = {n: run.config[n] for n in names} | ({"data": data} if data else {})
+    task = kind(**{n: tuple(v) if isinstance(v, list) else v for n, v in like.items()})
+    finish(task, run.folder.parents[1], run.config["device"], run.config["precision"])
+
+
+@results.command()
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@where
+def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
+    """Remove runs with all that they left; what is kept in results/ is git's."""
+    from lnlab import checkout, runs
+
+    ours = runs.read(root or checkout.place("runs"))
+    for run in [among(ours, key) for key in keys]:
+        if yes or click.confirm(f"Remove {run.folder} ({state(run)})?"):
+            runs.remove(run)
+            click.echo(f"removed {run.folder}")
 
 
 @results.command()
@@ -56,24 +101,40 @@ def known(root: Path | None) -> "list[Run]":
 
 
 def named(key: str, root: Path | None) -> "Run":
+    """The run whose key begins so, wherever it lies."""
+    return among(known(root), key)
+
+
+def among(runs: "list[Run]", key: str) -> "Run":
     """The run whose key begins so.
 
     Raises:
         ValueError: None does, or several do.
     """
-    found = [run for run in known(root) if run.key.startswith(key)]
+    found = [run for run in runs if run.key.startswith(key)]
     if len(found) != 1:
-        choice = ", ".join(run.key for run in found or known(root)) or "none"
+        choice = ", ".join(run.key for run in found or runs) or "none"
         raise ValueError(f"{len(found)} runs have a key like {key!r}. There are: {choice}")
     return found[0]
 
 
+def state(run: "Run") -> str:
+    """Whether a run is done, or how far it is and how long ago it last said so."""
+    if run.done:
+        return "done"
+    metrics, now = run.metrics(), time.time()
+    ago = round(now - (run.folder / "metrics.jsonl").stat().st_mtime)
+    return f"at update {metrics['update'].max() if len(metrics) else 0}, {ago} s ago"
+
+
 def show_run(run: "Run") -> None:
     """Print a run: what it was, on what, and the last row of each seed."""
-    click.echo(f"{run.folder}  {'done' if run.done else 'not done'}")
+    click.echo(f"{run.folder}  {state(run)}")
     for title, values in (("", run.config), ("data", run.data), ("on", run.environment)):
         for name, value in values.items():
             click.echo(f"  {title + ' ' if title else ''}{name}: {value}")
+    for what, (then, now) in run.changes().items():
+        click.echo(f"  changed since: {what} was {then}, is {now}")
     metrics = run.metrics()
     if len(metrics):
         click.echo(metrics.groupby("seed").last().to_string())

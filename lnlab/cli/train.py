@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import json
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -32,23 +31,39 @@ def train(
 
     A wrong task, budget or field lists what there is.
     """
-    from lnlab import checkout, runs, training
-    from lnlab.cli.results import show_run
-    from lnlab.tasks import TASKS
+    from lnlab import checkout
 
-    if name not in TASKS:
-        raise ValueError(f"There is no task {name!r}. There are: {', '.join(TASKS)}")
-    task = TASKS[name].budget(budget, **changed(TASKS[name], settings, data))
-    root = out or checkout.place("runs")
-    steps = training.train(task, root=root, device=device)
+    kind = task_named(name)
+    task = kind.budget(budget, **changed(kind, settings, data))
+    finish(task, out or checkout.place("runs"), device)
+
+
+def finish(task: Any, root: Path, device: str, precision: str = "float32") -> None:
+    """Train a task to its end, from where it was left, and show its run."""
+    from lnlab import training
+    from lnlab.cli.results import show_run
+
+    steps = training.train(task, root=root, device=device, precision=precision)
     for first in steps:
         left = round(first.update / first.epoch) * task.epochs - first.update + 1
         for _ in training.progress(chain([first], steps), left, task.name):
             pass
-    wanted = json.loads(json.dumps({**task.config(), "device": device.partition(":")[0]}))
-    done = [run for run in runs.read(root, task.name) if run.done]
-    ours = [run for run in done if all(run.config[k] == v for k, v in wanted.items())]
-    show_run(max(ours, key=lambda run: (run.folder / "result.json").stat().st_mtime))
+    run = training.found(task, root=root, device=device, precision=precision)
+    assert run is not None
+    show_run(run)
+
+
+def task_named(name: str) -> Any:
+    """The class of tasks that is called so.
+
+    Raises:
+        ValueError: None is; the message lists those that are.
+    """
+    from lnlab.tasks import TASKS
+
+    if name not in TASKS:
+        raise ValueError(f"There is no task {name!r}. There are: {', '.join(TASKS)}")
+    return TASKS[name]
 
 
 def changed(task: type, settings: Sequence[str], data: str | None = None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What besides the configuration decides the bits of a run."""
 
+import hashlib
 import platform
 import subprocess
 from functools import cache
@@ -11,17 +12,22 @@ import torch
 
 from lnlab import __version__
 
+DECIDING = ("cells", "data", "kernels", "norms", "tasks", "training", "unroll.py")
+"""The parts of lnlab that decide the course of a run."""
+
 
 def environment(device: torch.device | str = "cpu") -> dict[str, Any]:
     """Versions, commit, device, threads and instruction set, as they are now.
 
     Nothing in it names the machine or its user. ``commit`` is None outside a checkout, and
-    ends in ``-dirty`` where files differ from it.
+    ends in ``-dirty`` where files differ from it; ``code`` is the hash of the sources
+    themselves.
     """
     device = torch.device(device)
     return {
         "lnlab": __version__,
         "commit": commit(),
+        "code": code(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,
@@ -31,6 +37,27 @@ def environment(device: torch.device | str = "cpu") -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
+
+
+@cache
+def code() -> str:
+    """The first 12 hexadecimal digits of the SHA-256 of the sources that decide a run.
+
+    Unlike the commit it changes with an edit that is not committed, and not with a page of
+    documentation.
+    """
+    package, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
+    files = (
+        path
+        for part in DECIDING
+        for path in (package / part, *(package / part).rglob("*"))
+        if path.suffix in (".py", ".cpp", ".h")
+    )
+    for path in sorted(files):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(package).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()[:12]
 
 
 @cache

@@ -28,6 +28,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+SAME = ("lnlab", "code", "torch")
+"""What a run is resumed with as it was begun, or not at all."""
+
+SAME_ON = {"cpu": ("cpu_capability",), "cuda": ("device_name",)}
+"""And, by device, what else shows in the last bits."""
+
+
+class Busy(RuntimeError):
+    """The folder of a run is being written by another process, or by this one."""
+
+
 class Run:
     """A folder that says what a run was, how it went and how it ended.
 
@@ -73,8 +84,9 @@ class Run:
             device: where it computes.
 
         Raises:
-            RuntimeError: if the folder is being written already, or if the run was begun with
-                another version of lnlab or of torch and so cannot be resumed.
+            Busy: if the folder is being written already.
+            RuntimeError: if the run was begun with another version of lnlab's code or of torch,
+                or on another kind of processor, and so cannot be resumed.
             ValueError: if the checkpoint is damaged.
             TypeError: if the configuration cannot be written as JSON.
             OSError: if the folder cannot be written; names the path.
@@ -84,7 +96,7 @@ class Run:
         if _done(folder):
             return cls(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        claim = _claim(folder)
+        claim = claimed(folder)
         try:
             return cls._begin(folder, record, claim, environment(device))
         except BaseException:
@@ -100,9 +112,9 @@ class Run:
             stray.unlink()
         resumed = (folder / "state.pt").is_file()
         if not resumed:
-            write_json(folder / "config.json", record)
-            write_json(folder / "environment.json", now)
             write(folder / "metrics.jsonl", b"")
+            write_json(folder / "environment.json", now)
+            write_json(folder / "config.json", record)  # last: a reader finds the run by it
         run = cls(folder)
         run._claim, run._now = claim, now
         if resumed:
@@ -110,13 +122,12 @@ class Run:
         return run
 
     def _resume(self) -> None:
-        begun, again = self.environment, f"Delete {self.folder} to start again."
-        for code in ("lnlab", "torch"):
-            if begun[code] != self._now[code]:
-                raise RuntimeError(
-                    f"{self.folder} was begun with {code} {begun[code]} and this is "
-                    f"{self._now[code]}: a run is not resumed across versions. {again}"
-                )
+        again = f"Delete {self.folder} to start again."
+        for what, (then, now) in self.changes(self._now).items():
+            raise RuntimeError(
+                f"{self.folder} was begun with {what} {then} and this is {now}: a run is not "
+                f"resumed across versions. {again}"
+            )
         digest = sha256((self.folder / "state.pt").read_bytes())
         rows = read_json(self.folder / "checkpoints.json").get(digest)
         lines = whole_lines((self.folder / "metrics.jsonl").read_bytes())
@@ -157,6 +168,21 @@ class Run:
     def environment(self) -> dict[str, Any]:
         """Versions, device, threads and what else decides its bits, when the run was begun."""
         return read_json(self.folder / "environment.json")
+
+    def changes(self, now: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, Any]]:
+        """What is no longer as it was when the run was begun, and decides its bits.
+
+        Args:
+            now: an :func:`~lnlab.runs.environment`; by default that of this process.
+
+        Returns:
+            (then, now) by name: of the code, of torch, and of the processor. Nothing bars
+            the reading of a run, any of it its resumption.
+        """
+        begun = self.environment
+        now = environment(begun["device"]) if now is None else now
+        names = (*SAME, *SAME_ON.get(now["device"], ()))
+        return {n: (begun.get(n), now[n]) for n in names if begun.get(n) != now[n]}
 
     @property
     def result(self) -> dict[str, Any]:
@@ -277,13 +303,18 @@ def _done(folder: Path) -> bool:
     return (folder / "result.json").is_file()
 
 
-def _claim(folder: Path) -> FileLock:
+def claimed(folder: Path) -> FileLock:
+    """The right to write in a folder, until it is released or its process ends.
+
+    Raises:
+        Busy: if somebody has it.
+    """
     # Not thread-local: a generator may be closed by another thread than began it.
     claim = FileLock(folder / ".claim", thread_local=False)
     try:
         claim.acquire(timeout=0)
     except Timeout:
-        raise RuntimeError(
+        raise Busy(
             f"{folder} is being written by another run of the same task, in this process or "
             "another: wait for it, or stop it (close() its iterator)."
         ) from None

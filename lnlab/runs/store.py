@@ -1,10 +1,14 @@
-"""The runs that are there: to find, to read, to keep."""
+"""The runs that are there: to find, to read, to compare, to keep, to remove."""
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lnlab.runs.files import write
-from lnlab.runs.run import Run
+from lnlab.runs.run import Run, claimed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KEPT = ("config.json", "environment.json", "metrics.jsonl", "result.json")
 """What is small enough to commit; the result comes last, as it makes the run done."""
@@ -40,3 +44,44 @@ def keep(run: Run, root: Path) -> Run:
     for name in KEPT:
         write(folder / name, run.content(name))
     return Run(folder)
+
+
+def table(runs: Iterable[Run]) -> "pd.DataFrame":
+    """The last row of each seed of each run, beside what tells the run from the others.
+
+    Columns: ``key``, ``done``, the settings in which the runs differ, then their metrics. A
+    run that has not measured anything yet has one row without numbers.
+    """
+    import pandas as pd
+
+    runs = list(runs)
+    settings = [_settings(run) for run in runs]
+    names = dict.fromkeys(name for those in settings for name in those)
+    told = [n for n in names if len({repr(those.get(n)) for those in settings}) > 1]
+    rows = []
+    for run, those in zip(runs, settings, strict=True):
+        head = {"key": run.key, "done": run.done} | {n: those.get(n) for n in told}
+        metrics = run.metrics()
+        last = metrics.groupby("seed").tail(1).to_dict("records") if len(metrics) else [{}]
+        rows += [head | row for row in last]
+    return pd.DataFrame(rows)
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    return {"task": run.task, **run.config, "data": run.data.get("name")}
+
+
+def remove(run: Run) -> None:
+    """Delete a run. Killed on the way, what is left counts as not begun, never as done.
+
+    Raises:
+        Busy: if it is being written.
+        OSError: if its folder may not be changed; names the path.
+    """
+    with claimed(run.folder):
+        first = [run.folder / name for name in ("result.json", "state.pt", "config.json")]
+        for path in [*first, *run.folder.iterdir()]:
+            if path.name != ".claim":
+                path.unlink(missing_ok=True)
+    (run.folder / ".claim").unlink(missing_ok=True)
+    run.folder.rmdir()

@@ -1,7 +1,7 @@
 """Training: seeds side by side, one update at a time, resumed where it was killed."""
 
 from lnlab.training.batches import Batches
-from lnlab.training.course import train
+from lnlab.training.course import found, train
 from lnlab.training.loop import Step, cross_entropy, evaluate, evaluating, fit
 from lnlab.training.progress import progress
 from lnlab.training.stacked import Stacked, stack
@@ -16,6 +16,7 @@ __all__ = [
     "evaluate",
     "evaluating",
     "fit",
+    "found",
     "progress",
     "stack",
     "train",

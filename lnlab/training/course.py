@@ -2,19 +2,20 @@
 
 import math
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from lnlab.runs import Run
+from lnlab.runs import Run, key
 from lnlab.training.batches import Batches
 from lnlab.training.loop import Step, finite, fit
 from lnlab.training.machine import Noise, available, one_thread, seconds_until_idle
 from lnlab.training.stacked import stack
-from lnlab.training.task import Task
+from lnlab.training.task import Beside, Task
 
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
@@ -26,6 +27,7 @@ def train(
     device: str | torch.device = "cpu",
     precision: str = "float32",
     save_every: float = 30.0,
+    beside: Callable[[nn.Module], Beside] | None = None,
 ) -> Generator[Step, None, None]:
     """Run a task to its end, one :class:`Step` at a time, from where it was left.
 
@@ -43,37 +45,67 @@ def train(
             bits and in their times.
         precision: float32 or float64; part of the configuration.
         save_every: seconds between checkpoints.
+        beside: makes, of the stacked models, what goes along with them and is resumed with
+            them: ``lambda model: record(model, every=10)`` (:mod:`lnlab.probes.record`).
 
     Raises:
+        Busy: if the run is being written already.
         ValueError: if the device is not there, or the precision is unknown.
         FloatingPointError: if a loss is not finite at an evaluation point.
     """
     device = available(device)
     if precision not in PRECISIONS:
         raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
-    return _train(task, Path(root), device, precision, save_every)
+    return _train(task, Path(root), device, precision, save_every, beside)
+
+
+def found(
+    task: Task,
+    *,
+    root: Path,
+    device: str | torch.device = "cpu",
+    precision: str = "float32",
+) -> Run | None:
+    """The run that :func:`train` makes of a task, to read; None if it was never begun."""
+    config, data = _identity(task, task.dataset(), torch.device(device), precision)
+    folder = Path(root) / task.name / key(config, data["checksum"])
+    return Run(folder) if (folder / "config.json").is_file() else None
+
+
+def _identity(
+    task: Task, dataset: Any, device: torch.device, precision: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What tells a run from others: its configuration, and what is known of its data."""
+    config = {**task.config(), "device": device.type, "precision": precision}
+    about = ("name", "kind", "checksum", "licence")
+    return config, {name: getattr(dataset, name) for name in about}
 
 
 def _train(
-    task: Task, root: Path, device: torch.device, precision: str, save_every: float
+    task: Task,
+    root: Path,
+    device: torch.device,
+    precision: str,
+    save_every: float,
+    beside: Callable[[nn.Module], Beside] | None,
 ) -> Generator[Step, None, None]:
     dataset = task.dataset()
-    config = {**task.config(), "device": device.type, "precision": precision}
-    data = {name: getattr(dataset, name) for name in ("name", "kind", "checksum", "licence")}
+    config, data = _identity(task, dataset, device, precision)
     with one_thread(), Run.open(task.name, config, data, root, device) as run:
         if run.done:
             return
-        course = Course(task, dataset, run, device, PRECISIONS[precision])
+        course = Course(task, dataset, run, device, PRECISIONS[precision], beside)
         saved = time.monotonic()
-        try:
-            for step in course:
-                if time.monotonic() - saved >= save_every:
-                    run.checkpoint(course.state_dict())
-                    saved = time.monotonic()
-                yield step
-        except GeneratorExit:  # between two updates: nothing is half done
-            run.checkpoint(course.state_dict())
-            raise
+        with course.beside or nullcontext():
+            try:
+                for step in course:
+                    if time.monotonic() - saved >= save_every:
+                        run.checkpoint(course.state_dict())
+                        saved = time.monotonic()
+                    yield step
+            except GeneratorExit:  # between two updates: nothing is half done
+                run.checkpoint(course.state_dict())
+                raise
         run.finish(course.result(), course.weights())
 
 
@@ -84,7 +116,13 @@ class Course:
     """
 
     def __init__(
-        self, task: Task, dataset: Any, run: Run, device: torch.device, dtype: torch.dtype
+        self,
+        task: Task,
+        dataset: Any,
+        run: Run,
+        device: torch.device,
+        dtype: torch.dtype,
+        beside: Callable[[nn.Module], Beside] | None = None,
     ) -> None:
         self.task, self.dataset, self.run, self.device = task, dataset, run, device
         self.model = stack(models(task, dataset)).to(device, dtype)
@@ -92,6 +130,7 @@ class Course:
         x, y = dataset.train.x.to(device, dtype), dataset.train.y.to(device)
         self.batches = Batches(x, y, task.batch_size, task.seeds)
         self.noise = Noise(f"noise of seeds {task.seeds}", device)
+        self.beside = beside(self.model) if beside else None
         self.step = Step(0, 0.0, torch.full((len(task.seeds),), math.nan), 0.0, 0.0)
         state = run.restore()
         if state is not None:
@@ -152,6 +191,7 @@ class Course:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "noise": self.noise.state,
+            "beside": self.beside.state_dict() if self.beside else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -160,6 +200,8 @@ class Course:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.noise.state = state["noise"]
+        if self.beside and state["beside"] is not None:
+            self.beside.load_state_dict(state["beside"])
 
     def weights(self) -> dict[str, Tensor]:
         """Parameters and buffers of every model, by ``<seed>.<name>``."""

@@ -36,6 +36,18 @@ class Dataset(Protocol):
     def train(self) -> Split: ...
 
 
+class Beside(Protocol):
+    """What goes along with a training: entered while it lasts, kept in its checkpoints."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *error: Any) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
 class Task(Protocol):
     """An experiment: a frozen dataclass whose fields are its hyper-parameters.
 

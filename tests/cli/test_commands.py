@@ -10,6 +10,9 @@ from click.testing import CliRunner
 from lnlab import checkout, ledger
 from lnlab.cli import app
 from lnlab.ledger import Verdict
+from lnlab.runs import environment, read
+from lnlab.tasks import PermutationInvariantMNIST
+from lnlab.training import train
 
 SMOKE = ["train", "mnist", "--budget", "smoke", "--set", "epochs=1", "--set", "seeds=0"]
 
@@ -60,6 +63,38 @@ def test_results_are_listed_shown_and_kept_small(root):
     kept = {path.name for path in (root / "results" / "mnist" / run.name).iterdir()}
     assert {"config.json", "metrics.jsonl", "result.json"} <= kept
     assert not {"weights.safetensors", "state.pt"} & kept
+
+
+def test_results_are_compared_resumed_and_removed(root):
+    task = PermutationInvariantMNIST.budget("smoke", norm="batch", epochs=1, seeds=(0,))
+    lnlab(*SMOKE)
+    steps = train(task, root=root / "runs")
+    next(steps)
+    steps.close()
+    (key,) = (run.key for run in read(root / "runs") if not run.done)
+    assert re.search(
+        rf"^{key} +mnist +at update 1, \d+ s ago +emb", lnlab("results", "list").output
+    )
+    compared = lnlab("results", "compare", "--csv").output.splitlines()
+    assert compared[0].startswith("key,done,norm,update,")
+    assert [line.split(",")[2] for line in compared[1:]].count("batch") == 1
+    assert f"{key}  done" in lnlab("results", "resume", key).output
+    assert lnlab("results", "rm", key[:6], "--yes").exit_code == 0
+    assert [run.config["norm"] for run in read(root / "runs")] == ["layer"]
+
+
+def test_changed_code_is_shown_and_bars_a_resume(root):
+    lnlab(*SMOKE)
+    folder = only_run(root / "runs")
+    path = folder / "environment.json"
+    path.write_text(path.read_text().replace(environment()["code"], "0123"))
+    # what it was given is damaged now; its settings and changes are shown all the same
+    assert "changed since: code was 0123, is" in lnlab(*SMOKE).output
+    (folder / "result.json").unlink()
+    (folder / "state.pt").write_bytes(b"")
+    said = lnlab("results", "resume", folder.name)
+    assert said.exit_code == 1
+    assert "is not resumed across versions" in said.output
 
 
 @pytest.mark.parametrize(

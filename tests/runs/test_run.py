@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lnlab.runs import Run, key
+from lnlab.runs import Busy, Run, environment, key, read, write
 
 CONFIG = {"norm": "layer", "units": [8, 8], "learning_rate": 1e-3}
 DATA = {"name": "digits", "kind": "embedded", "checksum": "abc", "licence": "BSD"}
@@ -162,7 +162,7 @@ def test_damaged_row_is_named(tmp_path):
 
 def test_second_writer_is_told(tmp_path):
     with begin(tmp_path) as run:
-        with pytest.raises(RuntimeError, match=rf"{run.folder} is being written"):
+        with pytest.raises(Busy, match=rf"{run.folder} is being written"):
             begin(tmp_path)
         run.log({"update": 1})
     begin(tmp_path).close()
@@ -190,7 +190,7 @@ def test_writer_in_another_process_holds_the_run_until_it_dies(tmp_path):
         assert run.restore() == {"update": 1}
 
 
-@pytest.mark.parametrize("what", ["lnlab", "torch"])
+@pytest.mark.parametrize("what", ["lnlab", "code", "torch", "cpu_capability"])
 def test_other_version_may_read_but_not_resume(what, tmp_path):
     with begin(tmp_path) as run:
         run.log({"update": 1})
@@ -200,6 +200,35 @@ def test_other_version_may_read_but_not_resume(what, tmp_path):
     with pytest.raises(RuntimeError, match=rf"{what} 0\.0\.7.*Delete {run.folder} to start"):
         begin(tmp_path)
     assert len(Run(run.folder).metrics()) == 1
+    assert Run(run.folder).changes() == {what: ("0.0.7", environment()[what])}
+
+
+def test_finished_run_of_another_version_is_given_back_and_says_so(tmp_path):
+    with begin(tmp_path) as run:
+        run.finish({}, {})
+    path = run.folder / "environment.json"
+    path.write_text(json.dumps(run.environment | {"code": "0"}))
+    assert begin(tmp_path).done
+    assert set(begin(tmp_path).changes()) == {"code"}
+    path.write_text(json.dumps(run.environment | {"code": environment()["code"]}))
+    assert not begin(tmp_path).changes()
+
+
+def test_run_is_seen_when_all_that_readers_need_is_there(tmp_path, monkeypatch):
+    seen = []
+
+    def watching(path, content):
+        write(path, content)
+        seen.append([len(found.metrics()) for found in read(tmp_path)])
+
+    monkeypatch.setattr("lnlab.runs.run.write", watching)
+    monkeypatch.setattr("lnlab.runs.run.write_json", lambda p, v: watching(p, json_of(v)))
+    begin(tmp_path).close()
+    assert seen == [[], [], [0]]
+
+
+def json_of(value) -> bytes:
+    return json.dumps(value).encode()
 
 
 def test_damaged_checkpoint_is_never_loaded(tmp_path):
@@ -323,7 +352,8 @@ def test_read_only_folder_can_be_read_and_not_written(tmp_path_factory):
 
 
 @pytest.mark.stress
-def test_killed_at_any_moment_state_and_rows_agree(tmp_path):
+def test_killed_at_any_moment_state_and_rows_agree(full, tmp_path):
+    times = 200 if full else 8
     program = script(
         """
         import json, random, signal, time
@@ -339,7 +369,7 @@ def test_killed_at_any_moment_state_and_rows_agree(tmp_path):
                     run.checkpoint({"update": update, "W": torch.zeros(100_000)})
 
         waits = random.Random(0)
-        for _ in range(30):
+        for _ in range(int(sys.argv[2])):
             begun, ready = os.pipe()
             child = os.fork()
             if not child:
@@ -355,10 +385,11 @@ def test_killed_at_any_moment_state_and_rows_agree(tmp_path):
                 print(json.dumps([(run.restore() or {"update": 0})["update"], rows, strays]))
         """,
         tmp_path,
+        times,
     )
     output, _ = program.communicate(timeout=300)
     found = [json.loads(line) for line in output.splitlines()]
-    assert len(found) == 30, output
+    assert len(found) == times, output
     updates = [update for update, _, _ in found]
     assert updates == sorted(updates)
     assert updates[-1] > 0

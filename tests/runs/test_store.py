@@ -1,13 +1,17 @@
 """Runs are found under any root, read without waiting, and kept small."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
-from lnlab.runs import Run, keep, read
+from lnlab.runs import Busy, Run, keep, read, remove, table
+
+DATA = {"checksum": "abc"}
 
 
 def run_of(root, task="mnist", done=True, **config) -> Run:
-    with Run.open(task, config, {"checksum": "abc"}, root) as run:
+    with Run.open(task, config, DATA, root) as run:
         run.log({"update": 1})
         if done:
             run.finish({"seconds": 2.0}, {"W": torch.zeros(100_000)})
@@ -25,7 +29,7 @@ def test_read_lists_runs_by_task_and_key(tmp_path):
 
 
 def test_read_never_waits_for_a_writer(tmp_path):
-    with Run.open("mnist", {}, {"checksum": "abc"}, tmp_path) as writer:
+    with Run.open("mnist", {}, DATA, tmp_path) as writer:
         writer.log({"update": 1})
         (reader,) = read(tmp_path)
         assert not reader.done
@@ -65,3 +69,49 @@ def test_keep_refuses_what_is_not_done_or_damaged(tmp_path):
     with pytest.raises(ValueError, match="damaged"):
         keep(run, tmp_path / "results")
     assert not [run for run in read(tmp_path / "results") if run.done]
+
+
+def test_table_has_the_differences_and_the_last_row_of_each_seed(tmp_path):
+    for norm, size in (("layer", 4), ("batch", 128)):
+        with Run.open(
+            "mnist", {"norm": norm, "batch_size": size, "epochs": 2}, DATA, tmp_path
+        ) as run:
+            for update, seed in ((1, 0), (1, 1), (2, 0), (2, 1)):
+                run.log({"update": update, "seed": seed, "nll": size / update + seed})
+    Run.open("mnist", {"norm": "none", "batch_size": 4, "epochs": 2}, DATA, tmp_path).close()
+    found = table(read(tmp_path)).set_index(["norm", "seed"]).sort_index()
+    assert "epochs" not in found
+    assert found.loc[("batch", 1), "nll"] == 65.0
+    assert found.loc[("layer", 0), "nll"] == 2.0
+    assert found.loc["none", "nll"].isna().tolist() == [True]
+    assert not found["done"].any()
+
+
+def test_removed_run_is_gone_and_one_being_written_is_not(tmp_path):
+    run = run_of(tmp_path, norm="layer")
+    remove(run)
+    assert not run.folder.exists()
+    with Run.open("mnist", {}, DATA, tmp_path) as run:
+        with pytest.raises(Busy):
+            remove(run)
+        assert run.folder.exists()
+
+
+def test_removal_that_is_cut_short_leaves_no_run(tmp_path, monkeypatch):
+    for survives in range(1, 4):
+        run = run_of(tmp_path, norm="layer")
+        unlinked = iter(range(survives))
+
+        def unlink(path, *args, run=run, unlinked=unlinked, unlink=Path.unlink, **settings):
+            if path.parent == run.folder and next(unlinked, None) is None:
+                raise KeyboardInterrupt
+            unlink(path, *args, **settings)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", unlink)
+            with pytest.raises(KeyboardInterrupt):
+                remove(run)
+        assert not [run for run in read(tmp_path) if run.done]
+        run = run_of(tmp_path, norm="layer")
+        assert run.result == {"seconds": 2.0}
+        remove(run)

@@ -1,17 +1,14 @@
 """A run ends in the same bytes, however often it was stopped on its way."""
 
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
+from lnlab.probes.record import record
 from lnlab.runs import Run, read
-from lnlab.training import stack, train
+from lnlab.training import found, stack, train
 
 TIMES = ["seconds", "cpu_seconds"]
 
@@ -110,53 +107,34 @@ def test_stopped_and_taken_up_again_it_ends_in_the_same_bytes(seeds, stops, tiny
     assert left(end(task, tmp_path / "stopped")) == expected
 
 
-@pytest.mark.stress
-def test_killed_at_any_moment_it_ends_in_the_same_bytes(tiny, tmp_path):
-    expected = left(end(tiny(epochs=4), tmp_path / "clean"))
-    code = """
-    import importlib.util, os, random, signal, sys, time
-    from pathlib import Path
-    from lnlab.runs import environment, read
-    from lnlab.training import train
+def test_what_goes_beside_is_resumed_too(tiny, tmp_path):
+    task, recorders = tiny(seeds=(3,)), []
 
-    environment()  # asks git, once for all children
-    spec = importlib.util.spec_from_file_location("task", sys.argv[1])
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["task"] = module
-    spec.loader.exec_module(module)
-    task = module.Tiny(epochs=4)
-    chance = random.Random(0)
-    kills = 0
-    for root in sys.argv[2:]:
-        while not any(run.done for run in read(Path(root))):
-            told, tell = os.pipe()
-            child = os.fork()
-            if not child:
-                os.close(told)
-                for _ in train(task, root=root, save_every=chance.choice([0, 0.01])):
-                    os.write(tell, b".")
-                os._exit(0)
-            os.close(tell)
-            os.read(told, 1)
-            for _ in range(chance.randrange(20)):
-                os.read(told, 1)
-            time.sleep(chance.uniform(0, 0.005))
-            os.kill(child, signal.SIGKILL)
-            _, status = os.waitpid(child, 0)
-            os.close(told)
-            kills += os.WIFSIGNALED(status)
-    print(kills)
-    """
-    roots = [str(tmp_path / f"killed {index}") for index in range(4)]
-    conftest = str(Path(__file__).with_name("conftest.py"))
-    command = [sys.executable, "-c", textwrap.dedent(code), conftest, *roots]
-    output = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert output.returncode == 0, output.stderr
-    assert int(output.stdout) >= 4
-    for root in roots:
-        (run,) = read(Path(root))
-        assert left(run) == expected
-        assert not list(run.folder.glob("*.part"))
+    def beside(model):
+        recorders.append(record(model, ["module.0"], every=2))
+        return recorders[-1]
+
+    end(task, tmp_path / "clean", beside=beside)
+    steps = train(task, root=tmp_path / "stopped", beside=beside)
+    for _ in range(9):
+        next(steps)
+    steps.close()
+    end(task, tmp_path / "stopped", beside=beside)
+    clean, stopped, resumed = (recorder.frame() for recorder in recorders)
+    assert len(stopped) < len(resumed)
+    assert resumed.equals(clean)
+
+
+def test_run_of_a_task_is_found_by_its_configuration(tiny, tmp_path):
+    assert found(tiny(), root=tmp_path) is None
+    steps = train(tiny(), root=tmp_path)
+    next(steps)
+    begun = found(tiny(), root=tmp_path)
+    assert begun is not None
+    assert not begun.done
+    steps.close()
+    assert found(tiny(), root=tmp_path, precision="float64") is None
+    assert found(tiny(epochs=1), root=tmp_path) is None
 
 
 def test_two_at_once_are_told(tiny, tmp_path):
