@@ -130,10 +130,20 @@ class Objective:
         """The map v to H v at w, v (P,) or several as (P, K).
 
         The gradient is computed once; each product is one pass back through it.
+
+        Raises:
+            ValueError: where the module or the loss has no second derivative.
         """
         w = (self.start if w is None else w).detach().requires_grad_()
-        with torch.enable_grad():
-            (slope,) = torch.autograd.grad(self(w), w, create_graph=True)
+        try:
+            with torch.enable_grad():
+                (slope,) = torch.autograd.grad(self(w), w, create_graph=True)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            raise ValueError(f"{self._once()} {error}") from error
+        if _breaks_off(slope):
+            raise ValueError(self._once())
 
         def product(v: Tensor) -> Tensor:
             if v.dim() == 2:
@@ -146,6 +156,12 @@ class Objective:
             return moved
 
         return product
+
+    def _once(self) -> str:
+        return (
+            f"{type(self.module).__name__} or its loss can be differentiated once and not "
+            "twice: take parts that can (the reference of what was fused)."
+        )
 
     def _remember(self, tensors: dict[str, Tensor]) -> None:
         """Take the population's statistics again at these parameters."""
@@ -199,6 +215,23 @@ class Objective:
                 f"{type(self.module).__name__} gives another loss the second time: put its "
                 "dropout in evaluation mode with p = 0, or choose statistics=Statistics.FROZEN."
             )
+
+
+def _breaks_off(slope: Tensor) -> bool:
+    """Whether a gradient went through what is marked as differentiable once.
+
+    Torch would silently leave its part of the second derivative out.
+    """
+    seen, ahead = set(), [slope.grad_fn]
+    while ahead:
+        node = ahead.pop()
+        if node is None or node in seen:
+            continue
+        if node.name().endswith("Error"):
+            return True
+        seen.add(node)
+        ahead += [before for before, _ in node.next_functions]
+    return False
 
 
 def _names(

@@ -18,10 +18,10 @@ def bar(items: Iterable[T], total: int, text: str, *, progress: bool) -> Iterabl
 
 
 @contextmanager
-def keeping(there: Callable[[], str]) -> Iterator[None]:
+def keeping(there: Callable[[], object]) -> Iterator[None]:
     """Ends the block at an interrupt, with a warning that says what is ``there``.
 
-    An interrupt that comes before there is anything, when ``there`` says "", goes on its way.
+    An interrupt that comes before there is anything, when ``there`` is empty, goes on its way.
     """
     try:
         yield
