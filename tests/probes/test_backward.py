@@ -135,7 +135,7 @@ def test_the_net_is_left_as_it_was(name, raised):
     found = objective(module, statistics=Statistics.FROZEN)
     before, state = copy.deepcopy(module.state_dict()), torch.get_rng_state()
     hooks = [len(part._forward_hooks) for part in found.module.modules()]
-    with pytest.raises(raised, match="no rule|no part") if raised else nullcontext():
+    with pytest.raises(raised, match=r"no rule|no part") if raised else nullcontext():
         microscope(found, name)
     after = module.state_dict()
     assert all(torch.equal(after[key], kept) for key, kept in before.items())
