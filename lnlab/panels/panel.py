@@ -72,8 +72,7 @@ class Panel(ipywidgets.VBox):
         name: the panel's; with the cell it stands in, it says which older panel this one
             replaces when the cell is run again.
         notebook: number of the notebook whose parameter ``panel`` takes the state.
-        state: what the panel starts with, of a frozen dataclass; Reset returns to its
-            defaults.
+        state: what the panel starts with and Reset returns to, of a frozen dataclass.
         controls: for each field of the state, a widget with a ``value``.
         arrangement: the widget that holds the controls.
         plots: the plots by name, in their order.
@@ -93,7 +92,7 @@ class Panel(ipywidgets.VBox):
         still: Callable[[Any, bool], list[go.Figure]],
     ) -> None:
         self.controls, self.plots, self.bar = controls, plots, Bar()
-        self.notebook, self.start = notebook, type(state)()
+        self.notebook, self.start, self.defaults = notebook, state, type(state)()
         self._look, self._still = look, still
         self._lock, self._held = threading.RLock(), False
         self._late: Mapping[str, Callable[[], Drawing]] = {}
@@ -121,19 +120,20 @@ class Panel(ipywidgets.VBox):
             self._moved()
 
     def reset(self) -> None:
-        """Put every control to its default."""
+        """Put every control to where it started."""
         self.state = self.start
 
     @property
     def parameters(self) -> dict[str, Any]:
         """What differs from the defaults: with ``**`` it makes the same panel again."""
-        start, state = asdict(self.start), asdict(self.state)
-        return {name: value for name, value in state.items() if value != start[name]}
+        defaults, state = asdict(self.defaults), asdict(self.state)
+        return {name: value for name, value in state.items() if value != defaults[name]}
 
     @property
     def command(self) -> str:
         """The command that runs the notebook with this state."""
-        if not self.parameters:
+        # What starts elsewhere has to be told even that nothing differs.
+        if not self.parameters and self.start == self.defaults:
             return f"lnlab run {self.notebook}"
         return f"lnlab run {self.notebook} -p panel {shlex.quote(json.dumps(self.parameters))}"
 

@@ -28,8 +28,8 @@ def recurrence(**settings: Any) -> Panel:
     """What grows and what dies out: set a recurrent net's weights, and follow it in time.
 
     Args:
-        settings: fields of :class:`~lnlab.panels.recurring.Recurring`; with none, the panel
-            starts where Reset returns to.
+        settings: fields of :class:`~lnlab.panels.recurring.Recurring`: where the panel
+            starts, and what Reset returns to.
     """
     state = Recurring(**settings)
     arrangement, controls = arranged()

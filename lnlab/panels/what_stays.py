@@ -1,4 +1,4 @@
-"""The panel of notebook 02: what stays the same when weights or inputs are transformed."""
+"""The panel of notebooks 00 and 02: what stays the same when weights or inputs change."""
 
 from typing import Any
 
@@ -39,12 +39,13 @@ ABOUT_MOVEMENT = (
 ABOUT_TABLE = "Table 1 and its extension: the measured defect and the claim of every cell"
 
 
-def invariance(**settings: Any) -> Panel:
+def invariance(*, notebook: str = "02", **settings: Any) -> Panel:
     """What stays the same: transform weights or inputs, and see which outputs move.
 
     Args:
-        settings: fields of :class:`~lnlab.panels.transformed.Transformed`; with none, the
-            panel starts where Reset returns to.
+        notebook: number of the one that it stands in, for its command.
+        settings: fields of :class:`~lnlab.panels.transformed.Transformed`: where the panel
+            starts, and what Reset returns to.
     """
     state = Transformed(**settings)
     arrangement, controls = arranged()
@@ -54,7 +55,7 @@ def invariance(**settings: Any) -> Panel:
         ),
         "table": LivePlot(table(measured(state)), ABOUT_TABLE, least_width=860),
     }
-    return Panel("invariance", "02", state, controls, arrangement, plots, look, still)
+    return Panel("invariance", notebook, state, controls, arrangement, plots, look, still)
 
 
 def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:

@@ -16,7 +16,7 @@ from benchmarks._jupyterlab import (
 
 PANEL = """
 from lnlab import panels
-panel = panels.invariance(eps=0.0, normalizers=["layer", "weight"])
+panel = panels.invariance(eps=0.0)
 panel
 """
 BREAK = """
@@ -40,7 +40,8 @@ for step in range(100):
     time.sleep(0.1)
 print("done")
 """
-LAYER, WEIGHT = 1, 2
+LAYER, WEIGHT = 3, 2
+START = """lnlab run 02 -p panel '{"eps": 0.0}'"""
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +58,10 @@ def page(browser, address, folder):
 
 @pytest.fixture(autouse=True)
 def from_the_start(page):
-    """Every test starts from the defaults, but for eps = 0."""
+    """Every test starts where the panel does: from the defaults, but for eps = 0."""
     page.locator(".lnlab-command button").first.click()
-    settled(page, "W → δW with δ = 2.51")
-    slider(page, "ε").press("Home")
-    commanded(page, '"eps": 0.0')
+    settled(page, "W → δW with δ = 2.51: batch")
+    commanded(page, START)
 
 
 def drawn(page):
@@ -133,7 +133,7 @@ def test_reset_brings_everything_back(page):
     settled(page, "δ = 10000")
     page.locator(".lnlab-command button").first.click()
     settled(page, "W → δW with δ = 2.51: batch")
-    assert page.locator(".lnlab-command code").text_content() == "lnlab run 02"
+    assert page.locator(".lnlab-command code").text_content() == START
     assert lines(page, 0) == before
 
 

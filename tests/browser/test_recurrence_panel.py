@@ -14,10 +14,10 @@ from benchmarks._jupyterlab import (
 
 PANEL = """
 from lnlab import panels
-panels.recurrence(steps=25, normalizers=["none", "layer"])
+panels.recurrence(steps=25)
 """
 NONE, LAYER = 0, 1
-START = "lnlab run 06"
+START = """lnlab run 06 -p panel '{"steps": 25}'"""
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,10 @@ def page(browser, address, folder):
 
 @pytest.fixture(autouse=True)
 def from_the_start(page):
-    """Every test starts from the defaults, but for 25 steps."""
+    """Every test starts where the panel does: from the defaults, but for 25 steps."""
     page.locator(".lnlab-command button").first.click()
-    settled(page, "from step 100")
-    for _ in range(2):
-        slider(page, "steps T").press("ArrowLeft")
     settled(page, "from step 25")
+    commanded(page, START)
 
 
 def drawn(page):
@@ -118,7 +116,7 @@ def test_reset_brings_everything_back(page):
     slider(page, "gain g").press("Home")
     commanded(page, '"gain": 0.1')
     page.locator(".lnlab-command button").first.click()
-    settled(page, "from step 100")
+    settled(page, "from step 25")
     assert page.locator(".lnlab-command code").text_content() == START
 
 

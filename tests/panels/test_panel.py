@@ -90,6 +90,12 @@ def test_the_command_brings_the_state_back(settings):
     assert panel(**given).state == State(**settings)
 
 
+def test_what_starts_elsewhere_is_told_of_the_defaults():
+    shown = panel(delta=5.0)
+    shown.controls["delta"].value = State().delta
+    assert shlex.split(shown.command)[3:] == ["-p", "panel", "{}"]
+
+
 def test_the_command_is_a_python_literal():
     assert ast.literal_eval(shlex.split(panel(delta=2.5).command)[-1]) == {"delta": 2.5}
 
@@ -120,8 +126,9 @@ def test_on_a_page_the_late_plot_waits_until_it_is_asked_for():
 
 def test_the_page_can_reset():
     shown = panel(delta=5.0)
+    shown.controls["delta"].value = 7.0
     shown._heard(shown.bar, {"kind": "reset"}, [])
-    assert shown.state == State()
+    assert shown.state == State(delta=5.0)
 
 
 def test_callbacks_in_threads_see_whole_states_and_no_gradients(monkeypatch):

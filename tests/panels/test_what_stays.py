@@ -107,10 +107,16 @@ def test_the_command_brings_the_panel_back(panel):
     assert again.bar.sentence == panel.bar.sentence
 
 
-def test_reset_goes_back_to_the_defaults(panel):
+def test_reset_goes_back_to_the_start():
+    panel = panels.invariance(eps=0.0)
     panel.controls["transformation"].value = 9
+    panel.controls["eps"].value = 0.1
     panel.reset()
-    assert panel.state == Transformed()
+    assert panel.state == Transformed(eps=0.0)
+
+
+def test_the_command_is_for_the_notebook_that_it_stands_in():
+    assert panels.invariance(notebook="00").bar.command == "lnlab run 00"
 
 
 def test_what_makes_no_sense_does_not_start():
