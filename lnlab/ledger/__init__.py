@@ -1,6 +1,6 @@
 """The ledger: every statement of the three papers, what tests it, and its verdict."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -20,6 +20,7 @@ __all__ = [
     "Claim",
     "Evidence",
     "Verdict",
+    "ends",
     "entries",
     "frame",
     "interval",
@@ -55,15 +56,18 @@ def frame(runs: Iterable[Run] | None = None) -> pd.DataFrame:
     return pd.DataFrame(entries(runs)).set_index("id")
 
 
+def ends(interval: Sequence[float] | None) -> str:
+    """Both ends of an interval, in two digits, or "none"."""
+    return "none" if interval is None else "{:.2g} to {:.2g}".format(*interval)
+
+
 def markdown(runs: Iterable[Run] | None = None) -> str:
     """The table of the README: claims that were measured, then a count of the others."""
     judged = [e for e in entries(runs) if e["verdict"] != Verdict.NOT_YET_RUN.value]
     lines = ["| source | claim | verdict | interval | data |", "|---|---|---|---|---|"]
     for e in judged:
-        ends = "none" if e["interval"] is None else "{:.2g} to {:.2g}".format(*e["interval"])
-        lines.append(
-            f"| {e['source']} | {e['statement']} | **{e['verdict']}** | {ends} | {e['data']} |"
-        )
+        measured = f"**{e['verdict']}** | {ends(e['interval'])}"
+        lines.append(f"| {e['source']} | {e['statement']} | {measured} | {e['data']} |")
     later = len(CLAIMS) - len(judged)
     lines.append(f"\n{later} further claims are not yet run: `lnlab claims` lists them.")
     return "\n".join(lines)
