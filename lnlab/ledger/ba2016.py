@@ -2,11 +2,12 @@
 
 import shlex
 
-from lnlab.ledger import ba2016_analysis
-from lnlab.ledger.ba2016_analysis import PAPER
+from lnlab.ledger import ba2016_analysis, ba2016_geometry
+from lnlab.ledger.ba2016_analysis import LEDGER, PAPER
 from lnlab.ledger.ba2016_recurrent import RECURRENT
 from lnlab.ledger.paired import along, better, sturdier
 from lnlab.ledger.verdict import Claim
+from lnlab.ledger.watched import SHIFT, less_shift, watched
 from lnlab.tasks import PermutationInvariantMNIST
 
 MNIST = {m: PermutationInvariantMNIST.budget("paper", batch_size=m) for m in (128, 4)}
@@ -97,6 +98,17 @@ TRAINING = [
 ]  # fmt: skip
 
 
+SHIFTS = Claim(
+    "ba2016-3-covariate", f"{PAPER}, 3",
+    "fixing the mean and the variance of the summed inputs within each layer reduces the "
+    "covariate shift: changes of what a layer is given, by changes of the layers below",
+    watched(less_shift("layer", "none"), f"{SHIFT}, layer - none"),
+    LEDGER,
+    note="as a shift of gradients (Santurkar et al. 2018, definition 2.1); the mean and the "
+    "variance over units are fixed, those of a unit over cases are not",
+)  # fmt: skip
+
+
 def later(id: str, source: str, statement: str, *, paper: str = "", note: str = "") -> Claim:
     """A claim that nothing here tests yet."""
     return Claim(f"ba2016-{id}", f"{PAPER}, {source}", statement, paper=paper, note=note)
@@ -105,9 +117,6 @@ def later(id: str, source: str, statement: str, *, paper: str = "", note: str = 
 LATER = [
     later("1-regularizer", "1",
           "the stochasticity from the batch statistics serves as a regularizer"),
-    later("3-covariate", "3", "changes in the output of one layer cause highly correlated "
-          "changes in the summed inputs to the next, with ReLU especially; fixing their mean "
-          "and variance within each layer reduces this covariate shift"),
     later("3.1-longer", "3.1",
           "unlike batch norm's, the statistics of layer norm have no problem with a test "
           "sequence longer than any training sequence"),
@@ -115,26 +124,6 @@ LATER = [
           "tends to grow or shrink at every time step, so that gradients explode or vanish"),
     later("3.1-dynamics", "abstract and 3.1",
           "layer norm makes hidden-to-hidden dynamics much more stable"),
-    later("5.2-eq8", "5.2.1, eq. 8",
-          "the Kullback-Leibler divergence is well approximated by half delta^T F delta"),
-    later("5.2-eq12", "5.2.2, eq. 12",
-          "the Fisher information of a GLM is the expected Kronecker product of the output "
-          "covariance and the features"),
-    later("5.2-eq13", "5.2.2, eq. 13",
-          "the Fisher information of a normalized GLM has the block form of eq. 13 and 14",
-          note="exact for BN and WN, for LN only as H grows: mu and sigma are shared"),
-    later("5.2-learning-rate", "5.2",
-          "the normalization scalar sigma implicitly reduces the learning rate and makes "
-          "learning more stable, an early stopping of the weight vectors"),
-    later("5.2-gain", "5.2.2",
-          "learning the gain depends only on the magnitude of the prediction error",
-          note="holds where Cov[y | x] does not depend on x (eq. 32's hidden condition)"),
-    later("5.2-magnitude", "5.2.2 and supplement, eq. 35",
-          "the metric along the magnitude of the weights of a standard GLM is scaled by the "
-          "norm of its input: learning the gain of a normalized one is more robust to the "
-          "scaling of the input and the parameters",
-          note="not for weight norm: its eq. 34 has the form of eq. 35, which divides by the "
-          "norm of w_i where it should be that of w_j"),
     later("6.1-updates", "6.1, Fig. 1",
           "layer norm gives order embeddings a per-iteration speedup across all metrics"),
     later("6.1-speed", "6.1, Fig. 1",
@@ -169,4 +158,11 @@ LATER = [
     later("7-recurrent", "7", "recurrent nets benefit most, for long sequences above all"),
 ]  # fmt: skip
 
-CLAIMS = [*ba2016_analysis.CLAIMS, *TRAINING, *RECURRENT, *LATER]
+CLAIMS = [
+    *ba2016_analysis.CLAIMS,
+    *ba2016_geometry.CLAIMS,
+    SHIFTS,
+    *TRAINING,
+    *RECURRENT,
+    *LATER,
+]

@@ -1,6 +1,7 @@
 """Ben Othman (2018), layer normalization in Listen, Attend and Spell: what it claims."""
 
 from lnlab.ledger.verdict import Claim
+from lnlab.ledger.watched import SHIFT, less_shift, watched
 
 PAPER = "Ben Othman (2018)"
 
@@ -21,7 +22,8 @@ CLAIMS = [
           note="the published code swaps c and h in that cell at each step: a likely cause"),
     Claim("benothman2018-4.3-ics", f"{PAPER}, 4.3.1",
           "layer norm has nothing to do with reducing the internal covariate shift",
-          note="section 5 says less: not only due to reducing it"),
+          watched(less_shift("none", "layer"), f"{SHIFT}, none - layer"), "lnlab claims",
+          note="section 5 says less: not only due to reducing it; on digits, not on speech"),
     Claim("benothman2018-4.3-lipschitz", f"{PAPER}, 4.3.1, Fig. 7",
           "layer norm improves the Lipschitzness of the loss"),
     Claim("benothman2018-4.3-attention", f"{PAPER}, 4.3.2, Fig. 8 to 10",

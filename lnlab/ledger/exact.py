@@ -26,6 +26,11 @@ def unchanged(defect: Defect, quantity: str = OUTPUT, data: str = LAYERS) -> Tes
     return _exact(defect, quantity, data, lambda value: value < NOTHING_MOVED)
 
 
+def nearly(defect: Defect, quantity: str, data: str = LAYERS) -> Test:
+    """The test of "this is nearly so": for each seed the defect cannot be seen."""
+    return _exact(defect, quantity, data, lambda value: value < MOVED)
+
+
 def changed(defect: Defect, quantity: str = OUTPUT, data: str = LAYERS) -> Test:
     """The test of "this does change the output": for each seed it can be seen."""
     return _exact(defect, quantity, data, lambda value: value > MOVED)

@@ -26,11 +26,21 @@ SOURCE = re.compile(
 WRONG = {
     "ba2016-5.1-all-rescaling",  # Table 1 says No of weight norm
     "ba2016-5.2-half",  # by eq. 13 the block scales by 1/4
+    "ba2016-5.2-eq13-layer",  # mu and sigma are shared
+    "ba2016-5.2-gain",  # eq. 32 needs outputs whose covariance does not depend on x
+    "ba2016-5.2-robust-weight",  # eq. 34 has the form of eq. 35
     "ba2016-7-shifting",  # W turns a shift of the inputs into one of each unit
     "ziaee2022-3-range-1",  # 1 - (1/1 + eps) = -eps
     "ziaee2022-4-m1-differs",  # 0.9999 LN / sqrt(d)
 }
 """What the papers say of their equations and is not so."""
+
+WATCHED = {
+    "ba2016-5.2-learning-rate": Verdict.SAME_DIRECTION,
+    "ba2016-3-covariate": Verdict.NOT_REPRODUCED,
+    "benothman2018-4.3-ics": Verdict.SAME_DIRECTION,
+}
+"""What is seen in nets that learn while the ledger is made."""
 
 MEASURED = [claim for claim in CLAIMS if claim.command == "lnlab claims"]
 
@@ -56,8 +66,8 @@ def test_rows_have_a_name_a_source_and_a_statement():
 def test_equations_are_judged_as_is_known(claim):
     evidence = claim.judge([])
     expected = Verdict.NOT_REPRODUCED if claim.id in WRONG else Verdict.REPRODUCED
-    assert evidence.verdict is expected
-    assert evidence.data.startswith("synthetic: ")
+    assert evidence.verdict is WATCHED.get(claim.id, expected)
+    assert evidence.data.startswith("embedded: " if claim.id in WATCHED else "synthetic: ")
     assert claim.id not in WRONG or claim.note
 
 

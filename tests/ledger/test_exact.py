@@ -5,7 +5,7 @@ import math
 import pytest
 
 from lnlab.ledger import Claim, Verdict
-from lnlab.ledger.exact import MOVED, NOTHING_MOVED, SEEDS, changed, unchanged
+from lnlab.ledger.exact import MOVED, NOTHING_MOVED, SEEDS, changed, nearly, unchanged
 
 YES, NO = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED
 
@@ -30,6 +30,7 @@ def verdict(test):
 def test_between_rounding_and_what_can_be_seen_nothing_is_shown(defect, stays, moves):
     assert verdict(unchanged(lambda seed: defect)) is stays
     assert verdict(changed(lambda seed: defect)) is moves
+    assert verdict(nearly(lambda seed: defect, "x")) is (YES if defect < MOVED else NO)
 
 
 @pytest.mark.parametrize("odd", SEEDS)

@@ -1,0 +1,180 @@
+"""Ba, Kiros & Hinton (2016), section 5.2 and its supplement: the geometry of learning."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from lnlab.ledger.exact import Defect, nearly, unchanged
+from lnlab.ledger.verdict import Claim, Test
+from lnlab.ledger.watched import EFFECTIVE, effective_rate_falls, watched
+from lnlab.norms import BatchNorm, Identity, LayerNorm, Norm, WeightNorm
+from lnlab.probes.families import BERNOULLI, FAMILIES, GAUSSIAN, Family
+from lnlab.probes.fisher_glm import (
+    GLM,
+    divergence,
+    ds2,
+    gain_metric,
+    gain_metric_32,
+    metric,
+    metric_of_paper,
+)
+from lnlab.probes.givens import normal
+from lnlab.probes.invariance import relative_change
+
+PAPER = "Ba et al. (2016)"
+LEDGER = "lnlab claims"
+H, D, B = 6, 5, 16
+ELEMENTS = "largest difference of an element, relative to the largest element"
+MODELS = f"GLMs with random W, x, b and g, H = {H}, float64, eps = 0, 5 seeds"
+
+INDEPENDENT = (GAUSSIAN, BERNOULLI)
+ALL = tuple(FAMILIES.values())
+RULES: dict[str, Norm] = {"batch": BatchNorm, "layer": LayerNorm, "weight": WeightNorm}
+
+
+def model(norm: Norm, family: Family, seed: int) -> GLM:
+    """A random model."""
+    g = None if norm is Identity else 1 + normal(seed, 3, H).abs()
+    return GLM(
+        normal(seed, 0, H, D), normal(seed, 1, B, D), norm, family, normal(seed, 2, H), g
+    )
+
+
+def worst(
+    difference: Callable[[GLM], float], norms: tuple[Norm, ...], families: tuple[Family, ...]
+) -> Defect:
+    """The largest difference in models of all these kinds."""
+    return lambda seed: max(difference(model(n, f, seed)) for n in norms for f in families)
+
+
+def differs(one: Callable[[GLM], Tensor], other: Callable[[GLM], Tensor], here: GLM) -> float:
+    return relative_change(other(here), one(here))
+
+
+def beyond_second_order(here: GLM) -> float:
+    """How far the divergence of a step of a thousandth is from what eq. 8 says of it."""
+    delta = 1e-3 * normal(0, 9, *here.theta.shape)
+    return abs(divergence(here, delta) / ds2(metric(here), delta) - 1)
+
+
+def along_gains(here: GLM) -> Tensor:
+    """The block of the gains in the metric, by its definition."""
+    return metric(here)[:, D + 1, :, D + 1]
+
+
+def along_lengths(here: GLM) -> Tensor:
+    """The metric of the standard model along w_i/||w_i||."""
+    w = here.W / here.W.norm(dim=1, keepdim=True)
+    return torch.einsum("ik,ikjl,jl->ij", w, metric(here)[:, :D, :, :D], w)
+
+
+def moved_by_inputs(factor: float, expected: float, here: GLM) -> float:
+    """How far the metric along the gains is from ``expected`` times what it was."""
+    return relative_change(gain_metric(here.rescaled(factor)) / expected, gain_metric(here))
+
+
+PRINTED = partial(differs, metric, metric_of_paper)
+
+
+def claim(id: str, source: str, statement: str, test: Test, *, note: str = "") -> Claim:
+    """A claim that ``lnlab claims`` itself tests."""
+    return Claim(f"ba2016-{id}", f"{PAPER}, {source}", statement, test, LEDGER, note=note)
+
+
+def equal(defect: Defect) -> Test:
+    """The test of "this is the metric"."""
+    return unchanged(defect, ELEMENTS, MODELS)
+
+
+SHARED = (
+    "mu and sigma are shared, so that each output depends on every w_i: off by O(1/H), as "
+    "notebook 03 measures"
+)
+
+CLAIMS = [
+    claim(
+        "5.2-eq8", "5.2.1, eq. 8",
+        "the Kullback-Leibler divergence is well approximated by half delta^T F delta",
+        nearly(
+            worst(beyond_second_order, (Identity, *RULES.values()), ALL),
+            "relative error for steps of 0.001 in every parameter", MODELS,
+        ),
+    ),
+    claim(
+        "5.2-eq12", "5.2.2, eq. 12",
+        "the Fisher information of a GLM is the expected Kronecker product of the output "
+        "covariance and the features",
+        equal(worst(PRINTED, (Identity,), ALL)),
+    ),
+    *(
+        claim(
+            f"5.2-eq13-{name}", "5.2.2, eq. 13",
+            f"the Fisher information of a GLM under {name} norm has the block form of eq. 13 "
+            "and 14",
+            equal(worst(PRINTED, (norm,), INDEPENDENT)),
+            note=SHARED if name == "layer" else "",
+        )
+        for name, norm in RULES.items()
+    ),
+    claim(
+        "5.2-learning-rate", "5.2",
+        "the normalization scalar sigma implicitly reduces the learning rate: the weight "
+        "vectors grow, and the norm of one controls how fast it learns",
+        watched(effective_rate_falls, EFFECTIVE),
+        note="without weight decay a scale-invariant W can only grow under gradient descent: "
+        "its gradient stands at a right angle to it",
+    ),
+    claim(
+        "5.2-gain", "5.2.2 and supplement, eq. 32",
+        "under batch norm the metric along the gains is the expected covariance of the outputs "
+        "over phi^2: it depends only on the magnitude of the prediction error",
+        equal(worst(partial(differs, gain_metric, gain_metric_32), (BatchNorm,), ALL)),
+        note="holds of independent outputs whose covariance does not depend on x, as "
+        "Gaussian ones; not of Bernoulli or categorical ones",
+    ),
+    claim(
+        "5.2-gain-gaussian", "5.2.2 and supplement, eq. 32",
+        "under batch norm the metric along the gains of Gaussian outputs is their expected "
+        "covariance over phi^2",
+        equal(worst(partial(differs, gain_metric, gain_metric_32), (BatchNorm,), (GAUSSIAN,))),
+    ),
+    *(
+        claim(
+            f"supplement-eq{number}", f"5.2.2 and supplement, eq. {number}",
+            f"the metric along the gains under {name} norm is that of eq. {number}",
+            equal(worst(partial(differs, along_gains, gain_metric), (RULES[name],), ALL)),
+        )
+        for number, name in ((33, "layer"), (34, "weight"))
+    ),
+    claim(
+        "supplement-eq35", "5.2.2 and supplement, eq. 35",
+        "the metric of the standard GLM along the lengths of its weight vectors is that of "
+        "eq. 35",
+        equal(worst(partial(differs, along_lengths, gain_metric), (Identity,), ALL)),
+        note="with the norm of w_j where the left side prints that of w_i",
+    ),
+    claim(
+        "5.2-magnitude", "5.2.2 and supplement, eq. 35",
+        "the metric along the magnitude of the weights of a standard GLM is scaled by the "
+        "norm of its input",
+        equal(worst(partial(moved_by_inputs, 10.0, 100.0), (Identity,), (GAUSSIAN,))),
+        note="of Gaussian outputs, 100 times at 10 times the inputs; others saturate besides",
+    ),
+    claim(
+        "5.2-robust", "5.2.2 and supplement, eq. 32",
+        "learning the gain is robust to the scaling of the input and of the weights, under "
+        "batch and layer norm",
+        equal(worst(partial(moved_by_inputs, 10.0, 1.0), (BatchNorm, LayerNorm), ALL)),
+    ),
+    claim(
+        "5.2-robust-weight", "5.2.2",
+        "learning the gain in a normalized model is more robust to the scaling of the input: "
+        "under weight norm",
+        equal(worst(partial(moved_by_inputs, 10.0, 1.0), (WeightNorm,), (GAUSSIAN,))),
+        note="eq. 34 has the form of eq. 35, and the metric grows 100 times with 10 times the "
+        "inputs, as without normalization; the supplement concludes of batch and layer norm "
+        "only",
+    ),
+]  # fmt: skip

@@ -1,0 +1,85 @@
+"""Claims about what happens inside a net while it learns: watched in short trainings.
+
+The net is that of notebook 04, permutation-invariant digits at batch 128, for a few epochs of
+the embedded digits. Seeds are paired: the same initial W, the same batches.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lnlab.ledger.verdict import Evidence, Test, judge
+from lnlab.probes.covariate_shift import shifting
+from lnlab.probes.learning_rate import Turning, scale_invariant
+from lnlab.runs import Run
+from lnlab.runs.environment import device_name
+from lnlab.tasks import PermutationInvariantMNIST as Task
+from lnlab.training import Batches
+from lnlab.training.course import models
+
+SEEDS = range(5)
+EPOCHS = 6
+EVERY = 5
+"""Updates from one measurement to the next."""
+
+Number = Callable[[int], float]
+"""A seed to a number, which the claim says is negative."""
+
+EFFECTIVE = "log of eta/||W||^2 at the end over that at the start, mean of the hidden layers"
+SHIFT = "1 - cos(G, G'), mean of updates and of the layers above the first"
+
+
+def watched(number: Number, quantity: str) -> Test:
+    """The test of "this number is negative" of nets that learn as the test is made."""
+
+    def test(runs: Sequence[Run]) -> Evidence:
+        values = tuple(number(seed) for seed in SEEDS)
+        verdict, ends = judge(values, own=False)
+        digits = Task.budget("notebook").dataset()
+        made_on = f"{digits.kind}: {digits.name}, 128-128 hidden units, {len(values)} seeds"
+        hardware = device_name(torch.device("cpu"))
+        return Evidence(verdict, quantity, ends, values if ends else (), made_on, hardware)
+
+    return test
+
+
+def learning(arm: str, seed: int) -> tuple[nn.Module, Iterator[tuple[Tensor, Tensor]], Task]:
+    """The net of one arm and one seed, and the batches that it sees."""
+    task = Task.budget("notebook", norm=arm, seeds=(seed,), fused=False)
+    digits = task.dataset()
+    batches = Batches(digits.train.x, digits.train.y, task.batch_size, seeds=[seed])
+    cases = ((x[0], y[0]) for epoch in range(EPOCHS) for x, y in batches.epoch(epoch))
+    return models(task, digits)[0], cases, task
+
+
+@cache
+def gradient_shift(arm: str, seed: int) -> float:
+    """How far the steps of Adam turn the gradients of the layers above: 1 - cos(G, G')."""
+    net, cases, task = learning(arm, seed)
+    optimizer = task.optimizer(net.parameters())
+    seen = shifting(net, cases, F.cross_entropy, optimizer, every=EVERY)
+    return float(np.mean([1 - shift.cosine for _, shifts in seen for shift in shifts[1:]]))
+
+
+def less_shift(arm: str, other: str) -> Number:
+    """How much more the gradients of ``arm`` shift than those of ``other``."""
+    return lambda seed: gradient_shift(arm, seed) - gradient_shift(other, seed)
+
+
+def effective_rate_falls(seed: int) -> float:
+    """How far the effective learning rate of layer norm's weights moves by plain descent."""
+    net, cases, _ = learning("layer", seed)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    first = next(cases)
+    invariant = scale_invariant(net, first[0])
+    with Turning(net, optimizer, invariant, names=invariant) as seen:
+        for x, y in (first, *cases):
+            optimizer.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            optimizer.step()
+    rates = seen.frame().pivot(index="step", columns="name", values="effective")
+    return float(np.log(rates.iloc[-1] / rates.iloc[0]).mean())
