@@ -1,6 +1,7 @@
 """Where cases come from: every source says its kind, licence and checksum.
 
-- `load(spec)` gives a `Dataset`; `spec` is `embedded`, `NAME` or `NAME=PATH`.
+- `load(spec)` gives a `Dataset` of images, `speech.load(spec)` one of speech; `spec` is
+  `embedded`, `NAME` or `NAME=PATH`.
 - `sources()` lists what there is: `lnlab data list`.
 - `fetch(name)` downloads and verifies the files of a source: `lnlab data fetch NAME`.
 
@@ -11,15 +12,26 @@ cache folder.
 
 from pathlib import Path
 
-from lnlab.data.images import SOURCES, Dataset, Split, load
+from lnlab.data import images, speech
+from lnlab.data.images import Dataset, Split, load
 from lnlab.data.source import File, Source, data_folder, find
 
-__all__ = ["Dataset", "File", "Source", "Split", "data_folder", "fetch", "load", "sources"]
+__all__ = [
+    "Dataset",
+    "File",
+    "Source",
+    "Split",
+    "data_folder",
+    "fetch",
+    "load",
+    "sources",
+    "speech",
+]
 
 
 def sources() -> tuple[Source, ...]:
-    """Every source that `load` knows by name."""
-    return SOURCES
+    """Every source by name: images, which `load` knows, and speech, `speech.load`."""
+    return images.SOURCES + speech.SOURCES
 
 
 def fetch(name: str, folder: Path | None = None, *, progress: bool = True) -> Path:
@@ -30,4 +42,4 @@ def fetch(name: str, folder: Path | None = None, *, progress: bool = True) -> Pa
     """
     from lnlab.data import download
 
-    return download.fetch(find(name, SOURCES), folder, progress=progress)
+    return download.fetch(find(name, sources()), folder, progress=progress)

@@ -1,0 +1,48 @@
+"""Sound from files: WAV and FLAC, checked."""
+
+from pathlib import Path
+
+import numpy as np
+
+CLIPPED = 0.05
+"""The part of all samples at full scale from which a recording is refused."""
+
+
+def read(path: Path, rate: int) -> np.ndarray:
+    """The samples (N,) of a recording, between -1 and 1, float32.
+
+    Raises:
+        FileNotFoundError: if it is not there.
+        ValueError: if it is no audio, is cut off, has another rate or several channels, or is
+            empty, silent or clipped; names the file.
+    """
+    import soundfile
+
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not there.")
+    if _cut_off(path):
+        raise ValueError(f"{path} is cut off: it holds less than its head says.")
+    try:
+        with soundfile.SoundFile(path) as file:
+            sound, found = file.read(dtype="float32", always_2d=True), file.samplerate
+    except (soundfile.LibsndfileError, RuntimeError) as error:
+        raise ValueError(f"{path} cannot be read as WAV or FLAC: {error}") from error
+    if found != rate:
+        raise ValueError(f"{path} has {found} samples a second, expected {rate}: convert it.")
+    if sound.shape[1] != 1:
+        raise ValueError(f"{path} has {sound.shape[1]} channels: mix them to one.")
+    sound = sound[:, 0]
+    if not len(sound) or not np.isfinite(sound).all():
+        raise ValueError(f"{path} is empty or holds what is no number.")
+    if not sound.any():
+        raise ValueError(f"{path} is silent.")
+    if np.mean(np.abs(sound) >= 0.9999) > CLIPPED:
+        raise ValueError(f"{path} is clipped: record it more quietly.")
+    return sound
+
+
+def _cut_off(path: Path) -> bool:
+    """Whether a WAV file is shorter than it says; libsndfile takes what there is."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    return head[:4] == b"RIFF" and int.from_bytes(head[4:], "little") + 8 > path.stat().st_size
