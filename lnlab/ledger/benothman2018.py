@@ -1,7 +1,7 @@
 """Ben Othman (2018), layer normalization in Listen, Attend and Spell: what it claims."""
 
 from lnlab.ledger.verdict import Claim
-from lnlab.ledger.watched import SHIFT, less_shift, watched
+from lnlab.ledger.watched import SHIFT, VARIATION, less_shift, less_variation, watched
 
 PAPER = "Ben Othman (2018)"
 
@@ -25,7 +25,12 @@ CLAIMS = [
           watched(less_shift("none", "layer"), f"{SHIFT}, none - layer"), "lnlab claims",
           note="section 5 says less: not only due to reducing it; on digits, not on speech"),
     Claim("benothman2018-4.3-lipschitz", f"{PAPER}, 4.3.1, Fig. 7",
-          "layer norm improves the Lipschitzness of the loss"),
+          "layer norm improves the Lipschitzness of the loss: it changes at a smaller rate",
+          watched(less_variation("layer", "none"), f"{VARIATION}, layer - none"),
+          "lnlab claims",
+          note="its evidence, Fig. 7, is the loss against steps of training, which shows no "
+          "such thing; measured along the gradient (Santurkar et al. 2018), on digits, not on "
+          "speech"),
     Claim("benothman2018-4.3-attention", f"{PAPER}, 4.3.2, Fig. 8 to 10",
           "attention fails when layer norm is added to the decoder; with it in the encoder the "
           "alignment is almost the same and pays more attention to some regions"),

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.ledger.verdict import Evidence, Test, judge
+from lnlab.probes.along_training import along_training
 from lnlab.probes.covariate_shift import shifting
 from lnlab.probes.learning_rate import Turning, scale_invariant
+from lnlab.probes.smoothness import smoothness, steps
 from lnlab.runs import Run
 from lnlab.runs.environment import device_name
 from lnlab.tasks import PermutationInvariantMNIST as Task
@@ -25,11 +27,15 @@ SEEDS = range(5)
 EPOCHS = 6
 EVERY = 5
 """Updates from one measurement to the next."""
+RATE = 0.1
+"""The learning rate of plain gradient descent, which needs more epochs than Adam."""
+DESCENT = 20
 
 Number = Callable[[int], float]
 """A seed to a number, which the claim says is negative."""
 
 EFFECTIVE = "log of eta/||W||^2 at the end over that at the start, mean of the hidden layers"
+VARIATION = "log10 of the range of the loss along its gradient (eta 1/2 to 4 times 0.1)"
 SHIFT = "1 - cos(G, G'), mean of updates and of the layers above the first"
 
 
@@ -47,12 +53,14 @@ def watched(number: Number, quantity: str) -> Test:
     return test
 
 
-def learning(arm: str, seed: int) -> tuple[nn.Module, Iterator[tuple[Tensor, Tensor]], Task]:
+def learning(
+    arm: str, seed: int, epochs: int = EPOCHS
+) -> tuple[nn.Module, Iterator[tuple[Tensor, Tensor]], Task]:
     """The net of one arm and one seed, and the batches that it sees."""
     task = Task.budget("notebook", norm=arm, seeds=(seed,), fused=False)
     digits = task.dataset()
     batches = Batches(digits.train.x, digits.train.y, task.batch_size, seeds=[seed])
-    cases = ((x[0], y[0]) for epoch in range(EPOCHS) for x, y in batches.epoch(epoch))
+    cases = ((x[0], y[0]) for epoch in range(epochs) for x, y in batches.epoch(epoch))
     return models(task, digits)[0], cases, task
 
 
@@ -70,10 +78,25 @@ def less_shift(arm: str, other: str) -> Number:
     return lambda seed: gradient_shift(arm, seed) - gradient_shift(other, seed)
 
 
+@cache
+def variation(arm: str, seed: int) -> float:
+    """How far the loss moves along its gradient, in powers of 10, in training by SGD."""
+    net, cases, _ = learning(arm, seed, DESCENT)
+    optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
+    seen = along_training(net, cases, F.cross_entropy, optimizer, every=4 * EVERY)
+    ends = (smoothness(objective, steps(RATE)).variation for _, objective in seen)
+    return float(np.mean([np.log10(high - low) for low, high in ends]))
+
+
+def less_variation(arm: str, other: str) -> Number:
+    """How much more the loss of ``arm`` moves than that of ``other``."""
+    return lambda seed: variation(arm, seed) - variation(other, seed)
+
+
 def effective_rate_falls(seed: int) -> float:
     """How far the effective learning rate of layer norm's weights moves by plain descent."""
     net, cases, _ = learning("layer", seed)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
     first = next(cases)
     invariant = scale_invariant(net, first[0])
     with Turning(net, optimizer, invariant, names=invariant) as seen:

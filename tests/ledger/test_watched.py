@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from lnlab.ledger import Claim, Verdict
-from lnlab.ledger.watched import gradient_shift, learning, less_shift, watched
+from lnlab.ledger.watched import (
+    gradient_shift,
+    learning,
+    less_shift,
+    less_variation,
+    variation,
+    watched,
+)
 
 
 def test_arms_are_paired():
@@ -23,6 +30,13 @@ def test_a_seed_gives_one_number_and_leaves_the_generator_alone():
     assert torch.equal(torch.get_rng_state(), state)
     # over cases the shift is reduced: what Santurkar et al. look for, and layer norm has not
     assert less_shift("batch hidden", "none")(0) < 0 < less_shift("layer", "none")(0)
+
+
+def test_the_loss_moves_less_along_its_gradient_under_a_normalizer():
+    assert variation("layer", 0) == variation.__wrapped__("layer", 0)
+    assert less_variation("batch hidden", "none")(0) < 0
+    assert less_variation("layer", "none")(0) < 0
+    assert less_variation("none", "none")(0) == 0
 
 
 @pytest.mark.parametrize(
