@@ -88,9 +88,11 @@ def dynamics_layout(courses: Courses, also: Sequence[Courses] = ()) -> dict[str,
             "fixedrange": True,
         }
         annotations.append(
-            _text(f"<b>{title}</b>", start + width / 2, 4, "center", {"color": INK, "size": 14})
+            text_above(
+                f"<b>{title}</b>", start + width / 2, 4, "center", {"color": INK, "size": 14}
+            )
         )
-    annotations.append(_text(legend(courses), 0, 32, "left", {"size": 14}))
+    annotations.append(text_above(legend(courses), 0, 32, "left", {"size": 14}))
     return layout | {"annotations": annotations}
 
 
@@ -119,7 +121,9 @@ def legend(names: Mapping[str, object]) -> str:
     )
 
 
-def _text(text: str, x: float, above: int, anchor: str, font: dict[str, Any]) -> dict[str, Any]:
+def text_above(
+    text: str, x: float, above: int, anchor: str, font: dict[str, Any]
+) -> dict[str, Any]:
     """A line of text, some pixels above the panels."""
     return {
         "text": text,

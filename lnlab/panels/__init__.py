@@ -1,7 +1,8 @@
 """Panels: functions that return one widget, to move in JupyterLab what a figure shows."""
 
+from .geometry import geometry
 from .live_plot import LivePlot
 from .through_time import recurrence
 from .what_stays import invariance
 
-__all__ = ["LivePlot", "invariance", "recurrence"]
+__all__ = ["LivePlot", "geometry", "invariance", "recurrence"]

@@ -1,0 +1,148 @@
+"""The panel of notebook 03, driven from Python as the page would drive it."""
+
+import json
+import shlex
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lnlab import panels
+from lnlab.panels.curved import NORMALIZERS, UNITS, Curved, costs, model, sentence
+from lnlab.panels.geometry import still
+from lnlab.panels.panel import PLOTLY
+from lnlab.probes.families import FAMILIES
+from lnlab.probes.fisher_glm import gain_metric, metric
+from lnlab.workbook import value
+
+NONE, LAYER, BATCH, WEIGHT = range(4)
+
+
+@pytest.fixture(scope="module")
+def shared():
+    return panels.geometry(units=4)
+
+
+@pytest.fixture
+def panel(shared):
+    """The panel at 4 units, on no page."""
+    shared.reset()
+    return shared
+
+
+def seen(panel, part, slot):
+    """What the dot of a normalizer shows."""
+    (y,) = panel.plots["geometry"].current(f"{part} {slot} here")["y"]
+    return y
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", NORMALIZERS)
+def test_costs_are_the_curvatures_of_the_metric(name, family):
+    here = (name, family, 0.5, 2.0, 4)
+    glm = model(*here)
+    gain = gain_metric(glm).sum() / 4
+    turn, stretch = costs(*here)
+    # the step of 1e-4 is small, the divergence of what is nearly the same has 8 digits
+    assert stretch == pytest.approx(float(gain), rel=1e-2)
+    F = metric(glm)
+    D = glm.W.shape[1]
+    trace = float(sum(F[i, d, i, d] for i in range(4) for d in range(D))) / (4 * D)
+    assert trace / 10 < turn < 10 * trace  # one direction of 24
+
+
+def test_longer_weights_cost_less_to_turn_under_a_normalizer_alone(panel):
+    before = {slot: seen(panel, "turn", slot) for slot in range(4)}
+    panel.controls["length"].value = 2.0
+    for slot, factor in ((NONE, 1), (LAYER, 4), (BATCH, 4), (WEIGHT, 4)):
+        assert before[slot] / seen(panel, "turn", slot) == pytest.approx(factor, rel=1e-3)
+
+
+def test_larger_inputs_cost_more_without_a_normalizer_and_under_weight_norm(panel):
+    before = {slot: seen(panel, "stretch", slot) for slot in range(4)}
+    panel.controls["inputs"].value = 10.0
+    for slot, factor in ((NONE, 100), (LAYER, 1), (BATCH, 1), (WEIGHT, 100)):
+        assert seen(panel, "stretch", slot) / before[slot] == pytest.approx(factor, rel=1e-3)
+
+
+def test_more_units_bring_eq_13_closer_under_layer_norm_alone(panel):
+    before = seen(panel, "error", LAYER)
+    panel.controls["units"].value = 16
+    assert 2 < before / seen(panel, "error", LAYER) < 10
+    assert seen(panel, "error", BATCH) < 1e-14
+    assert seen(panel, "error", WEIGHT) < 1e-14
+
+
+def test_every_control_is_a_field_and_moves_the_panel(panel):
+    changed = {
+        "normalizers": ("layer",), "family": "Bernoulli", "length": 0.5, "inputs": 2.0,
+        "units": 8,
+    }  # fmt: skip
+    assert set(changed) == set(panel.controls)
+    for name, new in changed.items():
+        command = panel.bar.command
+        panel.controls[name].value = new
+        assert getattr(panel.state, name) == new
+        assert panel.bar.command != command
+        assert panel.bar.error == ""
+        assert panel.bar.sentence == sentence(panel.state)
+
+
+def test_dots_stand_on_their_lines(panel):
+    for part in ("turn", "stretch", "error"):
+        for slot in range(4):
+            line = panel.plots["geometry"].current(f"{part} {slot}")
+            (x,) = panel.plots["geometry"].current(f"{part} {slot} here")["x"]
+            place = np.argmin(np.abs(np.log(line["x"] / x)))
+            assert line["y"][place] == pytest.approx(seen(panel, part, slot), rel=1e-6)
+
+
+def test_no_normalizer_is_a_state_too(panel):
+    panel.controls["normalizers"].value = ()
+    assert panel.bar.error == ""
+    assert panel.bar.sentence.endswith("Choose a normalizer to see what a step costs.")
+
+
+def test_the_command_brings_the_panel_back(panel):
+    panel.state = Curved(("layer",), "categorical", 0.5, 2.0, 8)
+    program, *_, name, text = shlex.split(panel.bar.command)
+    assert (program, name) == ("lnlab", "panel")
+    assert panel.bar.command.startswith("lnlab run 03 ")
+    again = panels.geometry(**value(text))
+    assert again.state == panel.state
+    assert again.bar.sentence == panel.bar.sentence
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"family": "Poisson"}, "family is 'Poisson'"),
+        ({"length": 0.0}, "length is 0"),
+        ({"inputs": 11.0}, "inputs is 11"),
+        ({"units": 3}, "units is 3"),
+        ({"normalizers": ["rms"]}, "'rms'"),
+    ],
+)
+def test_what_makes_no_sense_does_not_start(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        panels.geometry(**wrong)
+
+
+def test_a_page_without_a_kernel_can_be_played_with(panel, monkeypatch):
+    monkeypatch.setenv("LNLAB_HEADLESS", "1")
+    (bundle,) = panel.bundles()
+    figure = bundle[PLOTLY]
+    (slider,) = figure["layout"]["sliders"]
+    assert 20 <= len(figure["frames"]) == len(slider["steps"]) <= 22
+    assert slider["steps"][slider["active"]]["label"] == "1"
+    assert len(json.dumps(figure)) < 300_000
+    assert figure["layout"]["title"]["text"].startswith("Gaussian outputs, H = 4, W × 1,")
+
+
+def test_a_frame_is_the_picture_of_its_length():
+    state = Curved(units=UNITS[0])
+    played: Any = still(state, True)[0]
+    (half,) = [frame for frame in played.frames if frame.name == "0.501"]
+    shown: Any = still(state.longer(10**-0.3), False)[0]
+    for place, trace in zip(half.traces, half.data, strict=True):
+        np.testing.assert_allclose(trace.y, shown.data[place].y, rtol=1e-6)  # float32
