@@ -26,7 +26,7 @@ BUILD = [Requirement(r) for r in PROJECT["build-system"]["requires"]]
 DECLARED = {canonicalize_name(r.name) for r in RUNTIME}
 PYTHONS = ("3.11", "3.12")
 # declared, and needed without an import: served, started or read as a file
-UNIMPORTED = {"jupyterlab", "jupyter-server", "ipykernel", "ziamath"}
+UNIMPORTED = {"jupyterlab", "jupyter-server", "ipykernel", "ziamath", "cryptography"}
 
 
 def locked() -> list[tuple[Requirement, list[str]]]:

@@ -1,4 +1,4 @@
-"""The command line: ``lnlab list | run | train | results | data | claims | bench``.
+"""The command line: ``lnlab list | run | train | sweep | results | data | claims | bench``.
 
 What a command needs is imported when it runs: ``lnlab --help`` answers without torch.
 """
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import lnlab
-from lnlab.cli import bench, claims, data, notebooks, results, train
+from lnlab.cli import bench, claims, data, notebooks, results, sweep, train
 
 
 class Commands(click.Group):
@@ -34,6 +34,7 @@ def app() -> None:
 app.add_command(notebooks.list_all)
 app.add_command(notebooks.run)
 app.add_command(train.train)
+app.add_command(sweep.sweep)
 app.add_command(results.results)
 app.add_command(data.data)
 app.add_command(claims.claims)

@@ -54,6 +54,28 @@ def test_settings_reach_the_task(root):
     assert config["seeds"] == [0]
 
 
+def test_sweep_trains_every_combination_and_shows_them(root):
+    sweep = ["sweep", "mnist", "--budget", "smoke", "--norm", "none,layer", "--seeds", "2"]
+    sweep += ["--set", "units=8,8;4", "--set", "epochs=1", "--jobs", "1"]
+    said = lnlab(*sweep)
+    assert said.exit_code == 0, said.output
+    runs = read(root / "runs")
+    assert all(run.done and run.config["seeds"] == [0, 1] for run in runs)
+    told = {(run.config["norm"], tuple(run.config["units"])) for run in runs}
+    assert told == {(norm, units) for norm in ("none", "layer") for units in ((8, 8), (4,))}
+    assert re.search(r"key +done +norm +units +update", said.output)
+    assert lnlab(*sweep, "--apart").exit_code == 0
+    assert len(read(root / "runs")) == 4 + 8
+
+
+def test_sweep_in_which_a_run_fails_says_so_at_the_end(root):
+    settings = ["--set", "learning_rate=1e30,1e-3", "--set", "epochs=1", "--jobs", "1"]
+    said = lnlab("sweep", "mnist", "--budget", "smoke", *settings)
+    assert said.exit_code == 1
+    assert re.search(r"FAILED .*learning_rate=1e\+30.*FloatingPointError", said.output)
+    assert [run.config["learning_rate"] for run in read(root / "runs") if run.done] == [1e-3]
+
+
 def test_results_are_listed_shown_and_kept_small(root):
     lnlab(*SMOKE)
     run = only_run(root / "runs")
@@ -107,6 +129,8 @@ def test_changed_code_is_shown_and_bars_a_resume(root):
         (["train", "mnist", "--set", "epochs=many"], "epochs=many.*like its default"),
         (["train", "mnist", "--set", "norm=lyaer"], "lyaer.*layer"),
         (["train", "mnist", "--data", "mnist=/no/such/folder"], "/no/such/folder"),
+        (["sweep", "mnist", "--set", "epochs=1,many"], "epochs=many.*like its default"),
+        (["sweep", "mnist", "--set", "nrom=a,b"], r"'nrom=a'.*'norm', 'batch_size'"),
         (["results", "show", "abc"], r"'abc'. There are: none"),
         (["data", "fetch", "nmist"], "unknown data 'nmist'.*mnist"),
     ],

@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -185,8 +186,10 @@ def test_writer_in_another_process_holds_the_run_until_it_dies(tmp_path):
             begin(tmp_path)
     finally:
         holder.kill()
+        died = time.monotonic()
         holder.communicate()
     with begin(tmp_path) as run:
+        assert time.monotonic() - died < 5
         assert run.restore() == {"update": 1}
 
 

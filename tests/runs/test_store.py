@@ -84,7 +84,7 @@ def test_table_has_the_differences_and_the_last_row_of_each_seed(tmp_path):
     assert found.loc[("batch", 1), "nll"] == 65.0
     assert found.loc[("layer", 0), "nll"] == 2.0
     assert found.loc["none", "nll"].isna().tolist() == [True]
-    assert not found["done"].any()
+    assert not any(found["done"].tolist())
 
 
 def test_removed_run_is_gone_and_one_being_written_is_not(tmp_path):

@@ -1,0 +1,95 @@
+"""``lnlab sweep``: a grid of runs, each to its end."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lnlab.cli.train import changed, task_named
+
+
+@click.command()
+@click.argument("name", metavar="TASK")
+@click.option("--budget", default="notebook", show_default=True, help="smoke, notebook, paper.")
+@click.option("--norm", metavar="A,B,...", help="The same as --set norm=A,B,...")
+@click.option("--seeds", type=click.IntRange(1), help="How many, from 0 on.")
+@click.option("--apart", is_flag=True, help="A run for each seed, not one for all of them.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="FIELD=A,B,...",
+    help="Values to combine with all others. A value of several numbers: units=8,8;32,32.",
+)
+@click.option("--data", help="embedded, NAME or NAME=PATH.")
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1 or mps.")
+@click.option("--jobs", type=click.IntRange(1), help="Runs at a time [one on each core].")
+@click.option("--out", type=click.Path(path_type=Path), help="Where runs are kept [runs].")
+def sweep(
+    name: str,
+    budget: str,
+    norm: str | None,
+    seeds: int | None,
+    apart: bool,
+    settings: tuple[str, ...],
+    data: str | None,
+    device: str,
+    jobs: int | None,
+    out: Path | None,
+) -> None:
+    """Train every combination of settings; what is done stays, what was begun goes on.
+
+    DASK_SCHEDULER_ADDRESS in the environment sends the runs to a Dask cluster.
+    """
+    from lnlab import checkout
+    from lnlab.sweep import apart as one_for_each_seed
+    from lnlab.sweep import grid
+
+    kind = task_named(name)
+    axes = values(kind, [*([f"norm={norm}"] if norm else []), *settings])
+    axes |= changed_once(kind, seeds, data)
+    tasks = grid(kind, budget, axes)
+    tasks = one_for_each_seed(tasks) if apart else tasks
+    work_off(tasks, root=out or checkout.place("runs"), jobs=jobs, device=device)
+
+
+def work_off(tasks: list[Any], **where: Any) -> None:
+    """Sweep with a bar, report what failed, and show the table of what is there."""
+    from lnlab import runs, training
+    from lnlab.sweep import sweep
+
+    outcomes = list(training.progress(sweep(tasks, **where), len(tasks), "sweep"))
+    place = {"root": where["root"], "device": where["device"]}
+    there = [run for task in tasks if (run := training.found(task, **place))]
+    if there:
+        click.echo(runs.table(there).to_string(index=False))
+    failed = [outcome for outcome in outcomes if outcome.error]
+    for outcome in failed:
+        click.echo(f"FAILED  {outcome.task}: {outcome.error}", err=True)
+    if failed:
+        raise SystemExit(1)
+
+
+def values(task: type, settings: list[str]) -> dict[str, list[Any]]:
+    """The values of each field that ``FIELD=A,B,...`` settings name.
+
+    Raises:
+        ValueError: There is no such field, or a value does not fit.
+    """
+    axes: dict[str, list[Any]] = {}
+    fields = {field.name: field.default for field in dataclasses.fields(task)}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        between = ";" if isinstance(fields.get(name), tuple) else ","
+        parts = [f"{name}{equals}{part.strip()}" for part in text.split(between)]
+        axes[name] = [changed(task, [part])[name] for part in parts]
+    return axes
+
+
+def changed_once(task: type, seeds: int | None, data: str | None) -> dict[str, list[Any]]:
+    """What is the same for all runs of the sweep, as axes of one value."""
+    same = changed(task, [], data)
+    if seeds:
+        same["seeds"] = tuple(range(seeds))
+    return {name: [value] for name, value in same.items()}
