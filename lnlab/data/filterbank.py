@@ -88,8 +88,7 @@ def differences(frames: Tensor) -> Tensor:
     """The slope of each column (T, D) through :data:`SPAN` frames on both sides."""
     T = len(frames)
     padded = F.pad(frames.T[None], (SPAN, SPAN), mode="replicate")[0].T
-    steps = range(1, SPAN + 1)
-    total = sum(
-        k * (padded[SPAN + k : SPAN + k + T] - padded[SPAN - k : SPAN - k + T]) for k in steps
-    )
-    return total / (2 * sum(k * k for k in steps))
+    slope = torch.zeros_like(frames)
+    for k in range(1, SPAN + 1):
+        slope += k * (padded[SPAN + k : SPAN + k + T] - padded[SPAN - k : SPAN - k + T])
+    return slope / (2 * sum(k * k for k in range(1, SPAN + 1)))

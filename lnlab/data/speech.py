@@ -5,6 +5,7 @@ when, the ends of the units are kept too, so that an alignment can be held again
 """
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -94,11 +95,13 @@ class Speech:
         return f"{self.kind} data: {self.name}, utterances: {counts}; {len(self.units)} units"
 
 
-def load(spec: str = "embedded", unit: Unit | None = None) -> Speech:
+def load(spec: str = "embedded", unit: Unit | None = None, most: int | None = None) -> Speech:
     """The speech called ``spec``: ``embedded``, ``NAME=PATH``, or ``NAME`` in the data folder.
 
     Args:
         unit: what is recognized, phones, letters or (of digits) words; None: the source's own.
+        most: how many utterances to train on at most, the first; those of validation and test
+            get fewer in proportion. None: all.
 
     Raises:
         ValueError: for an unknown name or unit, or a damaged file, which is named.
@@ -115,7 +118,7 @@ def load(spec: str = "embedded", unit: Unit | None = None) -> Speech:
     if source is SPOKEN:
         if folder is not None:
             raise ValueError(f"data {spec!r}: it is synthesised here, give no path.")
-        return _speech(source, PHONES, formant.RATE, spoken.corpus())
+        return _speech(source, PHONES, formant.RATE, spoken.corpus(most=most))
     folder = folder or data_folder() / source.name
     if not folder.exists():
         raise FileNotFoundError(
@@ -123,6 +126,8 @@ def load(spec: str = "embedded", unit: Unit | None = None) -> Speech:
             f"name the folder: {source.name}=PATH"
         )
     rate, parts = corpora.READERS[source.name](folder, unit)
+    part = 1 if most is None else min(1, most / max(1, len(parts["train"])))
+    parts = {split: said[: math.ceil(part * len(said))] for split, said in parts.items()}
     known = {"phones": PHONES, "letters": LETTERS, "words": DIGITS}
     return _speech(source, known[unit], rate, parts)
 

@@ -1,5 +1,7 @@
 """Speech made here: random words, synthetic speakers, and the truth about every phone."""
 
+from functools import cache
+
 import numpy as np
 
 from lnlab.data.filterbank import features
@@ -19,16 +21,22 @@ MARGIN = 0.05, 0.25
 """Seconds of silence before and after."""
 
 
-def corpus(seed: int = 0) -> dict[str, list[Utterance]]:
+@cache
+def corpus(seed: int = 0, most: int | None = None) -> dict[str, list[Utterance]]:
     """Utterances of one to three random words; the words have no order to be guessed.
 
     A pause between two words is a unit, ``sil``; the silence around them is none. Each
     utterance depends on the seed and on its own number alone.
     """
     return {
-        split: [utterance(seed, split, number) for number in range(count)]
+        split: [utterance(seed, split, number) for number in range(at_most(count, most))]
         for split, count in SIZES.items()
     }
+
+
+def at_most(count: int, most: int | None) -> int:
+    """``count``, in the proportion in which ``most`` training utterances are fewer than all."""
+    return count if most is None else min(count, -(-count * most // SIZES["train"]))
 
 
 def utterance(seed: int, split: str, number: int) -> Utterance:

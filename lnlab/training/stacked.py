@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 Slot = tuple[dict[str, Any], str]
 """Where a module keeps a tensor: the dictionary of one of its parts, and the name there."""
@@ -15,6 +15,8 @@ Slot = tuple[dict[str, Any], str]
 
 class Stacked(nn.Module):
     """S models of one shape as one: x (S, B, ...) to (S, B, ...), one slice a model.
+
+    x may be several tensors in a tuple, or any other tree of them.
 
     The parameters and buffers of :attr:`module` carry a leading axis S, so that one matrix
     product, and one step of the optimizer, serve all models. A single model keeps its own
@@ -48,18 +50,19 @@ class Stacked(nn.Module):
         self._slots = _slots(self.module)
         self._broadcasts = all(map(_stacks, self.module.modules()))
 
-    def forward(self, x: Tensor) -> Any:
-        if x.shape[0] != self.count:
-            raise ValueError(
-                f"x has shape {tuple(x.shape)}: the first axis must hold the inputs of "
-                f"{self.count} models."
-            )
+    def forward(self, x: Any) -> Any:
+        for tensor in tree_leaves(x):
+            if tensor.shape[0] != self.count:
+                raise ValueError(
+                    f"x has shape {tuple(tensor.shape)}: the first axis must hold the inputs "
+                    f"of {self.count} models."
+                )
         if self.count == 1:
-            output = self.module(x.squeeze(0))
+            output = self.module(tree_map(lambda tensor: tensor.squeeze(0), x))
             if isinstance(output, Tensor):
                 return output.unsqueeze(0)
             return tree_map(lambda tensor: tensor.unsqueeze(0), output)
-        if self._broadcasts and x.dim() == 3:
+        if self._broadcasts and isinstance(x, Tensor) and x.dim() == 3:
             return self.module(x)
         tensors = [registry[name] for registry, name in self._slots]
         try:
@@ -72,14 +75,15 @@ class Stacked(nn.Module):
             registry[name] = tensor
         return output
 
-    def _each(self, *stacked: Tensor) -> tuple[Any, dict[int, Tensor]]:
+    def _each(self, *stacked: Any) -> tuple[Any, dict[int, Tensor]]:
         """:meth:`_one` of every model: at once, or in turn where a part of it is opaque."""
         if not any(getattr(part, "opaque", False) for part in self.module.modules()):
             return vmap(self._one, randomness="different")(*stacked)
-        models = [self._one(*own) for own in zip(*stacked, strict=True)]
+        own = (tree_map(lambda tensor, s=s: tensor[s], stacked) for s in range(self.count))
+        models = [self._one(*each) for each in own]
         return tree_map(lambda *same: torch.stack(same), *models)
 
-    def _one(self, x: Tensor, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:
+    def _one(self, x: Any, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:
         """The output of one model, and the buffers that it replaced instead of writing to."""
         for (registry, name), tensor in zip(self._slots, tensors, strict=True):
             registry[name] = tensor

@@ -124,6 +124,35 @@ def test_evaluation_mode_passes_through(net):
         assert torch.equal(tensor, before[name])
 
 
+class Both(nn.Module):
+    """Reads two inputs, a pair."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 4)
+
+    def forward(self, x):
+        a, b = x
+        return self.layer(a) * b
+
+
+class Opaque(Both):
+    opaque = True
+
+
+@pytest.mark.parametrize("kind", [Both, Opaque])
+@pytest.mark.parametrize("S", [1, 3])
+def test_inputs_may_be_containers(kind, S):
+    models = [kind() for _ in range(S)]
+    x = torch.randn(S, 5, 6), torch.randn(S, 5, 1)
+    together = stack(models)(x)
+    for index, model in enumerate(models):
+        expected = model((x[0][index], x[1][index]))
+        torch.testing.assert_close(together[index], expected, rtol=0, atol=1e-12)  # bmm
+    with pytest.raises(ValueError, match="first axis must hold the inputs"):
+        stack(models)((x[0], torch.randn(S + 1, 5, 1)))
+
+
 class Turned(LayerNorm):
     """Statistics over the cases: what LayerNorm says of stacking is not true of it."""
 

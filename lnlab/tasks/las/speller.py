@@ -1,0 +1,162 @@
+"""The speller: an LSTM that attends to what was heard and says one unit after the other."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lnlab.cells import LSTMCell, State
+from lnlab.norms import Identity, Linear, Norm
+
+from .listener import within
+
+
+class Heard(NamedTuple):
+    """What a listener makes of a batch, ready to be attended to.
+
+    Attributes:
+        h: (B, T, H).
+        keys: W_h h, computed once (B, T, A).
+        inside: which steps are no padding (B, T).
+    """
+
+    h: Tensor
+    keys: Tensor
+    inside: Tensor
+
+    def repeat(self, times: int) -> "Heard":
+        """Each utterance ``times`` times, one after the other."""
+        return Heard(*(v.repeat_interleave(times, 0) for v in self))
+
+
+class Memory(NamedTuple):
+    """Where a speller stands: states of its cells, the context, and where it last looked."""
+
+    states: tuple[State, ...]
+    context: Tensor
+    alpha: Tensor
+
+    def pick(self, rows: Tensor) -> "Memory":
+        """The memory of some rows of the batch."""
+        states = tuple(tuple(s[rows] for s in state) for state in self.states)
+        return Memory(states, self.context[rows], self.alpha[rows])
+
+
+class Attention(nn.Module):
+    r"""Bahdanau et al. (2015): e_t = v^T tanh(W_s s + W_h h_t + b), alpha = softmax(e).
+
+    With ``location``, Chorowski et al. (2015): W_f f_t is added, where f is the last alpha,
+    filtered by ``location`` kernels. Padding has the weight 0.
+
+    Args:
+        queries: the size of s.
+        heard: the size of h.
+        units: A.
+        location: how many kernels; 0 is content alone.
+        width: of the kernels, in steps; odd.
+    """
+
+    def __init__(
+        self, queries: int, heard: int, units: int, *, location: int = 0, width: int = 15
+    ) -> None:
+        super().__init__()
+        if width % 2 == 0:
+            raise ValueError(f"width is {width}: give an odd number of steps.")
+        self.query = Linear(queries, units, Identity, bias_inside=True)
+        self.key = Linear(heard, units, Identity)
+        self.v = Linear(units, 1, Identity)
+        self.kernels = self.place = None
+        if location:
+            self.kernels = nn.Conv1d(1, location, width, padding=width // 2, bias=False)
+            self.place = Linear(location, units, Identity)
+
+    def hear(self, h: Tensor, lengths: Tensor) -> Heard:
+        return Heard(h, self.key(h), within(lengths, h.shape[1]))
+
+    def forward(self, s: Tensor, heard: Heard, last: Tensor) -> tuple[Tensor, Tensor]:
+        """The context (B, H) and alpha (B, T) for a query s (B, S), after an alpha ``last``."""
+        summed = heard.keys + self.query(s).unsqueeze(1)
+        if self.kernels is not None and self.place is not None:
+            summed = summed + self.place(self.kernels(last.unsqueeze(1)).transpose(1, 2))
+        e = self.v(torch.tanh(summed)).squeeze(-1)
+        alpha = e.masked_fill(~heard.inside, -torch.inf).softmax(-1)
+        return torch.bmm(alpha.unsqueeze(1), heard.h).squeeze(1), alpha
+
+
+class Speller(nn.Module):
+    """Chan et al. (2016), section 3.2: units so far and what was heard to the next unit.
+
+    s_u = LSTM(s_{u-1}, [y_{u-1}; context_{u-1}]), context_u = Attention(s_u, h), and logits
+    are linear in [s_u; context_u].
+
+    Args:
+        vocabulary: V, the units that can be said, the end symbol among them.
+        heard: the size of h.
+        units: of the LSTMs, and of the attention.
+        layers: how many LSTMs.
+        norm: makes the normalizers inside the LSTMs.
+        location: kernels of the attention, see :class:`Attention`.
+        swapped: whether h and c change places from each step to the next, as in the study's
+            published code: ``h, c = state`` there, and ``(new_c, new_h)`` given back.
+        settings: of :class:`lnlab.cells.LSTMCell`.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        heard: int,
+        units: int,
+        layers: int = 1,
+        norm: Norm = Identity,
+        *,
+        location: int = 0,
+        swapped: bool = False,
+        **settings,
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary + 1, units)  # the last: where to begin
+        sizes = [units + heard] + [units] * (layers - 1)
+        self.cells: Any = nn.ModuleList(LSTMCell(D, units, norm, **settings) for D in sizes)
+        self.attention = Attention(units, heard, units, location=location)
+        self.readout = Linear(units + heard, vocabulary, Identity, bias_inside=True)
+        self.vocabulary, self.swapped = vocabulary, swapped
+
+    def start(self, heard: Heard) -> Memory:
+        """Before the first unit: nothing said, and the attention nowhere yet."""
+        states = tuple(cell.start(heard.h[:, 0]) for cell in self.cells)
+        return Memory(
+            states, torch.zeros_like(heard.h[:, 0]), torch.zeros_like(heard.keys[..., 0])
+        )
+
+    def step(self, last: Tensor, memory: Memory, heard: Heard, u: int) -> tuple[Tensor, Memory]:
+        """Logits (B, V) of unit number u after ``last`` (B,), and where the speller is then."""
+        s = torch.cat([self.embedding(last), memory.context], dim=-1)
+        states = []
+        for cell, state in zip(self.cells, memory.states, strict=True):
+            h, c = cell(s, state, u)
+            states.append((c, h) if self.swapped else (h, c))
+            s = h
+        context, alpha = self.attention(s, heard, memory.alpha)
+        logits = self.readout(torch.cat([s, context], dim=-1))
+        return logits, Memory(tuple(states), context, alpha)
+
+    def forward(self, heard: Heard, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (B, U, V) and alpha (B, U, T) where the right units y (B, U) were said."""
+        memory, logits, alphas = self.start(heard), [], []
+        begin = torch.full_like(y[:, :1], self.vocabulary)
+        for u, last in enumerate(torch.cat([begin, y[:, :-1]], dim=1).T):
+            scores, memory = self.step(last, memory, heard, u)
+            logits.append(scores)
+            alphas.append(memory.alpha)
+        return torch.stack(logits, 1), torch.stack(alphas, 1)
+
+
+def cross_entropy(logits: Tensor, y: Tensor, lengths: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Nats a unit: the mean over all units y (B, U) that are no padding.
+
+    Args:
+        smoothing: of the labels, Szegedy et al. (2016); 0 is none.
+    """
+    inside = within(lengths, y.shape[1])
+    return F.cross_entropy(logits[inside], y[inside], label_smoothing=smoothing)
