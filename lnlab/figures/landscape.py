@@ -1,0 +1,307 @@
+"""Landscapes of a loss: lines, planes that can be turned, and paths on them.
+
+On each is printed where BatchNorm's statistics come from at its points, without which nobody
+can know what was drawn.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from .learning import signed
+from .palette import GREY, INK, SIZES, TEMPLATE, VERMILLION, lines
+from .text import literal
+
+LOSS = "loss (nats)"
+AXES = ("along direction 1", "along direction 2")
+HOVER = "%{x:.2f}, %{y:.2f}: %{customdata:.3g} nats<extra></extra>"
+
+
+class Named(Protocol):
+    """A member of an enumeration."""
+
+    @property
+    def value(self) -> str: ...
+
+
+class Landscape(Protocol):
+    """What is drawn: :class:`lnlab.probes.landscape.Surface`."""
+
+    @property
+    def at(self) -> Sequence[Any]: ...
+
+    @property
+    def losses(self) -> Any: ...
+
+    @property
+    def centre(self) -> float: ...
+
+    @property
+    def statistics(self) -> Named: ...
+
+
+def stamp(landscapes: Sequence[Landscape]) -> str:
+    """Where statistics over cases come from, of each kind that is there once."""
+    values = dict.fromkeys(landscape.statistics.value for landscape in landscapes)
+    return f"Statistics over cases: {'; '.join(values)}."
+
+
+def bands(
+    panels: Mapping[str, Mapping[str, Sequence[Landscape]]], *, x: str, made_on: str
+) -> go.Figure:
+    """Lines through a minimum in several directions: thin ones, and a band that holds them.
+
+    Args:
+        panels: by title the lines of each name, of one kind of statistics.
+        x: what the coordinate is.
+        made_on: the data's kind, printed below.
+    """
+    titles = [
+        f"{literal(title)}<br><sup>{literal(stamp(_all(panel)))}</sup>"
+        for title, panel in panels.items()
+    ]
+    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
+    looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
+    named: set[str] = set()
+    for column, panel in enumerate(panels.values(), start=1):
+        for name, several in panel.items():
+            traces = band_traces(name, several, looks[name])
+            traces[0].update(showlegend=name not in named)
+            figure.add_traces(traces, 1, column)
+            named.add(name)
+    figure.update_xaxes(title_text=x)
+    figure.update_yaxes(type="log")
+    figure.update_yaxes(title_text=LOSS, col=1)
+    figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.16}, margin={"t": 110})
+    return signed(figure, f"{made_on}. Thin: one direction each; band: least to greatest.")
+
+
+def _all(panel: Mapping[str, Sequence[Landscape]]) -> list[Landscape]:
+    return [line for several in panel.values() for line in several]
+
+
+def band_traces(
+    name: str, several: Sequence[Landscape], look: Mapping[str, Any]
+) -> list[go.Scatter]:
+    """The band of a few lines and each line, as traces of one group of the legend."""
+    at = np.asarray(several[0].at[0])
+    losses = np.stack([np.asarray(line.losses) for line in several])
+    group = {"legendgroup": literal(name), "name": literal(name)}
+    band = go.Scatter(
+        x=np.concatenate([at, at[::-1]]),
+        y=np.concatenate([losses.max(0), losses.min(0)[::-1]]),
+        mode="lines", fill="toself", fillcolor=look["color"], opacity=0.18,
+        line={"width": 0, "color": look["color"]}, hoverinfo="skip", **group,
+    )  # fmt: skip
+    hover = f"{literal(name)}<br>%{{x:.3g}}: %{{y:.3g}}<extra></extra>"
+    each = [
+        go.Scatter(
+            x=at,
+            y=values,
+            mode="lines",
+            line={**look, "width": 1.2},
+            showlegend=False,
+            hovertemplate=hover,
+            **group,
+        )
+        for values in losses
+    ]
+    return [band, *each]
+
+
+def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
+    """Planes side by side on one scale of heights and colours, each to be turned by itself.
+
+    Args:
+        panels: by title.
+        made_on: the data's kind, printed below.
+    """
+    titles = [
+        f"{literal(title)}<br><sup>{literal(stamp([each]))}</sup>"
+        for title, each in panels.items()
+    ]
+    scenes = [[{"type": "scene"}] * len(panels)]
+    figure = make_subplots(
+        1, len(panels), specs=scenes, subplot_titles=titles, horizontal_spacing=0.01
+    )
+    heights = reach(panels.values())
+    for column, each in enumerate(panels.values(), start=1):
+        figure.add_traces([sheet(each, heights), peg(each)], 1, column)
+    figure.update_scenes(scene(heights))
+    figure.update_layout(template=TEMPLATE, height=480, margin={"t": 70, "l": 10, "r": 10})
+    return signed(figure, f"{made_on}. Dot: w itself. Drag to turn.")
+
+
+def reach(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
+    """The least and the greatest loss that is drawn, in powers of 10."""
+    losses = np.concatenate([np.asarray(each.losses).ravel() for each in landscapes])
+    losses = losses[np.isfinite(losses) & (losses > 0)]
+    if not len(losses):
+        return -1.0, 1.0
+    low, high = np.log10(losses.min()), np.log10(losses.max())
+    return float(low), float(max(high, low + 0.1))
+
+
+def sheet(landscape: Landscape, heights: tuple[float, float]) -> go.Surface:
+    """A plane of losses as a surface, coloured by its height."""
+    return go.Surface(
+        **sheet_values(landscape), name="losses", colorscale=SIZES, showscale=False,
+        cmin=heights[0], cmax=heights[1], hovertemplate=HOVER,
+        contours={"z": {"show": True, "usecolormap": True, "size": 0.2}},
+    )  # fmt: skip
+
+
+def sheet_values(landscape: Landscape) -> dict[str, np.ndarray]:
+    """Heights are logarithms; what is shown when one points there is the loss."""
+    x, y = (np.asarray(at) for at in landscape.at)
+    losses = np.asarray(landscape.losses).T  # plotly's rows run along y
+    with np.errstate(divide="ignore"):
+        return {"x": x, "y": y, "z": np.log10(losses), "customdata": losses}
+
+
+def peg(landscape: Landscape) -> go.Scatter3d:
+    """Where w stands."""
+    return go.Scatter3d(
+        **peg_values(landscape), mode="markers", name="w", showlegend=False,
+        marker={"size": 5, "color": VERMILLION},
+        hovertemplate="w: %{text} nats<extra></extra>",
+    )  # fmt: skip
+
+
+def peg_values(landscape: Landscape) -> dict[str, Any]:
+    """The place of w, and its loss."""
+    height = float(np.log10(landscape.centre))
+    zero = np.zeros(1)
+    return {"x": zero, "y": zero, "z": zero + height, "text": [f"{landscape.centre:.3g}"]}
+
+
+def scene(heights: tuple[float, float] | None = None) -> dict[str, Any]:
+    """The axes of a plane: the loss in powers of 10, each labelled by its value."""
+    ticks = range(-9, 10)
+    zaxis = {
+        "title": {"text": LOSS},
+        "tickvals": [*ticks],
+        "ticktext": [f"{10.0**tick:g}" for tick in ticks],
+    }
+    if heights is not None:
+        zaxis["range"] = [heights[0] - 0.05, heights[1] + 0.05]
+    return {
+        "xaxis": {"title": {"text": AXES[0]}},
+        "yaxis": {"title": {"text": AXES[1]}},
+        "zaxis": zaxis,
+        "camera": {"eye": {"x": 1.4, "y": -1.5, "z": 0.9}},
+        "aspectmode": "manual",
+        "aspectratio": {"x": 1, "y": 1, "z": 0.75},
+    }
+
+
+def trodden(
+    landscape: Landscape,
+    path: np.ndarray,
+    *,
+    explained: Sequence[float],
+    distances: np.ndarray,
+    made_on: str,
+) -> go.Figure:
+    """A plane with the path of a training, and how far from the plane it went.
+
+    Args:
+        landscape: the losses on the plane.
+        path: coordinates of the training (K, 2), its end at (0, 0).
+        explained: the fraction of the variance along each direction.
+        distances: from the plane (K,).
+        made_on: the data's kind, printed below.
+    """
+    titles = [f"the plane<br><sup>{literal(stamp([landscape]))}</sup>", "how far from it"]
+    figure = make_subplots(1, 2, subplot_titles=titles, column_widths=[0.62, 0.38])
+    figure.add_trace(
+        go.Contour(
+            **sheet_values(landscape), colorscale=SIZES,
+            colorbar={"title": {"text": "log<sub>10</sub> loss"}, "x": 0.57, "len": 0.9},
+            hovertemplate=HOVER,
+        ), 1, 1,
+    )  # fmt: skip
+    figure.add_scatter(
+        x=path[:, 0], y=path[:, 1], mode="lines+markers", name="the training",
+        line={"color": "white", "width": 2.5}, marker={"size": 5, "color": VERMILLION},
+        row=1, col=1, hovertemplate="%{x:.2f}, %{y:.2f}<extra>the training</extra>",
+    )  # fmt: skip
+    moved = np.linalg.norm(path, axis=1)
+    for name, values, color in (
+        ("from the plane", distances, INK), ("in the plane, from its end", moved, GREY),
+    ):  # fmt: skip
+        figure.add_scatter(
+            y=values, name=name, mode="lines", line={"color": color, "width": 2.5},
+            hovertemplate=f"{name}: %{{y:.3g}}<extra></extra>", row=1, col=2,
+        )  # fmt: skip
+    for update, part, axis in zip(
+        (figure.update_xaxes, figure.update_yaxes), explained, ("1", "2"), strict=True
+    ):
+        update(title_text=f"component {axis}: {part:.0%} of the variance", row=1, col=1)
+    figure.update_xaxes(title_text="moment of the training", row=1, col=2)
+    figure.update_yaxes(title_text="length", row=1, col=2)
+    figure.update_layout(
+        template=TEMPLATE, height=480, legend={"x": 0.68, "y": 1.0, "orientation": "v"},
+        margin={"t": 70},
+    )  # fmt: skip
+    return signed(figure, made_on)
+
+
+Ribbon = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Updates (K,), and the two ends of a band at each, one row a seed (S, K)."""
+
+
+def smoothness_ribbons(
+    panels: Mapping[str, Ribbon], *, y: str, made_on: str, x: str = "updates"
+) -> go.Figure:
+    """What lies between the ends of a band along a training, a panel for each normalizer.
+
+    The ribbon goes from the mean of the lower ends over the seeds to that of the upper ones;
+    the light one around it from the least seed to the greatest.
+
+    Args:
+        panels: by the name of the normalizer.
+        y: what the band is of, with its unit.
+        made_on: the data's kind, printed below.
+        x: what is counted.
+    """
+    titles = [literal(title) for title in panels]
+    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
+    looks = lines(panels)
+    for column, (name, (at, low, high)) in enumerate(panels.items(), start=1):
+        color = looks[name]["color"]
+        for lower, upper, opacity in (
+            (low.min(0), high.max(0), 0.2), (low.mean(0), high.mean(0), 0.6),
+        ):  # fmt: skip
+            figure.add_scatter(
+                x=np.concatenate([at, at[::-1]]), y=np.concatenate([upper, lower[::-1]]),
+                mode="lines", fill="toself", fillcolor=color, opacity=opacity,
+                line={"width": 0, "color": color}, hoverinfo="skip", row=1, col=column,
+            )  # fmt: skip
+        figure.add_scatter(
+            x=at, y=high.mean(0), mode="lines", line={"color": color, "width": 1}, row=1,
+            col=column, hovertemplate="%{x}: up to %{y:.3g}<extra></extra>",
+        )  # fmt: skip
+    figure.update_xaxes(title_text=x)
+    figure.update_yaxes(type="log")
+    figure.update_yaxes(title_text=y, col=1)
+    figure.update_layout(template=TEMPLATE, height=400, showlegend=False, margin={"t": 50})
+    return signed(figure, f"{made_on}. Dark: mean of the seeds; light: least to greatest.")
+
+
+def level(figure: go.Figure, y: float, text: str) -> go.Figure:
+    """``figure`` with a dotted line at ``y`` in every panel, and what it is in the last."""
+    figure.add_hline(
+        y, line={"color": INK, "width": 1.5, "dash": "dot"}, row="all", col="all"
+    )  # fmt: skip
+    drawn: Any = figure
+    panels = len({trace.xaxis for trace in drawn.data})
+    logarithmic = drawn.layout.yaxis.type == "log"
+    return figure.add_annotation(
+        x=1, xref="x domain" if panels == 1 else f"x{panels} domain", xanchor="right",
+        y=np.log10(y) if logarithmic else y, yanchor="bottom", text=literal(text),
+        showarrow=False, font={"size": 12},
+    )  # fmt: skip

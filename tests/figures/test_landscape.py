@@ -1,0 +1,173 @@
+"""A landscape is drawn as it was measured, and says where its statistics came from."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lnlab.figures.landscape import (
+    bands,
+    level,
+    reach,
+    smoothness_ribbons,
+    surfaces,
+    trodden,
+)
+from lnlab.figures.learning import learning_curves
+from lnlab.figures.terrain import (
+    cuts,
+    cuts_layout,
+    cuts_traces,
+    plane,
+    plane_layout,
+    plane_traces,
+)
+
+TAG = "<script>alert(1)</script>"
+X, Y = np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)
+MADE = "embedded data: digits"
+
+
+def landscape(losses, *at, statistics="of the batch"):
+    return SimpleNamespace(
+        at=at, losses=losses, centre=0.5, statistics=SimpleNamespace(value=statistics)
+    )
+
+
+def line(offset=0.0, statistics="of the batch"):
+    return landscape(0.5 + offset + X**2, X, statistics=statistics)
+
+
+def sheet(statistics="of the batch"):
+    return landscape(0.5 + X[:, None] ** 2 + Y**2 / 10, X, Y, statistics=statistics)
+
+
+def notes(figure):
+    return [note.text for note in figure.layout.annotations]
+
+
+def test_a_band_holds_every_line():
+    figure: Any = bands({"here": {"layer": [line(), line(1.0), line(-0.2)]}}, x="α", made_on="")
+    band, *each = figure.data
+    np.testing.assert_array_equal(band.y[:5], 1.5 + X**2)
+    np.testing.assert_array_equal(band.y[5:], (0.3 + X**2)[::-1])
+    assert [trace.y[2] for trace in each] == [0.5, 1.5, 0.3]
+    assert band.fill == "toself"
+    assert figure.layout.yaxis.type == "log"
+
+
+def test_every_panel_is_stamped_with_its_statistics():
+    frozen = line(statistics="frozen: as they were")
+    figure: Any = bands(
+        {"here": {"layer": [line()]}, "there": {"layer": [frozen], "batch": [frozen]}},
+        x="α", made_on=MADE,
+    )  # fmt: skip
+    here, there, made = notes(figure)
+    assert here == "here<br><sup>Statistics over cases: of the batch.</sup>"
+    assert there == "there<br><sup>Statistics over cases: frozen: as they were.</sup>"
+    assert made.startswith(MADE)
+    assert [trace.name for trace in figure.data if trace.showlegend] == ["layer", "batch"]
+
+
+def test_surfaces_share_heights_and_are_stamped():
+    low = sheet()
+    high = landscape(10 * low.losses, X, Y, statistics="frozen: as they were")
+    figure: Any = surfaces({"one": low, "other": high}, made_on=MADE)
+    one, peg, other, _ = figure.data
+    np.testing.assert_allclose(10.0**one.z, low.losses.T)
+    np.testing.assert_allclose(one.customdata, low.losses.T)
+    assert one.z.shape == (len(Y), len(X))
+    assert (one.cmin, one.cmax) == (other.cmin, other.cmax)
+    assert figure.layout.scene.zaxis.range == figure.layout.scene2.zaxis.range
+    assert peg.z[0] == pytest.approx(np.log10(0.5))
+    assert "frozen: as they were" in notes(figure)[1]
+
+
+def test_heights_leave_out_what_has_no_logarithm():
+    losses = np.array([[0.0, np.nan, 1.0], [np.inf, 100.0, 10.0]])
+    assert reach([landscape(losses, X, Y)]) == (0.0, 2.0)
+    assert reach([landscape(np.full((2, 2), np.nan), X, Y)]) == (-1.0, 1.0)
+    flat_low, flat_high = reach([landscape(np.ones((2, 2)), X, Y)])
+    assert flat_low < flat_high
+
+
+def test_a_path_lies_on_its_plane_and_its_distance_beside_it():
+    way = np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0]])
+    figure: Any = trodden(
+        sheet(), way, explained=[0.7, 0.2], distances=np.array([1.0, 2.0, 0.0]), made_on=MADE
+    )
+    ground, trace, off, moved = figure.data
+    np.testing.assert_allclose(10.0**ground.z, sheet().losses.T)
+    np.testing.assert_array_equal(np.stack([trace.x, trace.y], 1), way)
+    np.testing.assert_array_equal(off.y, [1, 2, 0])
+    np.testing.assert_array_equal(moved.y, [5, 1, 0])
+    assert figure.layout.xaxis.title.text == "component 1: 70% of the variance"
+    assert figure.layout.yaxis.title.text == "component 2: 20% of the variance"
+    assert "of the batch" in notes(figure)[0]
+
+
+def test_ribbons_reach_from_the_mean_low_to_the_mean_high_end():
+    at, low = np.arange(3.0), np.array([[1.0, 1, 1], [3, 3, 3]])
+    figure: Any = smoothness_ribbons({"layer": (at, low, low + 4)}, y="loss", made_on=MADE)
+    seeds, mean, edge = figure.data
+    np.testing.assert_array_equal(mean.y, [6, 6, 6, 2, 2, 2])
+    np.testing.assert_array_equal(seeds.y, [7, 7, 7, 1, 1, 1])
+    np.testing.assert_array_equal(edge.y, [6, 6, 6])
+    assert seeds.opacity < mean.opacity
+    assert figure.layout.yaxis.type == "log"
+
+
+def test_a_level_is_at_its_value_on_either_kind_of_axis():
+    curve = {"layer": (np.arange(3.0), np.ones((2, 3)))}
+    for log_y in (True, False):
+        figure: Any = learning_curves(
+            {"a": curve, "b": curve}, x="updates", y="λ", made_on=MADE, log_y=log_y
+        )
+        level(figure, 20.0, "2/η")
+        assert {shape.y0 for shape in figure.layout.shapes} == {20.0}
+        assert len(figure.layout.shapes) == 2
+        note = figure.layout.annotations[-1]
+        assert note.y == pytest.approx(np.log10(20.0) if log_y else 20.0)
+        assert note.xref == "x2 domain"
+
+
+def test_moving_the_lines_draws_what_drawing_them_anew_does():
+    before, after = [line(), line(0.3)], [line(2.0), line(5.0)]
+    moved: Any = cuts(before)
+    for name, new in cuts_traces(after).items():
+        moved.update_traces(new, selector={"name": name})
+    moved.update_layout(cuts_layout(after))
+    assert moved.to_json() == cuts(after).to_json()
+
+
+def test_moving_the_plane_leaves_how_it_was_turned():
+    other = landscape(3 * sheet().losses, X, Y, statistics="frozen: as they were")
+    moved: Any = plane(sheet())
+    for name, new in plane_traces(other).items():
+        moved.update_traces(new, selector={"name": name})
+    moved.update_layout(plane_layout(other))
+    assert moved.to_json() == plane(other).to_json()
+    assert "scene" not in plane_layout(other)
+    assert "frozen: as they were" in notes(moved)[0]
+
+
+def test_text_from_data_is_text(strings):
+    drawn = [
+        bands({TAG: {TAG: [line(statistics=TAG)]}}, x="α", made_on=TAG),
+        surfaces({TAG: sheet(TAG)}, made_on=TAG),
+        trodden(
+            sheet(TAG),
+            np.zeros((2, 2)),
+            explained=[0.5, 0.5],
+            distances=np.zeros(2),
+            made_on=TAG,
+        ),
+        smoothness_ribbons({TAG: (X, X[None], X[None])}, y="loss", made_on=TAG),
+        cuts([line(statistics=TAG)]),
+        plane(sheet(TAG)),
+    ]
+    for figure in drawn:
+        found = [text for text in strings(figure) if "alert" in text]
+        assert found
+        assert not [text for text in found if TAG in text]
