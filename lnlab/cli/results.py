@@ -60,13 +60,19 @@ def compare(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
 def resume(key: str, data: str | None, root: Path | None) -> None:
     """Go on with a run that was stopped, whatever its settings were."""
     from lnlab.cli.train import finish, task_named
+    from lnlab.training import launch
+    from lnlab.training.ranks import world
 
     run = named(key, root)
+    ranks, place = run.config.get("ranks", 1), run.folder.parents[1]
+    if ranks > 1 and world() == 1:
+        again = ["results", "resume", run.key, f"--root={place}"]
+        raise SystemExit(launch(ranks, [*again, *([f"--data={data}"] if data else [])]))
     kind = task_named(run.task)
     names = {field.name for field in dataclasses.fields(kind)} & set(run.config)
     like = {n: run.config[n] for n in names} | ({"data": data} if data else {})
     task = kind(**{n: tuple(v) if isinstance(v, list) else v for n, v in like.items()})
-    finish(task, run.folder.parents[1], run.config["device"], run.config["precision"])
+    finish(task, place, run.config["device"], run.config["precision"])
 
 
 @results.command()

@@ -18,6 +18,11 @@ import click
 )
 @click.option("--data", help="embedded, NAME or NAME=PATH.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1 or mps.")
+@click.option("--precision", default="float32", show_default=True, help="float32, float64.")
+@click.option(
+    "--save-every", default=30.0, show_default=True, help="Seconds; what a kill costs."
+)
+@click.option("--nproc", type=click.IntRange(1), default=1, help="Ranks that share each batch.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where runs are kept [runs].")
 def train(
     name: str,
@@ -25,6 +30,9 @@ def train(
     settings: tuple[str, ...],
     data: str | None,
     device: str,
+    precision: str,
+    save_every: float,
+    nproc: int,
     out: Path | None,
 ) -> None:
     """Train one experiment; a run that was stopped goes on, one that is done is shown.
@@ -35,20 +43,42 @@ def train(
 
     kind = task_named(name)
     task = kind.budget(budget, **changed(kind, settings, data))
-    finish(task, out or checkout.place("runs"), device)
+    if nproc > 1:
+        raise SystemExit(in_ranks(task, nproc))
+    finish(task, out or checkout.place("runs"), device, precision, save_every)
 
 
-def finish(task: Any, root: Path, device: str, precision: str = "float32") -> None:
+def in_ranks(task: Any, nproc: int) -> int:
+    """This command over again, in several processes; its exit status."""
+    from lnlab import training
+
+    training.shareable(task, nproc)
+    told = dict(click.get_current_context().params, nproc=1)
+    name, settings = told.pop("name"), told.pop("settings")
+    said = {option: value for option, value in told.items() if value is not None}
+    options = [f"--{option.replace('_', '-')}={value}" for option, value in said.items()]
+    settings = [f"--set={setting}" for setting in settings]
+    return training.launch(nproc, ["train", name, *options, *settings])
+
+
+def finish(
+    task: Any, root: Path, device: str, precision: str = "float32", save_every: float = 30.0
+) -> None:
     """Train a task to its end, from where it was left, and show its run."""
     from lnlab import training
     from lnlab.cli.results import show_run
 
-    steps = training.train(task, root=root, device=device, precision=precision)
+    place = {"root": root, "device": device, "precision": precision}
+    steps = training.train(task, save_every=save_every, **place)
+    if not training.first():
+        for _ in steps:
+            pass
+        return
     for first in steps:
         left = round(first.update / first.epoch) * task.epochs - first.update + 1
         for _ in training.progress(chain([first], steps), left, task.name):
             pass
-    run = training.found(task, root=root, device=device, precision=precision)
+    run = training.found(task, **place)
     assert run is not None
     show_run(run)
 

@@ -24,19 +24,32 @@ class Batches:
         y: their targets (N, ...).
         size: B, the number of cases in a batch.
         seeds: one for each model.
+        part: (i, n) for the i-th of n equal parts of every batch, which is a rank's share.
 
     Raises:
-        ValueError: if x and y are not of one length, or there is not one whole batch.
+        ValueError: if x and y are not of one length, there is not one whole batch, or it
+            has no n equal parts.
     """
 
-    def __init__(self, x: Tensor, y: Tensor, size: int, seeds: Sequence[int]) -> None:
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        size: int,
+        seeds: Sequence[int],
+        part: tuple[int, int] = (0, 1),
+    ) -> None:
         if len(x) != len(y):
             raise ValueError(f"x holds {len(x)} cases and y {len(y)}: they must be the same.")
         if not 1 <= size <= len(x):
             raise ValueError(f"a batch of {size} cases cannot be taken from {len(x)}.")
         if not seeds:
             raise ValueError("there are no seeds: give one for each model.")
+        i, n = part
+        if size % n:
+            raise ValueError(f"a batch of {size} cases cannot be shared evenly by {n} ranks.")
         self.x, self.y, self.size, self.seeds = x, y, size, tuple(seeds)
+        self._part = slice(i * size // n, (i + 1) * size // n)
 
     def __len__(self) -> int:
         """The number of updates in an epoch."""
@@ -47,7 +60,8 @@ class Batches:
         order = torch.stack([self._order(seed, epoch) for seed in self.seeds])
         # (S, N) to (updates, S, B): a few batches are gathered at once, which is cheaper.
         used = order[:, : len(self) * self.size]
-        chosen = used.unflatten(1, (len(self), self.size)).transpose(0, 1).to(self.x.device)
+        chosen = used.unflatten(1, (len(self), self.size)).transpose(0, 1)[..., self._part]
+        chosen = chosen.to(self.x.device)
         for indices in chosen[start:].split(self._ahead()):
             yield from zip(self.x[indices], self.y[indices], strict=True)
 

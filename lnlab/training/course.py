@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,16 @@ from torch import Tensor, nn
 
 from lnlab.runs import Run, key
 from lnlab.training.batches import Batches
-from lnlab.training.loop import Step, finite, fit
+from lnlab.training.loop import Epochs, Step, finite, fit
 from lnlab.training.machine import Noise, available, one_thread, seconds_until_idle
+from lnlab.training.ranks import Ranks, joined, own, refuse_mixing, world
 from lnlab.training.stacked import stack
 from lnlab.training.task import Beside, Task
 
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
+
+TOGETHER = 16
+"""Updates after which ranks ask the first one whether it is time to save."""
 
 
 def train(
@@ -38,6 +42,10 @@ def train(
     iterator is closed. Killed at any moment, the next call goes on to the same bytes, times
     aside. If the run is done there are no steps: read it.
 
+    Started by torchrun (:func:`lnlab.training.launch`), each rank takes its share of every
+    batch. Their number is part of the configuration, as it shows in the last bits; the first
+    rank writes.
+
     Args:
         task: what to train.
         root: where runs are kept; the run is ``root/<task>/<key>``.
@@ -50,10 +58,13 @@ def train(
 
     Raises:
         Busy: if the run is being written already.
-        ValueError: if the device is not there, or the precision is unknown.
+        ValueError: if the device is not there, or the precision is unknown; of several ranks,
+            if they cannot share a batch evenly, or if a case's output depends on other cases.
         FloatingPointError: if a loss is not finite at an evaluation point.
     """
-    device = available(device)
+    device = own(available(device))
+    if beside and world() > 1:
+        raise ValueError("beside goes along with one process: a rank sees its share only.")
     if precision not in PRECISIONS:
         raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
     return _train(task, Path(root), device, precision, save_every, beside)
@@ -72,11 +83,25 @@ def found(
     return Run(folder) if (folder / "config.json").is_file() else None
 
 
+def shareable(task: Task, ranks: int) -> None:
+    """Raise unless so many ranks can train the task as one device does.
+
+    Raises:
+        ValueError: if they cannot share a batch evenly, or if a case's output depends on the
+            other cases of its batch (:func:`lnlab.training.ranks.refuse_mixing`).
+    """
+    dataset = task.dataset()
+    Batches(dataset.train.x, dataset.train.y, task.batch_size, task.seeds, (0, ranks))
+    refuse_mixing(stack(models(task, dataset)), dataset.train.x[:8], ranks)
+
+
 def _identity(
     task: Task, dataset: Any, device: torch.device, precision: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What tells a run from others: its configuration, and what is known of its data."""
     config = {**task.config(), "device": device.type, "precision": precision}
+    if world() > 1:
+        config["ranks"] = world()
     about = ("name", "kind", "checksum", "licence")
     return config, {name: getattr(dataset, name) for name in about}
 
@@ -91,48 +116,67 @@ def _train(
 ) -> Generator[Step, None, None]:
     dataset = task.dataset()
     config, data = _identity(task, dataset, device, precision)
-    with one_thread(), Run.open(task.name, config, data, root, device) as run:
-        if run.done:
+    if world() > 1:
+        shareable(task, world())
+    with ExitStack() as closing:
+        closing.enter_context(one_thread())
+        ranks = closing.enter_context(joined(device))
+        run = Run.open(task.name, config, data, root, device) if ranks.first else None
+        closing.enter_context(run or nullcontext())
+        if ranks.told(run is not None and run.done):
             return
-        course = Course(task, dataset, run, device, PRECISIONS[precision], beside)
-        saved = time.monotonic()
+        course = Course(task, dataset, run, device, PRECISIONS[precision], beside, ranks)
         with course.beside or nullcontext():
-            try:
-                for step in course:
-                    if time.monotonic() - saved >= save_every:
-                        run.checkpoint(course.state_dict())
-                        saved = time.monotonic()
-                    yield step
-            except GeneratorExit:  # between two updates: nothing is half done
-                run.checkpoint(course.state_dict())
-                raise
-        run.finish(course.result(), course.weights())
+            yield from _saved(course, save_every)
+        if run is not None:
+            run.finish(course.result(), course.weights())
+        ranks.wait()
+
+
+def _saved(course: "Course", save_every: float) -> Generator[Step, None, None]:
+    """The steps of a course, with checkpoints between them."""
+    saved, alone = time.monotonic(), course.ranks.count == 1
+    try:
+        for step in course:
+            due = time.monotonic() - saved >= save_every
+            if (alone or step.update % TOGETHER == 0) and course.ranks.told(due):
+                course.save()
+                saved = time.monotonic()
+            yield step
+    except GeneratorExit:  # between two updates: nothing is half done
+        if alone:
+            course.save()
+        raise
 
 
 class Course:
     """A task on its way: model, optimizer, random numbers and clocks, and where they stand.
 
     Iterating goes on from there to the end, and logs to the run at the evaluation points.
+    Of several ranks the first has the run.
     """
 
     def __init__(
         self,
         task: Task,
         dataset: Any,
-        run: Run,
+        run: Run | None,
         device: torch.device,
         dtype: torch.dtype,
-        beside: Callable[[nn.Module], Beside] | None = None,
+        beside: Callable[[nn.Module], Beside] | None,
+        ranks: Ranks,
     ) -> None:
         self.task, self.dataset, self.run, self.device = task, dataset, run, device
+        self.ranks = ranks
         self.model = stack(models(task, dataset)).to(device, dtype)
         self.optimizer = task.optimizer(self.model.parameters())
-        x, y = dataset.train.x.to(device, dtype), dataset.train.y.to(device)
-        self.batches = Batches(x, y, task.batch_size, task.seeds)
-        self.noise = Noise(f"noise of seeds {task.seeds}", device)
+        self.batches = batches(task, dataset, device, dtype, ranks)
+        self.shared = ranks.share(self.model, device)
+        whose = f"noise of seeds {task.seeds}"
+        self.noise = Noise(whose if ranks.first else f"{whose}, rank {ranks.rank}", device)
         self.beside = beside(self.model) if beside else None
         self.step = Step(0, 0.0, torch.full((len(task.seeds),), math.nan), 0.0, 0.0)
-        state = run.restore()
+        state = ranks.spread(run.restore() if run else None)
         if state is not None:
             self.load_state_dict(state)
 
@@ -143,7 +187,7 @@ class Course:
         if before.update == 0 and 0 in points:
             self._measure()
         steps = fit(
-            self.model,
+            self.shared,
             self.batches,
             task.loss,
             self.optimizer,
@@ -160,7 +204,9 @@ class Course:
             if looked_at:
                 waited += seconds_until_idle(self.device)
             self.step = step._replace(
-                seconds=waited + step.seconds, cpu_seconds=before.cpu_seconds + step.cpu_seconds
+                loss=self.ranks.mean(step.loss) if looked_at else step.loss,
+                seconds=waited + step.seconds,
+                cpu_seconds=before.cpu_seconds + step.cpu_seconds,
             )
             if looked_at:
                 self._measure()
@@ -170,6 +216,8 @@ class Course:
         step = self.step
         if step.update:
             finite(step, self.task.seeds)
+        if self.run is None:
+            return
         with self.noise:
             measured = self.task.measure(self.model, self.dataset)
         losses = step.loss.tolist()
@@ -184,13 +232,19 @@ class Course:
             }
             self.run.log(row | {name: values[index] for name, values in measured.items()})
 
+    def save(self) -> None:
+        """Keep a checkpoint; all ranks must be here."""
+        state = self.state_dict()
+        if self.run is not None:
+            self.run.checkpoint(state)
+
     def state_dict(self) -> dict[str, Any]:
         """All that the rest of the course depends on."""
         return {
             "step": tuple(self.step),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "noise": self.noise.state,
+            "noise": self.ranks.gathered(self.noise.state),
             "beside": self.beside.state_dict() if self.beside else None,
         }
 
@@ -199,7 +253,7 @@ class Course:
         self.step = Step(*state["step"])
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.noise.state = state["noise"]
+        self.noise.state = state["noise"][self.ranks.rank]
         if self.beside and state["beside"] is not None:
             self.beside.load_state_dict(state["beside"])
 
@@ -219,6 +273,19 @@ class Course:
             "seconds": self.step.seconds,
             "cpu_seconds": self.step.cpu_seconds,
         }
+
+
+def batches(
+    task: Task, dataset: Any, device: torch.device, dtype: torch.dtype, ranks: Ranks
+) -> Epochs:
+    """The task's own batches where it has some, else its training cases in random order."""
+    own = getattr(task, "batches", None)
+    if own is not None:
+        if ranks.count > 1:
+            raise ValueError(f"{task.name} has batches of its own: train it in one process.")
+        return own(dataset, device, dtype)
+    x, y = dataset.train.x.to(device, dtype), dataset.train.y.to(device)
+    return Batches(x, y, task.batch_size, task.seeds, (ranks.rank, ranks.count))
 
 
 def models(task: Task, dataset: Any) -> list[nn.Module]:

@@ -15,6 +15,7 @@ from lnlab.tasks import PermutationInvariantMNIST
 from lnlab.training import train
 
 SMOKE = ["train", "mnist", "--budget", "smoke", "--set", "epochs=1", "--set", "seeds=0"]
+BATCH = ["--budget", "smoke", "--set", "norm=batch"]
 
 
 @pytest.fixture
@@ -129,6 +130,8 @@ def test_changed_code_is_shown_and_bars_a_resume(root):
         (["train", "mnist", "--set", "epochs=many"], "epochs=many.*like its default"),
         (["train", "mnist", "--set", "norm=lyaer"], "lyaer.*layer"),
         (["train", "mnist", "--data", "mnist=/no/such/folder"], "/no/such/folder"),
+        (["train", "mnist", "--nproc", "2", *BATCH], "SyncBatchNorm on GPUs"),
+        (["train", "mnist", "--nproc", "3", *BATCH], "cannot be shared evenly by 3 ranks"),
         (["sweep", "mnist", "--set", "epochs=1,many"], "epochs=many.*like its default"),
         (["sweep", "mnist", "--set", "nrom=a,b"], r"'nrom=a'.*'norm', 'batch_size'"),
         (["results", "show", "abc"], r"'abc'. There are: none"),

@@ -82,3 +82,11 @@ def test_how_much_is_gathered_at_once_does_not_show(ahead, monkeypatch):
 def test_impossible_batches_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         Batches(*arguments)
+
+
+def test_ranks_see_the_parts_of_the_same_batches():
+    x = torch.arange(30.0)
+    whole = Batches(x, x, 6, (0, 1))
+    parts = [Batches(x, x, 6, (0, 1), (i, 3)) for i in range(3)]
+    for (all_x, _), *shares in zip(whole.epoch(2), *(p.epoch(2) for p in parts), strict=True):
+        assert torch.equal(torch.cat([some_x for some_x, _ in shares], 1), all_x)

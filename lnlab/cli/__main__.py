@@ -1,0 +1,5 @@
+"""``python -m lnlab.cli``, which torchrun can start."""
+
+from lnlab.cli import app
+
+app()

@@ -1,0 +1,134 @@
+"""Several ranks train what one device trains, and a rank may die."""
+
+import os
+import re
+import signal
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from lnlab.norms import BatchNorm
+from lnlab.runs import Run, read
+from lnlab.tasks import PermutationInvariantMNIST, SequentialDigits
+from lnlab.training import launch, shareable, stack, train
+from lnlab.training.ranks import refuse_mixing
+
+SETTINGS = {"norm": "layer", "batch_size": 32, "epochs": 3}
+
+
+def started(pool: ThreadPoolExecutor, root: Path) -> "Future[int]":
+    """Two ranks, as ``lnlab train --nproc 2`` starts them."""
+    arguments = ["train", "mnist", "--budget=smoke", "--precision=float64", "--save-every=0"]
+    arguments += [f"--set={name}={value}" for name, value in SETTINGS.items()]
+    return pool.submit(launch, 2, [*arguments, f"--out={root}"])
+
+
+def end(status: "Future[int]", root: Path) -> Run:
+    assert status.result(timeout=120) == 0
+    (run,) = read(root)
+    assert run.done
+    return run
+
+
+def left(run: Run) -> tuple[bytes, str]:
+    rows = run.metrics().drop(columns=["seconds", "cpu_seconds"]).to_csv()
+    return run.content("weights.safetensors"), rows
+
+
+def ranks_of(root: Path) -> dict[str, int]:
+    """The processes that train into a folder, by rank."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().decode()
+            environment = (process / "environ").read_bytes().decode()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if f"--out={root}" in command and "torch.distributed.run" not in command:
+            ((rank,),) = [re.findall(r"\0RANK=(\d+)\0", environment)]
+            found[rank] = int(process.name)
+    return found
+
+
+@pytest.mark.stress
+def test_two_ranks_equal_one_device_and_a_killed_one_is_taken_up_again(full, tmp_path):
+    """Layer norm, float64, to 1e-12; the bytes of two ranks are those of a clean run of two."""
+    task = PermutationInvariantMNIST.budget("smoke", **SETTINGS)
+    for _ in train(task, root=tmp_path / "one", precision="float64"):
+        pass
+    (one,) = read(tmp_path / "one")
+    pool = ThreadPoolExecutor(1)
+    clean = end(started(pool, tmp_path / "two"), tmp_path / "two")
+    assert clean.config["ranks"] == 2
+    assert clean.key != one.key
+    serial, shared = one.weights(), clean.weights()
+    assert set(serial) == set(shared)
+    for name, tensor in serial.items():
+        # sums of 32 cases in two halves, carried through 111 updates of Adam
+        torch.testing.assert_close(shared[name], tensor, rtol=0, atol=1e-12)
+    losses = [run.metrics()["loss"].dropna().tolist() for run in (clean, one)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-12)  # likewise
+    for victim in ("1", "0") if full else ("1",):
+        root = tmp_path / f"killed {victim}"
+        status = started(pool, root)
+        while not list(root.glob("*/*/state.pt")):
+            assert not status.done()
+            time.sleep(0.005)
+        os.kill(ranks_of(root)[victim], signal.SIGKILL)
+        assert left(end(status, root)) == left(clean)
+
+
+@pytest.mark.parametrize("norm", ["batch", "batch hidden"])
+def test_batch_norm_is_refused_with_the_reason(norm):
+    task = PermutationInvariantMNIST.budget("smoke", norm=norm)
+    with pytest.raises(
+        ValueError, match=r"other cases of its batch.*Batch.*layer norm, or torch"
+    ):
+        shareable(task, 2)
+
+
+@pytest.mark.parametrize("norm", ["batch", "batch pooled"])
+def test_recurrent_batch_norm_is_refused(norm):
+    with pytest.raises(ValueError, match="other cases of its batch"):
+        shareable(SequentialDigits.budget("smoke", norm=norm), 2)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        PermutationInvariantMNIST.budget("smoke", norm="layer"),
+        PermutationInvariantMNIST.budget("smoke", norm="weight"),
+        SequentialDigits.budget("smoke", norm="layer"),
+        SequentialDigits.budget("smoke", norm="none", cell="gru"),
+    ],
+    ids=lambda task: f"{task.name} {task.norm}",
+)
+def test_what_treats_each_case_by_itself_may_be_shared(task):
+    shareable(task, 2)
+
+
+def test_uneven_share_is_refused():
+    task = PermutationInvariantMNIST.budget("smoke", batch_size=5)
+    with pytest.raises(ValueError, match="batch of 5 cases cannot be shared evenly by 2 ranks"):
+        shareable(task, 2)
+
+
+def test_whatever_mixes_cases_is_found_and_the_model_left_as_it_was():
+    class Contrast(nn.Module):
+        def forward(self, x):
+            return x - x.mean(0)
+
+    x = torch.randn(6, 4)
+    refuse_mixing(stack([nn.Sequential(nn.Linear(4, 3), nn.Dropout())]), x, 2)
+    with pytest.raises(ValueError, match="parts: not known"):
+        refuse_mixing(stack([Contrast()]), x, 2)
+    model = stack([nn.Sequential(nn.Linear(4, 3), BatchNorm(3))]).eval()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with pytest.raises(ValueError, match=r"module\.1 \(BatchNorm\)"):
+        refuse_mixing(model, x, 2)
+    assert not model.training
+    assert all(torch.equal(before[n], tensor) for n, tensor in model.state_dict().items())
