@@ -39,7 +39,7 @@ class Listener(nn.Module):
         super().__init__()
         if layers < 1:
             raise ValueError(f"layers is {layers}: a listener has at least one.")
-        self.shortest = 1
+        self.joined = 2 ** (layers - 1)  # frames that one step of h holds
         sizes = [inputs * 2 if layers > 1 else inputs] + [4 * units] * (layers - 1)
         if layers > 1:
             sizes[-1] = 2 * units

@@ -1,0 +1,212 @@
+"""The task of listen, attend and spell: paired arms, batches, measures."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from lnlab.data import speech
+from lnlab.runs import read
+from lnlab.tasks.las import Said, Spelling
+from lnlab.tasks.las.alignment import entropy, mass, monotonicity
+from lnlab.tasks.las.net import Bucketed
+from lnlab.tasks.las.task import PLACES, clipped, errors
+from lnlab.training import stack, train
+
+SMALL = Spelling.budget("smoke", utterances=24, epochs=2, batch_size=5)
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return SMALL.dataset()
+
+
+def test_arms_start_from_the_same_weights(corpus):
+    nets = {place: replace(SMALL, norm=place).model(3, corpus) for place in PLACES}
+    plain = dict(nets["none"].named_parameters())
+    for place, net in nets.items():
+        own = dict(net.named_parameters())
+        assert all(torch.equal(own[name], p) for name, p in plain.items() if name in own)
+        normalized = [name for name in own if name not in plain]
+        assert any("listener" in name for name in normalized) == PLACES[place][0]
+        assert any("speller" in name for name in normalized) == PLACES[place][1]
+    again = replace(SMALL, norm="both").model(3, corpus)
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(again.parameters(), nets["both"].parameters(), strict=True)
+    )
+    other = replace(SMALL, norm="both").model(4, corpus)
+    assert not torch.equal(next(other.parameters()), next(again.parameters()))
+
+
+@pytest.mark.parametrize("form", ["features", "time", "time masked"])
+def test_the_listener_may_be_normalized_elsewhere(corpus, form):
+    net = replace(SMALL, norm="encoder", form=form).model(0, corpus)
+    names = [name for name, _ in net.named_parameters() if "after" in name]
+    assert len(names) == 2 * SMALL.layers
+    assert not any("norm_h.g" in name for name, _ in net.named_parameters())
+
+
+def test_the_gain_is_where_the_normalizers_start(corpus):
+    net = replace(SMALL, norm="both", gain=0.1).model(0, corpus)
+    gains = [p for name, p in net.named_parameters() if name.endswith("norm_h.g")]
+    assert len(gains) == 2 * SMALL.layers + 1
+    assert all(bool((g == torch.tensor(0.1, dtype=g.dtype)).all()) for g in gains)
+
+
+def batches(corpus, seeds=(0,), size=5):
+    numbers = {unit: number for number, unit in enumerate(corpus.units)}
+    return Bucketed(corpus.train, numbers, size, seeds, torch.device("cpu"), torch.float64)
+
+
+def heard(corpus, epoch, seeds=(0,), start=0):
+    return list(batches(corpus, seeds).epoch(epoch, start))
+
+
+def test_every_utterance_comes_once_in_an_epoch(corpus):
+    found = batches(corpus)
+    seen = [int(length) for heeded, _ in found.epoch(0) for length in heeded.lengths[0]]
+    assert len(list(found.epoch(0))) == len(found) == 5
+    assert sorted(seen) == sorted(len(u.features) for u in corpus.train)
+
+
+def test_batches_hold_what_was_said(corpus):
+    named = {tuple(u.units): u for u in corpus.train}
+    for heeded, (units, counts) in batches(corpus).epoch(1):
+        for row in range(heeded.features.shape[1]):
+            said = [corpus.units[n] for n in units[0, row, : counts[0, row] - 1].tolist()]
+            utterance = named[tuple(said)]
+            length = heeded.lengths[0, row]
+            assert length == len(utterance.features)
+            torch.testing.assert_close(
+                heeded.features[0, row, :length].float(), utterance.features
+            )
+            assert not heeded.features[0, row, length:].any()
+            assert (units[0, row, counts[0, row] - 1 :] == len(corpus.units)).all()
+
+
+def test_the_order_is_of_the_seed_and_the_epoch_alone(corpus):
+    def lengths(*given, **more):
+        return [h.lengths.tolist() for h, _ in heard(corpus, *given, **more)]
+
+    assert lengths(1) == lengths(1)
+    assert lengths(1) != lengths(0)
+    assert lengths(1, seeds=(1,)) != lengths(1)
+    assert lengths(1, start=2) == lengths(1)[2:]
+
+
+def test_seeds_side_by_side_hear_their_own(corpus):
+    together = heard(corpus, 0, seeds=(0, 1))
+    alone = [heard(corpus, 0, seeds=(seed,)) for seed in (0, 1)]
+    for place, (heeded, (units, counts)) in enumerate(together):
+        for seed in (0, 1):
+            one, (right, count) = alone[seed][place]
+            T, U = one.features.shape[2], right.shape[2]
+            assert torch.equal(heeded.features[seed, :, :T], one.features[0])
+            assert torch.equal(units[seed, :, :U], right[0])
+            assert torch.equal(counts[seed], count[0])
+
+
+def test_seeds_trained_together_are_those_alone(tmp_path):
+    for seeds in ((0, 1), (0,), (1,)):
+        for _ in train(
+            replace(SMALL, norm="both", seeds=seeds), root=tmp_path, precision="float64"
+        ):
+            pass
+    runs = {
+        run.config["seeds"][0] if len(run.config["seeds"]) == 1 else "both": run
+        for run in read(tmp_path, "las")
+    }
+    together = runs["both"].metrics()
+    for seed in (0, 1):
+        ours = together[together.seed == seed].reset_index(drop=True)
+        alone = runs[seed].metrics()
+        np.testing.assert_allclose(
+            ours.test_nll, alone.test_nll, rtol=1e-6
+        )  # Adam divides by tiny gradients
+        np.testing.assert_allclose(ours.test_error, alone.test_error)
+
+
+def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path):
+    task = replace(SMALL, norm="encoder")
+    steps = train(task, root=tmp_path / "stopped")
+    for _ in range(3):
+        next(steps)
+    steps.close()
+    last = [list(train(task, root=tmp_path / place)) for place in ("stopped", "whole")]
+    assert torch.equal(last[0][-1].loss, last[1][-1].loss)
+    assert len(last[0]) == len(last[1]) - 3
+
+
+def test_gradients_are_cut_model_by_model():
+    models = [torch.nn.Linear(4, 3) for _ in range(2)]
+    together = stack(models)
+    optimizer = torch.optim.SGD(together.parameters(), lr=1.0)
+    for p in together.parameters():
+        p.grad = torch.randn_like(p)
+        p.grad[1] *= 1e-3
+    before = [p.grad.clone() for p in together.parameters()]
+    clipped(optimizer, 1.0, models=2)
+    norms = (
+        torch.stack([p.grad.flatten(1).square().sum(1) for p in together.parameters()])
+        .sum(0)
+        .sqrt()
+    )
+    assert float(norms[0]) == pytest.approx(1, rel=1e-5)
+    for p, was in zip(together.parameters(), before, strict=True):
+        assert torch.equal(p.grad[1], was[1])  # short enough
+
+
+def test_errors_are_counted_as_by_hand():
+    class U:
+        def __init__(self, *units):
+            self.units = units
+
+    def said(*numbers):
+        return Said(list(numbers), 0.0, torch.zeros(0), True)
+
+    found = errors([U("a", "b", "c"), U("a")], [said(0, 2), said(1, 0)], ["a", "b", "c"])
+    assert found["test_error"] == pytest.approx(2 / 4)  # b left out, b put in
+    assert found["test_error_with_end"] == pytest.approx(2 / 6)
+    assert found["deletions"] == found["insertions"] == pytest.approx(1 / 4)
+    assert found["substitutions"] == 0
+    assert errors([U("a")], [said()], ["a"])["test_error"] == 1
+
+
+def test_mass_is_what_lies_inside():
+    alpha = torch.tensor([[0.5, 0.5, 0, 0], [0, 0, 0.25, 0.75]])
+    found = mass(alpha, 0.1, [0.04, 0.24], [0.1, 0.36])
+    # 0.00 to 0.14 holds a whole step and 0.4 of the next; 0.20 to 0.40 the last two
+    torch.testing.assert_close(found, torch.tensor([0.5 + 0.4 * 0.5, 1.0]))
+    with pytest.raises(ValueError, match="2 rows, 1 begins"):
+        mass(alpha, 0.1, [0.0], [0.1])
+
+
+def test_monotonicity_and_entropy():
+    forward, back = torch.eye(4), torch.eye(4).flip(0)
+    assert monotonicity(forward) == 1
+    assert monotonicity(back) == 0
+    assert not entropy(forward).any()
+    torch.testing.assert_close(entropy(torch.full((2, 4), 0.25)), torch.full((2,), 4.0).log())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"norm": "layer"}, "choose from none, encoder, decoder, both"),
+        ({"form": "units"}, "choose from cell, features, time"),
+        ({"units": (64,)}, "give the listener's and the speller's"),
+        ({"seeds": (1, 1)}, "each once"),
+        ({"longest": 0}, "at least 1"),
+    ],
+)
+def test_impossible_settings_are_named(given, message):
+    with pytest.raises(ValueError, match=message):
+        Spelling(**given)
+
+
+def test_speech_can_be_cut_short(corpus):
+    assert len(corpus.train) == 24
+    assert len(corpus.test) == 6
+    assert speech.load("embedded", most=24).checksum == corpus.checksum
