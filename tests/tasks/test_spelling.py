@@ -139,6 +139,21 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path):
     assert len(last[0]) == len(last[1]) - 3
 
 
+def test_what_was_attended_to_is_kept(tmp_path, corpus):
+    for _ in train(replace(SMALL, norm="both"), root=tmp_path):
+        pass
+    (run,) = read(tmp_path, "las")
+    for attention, heard in zip(run.metrics().attention, run.metrics().heard, strict=True):
+        assert len(attention) == len(heard) == 4
+        for utterance, alpha in zip(corpus.test, attention, strict=False):
+            steps = -(-len(utterance.features) // 2 ** (SMALL.layers - 1))
+            alpha = np.array(alpha)
+            assert alpha.shape[0] == len(utterance.units)
+            assert alpha.shape[1] >= steps
+            np.testing.assert_allclose(alpha.sum(1), 1, atol=0.05)  # rounded to be kept
+            assert not alpha[:, steps:].any()
+
+
 def test_gradients_are_cut_model_by_model():
     models = [torch.nn.Linear(4, 3) for _ in range(2)]
     together = stack(models)

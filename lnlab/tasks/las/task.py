@@ -43,6 +43,8 @@ features; over time, as the study's published code does, padding included or not
 INITIALISATIONS: dict[str, Initial] = {"paper": PAPER, "modern": MODERN}
 TOGETHER = 100
 """Utterances that are recognized at a time."""
+WATCHED = 4
+"""Test utterances whose attention is kept at each evaluation: to be looked at."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +192,8 @@ class Spelling:
         """After every epoch."""
         return {epoch * updates_per_epoch for epoch in range(self.epochs + 1)}
 
-    def measure(self, model: Any, dataset: Speech) -> dict[str, list[float]]:
-        """Per seed: NLL a unit, errors a unit and the alignment of the test utterances."""
+    def measure(self, model: Any, dataset: Speech) -> dict[str, list[Any]]:
+        """Per seed, of the test utterances: see :func:`recognized`."""
         rows = [recognized(one, dataset, self.longest) for one in model.unstack()]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
@@ -214,18 +216,19 @@ def clipped(optimizer: torch.optim.Optimizer, largest: float, models: int) -> No
 
 
 @torch.no_grad()
-def recognized(net: Any, dataset: Speech, longest: int) -> dict[str, float]:
+def recognized(net: Any, dataset: Speech, longest: int) -> dict[str, Any]:
     """What a net makes of the test utterances.
 
     ``test_nll`` in nats a unit; ``test_error``, (S + D + I) / N with jiwer, of the greedy
     search; ``test_error_with_end``, the same with the end symbols counted in N, as in the
     study's code; ``alignment``, the attention within 40 ms of the unit (NaN where nobody knows
-    where that is), at the right units.
+    where that is), at the right units; ``attention``, that on the first :data:`WATCHED`, and
+    ``heard``, what was made of them.
     """
     net.eval()
     numbers = {unit: number for number, unit in enumerate(dataset.units)}
     end, dtype = len(numbers), next(net.parameters()).dtype
-    nll, count, masses, said = 0.0, 0, [], []
+    nll, count, masses, said, watched = 0.0, 0, [], [], []
     for start in range(0, len(dataset.test), TOGETHER):
         part = dataset.test[start : start + TOGETHER]
         batch, counts = gathered(part, numbers, end, dtype)
@@ -238,9 +241,22 @@ def recognized(net: Any, dataset: Speech, longest: int) -> dict[str, float]:
             if u.begins is not None and u.ends is not None
         ]
         said += search(net.speller, net.hear(batch), end, longest=longest)
+        if not start:
+            watched = [looked(u, a) for u, a in zip(part[:WATCHED], alpha, strict=False)]
     found = errors(dataset.test, said, dataset.units)
     total = torch.cat(masses).mean() if masses else torch.tensor(float("nan"))
-    return {"test_nll": nll / count, **found, "alignment": float(total)}
+    return {
+        "test_nll": nll / count,
+        **found,
+        "alignment": float(total),
+        "attention": watched,
+        "heard": [[dataset.units[number] for number in s.units] for s in said[:WATCHED]],
+    }
+
+
+def looked(utterance: Utterance, alpha: Tensor) -> list[list[float]]:
+    """The attention at each right unit of an utterance, as a run can keep it."""
+    return [[round(v, 3) for v in row] for row in alpha[: len(utterance.units)].tolist()]
 
 
 def errors(
