@@ -16,7 +16,7 @@ from .palette import GREY, INK, SIZES, TEMPLATE, VERMILLION, lines
 from .text import literal
 
 LOSS = "loss (nats)"
-AXES = ("along direction 1", "along direction 2")
+AXES = ("direction 1", "direction 2")
 HOVER = "%{x:.2f}, %{y:.2f}: %{customdata:.3g} nats<extra></extra>"
 
 
@@ -59,24 +59,25 @@ def bands(
         x: what the coordinate is.
         made_on: the data's kind, printed below.
     """
-    titles = [
-        f"{literal(title)}<br><sup>{literal(stamp(_all(panel)))}</sup>"
-        for title, panel in panels.items()
-    ]
+    titles = [_stamped(title, _all(panel)) for title, panel in panels.items()]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
     looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
     named: set[str] = set()
     for column, panel in enumerate(panels.values(), start=1):
         for name, several in panel.items():
             traces = band_traces(name, several, looks[name])
-            traces[0].update(showlegend=name not in named)
+            traces[1].update(showlegend=name not in named)
             figure.add_traces(traces, 1, column)
             named.add(name)
     figure.update_xaxes(title_text=x)
     figure.update_yaxes(type="log")
     figure.update_yaxes(title_text=LOSS, col=1)
-    figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.16}, margin={"t": 110})
+    figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.14}, margin={"t": 105})
     return signed(figure, f"{made_on}. Thin: one direction each; band: least to greatest.")
+
+
+def _stamped(title: str, landscapes: Sequence[Landscape]) -> str:
+    return f"{literal(title)}<br><sup>{literal(stamp(landscapes))}</sup>"
 
 
 def _all(panel: Mapping[str, Sequence[Landscape]]) -> list[Landscape]:
@@ -94,7 +95,7 @@ def band_traces(
         x=np.concatenate([at, at[::-1]]),
         y=np.concatenate([losses.max(0), losses.min(0)[::-1]]),
         mode="lines", fill="toself", fillcolor=look["color"], opacity=0.18,
-        line={"width": 0, "color": look["color"]}, hoverinfo="skip", **group,
+        line={"width": 0, "color": look["color"]}, hoverinfo="skip", showlegend=False, **group,
     )  # fmt: skip
     hover = f"{literal(name)}<br>%{{x:.3g}}: %{{y:.3g}}<extra></extra>"
     each = [
@@ -119,8 +120,8 @@ def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
         panels: by title.
         made_on: the data's kind, printed below.
     """
-    titles = [
-        f"{literal(title)}<br><sup>{literal(stamp([each]))}</sup>"
+    titles = [  # short: three stand side by side
+        f"{literal(title)}<br><sup>{literal(each.statistics.value)}</sup>"
         for title, each in panels.items()
     ]
     scenes = [[{"type": "scene"}] * len(panels)]
@@ -131,8 +132,9 @@ def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
     for column, each in enumerate(panels.values(), start=1):
         figure.add_traces([sheet(each, heights), peg(each)], 1, column)
     figure.update_scenes(scene(heights))
-    figure.update_layout(template=TEMPLATE, height=480, margin={"t": 70, "l": 10, "r": 10})
-    return signed(figure, f"{made_on}. Dot: w itself. Drag to turn.")
+    figure.update_layout(template=TEMPLATE, height=440, margin={"t": 70, "l": 10, "r": 10})
+    text = "Small print: where statistics over cases come from. Dot: w itself. Drag to turn."
+    return signed(figure, f"{made_on}. {text}")
 
 
 def reach(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
@@ -192,7 +194,7 @@ def scene(heights: tuple[float, float] | None = None) -> dict[str, Any]:
         "xaxis": {"title": {"text": AXES[0]}},
         "yaxis": {"title": {"text": AXES[1]}},
         "zaxis": zaxis,
-        "camera": {"eye": {"x": 1.4, "y": -1.5, "z": 0.9}},
+        "camera": {"eye": {"x": 1.5, "y": -1.6, "z": 1.0}, "center": {"z": -0.12}},
         "aspectmode": "manual",
         "aspectratio": {"x": 1, "y": 1, "z": 0.75},
     }
@@ -215,18 +217,20 @@ def trodden(
         distances: from the plane (K,).
         made_on: the data's kind, printed below.
     """
-    titles = [f"the plane<br><sup>{literal(stamp([landscape]))}</sup>", "how far from it"]
-    figure = make_subplots(1, 2, subplot_titles=titles, column_widths=[0.62, 0.38])
+    titles = [_stamped("the plane", [landscape]), "how far from it"]
+    figure = make_subplots(
+        1, 2, subplot_titles=titles, column_widths=[0.6, 0.4], horizontal_spacing=0.2
+    )
     figure.add_trace(
         go.Contour(
             **sheet_values(landscape), colorscale=SIZES,
-            colorbar={"title": {"text": "log<sub>10</sub> loss"}, "x": 0.57, "len": 0.9},
+            colorbar={"title": {"text": "log<sub>10</sub>"}, "x": 0.49, "thickness": 14},
             hovertemplate=HOVER,
         ), 1, 1,
     )  # fmt: skip
     figure.add_scatter(
         x=path[:, 0], y=path[:, 1], mode="lines+markers", name="the training",
-        line={"color": "white", "width": 2.5}, marker={"size": 5, "color": VERMILLION},
+        line={"color": "white", "width": 2.5}, marker={"size": 4, "color": VERMILLION},
         row=1, col=1, hovertemplate="%{x:.2f}, %{y:.2f}<extra>the training</extra>",
     )  # fmt: skip
     moved = np.linalg.norm(path, axis=1)
@@ -244,8 +248,7 @@ def trodden(
     figure.update_xaxes(title_text="moment of the training", row=1, col=2)
     figure.update_yaxes(title_text="length", row=1, col=2)
     figure.update_layout(
-        template=TEMPLATE, height=480, legend={"x": 0.68, "y": 1.0, "orientation": "v"},
-        margin={"t": 70},
+        template=TEMPLATE, height=490, legend={"x": 0, "y": 1.2}, margin={"t": 125},
     )  # fmt: skip
     return signed(figure, made_on)
 
@@ -255,7 +258,7 @@ Ribbon = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def smoothness_ribbons(
-    panels: Mapping[str, Ribbon], *, y: str, made_on: str, x: str = "updates"
+    rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str, x: str = "updates"
 ) -> go.Figure:
     """What lies between the ends of a band along a training, a panel for each normalizer.
 
@@ -263,45 +266,58 @@ def smoothness_ribbons(
     the light one around it from the least seed to the greatest.
 
     Args:
-        panels: by the name of the normalizer.
-        y: what the band is of, with its unit.
+        rows: by what the bands are of, with its unit, those of each normalizer; all rows of
+            the same normalizers, and on a scale of their own.
         made_on: the data's kind, printed below.
         x: what is counted.
     """
-    titles = [literal(title) for title in panels]
-    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
-    looks = lines(panels)
-    for column, (name, (at, low, high)) in enumerate(panels.items(), start=1):
-        color = looks[name]["color"]
-        for lower, upper, opacity in (
-            (low.min(0), high.max(0), 0.2), (low.mean(0), high.mean(0), 0.6),
-        ):  # fmt: skip
-            figure.add_scatter(
-                x=np.concatenate([at, at[::-1]]), y=np.concatenate([upper, lower[::-1]]),
-                mode="lines", fill="toself", fillcolor=color, opacity=opacity,
-                line={"width": 0, "color": color}, hoverinfo="skip", row=1, col=column,
-            )  # fmt: skip
-        figure.add_scatter(
-            x=at, y=high.mean(0), mode="lines", line={"color": color, "width": 1}, row=1,
-            col=column, hovertemplate="%{x}: up to %{y:.3g}<extra></extra>",
-        )  # fmt: skip
-    figure.update_xaxes(title_text=x)
+    names = [*next(iter(rows.values()))]
+    figure = make_subplots(
+        len(rows), len(names), shared_xaxes=True, shared_yaxes="rows",
+        subplot_titles=[literal(name) for name in names], vertical_spacing=0.08,
+    )  # fmt: skip
+    looks = lines(names)
+    for row, (y, ribbons) in enumerate(rows.items(), start=1):
+        for column, name in enumerate(names, start=1):
+            figure.add_traces(_ribbon(ribbons[name], looks[name]["color"]), row, column)
+        figure.update_yaxes(title_text=y, row=row, col=1)
+    figure.update_xaxes(title_text=x, row=len(rows))
     figure.update_yaxes(type="log")
-    figure.update_yaxes(title_text=y, col=1)
-    figure.update_layout(template=TEMPLATE, height=400, showlegend=False, margin={"t": 50})
+    height = 150 + 250 * len(rows)
+    figure.update_layout(template=TEMPLATE, height=height, showlegend=False, margin={"t": 50})
     return signed(figure, f"{made_on}. Dark: mean of the seeds; light: least to greatest.")
+
+
+def _ribbon(ribbon: Ribbon, color: str) -> list[go.Scatter]:
+    at, low, high = ribbon
+    around = np.concatenate([at, at[::-1]])
+    areas = [
+        go.Scatter(
+            x=around, y=np.concatenate([upper, lower[::-1]]), mode="lines", fill="toself",
+            fillcolor=color, opacity=opacity, line={"width": 0, "color": color},
+            hoverinfo="skip",
+        )
+        for lower, upper, opacity in (
+            (low.min(0), high.max(0), 0.2),
+            (low.mean(0), high.mean(0), 0.6),
+        )
+    ]  # fmt: skip
+    edge = go.Scatter(
+        x=at, y=high.mean(0), mode="lines", line={"color": color, "width": 1},
+        hovertemplate="%{x}: up to %{y:.3g}<extra></extra>",
+    )  # fmt: skip
+    return [*areas, edge]
 
 
 def level(figure: go.Figure, y: float, text: str) -> go.Figure:
     """``figure`` with a dotted line at ``y`` in every panel, and what it is in the last."""
-    figure.add_hline(
-        y, line={"color": INK, "width": 1.5, "dash": "dot"}, row="all", col="all"
-    )  # fmt: skip
+    look = {"color": INK, "width": 1.5, "dash": "dot"}
+    figure.add_hline(y, line=look, row="all", col="all")
     drawn: Any = figure
     panels = len({trace.xaxis for trace in drawn.data})
     logarithmic = drawn.layout.yaxis.type == "log"
     return figure.add_annotation(
         x=1, xref="x domain" if panels == 1 else f"x{panels} domain", xanchor="right",
         y=np.log10(y) if logarithmic else y, yanchor="bottom", text=literal(text),
-        showarrow=False, font={"size": 12},
+        showarrow=False, font={"size": 12}, yshift=2, bgcolor="rgba(255, 255, 255, 0.75)",
     )  # fmt: skip

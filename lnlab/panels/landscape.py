@@ -108,4 +108,6 @@ def frame(state: Terrain) -> Traces:
 def axes(state: Terrain) -> dict[str, Any]:
     """Axes that hold the lines of all statistics, and no stamp: the slider says which."""
     every = [line for mode in MODES for line in cuts(state.by(mode))]
-    return cuts_layout(every) | {"annotations": []}
+    layout = cuts_layout(every)
+    # room for the last word of the slider
+    return layout | {"annotations": [], "margin": {"r": 48}}

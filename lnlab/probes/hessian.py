@@ -83,7 +83,8 @@ class Trace:
     @property
     def error(self) -> float:
         """Its standard error; NaN of a single v."""
-        return float(self.values.std()) / len(self.values) ** 0.5
+        count = len(self.values)
+        return float(self.values.std()) / count**0.5 if count > 1 else float("nan")
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,12 @@ class Density:
     def mean(self) -> float:
         """The mean of all eigenvalues, trace / P."""
         return float((self.places * self.masses).sum(1).mean())
+
+    @property
+    def error(self) -> float:
+        """The standard error of :attr:`mean`; NaN of a single draw."""
+        each = (self.places * self.masses).sum(1)
+        return float(each.std()) / len(each) ** 0.5 if len(each) > 1 else float("nan")
 
     @property
     def negative(self) -> float:

@@ -1,5 +1,7 @@
 """Curvature by products alone is that of the dense Hessian, and keeps the law of scale."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -91,7 +93,10 @@ def test_the_trace_of_a_diagonal_needs_one_draw():
     loss = lambda out, y: 0.5 * out @ A @ out  # noqa: E731
     w = Itself(torch.randn(len(CURVES)))
     objective = Objective(w, torch.ones(2), None, loss, statistics=Statistics.FROZEN)
-    assert trace(objective, 1).mean == pytest.approx(float(CURVES.sum()))
+    one = trace(objective, 1)
+    assert one.mean == pytest.approx(float(CURVES.sum()))
+    assert math.isnan(one.error)
+    assert math.isnan(density(objective, 1).error)
 
 
 def test_density_integrates_what_the_spectrum_does():
@@ -102,6 +107,8 @@ def test_density_integrates_what_the_spectrum_does():
     torch.testing.assert_close(found.masses.sum(1), torch.ones(200))
     # 200 draws of a mean over 43 eigenvalues: some percent
     assert found.mean == pytest.approx(float(places.mean()), rel=0.1)
+    assert abs(found.mean - float(places.mean())) < 4 * found.error
+    assert found.error < 0.5 * abs(float(places.mean()))
     second = float((found.places.square() * found.masses).sum(1).mean())
     assert second == pytest.approx(float(places.square().mean()), rel=0.1)
     assert found.negative == pytest.approx(float((places < -1e-9).double().mean()), abs=0.1)
