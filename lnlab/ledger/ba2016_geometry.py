@@ -123,8 +123,9 @@ CLAIMS = [
         "the normalization scalar sigma implicitly reduces the learning rate: the weight "
         "vectors grow, and the norm of one controls how fast it learns",
         watched(effective_rate_falls, EFFECTIVE),
-        note="without weight decay a scale-invariant W can only grow under gradient descent: "
-        "its gradient stands at a right angle to it",
+        note="without weight decay a scale-invariant W can only grow under gradient descent, "
+        "at a right angle to its gradient; by how much depends on its first length: here, from "
+        "N(0, 2/D), by a thousandth",
     ),
     claim(
         "5.2-gain", "5.2.2 and supplement, eq. 32",

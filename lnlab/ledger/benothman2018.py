@@ -1,9 +1,14 @@
 """Ben Othman (2018), layer normalization in Listen, Attend and Spell: what it claims."""
 
 from lnlab.ledger.verdict import Claim
-from lnlab.ledger.watched import SHIFT, VARIATION, less_shift, less_variation, watched
+from lnlab.ledger.watched import SHIFT, SHIFTS, VARIATION, less_shift, less_variation, watched
 
 PAPER = "Ben Othman (2018)"
+
+ICS = (
+    "the interval holds 0: it is not shown that layer norm reduces it, nor that it does not",
+    "it does reduce this, by about a sixth",
+)
 
 CLAIMS = [
     Claim("benothman2018-4.1-steps", f"{PAPER}, 4.1, Tables 1 and 2",
@@ -20,10 +25,15 @@ CLAIMS = [
     Claim("benothman2018-4.2-decoder", f"{PAPER}, 4.2, Table 3",
           "layer norm in the decoder alone performs poorly", paper="PER .666",
           note="the published code swaps c and h in that cell at each step: a likely cause"),
-    Claim("benothman2018-4.3-ics", f"{PAPER}, 4.3.1",
-          "layer norm has nothing to do with reducing the internal covariate shift",
-          watched(less_shift("none", "layer"), f"{SHIFT}, none - layer"), "lnlab claims",
-          note="section 5 says less: not only due to reducing it; on digits, not on speech"),
+    *(
+        Claim(f"benothman2018-4.3-ics-{of}", f"{PAPER}, 4.3.1",
+              "layer norm has nothing to do with reducing the internal covariate shift: it "
+              f"does not reduce the {words}",
+              watched(less_shift("none", "layer", of), f"{words}: {SHIFT}"), "lnlab claims",
+              note=f"{found}; section 5 says less: not only due to reducing it; on digits, "
+              "not on speech")
+        for (of, words), found in zip(SHIFTS.items(), ICS, strict=True)
+    ),
     Claim("benothman2018-4.3-lipschitz", f"{PAPER}, 4.3.1, Fig. 7",
           "layer norm improves the Lipschitzness of the loss: it changes at a smaller rate",
           watched(less_variation("layer", "none"), f"{VARIATION}, layer - none"),

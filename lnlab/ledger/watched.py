@@ -1,11 +1,12 @@
 """Claims about what happens inside a net while it learns: watched in short trainings.
 
-The net is that of notebook 04, permutation-invariant digits at batch 128, for a few epochs of
+The net is that of notebook 04, permutation-invariant digits at batch 128, for some epochs of
 the embedded digits. Seeds are paired: the same initial W, the same batches.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,18 +14,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.ledger.verdict import Evidence, Test, judge
+from lnlab.norms import Linear, Mode, statistics_from
 from lnlab.probes.along_training import along_training
 from lnlab.probes.covariate_shift import shifting
 from lnlab.probes.learning_rate import Turning, scale_invariant
+from lnlab.probes.record import record
 from lnlab.probes.smoothness import smoothness, steps
 from lnlab.runs import Run
 from lnlab.runs.environment import device_name
 from lnlab.tasks import PermutationInvariantMNIST as Task
-from lnlab.training import Batches
+from lnlab.training import Batches, evaluating
 from lnlab.training.course import models
 
 SEEDS = range(5)
 EPOCHS = 6
+WHOLE = 30
+"""The epochs of notebook 04."""
 EVERY = 5
 """Updates from one measurement to the next."""
 RATE = 0.1
@@ -36,7 +41,11 @@ Number = Callable[[int], float]
 
 EFFECTIVE = "log of eta/||W||^2 at the end over that at the start, mean of the hidden layers"
 VARIATION = "log10 of the range of the loss along its gradient (eta 1/2 to 4 times 0.1)"
-SHIFT = "1 - cos(G, G'), mean of updates and of the layers above the first"
+SHIFTS = {
+    "drift": "drift of the mean of a unit in 20 updates, over the standard deviation",
+    "gradients": "1 - cos(G, G') of an update",
+}
+SHIFT = "log of the ratio, mean over a whole training and the layers above the first"
 
 
 def watched(number: Number, quantity: str) -> Test:
@@ -64,18 +73,42 @@ def learning(
     return models(task, digits)[0], cases, task
 
 
+class Shifted(NamedTuple):
+    """Mean logarithms of how much the layers above the first are disturbed.
+
+    Attributes:
+        gradients: of 1 - cos(G, G') of single updates.
+        drift: of how far the mean of a unit's summed inputs moves in 20 updates, over the
+            standard deviation of all of them; of 500 cases that stay the same.
+    """
+
+    gradients: float
+    drift: float
+
+
 @cache
-def gradient_shift(arm: str, seed: int) -> float:
-    """How far the steps of Adam turn the gradients of the layers above: 1 - cos(G, G')."""
-    net, cases, task = learning(arm, seed)
-    optimizer = task.optimizer(net.parameters())
-    seen = shifting(net, cases, F.cross_entropy, optimizer, every=EVERY)
-    return float(np.mean([1 - shift.cosine for _, shifts in seen for shift in shifts[1:]]))
+def shifted(arm: str, seed: int) -> Shifted:
+    """How much a whole training as in notebook 04 disturbs what its layers are given.
+
+    Batch norm has the statistics of the cases at hand, as in training.
+    """
+    net, cases, task = learning(arm, seed, WHOLE)
+    x = task.dataset().train.x[:500]
+    layers = [name for name, part in net.named_modules() if isinstance(part, Linear)][1:-1]
+    ear = record(net, layers, evaluation=True, also=["drift"])
+    gradients, optimizer = [], task.optimizer(net.parameters())
+    for _, shifts in shifting(net, cases, F.cross_entropy, optimizer, every=4 * EVERY):
+        gradients += [1 - shift.cosine for shift in shifts[1:]]
+        with ear, evaluating(net), statistics_from(net, Mode.BATCH):
+            net(x)
+    seen = ear.frame().dropna()
+    relative = seen["drift_mean"] / seen["std"]
+    return Shifted(*(float(np.log(np.asarray(v)).mean()) for v in (gradients, relative)))
 
 
-def less_shift(arm: str, other: str) -> Number:
-    """How much more the gradients of ``arm`` shift than those of ``other``."""
-    return lambda seed: gradient_shift(arm, seed) - gradient_shift(other, seed)
+def less_shift(arm: str, other: str, of: str) -> Number:
+    """The log of how many times the shift of ``arm`` is that of ``other``."""
+    return lambda seed: getattr(shifted(arm, seed), of) - getattr(shifted(other, seed), of)
 
 
 @cache

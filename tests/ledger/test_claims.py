@@ -37,8 +37,10 @@ WRONG = {
 
 WATCHED = {
     "ba2016-5.2-learning-rate": Verdict.SAME_DIRECTION,
-    "ba2016-3-covariate": Verdict.NOT_REPRODUCED,
-    "benothman2018-4.3-ics": Verdict.SAME_DIRECTION,
+    "ba2016-3-covariate-drift": Verdict.SAME_DIRECTION,
+    "ba2016-3-covariate-gradients": Verdict.SAME_DIRECTION,
+    "benothman2018-4.3-ics-drift": Verdict.NOT_REPRODUCED,
+    "benothman2018-4.3-ics-gradients": Verdict.NOT_REPRODUCED,
     "benothman2018-4.3-lipschitz": Verdict.SAME_DIRECTION,
 }
 """What is seen in nets that learn while the ledger is made."""

@@ -5,10 +5,11 @@ import torch
 
 from lnlab.ledger import Claim, Verdict
 from lnlab.ledger.watched import (
-    gradient_shift,
+    SHIFTS,
     learning,
     less_shift,
     less_variation,
+    shifted,
     variation,
     watched,
 )
@@ -24,12 +25,16 @@ def test_arms_are_paired():
 
 def test_a_seed_gives_one_number_and_leaves_the_generator_alone():
     state = torch.get_rng_state()
-    first = gradient_shift.__wrapped__("batch hidden", 0)
-    assert first == gradient_shift.__wrapped__("batch hidden", 0)
-    assert first != gradient_shift.__wrapped__("batch hidden", 1)
+    first = shifted.__wrapped__("batch hidden", 0)
+    assert first == shifted("batch hidden", 0)
+    assert first != shifted("batch hidden", 1)
     assert torch.equal(torch.get_rng_state(), state)
-    # over cases the shift is reduced: what Santurkar et al. look for, and layer norm has not
-    assert less_shift("batch hidden", "none")(0) < 0 < less_shift("layer", "none")(0)
+
+
+@pytest.mark.parametrize("of", SHIFTS)
+def test_statistics_over_cases_reduce_the_shift_and_over_units_hardly(of):
+    batch, layer = (less_shift(arm, "none", of)(0) for arm in ("batch hidden", "layer"))
+    assert batch < -2 < -0.5 < layer < 0.1
 
 
 def test_the_loss_moves_less_along_its_gradient_under_a_normalizer():
