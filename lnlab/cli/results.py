@@ -143,4 +143,5 @@ def show_run(run: "Run") -> None:
         click.echo(f"  changed since: {what} was {then}, is {now}")
     metrics = run.metrics()
     if len(metrics):
-        click.echo(metrics.groupby("seed").last().to_string())
+        numbers = metrics.select_dtypes("number")  # pictures are for notebooks
+        click.echo(numbers.groupby("seed").last().to_string())

@@ -10,7 +10,7 @@ from torch import Tensor
 from lnlab import unroll as reference
 from lnlab.cells import Cell, State
 
-from . import hoisted
+from . import hoisted, torchs
 from .forms import form
 from .library import Problem, library
 
@@ -24,16 +24,20 @@ def unroll(
 ) -> tuple[Tensor, State]:
     """``cell`` over the time steps of ``x``, as the reference loop, in its parameters' dtype.
 
-    A cell without a fused form, or with hooks on it, runs through the reference loop, one of
-    another device or dtype on torch's operators. Under autocast the kernel computes in the
+    A cell without a fused form, or with hooks on it, runs through the reference loop, an LSTM
+    without normalization through torch's, one of another device or dtype on torch's
+    operators. Under autocast the kernel computes in the
     dtype of the parameters. There is no second derivative.
     """
     fused = form(cell)
-    if fused is None or x.numel() == 0:
+    in_torch = fused is None and torchs.has(cell)
+    if (fused is None and not in_torch) or x.numel() == 0:
         return reference.unroll(cell, x, state, lengths, reverse)
     lengths = reference.checked(cell, x, state, lengths)
     state = state or cell.start(x)
     dtype = cell.W_h.dtype
+    if fused is None:
+        return torchs.unroll(cell, x.to(dtype), state, lengths, reverse)
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
     if lib is None:
         return hoisted.unroll(cell, fused, x, state, lengths, reverse)

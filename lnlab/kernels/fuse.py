@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.kernels import compiled
+from lnlab.kernels import compiled, torchs
 from lnlab.kernels.forms import form
 from lnlab.norms import (
     BatchNorm,
@@ -148,7 +148,8 @@ def fuse(model: Module) -> Module:
             left.add(repr(norm) if kind in FUSED else kind.__name__)
     for layer in (module for module in fused.modules() if isinstance(module, Recurrent)):
         layer.unroll = compiled.unroll
-        left |= {type(cell).__name__ for cell in layer.cells if form(cell) is None}
+        without = [cell for cell in layer.cells if form(cell) is None and not torchs.has(cell)]
+        left |= {type(cell).__name__ for cell in without}
     if left:
         names = "; ".join(sorted(left))
         warnings.warn(f"no fused form, left on the reference: {names}.", LeftOnReference, 2)

@@ -116,7 +116,7 @@ class Spelling:
         """
         budgets = {
             "smoke": cls(units=(8, 16), layers=2, utterances=32, epochs=1, longest=20),
-            "notebook": cls(epochs=8),
+            "notebook": cls(utterances=1600, epochs=7),
             "paper": cls(units=(128, 128), batch_size=128, epochs=300, learning_rate=1e-3),
         }
         if name not in budgets:

@@ -1,0 +1,87 @@
+"""The plain LSTM by torch's operator: the reference loop's values and every gradient."""
+
+import warnings
+from functools import partial
+
+import pytest
+import torch
+
+from lnlab.cells import PUBLISHED, Bias, GRUCell, LSTMCell
+from lnlab.kernels import fuse, torchs
+from lnlab.kernels.compiled import unroll as fused
+from lnlab.norms import Identity, LayerNorm
+from lnlab.unroll import LSTM, unroll
+
+from .test_compiled import everything, shaken
+
+CELLS = {
+    "plain": partial(LSTMCell, norm=Identity),
+    "without b": partial(LSTMCell, norm=Identity, bias=Bias.NONE),
+}
+
+
+@pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
+@pytest.mark.parametrize("size", [(1, 1, 1, 1), (5, 4, 3, 5), (9, 6, 2, 7)])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_values_and_every_gradient(make, size, reverse, ragged):
+    T, B, D, H = size
+    cell = shaken(make(D, H))
+    x, state = torch.randn(T, B, D), (torch.randn(B, H), torch.randn(B, H))
+    lengths = torch.randint(0, T + 1, (B,)) if ragged else None
+    ours = everything(fused, cell, x, state, lengths, reverse)
+    theirs = everything(unroll, cell, x, state, lengths, reverse)
+    assert ours.keys() == theirs.keys()
+    for name, expected in theirs.items():
+        torch.testing.assert_close(ours[name], expected, rtol=0, atol=1e-12, msg=name)  # order
+
+
+def test_it_is_torchs_operator_that_computes():
+    layer = fuse(LSTM(3, 4, norm=Identity))
+    y, _ = layer(torch.randn(20, 2, 3))
+    seen, todo = set(), [y.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            todo += [following for following, _ in node.next_functions]
+    loop, _ = LSTM(3, 4, norm=Identity)(torch.randn(20, 2, 3))
+    assert not any("Recurrence" in type(node).__name__ for node in seen)
+    assert torchs.has(layer.cells[0])
+    assert loop.shape == y.shape
+
+
+@pytest.mark.parametrize(
+    "make",
+    [LSTMCell, partial(LSTMCell, norm=Identity, bias=Bias.TWICE), *PUBLISHED.values()],
+)
+def test_what_is_not_torchs_is_left_alone(make):
+    assert not torchs.has(make(3, 4))
+    assert not torchs.has(GRUCell(3, 4, Identity))
+
+
+def test_a_cell_with_hooks_is_left_to_the_reference():
+    cell = LSTMCell(3, 4, Identity)
+    cell.register_forward_hook(lambda *_: None)
+    assert not torchs.has(cell)
+
+
+def test_fuse_says_nothing_of_a_plain_lstm():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layer = fuse(LSTM(3, 4, 2, bidirectional=True, norm=Identity))
+    x = torch.randn(7, 5, 3)
+    lengths = torch.tensor([7, 0, 3, 1, 6])
+    reference = LSTM(3, 4, 2, bidirectional=True, norm=Identity)
+    reference.load_state_dict(layer.state_dict())
+    for ours, theirs in zip(
+        torch.utils._pytree.tree_leaves(layer(x, lengths=lengths)),
+        torch.utils._pytree.tree_leaves(reference(x, lengths=lengths)),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)  # other order
+
+
+def test_norms_beside_it_keep_theirs():
+    layer = fuse(LSTM(3, 4, norm=LayerNorm))
+    assert not torchs.has(layer.cells[0])
