@@ -15,9 +15,10 @@ result.json         written last, with the SHA-256 of the others: a run is done 
 =================== ====================================================================
 """
 
+from lnlab.runs.claim import Busy
 from lnlab.runs.environment import environment
 from lnlab.runs.files import write
-from lnlab.runs.run import Busy, Run, key
+from lnlab.runs.run import Run, key
 from lnlab.runs.store import keep, read, remove, table
 
 __all__ = ["Busy", "Run", "environment", "keep", "key", "read", "remove", "table", "write"]

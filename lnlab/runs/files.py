@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,31 @@ def whole_lines(content: bytes) -> list[bytes]:
     return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
 
 
+class Rows:
+    """How many rows of metrics there are, and the SHA-256 of them all."""
+
+    def __init__(self) -> None:
+        self.count, self._digest = 0, hashlib.sha256()
+
+    @classmethod
+    def first(cls, seen: Any, lines: Sequence[bytes]) -> "Rows | None":
+        """The first of some lines, if they are those that a :meth:`summary` is of."""
+        rows = cls()
+        wanted = seen.get("rows") if isinstance(seen, dict) else None
+        if type(wanted) is not int or not 0 <= wanted <= len(lines):
+            return None
+        for line in lines[:wanted]:
+            rows.add(line)
+        return rows if rows.summary() == seen else None
+
+    def add(self, line: bytes) -> None:
+        self.count += 1
+        self._digest.update(line)
+
+    def summary(self) -> dict[str, Any]:
+        return {"rows": self.count, "sha256": self._digest.hexdigest()}
+
+
 def read_json(path: Path) -> Any:
     """What the JSON file at ``path`` holds.
 
@@ -78,7 +104,7 @@ def read_json(path: Path) -> Any:
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
@@ -86,6 +112,11 @@ def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON that people can read, whole or not at all."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=plain)
     write(path, text.encode() + b"\n")
+
+
+def of_json(value: Any) -> str:
+    """The SHA-256 of a value as JSON gives it back."""
+    return sha256(json.dumps(value, sort_keys=True, default=plain).encode())
 
 
 def plain(value: Any) -> Any:

@@ -2,19 +2,23 @@
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import safetensors.torch
 import torch
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from torch import Tensor
 
+from lnlab.runs.claim import claimed
 from lnlab.runs.environment import environment
 from lnlab.runs.files import (
     TEMPORARY,
+    Rows,
     append,
+    of_json,
     plain,
     read_json,
     sha256,
@@ -35,8 +39,8 @@ SAME_ON = {"cpu": ("cpu_capability",), "cuda": ("device_name",)}
 """And, by device, what else shows in the last bits."""
 
 
-class Busy(RuntimeError):
-    """The folder of a run is being written by another process, or by this one."""
+HASHED = ("config.json", "environment.json", "metrics.jsonl", "weights.safetensors")
+"""The files of a finished run whose bytes its result knows."""
 
 
 class Run:
@@ -53,14 +57,17 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        recorded = read_json(self.folder / "config.json")
-        self.task: str = recorded["task"]
-        self.config: dict[str, Any] = recorded["config"]
-        self.data: dict[str, Any] = recorded["data"]
+        recorded = self._object("config.json")
+        with self._damage("config.json"):
+            self.task: str = recorded["task"]
+            self.config: dict[str, Any] = recorded["config"]
+            self.data: dict[str, Any] = recorded["data"]
+            if key(self.config, self.data["checksum"]) != self.folder.name:
+                raise ValueError("its folder has the key of another configuration")
         self._claim: FileLock | None = None
         self._now: dict[str, Any] = {}
-        self._rows = 0
-        self._checkpoint: dict[str, int] = {}  # its SHA-256, and the rows it has seen
+        self._rows = Rows()
+        self._checkpoint: dict[str, dict[str, Any]] = {}  # by its SHA-256, the rows before it
 
     @classmethod
     def open(
@@ -129,15 +136,15 @@ class Run:
                 f"resumed across versions. {again}"
             )
         digest = sha256((self.folder / "state.pt").read_bytes())
-        rows = read_json(self.folder / "checkpoints.json").get(digest)
+        known = read_json(self.folder / "checkpoints.json")
+        seen = known.get(digest) if isinstance(known, dict) else None
         lines = whole_lines((self.folder / "metrics.jsonl").read_bytes())
-        if rows is None or rows > len(lines):
-            damaged = "state.pt" if rows is None else "metrics.jsonl"
-            raise ValueError(
-                f"{self.folder / damaged} is not what checkpoints.json says it is. {again}"
-            )
-        write(self.folder / "metrics.jsonl", b"".join(lines[:rows]))
-        self._rows, self._checkpoint = rows, {digest: rows}
+        rows = Rows.first(seen, lines)
+        if rows is None:
+            damaged = self.folder / ("state.pt" if seen is None else "metrics.jsonl")
+            raise ValueError(f"{damaged} is not what checkpoints.json says it is. {again}")
+        write(self.folder / "metrics.jsonl", b"".join(lines[: rows.count]))
+        self._rows, self._checkpoint = rows, {digest: rows.summary()}
 
     def __enter__(self) -> "Run":
         return self
@@ -167,7 +174,7 @@ class Run:
     @property
     def environment(self) -> dict[str, Any]:
         """Versions, device, threads and what else decides its bits, when the run was begun."""
-        return read_json(self.folder / "environment.json")
+        return self._object("environment.json")
 
     def changes(self, now: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, Any]]:
         """What is no longer as it was when the run was begun, and decides its bits.
@@ -181,7 +188,7 @@ class Run:
         """
         begun = self.environment
         now = environment(begun["device"]) if now is None else now
-        names = (*SAME, *SAME_ON.get(now["device"], ()))
+        names = [*SAME, *SAME_ON.get(now["device"], ())]
         return {n: (begun.get(n), now[n]) for n in names if begun.get(n) != now[n]}
 
     @property
@@ -191,12 +198,38 @@ class Run:
         Raises:
             ValueError: if the run is not done.
         """
-        return self._record()["result"]
+        with self._damage("result.json"):
+            return self._record()["result"]
 
     def _record(self) -> dict[str, Any]:
         if not self.done:
             raise ValueError(f"{self.folder} is not done: run its task again to resume it.")
-        return read_json(self.folder / "result.json")
+        record = read_json(self.folder / "result.json")
+        with self._damage("result.json"):
+            own = {name: value for name, value in record.items() if name != "own"}
+            # runs that were kept before have no hash of their own
+            if record.get("own", of_json(own)) != of_json(own):
+                raise ValueError("it has another SHA-256 for itself")
+            if set(record["sha256"]) != set(HASHED):
+                raise ValueError("it has not the SHA-256 of every other file")
+        return record
+
+    def _object(self, name: str) -> dict[str, Any]:
+        """What one of its JSON files holds."""
+        content = self.content(name)
+        with self._damage(name):
+            value = json.loads(content)
+            if not isinstance(value, dict):
+                raise TypeError("it is no object")
+            return value
+
+    @contextmanager
+    def _damage(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            path = self.folder / name
+            raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from error
 
     def content(self, name: str) -> bytes:
         """The bytes of one of its files; of a run that is done, the very ones it ended with.
@@ -221,7 +254,7 @@ class Run:
         self._writing()
         line = json.dumps(row, default=plain).encode() + b"\n"
         append(self.folder / "metrics.jsonl", line)
-        self._rows += 1
+        self._rows.add(line)
 
     def metrics(self) -> "pd.DataFrame":
         """The rows that were logged; a row that is being written just now is not shown."""
@@ -231,11 +264,11 @@ class Run:
         return pd.DataFrame([self._row(*numbered) for numbered in enumerate(lines, start=1)])
 
     def _row(self, number: int, line: bytes) -> dict[str, Any]:
-        try:
-            return json.loads(line)
-        except ValueError as error:
-            path = self.folder / "metrics.jsonl"
-            raise ValueError(f"{path} is damaged in line {number}: {error}") from error
+        with self._damage(f"metrics.jsonl, line {number},"):
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise TypeError("it is no object")
+            return row
 
     def checkpoint(self, state: Mapping[str, Any]) -> None:
         """Keep ``state`` (tensors, numbers, text and containers of them) to resume from.
@@ -247,7 +280,7 @@ class Run:
         torch.save(dict(state), buffer)
         content = buffer.getbuffer()
         sync(self.folder / "metrics.jsonl")
-        newest = {sha256(content): self._rows}
+        newest = {sha256(content): self._rows.summary()}
         # Both are named while state.pt is either of them.
         write_json(self.folder / "checkpoints.json", self._checkpoint | newest)
         write(self.folder / "state.pt", content)
@@ -272,14 +305,13 @@ class Run:
         self._writing()
         whole = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
         write(self.folder / "weights.safetensors", safetensors.torch.save(whole))
-        hashed = ("config.json", "environment.json", "metrics.jsonl", "weights.safetensors")
         record = {
             "result": dict(result),
-            "sha256": {name: sha256((self.folder / name).read_bytes()) for name in hashed},
+            "sha256": {name: sha256((self.folder / name).read_bytes()) for name in HASHED},
             "data": self.data["checksum"],
             "environment": self._now,
         }
-        write_json(self.folder / "result.json", record)
+        write_json(self.folder / "result.json", record | {"own": of_json(record)})
         for name in ("state.pt", "checkpoints.json"):
             (self.folder / name).unlink(missing_ok=True)
         self.close()
@@ -301,24 +333,6 @@ class Run:
 
 def _done(folder: Path) -> bool:
     return (folder / "result.json").is_file()
-
-
-def claimed(folder: Path) -> FileLock:
-    """The right to write in a folder, until it is released or its process ends.
-
-    Raises:
-        Busy: if somebody has it.
-    """
-    # Not thread-local: a generator may be closed by another thread than began it.
-    claim = FileLock(folder / ".claim", thread_local=False)
-    try:
-        claim.acquire(timeout=0)
-    except Timeout:
-        raise Busy(
-            f"{folder} is being written by another run of the same task, in this process or "
-            "another: wait for it, or stop it (close() its iterator)."
-        ) from None
-    return claim
 
 
 def key(config: Mapping[str, Any], checksum: str) -> str:

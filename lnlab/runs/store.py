@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lnlab.runs.claim import claimed
 from lnlab.runs.files import write
-from lnlab.runs.run import Run, claimed
+from lnlab.runs.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd

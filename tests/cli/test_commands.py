@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 from lnlab import checkout, ledger
 from lnlab.cli import app
 from lnlab.ledger import Verdict
-from lnlab.runs import environment, read
+from lnlab.runs import read
 from lnlab.tasks import PermutationInvariantMNIST
 from lnlab.training import train
 
@@ -106,17 +107,19 @@ def test_results_are_compared_resumed_and_removed(root):
     assert [run.config["norm"] for run in read(root / "runs")] == ["layer"]
 
 
-def test_changed_code_is_shown_and_bars_a_resume(root):
-    lnlab(*SMOKE)
-    folder = only_run(root / "runs")
-    path = folder / "environment.json"
-    path.write_text(path.read_text().replace(environment()["code"], "0123"))
-    # what it was given is damaged now; its settings and changes are shown all the same
+def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
+    task = PermutationInvariantMNIST.budget("smoke", norm="batch", epochs=1, seeds=(0,))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["lnlab.runs.environment"], "code", lambda: "0123")
+        lnlab(*SMOKE)
+        steps = train(task, root=root / "runs")
+        next(steps)
+        steps.close()
     assert "changed since: code was 0123, is" in lnlab(*SMOKE).output
-    (folder / "result.json").unlink()
-    (folder / "state.pt").write_bytes(b"")
-    said = lnlab("results", "resume", folder.name)
+    (key,) = (run.key for run in read(root / "runs") if not run.done)
+    said = lnlab("results", "resume", key)
     assert said.exit_code == 1
+    assert "code 0123" in said.output
     assert "is not resumed across versions" in said.output
 
 

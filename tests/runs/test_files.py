@@ -44,3 +44,6 @@ def test_json_keeps_text_and_refuses_what_it_cannot_hold(tmp_path):
     path.write_text("{")
     with pytest.raises(ValueError, match=r"a\.json is damaged"):
         read_json(path)
+    path.write_text("[" * 9999)
+    with pytest.raises(ValueError, match=r"a\.json is damaged: maximum recursion"):
+        read_json(path)
