@@ -9,7 +9,7 @@ from lnlab.tasks import Spelling
 
 PAPER = "Ben Othman (2018)"
 LEVEL = 0.1
-OURS = Spelling(data="timit", epochs=12)
+OURS = Spelling(data="timit", epochs=8)
 """The study's data, and what we trained on others with."""
 ERROR, STEPS = "errors a unit", f"updates until the errors a unit are {LEVEL:.0%}"
 ON_DIGITS = "strings of recorded digits (FSDD), not TIMIT"
@@ -26,7 +26,7 @@ def claim(
 ) -> Claim:
     """A claim that is tested on speech."""
     command = " && ".join(
-        f"lnlab train las --data fsdd=PATH --set norm={arm} --set epochs=12 --set utterances=0"
+        f"lnlab train las --data fsdd=PATH --set norm={arm} --set epochs=8 --set utterances=0"
         for arm in arms
     )
     note = "; ".join(filter(None, [ON_DIGITS, note]))

@@ -153,7 +153,7 @@ def tasks(command):
     "command", sorted({claim.command for claim in CLAIMS if claim.command})
 )
 def test_commands_are_ones_that_run(command):
-    assert {task.config()["data"] for task in tasks(command)} <= {"mnist", "embedded"}
+    assert {task.config()["data"] for task in tasks(command)} <= {"mnist", "embedded", "fsdd"}
 
 
 @pytest.mark.parametrize("claim", TRAINING, ids=lambda claim: claim.id)
