@@ -1,10 +1,12 @@
 """A loss as a function of the parameters: what all probes of its geometry differentiate."""
 
+import random
 from collections.abc import Callable, Collection
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from lnlab.norms import OverCases
@@ -54,6 +56,11 @@ class Objective:
         dtype: torch.dtype | None = None,
     ) -> None:
         self.statistics, self.loss = Statistics(statistics), loss
+        if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
+            raise ValueError(
+                f"{type(module).__name__} is compiled by torch.jit, which keeps its parameters "
+                "to itself: give the module that was compiled."
+            )
         self.module = untouched(module)
         self.x, self.y = (v.detach().clone() if isinstance(v, Tensor) else v for v in (x, y))
         if dtype is not None:
@@ -67,9 +74,15 @@ class Objective:
         self._state = torch.get_rng_state()
         own = dict(self.module.named_parameters())
         self.names = _names(module, own, names)
+        self._places = _places(self.module, {id(own[name]): name for name in self.names})
         self.shapes = [own[name].shape for name in self.names]
         self.start = self.flat([own[name] for name in self.names])
-        self._refuse()
+        python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+        try:
+            self._refuse()
+        finally:  # what would draw from these is refused, but has drawn
+            random.setstate(python)
+            np.random.set_state(numpy)  # noqa: NPY002
 
     def __call__(self, w: Tensor) -> Tensor:
         """L(w), differentiable in ``w`` (P,).
@@ -88,11 +101,16 @@ class Objective:
         """The loss with these parameters by name, and on ``x`` in place of its own cases."""
         with torch.random.fork_rng(self._devices):
             torch.set_rng_state(self._state)
+            own = [registry[key] for registry, key, _ in self._places]
             try:
+                for registry, key, name in self._places:
+                    registry[key] = tensors[name]
                 if self.statistics is Statistics.RECOMPUTED:
-                    self._remember(tensors)
-                output = functional_call(self.module, tensors, (x,))
+                    remember(self.module, self.x)
+                output = self.module(x)
             finally:
+                for (registry, key, _), p in zip(self._places, own, strict=True):
+                    registry[key] = p
                 for module, buffers in self._kept.items():
                     module._buffers.update(copies(buffers))
             return self.loss(output, self.y)
@@ -163,18 +181,6 @@ class Objective:
             "twice: take parts that can (the reference of what was fused)."
         )
 
-    def _remember(self, tensors: dict[str, Tensor]) -> None:
-        """Take the population's statistics again at these parameters."""
-        own = dict(self.module.named_parameters())
-        was = {name: own[name].data for name in tensors}
-        try:
-            for name, tensor in tensors.items():
-                own[name].data = tensor.detach()
-            remember(self.module, self.x)
-        finally:
-            for name, data in was.items():
-                own[name].data = data
-
     def _refuse(self) -> None:
         """Raise where the loss at the start is no function that can be probed."""
         over_cases = [
@@ -215,6 +221,18 @@ class Objective:
                 f"{type(self.module).__name__} gives another loss the second time: put its "
                 "dropout in evaluation mode with p = 0, or choose statistics=Statistics.FROZEN."
             )
+
+
+Place = tuple[dict[str, Any], str, str]
+"""Where a module keeps a parameter, its name there, and its name in the whole."""
+
+
+def _places(module: nn.Module, names: dict[int, str]) -> list[Place]:
+    """All places of some parameters; one that is shared has several."""
+    registries = [part._parameters for part in module.modules()]
+    return [
+        (r, key, names[id(p)]) for r in registries for key, p in r.items() if id(p) in names
+    ]
 
 
 def _breaks_off(slope: Tensor) -> bool:

@@ -1,7 +1,10 @@
 """A loss as a function of w is what autograd says it is, and touches nothing."""
 
 import copy
+import random
+import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -64,6 +67,46 @@ def test_hessian_products_are_those_of_the_dense_hessian(statistics):
     v = torch.randn(len(found.start), 3)
     torch.testing.assert_close(product(v), dense @ v, rtol=0, atol=1e-12)  # other order
     torch.testing.assert_close(product(v[:, 0]), dense @ v[:, 0], rtol=0, atol=1e-12)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 5), nn.Linear(5, 5)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x)))
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.last = nn.LSTM(1, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.last(self.lstm(x.T[:, :, None])[0][-1])
+
+
+def reparametrized():
+    return nn.Sequential(
+        nn.utils.parametrizations.weight_norm(nn.Linear(5, 6)), nn.Linear(6, 3)
+    )
+
+
+@pytest.mark.parametrize("make", [Tied, Recurrent, reparametrized])
+def test_parameters_are_put_wherever_a_module_keeps_them(make):
+    module = make()
+    found = objective(module, Statistics.FROZEN)
+    w = torch.randn_like(found.start)
+    with torch.no_grad():
+        for name, tensor in found.split(w).items():
+            module.get_parameter(name).copy_(tensor)
+    loss = F.cross_entropy(module(found.x), found.y)
+    slopes = torch.autograd.grad(loss, [module.get_parameter(name) for name in found.names])
+    value, slope = found.gradient(w)
+    assert value == pytest.approx(loss.item())
+    torch.testing.assert_close(slope, found.flat(slopes), rtol=0, atol=1e-14)  # the same sums
 
 
 def test_hessian_of_a_linear_loss_is_zero():
@@ -141,6 +184,33 @@ def test_the_same_w_gives_the_same_bits():
     assert torch.equal(found.gradient()[1], found.gradient()[1])
 
 
+@pytest.mark.parametrize("draw", [random.random, np.random.rand, lambda: torch.rand(())])
+def test_what_is_random_is_refused_and_leaves_no_trace(draw):
+    class Random(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(5, 3)
+
+        def forward(self, x):
+            return self.layer(x) * draw()
+
+    def states():
+        numpy = np.random.get_state()  # noqa: NPY002
+        return random.getstate(), numpy[1].tolist(), torch.get_rng_state().tolist()
+
+    given = torch.randn(X), torch.randint(3, Y), F.cross_entropy
+    before = states()
+    with pytest.raises(ValueError, match="another loss the second time"):
+        Objective(Random(), *given, statistics=Statistics.BATCH)
+    assert states() == before
+
+
+def jitted():
+    with warnings.catch_warnings():  # deprecated, and still met with
+        warnings.simplefilter("ignore")
+        return torch.jit.trace(nn.Linear(5, 3), torch.randn(X))
+
+
 WRONG = {
     "no scalar": (net, {"loss": lambda out, y: out}, "\\(20, 3\\): let it return a scalar"),
     "not finite": (net, {"x": torch.full(X, torch.inf).double()}, "the loss is nan"),
@@ -148,6 +218,7 @@ WRONG = {
     "a single case": (net, {"x": torch.ones(1, 5).double()}, "a single case"),
     "dropout": (lambda: nn.Sequential(net(), nn.Dropout()), {}, "another loss the second time"),
     "shape": (net, {"x": torch.ones(20, 4)}, "does not take x of shape"),
+    "compiled": (jitted, {}, "compiled by torch.jit"),
     "names": (net, {"names": ["weights"]}, "no parameter is called \\['weights'\\]"),
 }  # fmt: skip
 
