@@ -198,10 +198,10 @@ def test_what_is_random_is_refused_and_leaves_no_trace(draw):
         numpy = np.random.get_state()  # noqa: NPY002
         return random.getstate(), numpy[1].tolist(), torch.get_rng_state().tolist()
 
-    given = torch.randn(X), torch.randint(3, Y), F.cross_entropy
+    given = Random(), torch.randn(X), torch.randint(3, Y), F.cross_entropy
     before = states()
     with pytest.raises(ValueError, match="another loss the second time"):
-        Objective(Random(), *given, statistics=Statistics.BATCH)
+        Objective(*given, statistics=Statistics.BATCH)
     assert states() == before
 
 
