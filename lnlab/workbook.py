@@ -15,6 +15,7 @@ from typing import Any
 
 import nbformat
 import papermill
+import psutil
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_core.utils import ensure_event_loop
@@ -234,6 +235,14 @@ def settle(draft: Path, notebook: nbformat.NotebookNode, outcome: Outcome, out: 
         bad.unlink(missing_ok=True)
 
 
+def sweep_drafts(out: Path) -> None:
+    """Remove what runs that were killed have left half-written."""
+    for draft in out.glob(".*.*.ipynb"):
+        number = draft.name.split(".")[-2]
+        if number.isdecimal() and not psutil.pid_exists(int(number)):
+            draft.unlink(missing_ok=True)
+
+
 def run(
     wanted: dict[Path, dict[str, Any]],
     out: Path,
@@ -244,6 +253,7 @@ def run(
 ) -> Iterator[Outcome]:
     """Execute notebooks, ``jobs`` at a time, and yield each outcome as it comes."""
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
+    sweep_drafts(out)
     pool = ThreadPoolExecutor(jobs)
     try:
         runs = [

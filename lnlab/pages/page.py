@@ -1,7 +1,7 @@
 """Executed notebooks in, a folder of pages out."""
 
+import os
 import re
-import shutil
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import distribution
@@ -117,14 +117,21 @@ def publish(sources: list[Path], out: Path) -> Path:
 
 def write(path: Path, template: str, **values: Any) -> None:
     page = TEMPLATES.get_template(template).render(version=lnlab.__version__, **values)
-    path.write_text(page, encoding="utf-8")
+    put(path, page.encode())
+
+
+def put(path: Path, content: bytes) -> None:
+    """Make ``content`` the file: a reader, or a kill, finds the old one or the new one."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(content)
+    os.replace(draft, path)
 
 
 def share(out: Path) -> None:
     """Put beside the pages what all of them use."""
-    (out / "plotly.min.js").write_text(get_plotlyjs(), encoding="utf-8")
+    put(out / "plotly.min.js", get_plotlyjs().encode())
     own = Path(__file__).parent / "templates"
     # found without an import, which would load the package that happens to carry the font
     font = Path(str(distribution("ziamath").locate_file(f"ziamath/fonts/{FONT}")))
     for path in (own / "page.css", own / "figures.js", font):
-        shutil.copyfile(path, out / path.name)
+        put(out / path.name, path.read_bytes())

@@ -1,7 +1,9 @@
 """`lnlab run` on notebooks of which one is good and the others are bad in different ways."""
 
 import os
+import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +29,7 @@ figure"""
 
 
 def write(path: Path, title: str, *cells: str) -> None:
+    path.parent.mkdir(exist_ok=True)
     notebook = new_notebook(cells=[new_markdown_cell(f"# {title}\n\nWhy $\\mu$?")])
     notebook.cells.append(new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}))
     notebook.cells += [new_code_cell(cell) for cell in cells]
@@ -215,6 +218,77 @@ def test_interrupted_it_stops_and_leaves_no_kernel(workbook):
         assert time.monotonic() < deadline
         time.sleep(0.2)
     assert not list(out.glob(".*"))
+
+
+def program(root: Path, *arguments: object) -> list[str]:
+    """The command that runs notebooks of another checkout."""
+    code = (
+        "from pathlib import Path\nfrom lnlab import checkout\nfrom lnlab.cli import app\n"
+        f"checkout.root = lambda: Path({str(root)!r})\napp({[*map(str, arguments)]!r})"
+    )
+    return [sys.executable, "-c", code]
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """A checkout with three quick notebooks."""
+    root = tmp_path_factory.mktemp("three")
+    for number in ("01", "02", "03"):
+        cell = f"import time\ntime.sleep(0.2)\nprint({number!r}, budget)"
+        write(root / "notebooks" / f"{number}_quick.ipynb", f"{number} · Quick", cell, FIGURE)
+    return root
+
+
+@pytest.mark.slow
+@pytest.mark.stress
+def test_killed_at_any_moment_it_has_published_nothing_half_written(three, full):
+    """``--full``: 20 kills. What is there can be read; the next run sweeps up and finishes."""
+    out, chance, kernels = three / "killed", random.Random(0), set()
+    for _ in range(20 if full else 1):
+        run = subprocess.Popen(program(three, "run", "--out", out), stdout=subprocess.DEVNULL)
+        time.sleep(chance.uniform(2, 12) if full else 6)
+        family = Path(f"/proc/{run.pid}/task").glob("*/children")
+        kernels |= {pid for children in family for pid in children.read_text().split()}
+        run.kill()
+        run.wait()
+        for path in out.glob("[!.]*.ipynb"):
+            assert nbformat.read(path, as_version=4).metadata["lnlab"]["error"] is None
+        for path in out.glob("[!.]*.html"):
+            assert path.read_text().rstrip().endswith("</html>")
+        if chance.random() < 0.5:
+            shutil.rmtree(out, ignore_errors=True)
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{kernel}").exists() for kernel in kernels):
+        assert time.monotonic() < deadline, "orphans after 10 s"
+        time.sleep(0.2)
+    assert subprocess.run(program(three, "run", "--out", out, "--jobs", 2)).returncode == 0
+    assert len(list(out.glob("[!.]*.ipynb"))) == 3
+    assert not list(out.glob(".*"))
+
+
+@pytest.mark.slow
+def test_two_at_a_time_make_the_same_pages_in_any_folder(three):
+    """Also where the path is long, and has spaces and accents."""
+    folders = [three / "serial", three / "à côté de l'été" / ("name " * 40)[:200].strip()]
+    for jobs, out in enumerate(folders, start=1):
+        assert (
+            subprocess.run(program(three, "run", "--out", out, "--jobs", jobs)).returncode == 0
+        )
+    serial, parallel = (
+        {
+            path.name: bare(path.read_bytes())
+            for path in out.iterdir()
+            if path.suffix != ".ipynb"
+        }
+        for out in folders
+    )
+    assert len(serial) > 4
+    assert serial == parallel
+
+
+def bare(page: bytes) -> bytes:
+    """A page without what is another on every run: how long it took, and when."""
+    return re.sub(rb"\d+(\.\d+)? s\b|\d{4}-\d\d-\d\d \d\d:\d\d( \w+)?", b"", page)
 
 
 def test_help_is_quick_and_light():
