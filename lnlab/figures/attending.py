@@ -140,7 +140,7 @@ def attending_layout(spoken: Spoken, attentions: Mapping[str, Attention]) -> dic
     notes = [_note(f"<b>{literal(spoken.title)}</b>", 0, 1.0, 34)]
     if spoken.begins is not None and spoken.ends is not None:
         middle = (spoken.begins + spoken.ends) / 2
-        layout["xaxis"] |= {"side": "top", "tickvals": middle, "ticktext": labels, "ticks": ""}
+        layout["xaxis"] |= {"side": "top", "tickvals": middle.tolist(), "ticktext": labels, "ticks": ""}
     for slot, (name, attention) in enumerate(attentions.items()):
         across, down = slot % 2, slot // 2
         top = 0.72 - 0.39 * down
@@ -156,7 +156,7 @@ def attending_layout(spoken: Spoken, attentions: Mapping[str, Attention]) -> dic
             "domain": [top - 0.3, top],
             "anchor": f"x{axis}",
             "range": [len(labels) - 0.5, -0.5],
-            "tickvals": np.arange(float(len(labels))),
+            "tickvals": list(range(len(labels))),
             "ticktext": labels,
             "fixedrange": True,
             "showgrid": False,
