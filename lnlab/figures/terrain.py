@@ -20,6 +20,9 @@ from .landscape import (
 from .palette import BLUE, INK, TEMPLATE, VERMILLION
 from .text import literal
 
+LEAST = (-1.5, 1.0)
+"""The powers of ten that the axis of losses shows at least."""
+
 Traces = dict[int | str, dict[str, Any]]
 
 
@@ -60,6 +63,7 @@ def cuts_traces(several: Sequence[Landscape]) -> Traces:
 def cuts_layout(several: Sequence[Landscape]) -> dict[str, Any]:
     """The axes and the stamp of :func:`cuts`; the axis of losses moves by whole steps."""
     low, high = reach(several)
+    low, high = min(low, LEAST[0]), max(high, LEAST[1])
     edge = float(np.abs(np.asarray(several[0].at[0])).max())
     return {
         "margin": {"l": 60, "r": 12, "t": 44, "b": 46},
