@@ -87,11 +87,11 @@ def shareable(task: Task, ranks: int) -> None:
     """Raise unless so many ranks can train the task as one device does.
 
     Raises:
-        ValueError: if they cannot share a batch evenly, or if a case's output depends on the
-            other cases of its batch (:func:`lnlab.training.ranks.refuse_mixing`).
+        ValueError: if the task has batches of its own, if they cannot be shared evenly, or if
+            a case's output depends on the other cases (:func:`lnlab.training.ranks.refuse_mixing`).
     """
     dataset = task.dataset()
-    Batches(dataset.train.x, dataset.train.y, task.batch_size, task.seeds, (0, ranks))
+    batches(task, dataset, torch.device("cpu"), torch.float32, Ranks(0, ranks))
     refuse_mixing(stack(models(task, dataset)), dataset.train.x[:8], ranks)
 
 
@@ -282,7 +282,10 @@ def batches(
     own = getattr(task, "batches", None)
     if own is not None:
         if ranks.count > 1:
-            raise ValueError(f"{task.name} has batches of its own: train it in one process.")
+            raise ValueError(
+                f"{task.name} has batches of its own, which ranks cannot share: train it in one "
+                "process."
+            )
         return own(dataset, device, dtype)
     x, y = dataset.train.x.to(device, dtype), dataset.train.y.to(device)
     return Batches(x, y, task.batch_size, task.seeds, (ranks.rank, ranks.count))

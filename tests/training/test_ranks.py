@@ -13,7 +13,7 @@ from torch import nn
 
 from lnlab.norms import BatchNorm
 from lnlab.runs import Run, read
-from lnlab.tasks import PermutationInvariantMNIST, SequentialDigits
+from lnlab.tasks import PermutationInvariantMNIST, SequentialDigits, Spelling
 from lnlab.training import launch, shareable, stack, train
 from lnlab.training.ranks import refuse_mixing
 
@@ -115,6 +115,11 @@ def test_uneven_share_is_refused():
     task = PermutationInvariantMNIST.budget("smoke", batch_size=5)
     with pytest.raises(ValueError, match="batch of 5 cases cannot be shared evenly by 2 ranks"):
         shareable(task, 2)
+
+
+def test_batches_of_a_tasks_own_are_refused():
+    with pytest.raises(ValueError, match="las has batches of its own"):
+        shareable(Spelling.budget("smoke"), 2)
 
 
 def test_whatever_mixes_cases_is_found_and_the_model_left_as_it_was():
