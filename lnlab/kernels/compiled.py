@@ -34,10 +34,12 @@ def unroll(
     if (fused is None and not in_torch) or x.numel() == 0:
         return reference.unroll(cell, x, state, lengths, reverse)
     lengths = reference.checked(cell, x, state, lengths)
+    if fused is None:
+        if lengths is not None and bool((lengths < len(x)).any()):
+            return reference.unroll(cell, x, state, lengths, reverse)
+        return torchs.unroll(cell, x.to(cell.W_h), state or cell.start(x), reverse)
     state = state or cell.start(x)
     dtype = cell.W_h.dtype
-    if fused is None:
-        return torchs.unroll(cell, x.to(dtype), state, lengths, reverse)
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
     if lib is None:
         return hoisted.unroll(cell, fused, x, state, lengths, reverse)

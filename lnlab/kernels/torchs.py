@@ -1,12 +1,14 @@
-"""The LSTM without normalization, by torch's own operator: the plain arm of a comparison."""
+"""The LSTM without normalization, by torch's own operator: the plain arm of a comparison.
+
+Of sequences of one length: torch packs the others, and the way back through what is packed
+takes longer than through the reference loop.
+"""
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lnlab.cells import Bias, Cell, LSTMCell, State
 from lnlab.norms import Identity
-from lnlab.unroll import flip
 
 ORDER = (1, 0, 3, 2)
 """From the paper's gates f, i, o, g to torch's i, f, g, o."""
@@ -21,31 +23,16 @@ def has(cell: Cell) -> bool:
     return not hooked and all(norm is None or isinstance(norm, Identity) for norm in norms)
 
 
-def unroll(
-    cell: Cell, x: Tensor, state: State, lengths: Tensor | None, reverse: bool
-) -> tuple[Tensor, State]:
-    """What :func:`lnlab.unroll.unroll` returns, given lengths that were checked."""
-    x = flip(x, lengths) if reverse else x
+def unroll(cell: Cell, x: Tensor, state: State, reverse: bool) -> tuple[Tensor, State]:
+    """What :func:`lnlab.unroll.unroll` returns of sequences of one length."""
+    x = x.flip(0) if reverse else x
     b = getattr(cell, "b", None)
     W = [ordered(cell.W_x), ordered(cell.W_h)]
     b = [] if b is None else [ordered(b), torch.zeros_like(b)]
     first = [s.unsqueeze(0).contiguous() for s in state]
-    # biases, layers, dropout, training, bidirectional
-    settings = (bool(b), 1, 0.0, False, False)
-    if lengths is None or bool((lengths == len(x)).all()):
-        y, *last = torch.lstm(x, first, [*W, *b], *settings, False)
-        last = [s.squeeze(0) for s in last]
-    else:
-        # torch packs no empty sequence: one step of it is computed, and thrown away
-        packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), enforce_sorted=False)
-        first = [s.index_select(1, packed.sorted_indices) for s in first]
-        data, *last = torch.lstm(packed.data, packed.batch_sizes, first, [*W, *b], *settings)
-        y, _ = pad_packed_sequence(packed._replace(data=data), total_length=len(x))
-        last = [s.squeeze(0).index_select(0, packed.unsorted_indices) for s in last]
-        some = (lengths > 0).unsqueeze(-1)
-        y = torch.where(some, y, 0.0)
-        last = [torch.where(some, s, was) for s, was in zip(last, state, strict=True)]
-    return (flip(y, lengths) if reverse else y), tuple(last)
+    # biases, layers, dropout, training, bidirectional, batch first
+    y, *last = torch.lstm(x, first, [*W, *b], bool(b), 1, 0.0, False, False, False)
+    return (y.flip(0) if reverse else y), tuple(s.squeeze(0) for s in last)
 
 
 def ordered(W: Tensor) -> Tensor:
