@@ -88,7 +88,7 @@ def shareable(task: Task, ranks: int) -> None:
 
     Raises:
         ValueError: if the task has batches of its own, if they cannot be shared evenly, or if
-            a case's output depends on the other cases (:func:`lnlab.training.ranks.refuse_mixing`).
+            a case's output depends on the other cases of its batch.
     """
     dataset = task.dataset()
     batches(task, dataset, torch.device("cpu"), torch.float32, Ranks(0, ranks))
@@ -283,8 +283,8 @@ def batches(
     if own is not None:
         if ranks.count > 1:
             raise ValueError(
-                f"{task.name} has batches of its own, which ranks cannot share: train it in one "
-                "process."
+                f"{task.name} has batches of its own, which ranks cannot share: train it in "
+                "one process."
             )
         return own(dataset, device, dtype)
     x, y = dataset.train.x.to(device, dtype), dataset.train.y.to(device)
