@@ -42,8 +42,8 @@ Number = Callable[[int], float]
 EFFECTIVE = "log of eta/||W||^2 at the end over that at the start, mean of the hidden layers"
 VARIATION = "log10 of the range of the loss along its gradient (eta 1/2 to 4 times 0.1)"
 SHIFTS = {
-    "drift": "drift of the mean of a unit in 20 updates, over the standard deviation",
-    "gradients": "1 - cos(G, G') of an update",
+    "drift": "drift of distributions (of the mean of a unit, over the standard deviation)",
+    "gradients": "turn of gradients by steps of the layers below (1 - cos(G, G'))",
 }
 SHIFT = "log of the ratio, mean over a whole training and the layers above the first"
 
