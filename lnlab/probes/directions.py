@@ -98,7 +98,7 @@ def path(weights: Sequence[Tensor]) -> Path:
     coordinates = moved @ directions.T
     return Path(
         directions=directions.to(weights[-1]),
-        coordinates=coordinates,
-        explained=sizes[:2].square() / sizes.square().sum(),
-        distances=(moved - coordinates @ directions).norm(dim=1),
+        coordinates=coordinates.cpu(),
+        explained=(sizes[:2].square() / sizes.square().sum()).cpu(),
+        distances=(moved - coordinates @ directions).norm(dim=1).cpu(),
     )

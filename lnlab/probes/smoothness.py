@@ -117,10 +117,10 @@ def smoothness(objective: Objective, eta: Tensor, w: Tensor | None = None) -> Sm
         raise ValueError(f"the gradient has length {slope}: there is no way along it.")
     there = [objective.gradient(w - float(each) * g) for each in eta]
     return Smoothness(
-        eta=eta,
+        eta=eta.cpu(),
         loss=loss,
         losses=torch.tensor([value for value, _ in there], dtype=torch.float64),
-        distances=torch.stack([(g - other).norm() for _, other in there]).double(),
+        distances=torch.stack([(g - other).norm() for _, other in there]).double().cpu(),
         slope=slope,
         weights=float(w.norm()),
     )

@@ -1,0 +1,52 @@
+"""What is measured of a module on an accelerator is what is measured of it on the CPU."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lnlab.norms.invariances import Statistics
+from lnlab.probes.directions import path, random_directions
+from lnlab.probes.hessian import density, ends, trace
+from lnlab.probes.landscape import band, between, surface
+from lnlab.probes.objective import Objective
+from lnlab.probes.smoothness import smoothness, steps
+
+pytestmark = pytest.mark.gpu
+
+
+def objective(statistics, device):
+    torch.manual_seed(0)
+    layers = nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)
+    x, y = torch.randn(40, 6), torch.randint(3, (40,))
+    net = nn.Sequential(*layers).to(device)
+    return Objective(net, x.to(device), y.to(device), F.cross_entropy, statistics=statistics)
+
+
+def numbers(here):
+    """Everything that a probe returns for a reader, on the CPU."""
+    along = smoothness(here, steps(0.1))
+    other = here.start + random_directions(here, 1, seed=5)[0]
+    moved = [here.start + k * d for k, d in enumerate(random_directions(here, 4, seed=2))]
+    trodden = path(moved)
+    return {
+        "smoothness": torch.tensor([*along.row().values()]),
+        "distances": along.distances,
+        "surface": surface(here, points=3).losses,
+        "slow": surface(here, points=3, fast=False).losses,
+        "band": torch.stack([line.losses for line in band(here, 2, points=3)]),
+        "between": between(here, other, points=5).losses,
+        "largest": ends(here, 2, tolerance=1e-9).largest,
+        "trace": trace(here, 3).values,
+        "density": torch.tensor([density(here, 2, steps=5).mean]),
+        "path": torch.cat([trodden.explained, trodden.distances]),
+    }
+
+
+@pytest.mark.parametrize("statistics", Statistics)
+def test_every_probe_gives_the_numbers_of_the_cpu(statistics, device):
+    found, expected = (numbers(objective(statistics, d)) for d in (device, "cpu"))
+    for name, value in expected.items():
+        assert found[name].device.type == "cpu", name
+        # float64, other orders of summation
+        torch.testing.assert_close(found[name], value, rtol=1e-7, atol=1e-9, msg=name)
