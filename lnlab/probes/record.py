@@ -169,11 +169,13 @@ class Recorder:
         if not self._heard:
             return
         self.step += 1
+        if len(self._hooks) > 1:
+            self._turn_away()
+        if self.step % self.every:
+            return
         self._calls.clear()
-        self._turn_away()
-        if self._now:
-            self._listen()
-        if self._now and "parameters" in self.what:
+        self._listen()
+        if "parameters" in self.what:
             for name, part in self.parts.items():
                 for own, parameter in part.named_parameters(recurse=False):
                     self._take(f"{name}.{own}".lstrip("."), "parameters", parameter.detach())
@@ -210,7 +212,9 @@ class Recorder:
             )
         key = (name, what, call)
         sample, row = summary(tensor)
-        reach = self._reach.setdefault((name, what), reach_of(sample))
+        if (name, what) not in self._reach:
+            self._reach[name, what] = reach_of(sample)
+        reach = self._reach[name, what]
         head = {"step": self.step, "name": name, "what": what, "call": call}
         row |= self._also(key, tensor)
         self._rows[key].append(head | row | {"counts": histogram(sample, reach)})

@@ -40,9 +40,16 @@ def summary(tensor: Tensor) -> tuple[np.ndarray, Row]:
     largest = as_matrix(values).abs().amax(0)  # of each unit
     dead = 1 - int(torch.count_nonzero(largest)) / len(largest)
     moments = (mean, std, hypot(mean, std) * sqrt(n), zeros, dead)
-    quantiles = np.interp(PLACES * (len(sample) - 1), np.arange(len(sample)), sample)
     row |= zip(MOMENTS, moments, strict=True)
-    return sample, row | dict(zip(QUANTILES, quantiles.tolist(), strict=True))
+    return sample, row | dict(zip(QUANTILES, quantiles(sample).tolist(), strict=True))
+
+
+def quantiles(sample: np.ndarray) -> np.ndarray:
+    """Of a sorted sample, interpolated between two of its values."""
+    place = PLACES * (len(sample) - 1)
+    below = place.astype(int)
+    low, high = sample[below], sample[np.minimum(below + 1, len(sample) - 1)]
+    return low + (place - below) * (high - low)
 
 
 def reach_of(sample: np.ndarray) -> float:
