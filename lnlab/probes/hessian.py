@@ -57,6 +57,7 @@ class Ends:
             "largest": top,
             "error": float(self.errors[0]),
             "least": self.least,
+            "least_error": self.least_error,
             "bent_down": abs(self.least / top) if top else float("nan"),
             "weights": self.weights,
             "spherical": top * self.weights**2,
@@ -281,7 +282,8 @@ class Krylov:
         alpha, beta = torch.tensor(self.rows, dtype=torch.float64).T
         T = torch.diag(alpha) + torch.diag(beta[:-1], 1) + torch.diag(beta[:-1], -1)
         places, vectors = torch.linalg.eigh(T)
-        return places, vectors, beta[-1] * vectors[-1].abs()
+        rounding = torch.finfo(self.basis.dtype).eps * float(places.abs().max())
+        return places, vectors, beta[-1] * vectors[-1].abs() + rounding
 
 
 def _product(objective: Objective, w: Tensor) -> Product:
