@@ -1,11 +1,14 @@
 """Sound from files: WAV and FLAC, checked."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 CLIPPED = 0.05
 """The part of all samples at full scale from which a recording is refused."""
+LONGEST = 600
+"""Seconds of a recording; a damaged head may promise years, for which memory would be taken."""
 
 
 def read(path: Path, rate: int) -> np.ndarray:
@@ -24,14 +27,10 @@ def read(path: Path, rate: int) -> np.ndarray:
         raise ValueError(f"{path} is cut off: it holds less than its head says.")
     try:
         with soundfile.SoundFile(path) as file:
-            sound, found = file.read(dtype="float32", always_2d=True), file.samplerate
+            _check_head(path, file, rate)
+            sound = file.read(dtype="float32", always_2d=True)[:, 0]
     except (soundfile.LibsndfileError, RuntimeError) as error:
         raise ValueError(f"{path} cannot be read as WAV or FLAC: {error}") from error
-    if found != rate:
-        raise ValueError(f"{path} has {found} samples a second, expected {rate}: convert it.")
-    if sound.shape[1] != 1:
-        raise ValueError(f"{path} has {sound.shape[1]} channels: mix them to one.")
-    sound = sound[:, 0]
     if not len(sound) or not np.isfinite(sound).all():
         raise ValueError(f"{path} is empty or holds what is no number.")
     if not sound.any():
@@ -39,6 +38,18 @@ def read(path: Path, rate: int) -> np.ndarray:
     if np.mean(np.abs(sound) >= 0.9999) > CLIPPED:
         raise ValueError(f"{path} is clipped: record it more quietly.")
     return sound
+
+
+def _check_head(path: Path, file: Any, rate: int) -> None:
+    """Raise ValueError unless the head promises what is expected, before memory is taken."""
+    if file.samplerate != rate:
+        raise ValueError(
+            f"{path} has {file.samplerate} samples a second, expected {rate}: convert it."
+        )
+    if file.channels != 1:
+        raise ValueError(f"{path} has {file.channels} channels: mix them to one.")
+    if file.frames > LONGEST * rate:
+        raise ValueError(f"{path} says that it lasts longer than {LONGEST} s: cut it.")
 
 
 def _cut_off(path: Path) -> bool:

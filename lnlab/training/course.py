@@ -216,10 +216,10 @@ class Course:
         step = self.step
         if step.update:
             finite(step, self.task.seeds)
-        if self.run is None:
-            return
         with self.noise:
             measured = self.task.measure(self.model, self.dataset)
+        if self.run is None:
+            return
         losses = step.loss.tolist()
         for index, seed in enumerate(self.task.seeds):
             row = {

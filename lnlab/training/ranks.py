@@ -20,8 +20,9 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_leaves
 
-PATIENCE = timedelta(hours=1)
-"""For how long ranks wait for each other: for the first, while it measures and saves."""
+PATIENCE = timedelta(minutes=3)
+"""For how long ranks wait for each other; then they fail, and torchrun starts them again. They
+measure all alike, so that none waits for that."""
 
 DEPENDS = 1e-3
 """A change of an output by more than this, as a fraction of the largest, is no rounding."""
