@@ -30,6 +30,7 @@ class Surface:
         statistics: where BatchNorm's came from at every point.
         lengths: of the directions, one number each; ``weights`` is that of w.
         cases: how many the loss is a mean of.
+        computed: how many points there are; fewer than in ``losses`` after an interrupt.
         seed: of the directions; None where they are not random.
     """
 
@@ -40,6 +41,7 @@ class Surface:
     lengths: tuple[float, ...]
     weights: float
     cases: int
+    computed: int
     seed: int | None = None
 
     def readout(self, training_loss: float | None = None) -> dict[str, float | str]:
@@ -55,7 +57,8 @@ class Surface:
             "loss at the centre": self.centre,
             "least loss on the grid": float(found.min()) if len(found) else float("nan"),
             "greatest loss on the grid": float(found.max()) if len(found) else float("nan"),
-            "points not finite or not computed": self.losses.numel() - len(found),
+            "points not computed": self.losses.numel() - self.computed,
+            "points not finite": self.computed - len(found),
             "cases": self.cases,
         }
         for axis, (at, length) in enumerate(zip(self.at, self.lengths, strict=True), start=1):
@@ -114,16 +117,26 @@ def band(
 ) -> list[Surface]:
     """Lines through w in several random directions: what one direction says is an anecdote.
 
-    Arguments as in :func:`surface`.
+    Arguments as in :func:`surface`. An interrupt ends it with the line that it came in.
     """
     drawn = random_directions(objective, count, seed=seed)
     at = torch.linspace(-extent, extent, points, dtype=torch.float64)
-    lines = (grid(objective, d[None], [at], fast=fast, progress=progress) for d in drawn)
-    return [replace(line, seed=seed) for line in lines]
+    lines: list[Surface] = []
+    for direction in drawn:
+        line = grid(objective, direction[None], [at], fast=fast, progress=progress)
+        lines.append(replace(line, seed=seed))
+        if line.computed < points:
+            break
+    return lines
 
 
 def between(
-    objective: Objective, other: Tensor, *, points: int = 25, fast: bool = True
+    objective: Objective,
+    other: Tensor,
+    *,
+    points: int = 25,
+    fast: bool = True,
+    progress: bool = False,
 ) -> Surface:
     """The straight line from w (at 0) to another solution (at 1), and half beyond both.
 
@@ -138,7 +151,8 @@ def between(
             f"other has shape {tuple(other.shape)}: give {tuple(objective.start.shape)}."
         )
     at = torch.linspace(-0.5, 1.5, points, dtype=torch.float64)
-    return grid(objective, (other - objective.start)[None], [at], fast=fast)
+    toward = (other - objective.start)[None]
+    return grid(objective, toward, [at], fast=fast, progress=progress)
 
 
 @torch.no_grad()
@@ -156,14 +170,14 @@ def grid(
     losses = torch.full([len(a) for a in at], float("nan"), dtype=torch.float64)
     products = SharedProducts(objective, directions) if fast else None
     places = list(torch.cartesian_prod(*(torch.arange(len(a)) for a in at)).view(-1, len(at)))
-    with keeping(
-        lambda: f"{int(losses.isfinite().sum())} of {losses.numel()} points are there"
-    ):
+    computed = 0
+    with keeping(lambda: computed and f"{computed} of {losses.numel()} points are there"):
         for place in bar(places, len(places), "landscape", progress=progress):
             where = torch.stack([a[i] for a, i in zip(at, place, strict=True)])
             losses[tuple(place)] = (
                 objective(w + where.to(w) @ directions) if products is None else products(where)
             ).double()
+            computed += 1
     return Surface(
         at=tuple(at),
         losses=losses,
@@ -172,6 +186,7 @@ def grid(
         lengths=tuple(directions.norm(dim=1).tolist()),
         weights=float(w.norm()),
         cases=len(objective.x),
+        computed=computed,
     )
 
 

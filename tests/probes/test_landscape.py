@@ -215,23 +215,56 @@ def test_readout_answers_whether_the_plot_is_right():
     assert answer["cases"] == 30
 
 
-def test_an_interrupt_leaves_what_is_there():
+@pytest.fixture
+def interrupted():
+    """Makes an objective that is interrupted once, after so many more calls."""
+
     class Interrupted(Twice):
-        calls = 0
+        left = 10**9
 
         def forward(self, x):
-            Interrupted.calls += 1
-            if Interrupted.calls == 12:
+            Interrupted.left -= 1
+            if Interrupted.left == -1:
                 raise KeyboardInterrupt
             return super().forward(x)
 
-    found = objective(Interrupted())
-    before = Interrupted.calls
-    with pytest.warns(UserWarning, match=r"interrupted: \d+ of 25 points"):
-        drawn = surface(found, points=5)
-    done = drawn.losses.isfinite()
-    assert int(done.sum()) == 11 - before
-    assert done.flatten()[: 11 - before].all()
+    def after(count):
+        found = objective(Interrupted())
+        Interrupted.left = count
+        return found
+
+    return after
+
+
+def test_an_interrupt_leaves_what_is_there(interrupted):
+    with pytest.warns(UserWarning, match="interrupted: 11 of 25 points"):
+        drawn = surface(interrupted(11), points=5)
+    assert drawn.computed == 11
+    assert drawn.losses.isfinite().flatten().tolist() == [True] * 11 + [False] * 14
+    assert drawn.readout()["points not computed"] == 14
+    assert drawn.readout()["points not finite"] == 0
+
+
+def test_an_interrupted_band_ends_there(interrupted):
+    with pytest.warns(UserWarning, match="interrupted: 2 of 5 points"):
+        lines = band(interrupted(8), 4, points=5)  # 5, the centre, 2
+    assert [line.computed for line in lines] == [5, 2]
+
+
+def test_an_interrupt_before_there_is_anything_goes_on(interrupted):
+    with pytest.raises(KeyboardInterrupt):
+        surface(interrupted(0), points=5)
+
+
+def test_losses_that_are_not_finite_are_counted_apart():
+    found = Objective(
+        Twice(), torch.randn(X), torch.randint(3, Y), lambda out, y: (out[0, 0] + 1).sqrt(),
+        statistics=Statistics.FROZEN,
+    )  # fmt: skip
+    answer = surface(found, points=5, extent=20).readout()
+    assert answer["points not computed"] == 0
+    assert 0 < answer["points not finite"] < 25
+    assert answer["least loss on the grid"] >= 0
 
 
 def test_path_holds_a_plane_that_it_was_made_in():
