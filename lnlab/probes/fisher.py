@@ -67,12 +67,28 @@ class Divergence(Objective):
         return self.hessian_product()
 
     def predicted(self, delta: Tensor) -> float:
-        """Eq. 8: 1/2 delta^T F delta in nats, of a step delta (P,)."""
-        return float(delta @ self.fisher_product()(delta) / 2)
+        """Eq. 8: 1/2 delta^T F delta in nats, of a step delta (P,).
+
+        Raises:
+            ValueError: for a step of another length.
+        """
+        return float(delta @ self.fisher_product()(self._step(delta)) / 2)
 
     def happened(self, delta: Tensor) -> float:
-        """The divergence in nats that a step delta (P,) makes."""
-        return self.value(self.start + delta)
+        """The divergence in nats that a step delta (P,) makes.
+
+        Raises:
+            ValueError: for a step of another length.
+        """
+        return self.value(self.start + self._step(delta))
+
+    def _step(self, delta: Tensor) -> Tensor:
+        if delta.shape != self.start.shape:
+            raise ValueError(
+                f"delta is {tuple(delta.shape)}: give ({len(self.start)},), a number for each "
+                f"of the parameters {', '.join(self.names)}."
+            )
+        return delta
 
     def dense(self) -> Tensor:
         """F (P, P), a product for each parameter: of small nets."""

@@ -235,6 +235,8 @@ class Gap(NamedTuple):
 def gap(glm: GLM) -> Gap:
     """How far eq. 13 is from the metric of this model with independent outputs.
 
+    NaN where a block of the metric is 0, as of layer norm over two units, which are -1 and 1.
+
     Raises:
         ValueError: of a model with a single unit.
     """

@@ -1,6 +1,7 @@
 """Fisher products of networks are those of the matrix of eq. 9, an outcome at a time."""
 
 import copy
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -135,6 +136,35 @@ def test_the_module_is_left_as_it_was(statistics):
     assert list(module._forward_hooks) == [hook.id]
 
 
+class Fails(nn.Module):
+    """A net that gives up at one of its calls."""
+
+    def __init__(self, call: int) -> None:
+        super().__init__()
+        self.net, self.left = theirs(nn.BatchNorm1d), call
+
+    def forward(self, x):
+        h = self.net(x)
+        self.left -= 1
+        if not self.left:
+            raise KeyError("enough")
+        return h
+
+
+@pytest.mark.parametrize("call", range(1, 9))
+@pytest.mark.parametrize("statistics", [BATCH, FROZEN])
+def test_it_is_left_so_whenever_it_fails(call, statistics):
+    module, x = Fails(call), torch.randn(B, D)
+    before, state = copy.deepcopy(module.state_dict()), torch.get_rng_state()
+    with suppress(KeyError, ValueError):
+        found = Divergence(module, x, statistics=statistics)
+        found.predicted(found.start)
+    assert all(torch.equal(v, before[name]) for name, v in module.state_dict().items())
+    assert (module.training, module.left) == (True, call)
+    assert all(p.grad is None and p.requires_grad for p in module.parameters())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 @pytest.mark.parametrize(
     ("module", "x", "says"),
     [
@@ -157,3 +187,10 @@ def test_what_has_no_metric_is_refused(module, x, says):
 def test_statistics_without_a_derivative_are_refused():
     with pytest.raises(ValueError, match="BATCH, which are those of x too"):
         Divergence(theirs(), torch.ones(B, D), statistics=Statistics.RECOMPUTED)
+
+
+def test_steps_of_another_length_are_refused():
+    found = Divergence(theirs(), torch.ones(B, D), statistics=FROZEN)
+    for cost in (found.predicted, found.happened):
+        with pytest.raises(ValueError, match=r"delta is \(3,\): give \(53,\)"):
+            cost(torch.ones(3))
