@@ -24,6 +24,15 @@ PATIENCE = timedelta(minutes=3)
 """For how long ranks wait for each other; then they fail, and torchrun starts them again. They
 measure all alike, so that none waits for that."""
 
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    # else ranks that are started again may read the addresses of those that have died
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+    # DDP warns that find_unused_parameters found none
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+}
+"""In which torchrun is started, unless the user's own says otherwise."""
+
 DEPENDS = 1e-3
 """A change of an output by more than this, as a fraction of the largest, is no rounding."""
 
@@ -183,6 +192,4 @@ def launch(ranks: int, arguments: Sequence[str], *, restarts: int = 3) -> int:
     torchrun += ["--local-addr=127.0.0.1", f"--nproc-per-node={ranks}"]
     # after "--" it looks for options of its own no more
     torchrun += [f"--max-restarts={restarts}", "--module", "--", "lnlab.cli"]
-    # DDP warns that find_unused_parameters found none
-    ours = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-    return subprocess.call([*torchrun, *arguments], env=ours | os.environ)
+    return subprocess.call([*torchrun, *arguments], env=ENVIRONMENT | os.environ)
