@@ -6,6 +6,7 @@ import signal
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -118,8 +119,9 @@ def test_uneven_share_is_refused():
 
 
 def test_batches_of_a_tasks_own_are_refused():
+    las: Any = Spelling.budget("smoke")
     with pytest.raises(ValueError, match="las has batches of its own"):
-        shareable(Spelling.budget("smoke"), 2)
+        shareable(las, 2)
 
 
 def test_whatever_mixes_cases_is_found_and_the_model_left_as_it_was():
