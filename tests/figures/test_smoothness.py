@@ -1,0 +1,56 @@
+"""A ribbon reaches from one mean end to the other, and a level is where it says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lnlab.figures.learning import learning_curves
+from lnlab.figures.smoothness import level, smoothness_ribbons
+
+TAG = "<script>alert(1)</script>"
+MADE = "embedded data: digits"
+
+
+def test_ribbons_reach_from_the_mean_low_to_the_mean_high_end():
+    at, low = np.arange(3.0), np.array([[1.0, 1, 1], [3, 3, 3]])
+    figure: Any = smoothness_ribbons({"loss": {"layer": (at, low, low + 4)}}, made_on=MADE)
+    seeds, mean, edge = figure.data
+    np.testing.assert_array_equal(mean.y, [6, 6, 6, 2, 2, 2])
+    np.testing.assert_array_equal(seeds.y, [7, 7, 7, 1, 1, 1])
+    np.testing.assert_array_equal(edge.y, [6, 6, 6])
+    assert seeds.opacity < mean.opacity
+    assert figure.layout.yaxis.type == "log"
+
+
+def test_rows_of_ribbons_have_scales_of_their_own():
+    ribbon = np.arange(3.0), np.ones((2, 3)), np.full((2, 3), 2.0)
+    row = {"layer": ribbon, "batch": ribbon}
+    figure: Any = smoothness_ribbons({"a (nats)": row, "b": row}, made_on=MADE)
+    layout = figure.layout
+    assert (layout.yaxis.title.text, layout.yaxis3.title.text) == ("a (nats)", "b")
+    assert (layout.yaxis2.matches, layout.yaxis4.matches) == ("y", "y3")
+    assert layout.yaxis3.matches is None
+    assert [note.text for note in figure.layout.annotations][:2] == ["layer", "batch"]
+
+
+def test_a_level_is_at_its_value_on_either_kind_of_axis():
+    curve = {"layer": (np.arange(3.0), np.ones((2, 3)))}
+    for log_y in (True, False):
+        figure: Any = learning_curves(
+            {"a": curve, "b": curve}, x="updates", y="λ", made_on=MADE, log_y=log_y
+        )
+        level(figure, 20.0, "2/η")
+        assert {shape.y0 for shape in figure.layout.shapes} == {20.0}
+        assert len(figure.layout.shapes) == 2
+        note = figure.layout.annotations[-1]
+        assert note.y == pytest.approx(np.log10(20.0) if log_y else 20.0)
+        assert note.xref == "x2 domain"
+
+
+def test_text_from_data_is_text(strings):
+    ribbon = np.arange(3.0), np.ones((2, 3)), np.ones((2, 3))
+    figure = smoothness_ribbons({"loss": {TAG: ribbon}}, made_on=TAG)
+    found = [text for text in strings(figure) if "alert" in text]
+    assert len(found) == 2
+    assert not [text for text in found if TAG in text]
