@@ -140,7 +140,8 @@ def attending_layout(spoken: Spoken, attentions: Mapping[str, Attention]) -> dic
     notes = [_note(f"<b>{literal(spoken.title)}</b>", 0, 1.0, 34)]
     if spoken.begins is not None and spoken.ends is not None:
         middle = (spoken.begins + spoken.ends) / 2
-        layout["xaxis"] |= {"side": "top", "tickvals": middle.tolist(), "ticktext": labels, "ticks": ""}
+        named = {"tickvals": middle.tolist(), "ticktext": labels, "ticks": ""}
+        layout["xaxis"] |= named | {"side": "top"}
     for slot, (name, attention) in enumerate(attentions.items()):
         across, down = slot % 2, slot // 2
         top = 0.72 - 0.39 * down

@@ -28,12 +28,18 @@ NORMALIZERS = (
     *("recurrent batch", "instance"),
 )
 
+PLACES = {"encoder": (BLUE, "solid"), "decoder": (VERMILLION, "dash"), "both": (GREEN, "dot")}
+"""Where a normalizer stands."""
+
 
 def line(name: str) -> dict[str, Any]:
     """Colour, dash and width of the line of a normalizer; "layer, at γ = 1" is layer's.
 
     Names of no normalizer get what the normalizers have left over, always the same.
     """
+    if name in PLACES:
+        color, dash = PLACES[name]
+        return {"color": color, "dash": dash, "width": 2.5}
     if name in NORMALIZERS:
         place = NORMALIZERS.index(name)
     else:

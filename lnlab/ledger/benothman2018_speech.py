@@ -63,7 +63,7 @@ SPEECH = [
     claim(
         "4.2-encoder", "4.2, Table 3",
         "layer norm in the encoder alone converges faster than in encoder and decoder",
-        better(OURS, "encoder", "both", along("test_error"), f"mean {ERROR} along the run"),
+        better(OURS, "encoder", "both", along("test_nll"), "mean NLL (nats) along the run"),
         ["encoder", "both"],
         ".245 @ 9976 against .253 @ 15552",
         "the table's heading says word error rate; TIMIT's is of phones",

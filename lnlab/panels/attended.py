@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,7 +51,7 @@ class Recognizers:
         self.rows: dict[str, pd.DataFrame] = {}
         self.steps: dict[str, float] = {}
         for name, run in runs.items():
-            metrics = run.metrics()
+            metrics: Any = run.metrics()
             if "attention" not in metrics:
                 raise ValueError(f"{name}: this run kept no attention, train it again.")
             first = metrics[metrics.seed == metrics.seed.iloc[0]]

@@ -33,7 +33,9 @@ class Dataset(Protocol):
     def checksum(self) -> str: ...
 
     @property
-    def train(self) -> Split: ...
+    def train(self) -> Any:
+        """A :class:`Split`, or what the task's own batches are made of."""
+        ...
 
 
 class Beside(Protocol):
