@@ -41,7 +41,9 @@ def test_three_fresh_processes_end_in_the_same_bytes(tmp_path):
     for index, threads in enumerate(("1", "2", "2")):
         folder = tmp_path / str(index)
         folder.mkdir()
-        own = {"OMP_NUM_THREADS": threads, "PYTHONHASHSEED": str(index)}
+        # a Dask cluster of an earlier test leaves its own numbers of threads behind
+        count = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads)
+        own = count | {"PYTHONHASHSEED": str(index)}
         command = [sys.executable, "-c", PROGRAM, str(folder / "runs")]
         programs.append(
             subprocess.Popen(command, cwd=folder, env=os.environ | own, stdout=subprocess.PIPE)
