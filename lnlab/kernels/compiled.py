@@ -35,9 +35,9 @@ def unroll(
         return reference.unroll(cell, x, state, lengths, reverse)
     lengths = reference.checked(cell, x, state, lengths)
     if fused is None:
-        if lengths is not None and bool((lengths < len(x)).any()):
-            return reference.unroll(cell, x, state, lengths, reverse)
-        return torchs.unroll(cell, x.to(cell.W_h), state or cell.start(x), reverse)
+        if lengths is not None and bool((lengths == len(x)).all()):
+            lengths = None
+        return torchs.unroll(cell, x.to(cell.W_h), state or cell.start(x), lengths, reverse)
     state = state or cell.start(x)
     dtype = cell.W_h.dtype
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None

@@ -1,7 +1,7 @@
 """The LSTM without normalization, by torch's own operator: the plain arm of a comparison.
 
-Of sequences of one length: torch packs the others, and the way back through what is packed
-takes longer than through the reference loop.
+Sequences of several lengths go through it piece by piece, from one end to the next: torch
+would pack them, and the way back through what is packed takes longer than the reference loop.
 """
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lnlab.cells import Bias, Cell, LSTMCell, State
 from lnlab.norms import Identity
+from lnlab.unroll import flip
 
 ORDER = (1, 0, 3, 2)
 """From the paper's gates f, i, o, g to torch's i, f, g, o."""
@@ -23,16 +24,37 @@ def has(cell: Cell) -> bool:
     return not hooked and all(norm is None or isinstance(norm, Identity) for norm in norms)
 
 
-def unroll(cell: Cell, x: Tensor, state: State, reverse: bool) -> tuple[Tensor, State]:
-    """What :func:`lnlab.unroll.unroll` returns of sequences of one length."""
-    x = x.flip(0) if reverse else x
+def unroll(
+    cell: Cell, x: Tensor, state: State, lengths: Tensor | None, reverse: bool
+) -> tuple[Tensor, State]:
+    """What :func:`lnlab.unroll.unroll` returns."""
+    if reverse:
+        y, last = unroll(cell, flip(x, lengths), state, lengths, False)
+        return flip(y, lengths), last
     b = getattr(cell, "b", None)
     W = [ordered(cell.W_x), ordered(cell.W_h)]
-    b = [] if b is None else [ordered(b), torch.zeros_like(b)]
+    W += [] if b is None else [ordered(b), torch.zeros_like(b)]
+    if lengths is None:
+        return _same_length(x, state, W)
+    ys, begin = [], 0
+    for end in lengths.unique().tolist():
+        rows = (lengths >= end).nonzero().squeeze(1)
+        if end > begin:
+            y, new = _same_length(x[begin:end, rows], tuple(s[rows] for s in state), W)
+            ys.append(y.new_zeros(end - begin, *state[0].shape).index_copy(1, rows, y))
+            state = tuple(
+                s.index_copy(0, rows, n) for s, n in zip(state, new, strict=True)
+            )
+        begin = end
+    ys.append(x.new_zeros(len(x) - begin, *state[0].shape))
+    return torch.cat(ys), state
+
+
+def _same_length(x: Tensor, state: State, W: list[Tensor]) -> tuple[Tensor, State]:
     first = [s.unsqueeze(0).contiguous() for s in state]
     # biases, layers, dropout, training, bidirectional, batch first
-    y, *last = torch.lstm(x, first, [*W, *b], bool(b), 1, 0.0, False, False, False)
-    return (y.flip(0) if reverse else y), tuple(s.squeeze(0) for s in last)
+    y, *last = torch.lstm(x, first, W, len(W) > 2, 1, 0.0, False, False, False)
+    return y, tuple(s.squeeze(0) for s in last)
 
 
 def ordered(W: Tensor) -> Tensor:
