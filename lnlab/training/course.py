@@ -170,6 +170,7 @@ class Course:
         self.ranks = ranks
         self.model = stack(models(task, dataset)).to(device, dtype)
         self.optimizer = task.optimizer(self.model.parameters())
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.batches = batches(task, dataset, device, dtype, ranks)
         self.shared = ranks.share(self.model, device)
         whose = f"noise of seeds {task.seeds}"
@@ -196,6 +197,7 @@ class Course:
         )
         waited = before.seconds
         while True:
+            self._set_rates(self.step.update / last)
             with self.noise:
                 step = next(steps, None)
             if step is None:
@@ -211,6 +213,13 @@ class Course:
             if looked_at:
                 self._measure()
             yield self.step
+
+    def _set_rates(self, part: float) -> None:
+        """Learning rates of the next update, where the task lets them change on the way."""
+        schedule = getattr(self.task, "schedule", None)
+        if schedule is not None:
+            for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+                group["lr"] = rate * schedule(part)
 
     def _measure(self) -> None:
         step = self.step

@@ -55,6 +55,10 @@ class Task(Protocol):
 
     ``config()`` is what tells it from others (``dataclasses.asdict`` as a rule): with the
     checksum of the data it names the run.
+
+    Besides, a task may have ``batches(dataset, device, dtype)``, where training cases in
+    random order are not what it needs, and ``schedule(part)``, the factor of the learning rate
+    when a part of the updates is over, from 0 to 1.
     """
 
     @property

@@ -48,6 +48,26 @@ def test_run_measures_and_finishes(tiny, tmp_path):
     assert run.data["kind"] == "synthetic"
 
 
+def test_a_task_may_let_its_learning_rate_fall(tiny, tmp_path):
+    class Falling(type(tiny())):
+        def schedule(self, part):
+            return 0.1**part
+
+        def optimizer(self, parameters):
+            optimizer = super().optimizer(parameters)
+            optimizer.register_step_pre_hook(lambda o, *_: used.append(o.param_groups[0]["lr"]))
+            return optimizer
+
+    used, whole = [], Falling()
+    run = end(whole, tmp_path / "whole")
+    assert used == pytest.approx([whole.learning_rate * 0.1 ** (k / 21) for k in range(21)])
+    steps = train(whole, root=tmp_path / "stopped")
+    for _ in range(9):
+        next(steps)
+    steps.close()
+    assert left(end(whole, tmp_path / "stopped")) == left(run)
+
+
 def test_weights_are_those_that_were_measured_last(tiny, tmp_path):
     task = tiny()
     run = end(task, tmp_path)
