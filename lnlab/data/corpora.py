@@ -25,22 +25,23 @@ GAP = 0.0, 0.15
 LETTER = re.compile(r"[ 'A-Z]+")
 
 
-def fsdd(folder: Path, unit: Unit) -> tuple[int, Parts]:
+def fsdd(folder: Path, unit: Unit, unheard: str = "") -> tuple[int, Parts]:
     """Strings of three to five digits of one speaker each, joined at random.
 
     Training, validation and test use other takes of the same six speakers.
 
     Args:
         folder: with ``recordings/{digit}_{speaker}_{take}.wav``, or in a folder in it.
+        unheard: a speaker whose takes are the test instead, all of them, and nothing else.
     """
-    recordings = _wavs(folder)
+    recordings = _wavs(folder, unheard)
     return FSDD_RATE, {
         split: [_joined(recordings[split], unit, split, number) for number in range(count)]
         for split, count in FSDD_STRINGS.items()
     }
 
 
-def _wavs(folder: Path) -> dict[str, dict[str, dict[int, list[Path]]]]:
+def _wavs(folder: Path, unheard: str) -> dict[str, dict[str, dict[int, list[Path]]]]:
     """Files by part, speaker and digit."""
     found: dict = {split: defaultdict(lambda: defaultdict(list)) for split in FSDD_STRINGS}
     paths = sorted(folder.glob("**/recordings/*.wav"))
@@ -48,12 +49,21 @@ def _wavs(folder: Path) -> dict[str, dict[str, dict[int, list[Path]]]]:
         match = re.fullmatch(r"(\d)_([a-z]+)_(\d+)", path.stem)
         if match is None:
             raise ValueError(f"{path}: a recording is called DIGIT_SPEAKER_TAKE.wav")
-        take = int(match[3])
+        take, speaker = int(match[3]), match[2]
         split = "test" if take in FSDD_TEST else "valid" if take in FSDD_VALID else "train"
-        found[split][match[2]][int(match[1])].append(path)
+        if unheard and (split == "test" or speaker == unheard):
+            if speaker != unheard:
+                continue
+            split = "test"
+        found[split][speaker][int(match[1])].append(path)
     if not paths:
         raise FileNotFoundError(f"fsdd: no recordings/*.wav in {folder}: unpack its archive.")
+    if unheard and not found["test"]:
+        speakers = ", ".join(sorted(found["train"]))
+        raise ValueError(f"fsdd: nobody is called {unheard!r}: choose from {speakers}.")
     for split, speakers in found.items():
+        if not speakers:
+            raise ValueError(f"fsdd: there is no recording to {split} with in {folder}.")
         for speaker, digits in speakers.items():
             if len(digits) < 10:
                 missing = sorted(set(range(10)) - set(digits))
@@ -313,7 +323,7 @@ def _below(folder: Path, name: str, source: str) -> Path:
     raise FileNotFoundError(f"{source}: no {name} in {folder}: unpack its archive there.")
 
 
-READERS: dict[str, Callable[[Path, Unit], tuple[int, Parts]]] = {
+READERS: dict[str, Callable[..., tuple[int, Parts]]] = {
     "fsdd": fsdd,
     "an4": an4,
     "timit": timit,

@@ -95,16 +95,23 @@ class Speech:
         return f"{self.kind} data: {self.name}, utterances: {counts}; {len(self.units)} units"
 
 
-def load(spec: str = "embedded", unit: Unit | None = None, most: int | None = None) -> Speech:
+def load(
+    spec: str = "embedded",
+    unit: Unit | None = None,
+    most: int | None = None,
+    unheard: str = "",
+) -> Speech:
     """The speech called ``spec``: ``embedded``, ``NAME=PATH``, or ``NAME`` in the data folder.
 
     Args:
         unit: what is recognized, phones, letters or (of digits) words; None: the source's own.
         most: how many utterances to train on at most, the first; those of validation and test
             get fewer in proportion. None: all.
+        unheard: a speaker of ``fsdd`` whom only the test has; the other sources have other
+            speakers in their tests anyway.
 
     Raises:
-        ValueError: for an unknown name or unit, or a damaged file, which is named.
+        ValueError: for an unknown name, unit or speaker, or a damaged file, which is named.
         FileNotFoundError: where the files are not; says how to get them.
     """
     from lnlab.data import corpora, formant, spoken
@@ -115,6 +122,10 @@ def load(spec: str = "embedded", unit: Unit | None = None, most: int | None = No
     if unit is not None and unit not in units:
         raise ValueError(f"{source.name} has no {unit}: choose from {', '.join(units)}.")
     unit = unit or units[0]
+    if unheard and source is not FSDD:
+        raise ValueError(
+            f"unheard is {unheard!r}: {source.name} tests on speakers of its own, leave it out."
+        )
     if source is SPOKEN:
         if folder is not None:
             raise ValueError(f"data {spec!r}: it is synthesised here, give no path.")
@@ -125,7 +136,8 @@ def load(spec: str = "embedded", unit: Unit | None = None, most: int | None = No
             f"{source.name} is not in {folder}: {GET[source.name]} ({source.citation}), and "
             f"name the folder: {source.name}=PATH"
         )
-    rate, parts = corpora.READERS[source.name](folder, unit)
+    more = {"unheard": unheard} if unheard else {}
+    rate, parts = corpora.READERS[source.name](folder, unit, **more)
     part = 1 if most is None else min(1, most / max(1, len(parts["train"])))
     parts = {split: said[: math.ceil(part * len(said))] for split, said in parts.items()}
     known = {"phones": PHONES, "letters": LETTERS, "words": DIGITS}

@@ -1,6 +1,7 @@
 """Corpora in the layouts of their authors, whole and damaged."""
 
 import os
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -171,10 +172,9 @@ def test_an4(tmp_path, cepstra, shape):
     assert found.train[0].speaker != found.valid[0].speaker
 
 
-def fsdd(folder, takes=10):
-    for digit in range(10):
-        for take in range(takes):
-            put(folder / f"top/recordings/{digit}_ann_{take}.wav", tone(0.2, 8000), 8000)
+def fsdd(folder, takes=10, speakers=("ann",)):
+    for digit, speaker, take in product(range(10), speakers, range(takes)):
+        put(folder / f"top/recordings/{digit}_{speaker}_{take}.wav", tone(0.2, 8000), 8000)
     return folder
 
 
@@ -200,6 +200,23 @@ def test_the_same_strings_in_every_unit(tmp_path, few):
     words, letters = (speech.load(f"fsdd={folder}", unit) for unit in ("words", "letters"))
     for one, other in zip(words.train, letters.train, strict=True):
         assert " ".join(one.units).upper() == "".join(other.units)
+
+
+def test_a_speaker_can_be_left_to_the_test(tmp_path, few):
+    folder = fsdd(tmp_path, speakers=("ann", "bob"))
+    found = speech.load(f"fsdd={folder}", unheard="bob")
+    assert {u.speaker for u in (*found.train, *found.valid)} == {"ann"}
+    assert {u.speaker for u in found.test} == {"bob"}
+    assert found.checksum != speech.load(f"fsdd={folder}").checksum
+    with pytest.raises(ValueError, match="nobody is called 'eve': choose from ann, bob"):
+        speech.load(f"fsdd={folder}", unheard="eve")
+    with pytest.raises(ValueError, match="tests on speakers of its own"):
+        speech.load("embedded", unheard="bob")
+
+
+def test_somebody_must_be_heard(tmp_path, few):
+    with pytest.raises(ValueError, match="no recording to train with"):
+        speech.load(f"fsdd={fsdd(tmp_path)}", unheard="ann")
 
 
 def test_checksum_is_of_what_is_heard(tmp_path):
