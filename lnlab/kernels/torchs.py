@@ -42,9 +42,7 @@ def unroll(
         if end > begin:
             y, new = _same_length(x[begin:end, rows], tuple(s[rows] for s in state), W)
             ys.append(y.new_zeros(end - begin, *state[0].shape).index_copy(1, rows, y))
-            state = tuple(
-                s.index_copy(0, rows, n) for s, n in zip(state, new, strict=True)
-            )
+            state = tuple(s.index_copy(0, rows, n) for s, n in zip(state, new, strict=True))
         begin = end
     ys.append(x.new_zeros(len(x) - begin, *state[0].shape))
     return torch.cat(ys), state

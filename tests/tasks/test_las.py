@@ -112,6 +112,36 @@ def test_what_is_said_depends_on_what_was_right_before_alone():
     torch.testing.assert_close(speller(what, y)[0][:, :4], logits[:, :4], rtol=0, atol=0)
 
 
+def test_sampling_tells_the_speller_what_it_said():
+    torch.manual_seed(2)
+    right, what = heard()
+    torch.manual_seed(2)
+    own = Speller(V, 2 * H, 8, sampling=1.0)
+    y = torch.randint(V, (3, 5))
+    (told, _), (said, _) = right(what, y), own(what, y)
+    torch.testing.assert_close(told[:, 0], said[:, 0])
+    assert (told[:, 1:] - said[:, 1:]).abs().max() > 1e-3
+    torch.testing.assert_close(own.eval()(what, y)[0], told)
+    with torch.no_grad():
+        own.train().readout.b_inside[1] = 1e9  # so that it always says unit 1
+        right.readout.b_inside[1] = 1e9
+    torch.testing.assert_close(own(what, y)[1], right(what, torch.ones_like(y))[1])
+    with pytest.raises(ValueError, match="give a probability"):
+        Speller(V, 2 * H, 8, sampling=1.5)
+
+
+def test_noise_and_dropout_are_of_training_and_leave_padding_alone():
+    listener = Listener(D, H, 2, LayerNorm, dropout=0.5, noise=0.6)
+    x = batch()
+    one, lengths = listener(x, LENGTHS)
+    other, _ = listener(x, LENGTHS)
+    assert (one - other).abs().max() > 1e-2
+    for row, length in enumerate(lengths):
+        assert not one[row, length:].any()
+    listener.eval()
+    torch.testing.assert_close(listener(x, LENGTHS)[0], listener(x, LENGTHS)[0], rtol=0, atol=0)
+
+
 def test_a_swapped_state_is_another_net():
     torch.manual_seed(2)
     right, what = heard()

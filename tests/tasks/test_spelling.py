@@ -11,9 +11,11 @@ from lnlab.runs import read
 from lnlab.tasks.las import Said, Spelling
 from lnlab.tasks.las.alignment import entropy, mass, monotonicity
 from lnlab.tasks.las.net import Bucketed
-from lnlab.tasks.las.task import PLACES, clipped, errors
+from lnlab.tasks.las.recognition import errors
+from lnlab.tasks.las.task import PLACES, clipped
 from lnlab.training import stack, train
 
+CPU = torch.device("cpu")
 SMALL = Spelling.budget("smoke", utterances=24, epochs=2, batch_size=5)
 
 
@@ -57,7 +59,7 @@ def test_the_gain_is_where_the_normalizers_start(corpus):
 
 def batches(corpus, seeds=(0,), size=5):
     numbers = {unit: number for number, unit in enumerate(corpus.units)}
-    return Bucketed(corpus.train, numbers, size, seeds, torch.device("cpu"), torch.float64)
+    return Bucketed(corpus.train, numbers, size, seeds, CPU, torch.float64)
 
 
 def heard(corpus, epoch, seeds=(0,), start=0):
@@ -139,6 +141,50 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path):
     assert len(last[0]) == len(last[1]) - 3
 
 
+def test_noise_of_every_kind_goes_on_where_it_was(tmp_path):
+    task = replace(SMALL, norm="both", noise=0.6, dropout=0.5, sampling=0.5, decay=0.1)
+    steps = train(task, root=tmp_path / "stopped")
+    for _ in range(3):
+        next(steps)
+    steps.close()
+    for place in ("stopped", "whole"):
+        for _ in train(task, root=tmp_path / place):
+            pass
+    stopped, whole = (read(tmp_path / place, "las")[0] for place in ("stopped", "whole"))
+    for name, value in whole.weights().items():
+        assert torch.equal(value, stopped.weights()[name]), name
+    plain = replace(task, noise=0.0, dropout=0.0, sampling=0.0)
+    for _ in train(plain, root=tmp_path / "plain"):
+        pass
+    (plain_run,) = read(tmp_path / "plain", "las")
+    assert any(not torch.equal(v, plain_run.weights()[n]) for n, v in whole.weights().items())
+
+
+def test_the_study_s_own_settings_train(corpus):
+    paper = Spelling.budget("paper", norm="both")
+    task = replace(paper, units=(8, 16), utterances=24, epochs=1, batch_size=5, longest=20)
+    assert (task.speller_layers, task.beam, task.dropout, task.noise) == (2, 16, 0.5, 0.6)
+    net = task.model(0, corpus)
+    heeded, (units, counts) = next(iter(task.batches(corpus, CPU, torch.float64).epoch(0)))
+    net = stack([net]).double().train()
+    logits = net(heeded)
+    assert logits.shape == (1, *units.shape[1:], len(corpus.units) + 1)
+    task.loss(logits, (units, counts)).sum().backward()
+    assert all(p.grad is not None for p in net.parameters())
+
+
+def test_mixed_precision_is_of_training_alone(corpus):
+    task = replace(SMALL, norm="both", fused=False)
+    nets = [replace(task, mixed=mixed).model(0, corpus).float() for mixed in (False, True)]
+    heeded, _ = next(iter(task.batches(corpus, CPU, torch.float32).epoch(0)))
+    heeded = type(heeded)(*(v[0] for v in heeded))
+    whole, mixed = (net(heeded) for net in nets)
+    assert mixed.dtype == torch.float32
+    assert 0 < (whole - mixed).abs().max() < 0.1
+    whole, mixed = (net.eval()(heeded) for net in nets)
+    assert torch.equal(whole, mixed)
+
+
 def test_what_was_attended_to_is_kept(tmp_path, corpus):
     for _ in train(replace(SMALL, norm="both"), root=tmp_path):
         pass
@@ -214,6 +260,8 @@ def test_monotonicity_and_entropy():
         ({"units": (64,)}, "give the listener's and the speller's"),
         ({"seeds": (1, 1)}, "each once"),
         ({"longest": 0}, "at least 1"),
+        ({"beam": 0}, "at least 1"),
+        ({"decay": 0.0}, "above 0, at most 1"),
     ],
 )
 def test_impossible_settings_are_named(given, message):

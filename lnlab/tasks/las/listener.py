@@ -24,6 +24,8 @@ class Listener(nn.Module):
         after: makes what normalizes the outputs of each layer, of 2 H units; it is called
             with what it normalizes (B, T, 2 H) and the lengths. :class:`OverTime` is what
             the study's published code does.
+        dropout: of the outputs of each layer.
+        noise: standard deviation of what is added to x while training.
         settings: of :class:`lnlab.cells.LSTMCell`.
     """
 
@@ -34,11 +36,15 @@ class Listener(nn.Module):
         layers: int = 3,
         norm: Norm = Identity,
         after: "Callable[[int], After] | None" = None,
+        *,
+        dropout: float = 0.0,
+        noise: float = 0.0,
         **settings,
     ) -> None:
         super().__init__()
         if layers < 1:
             raise ValueError(f"layers is {layers}: a listener has at least one.")
+        self.dropout, self.noise = nn.Dropout(dropout), noise
         self.joined = 2 ** (layers - 1)  # frames that one step of h holds
         sizes = [inputs * 2 if layers > 1 else inputs] + [4 * units] * (layers - 1)
         if layers > 1:
@@ -58,6 +64,8 @@ class Listener(nn.Module):
             place = int((lengths < 1).nonzero()[0])
             raise ValueError(f"utterance {place} of the batch has no frames: leave it out.")
         h = x.transpose(0, 1)  # (T, B, D)
+        if self.training and self.noise:
+            h = h + self.noise * torch.randn_like(h) * within(lengths, len(h)).T.unsqueeze(-1)
         last = len(self.layers) - 1
         for place, layer in enumerate(self.layers):
             if place < last:
@@ -66,6 +74,7 @@ class Listener(nn.Module):
             if self.after is not None:
                 h = self.after[place](h.transpose(0, 1), lengths).transpose(0, 1)
                 h = h * within(lengths, len(h)).T.unsqueeze(-1)
+            h = self.dropout(h)
         return h.transpose(0, 1), lengths
 
 

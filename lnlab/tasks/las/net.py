@@ -31,14 +31,23 @@ class Heeded(NamedTuple):
 
 
 class ListenAttendSpell(nn.Module):
-    """A batch :class:`Heeded` to logits (B, U, V), each unit after the right ones before."""
+    """A batch :class:`Heeded` to logits (B, U, V), each unit after the right ones before.
 
-    def __init__(self, listener: Listener, speller: Speller) -> None:
+    Args:
+        mixed: whether products of matrices are made in bfloat16 while training (autocast).
+    """
+
+    opaque = True  # how long utterances are decides what is computed
+
+    def __init__(self, listener: Listener, speller: Speller, *, mixed: bool = False) -> None:
         super().__init__()
-        self.listener, self.speller = listener, speller
+        self.listener, self.speller, self.mixed = listener, speller, mixed
 
     def forward(self, batch: Heeded) -> Tensor:
-        return self.spell(batch)[0]
+        device = batch.features.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=self.mixed and self.training):
+            logits, _ = self.spell(batch)
+        return logits.to(batch.features.dtype)
 
     def spell(self, batch: Heeded) -> tuple[Tensor, Tensor]:
         """Logits (B, U, V) and alpha (B, U, T')."""
@@ -50,14 +59,17 @@ class ListenAttendSpell(nn.Module):
 
 
 def gathered(
-    utterances: Sequence[Utterance], numbers: dict[str, int], end: int, dtype: torch.dtype
+    utterances: Sequence[Utterance],
+    numbers: dict[str, int],
+    dtype: torch.dtype,
+    device: torch.device | str = "cpu",
 ) -> tuple[Heeded, Tensor]:
     """A batch, and how many units each has with its end symbol (B,).
 
     Args:
-        numbers: of the units.
-        end: of the end symbol.
+        numbers: of the units; the end symbol has the number behind the last.
     """
+    end = len(numbers)
     lengths = torch.tensor([len(u.features) for u in utterances])
     counts = torch.tensor([len(u.units) + 1 for u in utterances])
     features = torch.zeros(
@@ -68,7 +80,8 @@ def gathered(
         features[row, : lengths[row]] = utterance.features
         said = [numbers[unit] for unit in utterance.units]
         units[row, : len(said)] = torch.tensor(said)
-    return Heeded(features, lengths, units), counts
+    heeded = (v.to(device) for v in (features, lengths, units))
+    return Heeded(*heeded), counts.to(device)
 
 
 class Bucketed:
@@ -111,17 +124,15 @@ class Bucketed:
         for chosen in list(zip(*orders, strict=True))[start:]:
             batches = [self._batch(places) for places in chosen]
             parts = zip(*(heeded for heeded, _ in batches), strict=True)
-            heeded = Heeded(*(padded(part, self._end).to(self.device) for part in parts))
+            heeded = Heeded(
+                *(padded(part, len(self.numbers)).to(self.device) for part in parts)
+            )
             counts = torch.stack([count for _, count in batches])
             yield heeded, (heeded.units, counts.to(self.device))
 
-    @property
-    def _end(self) -> int:
-        return len(self.numbers)
-
     def _batch(self, places: list[int]) -> tuple[Heeded, Tensor]:
         chosen = [self.utterances[place] for place in places]
-        return gathered(chosen, self.numbers, self._end, self.dtype)
+        return gathered(chosen, self.numbers, self.dtype)
 
     def _order(self, seed: int, epoch: int) -> list[list[int]]:
         random = generator(f"order of seed {seed} in epoch {epoch}")

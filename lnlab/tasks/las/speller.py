@@ -99,6 +99,9 @@ class Speller(nn.Module):
         location: kernels of the attention, see :class:`Attention`.
         swapped: whether h and c change places from each step to the next, as in the study's
             published code: ``h, c = state`` there, and ``(new_c, new_h)`` given back.
+        dropout: of what each LSTM gives to the next, and the last to the readout.
+        sampling: how often, while training, the unit before is the speller's own instead of
+            the right one (Bengio et al. 2015): drawn from what it holds likely.
         settings: of :class:`lnlab.cells.LSTMCell`.
     """
 
@@ -112,9 +115,14 @@ class Speller(nn.Module):
         *,
         location: int = 0,
         swapped: bool = False,
+        dropout: float = 0.0,
+        sampling: float = 0.0,
         **settings,
     ) -> None:
         super().__init__()
+        if not 0 <= sampling <= 1:
+            raise ValueError(f"sampling is {sampling}: give a probability.")
+        self.dropout, self.sampling = nn.Dropout(dropout), sampling
         self.embedding = nn.Embedding(vocabulary + 1, units)  # the last: where to begin
         sizes = [units + heard] + [units] * (layers - 1)
         self.cells: Any = nn.ModuleList(LSTMCell(D, units, norm, **settings) for D in sizes)
@@ -136,7 +144,7 @@ class Speller(nn.Module):
         for cell, state in zip(self.cells, memory.states, strict=True):
             h, c = cell(s, state, u)
             states.append((c, h) if self.swapped else (h, c))
-            s = h
+            s = self.dropout(h)
         context, alpha = self.attention(s, heard, memory.alpha)
         logits = self.readout(torch.cat([s, context], dim=-1))
         return logits, Memory(tuple(states), context, alpha)
@@ -146,10 +154,18 @@ class Speller(nn.Module):
         memory, logits, alphas = self.start(heard), [], []
         begin = torch.full_like(y[:, :1], self.vocabulary)
         for u, last in enumerate(torch.cat([begin, y[:, :-1]], dim=1).T):
+            if u and self.training and self.sampling:
+                last = self._own(last, logits[-1])
             scores, memory = self.step(last, memory, heard, u)
             logits.append(scores)
             alphas.append(memory.alpha)
         return torch.stack(logits, 1), torch.stack(alphas, 1)
+
+    @torch.no_grad()
+    def _own(self, right: Tensor, logits: Tensor) -> Tensor:
+        """The right units (B,), some of them exchanged for what the speller would say."""
+        own = torch.multinomial(logits.softmax(-1), 1).squeeze(1)
+        return torch.where(torch.rand_like(logits[:, 0]) < self.sampling, own, right)
 
 
 def cross_entropy(logits: Tensor, y: Tensor, lengths: Tensor, smoothing: float = 0.0) -> Tensor:

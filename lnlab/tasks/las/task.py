@@ -1,7 +1,6 @@
 """Where layer norm helps in a recognizer of speech: Ben Othman (2018), sections 3 and 4."""
 
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,16 +10,13 @@ from torch import Tensor, nn
 
 from lnlab.cells import MODERN, PAPER, Initial
 from lnlab.data import speech
-from lnlab.data.filterbank import HOP
 from lnlab.data.speech import Speech
-from lnlab.data.utterance import Utterance
-from lnlab.kernels import LeftOnReference, fuse
+from lnlab.kernels import fuse
 from lnlab.norms import Identity, LayerNorm
 
-from .alignment import mass
 from .listener import Listener, OverFeatures, OverTime
-from .net import Bucketed, ListenAttendSpell, gathered
-from .search import Said, search
+from .net import Bucketed, ListenAttendSpell
+from .recognition import recognized
 from .speller import Speller, cross_entropy
 
 PLACES: dict[str, tuple[bool, bool]] = {
@@ -41,10 +37,6 @@ FORMS = {
 features; over time, as the study's published code does, padding included or not."""
 
 INITIALISATIONS: dict[str, Initial] = {"paper": PAPER, "modern": MODERN}
-TOGETHER = 100
-"""Utterances that are recognized at a time."""
-WATCHED = 4
-"""Test utterances whose attention is kept at each evaluation: to be looked at."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +62,36 @@ class Spelling:
     """``embedded``, ``fsdd=PATH``, ``an4=PATH``, ``timit=PATH`` or ``librispeech=PATH``."""
     unit: str = ""
     """What is recognized, ``phones``, ``letters`` or ``words``; empty is the data's own."""
+    unheard: str = ""
+    """A speaker of ``fsdd`` whom only the test has; empty: all speakers are in all parts."""
     utterances: int = 0
     """How many are trained on at most; 0: all."""
     units: tuple[int, ...] = (64, 128)
     """Of each direction of the listener's LSTMs, and of the speller's."""
     layers: int = 3
     """LSTMs of the listener; time is halved before all but the last."""
+    speller_layers: int = 1
+    """LSTMs of the speller."""
     location: int = 0
     """Kernels of location-aware attention; 0 is content alone, as in the study."""
     learning_rate: float = 2e-3
+    decay: float = 0.1
+    """What is left of the learning rate at the end; it falls exponentially."""
     clip: float = 1.0
-    """Norm to which a gradient is cut."""
+    """Norm to which a gradient is cut; the study's code cuts each element at 1."""
     smoothing: float = 0.0
+    """Of the labels."""
+    sampling: float = 0.0
+    """How often the speller is told, instead of the right unit before, its own."""
+    dropout: float = 0.0
+    noise: float = 0.0
+    """Standard deviation of what is added to the features, which have 1."""
+    beam: int = 1
+    """How many beginnings the search keeps; 1 is greedy."""
     longest: int = 100
     """Units after which a hypothesis is cut; 100 in the study."""
+    mixed: bool = False
+    """Whether to train with products in bfloat16; meant for GPUs."""
     fused: bool = True
 
     name = "las"
@@ -98,10 +106,21 @@ class Spelling:
                 raise ValueError(
                     f"{field} is {getattr(self, field)!r}: choose from {', '.join(known)}."
                 )
-        if min(self.batch_size, self.epochs, self.layers, self.longest) < 1 or not self.seeds:
+        counts = (
+            self.batch_size,
+            self.epochs,
+            self.layers,
+            self.speller_layers,
+            self.longest,
+            self.beam,
+        )
+        if min(counts) < 1 or not self.seeds:
             raise ValueError(
-                "batch_size, epochs, layers and longest are at least 1, and there is a seed."
+                "batch_size, epochs, layers, speller_layers, longest and beam are at least 1, "
+                "and there is a seed."
             )
+        if not 0 < self.decay <= 1:
+            raise ValueError(f"decay is {self.decay}: give a factor above 0, at most 1.")
         if len(self.units) != 2:
             raise ValueError(f"units are {self.units}: give the listener's and the speller's.")
         if len(set(self.seeds)) < len(self.seeds):
@@ -111,13 +130,23 @@ class Spelling:
     def budget(cls, name: str, **changes) -> "Spelling":
         """The task at ``smoke`` (seconds), ``notebook`` or ``paper``, with ``changes``.
 
-        A change that is None or empty leaves the budget's own. ``paper`` has the sizes of the
-        study's code, without its dropout, noise and scheduled sampling.
+        A change that is None or empty leaves the budget's own. ``paper`` has the settings of
+        the study's code, save that gradients are cut by their norm.
         """
         budgets = {
             "smoke": cls(units=(8, 16), layers=2, utterances=32, epochs=1, longest=20),
             "notebook": cls(utterances=1600, epochs=7),
-            "paper": cls(units=(128, 128), batch_size=128, epochs=300, learning_rate=1e-3),
+            "paper": cls(
+                units=(128, 128),
+                batch_size=128,
+                epochs=300,
+                speller_layers=2,
+                learning_rate=1e-3,
+                sampling=0.1,
+                dropout=0.5,
+                noise=0.6,
+                beam=16,
+            ),
         }
         if name not in budgets:
             raise ValueError(f"no budget is called {name!r}: choose from {', '.join(budgets)}.")
@@ -135,7 +164,7 @@ class Spelling:
 
     def dataset(self) -> Speech:
         unit: Any = self.unit or None
-        return speech.load(self.data, unit, self.utterances or None)
+        return speech.load(self.data, unit, self.utterances or None, self.unheard)
 
     def model(self, seed: int, dataset: Speech) -> nn.Module:
         """The net of one seed; its W depends on the seed and the sizes alone."""
@@ -145,22 +174,28 @@ class Spelling:
         D, (H, S) = dataset.train[0].features.shape[1], self.units
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            listener = Listener(D, H, self.layers, after=after, **self._normalized(inside))
+            listener = Listener(
+                D,
+                H,
+                self.layers,
+                after=after,
+                dropout=self.dropout,
+                noise=self.noise,
+                **self._normalized(inside),
+            )
             speller = Speller(
                 len(dataset.units) + 1,
                 2 * H,
                 S,
+                self.speller_layers,
                 location=self.location,
                 swapped=self.swapped,
+                dropout=self.dropout,
+                sampling=self.sampling,
                 **self._normalized(spelling),
             )
-        net = ListenAttendSpell(listener, speller)
-        if not self.fused:
-            return net
-        with warnings.catch_warnings():  # only layer norm has a fused form
-            warnings.simplefilter("ignore", LeftOnReference)
-            net.listener = fuse(net.listener)
-        return net
+        net = ListenAttendSpell(listener, speller, mixed=self.mixed)
+        return fuse(net) if self.fused else net
 
     def _normalized(self, normalized: bool) -> dict[str, Any]:
         """What an LSTM is told of normalizers and of how to begin."""
@@ -179,6 +214,10 @@ class Spelling:
         optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
         return optimizer
 
+    def schedule(self, part: float) -> float:
+        """Of the learning rate, when a part of the updates is over."""
+        return self.decay**part
+
     def loss(self, output: Tensor, y: tuple[Tensor, Tensor]) -> Tensor:
         """Nats a unit: logits (S, B, U, V) to (S,)."""
         return torch.stack(
@@ -193,8 +232,11 @@ class Spelling:
         return {epoch * updates_per_epoch for epoch in range(self.epochs + 1)}
 
     def measure(self, model: Any, dataset: Speech) -> dict[str, list[Any]]:
-        """Per seed, of the test utterances: see :func:`recognized`."""
-        rows = [recognized(one, dataset, self.longest) for one in model.unstack()]
+        """Per seed, of the test utterances: see :func:`.recognition.recognized`."""
+        rows = [
+            recognized(one, dataset, width=self.beam, longest=self.longest)
+            for one in model.unstack()
+        ]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
 
@@ -213,68 +255,3 @@ def clipped(optimizer: torch.optim.Optimizer, largest: float, models: int) -> No
     factor = (largest / (squares.sqrt() + 1e-6)).clamp(max=1)
     for slope in slopes:
         slope.mul_(factor.view(-1, *(1,) * (slope.dim() - 1)))
-
-
-@torch.no_grad()
-def recognized(net: Any, dataset: Speech, longest: int) -> dict[str, Any]:
-    """What a net makes of the test utterances.
-
-    ``test_nll`` in nats a unit; ``test_error``, (S + D + I) / N with jiwer, of the greedy
-    search; ``test_error_with_end``, the same with the end symbols counted in N, as in the
-    study's code; ``alignment``, the attention within 40 ms of the unit (NaN where nobody knows
-    where that is), at the right units; ``attention``, that on the first :data:`WATCHED`, and
-    ``heard``, what was made of them.
-    """
-    net.eval()
-    numbers = {unit: number for number, unit in enumerate(dataset.units)}
-    end, dtype = len(numbers), next(net.parameters()).dtype
-    nll, count, masses, said, watched = 0.0, 0, [], [], []
-    for start in range(0, len(dataset.test), TOGETHER):
-        part = dataset.test[start : start + TOGETHER]
-        batch, counts = gathered(part, numbers, end, dtype)
-        logits, alpha = net.spell(batch)
-        nll += float(cross_entropy(logits, batch.units, counts)) * int(counts.sum())
-        count += int(counts.sum())
-        masses += [
-            mass(a[: len(u.units)], HOP * net.listener.joined, u.begins, u.ends)
-            for u, a in zip(part, alpha, strict=True)
-            if u.begins is not None and u.ends is not None
-        ]
-        said += search(net.speller, net.hear(batch), end, longest=longest)
-        if not start:
-            watched = [looked(u, a) for u, a in zip(part[:WATCHED], alpha, strict=False)]
-    found = errors(dataset.test, said, dataset.units)
-    total = torch.cat(masses).mean() if masses else torch.tensor(float("nan"))
-    return {
-        "test_nll": nll / count,
-        **found,
-        "alignment": float(total),
-        "attention": watched,
-        "heard": [[dataset.units[number] for number in s.units] for s in said[:WATCHED]],
-    }
-
-
-def looked(utterance: Utterance, alpha: Tensor) -> list[list[float]]:
-    """The attention at each right unit of an utterance, as a run can keep it."""
-    return [[round(v, 3) for v in row] for row in alpha[: len(utterance.units)].tolist()]
-
-
-def errors(
-    utterances: Sequence[Utterance], said: Sequence[Said], units: Sequence[str]
-) -> dict[str, float]:
-    """Substitutions, deletions and insertions a unit, by jiwer."""
-    import jiwer
-
-    names = {unit: f"u{number}" for number, unit in enumerate(units)}  # none is a space
-    right = [" ".join(names[unit] for unit in u.units) for u in utterances]
-    heard = [" ".join(f"u{number}" for number in s.units) for s in said]
-    found = jiwer.process_words(right, heard)
-    wrong = found.substitutions + found.deletions + found.insertions
-    N = found.hits + found.substitutions + found.deletions
-    return {
-        "test_error": wrong / N,
-        "test_error_with_end": wrong / (N + len(right)),
-        "substitutions": found.substitutions / N,
-        "deletions": found.deletions / N,
-        "insertions": found.insertions / N,
-    }
