@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from lnlab.norms import AffineNormalizer, LayerNorm, Norm, Stats, wide
 
+from .invariance import copies
 from .objective import Objective
 from .subject import untouched
 
@@ -131,6 +132,9 @@ def gradient_parts(
     return Parts(direct, with_mu - direct, with_sigma - direct)
 
 
+Buffers = dict[str, Tensor | None]
+
+
 def microscope(objective: Objective, name: str, *, call: int = 0) -> Parts:
     """The parts of dL/da at one normalizer inside a net.
 
@@ -140,18 +144,23 @@ def microscope(objective: Objective, name: str, *, call: int = 0) -> Parts:
         call: which, where it is called several times.
 
     Raises:
-        ValueError: where there is no such part, or it is called less often.
+        ValueError: where there is no such part, or it is called less often, or where the loss
+            does not depend on it.
         TypeError: where it is no rule for (mu, sigma).
     """
     parts = dict(objective.module.named_modules())
     if name not in parts:
         raise ValueError(f"there is no part {name!r}; there are: {', '.join(parts)}.")
     affine(parts[name])
-    calls: list[tuple[tuple, Tensor]] = []
+    calls: list[tuple[tuple, list[Buffers], Tensor]] = []
 
     def keep(part: nn.Module, args: tuple, h: Tensor) -> Tensor:
-        calls.append((args, h.detach().requires_grad_()))
-        return calls[-1][1] if len(calls) == call + 1 else h
+        if not torch.is_grad_enabled():  # statistics are being recomputed
+            return h
+        # statistics that were recomputed are gone afterwards
+        buffers = [copies(own._buffers) for own in part.modules()]
+        calls.append((args, buffers, h.detach().requires_grad_()))
+        return calls[-1][-1] if len(calls) == call + 1 else h
 
     hook = parts[name].register_forward_hook(keep)
     try:
@@ -161,10 +170,16 @@ def microscope(objective: Objective, name: str, *, call: int = 0) -> Parts:
         hook.remove()
     if len(calls) <= call:
         raise ValueError(f"{name} is called {len(calls)} times: choose call from these.")
-    args, h = calls[call]
-    (slope,) = torch.autograd.grad(loss, h)
-    a, *rest = args  # W and t, of a normalizer of ours
-    return gradient_parts(parts[name], a, slope, *rest)
+    (a, *rest), buffers, h = calls[call]  # the rest is W and t, of a normalizer of ours
+    slope = None
+    if loss.requires_grad:
+        (slope,) = torch.autograd.grad(loss, h, allow_unused=True)
+    if slope is None:
+        raise ValueError(f"the loss has no gradient by what {name} puts out.")
+    norm = untouched(parts[name])
+    for part, own in zip(norm.modules(), buffers, strict=True):
+        part._buffers.update(own)
+    return gradient_parts(norm, a, slope, *rest)
 
 
 def moments(gradient: Tensor) -> tuple[Tensor, Tensor]:

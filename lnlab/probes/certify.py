@@ -171,7 +171,8 @@ class _Plainer:
 
     def _exact(self, without: str, change: Change) -> bool:
         judge = self.judges[without]
-        defects = (judge.point(change, delta)[0].outputs for delta in (USUAL, 1e-6))
+        # at still smaller ones a bias that BatchNorm takes away again has cost all digits
+        defects = (judge.point(change, delta)[0].outputs for delta in (USUAL, 1e-3))
         return all(defect <= EXACT[judge.dtype] for defect in defects)
 
 

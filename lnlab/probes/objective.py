@@ -1,12 +1,14 @@
 """A loss as a function of the parameters: what all probes of its geometry differentiate."""
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from lnlab.norms import OverCases
@@ -27,28 +29,31 @@ class Objective:
     as they are, whatever happens.
 
     Args:
-        module: called as ``module(x)``.
+        module: called as ``module(x)``; wrap one of several inputs in one of a single input.
         x: its input, cases along the first axis.
-        y: what the loss compares with.
-        loss: ``loss(output, y)``, a scalar: ``F.cross_entropy``.
+        y: what the loss compares with; None where it needs nothing.
+        loss: ``loss(output, y)``, a scalar: ``F.cross_entropy``; the output is all that the
+            module returns, of a tuple take what counts: ``lambda out, y: ...``.
         statistics: where statistics over cases (BatchNorm's) come from. BATCH: those of x, in
             training mode; FROZEN: the remembered ones, in evaluation mode, the same at every
-            w; RECOMPUTED: in evaluation mode, taken from x again at every w. The last two
-            differ from each other as soon as w moves, and are hardly ever told apart.
+            w; RECOMPUTED: in evaluation mode, taken from x again at every w, by those of
+            lnlab.norms and by torch's BatchNorm. The last two differ from each other as soon
+            as w moves, and are hardly ever told apart.
         names: of the parameters that w holds; None: all that are trained.
         dtype: the precision; None: that of the module.
 
     Raises:
+        TypeError: where x is no tensor.
         ValueError: where there is nothing to vary, where x does not fit, where the loss is no
-            finite scalar, where BatchNorm has a single case, or where the module gives
-            another loss the second time (dropout).
+            finite scalar, where BatchNorm has a single case or does not remember what it
+            should, or where the module gives another loss the second time (dropout).
     """
 
     def __init__(
         self,
         module: nn.Module,
         x: Tensor,
-        y: Tensor,
+        y: Any,
         loss: Loss,
         *,
         statistics: Statistics,
@@ -56,6 +61,11 @@ class Objective:
         dtype: torch.dtype | None = None,
     ) -> None:
         self.statistics, self.loss = Statistics(statistics), loss
+        if not isinstance(x, Tensor) or not x.dim():
+            raise TypeError(
+                f"x is {type(x).__name__}: give the tensor that the module is called on, its "
+                "cases along the first axis."
+            )
         if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
             raise ValueError(
                 f"{type(module).__name__} is compiled by torch.jit, which keeps its parameters "
@@ -137,12 +147,25 @@ class Objective:
             return float(self(self.start if w is None else w))
 
     def gradient(self, w: Tensor | None = None) -> tuple[float, Tensor]:
-        """L(w) and its gradient (P,)."""
+        """L(w) and its gradient (P,).
+
+        Raises:
+            ValueError: where there is none.
+        """
         w = (self.start if w is None else w).detach().requires_grad_()
+        loss, slope = self._slope(w)
+        return float(loss.detach()), slope
+
+    def _slope(self, w: Tensor, *, twice: bool = False) -> tuple[Tensor, Tensor]:
+        """L(w) and its gradient, which can be differentiated again if ``twice``."""
         with torch.enable_grad():
             loss = self(w)
-            (slope,) = torch.autograd.grad(loss, w)
-        return float(loss.detach()), slope
+            if not loss.requires_grad:
+                raise ValueError(
+                    "the loss has no gradient by the parameters: give one that changes "
+                    "smoothly with what the module returns (no count), and detach nothing."
+                )
+            return loss, *torch.autograd.grad(loss, w, create_graph=twice)
 
     def hessian_product(self, w: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """The map v to H v at w, v (P,) or several as (P, K).
@@ -154,8 +177,10 @@ class Objective:
         """
         w = (self.start if w is None else w).detach().requires_grad_()
         try:
-            with torch.enable_grad():
-                (slope,) = torch.autograd.grad(self(w), w, create_graph=True)
+            _, slope = self._slope(w, twice=True)
+            if _breaks_off(slope):
+                with _plain_operators():
+                    _, slope = self._slope(w, twice=True)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
@@ -191,6 +216,8 @@ class Objective:
                 "x holds a single case, over which BatchNorm cannot take statistics: give "
                 "more, or statistics=Statistics.FROZEN."
             )
+        if self.statistics is not Statistics.BATCH:
+            self._refuse_forgetful()
         version = self.x._version
         try:
             with torch.no_grad():
@@ -198,7 +225,8 @@ class Objective:
         except (RuntimeError, TypeError, IndexError) as error:
             raise ValueError(
                 f"{type(self.module).__name__} or its loss does not take x of shape "
-                f"{tuple(self.x.shape)}: {error}"
+                f"{tuple(self.x.shape)}: {error}. The loss is called with all that the module "
+                "returns, and y."
             ) from error
         if self.x._version != version:
             raise ValueError(f"{type(self.module).__name__} writes into its input: let it not.")
@@ -211,16 +239,29 @@ class Objective:
                 "and the parameters."
             )
         with torch.random.fork_rng(self._devices):
-            torch.manual_seed(1)
+            # torch.manual_seed would seed all devices, and these alone are put back
+            torch.default_generator.manual_seed(1)
+            for device in self._devices:
+                torch.cuda.default_generators[device.index].manual_seed(1)
             state, self._state = self._state, torch.get_rng_state()
             with torch.no_grad():
                 other = self(self.start)
             self._state = state
         if not torch.equal(first, again) or not torch.equal(first, other):
+            training = self.statistics is Statistics.BATCH
+            way = "set p = 0 in its dropout, or choose statistics=Statistics.FROZEN"
             raise ValueError(
-                f"{type(self.module).__name__} gives another loss the second time: put its "
-                "dropout in evaluation mode with p = 0, or choose statistics=Statistics.FROZEN."
+                f"{type(self.module).__name__} gives another loss the second time: "
+                f"{way if training else 'let it draw nothing and keep nothing in evaluation'}."
             )
+
+    def _refuse_forgetful(self) -> None:
+        for name, part in self.module.named_modules():
+            if isinstance(part, TorchBatchNorm) and part.running_mean is None:
+                raise ValueError(
+                    f"{name or type(part).__name__} remembers no statistics and has those of "
+                    "the batch in evaluation as well: choose statistics=Statistics.BATCH."
+                )
 
 
 Place = tuple[dict[str, Any], str, str]
@@ -235,17 +276,25 @@ def _places(module: nn.Module, names: dict[int, str]) -> list[Place]:
     ]
 
 
-def _breaks_off(slope: Tensor) -> bool:
-    """Whether a gradient went through what is marked as differentiable once.
+@contextmanager
+def _plain_operators() -> Iterator[None]:
+    """Without torch's fused attention and cuDNN's recurrent nets, differentiable once."""
+    with sdpa_kernel(SDPBackend.MATH), torch.backends.cudnn.flags(enabled=False):
+        yield
 
-    Torch would silently leave its part of the second derivative out.
+
+def _breaks_off(slope: Tensor) -> bool:
+    """Whether a gradient went through what is differentiable once.
+
+    Torch would silently leave the part of the second derivative out of what is marked so, and
+    raise later where it knows of none.
     """
     seen, ahead = set(), [slope.grad_fn]
     while ahead:
         node = ahead.pop()
         if node is None or node in seen:
             continue
-        if node.name().endswith("Error"):
+        if node.name().endswith(("Error", "NotImplemented")):
             return True
         seen.add(node)
         ahead += [before for before, _ in node.next_functions]

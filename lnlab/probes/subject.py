@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.parameter import UninitializedParameter
+from torch.utils._pytree import tree_leaves
 
 from lnlab.norms import BatchLayerNorm, Conv2d, Linear, OverCases
 from lnlab.norms.invariances import Statistics
@@ -81,14 +82,15 @@ def weights_of(module: nn.Module, names: list[str] | None = None) -> dict[str, W
         ValueError: for a name that is none, and for parameters not made yet.
     """
     found = {}
+    first_names = {id(p): name for name, p in module.named_parameters()}
     for owner_name, owner in module.named_modules():
         for name, p in owner.named_parameters(recurse=False):
-            path = f"{owner_name}.{name}" if owner_name else name
+            path = first_names[id(p)]  # of a parameter that is shared by several parts
             if isinstance(p, UninitializedParameter):
                 raise ValueError(f"{path} has no shape yet: call the module once first.")
             asked = names is not None and path in names
             gain = isinstance(owner, (*NORMALIZERS, nn.Embedding)) or name in GAINS
-            if p.dim() >= 2 and (asked or (names is None and not gain)):
+            if path not in found and p.dim() >= 2 and (asked or (names is None and not gain)):
                 axis = 1 if isinstance(owner, _ConvTransposeNd) else 0
                 summed = isinstance(owner, SUMMING)
                 found[path] = Weight(path, owner_name, axis, summed)
@@ -134,6 +136,7 @@ class Subject:
         read: what is judged.
 
     Raises:
+        TypeError: where x is no tensor.
         ValueError: where the module cannot be copied.
     """
 
@@ -146,6 +149,10 @@ class Subject:
         statistics: Statistics = Statistics.FROZEN,
         read: Read = first_tensor,
     ) -> None:
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"x is {type(x).__name__}: give the tensor that the module is called on."
+            )
         self.statistics, self.read = statistics, read
         self.module = untouched(module)
         self.x = x.detach().clone()
@@ -249,16 +256,23 @@ def untouched(module: nn.Module) -> nn.Module:
     """
     module = getattr(module, "_orig_mod", module)  # behind torch.compile
     try:
-        copy = deepcopy(module)
+        copy = deepcopy(module, _passing(module))
     except Exception as error:
         raise ValueError(
-            f"{type(module).__name__} cannot be copied, and only copies are changed: {error}"
+            f"{type(module).__name__} cannot be copied, and only copies are changed. What it "
+            f"keeps beside parameters and buffers must bear copy.deepcopy: {error}"
         ) from error
     for part in copy.modules():
         for hooks in (part._forward_hooks, part._forward_pre_hooks):
             for key in [k for k, hook in hooks.items() if not _torchs(hook)]:
                 del hooks[key]
     return copy.requires_grad_(False)
+
+
+def _passing(module: nn.Module) -> dict[int, Tensor]:
+    """What a module keeps of its last call, for deepcopy, which takes no such tensor."""
+    kept = (value for part in module.modules() for value in tree_leaves(vars(part)))
+    return {id(v): v.detach().clone() for v in kept if isinstance(v, Tensor) and not v.is_leaf}
 
 
 def _torchs(hook: Callable) -> bool:

@@ -106,6 +106,21 @@ def test_inside_a_net_the_parts_are_those_of_its_own_gradient(norm):
     torch.testing.assert_close(microscope(found, "2.norm").total, expected)
 
 
+@pytest.mark.parametrize("statistics", Statistics)
+def test_the_parts_are_those_with_the_statistics_of_the_objective(statistics):
+    module = net(norms.BatchNorm)
+    module(torch.randn(B, D) * 3 + 1)  # what is remembered is something else
+    found = objective(module, statistics=statistics)
+    total = microscope(found, "2.norm").total
+    inside = nn.Parameter(torch.zeros(B, H))
+    copied: Any = copy.deepcopy(found.module)
+    copied[2].norm.register_forward_pre_hook(lambda _, args: (args[0] + inside, *args[1:]))
+    if statistics is Statistics.RECOMPUTED:
+        norms.recompute(copied, [found.x]).eval()
+    (expected,) = torch.autograd.grad(F.cross_entropy(copied(found.x), found.y), inside)
+    torch.testing.assert_close(total, expected)
+
+
 def test_torch_s_layer_norm_can_be_looked_at_and_each_of_its_calls():
     class Twice(nn.Module):
         def __init__(self):
@@ -189,6 +204,20 @@ def test_what_cannot_be_split_is_refused():
         Detached(H, norms.DyT)
     with pytest.raises(TypeError, match="Tanh is no rule"):
         gradient_parts(nn.Tanh(), torch.ones(B, H), torch.ones(B, H))
+
+    class Aside(nn.Module):
+        """A normalizer whose output nothing is made of."""
+
+        def __init__(self):
+            super().__init__()
+            self.norm, self.last = nn.LayerNorm(D), nn.Linear(D, CLASSES)
+
+        def forward(self, x):
+            self.norm(x)
+            return self.last(x)
+
+    with pytest.raises(ValueError, match="no gradient by what norm puts out"):
+        microscope(objective(Aside()), "norm")
     with pytest.raises(ValueError, match="give one shape"):
         gradient_parts(layer_norm(), torch.ones(B, H), torch.ones(H))
     assert "constant: sigma" in repr(partial(Detached, norm=norms.LayerNorm, mu=False)(H))

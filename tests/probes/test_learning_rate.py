@@ -49,6 +49,25 @@ def test_what_is_scale_invariant_is_found_by_trying(norm, found, eps):
     assert here == expected
 
 
+@pytest.mark.parametrize(
+    ("norm", "expected"),
+    [(nn.BatchNorm1d, {"0.weight": ROWS}), (nn.LayerNorm, {}), (nn.Identity, {})],
+)
+def test_a_bias_that_batch_norm_takes_away_is_in_nobody_s_way(norm, expected):
+    """Torch's own layers: a bias inside a, and an eps."""
+    model = nn.Sequential(nn.Linear(D, H), norm(H), nn.Tanh(), nn.Linear(H, CLASSES))
+    assert scale_invariant(model, torch.randn(B, D)) == expected
+
+
+def test_a_shared_weight_goes_by_its_first_name():
+    first, second = (nn.Linear(D, D, bias=False) for _ in range(2))
+    second.weight = first.weight
+    model = nn.Sequential(first, nn.LayerNorm(D), nn.Tanh(), second, nn.LayerNorm(D))
+    found = scale_invariant(model, torch.randn(B, D))
+    assert found == {"0.weight": WHOLE}
+    Turning(model, torch.optim.SGD(model.parameters(), lr=0.1), found)
+
+
 def test_a_bias_inside_takes_the_invariance_away():
     layer: Any = norms.Linear(D, H, norms.LayerNorm, bias_inside=True)
     with torch.no_grad():

@@ -3,6 +3,7 @@
 import copy
 import random
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -94,7 +95,26 @@ def reparametrized():
     )
 
 
-@pytest.mark.parametrize("make", [Tied, Recurrent, reparametrized])
+class Keeps(nn.Module):
+    """Remembers what it computed last, with its history, as attention weights often are."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.seen = nn.Linear(5, 6), nn.Linear(6, 3), []
+
+    def forward(self, x):
+        self.h = self.first(x)
+        self.seen = [self.h.tanh()]
+        return self.second(self.seen[0])
+
+
+def kept():
+    module = Keeps()
+    module(torch.randn(X))
+    return module
+
+
+@pytest.mark.parametrize("make", [Tied, Recurrent, reparametrized, kept])
 def test_parameters_are_put_wherever_a_module_keeps_them(make):
     module = make()
     found = objective(module, Statistics.FROZEN)
@@ -107,6 +127,32 @@ def test_parameters_are_put_wherever_a_module_keeps_them(make):
     value, slope = found.gradient(w)
     assert value == pytest.approx(loss.item())
     torch.testing.assert_close(slope, found.flat(slopes), rtol=0, atol=1e-14)  # the same sums
+
+
+class Attentive(nn.Module):
+    """Torch's fused attention has no second derivative."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(5, 1, 4, dropout=0.0, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x.unsqueeze(1) * torch.arange(1.0, 4).unsqueeze(-1)).mean(1)
+
+
+@pytest.mark.parametrize("statistics", Statistics)
+def test_transformers_have_a_hessian(statistics):
+    found = objective(Attentive(), statistics, names=["layer.norm1.weight"])
+    step, w = 1e-5, found.start
+    ways = step * torch.eye(len(w))
+    sides = [torch.stack([found.gradient(w + sign * d)[1] for d in ways]) for sign in (1, -1)]
+    differences = (sides[0] - sides[1]) / (2 * step)
+    # of second order in the step, and in rounding the gradient's over the step
+    torch.testing.assert_close(
+        found.hessian_product()(torch.eye(len(w))), differences, rtol=0, atol=1e-9
+    )
+    assert torch.backends.cudnn.enabled
+    assert torch.backends.cuda.flash_sdp_enabled()
 
 
 def test_hessian_of_a_linear_loss_is_zero():
@@ -211,6 +257,24 @@ def jitted():
         return torch.jit.trace(nn.Linear(5, 3), torch.randn(X))
 
 
+class Several(nn.Linear):
+    def __init__(self):
+        super().__init__(5, 3)
+
+    def forward(self, x):
+        return super().forward(x), x
+
+
+class Random(nn.Linear):
+    """Draws in evaluation as well."""
+
+    def __init__(self):
+        super().__init__(5, 3)
+
+    def forward(self, x):
+        return F.dropout(super().forward(x))
+
+
 WRONG = {
     "no scalar": (net, {"loss": lambda out, y: out}, "\\(20, 3\\): let it return a scalar"),
     "not finite": (net, {"x": torch.full(X, torch.inf).double()}, "the loss is nan"),
@@ -218,6 +282,15 @@ WRONG = {
     "a single case": (net, {"x": torch.ones(1, 5).double()}, "a single case"),
     "dropout": (lambda: nn.Sequential(net(), nn.Dropout()), {}, "another loss the second time"),
     "shape": (net, {"x": torch.ones(20, 4)}, "does not take x of shape"),
+    "output": (Several, {}, "not tuple. The loss is called with all that the module returns"),
+    "forgetful": (
+        lambda: net(partial(nn.BatchNorm1d, track_running_stats=False)),
+        {"statistics": Statistics.FROZEN},
+        "1 remembers no statistics and has those of the batch in evaluation",
+    ),
+    "random in evaluation": (
+        Random, {"statistics": Statistics.FROZEN}, "let it draw nothing",
+    ),
     "compiled": (jitted, {}, "compiled by torch.jit"),
     "names": (net, {"names": ["weights"]}, "no parameter is called \\['weights'\\]"),
 }  # fmt: skip
@@ -226,9 +299,32 @@ WRONG = {
 @pytest.mark.parametrize(("make", "given", "message"), WRONG.values(), ids=WRONG)
 def test_what_cannot_be_probed_says_why(make, given, message):
     usual = {"x": torch.randn(X), "y": torch.randint(3, Y), "loss": F.cross_entropy}
-    arguments = {**usual, **given}
+    arguments = {**usual, "statistics": Statistics.BATCH, **given}
     with pytest.raises(ValueError, match=message):
-        Objective(make(), **arguments, statistics=Statistics.BATCH)
+        Objective(make(), **arguments)
+
+
+@pytest.mark.parametrize("x", [[[1.0] * 5], np.ones(X), torch.ones(())])
+def test_what_is_no_tensor_of_cases_is_refused(x):
+    with pytest.raises(TypeError, match="give the tensor that the module is called on"):
+        Objective(net(), x, None, F.cross_entropy, statistics=Statistics.BATCH)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda out, y: (out.argmax(1) != y).double().mean(),
+        lambda out, y: F.cross_entropy(out.detach(), y),
+    ],
+)
+def test_a_loss_without_gradient_says_so(loss):
+    found = Objective(
+        net(), torch.randn(X), torch.randint(3, Y), loss, statistics=Statistics.BATCH
+    )
+    assert found.value() > 0
+    for call in (found.gradient, found.hessian_product):
+        with pytest.raises(ValueError, match="no gradient by the parameters: give one"):
+            call()
 
 
 def test_vector_of_another_length_is_refused():

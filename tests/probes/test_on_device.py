@@ -43,6 +43,13 @@ def numbers(here):
     }
 
 
+def test_random_numbers_of_a_device_are_not_moved_by_what_is_elsewhere(device):
+    torch.cuda.manual_seed(7)
+    before = torch.cuda.get_rng_state(device)
+    objective(Statistics.BATCH, "cpu").gradient()
+    assert torch.equal(torch.cuda.get_rng_state(device), before)
+
+
 @pytest.mark.parametrize("statistics", Statistics)
 def test_every_probe_gives_the_numbers_of_the_cpu(statistics, device):
     found, expected = (numbers(objective(statistics, d)) for d in (device, "cpu"))
