@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
 from .summary import (
@@ -196,7 +197,13 @@ class Recorder:
         return hear
 
     def _hearing_backward(self, name: str, call: int) -> Callable[[Tensor], None]:
-        return lambda gradient: self._take(name, "gradients", gradient.detach(), call)
+        step = self.step
+
+        def hear(gradient: Tensor) -> None:
+            if self._hooks:  # nobody listens to a way back that begins after leaving
+                self._take(name, "gradients", gradient.detach(), call, step)
+
+        return hear
 
     def _hearing_gradient(self, name: str) -> Callable[[nn.Parameter], None]:
         def hear(parameter: nn.Parameter) -> None:
@@ -205,23 +212,25 @@ class Recorder:
 
         return hear
 
-    def _take(self, name: str, what: str, tensor: Tensor, call: int = 0) -> None:
-        if torch._C._functorch.is_batchedtensor(tensor):
+    def _take(
+        self, name: str, what: str, tensor: Tensor, call: int = 0, step: int | None = None
+    ) -> None:
+        if is_batchedtensor(tensor):
             raise ValueError(
                 "a stack of models hides its numbers: record one of model.unstack()."
             )
-        key = (name, what, call)
+        key, step = (name, what, call), self.step if step is None else step
         sample, row = summary(tensor)
         if (name, what) not in self._reach:
             self._reach[name, what] = reach_of(sample)
         reach = self._reach[name, what]
-        head = {"step": self.step, "name": name, "what": what, "call": call}
-        row |= self._also(key, tensor)
+        head = {"step": step, "name": name, "what": what, "call": call}
+        row |= self._also(key, tensor, step)
         self._rows[key].append(head | row | {"counts": histogram(sample, reach)})
         if len(self._rows[key]) > self.rows:
             self._thin()
 
-    def _also(self, key: tuple[str, str, int], tensor: Tensor) -> Row:
+    def _also(self, key: tuple[str, str, int], tensor: Tensor, step: int) -> Row:
         """What was asked for beside the summary."""
         if not self.what & set(ALSO):
             return {}
@@ -233,11 +242,11 @@ class Recorder:
             row["cosine"] = mean_cosine(A)
         if "drift" in self.what:
             mean, var = unit_moments(A)
-            step, mean_, var_ = self._last.get(key, (self.step, mean * torch.nan, var))
-            since, moved = self.step - step, (mean - mean_).abs().mean()
+            before, mean_, var_ = self._last.get(key, (step, mean * torch.nan, var))
+            since, moved = step - before, (mean - mean_).abs().mean()
             row |= {"since": since, "drift_mean": float(moved)}
             row["drift_var"] = float((var - var_).abs().mean()) if since else torch.nan
-            self._last[key] = self.step, mean, var
+            self._last[key] = step, mean, var
         return row
 
     def _thin(self) -> None:
@@ -252,8 +261,9 @@ class Recorder:
 
     def frame(self) -> "pd.DataFrame":
         """A row for each summary: step, name, what, call (of a part used several times), count,
-        mean, std, norm, zeros (their fraction), dead (the fraction of units, along the last
-        axis, that are 0 in all cases), nonfinite (how many) and quantiles q00 to q100.
+        mean, std, norm, zeros (their fraction), dead (the fraction of units that are 0 in all
+        cases), nonfinite (how many) and quantiles q00 to q100. Units stand along the last
+        axis, in pictures (B, H, height, width) along the second; all else are cases.
 
         Moments are of all finite values, quantiles of an even sample of them. With ``also``:
         rank, ||A||_F²/||A||_2² of the cases by units A; cosine, the mean over pairs of cases;

@@ -69,8 +69,13 @@ def widened(tensor: Tensor) -> Tensor:
 
 
 def as_matrix(tensor: Tensor) -> Tensor:
-    """Cases by units (N, H) in at least float32: units along the last axis, the rest cases."""
+    """Cases by units (N, H) in at least float32.
+
+    Units stand along the last axis, of pictures (B, H, height, width) and kernels along the
+    second; the rest are cases.
+    """
     wide = widened(tensor)
+    wide = wide.movedim(1, -1) if wide.dim() >= 4 else wide
     return wide.reshape(-1, wide.shape[-1]) if wide.dim() else wide.reshape(1, 1)
 
 

@@ -179,6 +179,40 @@ def test_dead_units_are_those_zero_in_all_cases():
     assert row["zeros"] == pytest.approx(3 / 8)
 
 
+def test_units_of_a_picture_are_its_channels():
+    x = torch.rand(2, 3, 4, 5)
+    x[:, 1] = 0
+    x[0, :, :, 2] = 0  # columns of pixels are no units
+    model = nn.Sequential(nn.Identity())
+    with record(model, also=["drift", "rank"]) as seen:
+        model(x)
+        model(x + torch.tensor([1.0, 2, 3]).view(3, 1, 1))
+    first, second = seen.frame().to_dict("records")
+    assert first["dead"] == pytest.approx(1 / 3)
+    assert second["drift_mean"] == pytest.approx(2)
+    s = torch.linalg.svdvals(x.movedim(1, -1).reshape(-1, 3))
+    assert first["rank"] == pytest.approx(float(s.square().sum() / s[0] ** 2))
+
+
+def test_a_way_back_belongs_to_the_step_of_its_way_there():
+    model, x = net(), torch.randn(2, 5)
+    with record(model, ["0"], ["gradients"], every=2) as seen:
+        model(x)
+        second, third = model(x), model(2 * x)
+        (second + third).sum().backward()
+    frame: Any = seen.frame()
+    (step,) = frame[frame.name == "0"].step
+    assert step == 2
+
+
+def test_nobody_listens_after_leaving():
+    model, x = net(), torch.randn(2, 5)
+    with record(model, ["0"], ["activations", "gradients"]) as seen:
+        y = model(x)
+    y.sum().backward()
+    assert list(seen.frame().what) == ["activations"]
+
+
 def test_a_part_that_is_called_twice_and_one_that_returns_several():
     class Twice(nn.Module):
         def __init__(self):
