@@ -21,7 +21,7 @@ ALLOWED = {
     "figures": set(),
     "runs": set(),
     "training": {"runs"},
-    "tasks": {"norms", "cells", "unroll", "kernels", "data", "training"},
+    "tasks": {"norms", "cells", "unroll", "kernels", "data", "training", "probes"},
     "probes": {"norms"},
     "ledger": {"runs", "tasks", "norms", "probes", "checkout", "training"},
     "panels": {"norms", "cells", "unroll", "kernels", "data", "figures", "runs", "training"}

@@ -8,9 +8,11 @@ import torch
 
 from lnlab.data import speech
 from lnlab.runs import read
-from lnlab.tasks.las import Said, Spelling
+from lnlab.tasks.las import Said, Spelling, cross_entropy
 from lnlab.tasks.las.alignment import entropy, mass, monotonicity
-from lnlab.tasks.las.net import Bucketed
+from lnlab.tasks.las.inside import inside
+from lnlab.tasks.las.listener import paired
+from lnlab.tasks.las.net import Bucketed, gathered
 from lnlab.tasks.las.recognition import errors
 from lnlab.tasks.las.task import PLACES, clipped
 from lnlab.training import stack, train
@@ -273,3 +275,43 @@ def test_speech_can_be_cut_short(corpus):
     assert len(corpus.train) == 24
     assert len(corpus.test) == 6
     assert speech.load("embedded", most=24).checksum == corpus.checksum
+
+
+@pytest.mark.parametrize("norm", ["none", "both"])
+def test_inside_is_the_gradient_of_the_loss_and_all_parameters(corpus, norm):
+    net = replace(SMALL, norm=norm).model(0, corpus).double()
+    found = inside(net, corpus)
+    numbers = {unit: number for number, unit in enumerate(corpus.units)}
+    batch, counts = gathered(corpus.train[:16], numbers, torch.float64)
+    slopes = torch.autograd.grad(
+        cross_entropy(net(batch), batch.units, counts), list(net.parameters())
+    )
+    total = torch.cat([slope.flatten() for slope in slopes]).norm()
+    assert found["lipschitz"] == pytest.approx(float(total), rel=1e-9)
+    shown = found["distributions"]
+    low, _, middle, _, high = shown["speller.readout.W"]
+    values = net.speller.readout.W.flatten()
+    expected = torch.quantile(values, torch.tensor([0.05, 0.5, 0.95]))
+    assert [low, middle, high] == pytest.approx(expected.tolist(), rel=0.01, abs=1e-3)
+    h, _ = net.listener.layers[0](
+        paired(batch.features.transpose(0, 1), batch.lengths)[0],
+        lengths=(batch.lengths + 1) // 2,
+    )
+    assert shown["listener.layers.0"][4] == pytest.approx(
+        float(torch.quantile(h.detach().flatten(), 0.95)), rel=0.1
+    )
+    own = {
+        name.replace(".cells.0", "").replace(".cells.1", "")
+        for name, _ in net.listener.named_parameters()
+    }
+    assert {f"listener.{name}" for name in own} <= shown.keys()
+
+
+def test_to_look_inside_changes_nothing(corpus):
+    net = replace(SMALL, norm="both").model(0, corpus)
+    before = {name: p.clone() for name, p in net.state_dict().items()}
+    random = torch.get_rng_state()
+    inside(net, corpus)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert all(torch.equal(before[name], p) for name, p in net.state_dict().items())
+    assert all(p.grad is None for p in net.parameters())

@@ -14,6 +14,7 @@ from lnlab.data.speech import Speech
 from lnlab.kernels import fuse
 from lnlab.norms import Identity, LayerNorm
 
+from .inside import inside
 from .listener import Listener, OverFeatures, OverTime
 from .net import Bucketed, ListenAttendSpell
 from .recognition import recognized
@@ -232,9 +233,10 @@ class Spelling:
         return {epoch * updates_per_epoch for epoch in range(self.epochs + 1)}
 
     def measure(self, model: Any, dataset: Speech) -> dict[str, list[Any]]:
-        """Per seed, of the test utterances: see :func:`.recognition.recognized`."""
+        """Per seed: see :func:`.recognition.recognized` and :func:`.inside.inside`."""
         rows = [
             recognized(one, dataset, width=self.beam, longest=self.longest)
+            | inside(one, dataset)
             for one in model.unstack()
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}

@@ -1,0 +1,86 @@
+"""What goes on inside a recognizer: its distributions, and how steep its loss is.
+
+Figures 4 to 7 of Ben Othman (2018), of every run at each of its evaluations.
+"""
+
+import re
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.data.speech import Speech
+from lnlab.norms.invariances import Statistics
+from lnlab.probes.objective import Objective
+from lnlab.probes.record import record
+from lnlab.probes.smoothness import smoothness, steps
+from lnlab.probes.summary import QUANTILES, summary
+
+from .net import Heeded, gathered
+from .speller import cross_entropy
+
+UTTERANCES = 16
+"""The first of those to train on are what the inside is seen with, at each evaluation."""
+LENGTH = 0.1
+"""Steps along the gradient are from 1/2 to 4 times this, as Santurkar et al. (2018) have it."""
+SHOWN = [name for name, q in QUANTILES.items() if q in (0.05, 0.25, 0.5, 0.75, 0.95)]
+
+
+def inside(net: Any, dataset: Speech) -> dict[str, Any]:
+    """Of a recognizer, seen with always the same utterances that it was trained on.
+
+    ``lipschitz``, the length of the gradient: the local Lipschitz constant of the loss;
+    ``variation``, between the least and the greatest loss along it, in nats; ``beta``, the
+    effective smoothness (:mod:`lnlab.probes.smoothness`); ``distributions``, by the name of a
+    parameter or of a layer (its outputs): five quantiles, 5, 25, 50, 75 and 95 %.
+    """
+    weight = next(net.parameters())
+    numbers = {unit: number for number, unit in enumerate(dataset.units)}
+    said = dataset.train[:UTTERANCES]
+    batch, counts = gathered(said, numbers, weight.dtype, weight.device)
+
+    def loss(logits: Tensor, rows: Tensor) -> Tensor:
+        return cross_entropy(logits, batch.units[rows], counts[rows])
+
+    rows = torch.arange(len(said), device=weight.device)
+    objective = Objective(Chosen(net, batch), rows, rows, loss, statistics=Statistics.FROZEN)
+    found = smoothness(objective, steps(LENGTH))
+    low, high = found.variation
+    return {
+        "lipschitz": found.slope,
+        "variation": high - low,
+        "beta": found.beta,
+        "distributions": distributions(net, batch),
+    }
+
+
+class Chosen(nn.Module):
+    """A net on those utterances of a batch whose numbers it is given (B,)."""
+
+    def __init__(self, net: nn.Module, batch: Heeded) -> None:
+        super().__init__()
+        self.net, self.batch = net, batch
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.net(Heeded(*(v[rows] for v in self.batch)))
+
+
+@torch.no_grad()
+def distributions(net: Any, batch: Heeded) -> dict[str, list[float]]:
+    """Quantiles of all parameters, and of what each LSTM of the listener and the readout make
+    of a batch; both directions of an LSTM are one."""
+    net.eval()
+    layers = [f"listener.layers.{k}" for k in range(len(net.listener.layers))]
+    with record(net, [*layers, "speller.readout"], evaluation=True) as seen:
+        net(batch)
+    rows = {row["name"].removesuffix("[0]"): row for row in seen if not row["call"]}
+    pooled = defaultdict(list)
+    for name, p in net.named_parameters():
+        pooled[re.sub(r"^(listener\.layers\.\d+)\.cells\.\d+", r"\1", name)].append(p.flatten())
+    rows |= {name: summary(torch.cat(ps))[1] for name, ps in pooled.items()}
+    return {
+        name: [float(f"{row[q]:.3g}") for q in SHOWN]
+        for name, row in rows.items()
+        if not name.endswith("]")  # last states
+    }
