@@ -12,7 +12,7 @@ The shift of layer i is :math:`\lVert G_i - G'_i \rVert`, and the cosine between
 where there is none.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -45,14 +45,44 @@ def layers(objective: Objective) -> dict[str, list[str]]:
     """The parameters of ``objective`` by layer, from the first to the last.
 
     A layer begins with a matrix or a kernel and has what stands between it and the next: its
-    bias, the gain and the bias of what normalizes it.
+    bias, the gain and the bias of what normalizes it. First is what is called first, whatever
+    the order in which a module names its parts.
     """
+    calls = _calls(objective)
+
+    def place(name: str) -> int:
+        owner = name.rpartition(".")[0]
+        while owner and owner not in calls:  # used by what it is a part of
+            owner = owner.rpartition(".")[0]
+        return calls.get(owner, 0)
+
+    shapes = dict(zip(objective.names, objective.shapes, strict=True))
     found: dict[str, list[str]] = {}
-    for name, shape in zip(objective.names, objective.shapes, strict=True):
-        if len(shape) >= 2 or not found:
+    for name in sorted(objective.names, key=place):
+        if len(shapes[name]) >= 2 or not found:
             found[name] = []
         found[next(reversed(found))].append(name)
     return found
+
+
+def _calls(objective: Objective) -> dict[str, int]:
+    """The names of all parts that are called, and which was the first."""
+    calls: dict[str, int] = {}
+
+    def noting(name: str) -> Callable[..., None]:
+        def note(*_: object) -> None:
+            calls.setdefault(name, len(calls))
+
+        return note
+
+    parts = objective.module.named_modules()
+    hooks = [part.register_forward_pre_hook(noting(name)) for name, part in parts]
+    try:
+        objective.value()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return calls
 
 
 def covariate_shift(objective: Objective, moved: Tensor) -> list[Shift]:

@@ -72,6 +72,33 @@ def test_the_shift_is_that_of_two_nets_built_by_hand(norm):
     assert shifts[2].distance > 1e-4
 
 
+class Backwards(nn.Module):
+    """Names first what it calls last, and a part that it never calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(H, CLASSES)
+        self.middle = nn.MultiheadAttention(H, 2, batch_first=True)
+        self.first = nn.Linear(D, H)
+
+    def forward(self, x):
+        h = self.first(x).tanh().unsqueeze(1)
+        return self.last(self.middle(h, h, h, need_weights=False)[0].squeeze(1))
+
+
+def test_layers_stand_in_the_order_of_their_calls():
+    module, (x, y) = Backwards(), batch()
+    found = objective(module, x, y)
+    assert list(layers(found)) == [
+        "first.weight", "middle.in_proj_weight", "middle.out_proj.weight", "last.weight"
+    ]  # fmt: skip
+    moved = dict(stepped(module, x, y).named_parameters())
+    shifts = covariate_shift(found, found.flat([moved[name] for name in found.names]))
+    assert shifts[0][1:3] == (0, 0)
+    assert all(shift.distance > 1e-6 for shift in shifts[1:])
+    assert not any(part._forward_pre_hooks for part in found.module.modules())
+
+
 def test_steps_that_nothing_sees_shift_the_directions_of_no_gradient():
     """All weights of a layer norm layer twice as large: what is above it cannot tell."""
     module, (x, y) = net(partial(norms.LayerNorm, eps=0.0)), batch()
