@@ -1,12 +1,14 @@
 """A whole run of a task: opened, resumed, measured, saved and finished."""
 
 import math
+import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -302,15 +304,17 @@ def batches(
 
 def models(task: Task, dataset: Any) -> list[nn.Module]:
     """The model of each seed of a task as it is before training, drawn in float32."""
-    dtype, random = torch.get_default_dtype(), torch.get_rng_state()
+    dtype = torch.get_default_dtype()
     try:
         torch.set_default_dtype(torch.float32)
-        return [_drawn(task, seed, dataset) for seed in task.seeds]
+        with Noise("models", torch.device("cpu")):
+            return [_drawn(task, seed, dataset) for seed in task.seeds]
     finally:
         torch.set_default_dtype(dtype)
-        torch.set_rng_state(random)
 
 
 def _drawn(task: Task, seed: int, dataset: Any) -> nn.Module:
     torch.default_generator.manual_seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    random.seed(seed)
     return task.model(seed, dataset)

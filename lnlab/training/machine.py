@@ -1,12 +1,22 @@
 """Where a run computes, on how many threads, and whose random numbers it draws."""
 
 import hashlib
+import math
+import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+RANDOM: Any = np.random
+"""Of numpy; what is used of it here is documented, and not in its annotations."""
+
+VERSION = random.getstate()[0]
+"""Of the form in which Python gives the state of its generator."""
 
 
 def available(device: str | torch.device) -> torch.device:
@@ -52,10 +62,11 @@ def generator(purpose: str, device: torch.device | str = "cpu") -> torch.Generat
 
 
 class Noise:
-    """Torch's own random numbers (dropout, sampling), lent to a run while it computes.
+    """Random numbers of torch (dropout, sampling), numpy and Python, lent to a run.
 
-    Inside ``with noise:`` they go on from where the last such block left them; outside they
-    are the caller's, who may draw as he likes without disturbing the run.
+    Inside ``with noise:`` the global generators go on from where the last such block left
+    them; outside they are the caller's, who may draw as he likes without disturbing the run.
+    What numpy keeps in reserve (every other number of the old ``normal``) outlives no block.
     """
 
     def __init__(self, purpose: str, device: torch.device) -> None:
@@ -63,18 +74,49 @@ class Noise:
         if device.type == "cuda":
             index = torch.cuda.current_device() if device.index is None else device.index
             self._generators.append(torch.cuda.default_generators[index])
-        self.state: list[Tensor] = [
-            generator(purpose, lent.device).get_state() for lent in self._generators
+        self._torch = [generator(purpose, lent.device).get_state() for lent in self._generators]
+        self._numpy = np.random.MT19937(generator(purpose).initial_seed())
+        self._python = random.Random(purpose).getstate()
+
+    @property
+    def state(self) -> list[Tensor]:
+        """Of torch's generators, of numpy's, of Python's; sizes that no draw changes."""
+        numpy = self._numpy.state["state"]
+        _, words, reserve = self._python
+        return [
+            *self._torch,
+            torch.tensor([*numpy["key"].tolist(), numpy["pos"]]),
+            # 32 bits fit in float64, as which the reserve came
+            torch.tensor(
+                [*words, math.nan if reserve is None else reserve], dtype=torch.float64
+            ),
         ]
 
+    @state.setter
+    def state(self, state: Sequence[Tensor]) -> None:
+        *self._torch, numpy, python = state
+        *key, pos = numpy.tolist()
+        inside: Any = {"key": np.array(key, np.uint32), "pos": pos}
+        self._numpy.state = {"bit_generator": "MT19937", "state": inside}
+        *words, reserve = python.tolist()
+        own = None if math.isnan(reserve) else reserve
+        self._python = (VERSION, tuple(map(int, words)), own)
+
     def __enter__(self) -> None:
-        self._outside = [lent.get_state() for lent in self._generators]
-        self._set(self.state)
+        self._outside = (
+            [lent.get_state() for lent in self._generators],
+            RANDOM.get_bit_generator(),
+            random.getstate(),
+        )
+        self._set(self._torch, self._numpy, self._python)
 
     def __exit__(self, *error: object) -> None:
-        self.state = [lent.get_state() for lent in self._generators]
-        self._set(self._outside)
+        self._torch = [lent.get_state() for lent in self._generators]
+        self._python = random.getstate()
+        self._set(*self._outside)
 
-    def _set(self, states: list[Tensor]) -> None:
-        for lent, state in zip(self._generators, states, strict=True):
+    def _set(self, torchs: list[Tensor], numpy: Any, python: tuple[Any, ...]) -> None:
+        for lent, state in zip(self._generators, torchs, strict=True):
             lent.set_state(state)
+        RANDOM.set_bit_generator(numpy)
+        random.setstate(python)

@@ -78,7 +78,7 @@ class Task(Protocol):
     def dataset(self) -> Dataset: ...
 
     def model(self, seed: int, dataset: Any) -> nn.Module:
-        """One model; torch's generator has been seeded with ``seed`` before the call."""
+        """One model; torch, numpy and Python have been seeded with ``seed`` before."""
         ...
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:

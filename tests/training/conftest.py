@@ -1,8 +1,10 @@
 """A task that is small and has all that could go wrong: running statistics and noise."""
 
+import random
 from dataclasses import asdict, dataclass, replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -47,6 +49,36 @@ class Tiny:
     def measure(self, model, dataset):
         found = evaluate(model, dataset.train.x, dataset.train.y, self.loss)
         return {"train_nll": found["nll"], "train_error": found["error"]}
+
+
+DRAWS = {
+    "torch": lambda: torch.randn((), dtype=torch.float64).item(),
+    "numpy": lambda: np.random.normal(),  # noqa: NPY002
+    "Python": lambda: random.gauss(),
+}
+"""A number of each global generator; two of the three draw them in pairs."""
+
+
+@dataclass(frozen=True)
+class Drawing(Tiny):
+    """One whose steps depend on the global generators, besides its dropout."""
+
+    draws: tuple[str, ...] = tuple(DRAWS)
+
+    def loss(self, output, y):
+        return super().loss(output, y) * (5 + sum(DRAWS[name]() for name in self.draws))
+
+
+@pytest.fixture
+def drawing():
+    """The small task that draws: ``drawing(draws=("torch",))``."""
+    return lambda **changes: replace(Drawing(), **changes)
+
+
+@pytest.fixture
+def draw():
+    """A number of a global generator: ``draw("numpy")``."""
+    return lambda name: DRAWS[name]()
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 """A run ends in the same bytes, however often it was stopped on its way."""
 
+import random
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -11,6 +13,7 @@ from lnlab.runs import Run, read
 from lnlab.training import found, stack, train
 
 TIMES = ["seconds", "cpu_seconds"]
+LIBRARIES = ["torch", "numpy", "Python"]
 
 
 def end(task, root, **settings) -> Run:
@@ -90,24 +93,43 @@ def test_run_that_is_done_gives_no_steps(tiny, tmp_path):
     assert left(run) == before
 
 
-def test_same_configuration_same_bytes_whatever_goes_on_around(tiny, tmp_path):
-    expected = left(end(tiny(), tmp_path / "a"))
-    torch.manual_seed(99)
+def test_same_configuration_same_bytes_whatever_goes_on_around(drawing, draw, tmp_path):
+    expected = left(end(drawing(), tmp_path / "a"))
+    for seed in (torch.manual_seed, np.random.seed, random.seed):
+        seed(99)
     torch.set_default_dtype(torch.float32)
     torch.set_num_threads(2)
-    for _ in train(tiny(), root=tmp_path / "b"):
-        torch.rand(3)
+    for _ in train(drawing(), root=tmp_path / "b"):
+        for library in LIBRARIES:
+            draw(library)
     assert torch.get_num_threads() == 2
     assert torch.get_default_dtype() == torch.float32
     assert left(read(tmp_path / "b")[0]) == expected
 
 
-def test_run_does_not_touch_the_random_numbers_of_others(tiny, tmp_path):
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    end(tiny(), tmp_path)
-    assert torch.equal(torch.rand(3), expected)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_run_does_not_touch_the_random_numbers_of_others(library, drawing, draw, tmp_path):
+    def drawn(between) -> list[float]:
+        for seed in (torch.manual_seed, np.random.seed, random.seed):
+            seed(5)
+        pair = [draw(library), draw(library)]
+        between()
+        return [*pair, draw(library), draw(library)]
+
+    expected = drawn(lambda: None)
+    assert drawn(lambda: end(drawing(), tmp_path)) == expected
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_random_numbers_of_every_library_are_resumed(library, drawing, draw, tmp_path):
+    task = drawing(draws=(library,))
+    expected = left(end(task, tmp_path / "clean"))
+    for stop in (1, 4, 9):
+        steps = train(task, root=tmp_path / "stopped")
+        assert any(step.update == stop for step in steps)
+        steps.close()
+        draw(library)
+    assert left(end(task, tmp_path / "stopped")) == expected
 
 
 @pytest.mark.parametrize("seeds", [(3, 4), (3,)])
