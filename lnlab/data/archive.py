@@ -1,55 +1,107 @@
-"""Files out of a tar archive: those that are wanted, and nothing is unpacked.
+"""A .tar.gz archive unpacked into a folder of its own: whole or not at all, nothing beside it.
 
 `tarfile.extractall` has let members out of its folder again and again (CVE-2025-4517 and its
-kin), and says nothing of a bomb. Here a member's bytes are handed over, under a name that the
-caller has written down, and only if its size is the one that is known.
+kin), and says nothing of a bomb. Here only ordinary files with plain names are taken, links
+are not even made, and no more is read than sound and text could hold.
 """
 
+import gzip
+import hashlib
+import shutil
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-DAMAGED = (tarfile.TarError, zlib.error, EOFError, OSError)
+from filelock import FileLock
+
+MOST = 20
+"""How many times its own size an archive may hold; sound is packed to half of it or so."""
+ROOM = 2**20
+"""Bytes that it may hold besides: tar fills up with zeros."""
+LONGEST = 255
+"""Letters in the name of a member."""
+DAMAGED = (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile)
 
 
-def members(path: Path, wanted: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
-    """The contents of the files in the archive at `path`, in its own order, one at a time.
+def unpacked(path: Path, root: Path) -> Path:
+    """The folder under `root` that holds the files of the archive at `path`.
 
-    Args:
-        path: a tar archive, plain or compressed.
-        wanted: every file that it must hold, and its size in bytes.
+    It is named after the archive's SHA-256, unpacked when it is first asked for, and there
+    when it is whole. Processes that ask at the same time wait for one of them.
 
     Raises:
-        ValueError: if it holds anything else but folders (a link, a device, a file of another
-            name or size, one of them twice), lacks one, or is damaged; names the member.
-        FileNotFoundError: if there is no such archive.
+        ValueError: if the archive is damaged, or holds anything but folders and files with
+            plain names (a link, a device, a way out, one file twice), or more than it may;
+            names the member. Nothing of it is left.
+        OSError: if the archive cannot be read, or `root` not be written.
     """
-    missing = dict(wanted)
     with path.open("rb") as file:
+        folder = root / hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    if folder.is_dir():
+        return folder
+    root.mkdir(parents=True, exist_ok=True)
+    part = folder.with_suffix(".part")
+    with FileLock(folder.with_suffix(".lock")):
+        if folder.is_dir():
+            return folder
         try:
-            with tarfile.open(fileobj=file, mode="r|*") as archive:
+            shutil.rmtree(part, ignore_errors=True)  # of one that was killed
+            _unpack(path, part)
+            part.rename(folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
+class _Bounded:
+    """A stream that may be read so far and no further."""
+
+    def __init__(self, stream: gzip.GzipFile, most: int, path: Path) -> None:
+        self._stream, self._left, self._path = stream, most, path
+
+    def read(self, size: int) -> bytes:
+        content = self._stream.read(size)
+        self._left -= len(content)
+        if self._left < 0:
+            raise ValueError(
+                f"{self._path}: more than {MOST} times its size is in it, as in no archive of "
+                "sound: unpack it yourself if you know better, and name the folder."
+            )
+        return content
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    folder.mkdir()
+    try:
+        with gzip.open(path) as stream:
+            bounded: Any = _Bounded(stream, MOST * path.stat().st_size + ROOM, path)
+            with tarfile.open(fileobj=bounded, mode="r|") as archive:
                 for member in archive:
-                    if member.isdir():
-                        continue
-                    _check(member, missing, path)
-                    content = archive.extractfile(member)
-                    assert content is not None  # it is a file
-                    yield member.name, content.read(missing.pop(member.name))
-        except DAMAGED as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
-    if missing:
-        raise ValueError(f"{path} lacks {', '.join(sorted(missing)[:5])}.")
+                    if not member.isdir():
+                        _write(archive, member, folder, path)
+            while bounded.read(ROOM):  # to the end, where the checksum stands
+                pass
+    except DAMAGED as error:
+        raise ValueError(f"{path} is damaged, or no .tar.gz: {error}") from error
 
 
-def _check(member: tarfile.TarInfo, missing: Mapping[str, int], path: Path) -> None:
-    """Raise ValueError unless the member is one of those that are still missing."""
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, path: Path) -> None:
+    """Write one file of the archive at `path` into the folder."""
+    where = f"{path}: {member.name!r}"
     if not member.isreg() or member.issparse():
-        raise ValueError(f"{path}: {member.name!r} is no ordinary file.")
-    if member.name not in missing:
-        raise ValueError(f"{path}: {member.name!r} is not expected, or not again.")
-    if member.size != missing[member.name]:
-        raise ValueError(
-            f"{path}: {member.name!r} has {member.size:,} bytes, expected "
-            f"{missing[member.name]:,}."
-        )
+        raise ValueError(f"{where} is no ordinary file.")
+    parts = [part for part in member.name.split("/") if part != "."]
+    plain = member.name.isprintable() and not {"\\", ":"} & {*member.name}
+    if not plain or len(member.name) > LONGEST or {"", ".."} & {*parts}:
+        raise ValueError(f"{where} is no plain name of a file in the archive's own folder.")
+    target = folder.joinpath(*parts)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = target.open("xb")
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"{where} is in the place of another member.") from None
+    with file:
+        content = archive.extractfile(member)
+        assert content is not None  # it is a file
+        shutil.copyfileobj(content, file)

@@ -1,5 +1,6 @@
-"""Sound from files: WAV and FLAC, checked."""
+"""Sound from files: WAV, FLAC and NIST SPHERE, checked."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def read(path: Path, rate: int) -> np.ndarray:
             _check_head(path, file, rate)
             sound = file.read(dtype="float32", always_2d=True)[:, 0]
     except (soundfile.LibsndfileError, RuntimeError) as error:
-        raise ValueError(f"{path} cannot be read as WAV or FLAC: {error}") from error
+        raise ValueError(f"{path} cannot be read as WAV, FLAC or SPHERE: {error}") from error
     if not len(sound) or not np.isfinite(sound).all():
         raise ValueError(f"{path} is empty or holds what is no number.")
     if not sound.any():
@@ -53,7 +54,14 @@ def _check_head(path: Path, file: Any, rate: int) -> None:
 
 
 def _cut_off(path: Path) -> bool:
-    """Whether a WAV file is shorter than it says; libsndfile takes what there is."""
+    """Whether a WAV or SPHERE file is shorter than it says; libsndfile takes what there is."""
     with path.open("rb") as file:
-        head = file.read(8)
-    return head[:4] == b"RIFF" and int.from_bytes(head[4:], "little") + 8 > path.stat().st_size
+        head = file.read(1024)
+    size = path.stat().st_size
+    if head.startswith(b"NIST_1A"):
+        count, width = (
+            re.search(rb"\n%s -i (\d{1,12})\n" % name, head)
+            for name in (b"sample_count", b"sample_n_bytes")
+        )
+        return not count or not width or 1024 + int(count[1]) * int(width[1]) > size
+    return head[:4] == b"RIFF" and int.from_bytes(head[4:8], "little") + 8 > size

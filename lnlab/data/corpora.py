@@ -113,7 +113,7 @@ def an4(folder: Path, unit: Unit) -> tuple[int, Parts]:
 
     Args:
         folder: with ``etc/an4_{train,test}.{fileids,transcription}`` and, under ``wav/``,
-            recordings (.wav, .sph as WAV), or, under ``feat/``, mel cepstra (.mfc).
+            recordings (.sph, .wav, .flac), or, under ``feat/``, mel cepstra (.mfc).
     """
     root = _below(folder, "etc/an4_train.fileids", "an4")
     parts = {split: list(_an4(root, split)) for split in ("train", "test")}
@@ -148,14 +148,14 @@ def _an4(root: Path, split: str) -> Iterator[Utterance]:
 
 
 def _an4_sound(root: Path, name: str):
-    for suffix in (".wav", ".flac"):
+    for suffix in (".sph", ".wav", ".flac"):
         path = root / "wav" / f"{name}{suffix}"
         if path.is_file():
             sound = audio.read(path, RATE)
             return sound, filterbank.features(sound, RATE)
     path = root / "feat" / f"{name}.mfc"
     if not path.is_file():
-        raise FileNotFoundError(f"an4: neither wav/{name}.wav nor feat/{name}.mfc in {root}.")
+        raise FileNotFoundError(f"an4: neither wav/{name}.sph nor feat/{name}.mfc in {root}.")
     return None, cepstra(path)
 
 

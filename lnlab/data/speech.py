@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lnlab.data.archive import unpacked
 from lnlab.data.phones import DIGITS, PHONES
 from lnlab.data.source import Kind, Source, data_folder, find, split_spec
 from lnlab.data.utterance import Unit, Utterance
@@ -62,7 +63,7 @@ SOURCES = (SPOKEN, FSDD, AN4, TIMIT, LIBRISPEECH)
 
 GET = {
     "fsdd": "download the archive of tag v1.0.10 from its page",
-    "an4": "download an4_raw.littleendian.tar.gz, an4_sphere.tar.gz or the cepstra",
+    "an4": "download an4_sphere.tar.gz, or the cepstra",
     "timit": "order it from the Linguistic Data Consortium (LDC93S1)",
     "librispeech": "download train-clean-100, dev-clean and test-clean from its page",
 }
@@ -103,6 +104,9 @@ def load(
 ) -> Speech:
     """The speech called ``spec``: ``embedded``, ``NAME=PATH``, or ``NAME`` in the data folder.
 
+    PATH is a folder, or the .tar.gz of the authors, which is unpacked once into the data
+    folder; LibriSpeech comes in several, to be unpacked into one folder.
+
     Args:
         unit: what is recognized, phones, letters or (of digits) words; None: the source's own.
         most: how many utterances to train on at most, the first; those of validation and test
@@ -134,8 +138,10 @@ def load(
     if not folder.exists():
         raise FileNotFoundError(
             f"{source.name} is not in {folder}: {GET[source.name]} ({source.citation}), and "
-            f"name the folder: {source.name}=PATH"
+            f"name it or a folder of its files: {source.name}=PATH"
         )
+    if folder.is_file():
+        folder = unpacked(folder, data_folder() / "unpacked")
     more = {"unheard": unheard} if unheard else {}
     rate, parts = corpora.READERS[source.name](folder, unit, **more)
     part = 1 if most is None else min(1, most / max(1, len(parts["train"])))

@@ -29,7 +29,7 @@ def mutated(content: bytes, chance: random.Random) -> bytes:
 
 def waves(folder: Path, suffix: str) -> Path:
     path = folder / f"sound{suffix}"
-    soundfile.write(path, TONE, RATE)
+    soundfile.write(path, TONE, RATE, format="NIST" if suffix == ".sph" else None)
     return path
 
 
@@ -78,6 +78,7 @@ def spoken(name: str, above: int) -> Callable[[Path], bool]:
 FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
     "wav": (lambda folder: waves(folder, ".wav"), sound),
     "flac": (lambda folder: waves(folder, ".flac"), sound),
+    "sph": (lambda folder: waves(folder, ".sph"), sound),
     "mfc": (mfc, frames),
     "trans.txt": (librispeech, spoken("librispeech", 3)),
     "phn": (timit, spoken("timit", 3)),

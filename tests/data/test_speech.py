@@ -1,6 +1,7 @@
 """Corpora in the layouts of their authors, whole and damaged."""
 
 import os
+import tarfile
 from itertools import product
 from pathlib import Path
 
@@ -22,15 +23,17 @@ def put(path, sound=None, rate=16000, text=None):
     if text is not None:
         path.write_text(text)
     else:
-        soundfile.write(path, tone() if sound is None else sound, rate)
+        kind = "NIST" if path.suffix == ".sph" else None
+        soundfile.write(path, tone() if sound is None else sound, rate, format=kind)
     return path
 
 
 # --- audio ---------------------------------------------------------------------------------
 
 
-def test_wav_and_flac_give_the_same_samples(tmp_path):
-    one, other = (audio.read(put(tmp_path / f"a{end}"), 16000) for end in (".wav", ".flac"))
+@pytest.mark.parametrize("end", [".flac", ".sph"])
+def test_other_formats_give_the_samples_of_wav(tmp_path, end):
+    one, other = (audio.read(put(tmp_path / f"a{end}"), 16000) for end in (".wav", end))
     np.testing.assert_allclose(one, other, atol=2**-15)  # the last bit of 16
     assert one.dtype == np.float32
     assert one.shape == (8000,)
@@ -54,7 +57,7 @@ def test_what_is_wrong_with_a_recording_is_said(tmp_path, make, message):
     assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("end", [".wav", ".flac"])
+@pytest.mark.parametrize("end", [".wav", ".flac", ".sph"])
 def test_a_recording_that_is_cut_off_is_refused(tmp_path, end):
     path = put(tmp_path / f"a{end}")
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
@@ -158,7 +161,7 @@ def an4(folder, cepstra=False):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes((13 * 70).to_bytes(4, "big") + values.tobytes())
             else:
-                put(folder / f"an4/wav/{name}.wav")
+                put(folder / f"an4/wav/{name}.sph")
     return folder
 
 
@@ -227,6 +230,17 @@ def test_checksum_is_of_what_is_heard(tmp_path):
     assert first != speech.load(f"librispeech={folder}").checksum
 
 
+@pytest.mark.parametrize("make", [an4, fsdd, timit, librispeech])
+def test_the_archive_does_for_its_folder(tmp_path, few, make, monkeypatch):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "data"))
+    folder, archive = make(tmp_path / "folder"), tmp_path / "é archive.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(folder, ".")
+    found = [speech.load(f"{make.__name__}={path}") for path in (folder, archive, archive)]
+    assert len({said.checksum for said in found}) == 1
+    assert len(list((tmp_path / "data/unpacked").glob("*/"))) == 1
+
+
 def write(pattern, text):
     return lambda folder: next(folder.rglob(pattern)).write_text(text)
 
@@ -258,7 +272,7 @@ DAMAGED = {
     "librispeech, bytes": (librispeech, bytes_of(TRANS, b"\xff\xfe1"), "is no text"),
     "an4, a line too few": (an4, write(AN4_TRAIN, "GO ON (one-fa-b)\n"), "1 transcripts"),
     "an4, another line": (an4, write(AN4_TRAIN, "A (x)\nB (y)\n"), "line 1: .* is not that"),
-    "an4, no sound": (an4, without("three*.wav"), "neither wav/x/fc/three-fc-b.wav"),
+    "an4, no sound": (an4, without("three*.sph"), "neither wav/x/fc/three-fc-b.sph"),
     "fsdd, a name": (fsdd, another_name, "DIGIT_SPEAKER_TAKE"),
     "fsdd, a digit": (fsdd, without("3_ann_*.wav"), r"ann says no \[3\]"),
     "fsdd, a rate": (fsdd, another_rate, "expected 8000"),
@@ -316,3 +330,13 @@ def test_the_real_excerpt_of_librispeech(real):
     found = speech.load(f"librispeech={real / 'librispeech'}")
     assert len(found.train) + len(found.test) == 4
     assert all(u.speaker == "1089" for u in (*found.train, *found.test))
+
+
+def test_the_real_archives(real, few, tmp_path, monkeypatch):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
+    (digits,) = (real / "fsdd").glob("*.tar.gz")
+    assert len(speech.load(f"fsdd={digits}").train) == 6
+    (spelt,) = (real / "an4").glob("*.tar.gz")
+    found = speech.load(f"an4={spelt}")
+    assert len(found.train) + len(found.valid) == 948
+    assert len(found.test) == 130
