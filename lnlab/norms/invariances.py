@@ -51,11 +51,21 @@ __all__ = [
 
 
 class Statistics(Enum):
-    """Where statistics over cases come from while something is transformed."""
+    """Where statistics over cases come from while something is transformed.
+
+    ``Statistics("batch")`` and so on are these, too.
+    """
 
     BATCH = "of the batch"
     FROZEN = "frozen: of the population before the change"
     RECOMPUTED = "recomputed: of the population after the change"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Statistics":
+        names = [member.name.lower() for member in cls]
+        if value not in names:
+            raise ValueError(f"statistics are {value!r}: choose from {', '.join(names)}.")
+        return cls[str(value).upper()]
 
 
 class Place(Enum):

@@ -17,7 +17,7 @@ def along_training(
     optimizer: torch.optim.Optimizer,
     *,
     every: int = 1,
-    statistics: Statistics = Statistics.BATCH,
+    statistics: Statistics | str = Statistics.BATCH,
 ) -> Iterator[tuple[int, Objective]]:
     """Train, and give out the loss of a batch before the update that is made with it.
 

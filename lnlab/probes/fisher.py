@@ -44,12 +44,13 @@ class Divergence(Objective):
         x: Tensor,
         family: Family = CATEGORICAL,
         *,
-        statistics: Statistics,
+        statistics: Statistics | str,
         names: Collection[str] | None = None,
         dtype: torch.dtype | None = None,
         read: Read = first_tensor,
     ) -> None:
-        if Statistics(statistics) is Statistics.RECOMPUTED:
+        statistics = Statistics(statistics)
+        if statistics is Statistics.RECOMPUTED:
             raise ValueError(
                 "statistics are RECOMPUTED, whose dependence on w has no derivative here: give "
                 "BATCH, which are those of x too, or FROZEN."

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lnlab.norms.invariances import Statistics
+
 from .objective import Objective
 from .patience import bar, keeping
 
@@ -35,6 +37,7 @@ class Ends:
         vectors: of ``largest``, of length 1 (K, P).
         weights: the length of w.
         products: how many H v it took.
+        statistics: where BatchNorm's came from.
     """
 
     largest: Tensor
@@ -44,6 +47,7 @@ class Ends:
     vectors: Tensor
     weights: float
     products: int
+    statistics: Statistics
 
     def row(self) -> dict[str, float]:
         """The numbers of a data frame.
@@ -72,9 +76,11 @@ class Trace:
 
     Attributes:
         values: v^T H v of each v (K,).
+        statistics: where BatchNorm's came from.
     """
 
     values: Tensor
+    statistics: Statistics
 
     @property
     def mean(self) -> float:
@@ -98,10 +104,12 @@ class Density:
     Attributes:
         places: (draws, K).
         masses: (draws, K), each row's sum 1.
+        statistics: where BatchNorm's came from.
     """
 
     places: Tensor
     masses: Tensor
+    statistics: Statistics
 
     @property
     def mean(self) -> float:
@@ -175,6 +183,7 @@ def ends(
         vectors=(vectors[:, -count:].flip(1).T.to(w) @ found.basis[: len(places)]),
         weights=float(w.norm()),
         products=len(places),
+        statistics=objective.statistics,
     )
 
 
@@ -200,7 +209,7 @@ def trace(
         for number in bar(range(draws), draws, "trace", progress=progress):
             v = _drawn(objective, seed, number).sign()
             values.append(float(v @ product(v)))
-    return Trace(torch.tensor(values, dtype=torch.float64))
+    return Trace(torch.tensor(values, dtype=torch.float64), objective.statistics)
 
 
 def density(
@@ -230,7 +239,7 @@ def density(
             places, vectors, _ = found.ritz()
             rules.append((places, vectors[0].square()))
     places, masses = (torch.stack(each) for each in zip(*rules, strict=True))
-    return Density(places, masses)
+    return Density(places, masses, objective.statistics)
 
 
 class Krylov:

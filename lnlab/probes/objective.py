@@ -34,11 +34,12 @@ class Objective:
         y: what the loss compares with; None where it needs nothing.
         loss: ``loss(output, y)``, a scalar: ``F.cross_entropy``; the output is all that the
             module returns, of a tuple take what counts: ``lambda out, y: ...``.
-        statistics: where statistics over cases (BatchNorm's) come from. BATCH: those of x, in
-            training mode; FROZEN: the remembered ones, in evaluation mode, the same at every
-            w; RECOMPUTED: in evaluation mode, taken from x again at every w, by those of
-            lnlab.norms and by torch's BatchNorm. The last two differ from each other as soon
-            as w moves, and are hardly ever told apart.
+        statistics: where statistics over cases (BatchNorm's) come from, a member of
+            :class:`~lnlab.norms.invariances.Statistics` or its name, "batch". BATCH: those of
+            x, in training mode; FROZEN: the remembered ones, in evaluation mode, the same at
+            every w; RECOMPUTED: in evaluation mode, taken from x again at every w, by those
+            of lnlab.norms and by torch's BatchNorm. The last two differ from each other as
+            soon as w moves, and are hardly ever told apart.
         names: of the parameters that w holds; None: all that are trained.
         dtype: the precision; None: that of the module.
 
@@ -56,7 +57,7 @@ class Objective:
         y: Any,
         loss: Loss,
         *,
-        statistics: Statistics,
+        statistics: Statistics | str,
         names: Collection[str] | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lnlab.norms.invariances import Statistics
+
 from .objective import Objective
 
 STEPS = 8
@@ -34,6 +36,7 @@ class Smoothness:
         distances: from g to the gradient there (K,).
         slope: the length of g.
         weights: the length of w.
+        statistics: where BatchNorm's came from; the paper's are those of the BATCH.
     """
 
     eta: Tensor
@@ -42,6 +45,7 @@ class Smoothness:
     distances: Tensor
     slope: float
     weights: float
+    statistics: Statistics
 
     @property
     def beta(self) -> float:
@@ -123,6 +127,7 @@ def smoothness(objective: Objective, eta: Tensor, w: Tensor | None = None) -> Sm
         distances=torch.stack([(g - other).norm() for _, other in there]).double().cpu(),
         slope=slope,
         weights=float(w.norm()),
+        statistics=objective.statistics,
     )
 
 

@@ -13,7 +13,9 @@ from torch.nn import functional as F
 
 from lnlab import norms
 from lnlab.norms.invariances import Statistics
+from lnlab.probes.hessian import density, ends, trace
 from lnlab.probes.objective import Objective
+from lnlab.probes.smoothness import smoothness, steps
 
 X, Y = (20, 5), (20,)
 
@@ -325,6 +327,15 @@ def test_a_loss_without_gradient_says_so(loss):
     for call in (found.gradient, found.hessian_product):
         with pytest.raises(ValueError, match="no gradient by the parameters: give one"):
             call()
+
+
+def test_statistics_go_by_their_names_too_and_results_say_which_they_had():
+    found = objective(net(), "frozen")
+    assert found.statistics is Statistics.FROZEN
+    results = ends(found), trace(found, 1), density(found, 1), smoothness(found, steps(0.1))
+    assert {result.statistics for result in results} == {Statistics.FROZEN}
+    with pytest.raises(ValueError, match="choose from batch, frozen, recomputed"):
+        objective(net(), "eval")
 
 
 def test_vector_of_another_length_is_refused():
