@@ -63,6 +63,20 @@ def reached(metric: str, level: float) -> Number:
     return number
 
 
+def settled(metric: str, within: float, of: str = "update") -> Number:
+    """Where a metric first is ``within`` of its least value in the run: when it converged.
+
+    Args:
+        of: what is read there: "update", or "cpu_seconds".
+    """
+
+    def number(metrics: pd.DataFrame) -> float:
+        there = metrics[metric] <= metrics[metric].min() + within
+        return float(metrics.loc[there, of].iloc[0])
+
+    return number
+
+
 def final(metric: str) -> Number:
     """A metric at the end of a run."""
     return lambda metrics: float(metrics[metric].iloc[-1])

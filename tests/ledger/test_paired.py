@@ -17,6 +17,7 @@ from lnlab.ledger.paired import (
     made_on,
     numbers,
     reached,
+    settled,
     sturdier,
     trajectories,
 )
@@ -44,6 +45,16 @@ def test_reached_is_the_first_update_at_the_level():
     assert reached("error", 0.2)(metrics) == 5
     assert reached("error", 0.15)(metrics) == 9
     assert reached("error", 0.05)(metrics) == float("inf")
+
+
+def test_a_run_settles_where_it_is_first_near_its_best():
+    metrics = pd.DataFrame(
+        {"update": [0, 5, 9, 12], "cpu": [0, 1, 2, 3], "error": [0.9, 0.25, 0.2, 0.3]}
+    )
+    assert settled("error", 0.1)(metrics) == 5
+    assert settled("error", 0.04)(metrics) == 9
+    assert settled("error", 0.1, of="cpu")(metrics) == 1
+    assert settled("error", 1.0)(metrics) == 0
 
 
 def test_after_reads_when_the_epochs_are_over():
