@@ -57,6 +57,17 @@ def table(source: str) -> str:
     return f'<div class="wide">{TABLES.sanitize_html_tags(plain)}</div>'
 
 
+def sounds(source: str) -> str:
+    """The sounds in HTML from an output, as ``IPython.display.Audio`` puts them there."""
+    found = re.findall(
+        r'src="data:audio/(wav|mpeg|ogg|flac);base64,([A-Za-z0-9+/=\s]+)"', source
+    )
+    return "".join(
+        f'<audio controls src="data:audio/{kind};base64,{"".join(data.split())}"></audio>'
+        for kind, data in found
+    )
+
+
 def image(kind: str, data: str, alt: str) -> str:
     if kind == "image/svg+xml":
         # as an image, not as part of the page, an SVG cannot run scripts
@@ -75,7 +86,8 @@ def displayed(data: dict[str, Any], metadata: dict[str, Any], number: str) -> st
             alt = metadata.get("alt") or data.get("text/plain", "")
             return image(kind, data[kind], alt)
     if "text/html" in data:
-        return table(data["text/html"])
+        source = data["text/html"]
+        return sounds(source) if "<audio" in source else table(source)
     for kind in ("text/markdown", "text/latex"):
         if kind in data:
             return f'<div class="wide">{markdown(data[kind], trusted=False)}</div>'

@@ -1,9 +1,12 @@
+import base64
 import json
 import re
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+from IPython.display import Audio
 
 from lnlab.pages.outputs import PLOTLY, WIDGET, displayed, rendered, text
 
@@ -61,6 +64,15 @@ def test_svg_is_shown_as_a_picture_that_cannot_run():
     html = displayed({"image/svg+xml": f'<svg width="9">{HOSTILE}</svg>'}, {}, "o")
     assert html.startswith('<img src="data:image/svg+xml;utf8,%3Csvg width=&quot;9&quot;')
     assert html.count("<") == 1
+
+
+def test_sounds_can_be_heard_and_bring_nothing_else():
+    sound = Audio(np.sin(np.arange(800.0)), rate=8000)._repr_html_()
+    html = displayed({"text/html": f"{HOSTILE}{sound}{HOSTILE}"}, {}, "o")
+    (data,) = re.findall(r'^<audio controls src="data:audio/wav;base64,(.*)"></audio>$', html)
+    assert base64.b64decode(data)[:4] == b"RIFF"
+    assert html.count("<") == 2
+    assert displayed({"text/html": f"<audio src=x {HOSTILE}>"}, {}, "o") == ""
 
 
 def test_text_shows_what_a_terminal_would():
