@@ -54,9 +54,9 @@ def curves(
             annotation={"text": literal(mark[1]), "font": {"color": "#4B5563"}},
             annotation_position="top right",
         )  # fmt: skip
-    figure.update_xaxes(title_text=x, type="log" if log_x else "linear")
+    figure.update_xaxes(title_text=literal(x), type="log" if log_x else "linear")
     figure.update_yaxes(type="log" if log_y else "linear", exponentformat="power")
-    figure.update_yaxes(title_text=y, col=1)
+    figure.update_yaxes(title_text=literal(y), col=1)
     return figure.update_layout(
         template=TEMPLATE, height=430, legend={"y": 1.09}, margin={"t": 75}
     )

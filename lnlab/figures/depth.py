@@ -100,7 +100,7 @@ def depth_layout(sections: Sections, *, reach: float, y: str) -> dict[str, Any]:
             "range": [-reach, reach],
             "showticklabels": slot == 0,
             "exponentformat": "power",
-            "title": {"text": y if slot == 0 else ""},
+            "title": {"text": literal(y) if slot == 0 else ""},
             "fixedrange": True,
             "visible": name is not None,
         }

@@ -7,6 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .palette import INK, TEMPLATE, lines
+from .text import literal
 
 SLOTS = 4
 """How many courses stand in one picture."""
@@ -116,7 +117,8 @@ def legend(names: Mapping[str, object]) -> str:
         "longdash": "━━ ━",
     }
     return " &nbsp; &nbsp; ".join(
-        f"<span style='color:{look['color']}'>{samples[look['dash']]} <b>{name}</b></span>"
+        f"<span style='color:{look['color']}'>{samples[look['dash']]} "
+        f"<b>{literal(name)}</b></span>"
         for name, look in lines(names).items()
     )
 

@@ -120,7 +120,7 @@ def kept(sizes: Mapping[str, float], *, unit: str) -> go.Figure:
         texttemplate="%{x:.3g}", textposition="outside", cliponaxis=False,
         hovertemplate="%{y}: %{x:.4g}<extra></extra>",
     )  # fmt: skip
-    figure.update_xaxes(title_text=unit, rangemode="tozero")
+    figure.update_xaxes(title_text=literal(unit), rangemode="tozero")
     return figure.update_yaxes(autorange="reversed")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .palette import GREY, INK, TEMPLATE, lines
+from .text import literal
 
 SLOTS = 5
 """How many distributions stand side by side, the summed inputs' included."""
@@ -182,7 +183,7 @@ def _distribution(part: Moved, slot: int, color: str) -> Traces:
         f"note {slot}": {
             "x": np.zeros(1),
             "y": np.array([_PEAK - 0.14]),
-            "text": [part.note],
+            "text": [literal(part.note)],
             "visible": True,
         },
     }
@@ -247,7 +248,7 @@ def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
         }
         if part:
             color = looks[part.name]["color"] if slot else INK
-            text = f"<b>{part.name}</b>"
+            text = f"<b>{literal(part.name)}</b>"
             titles.append(_title(text, start + width / 2, top, color))
     x, y = axis_name("x", SLOTS + 1), axis_name("y", SLOTS + 1)
     sizes = np.log10(sweep.sizes)
@@ -259,7 +260,7 @@ def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
         "dtick": 1,
         "exponentformat": "power",
         "tickfont": {"size": 13},
-        "title": {"text": sweep.what, "standoff": 4},
+        "title": {"text": literal(sweep.what), "standoff": 4},
     }
     powers = [FLOOR, 1e-16, 1e-12, 1e-8, 1e-4, 1.0, 1e4]
     layout[y] = {

@@ -69,7 +69,7 @@ def bands(
             traces[1].update(showlegend=name not in named)
             figure.add_traces(traces, 1, column)
             named.add(name)
-    figure.update_xaxes(title_text=x)
+    figure.update_xaxes(title_text=literal(x))
     figure.update_yaxes(type="log")
     figure.update_yaxes(title_text=LOSS, col=1)
     figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.14}, margin={"t": 105})

@@ -44,8 +44,10 @@ def learning_curves(
             curve = at[drawn], values[:, drawn]
             figure.add_traces(_band(name, curve, first=name not in named), 1, column)
             named.add(name)
-        figure.update_xaxes(title_text=x, type="log" if log_x else "linear", col=column)
-    figure.update_yaxes(title_text=y, col=1)
+        figure.update_xaxes(
+            title_text=literal(x), type="log" if log_x else "linear", col=column
+        )
+    figure.update_yaxes(title_text=literal(y), col=1)
     figure.update_yaxes(type="log" if log_y else "linear")
     figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.09}, margin={"t": 75})
     return signed(figure, f"{made_on}. Line: mean; band: least to greatest of the seeds.")
@@ -109,7 +111,7 @@ def paired_differences(
             hovertemplate="a seed: %{x:.3g}<extra></extra>",
         )  # fmt: skip
     figure.add_vline(0, line={"color": "#111827", "width": 1.5})
-    figure.update_xaxes(title_text=x)
+    figure.update_xaxes(title_text=literal(x))
     figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
     figure.update_layout(height=150 + 52 * len(differences))
     return signed(figure, f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t).")

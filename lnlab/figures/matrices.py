@@ -31,6 +31,7 @@ def matrices(
     reaches = [float(np.abs(a[np.isfinite(a)]).max(initial=1e-12)) for a in drawn]
     widths = [max(array.shape[1], 2) for array in drawn]
     titles = [literal(title) for title in arrays]
+    rows, columns = literal(rows), literal(columns)
     figure = make_subplots(
         1, len(drawn), subplot_titles=titles, column_widths=widths, horizontal_spacing=0.04
     )

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from .text import literal
+
 
 def playable(
     figure: go.Figure,
@@ -28,7 +30,7 @@ def playable(
     kinds = {trace.name: trace.type for trace in made}
     figure.frames = [
         go.Frame(
-            name=label,
+            name=literal(label),
             data=[{"type": kinds[name], **single(new)} for name, new in traces.items()],
             traces=[places[name] for name in traces],
         )
@@ -37,16 +39,16 @@ def playable(
     at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": False}}
     steps = [
         {
-            "label": label,
+            "label": literal(label),
             "method": "animate",
-            "args": [[label], at_once | {"transition": {"duration": 0}}],
+            "args": [[literal(label)], at_once | {"transition": {"duration": 0}}],
         }
         for label in frames
     ]
     slider = {
         "active": active,
         "steps": steps,
-        "currentvalue": {"prefix": prefix},
+        "currentvalue": {"prefix": literal(prefix)},
         "pad": {"t": 50},
         "ticklen": 4,
     }

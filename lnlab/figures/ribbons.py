@@ -39,6 +39,6 @@ def ribbons(
             x=frame["step"], y=frame["q50"], mode="lines", line=look | {"dash": "solid"},
             hovertemplate="%{x}: median %{y:.3g}<extra></extra>", row=1, col=column,
         )  # fmt: skip
-    figure.update_xaxes(title_text=x)
-    figure.update_yaxes(title_text=y, col=1)
+    figure.update_xaxes(title_text=literal(x))
+    figure.update_yaxes(title_text=literal(y), col=1)
     return figure.update_layout(template=TEMPLATE, height=400, showlegend=False)

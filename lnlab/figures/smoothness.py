@@ -38,8 +38,8 @@ def smoothness_ribbons(
     for row, (y, ribbons) in enumerate(rows.items(), start=1):
         for column, name in enumerate(names, start=1):
             figure.add_traces(_ribbon(ribbons[name], looks[name]["color"]), row, column)
-        figure.update_yaxes(title_text=y, row=row, col=1)
-    figure.update_xaxes(title_text=x, row=len(rows))
+        figure.update_yaxes(title_text=literal(y), row=row, col=1)
+    figure.update_xaxes(title_text=literal(x), row=len(rows))
     figure.update_yaxes(type="log")
     height = 150 + 250 * len(rows)
     figure.update_layout(template=TEMPLATE, height=height, showlegend=False, margin={"t": 50})

@@ -25,7 +25,7 @@ def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) 
             x=at, y=np.where(values == 0, FLOOR, values), name=name, mode="lines",
             line=looks[text], hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
         )  # fmt: skip
-    figure.update_xaxes(title_text=x)
-    figure.update_yaxes(title_text=y, range=[np.log10(FLOOR), 1], dtick=4)
+    figure.update_xaxes(title_text=literal(x))
+    figure.update_yaxes(title_text=literal(y), range=[np.log10(FLOOR), 1], dtick=4)
     for_both = {"type": "log", "exponentformat": "power"}
     return figure.update_layout(xaxis=for_both, yaxis=for_both)

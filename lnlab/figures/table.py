@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .palette import INK, SIZES, TEMPLATE, VERMILLION, lines
+from .text import literal
 
 ROW, HEAD, FOOT, SIDE = 23, 70, 10, 210
 LEGEND = "✓ claimed to stay · ✗ to move<br>for ε = 0, δ > 0<br>! measured otherwise"
@@ -85,7 +86,7 @@ def table_traces(cells: Measured) -> dict[int | str, dict[str, Any]]:
 
 def heading(number: int, formula: str) -> str:
     """The number of a column and its formula, broken after the arrow."""
-    return f"{number}<br>" + formula.replace("→ ", "→<br>")
+    return f"{number}<br>" + literal(formula).replace("→ ", "→<br>")
 
 
 def cell(defect: float, claim: bool, exact: float) -> str:
@@ -109,9 +110,9 @@ def table_layout(cells: Measured, column: int | None, rows: Sequence[str]) -> di
     """The axes and frames of :func:`table`."""
     looks = lines(rows)
     names = [
-        f"<b><span style='color:{looks[row]['color']}'>{row}</span></b>"
+        f"<b><span style='color:{looks[row]['color']}'>{literal(row)}</span></b>"
         if row in looks
-        else row
+        else literal(row)
         for row in cells.rows
     ]
     height, width = cells.boxed

@@ -15,7 +15,13 @@ def titled(figure: go.Figure, text: str, room: int = 34) -> go.Figure:
     """``figure`` with a title in room of its own: pixels that are added above it."""
     layout: Any = figure.layout
     return figure.update_layout(
-        title={"text": text, "y": 1, "yanchor": "top", "pad": {"t": 10}, "font": {"size": 14}},
+        title={
+            "text": literal(text),
+            "y": 1,
+            "yanchor": "top",
+            "pad": {"t": 10},
+            "font": {"size": 14},
+        },
         height=layout.height + room,
         margin={"t": layout.margin.t + room},
     )

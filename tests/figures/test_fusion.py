@@ -16,7 +16,7 @@ def boxes(figure: Any, work: str) -> list:
 
 @pytest.mark.parametrize("slices", [[16], [12, 12], [8, 8, 9]])
 def test_every_thread_has_every_step_in_both_ways(slices):
-    figure = timeline(slices, steps=5, chunk=2)
+    figure: Any = timeline(slices, steps=5, chunk=2)
     n = len(slices)
     assert len(boxes(figure, "recurrent")) == 2 * n * 5
     assert len(boxes(figure, "input")) == n + n * 3  # once for all, and once a chunk

@@ -5,7 +5,6 @@ import shlex
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -180,11 +179,3 @@ def test_a_frame_is_the_picture_of_its_step(frames):
     shown: Any = still(recorded, state.at(6), False)[0]
     for place, trace in zip(last.traces, last.data, strict=True):
         np.testing.assert_array_equal(trace.y, np.float32(shown.data[place].y))
-
-
-def test_names_are_text(frames):
-    tagged = {"net": {"<script>": frames["shallow"]["none"]}}
-    panel = panels.distributions(tagged)
-    assert isinstance(tagged["net"]["<script>"], pd.DataFrame)
-    titles = [note["text"] for note in panel.plots["depth"]._layout["annotations"]]
-    assert titles == ["<b>&lt;script&gt;</b>"]
