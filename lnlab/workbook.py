@@ -237,7 +237,7 @@ def settle(draft: Path, notebook: nbformat.NotebookNode, outcome: Outcome, out: 
 
 def sweep_drafts(out: Path) -> None:
     """Remove what runs that were killed have left half-written."""
-    for draft in out.glob(".*.*.ipynb"):
+    for draft in out.glob(".*.*.*"):
         number = draft.name.split(".")[-2]
         if number.isdecimal() and not psutil.pid_exists(int(number)):
             draft.unlink(missing_ok=True)

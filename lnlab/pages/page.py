@@ -122,7 +122,8 @@ def write(path: Path, template: str, **values: Any) -> None:
 
 def put(path: Path, content: bytes) -> None:
     """Make ``content`` the file: a reader, or a kill, finds the old one or the new one."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    # like the draft of a notebook: the next run sweeps away what a killed one leaves
+    draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     draft.write_bytes(content)
     os.replace(draft, path)
 

@@ -17,6 +17,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from lnlab import checkout
 from lnlab.cli import app
+from lnlab.pages.page import put
+from lnlab.workbook import sweep_drafts
 
 ROOT = checkout.root
 PARAMETERS = 'import os\nbudget = os.environ.get("LNLAB_BUDGET", "notebook")\nseeds = 3'
@@ -264,6 +266,26 @@ def test_killed_at_any_moment_it_has_published_nothing_half_written(three, full)
     assert subprocess.run(program(three, "run", "--out", out, "--jobs", 2)).returncode == 0
     assert len(list(out.glob("[!.]*.ipynb"))) == 3
     assert not list(out.glob(".*"))
+
+
+def test_drafts_of_the_dead_are_swept_up_and_of_nobody_else(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        dead.wait()
+    left = [f".01_quick.{dead.pid}.ipynb", f".index.{dead.pid}.html"]
+    others = [f".01_quick.{os.getpid()}.ipynb", f".plotly.min.{os.getpid()}.js", "a.1.ipynb"]
+    for name in left + others:
+        (tmp_path / name).touch()
+    sweep_drafts(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*others}
+
+
+def test_draft_of_a_page_is_swept_up_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.replace", lambda *_: None)  # killed just before
+    put(tmp_path / "index.html", b"page")
+    monkeypatch.setattr("psutil.pid_exists", lambda _: False)
+    assert len(list(tmp_path.iterdir())) == 1
+    sweep_drafts(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -51,10 +51,28 @@ def timit(folder: Path) -> Path:
     return path
 
 
-def mfc(folder: Path) -> Path:
+def an4(folder: Path, kind: str) -> Path:
+    for split, names in (("train", ("fa/one-fa-b", "fb/two-fb-b")), ("test", ("fc/six-fc-b",))):
+        etc = folder / "an4" / "etc"
+        etc.mkdir(parents=True, exist_ok=True)
+        (etc / f"an4_{split}.fileids").write_text("\n".join(names) + "\n")
+        said = [f"<s> GO ON </s> ({Path(name).name})\n" for name in names]
+        (etc / f"an4_{split}.transcription").write_text("".join(said))
+        for name in names:
+            path = folder / "an4" / "feat" / f"{name}.mfc"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(cepstra())
+    return etc / f"an4_train.{kind}"
+
+
+def cepstra() -> bytes:
     values = np.arange(26 * 13, dtype=">f4")
+    return len(values).to_bytes(4, "big") + values.tobytes()
+
+
+def mfc(folder: Path) -> Path:
     path = folder / "a.mfc"
-    path.write_bytes(len(values).to_bytes(4, "big") + values.tobytes())
+    path.write_bytes(cepstra())
     return path
 
 
@@ -82,6 +100,8 @@ FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
     "mfc": (mfc, frames),
     "trans.txt": (librispeech, spoken("librispeech", 3)),
     "phn": (timit, spoken("timit", 3)),
+    "fileids": (lambda folder: an4(folder, "fileids"), spoken("an4", 2)),
+    "transcription": (lambda folder: an4(folder, "transcription"), spoken("an4", 2)),
 }
 
 
