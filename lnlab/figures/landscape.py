@@ -132,8 +132,11 @@ def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
     for column, each in enumerate(panels.values(), start=1):
         figure.add_traces([sheet(each, heights), peg(each)], 1, column)
     figure.update_scenes(scene(heights))
-    figure.update_layout(template=TEMPLATE, height=440, margin={"t": 70, "l": 10, "r": 10})
-    text = "Small print: where statistics over cases come from. Dot: w itself. Drag to turn."
+    small = {"tickfont": {"size": 10}, "title": {"font": {"size": 11}}}
+    across = small | {"tickvals": [-1, 0, 1]} if len(panels) > 1 else small
+    figure.update_scenes(xaxis=across, yaxis=across, zaxis=small | {"title": {"text": ""}})
+    figure.update_layout(template=TEMPLATE, height=400, margin={"t": 60, "l": 10, "r": 10})
+    text = "Height: loss (nats). Small print: where statistics come from. Dot: w. Drag to turn."
     return signed(figure, f"{made_on}. {text}")
 
 

@@ -111,7 +111,10 @@ def paired_differences(
             hovertemplate="a seed: %{x:.3g}<extra></extra>",
         )  # fmt: skip
     figure.add_vline(0, line={"color": "#111827", "width": 1.5})
-    figure.update_xaxes(title_text=literal(x))
+    drawn = np.array([0, *(v for values, bar in differences.values() for v in (*values, *bar))])
+    drawn = drawn[np.isfinite(drawn)]
+    room = 0.04 * np.ptp(drawn) or 1.0  # a bar that ends at the frame looks cut off
+    figure.update_xaxes(title_text=literal(x), range=[drawn.min() - room, drawn.max() + room])
     figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
     figure.update_layout(height=150 + 52 * len(differences))
     return signed(figure, f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t).")

@@ -75,5 +75,7 @@ def test_a_bar_that_holds_zero_is_grey(ends, decided):
     assert bar.line.color == dots.marker.color
     assert (bar.line.color != GREY) == decided
     assert figure.layout.xaxis.title.text == "nats"
+    left, right = figure.layout.xaxis.range
+    assert left < min(ends) < max(ends) < right
     (zero,) = figure.layout.shapes
     assert zero.x0 == zero.x1 == 0
