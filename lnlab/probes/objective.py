@@ -166,7 +166,8 @@ class Objective:
                     "the loss has no gradient by the parameters: give one that changes "
                     "smoothly with what the module returns (no count), and detach nothing."
                 )
-            return loss, *torch.autograd.grad(loss, w, create_graph=twice)
+            (slope,) = torch.autograd.grad(loss, w, create_graph=twice)
+        return loss, slope
 
     def hessian_product(self, w: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """The map v to H v at w, v (P,) or several as (P, K).

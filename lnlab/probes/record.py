@@ -219,13 +219,14 @@ class Recorder:
             raise ValueError(
                 "a stack of models hides its numbers: record one of model.unstack()."
             )
-        key, step = (name, what, call), self.step if step is None else step
+        key = (name, what, call)
+        now = self.step if step is None else step
         sample, row = summary(tensor)
         if (name, what) not in self._reach:
             self._reach[name, what] = reach_of(sample)
         reach = self._reach[name, what]
-        head = {"step": step, "name": name, "what": what, "call": call}
-        row |= self._also(key, tensor, step)
+        head = {"step": now, "name": name, "what": what, "call": call}
+        row |= self._also(key, tensor, now)
         self._rows[key].append(head | row | {"counts": histogram(sample, reach)})
         if len(self._rows[key]) > self.rows:
             self._thin()

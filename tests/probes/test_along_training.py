@@ -1,5 +1,7 @@
 """A training that is looked at is the training that nobody looks at."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -10,7 +12,7 @@ from lnlab.probes.along_training import along_training
 from lnlab.probes.smoothness import smoothness, steps
 
 
-def net():
+def net() -> Any:
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3))
 
@@ -20,7 +22,7 @@ def batches(count=7):
     return [(torch.randn(20, 4), torch.randint(3, (20,))) for _ in range(count)]
 
 
-def trained(module):
+def trained(module) -> Any:
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     return along_training(module, batches(), F.cross_entropy, optimizer, every=3)
 
@@ -67,5 +69,6 @@ def test_the_objective_has_the_statistics_that_are_asked_for():
 
 
 def test_every_is_at_least_one():
+    optimizer = torch.optim.SGD(net().parameters(), lr=0.1)
     with pytest.raises(ValueError, match="give 1 or more"):
-        next(along_training(net(), batches(), F.cross_entropy, None, every=0))
+        next(along_training(net(), batches(), F.cross_entropy, optimizer, every=0))

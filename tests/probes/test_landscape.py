@@ -1,6 +1,7 @@
 """Landscapes against closed forms, the plain loop, and what makes them wrong."""
 
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -154,10 +155,11 @@ def test_directions_do_not_depend_on_the_normalizer_but_for_the_lengths():
 
 
 def test_longer_weights_have_the_same_landscape():
-    module = nn.Sequential(nn.Flatten(), nn.Linear(36, 8, bias=False), nn.LayerNorm(8, eps=0.0))
+    linear = nn.Linear(36, 8, bias=False)
+    module = nn.Sequential(nn.Flatten(), linear, nn.LayerNorm(8, eps=0.0))
     found = objective(module)
     with torch.no_grad():
-        module[1].weight.mul_(10)
+        linear.weight.mul_(10)
     longer = Objective(module, found.x, found.y, F.cross_entropy, statistics=Statistics.BATCH)
     torch.testing.assert_close(
         surface(found, points=5).losses, surface(longer, points=5).losses
@@ -261,7 +263,7 @@ def test_losses_that_are_not_finite_are_counted_apart():
         Twice(), torch.randn(X), torch.randint(3, Y), lambda out, y: (out[0, 0] + 1).sqrt(),
         statistics=Statistics.FROZEN,
     )  # fmt: skip
-    answer = surface(found, points=5, extent=20).readout()
+    answer: Any = surface(found, points=5, extent=20).readout()
     assert answer["points not computed"] == 0
     assert 0 < answer["points not finite"] < 25
     assert answer["least loss on the grid"] >= 0

@@ -4,6 +4,7 @@ import copy
 import random
 import warnings
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from lnlab.probes.smoothness import smoothness, steps
 X, Y = (20, 5), (20,)
 
 
-def net(norm=nn.BatchNorm1d):
+def net(norm: Any = nn.BatchNorm1d) -> Any:
     return nn.Sequential(nn.Linear(5, 6), norm(6), nn.Tanh(), nn.Linear(6, 3))
 
 
@@ -29,7 +30,7 @@ def ours():
     return nn.Sequential(linear, nn.Tanh(), nn.Linear(6, 3))
 
 
-def objective(module, statistics=Statistics.BATCH, **given):
+def objective(module, statistics: Any = Statistics.BATCH, **given):
     x, y = torch.randn(X), torch.randint(3, Y)
     return Objective(module, x, y, F.cross_entropy, statistics=statistics, **given)
 
@@ -65,7 +66,7 @@ def test_gradient_is_that_of_training(make, statistics):
 @pytest.mark.parametrize("statistics", [Statistics.BATCH, Statistics.FROZEN])
 def test_hessian_products_are_those_of_the_dense_hessian(statistics):
     found = objective(net(), statistics)
-    dense = torch.autograd.functional.hessian(found, found.start)
+    dense: Any = torch.autograd.functional.hessian(found, found.start)
     product = found.hessian_product()
     v = torch.randn(len(found.start), 3)
     torch.testing.assert_close(product(v), dense @ v, rtol=0, atol=1e-12)  # other order
@@ -243,7 +244,7 @@ def test_what_is_random_is_refused_and_leaves_no_trace(draw):
             return self.layer(x) * draw()
 
     def states():
-        numpy = np.random.get_state()  # noqa: NPY002
+        numpy: Any = np.random.get_state()  # noqa: NPY002
         return random.getstate(), numpy[1].tolist(), torch.get_rng_state().tolist()
 
     given = Random(), torch.randn(X), torch.randint(3, Y), F.cross_entropy

@@ -13,7 +13,7 @@ from lnlab.probes.summary import SAMPLE, mean_cosine, stable_rank
 from lnlab.training import stack
 
 
-def net():
+def net() -> Any:
     return nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3))
 
 
@@ -46,7 +46,7 @@ def test_gradients_are_autograd_s():
     model, x = net(), torch.randn(11, 5)
     with record(model, ["2"], ["gradients"]) as seen:
         train(model, x)
-    frame = seen.frame().set_index("name")
+    frame: Any = seen.frame().set_index("name")
     assert set(frame.index) == {"2", "2.weight", "2.bias"}
     assert frame.norm["2.weight"] == pytest.approx(model[2].weight.grad.norm().item())
     assert frame.norm["2"] == pytest.approx((2 * model(x)).norm().item())
@@ -58,7 +58,7 @@ def test_parameters_are_read_before_the_update():
     with record(model, ["0"], ["parameters"]) as seen:
         model(torch.randn(2, 5))
         nn.init.zeros_(model[0].weight)
-    frame = seen.frame().set_index("name")
+    frame: Any = seen.frame().set_index("name")
     assert frame.norm["0.weight"] == pytest.approx(before.norm().item())
 
 
@@ -104,7 +104,7 @@ def test_a_model_without_parts_is_its_own_part():
     model, x = nn.Linear(5, 3), torch.randn(2, 5)
     with record(model, what=["activations", "parameters"]) as seen:
         y = model(x)
-    frame = seen.frame().set_index("name")
+    frame: Any = seen.frame().set_index("name")
     assert set(frame.index) == {"", "weight", "bias"}
     assert frame["norm"][""] == pytest.approx(y.norm().item())
 
@@ -131,7 +131,7 @@ def test_memory_has_a_bound():
     with record(model, ["0"], rows=8) as seen:
         for _ in range(200):
             model(x)
-    frame = seen.frame()
+    frame: Any = seen.frame()
     assert len(frame) <= 8
     assert seen.every == 32
     assert (frame.step % seen.every == 0).all()
@@ -164,7 +164,7 @@ def test_nonfinite_values_are_counted_and_left_out():
     with record(model) as seen:
         model(torch.tensor([[1.0, math.nan, math.inf, 3.0]]))
         model(torch.full((1, 4), math.nan))
-    first, second = (row for _, row in seen.frame().iterrows())
+    first, second = seen.frame().to_dict("records")
     assert (first["nonfinite"], first["mean"]) == (2, 2.0)
     assert second["nonfinite"] == 4
     assert math.isnan(second["mean"])
@@ -225,7 +225,7 @@ def test_a_part_that_is_called_twice_and_one_that_returns_several():
     model = Twice()
     with record(model, ["part", "pair"]) as seen:
         model(torch.randn(3, 5))
-    frame = seen.frame()
+    frame: Any = seen.frame()
     assert list(frame[frame.name == "part"].call) == [0, 1]
     assert set(frame[frame.name != "part"].name) == {"pair[0]", "pair[1]", "pair[2]"}
 
@@ -289,8 +289,9 @@ def test_a_resumed_recorder_remembers_the_moments():
     for recorder in (seen, again):
         with recorder:
             model(x[1])
-    assert again.frame().equals(seen.frame())
-    assert (again.frame()["drift_mean"].dropna() > 0).all()
+    frame: Any = again.frame()
+    assert frame.equals(seen.frame())
+    assert (frame["drift_mean"].dropna() > 0).all()
 
 
 @pytest.mark.parametrize("shape", [(9, 4), (4, 9), (3, 3, 4)])

@@ -1,5 +1,7 @@
 """Smoothness along the gradient, against closed forms and its own laws."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -47,7 +49,7 @@ def test_along_an_eigenvector_beta_is_the_eigenvalue():
 
 
 def net(scale):
-    module = nn.Sequential(
+    module: Any = nn.Sequential(
         nn.Linear(6, 8, bias=False), nn.LayerNorm(8, eps=0.0), nn.Linear(8, 3)
     )
     with torch.no_grad():

@@ -2,6 +2,7 @@
 
 import random
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ OF_A_MODULE = {
     "fisher, product": lambda net, x, s: divergence(net, x, s).fisher_product()(torch.ones(P)),
     "scale-invariant": lambda net, x, s: scale_invariant(net, x),
     "gradient parts": lambda net, x, s: gradient_parts(
-        net[1], *torch.eye(9)[:, :5].expand(2, 9, 5)
+        net[1], x[:, [0, 1, 2, 3, 0]], torch.eye(9)[:, :5]
     ),
 }
 PROBES = OF_A_LOSS | OF_A_MODULE
@@ -87,9 +88,11 @@ class Breaks(nn.Module):
         return x
 
 
-def made(norm, at):
+def made(norm, at) -> Any:
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(4, 5), NORMS[norm](5), Breaks(0), nn.Tanh(), nn.Linear(5, 3))
+    net: Any = nn.Sequential(
+        nn.Linear(4, 5), NORMS[norm](5), Breaks(0), nn.Tanh(), nn.Linear(5, 3)
+    )
     net(torch.randn(9, 4) + 1)
     net[2].at, net[2].calls = at, 0
     net[4].weight.requires_grad = False
@@ -101,7 +104,7 @@ def made(norm, at):
 
 def everything(net, *, places=True):
     """All that a probe must leave alone, to be compared; where it stands in memory, too."""
-    numpy = np.random.get_state()  # noqa: NPY002
+    numpy: Any = np.random.get_state()  # noqa: NPY002
     return {
         "tensors": {name: v.tolist() for name, v in net.state_dict().items()},
         "slopes": [None if p.grad is None else p.grad.tolist() for p in net.parameters()],
