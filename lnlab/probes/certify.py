@@ -79,7 +79,8 @@ def certify(
                 continue
             session.hear(judge, mode, label)
     if not session.verdicts:
-        raise ValueError(f"nothing could be tried: {session.not_tried}.")
+        why = session.not_tried or "it has no matrix or kernel, and columns are of weights"
+        raise ValueError(f"nothing of {type(module).__name__} could be tried: {why}.")
     return Certificate(
         module=type(module).__name__,
         shape=tuple(x.shape),

@@ -63,7 +63,8 @@ class Path:
     Attributes:
         directions: the two (2, P), each of length 1.
         coordinates: of each w in that plane (K, 2); the last is (0, 0).
-        explained: the fraction of the variance that each direction holds (2,).
+        explained: the fraction of the squared distances from the last w that lies along
+            each direction (2,).
         distances: how far each w lies from the plane (K,), in the units of w.
     """
 
@@ -76,14 +77,17 @@ class Path:
 def path(weights: Sequence[Tensor]) -> Path:
     """The principal plane of a trajectory, by Li et al. (2018), section 7.
 
-    Principal components of w_k - w_last. That two of them explain nearly everything is so of
-    random walks too: look at the distances.
+    Principal components of w_k - w_last, about w_last: of all planes through it the one that
+    is nearest to the others. (The authors' code takes the components about the mean.)
+    That two of them explain nearly everything is so of random walks too, of which it is
+    8/pi² (1 + 1/9), 90 %, and 76 % about the mean: look at the distances.
 
     Args:
         weights: the parameters (P,) in the order of training, three or more.
 
     Raises:
-        ValueError: of fewer, or of several lengths, or where nothing moved in two directions.
+        ValueError: of fewer, or of several lengths, or where nothing moved in two directions,
+            or where a number is not finite.
     """
     if len(weights) < 3 or len({w.shape for w in weights}) != 1:
         raise ValueError(
@@ -91,6 +95,8 @@ def path(weights: Sequence[Tensor]) -> Path:
             "give three or more of one."
         )
     moved = torch.stack([w.detach().double() for w in weights]) - weights[-1].detach().double()
+    if not bool(moved.isfinite().all()):
+        raise ValueError("a w is not finite: leave out what came after a training diverged.")
     _, sizes, directions = torch.linalg.svd(moved, full_matrices=False)
     if not sizes[1] > 1e-12 * sizes[0]:
         raise ValueError("the weights moved along a line: there is no plane to draw.")

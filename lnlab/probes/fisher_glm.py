@@ -195,14 +195,23 @@ def ds2(F: Tensor, delta: Tensor) -> float:
     Raises:
         ValueError: for a step that is not of the metric's shape.
     """
-    if delta.shape != F.shape[:2]:
-        raise ValueError(f"delta is {tuple(delta.shape)}: give {tuple(F.shape[:2])}.")
+    _refuse(delta, F.shape[:2])
     return float(torch.einsum("ik,ikjl,jl->", delta, F, delta) / 2)
 
 
 def divergence(glm: GLM, delta: Tensor) -> float:
-    """The KL divergence (nats) from P(y | x; theta) to P(y | x; theta + delta) that happens."""
+    """The KL divergence (nats) from P(y | x; theta) to P(y | x; theta + delta) that happens.
+
+    Raises:
+        ValueError: for a step (H, K) of another shape.
+    """
+    _refuse(delta, glm.theta.shape)
     return float(glm.family.kl(glm.h, glm.outputs(glm.theta + delta)).mean())
+
+
+def _refuse(delta: Tensor, shape: torch.Size) -> None:
+    if delta.shape != shape:
+        raise ValueError(f"delta is {tuple(delta.shape)}: give {tuple(shape)}.")
 
 
 def radial(glm: GLM) -> dict[str, Tensor]:

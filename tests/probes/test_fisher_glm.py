@@ -1,6 +1,7 @@
 """The metric of section 5.2, against its definition, and the paper's formulas against it."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import pytest
@@ -240,7 +241,8 @@ def test_what_is_no_rule_is_refused():
         GLM(torch.ones(H, D), torch.ones(B, D), DyT)
     with pytest.raises(ValueError, match="phi is 0"):
         replace(GAUSSIAN, phi=0.0)
-    with pytest.raises(ValueError, match=r"give \(3, 6\)"):
-        ds2(metric(glm(LayerNorm)), torch.ones(2))
+    for cost in (partial(ds2, metric(glm(LayerNorm))), partial(divergence, glm(LayerNorm))):
+        with pytest.raises(ValueError, match=r"give \(3, 6\)"):
+            cost(torch.ones(6))  # which would fit, row by row
     with pytest.raises(ValueError, match="H >= 2"):
         gap(GLM(torch.ones(1, D), torch.randn(B, D), WeightNorm))

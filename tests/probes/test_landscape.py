@@ -281,6 +281,14 @@ def test_path_holds_a_plane_that_it_was_made_in():
     assert not found.coordinates[-1].any()
 
 
+def test_a_random_walk_lies_nearly_in_a_plane():
+    found = path(list(torch.randn(200, 4000).cumsum(0)))
+    # of Brownian motion about its end; 4,000 dimensions are not all that there are
+    assert float(found.explained.sum()) == pytest.approx(
+        8 / torch.pi**2 * (1 + 1 / 9), abs=0.02
+    )
+
+
 def test_path_says_how_far_it_is_from_the_plane():
     weights = [torch.zeros(3), torch.tensor([4.0, 0, 0]), torch.tensor([0, 3.0, 0])]
     found = path([*weights, torch.tensor([0, 0, 1.0]), torch.zeros(3)])
@@ -296,6 +304,7 @@ WRONG = {
     "points": (lambda o: surface(o, points=1), "2 or more"),
     "other": (lambda o: between(o, torch.ones(3)), "give \\("),
     "path": (lambda o: path([torch.ones(3)] * 2), "three or more"),
+    "path, nan": (lambda o: path([torch.full((3,), torch.nan), *torch.eye(3)]), "diverged"),
     "line": (lambda o: path([k * torch.ones(3) for k in range(4)]), "along a line"),
 }
 

@@ -232,5 +232,7 @@ def test_what_makes_no_sense_is_refused():
         Turning(model, optimizer, {}, every=0)
     with pytest.raises(ValueError, match="moves none"):
         Turning(net(), optimizer, {})
+    with pytest.raises(ValueError, match="Tanh could be tried: it has no matrix or kernel"):
+        scale_invariant(nn.Tanh(), torch.randn(B, D))
     with pytest.raises(ValueError, match="nothing is seen"):
         Turning(model, optimizer, {}).frame()
