@@ -67,6 +67,7 @@ class Noise:
     Inside ``with noise:`` the global generators go on from where the last such block left
     them; outside they are the caller's, who may draw as he likes without disturbing the run.
     What numpy keeps in reserve (every other number of the old ``normal``) outlives no block.
+    They are of the whole process: a thread that draws meanwhile takes numbers from the run.
     """
 
     def __init__(self, purpose: str, device: torch.device) -> None:
