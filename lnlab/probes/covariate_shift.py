@@ -91,7 +91,7 @@ def covariate_shift(objective: Objective, moved: Tensor) -> list[Shift]:
     Args:
         objective: the loss of the batch of the step, at the parameters before it; with
             statistics of the BATCH, as in training.
-        moved: all parameters (P,) after the step, in the order of ``objective.names``.
+        moved: all parameters (P,) after the step, ``objective.of(module)``.
 
     Raises:
         ValueError: where ``moved`` has another shape.
@@ -115,9 +115,10 @@ def covariate_shift(objective: Objective, moved: Tensor) -> list[Shift]:
 
 def _shift(layer: str, G: Tensor, shifted: Tensor) -> Shift:
     distance, size = float((G - shifted).norm()), float(G.norm())
-    cosine = float(torch.nn.functional.cosine_similarity(G, shifted, dim=0, eps=0.0))
+    G, shifted = G.double(), shifted.double()
+    cosine = torch.nn.functional.cosine_similarity(G, shifted, dim=0, eps=0.0).clamp(-1, 1)
     relative = distance / size if size else distance and float("inf")
-    return Shift(layer, distance, relative, cosine)
+    return Shift(layer, distance, relative, float(cosine))
 
 
 def shifting(
@@ -154,9 +155,7 @@ def shifting(
         loss(model(x), y).backward()
         optimizer.step()
         if before:
-            own = dict(model.named_parameters())
-            moved = before.flat([own[name] for name in before.names])
-            yield update, covariate_shift(before, moved)
+            yield update, covariate_shift(before, before.of(model))
 
 
 class Noisy(Normalizer):

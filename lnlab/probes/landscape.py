@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lnlab.norms.invariances import Statistics
 
@@ -132,7 +132,7 @@ def band(
 
 def between(
     objective: Objective,
-    other: Tensor,
+    other: Tensor | nn.Module,
     *,
     points: int = 25,
     fast: bool = True,
@@ -144,8 +144,12 @@ def between(
     its other end.
 
     Args:
-        other: the parameters (P,) there.
+        other: the parameters (P,) there, or the module that has them.
+
+    Raises:
+        ValueError: where they are not those of such a module.
     """
+    other = objective.of(other) if isinstance(other, nn.Module) else other
     if other.shape != objective.start.shape:
         raise ValueError(
             f"other has shape {tuple(other.shape)}: give {tuple(objective.start.shape)}."

@@ -1,14 +1,12 @@
 """A loss as a function of the parameters: what all probes of its geometry differentiate."""
 
 import random
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from lnlab.norms import OverCases
@@ -16,6 +14,7 @@ from lnlab.norms.invariances import Statistics
 
 from .invariance import copies, remember
 from .subject import untouched
+from .twice import breaks_off, plain_operators
 
 Loss = Callable[..., Tensor]
 """From what a module returns, and y, to a scalar."""
@@ -136,6 +135,21 @@ class Objective:
         """Tensors in the order of :attr:`names` as one vector (P,)."""
         return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
 
+    def of(self, module: nn.Module) -> Tensor:
+        """The w (P,) that another module has, one with parameters of the same names.
+
+        Raises:
+            ValueError: where it has others.
+        """
+        own = dict(module.named_parameters())
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            if name not in own or own[name].shape != shape:
+                raise ValueError(
+                    f"{type(module).__name__} has no parameter {name} of shape "
+                    f"{tuple(shape)}: give a module made as the first was."
+                )
+        return self.flat([own[name] for name in self.names]).to(self.start)
+
     def slices(self) -> dict[str, slice]:
         """Where in w each parameter stands."""
         ends = torch.tensor([shape.numel() for shape in self.shapes]).cumsum(0).tolist()
@@ -180,14 +194,14 @@ class Objective:
         w = (self.start if w is None else w).detach().requires_grad_()
         try:
             _, slope = self._slope(w, twice=True)
-            if _breaks_off(slope):
-                with _plain_operators():
+            if breaks_off(slope):
+                with plain_operators():
                     _, slope = self._slope(w, twice=True)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
             raise ValueError(f"{self._once()} {error}") from error
-        if _breaks_off(slope):
+        if breaks_off(slope):
             raise ValueError(self._once())
 
         def product(v: Tensor) -> Tensor:
@@ -278,34 +292,10 @@ def _places(module: nn.Module, names: dict[int, str]) -> list[Place]:
     ]
 
 
-@contextmanager
-def _plain_operators() -> Iterator[None]:
-    """Without torch's fused attention and cuDNN's recurrent nets, differentiable once."""
-    with sdpa_kernel(SDPBackend.MATH), torch.backends.cudnn.flags(enabled=False):
-        yield
-
-
-def _breaks_off(slope: Tensor) -> bool:
-    """Whether a gradient went through what is differentiable once.
-
-    Torch would silently leave the part of the second derivative out of what is marked so, and
-    raise later where it knows of none.
-    """
-    seen, ahead = set(), [slope.grad_fn]
-    while ahead:
-        node = ahead.pop()
-        if node is None or node in seen:
-            continue
-        if node.name().endswith(("Error", "NotImplemented")):
-            return True
-        seen.add(node)
-        ahead += [before for before, _ in node.next_functions]
-    return False
-
-
 def _names(
     module: nn.Module, own: dict[str, nn.Parameter], names: Collection[str] | None
 ) -> list[str]:
+    names = [names] if isinstance(names, str) else names
     if names is None:
         trained = {name for name, p in module.named_parameters() if p.requires_grad}
         found = [name for name in own if name in trained]

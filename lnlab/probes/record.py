@@ -71,6 +71,7 @@ def record(
     Raises:
         ValueError: for a part or a quantity that does not exist, or every or rows too small.
     """
+    what, also = ([v] if isinstance(v, str) else v for v in (what, also))
     for name, given, known in (("what", what, WHAT), ("also", also, ALSO)):
         if set(given) - set(known) or not what:
             raise ValueError(f"{name} is {sorted(given)}: choose from {', '.join(known)}.")
@@ -92,6 +93,7 @@ def chosen(model: nn.Module, where: Where) -> dict[str, nn.Module]:
     elif callable(where):
         found = {name: part for name, part in parts.items() if where(name, part)}
     else:
+        where = [where] if isinstance(where, str) else where
         names = {name for name in where if isinstance(name, str)}
         classes = tuple(kind for kind in where if isinstance(kind, type))
         if names - parts.keys():

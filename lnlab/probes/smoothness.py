@@ -112,8 +112,15 @@ def smoothness(objective: Objective, eta: Tensor, w: Tensor | None = None) -> Sm
     Raises:
         ValueError: where a step is not positive, or the gradient is zero or not finite.
     """
-    if eta.dim() != 1 or not len(eta) or not bool((eta > 0).all()):
-        raise ValueError(f"eta is {eta.tolist()}: give a list of positive steps.")
+    if (
+        not isinstance(eta, Tensor)
+        or eta.dim() != 1
+        or not bool((eta > 0).all())
+        or not len(eta)
+    ):
+        raise ValueError(
+            f"eta is {eta}: give a tensor of positive steps, steps(learning_rate)."
+        )
     w = objective.start if w is None else w
     loss, g = objective.gradient(w)
     slope = float(g.norm())

@@ -139,6 +139,13 @@ def test_measuring_changes_nothing_of_the_training(norm):
         assert torch.equal(tensor, alone.state_dict()[name])
 
 
+def test_no_cosine_is_beyond_one():
+    for _ in range(20):
+        module, (x, y) = net().float(), batch()
+        found = objective(module, x.float(), y)
+        assert covariate_shift(found, found.start)[0].cosine <= 1
+
+
 def test_the_steps_are_those_of_the_optimizer():
     module, (x, y) = net(), batch()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5)

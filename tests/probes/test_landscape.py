@@ -296,7 +296,18 @@ def test_path_says_how_far_it_is_from_the_plane():
     assert float(found.explained.sum()) == pytest.approx(25 / 26)
 
 
+def test_the_other_end_of_a_line_may_be_a_module():
+    module, other = Twice(), Twice()
+    found = objective(module)
+    line = between(found, other, points=5)
+    there = Objective(other, found.x, found.y, F.cross_entropy, statistics=Statistics.BATCH)
+    assert line.at[0].tolist() == [-0.5, 0, 0.5, 1, 1.5]
+    assert line.losses[3] == pytest.approx(there.value(), rel=1e-12)  # other order
+    assert torch.equal(found.of(other), there.start)
+
+
 WRONG = {
+    "another module": (lambda o: between(o, nn.Linear(36, 3)), "made as the first was"),
     "shape": (lambda o: surface(o, torch.ones(2, 7)), "one row of"),
     "zero": (lambda o: surface(o, torch.zeros(2, len(o.start))), "a direction is 0"),
     "nan": (lambda o: surface(o, torch.full((2, len(o.start)), torch.nan)), "not finite"),

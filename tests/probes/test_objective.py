@@ -170,6 +170,7 @@ def test_parts_of_w_are_found_by_name():
     module = net()
     found = objective(module, names=["3.weight", "0.weight"])
     assert found.names == ["0.weight", "3.weight"]
+    assert objective(module, names="0.weight").names == ["0.weight"]
     for name, place in found.slices().items():
         torch.testing.assert_close(
             found.start[place], module.get_parameter(name).detach().reshape(-1)

@@ -213,6 +213,15 @@ def test_nobody_listens_after_leaving():
     assert list(seen.frame().what) == ["activations"]
 
 
+def test_one_name_needs_no_list():
+    model = net()
+    with record(model, "2", "gradients", also="drift") as seen:
+        train(model, torch.randn(2, 5))
+    frame: Any = seen.frame()
+    assert set(frame.name) == {"2", "2.weight", "2.bias"}
+    assert "drift_mean" in frame
+
+
 def test_a_part_that_is_called_twice_and_one_that_returns_several():
     class Twice(nn.Module):
         def __init__(self):

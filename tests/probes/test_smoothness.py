@@ -28,6 +28,9 @@ def quadratic(A, w):
     return Objective(Quadratic(w), torch.ones(2), None, loss, statistics=Statistics.FROZEN)
 
 
+RATE: Any = 0.1  # where steps belong
+
+
 def test_a_quadratic_is_as_smooth_as_its_matrix_says():
     A = torch.diag(torch.tensor([1.0, 3.0, 10.0]))
     w = torch.tensor([1.0, -2.0, 0.5])
@@ -102,6 +105,7 @@ def test_envelope_is_over_runs():
     ("call", "message"),
     [
         (lambda o: smoothness(o, torch.tensor([0.1, -1.0])), "positive steps"),
+        (lambda o: smoothness(o, RATE), r"steps\(learning_rate\)"),
         (lambda o: smoothness(o, steps(0.1), torch.zeros(3)), "has length 0.0"),
         (lambda o: steps(0.1, low=2, high=1), "0 < low < high"),
         (lambda o: envelope([[1.0]]), "two or more of one"),
