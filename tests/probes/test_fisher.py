@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.distributions import Categorical, kl_divergence
 from torch.func import functional_call
 from torch.nn import functional as F
 
@@ -88,6 +89,17 @@ def test_a_small_step_costs_what_is_predicted(make):
     # the next term of the expansion is of the step's size
     assert found.happened(delta) == pytest.approx(found.predicted(delta), rel=5e-3)
     assert found.happened(delta) > 1e-12
+
+
+def test_a_large_step_costs_torch_s_divergence_from_here_to_there():
+    module, x = theirs(), torch.randn(B, D)
+    found = Divergence(module, x, statistics=FROZEN)
+    delta = torch.randn_like(found.start)
+    here = Categorical(logits=module(x))
+    there = Categorical(logits=functional_call(module, found.split(found.start + delta), (x,)))
+    forth, back = (kl_divergence(*pair).mean() for pair in ((here, there), (there, here)))
+    assert found.happened(delta) == pytest.approx(forth.item())
+    assert abs(forth / back - 1) > 0.01  # it is another one on the way back
 
 
 def test_weights_that_all_grow_cost_nothing_under_layer_norm():
