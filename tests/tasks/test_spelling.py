@@ -10,7 +10,7 @@ from lnlab.data import speech
 from lnlab.runs import read
 from lnlab.tasks.las import Said, Spelling, cross_entropy
 from lnlab.tasks.las.alignment import entropy, mass, monotonicity
-from lnlab.tasks.las.inside import inside
+from lnlab.tasks.las.inside import inside, ribbon
 from lnlab.tasks.las.listener import paired
 from lnlab.tasks.las.net import Bucketed, gathered
 from lnlab.tasks.las.recognition import errors
@@ -305,6 +305,18 @@ def test_inside_is_the_gradient_of_the_loss_and_all_parameters(corpus, norm):
         for name, _ in net.listener.named_parameters()
     }
     assert {f"listener.{name}" for name in own} <= shown.keys()
+
+
+def test_a_ribbon_is_what_was_seen_along_the_run(tmp_path):
+    for _ in train(SMALL, root=tmp_path):
+        pass
+    metrics = read(tmp_path, "las")[0].metrics()
+    frame = ribbon(metrics, "speller.readout.W")
+    assert frame.step.tolist() == metrics["update"].tolist()
+    assert (frame.q05 < frame.q25).all() and (frame.q75 < frame.q95).all()  # noqa: PT018
+    assert frame.q95.iloc[-1] == metrics.distributions.iloc[-1]["speller.readout.W"][-1]
+    with pytest.raises(ValueError, match="choose from listener"):
+        ribbon(metrics, "speller.readout.W_x")
 
 
 def test_to_look_inside_changes_nothing(corpus):

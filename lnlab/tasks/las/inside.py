@@ -5,7 +5,7 @@ Figures 4 to 7 of Ben Othman (2018), of every run at each of its evaluations.
 
 import re
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ from lnlab.probes.summary import QUANTILES, summary
 
 from .net import Heeded, gathered
 from .speller import cross_entropy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 UTTERANCES = 16
 """The first of those to train on are what the inside is seen with, at each evaluation."""
@@ -84,3 +87,21 @@ def distributions(net: Any, batch: Heeded) -> dict[str, list[float]]:
         for name, row in rows.items()
         if not name.endswith("]")  # last states
     }
+
+
+def ribbon(metrics: "pd.DataFrame", name: str) -> "pd.DataFrame":
+    """The quantiles of a parameter or layer along a run, for :func:`lnlab.figures.ribbons`.
+
+    Args:
+        metrics: of one seed.
+
+    Raises:
+        ValueError: for a name that was not watched.
+    """
+    import pandas as pd
+
+    seen = metrics["distributions"]
+    if name not in seen.iloc[0]:
+        raise ValueError(f"nothing is called {name!r}: choose from {', '.join(seen.iloc[0])}.")
+    frame = pd.DataFrame([row[name] for row in seen], columns=SHOWN)
+    return frame.assign(step=metrics["update"].to_numpy())
