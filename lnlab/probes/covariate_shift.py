@@ -24,6 +24,10 @@ from lnlab.norms.invariances import Statistics
 from .objective import Loss, Objective
 
 
+MADE = ".parametrizations."
+"""In the names of what torch makes a weight of: the length and the direction, say."""
+
+
 class Shift(NamedTuple):
     """What one step did to the gradient of one layer.
 
@@ -50,16 +54,19 @@ def layers(objective: Objective) -> dict[str, list[str]]:
     """
     calls = _calls(objective)
 
-    def place(name: str) -> int:
-        owner = name.rpartition(".")[0]
+    def place(name: str) -> tuple[int, bool]:
+        owner, made, _ = name.rpartition(".")[0].partition(MADE)
         while owner and owner not in calls:  # used by what it is a part of
             owner = owner.rpartition(".")[0]
-        return calls.get(owner, 0)
+        return calls.get(owner, 0), not made
 
     shapes = dict(zip(objective.names, objective.shapes, strict=True))
     found: dict[str, list[str]] = {}
+    weight = ""
     for name in sorted(objective.names, key=place):
-        if len(shapes[name]) >= 2 or not found:
+        before, weight = weight, name.rpartition(".")[0]
+        part_of_one = weight == before and MADE in weight
+        if not found or (len(shapes[name]) >= 2 and not part_of_one):
             found[name] = []
         found[next(reversed(found))].append(name)
     return found
