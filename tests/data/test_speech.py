@@ -4,6 +4,7 @@ import os
 import tarfile
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,7 +116,7 @@ def timit(folder, capital=True):
 
 @pytest.mark.parametrize("capital", [True, False])
 def test_timit(tmp_path, capital):
-    found = speech.load(f"timit={timit(tmp_path / 'ti mit', capital)}")
+    found: Any = speech.load(f"timit={timit(tmp_path / 'ti mit', capital)}")
     assert found.kind == "official"
     assert found.units == PHONES
     assert len(found.train) + len(found.valid) == 2  # without the sa sentences
@@ -188,7 +189,7 @@ def few(monkeypatch):
 
 @pytest.mark.parametrize("unit", ["words", "letters", "phones"])
 def test_fsdd(tmp_path, few, unit):
-    found = speech.load(f"fsdd={fsdd(tmp_path)}", unit)
+    found: Any = speech.load(f"fsdd={fsdd(tmp_path)}", unit)
     assert [len(part) for part in (found.train, found.valid, found.test)] == [6, 2, 3]
     for said in found.train:
         assert set(said.units) <= set(found.units)
