@@ -23,7 +23,6 @@ from lnlab.norms.invariances import Statistics
 
 from .objective import Loss, Objective
 
-
 MADE = ".parametrizations."
 """In the names of what torch makes a weight of: the length and the direction, say."""
 
