@@ -173,6 +173,15 @@ class Objective:
 
     def _slope(self, w: Tensor, *, twice: bool = False) -> tuple[Tensor, Tensor]:
         """L(w) and its gradient, which can be differentiated again if ``twice``."""
+        try:
+            return self._way_back(w, twice)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:  # cuDNN's recurrent nets have no way back in evaluation mode
+            with plain_operators():
+                return self._way_back(w, twice)
+
+    def _way_back(self, w: Tensor, twice: bool) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             loss = self(w)
             if not loss.requires_grad:

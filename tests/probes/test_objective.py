@@ -158,6 +158,25 @@ def test_transformers_have_a_hessian(statistics):
     assert torch.backends.cuda.flash_sdp_enabled()
 
 
+class OnlyPlain(nn.Linear):
+    """Has no way back while cuDNN is on, as its recurrent nets in evaluation mode."""
+
+    def forward(self, x):
+        if torch.is_grad_enabled() and torch.backends.cudnn.enabled:
+            raise RuntimeError("cudnn RNN backward can only be called in training mode")
+        return super().forward(x)
+
+
+def test_what_has_a_gradient_by_plain_operators_alone_has_one():
+    found = objective(OnlyPlain(5, 3), "frozen")
+    plain = nn.Linear(5, 3)
+    plain.load_state_dict(found.module.state_dict())
+    expected = Objective(plain, found.x, found.y, F.cross_entropy, statistics="frozen")
+    assert torch.equal(found.gradient()[1], expected.gradient()[1])
+    v = torch.randn_like(found.start)
+    assert torch.equal(found.hessian_product()(v), expected.hessian_product()(v))
+
+
 def test_hessian_of_a_linear_loss_is_zero():
     found = Objective(
         nn.Linear(3, 1), torch.randn(4, 3), None, lambda out, y: out.mean(),

@@ -50,6 +50,39 @@ def test_random_numbers_of_a_device_are_not_moved_by_what_is_elsewhere(device):
     assert torch.equal(torch.cuda.get_rng_state(device), before)
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.last = nn.LSTM(6, 4, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.last(self.lstm(x.unsqueeze(1).expand(-1, 3, -1))[0][:, -1])
+
+
+class Attentive(Recurrent):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.TransformerEncoderLayer(6, 2, 4, dropout=0.0, batch_first=True)
+        self.last = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.last(self.lstm(torch.stack([x, x.roll(1, 0)], 1)).mean(1))
+
+
+@pytest.mark.parametrize("make", [Recurrent, Attentive])
+@pytest.mark.parametrize("statistics", ["batch", "frozen"])
+def test_curvature_of_what_is_fused_on_a_device_is_that_of_the_cpu(make, statistics, device):
+    x, y = torch.randn(20, 6), torch.randint(3, (20,))
+    module, products = make(), []
+    v = torch.randn(sum(p.numel() for p in module.parameters()))
+    for d in ("cpu", device):
+        given = module.to(d), x.to(d), y.to(d), F.cross_entropy
+        found = Objective(*given, statistics=statistics)
+        products.append(found.hessian_product()(v.to(d)).cpu())
+    # float64, other orders of summation
+    torch.testing.assert_close(products[1], products[0], rtol=1e-7, atol=1e-9)
+
+
 @pytest.mark.parametrize("statistics", Statistics)
 def test_every_probe_gives_the_numbers_of_the_cpu(statistics, device):
     found, expected = (numbers(objective(statistics, d)) for d in (device, "cpu"))
