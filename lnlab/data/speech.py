@@ -23,6 +23,13 @@ SPOKEN = Source(
     licence="made on this machine",
     citation="lnlab.data.formant",
 )
+ESPEAK = Source(
+    name="espeak",
+    title="Words spoken by eSpeak NG on this machine, phone boundaries known",
+    kind="synthetic",
+    licence="made on this machine by a program under GPL-3.0-or-later",
+    citation="https://github.com/espeak-ng/espeak-ng",
+)
 FSDD = Source(
     name="fsdd",
     title="Free Spoken Digit Dataset v1.0.10, digits joined into strings, 8 kHz",
@@ -53,13 +60,14 @@ LIBRISPEECH = Source(
 )
 UNITS: dict[str, tuple[Unit, ...]] = {
     "spoken": ("phones",),
+    "espeak": ("phones",),
     "fsdd": ("words", "letters", "phones"),
     "an4": ("letters",),
     "timit": ("phones",),
     "librispeech": ("letters",),
 }
 """What can be recognized in each source, its own first."""
-SOURCES = (SPOKEN, FSDD, AN4, TIMIT, LIBRISPEECH)
+SOURCES = (SPOKEN, ESPEAK, FSDD, AN4, TIMIT, LIBRISPEECH)
 
 GET = {
     "fsdd": "download the archive of tag v1.0.10 from its page",
@@ -118,7 +126,7 @@ def load(
         ValueError: for an unknown name, unit or speaker, or a damaged file, which is named.
         FileNotFoundError: where the files are not; says how to get them.
     """
-    from lnlab.data import corpora, formant, spoken
+    from lnlab.data import corpora, espeak, formant, spoken
 
     name, folder = split_spec(spec)
     source = SPOKEN if name == "embedded" else find(name, SOURCES)
@@ -130,10 +138,11 @@ def load(
         raise ValueError(
             f"unheard is {unheard!r}: {source.name} tests on speakers of its own, leave it out."
         )
-    if source is SPOKEN:
+    if source in (SPOKEN, ESPEAK):
         if folder is not None:
             raise ValueError(f"data {spec!r}: it is synthesised here, give no path.")
-        return _speech(source, PHONES, formant.RATE, spoken.corpus(most=most))
+        said = spoken.corpus(most=most) if source is SPOKEN else first(espeak.corpus(), most)
+        return _speech(source, PHONES, formant.RATE, said)
     folder = folder or data_folder() / source.name
     if not folder.exists():
         raise FileNotFoundError(
@@ -144,10 +153,15 @@ def load(
         folder = unpacked(folder, data_folder() / "unpacked")
     more = {"unheard": unheard} if unheard else {}
     rate, parts = corpora.READERS[source.name](folder, unit, **more)
-    part = 1 if most is None else min(1, most / max(1, len(parts["train"])))
-    parts = {split: said[: math.ceil(part * len(said))] for split, said in parts.items()}
+    parts = first(parts, most)
     known = {"phones": PHONES, "letters": LETTERS, "words": DIGITS}
     return _speech(source, known[unit], rate, parts)
+
+
+def first(parts: dict[str, list[Utterance]], most: int | None) -> dict[str, list[Utterance]]:
+    """The first utterances of each part, at most ``most`` to train on."""
+    part = 1 if most is None else min(1, most / max(1, len(parts["train"])))
+    return {split: said[: math.ceil(part * len(said))] for split, said in parts.items()}
 
 
 def _speech(

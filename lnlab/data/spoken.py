@@ -42,20 +42,42 @@ def at_most(count: int, most: int | None) -> int:
 def utterance(seed: int, split: str, number: int) -> Utterance:
     """Number ``number`` of a part."""
     random = np.random.default_rng([seed, list(SIZES).index(split), number])
-    speaker = int(random.choice(SPEAKERS[split]))
-    phones: list[str] = []
-    for word in random.choice(list(WORDS), random.integers(1, MOST_WORDS + 1)):
-        if phones and random.random() < PAUSED:
-            phones.append(SILENCE)
-        phones += WORDS[word]
+    speaker, words, paused = chosen(random, split)
+    phones = [*WORDS[words[0]]]
+    for word, pause in zip(words[1:], paused, strict=True):
+        phones += [SILENCE] * pause + [*WORDS[word]]
     speech, ends = synthesise(phones, Voice.of(speaker), random)
+    return placed(f"{split}-{number:04}", speaker, speech, phones, ends, random)
+
+
+def chosen(random: np.random.Generator, split: str) -> tuple[int, list[str], list[bool]]:
+    """A speaker of a part, what he says, and whether he pauses after each word but the last."""
+    speaker = int(random.choice(SPEAKERS[split]))
+    words = random.choice(list(WORDS), random.integers(1, MOST_WORDS + 1)).tolist()
+    return speaker, words, [random.random() < PAUSED for _ in words[1:]]
+
+
+def placed(
+    name: str,
+    speaker: int,
+    speech: np.ndarray,
+    phones: list[str],
+    ends: np.ndarray,
+    random: np.random.Generator,
+) -> Utterance:
+    """An utterance with silence around it, and in noise.
+
+    Args:
+        speech: samples.
+        ends: of the phones, in samples; each begins where the one before ends.
+    """
     before, after = (int(s * RATE) for s in random.uniform(*MARGIN, 2))
     sound = np.pad(speech, (before, after))
     loudness = 10 ** (-random.uniform(QUIETEST, LOUDEST) / 20) * float(speech.std())
     sound = sound + random.normal(0, loudness, len(sound)).astype(np.float32)
     ends = (before + ends) / RATE
     return Utterance(
-        name=f"{split}-{number:04}",
+        name=name,
         speaker=f"speaker {speaker}",
         features=features(sound, RATE),
         units=tuple(phones),
