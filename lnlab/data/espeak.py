@@ -86,7 +86,7 @@ def corpus() -> dict[str, list[Utterance]]:
             raise RuntimeError(f"eSpeak NG failed: {done.stderr.strip()[-500:]}")
         with np.load(file) as kept:
             whole = {name: kept[name] for name in kept.files}
-    counts = {name: whole[f"{name} counts"].tolist() for name in ("sound", "phones")}
+    counts = {name: whole[f"{name}_counts"].tolist() for name in ("sound", "phones")}
     cut = {
         "sound": np.split(whole["sound"], np.cumsum(counts["sound"])[:-1]),
         "phones": np.split(whole["phones"], np.cumsum(counts["phones"])[:-1]),
@@ -253,13 +253,14 @@ def main(file: str) -> None:
     said = [
         speaker.say(text, Voice.of(who)) for who, text in (words(*each) for each in numbers())
     ]
+    sounds, phones, ends = zip(*said, strict=True)
     np.savez(
         file,
-        sound=np.concatenate([sound for sound, *_ in said]),
-        phones=np.concatenate([phones for _, phones, _ in said]),
-        ends=np.concatenate([ends for *_, ends in said]),
-        **{"sound counts": [len(sound) for sound, *_ in said]},
-        **{"phones counts": [len(phones) for _, phones, _ in said]},
+        sound=np.concatenate(sounds),
+        phones=np.concatenate(phones),
+        ends=np.concatenate(ends),
+        sound_counts=[len(sound) for sound in sounds],
+        phones_counts=[len(each) for each in phones],
     )
 
 

@@ -81,8 +81,9 @@ class Task(Protocol):
         """One model; torch, numpy and Python have been seeded with ``seed`` before."""
         ...
 
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """The loss of each model (S,): outputs (S, B, ...) and targets (S, B, ...)."""
+    def loss(self, output: Any, y: Any) -> Tensor:
+        """The loss of each model (S,): outputs (S, B, ...) and targets (S, B, ...), or what
+        the task's own batches give."""
         ...
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer: ...
