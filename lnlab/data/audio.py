@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from lnlab.data.filterbank import WINDOW
+
 CLIPPED = 0.05
 """The part of all samples at full scale from which a recording is refused."""
 LONGEST = 600
@@ -18,7 +20,7 @@ def read(path: Path, rate: int) -> np.ndarray:
     Raises:
         FileNotFoundError: if it is not there.
         ValueError: if it is no audio, is cut off, has another rate or several channels, or is
-            empty, silent or clipped; names the file.
+            empty, shorter than a frame, silent or clipped; names the file.
     """
     import soundfile
 
@@ -34,6 +36,8 @@ def read(path: Path, rate: int) -> np.ndarray:
         raise ValueError(f"{path} cannot be read as WAV, FLAC or SPHERE: {error}") from error
     if not len(sound) or not np.isfinite(sound).all():
         raise ValueError(f"{path} is empty or holds what is no number.")
+    if len(sound) < WINDOW * rate:
+        raise ValueError(f"{path} lasts {len(sound) / rate:.3f} s, less than a frame: drop it.")
     if not sound.any():
         raise ValueError(f"{path} is silent.")
     if np.mean(np.abs(sound) >= 0.9999) > CLIPPED:

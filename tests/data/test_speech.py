@@ -44,7 +44,8 @@ BROKEN = {
     "rate": (lambda p: put(p, tone(rate=8000), 8000), "8000 samples a second, expected 16000"),
     "stereo": (lambda p: put(p, tone(channels=2)), "2 channels"),
     "empty": (lambda p: put(p, np.zeros((0, 1))), "is empty"),
-    "silent": (lambda p: put(p, np.zeros((99, 1))), "is silent"),
+    "short": (lambda p: put(p, tone(0.02)), r"lasts 0\.020 s, less than a frame"),
+    "silent": (lambda p: put(p, np.zeros((999, 1))), "is silent"),
     "clipped": (lambda p: put(p, np.sign(tone())), "is clipped"),
     "no audio": (lambda p: put(p, text="<html>404</html>"), "cannot be read"),
 }
