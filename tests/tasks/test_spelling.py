@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from lnlab.cells import PUBLISHED as CELLS
 from lnlab.data import speech
 from lnlab.runs import read
 from lnlab.tasks.las import Said, Spelling, cross_entropy
@@ -57,6 +58,26 @@ def test_the_gain_is_where_the_normalizers_start(corpus):
     gains = [p for name, p in net.named_parameters() if name.endswith("norm_h.g")]
     assert len(gains) == 2 * SMALL.layers + 1
     assert all(bool((g == torch.tensor(0.1, dtype=g.dtype)).all()) for g in gains)
+
+
+def test_the_published_cell_is_hardmaru_s_without_gain_and_bias(corpus):
+    task = replace(SMALL, norm="decoder", published=True, swapped=True)
+    speller = task.model(0, corpus).double().speller
+    names = [name for name, _ in speller.cells[0].named_parameters()]
+    assert sorted(names) == ["W_h", "W_x", "b"]
+    theirs = CELLS["hardmaru/supercell"](speller.cells[0].inputs, speller.cells[0].units)
+    own = dict(speller.cells[0].named_parameters())
+    with torch.no_grad():
+        theirs.W_x.copy_(own["W_x"])
+        theirs.W_h.copy_(own["W_h"])
+        own["b"].zero_()
+        theirs.norm_h.b.zero_()
+    x, state = torch.randn(3, theirs.inputs), (torch.randn(3, 16), torch.randn(3, 16))
+    for ours, other in zip(speller.cells[0](x, state), theirs(x, state), strict=True):
+        torch.testing.assert_close(ours, other)
+    assert "published" in task.config()
+    assert "published" not in SMALL.config()
+    assert replace(SMALL, norm="none", published=True).model(0, corpus)
 
 
 def batches(corpus, seeds=(0,), size=5):

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lnlab.cells import MODERN, PAPER, Initial
+from lnlab.cells import MODERN, PAPER, Initial, Sums
 from lnlab.data import speech
 from lnlab.data.speech import Speech
 from lnlab.kernels import fuse
-from lnlab.norms import Identity, LayerNorm
+from lnlab.norms import GroupNorm, Identity, LayerNorm
 
 from .inside import inside
 from .listener import Listener, OverFeatures, OverTime
@@ -37,6 +37,15 @@ FORMS = {
 """Where the listener is normalized: inside its LSTMs, eq. 7-9 of the study, or its outputs over
 features; over time, as the study's published code does, padding included or not."""
 
+PUBLISHED: dict[str, Any] = {
+    "norm": partial(LayerNorm, affine=False, eps=1e-3),
+    "gates": partial(GroupNorm, groups=4, affine=False, eps=1e-3),
+    "sums": Sums.TOGETHER,
+    "initial": replace(MODERN, forget_bias=1.0),
+}
+"""The speller's cell in the study's published code, after hardmaru/supercell: gates one by one,
+without gain or bias. Its weights are drawn as ours."""
+
 INITIALISATIONS: dict[str, Initial] = {"paper": PAPER, "modern": MODERN}
 
 
@@ -53,6 +62,9 @@ class Spelling:
     form: str = "cell"
     swapped: bool = False
     """Whether the speller's h and c change places at each step, as in the published code."""
+    published: bool = False
+    """Whether a normalized speller has the cell of the published code; with ``swapped`` it is
+    that cell, slip included."""
     initialisation: str = "modern"
     gain: float = 1.0
     """With which the normalizers of W_h h start."""
@@ -160,8 +172,14 @@ class Spelling:
         return {place: cls.budget(name, norm=place, **changes) for place in PLACES}
 
     def config(self) -> dict:
-        """What makes this run this run: every field but where the data happen to lie."""
-        return {**asdict(self), "data": self.data.split("=")[0]}
+        """What makes this run this run: every field but where the data happen to lie.
+
+        Without ``published`` a run is the one that it was before there was this field.
+        """
+        config = {**asdict(self), "data": self.data.split("=")[0]}
+        if not self.published:
+            del config["published"]
+        return config
 
     def dataset(self) -> Speech:
         unit: Any = self.unit or None
@@ -193,7 +211,7 @@ class Spelling:
                 swapped=self.swapped,
                 dropout=self.dropout,
                 sampling=self.sampling,
-                **self._normalized(spelling),
+                **(PUBLISHED if spelling and self.published else self._normalized(spelling)),
             )
         net = ListenAttendSpell(listener, speller, mixed=self.mixed)
         return fuse(net) if self.fused else net
