@@ -3,9 +3,10 @@
 TIMIT may not be given away, so that no verdict here is better than "same direction".
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lnlab.ledger.paired import Arms, along, better, final, numbers, settled
+from lnlab.ledger.paired import Arms, Number, along, better, final, numbers, settled
 from lnlab.ledger.verdict import Claim, Test
 from lnlab.tasks import Spelling
 
@@ -20,8 +21,11 @@ NEAR = 0.01
 """A run has converged at the first evaluation that is within one point of its least error."""
 CONVERGED = settled("test_error", NEAR)
 ERROR, STEPS = "errors a unit", "updates until the error is within a point of its least"
-STUDY = {"none": (0.268, 15947), "encoder": (0.245, 9976), "both": (0.253, 15552)} | {
-    "decoder": (0.666, 15600)
+STUDY = {
+    "none": (0.268, 15947),
+    "encoder": (0.245, 9976),
+    "both": (0.253, 15552),
+    "decoder": (0.666, 15600),
 }
 """Tables 1 and 3: phone error rate on TIMIT, and the steps to it."""
 STUDY_LIBRISPEECH = {"none": (0.426, 96785), "encoder": (0.401, 64354)}
@@ -32,26 +36,27 @@ ON_DIGITS = (
 )
 
 
-def beside_the_study(arms: Arms) -> "pd.DataFrame":
-    """A row for each placement: what recognizers came to, and tables 1 to 3 of the study.
+MEASURES = {
+    "error": final("test_error"),
+    "substitutions": final("substitutions"),
+    "deletions": final("deletions"),
+    "insertions": final("insertions"),
+    "units (N)": final("spoken"),
+    "error, ends in N": final("test_error_with_end"),
+    "updates": CONVERGED,
+    "CPU seconds": settled("test_error", NEAR, of="cpu_seconds"),
+}
+"""Errors at the end of a run, and updates and seconds of one core until it converged."""
 
-    Errors are means over seeds at the end, steps and seconds (of one core) those until
-    convergence (:data:`NEAR`).
-    """
+
+def beside_the_study(arms: Arms, measures: Mapping[str, Number] = MEASURES) -> "pd.DataFrame":
+    """A row for each placement: means over seeds, and tables 1 to 3 of the study."""
     import pandas as pd
 
-    read = {
-        "error": final("test_error"),
-        "substitutions": final("substitutions"),
-        "deletions": final("deletions"),
-        "insertions": final("insertions"),
-        "units (N)": final("spoken"),
-        "error, ends in N": final("test_error_with_end"),
-        "updates": CONVERGED,
-        "CPU seconds": settled("test_error", NEAR, of="cpu_seconds"),
-    }
     rows = {
-        arm: {name: pd.Series(numbers(runs, number)).mean() for name, number in read.items()}
+        arm: {
+            name: pd.Series(numbers(runs, number)).mean() for name, number in measures.items()
+        }
         | {"seeds": len(runs)}
         for arm, runs in arms.items()
     }

@@ -110,10 +110,14 @@ def sets(runs: Iterable[Run], task: Task, free: Sequence[str] = ()) -> list[Arms
     """
     config = json.loads(json.dumps(task.config()))
     wanted = {k: v for k, v in config.items() if k not in (*BETWEEN_ARMS, *free)}
+    # fields that a configuration names only where they are not what they used to be
+    unsaid = getattr(task, "__dataclass_fields__", {}).keys() - config.keys()
     found: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
     done = (run for run in runs if run.task == task.name and run.done)
     for run in sorted(done, key=lambda run: len(run.config["seeds"])):
         if any(run.config.get(name) != value for name, value in wanted.items()):
+            continue
+        if unsaid & run.config.keys():
             continue
         rest = {k: v for k, v in run.config.items() if k not in BETWEEN_ARMS}
         same = json.dumps([rest, run.data["checksum"]], sort_keys=True)

@@ -1,10 +1,13 @@
 """Arms are compared seed by seed, by runs that are one in all else."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from lnlab.ledger import Verdict, interval
+from lnlab.ledger.benothman2018_speech import CONVERGED, STUDY, beside_the_study
 from lnlab.ledger.paired import (
     after,
     against,
@@ -22,6 +25,7 @@ from lnlab.ledger.paired import (
     trajectories,
 )
 from lnlab.tasks import PermutationInvariantMNIST as Task
+from lnlab.tasks import Spelling
 
 LARGE, SMALL = (Task.budget("paper", batch_size=m) for m in (128, 4))
 TEST = better(LARGE, "layer", "batch", along("train_nll"), "NLL")
@@ -277,3 +281,28 @@ def test_robustness_is_not_read_across_data_or_sizes(made):
     for settings in ({"kind": "embedded"}, {"checksum": "d" * 64}, {"units": (8, 8)}):
         small = [made(arm, SAME, batch_size=4, **settings) for arm in ("layer", "batch")]
         assert ROBUST(large + small).verdict is Verdict.NOT_YET_RUN
+
+
+def test_a_field_that_is_said_only_where_it_is_set_tells_runs_apart(ran):
+    right, wrong = (Spelling(swapped=True, published=published) for published in (False, True))
+    runs = [ran(replace(each, seeds=(*WINS,)), WINS) for each in (right, wrong)]
+    assert runs[0].config.keys() != runs[1].config.keys()
+    for task, run in zip((right, wrong), runs, strict=True):
+        for order in (runs, runs[::-1]):
+            assert set(like(order, task)["encoder"].values()) == {run}
+
+
+def test_the_table_stands_beside_the_study_s(ran):
+    errors = {arm: [0.9, 0.5, 0.2 + k / 10, 0.2 + k / 10] for k, arm in enumerate(STUDY)}
+    arms = {}
+    for arm, values in errors.items():
+        task = Spelling(norm=arm, epochs=3, seeds=(0, 1))
+        rows = dict.fromkeys((0, 1), values)
+        arms[arm] = dict.fromkeys((0, 1), ran(task, rows, metric="test_error"))
+    table = beside_the_study(arms, {"error": final("test_error"), "updates": CONVERGED})
+    assert table.index.tolist() == ["none", "encoder", "both", "decoder"]
+    assert table["error"].tolist() == pytest.approx([0.2, 0.3, 0.4, 0.5])
+    assert table["updates"].tolist() == [20, 20, 20, 10]
+    assert table.loc["encoder", "study, TIMIT: steps"] == 9976
+    assert np.isnan(table.loc["decoder", "study, LibriSpeech: steps"])
+    assert (table.seeds == 2).all()
