@@ -43,7 +43,8 @@ def line(name: str) -> dict[str, Any]:
     if name in NORMALIZERS:
         place = NORMALIZERS.index(name)
     else:
-        parents = [n for n in NORMALIZERS if name.startswith((f"{n}, ", f"{n} "))]
+        known = (*PLACES, *NORMALIZERS)
+        parents = [n for n in known if name.startswith((f"{n}, ", f"{n} "))]
         if parents:
             return line(max(parents, key=len)) | {"dash": "longdashdot"}
         place = len(NORMALIZERS) + sum(name.encode())

@@ -169,8 +169,8 @@ def grid(
     progress: bool = False,
 ) -> Surface:
     """The loss at every combination of the coordinates ``at`` along each of ``directions``."""
-    w, directions = objective.start, directions.to(objective.start)
     _refuse(objective, directions, at)
+    w, directions = objective.start, directions.to(objective.start)
     losses = torch.full([len(a) for a in at], float("nan"), dtype=torch.float64)
     products = SharedProducts(objective, directions) if fast else None
     places = list(torch.cartesian_prod(*(torch.arange(len(a)) for a in at)).view(-1, len(at)))
@@ -196,6 +196,11 @@ def grid(
 
 def _refuse(objective: Objective, directions: Tensor, at: Sequence[Tensor]) -> None:
     P = len(objective.start)
+    if not isinstance(directions, Tensor):
+        raise ValueError(
+            f"directions are a {type(directions).__name__}: give a tensor, one row of {P} "
+            "numbers for each axis; objective.flat puts tensors into a row."
+        )
     if directions.dim() != 2 or directions.shape[1] != P or len(directions) != len(at):
         raise ValueError(
             f"directions have shape {tuple(directions.shape)}: give one row of {P} numbers for "

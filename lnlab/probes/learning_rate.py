@@ -109,6 +109,11 @@ class Turning:
         every: int = 1,
     ) -> None:
         own = dict(model.named_parameters())
+        if not isinstance(invariant, Mapping):
+            raise ValueError(
+                f"invariant is a {type(invariant).__name__}: give what scale_invariant found, "
+                "kinds by name."
+            )
         if missing := {*(names or ()), *invariant} - own.keys():
             raise ValueError(
                 f"no parameter is called {sorted(missing)}: there are {list(own)}."

@@ -24,6 +24,7 @@ def test_every_normalizer_has_a_line_of_its_own():
 
 def test_a_variant_has_the_colour_of_its_normalizer():
     assert line("batch, frozen")["color"] == line("batch")["color"]
+    assert line("encoder, over time")["color"] == line("encoder")["color"]
     assert line("batch, frozen")["dash"] != line("batch")["dash"]
     assert (
         line("weight, mean-only batch, frozen")["color"]

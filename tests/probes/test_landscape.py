@@ -309,6 +309,7 @@ def test_the_other_end_of_a_line_may_be_a_module():
 WRONG = {
     "another module": (lambda o: between(o, nn.Linear(36, 3)), "made as the first was"),
     "shape": (lambda o: surface(o, torch.ones(2, 7)), "one row of"),
+    "names": (lambda o: surface(o, dict(o.split(o.start))), "directions are a dict"),
     "zero": (lambda o: surface(o, torch.zeros(2, len(o.start))), "a direction is 0"),
     "nan": (lambda o: surface(o, torch.full((2, len(o.start)), torch.nan)), "not finite"),
     "extent": (lambda o: surface(o, extent=-1), "more than 0"),

@@ -228,6 +228,8 @@ def test_what_makes_no_sense_is_refused():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(ValueError, match="no parameter is called"):
         Turning(model, optimizer, {"7.W": WHOLE})
+    with pytest.raises(ValueError, match="invariant is a list"):
+        Turning(model, optimizer, ["0.W"])
     with pytest.raises(ValueError, match="every is 0"):
         Turning(model, optimizer, {}, every=0)
     with pytest.raises(ValueError, match="moves none"):
