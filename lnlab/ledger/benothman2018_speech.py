@@ -50,7 +50,7 @@ MEASURES = {
 
 
 def beside_the_study(arms: Arms, measures: Mapping[str, Number] = MEASURES) -> "pd.DataFrame":
-    """A row for each placement: means over seeds, and tables 1 to 3 of the study."""
+    """A row for each arm: means over seeds, and tables 1 to 3 of the study."""
     import pandas as pd
 
     rows = {
@@ -60,7 +60,7 @@ def beside_the_study(arms: Arms, measures: Mapping[str, Number] = MEASURES) -> "
         | {"seeds": len(runs)}
         for arm, runs in arms.items()
     }
-    table = pd.DataFrame(rows).T.reindex([arm for arm in STUDY if arm in rows])
+    table = pd.DataFrame(rows).T.loc[sorted(rows, key=[*STUDY, *rows].index)]
     for title, study in (("TIMIT", STUDY), ("LibriSpeech", STUDY_LIBRISPEECH)):
         for place, name in enumerate(("error", "steps")):
             table[f"study, {title}: {name}"] = [
