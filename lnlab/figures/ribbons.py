@@ -32,7 +32,7 @@ def ribbons(
             around = np.concatenate([frame["step"], frame["step"][::-1]])
             edge = np.concatenate([frame[high], frame[low][::-1]])
             figure.add_scatter(
-                x=around, y=edge, fill="toself", fillcolor=look["color"],
+                x=around, y=edge, mode="lines", fill="toself", fillcolor=look["color"],
                 opacity=opacity, line={"width": 0}, hoverinfo="skip", row=1, col=column,
             )  # fmt: skip
         figure.add_scatter(
