@@ -164,6 +164,8 @@ def attending_layout(spoken: Spoken, attentions: Mapping[str, Attention]) -> dic
         }
         text = f"<b>{literal(name)}</b>  {literal(attention.text)}"
         notes.append(_note(text, 0.49 * across, top, 6))
+    for slot in range(len(attentions), SLOTS):
+        layout[f"xaxis{slot + 2}"] = layout[f"yaxis{slot + 2}"] = {"visible": False}
     return layout | {"annotations": notes}
 
 
