@@ -115,6 +115,7 @@ def judge(values: Sequence[float], own: bool) -> tuple[Verdict, tuple[float, flo
     low, high = interval(values)
     if high < 0 and own:
         return Verdict.REPRODUCED, (low, high)
-    if np.mean(values) < 0:
+    # a mean that is nothing but rounding is none
+    if np.mean(values) < -1e-12 * np.abs(values).max():
         return Verdict.SAME_DIRECTION, (low, high)
     return Verdict.NOT_REPRODUCED, (low, high)

@@ -85,3 +85,9 @@ def test_a_claim_without_a_test_is_not_yet_run():
     assert Claim("x-1", "X (2000), 1", "x").judge([]) is NOTHING
     assert NOTHING.verdict is Verdict.NOT_YET_RUN
     assert (NOTHING.interval, NOTHING.values, NOTHING.data) == (None, (), "")
+
+
+def test_what_is_even_but_for_rounding_has_no_direction():
+    values = (0.3 - 0.2 - 0.1, 0.1 + 0.2 - 0.3, -4 * 2.0**-54, 0.004, -0.004)
+    assert np.mean(values) < 0
+    assert judge(values, own=False)[0] is Verdict.NOT_REPRODUCED
