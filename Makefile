@@ -25,9 +25,17 @@ $(INSTALLED): pyproject.toml requirements.lock
 run: setup
 	$(BIN)/lnlab run --out build
 
+# a process a core, each with whole files; the notebooks' cells and what is meant for a GPU (on
+# a device that tests/pretend.py makes up) also where a test has failed
+CORES := --numprocesses auto --dist loadfile
+
 test: setup
-	$(BIN)/python -m pytest
-	LNLAB_BUDGET=smoke $(BIN)/python -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=300 notebooks
+	@failed=0; \
+	$(BIN)/python -m pytest $(CORES) --durations=10 || failed=1; \
+	LNLAB_BUDGET=smoke $(BIN)/python -m pytest $(CORES) --nbval-lax --nbval-current-env \
+		--nbval-cell-timeout=300 notebooks || failed=1; \
+	$(BIN)/python -m pytest $(CORES) -m gpu --device pretend || failed=1; \
+	exit $$failed
 
 lab: setup
 	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 notebooks/00_start_here.ipynb

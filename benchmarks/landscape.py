@@ -20,9 +20,9 @@ from torch.nn import functional as F
 from lnlab.kernels import fuse
 from lnlab.norms import Identity, LayerNorm
 from lnlab.norms.invariances import Statistics
-from lnlab.probes.directions import random_directions
-from lnlab.probes.landscape import surface
-from lnlab.probes.objective import Objective
+from lnlab.probes.loss.directions import random_directions
+from lnlab.probes.loss.landscape import surface
+from lnlab.probes.loss.objective import Objective
 from lnlab.runs.environment import device_name
 from lnlab.tasks.mnist import MLP
 
@@ -55,7 +55,7 @@ def main(json: bool = False) -> None:
 
 
 def of_grid(objective: Objective, net: nn.Module) -> dict[str, Any]:
-    """The grid of :func:`lnlab.probes.landscape.surface` against the plain loop."""
+    """The grid of :func:`lnlab.probes.loss.landscape.surface` against the plain loop."""
     directions = random_directions(objective, 2)
     ours = surface(objective, directions, points=POINTS).losses
     theirs = plain(objective, net, directions)

@@ -113,7 +113,7 @@ def kernel(page: Page) -> float:
 
 def steps(page: Page, count: int) -> None:
     """``count`` steps of the slider, each drawn before the next, from where it starts."""
-    page.locator(".lnlab-command button").first.click()
+    page.get_by_role("button", name="Reset", exact=True).click()
     page.wait_for_timeout(500)
     for done in range(0, count, 40):
         presses(page, min(40, count - done))

@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.training import CPU, FOREVER, cases, compare
 from lnlab.norms import Linear
-from lnlab.probes.record import ALSO, WHAT, record
+from lnlab.probes.training.record import ALSO, WHAT, record
 from lnlab.runs.environment import device_name
 from lnlab.tasks import PermutationInvariantMNIST as Task
 from lnlab.training import Batches, fit, stack

@@ -21,7 +21,10 @@ def root() -> Path:
 
 
 def place(name: str) -> Path:
-    """The folder ``runs`` or ``results`` of the checkout; outside one, of where we are."""
+    """The folder ``runs`` or ``results`` of the checkout.
+
+    Where lnlab is installed without its checkout, that of the working directory.
+    """
     try:
         return root() / name
     except FileNotFoundError:

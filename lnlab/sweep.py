@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lnlab.runs import Busy
-from lnlab.training import Task, train
+from lnlab.training import Experiment, train
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -24,25 +24,23 @@ PATIENCE = 0.5
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one run of a sweep: done in so many seconds of now, or an error."""
+    """How one run of a sweep ended: the seconds it took here, and its error if any."""
 
-    task: Task
+    task: Experiment
     seconds: float = 0.0
     error: str | None = None
 
 
 def grid(task: Any, budget: str, axes: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """The tasks of a budget in which every combination of the axes' values is one.
+    """One task for every combination of the axes' values, at one budget.
 
     Args:
         task: a class of tasks.
         budget: smoke, notebook or paper.
         axes: values by field; the last field changes fastest.
     """
-    return [
-        task.budget(budget, **dict(zip(axes, values, strict=True)))
-        for values in product(*axes.values())
-    ]
+    every = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    return [*task.arms(budget, values={str(changes): changes for changes in every}).values()]
 
 
 def apart(tasks: Iterable[Any]) -> list[Any]:
@@ -51,7 +49,7 @@ def apart(tasks: Iterable[Any]) -> list[Any]:
 
 
 def sweep(
-    tasks: Iterable[Task],
+    tasks: Iterable[Experiment],
     *,
     root: Path,
     jobs: int | None = None,
@@ -93,10 +91,13 @@ def sweep(
         yield from _spread(workers, work, tasks)
 
 
-def complete(task: Task, **where: Any) -> Outcome | None:
+def complete(task: Experiment, **where: Any) -> Outcome | None:
     """Train one task to its end; None if another process is at it.
 
     An error of the run is its outcome: it does not stop the others.
+
+    Args:
+        where: root, device, precision and save_every, as of :func:`lnlab.training.train`.
     """
     began = time.monotonic()
     try:
@@ -110,7 +111,7 @@ def complete(task: Task, **where: Any) -> Outcome | None:
     return Outcome(task, time.monotonic() - began)
 
 
-def _in_turn(work: "partial[Outcome | None]", tasks: Sequence[Task]) -> Iterator[Outcome]:
+def _in_turn(work: "partial[Outcome | None]", tasks: Sequence[Experiment]) -> Iterator[Outcome]:
     waiting = deque(tasks)
     while waiting:
         task = waiting.popleft()
@@ -122,16 +123,16 @@ def _in_turn(work: "partial[Outcome | None]", tasks: Sequence[Task]) -> Iterator
 
 
 def _spread(
-    workers: "Client", work: "partial[Outcome | None]", tasks: Sequence[Task]
+    workers: "Client", work: "partial[Outcome | None]", tasks: Sequence[Experiment]
 ) -> Iterator[Outcome]:
     from distributed import as_completed
 
-    def submit(task: Task) -> "Future":
+    def submit(task: Experiment) -> "Future":
         future = workers.submit(work, task, pure=False)
         running[future] = task
         return future
 
-    running: dict[Future, Task] = {}
+    running: dict[Future, Experiment] = {}
     futures = as_completed([submit(task) for task in tasks], loop=workers.loop)
     try:
         for future in futures:

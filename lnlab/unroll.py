@@ -17,10 +17,10 @@ from .cells import Cell, GRUCell, LSTMCell, RNNCell, State
 from .norms import LayerNorm, Norm
 
 Unroll = Callable[..., tuple[Tensor, State]]
-"""What :func:`unroll` is, and every faster one."""
+"""A loop over time, called as :func:`unroll` is."""
 
 Lengths = Tensor | list[int] | None
-"""How many steps of each of the B sequences are not padding; None: all of them."""
+"""The number of steps of each of the B sequences, without padding; None: all have T."""
 
 
 def unroll(
@@ -41,6 +41,9 @@ def unroll(
         lengths: whole numbers from 0 to T, in any order.
         reverse: read each sequence from its own end to its start. The steps that a
             normalizer is told of are counted from where the reading starts.
+
+    Raises:
+        ValueError: what does not fit is named, see :func:`checked`.
     """
     lengths = checked(cell, x, state, lengths)
     if reverse:
@@ -53,6 +56,8 @@ def unroll(
             now = cell(x_t, now, t)
             hs.append(now[0])
             continue
+        # Some are over. The others are computed alone, not masked afterwards: batch norm would
+        # have taken the padding for cases.
         rows = (lengths > t).nonzero().squeeze(1)
         if len(rows):
             new = cell(x_t[rows], tuple(s[rows] for s in now), t)
@@ -67,16 +72,18 @@ def flip(x: Tensor, lengths: Tensor | None) -> Tensor:
     """``x`` (T, B, ...) with each sequence reversed inside its own length."""
     if lengths is None:
         return x.flip(0)
+    # inside a sequence step t is read from length - 1 - t; padding stays where it is
     t = torch.arange(len(x), device=x.device)[:, None]
     t = torch.where(t < lengths, lengths - 1 - t, t)  # (T, B)
     return x[t, torch.arange(x.shape[1], device=x.device)]
 
 
 def checked(cell: Cell, x: Tensor, state: State | None, lengths: Lengths) -> Tensor | None:
-    """The lengths as a tensor on the device of ``x``, after everything has been looked at.
+    """The lengths (B,) as int64 on the device of ``x``, None if None, once all fits the cell.
 
-    Raises ValueError naming what does not fit: rank, size, dtype or device of ``x``, of the
-    first state, or of ``lengths``.
+    Raises:
+        ValueError: names what does not fit: rank, size, dtype or device of ``x`` (T, B, D),
+            of the first state, each (B, H), or of ``lengths``.
     """
     if x.dim() != 3 or x.shape[2] != cell.inputs:
         raise ValueError(
@@ -168,7 +175,7 @@ class Recurrent(nn.Module):
 
     @property
     def opaque(self) -> bool:
-        """Whether the loop over time is another than the reference: torch.func sees not in."""
+        """Whether the loop over time is not the reference: torch.func cannot look into it."""
         return self.unroll is not unroll
 
     def forward(

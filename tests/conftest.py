@@ -5,7 +5,7 @@ import torch
 
 
 def pytest_addoption(parser):
-    parser.addoption("--device", default="cpu", help="where gpu tests run: cuda, cuda:1, mps")
+    parser.addoption("--device", default="cpu", help="where gpu tests run: cuda, mps, pretend")
     parser.addoption("--full", action="store_true", help="stress tests at their full size")
     parser.addoption("--network", action="store_true", help="also run tests that download")
 
@@ -41,8 +41,15 @@ def full(request):
 
 @pytest.fixture
 def device(request):
-    """The device named by ``--device``; the CPU without it."""
-    return torch.device(request.config.getoption("--device"))
+    """The device named by ``--device``; the CPU without it, or one that is pretended."""
+    name = request.config.getoption("--device")
+    if name != "pretend":
+        yield torch.device(name)
+        return
+    from tests.pretend import pretending
+
+    with pretending():
+        yield torch.device("pretend", 0)
 
 
 @pytest.fixture
@@ -71,6 +78,25 @@ def outcome():
         return {"output": output.detach(), **dict(zip(leaves, gradients, strict=True))}
 
     return taken
+
+
+@pytest.fixture
+def strings():
+    """Every text that a figure holds, wherever it stands."""
+
+    def within(part):
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, dict):
+            for value in part.values():
+                yield from within(value)
+        elif isinstance(part, list | tuple):
+            for value in part:
+                yield from within(value)
+
+    return lambda figure: list(
+        within(figure if isinstance(figure, dict) else figure.to_plotly_json())
+    )
 
 
 @pytest.fixture(scope="session")

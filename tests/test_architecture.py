@@ -1,6 +1,7 @@
 """Imports run one way, stay lazy where it matters, and modules stay small."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,28 +12,15 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "lnlab"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# what a part of lnlab may import of the others
-ALLOWED = {
-    "norms": set(),
-    "cells": {"norms"},
-    "unroll": {"cells", "norms"},
-    "kernels": {"norms", "cells", "unroll"},
-    "data": set(),
-    "figures": set(),
-    "runs": set(),
-    "training": {"runs"},
-    "tasks": {"norms", "cells", "unroll", "kernels", "data", "training", "probes"},
-    "probes": {"norms"},
-    "ledger": {"runs", "tasks", "norms", "probes", "checkout", "training"},
-    "panels": {"norms", "cells", "unroll", "kernels", "data", "figures", "runs", "training"}
-    | {"tasks", "probes", "ledger"},
-    "sweep": {"runs", "tasks", "training"},
-    "checkout": set(),
-    "workbook": {"checkout"},
-    "pages": set(),
-    "cli": {"data", "runs", "training", "tasks", "ledger", "sweep", "checkout", "workbook"}
-    | {"pages"},
-}
+
+def table() -> dict[str, set[str]]:
+    """What each room may import of the others, as ARCHITECTURE.md says it."""
+    text = (PACKAGE.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*)\|", text, flags=re.MULTILINE)
+    return {room: set(re.findall(r"`(\w+)`", others)) for room, others in rows}
+
+
+ALLOWED = table()
 # the only parts that may import these, wherever in the file
 OWNERS = {
     "ipywidgets": {"panels"},
@@ -68,7 +56,7 @@ def test_imports_run_one_way(path):
     if own == "__init__":
         assert not [name for name in imported(path) if name.startswith("lnlab")]
         return
-    assert own in ALLOWED, f"{own} is not in the table of DESIGN.md"
+    assert own in ALLOWED, f"{own} is not in the table of ARCHITECTURE.md"
     parts = {name.split(".")[1] for name in imported(path) if name.startswith("lnlab.")}
     # `from lnlab import __version__` is everybody's
     assert parts - {own, "__version__"} <= ALLOWED[own]
@@ -88,6 +76,20 @@ def test_modules_are_small_and_well_named(path):
     assert not FORBIDDEN & {folder.lower() for folder in path.relative_to(PACKAGE).parts}
 
 
+def test_the_table_names_every_room_and_no_other():
+    rooms = {part(path) for path in MODULES} - {"__init__"}
+    assert rooms == ALLOWED.keys()
+    assert set().union(*ALLOWED.values()) <= rooms
+
+
+@pytest.mark.parametrize("room", sorted(ALLOWED))
+def test_every_arrow_of_the_table_is_used(room):
+    paths = [path for path in MODULES if part(path) == room]
+    names = {name for path in paths for name in imported(path)}
+    parts = {name.split(".")[1] for name in names if name.startswith("lnlab.")}
+    assert ALLOWED[room] <= parts
+
+
 def test_the_table_has_no_circle():
     order: list[str] = []
     while len(order) < len(ALLOWED):
@@ -105,7 +107,11 @@ HEAVY = {"plotly", "anywidget", "ipywidgets", "papermill", "nbconvert", "IPython
         ("import lnlab", HEAVY | {"torch", "numpy", "pandas"}),
         ("import lnlab.cli", (HEAVY | {"torch", "numpy", "pandas", "tqdm"}) - {"click"}),
         ("import lnlab.norms", HEAVY | {"pandas", "sklearn"}),
-        ("import lnlab.tasks", HEAVY | {"pandas", "sklearn", "tqdm.notebook"}),
+        ("from lnlab.tasks import TASKS; [*TASKS]", HEAVY | {"torch", "numpy", "pandas"}),
+        (
+            "from lnlab.tasks import TASKS; [*TASKS.values()]",
+            HEAVY | {"pandas", "sklearn", "tqdm.notebook"},
+        ),
     ],
 )
 def test_import_is_light(statement, absent):

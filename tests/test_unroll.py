@@ -160,6 +160,16 @@ def test_dropout_stands_between_layers_while_training():
     assert (layer.eval()(x)[0] - unroll(wiped, torch.zeros(T, B, H))[0]).abs().max() > 1e-3
 
 
+def test_dropout_stands_neither_before_the_first_layer_nor_behind_the_last():
+    layer = GRU(D, H, num_layers=2, dropout=1.0)
+    nn.init.ones_(layer.cells[1].norm_W.b)  # all that it has to say, its inputs being dropped
+    x = torch.randn(T, B, D)
+    y, last = layer(x)
+    torch.testing.assert_close(last[0], unroll(layer.cells[0], x)[1][0])
+    torch.testing.assert_close(last[1], y[-1])
+    assert y.abs().max() > 1e-3
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -13,6 +13,7 @@ section 6 and the authors' code, gains start at 1 and biases at 0.
 """
 
 from .cell import (
+    INITIALISATIONS,
     MODERN,
     PAPER,
     Bias,
@@ -31,6 +32,7 @@ from .lstm import PUBLISHED, LSTMCell, gain_only
 from .rnn import RNNCell
 
 __all__ = [
+    "INITIALISATIONS",
     "MODERN",
     "PAPER",
     "PUBLISHED",

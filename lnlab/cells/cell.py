@@ -1,4 +1,4 @@
-"""What every recurrent cell has: weights, an initial state, and the settings of its form."""
+"""The parts of every recurrent cell: weights, an initial state, the settings of its form."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def as_torch(W: Tensor) -> None:
 
 @dataclass(frozen=True)
 class Initial:
-    """What a cell is before it has learned anything.
+    """The start of a cell, before it has learned anything.
 
     Whether layer normalization helps depends on it: compare initialisations, not only norms.
 
@@ -48,6 +48,7 @@ class Initial:
             chose (1 in the paper, 0.1 in Cooijmans et al., 2016). With inputs and weights
             of unit scale, 0.1 to 0.3 keeps LN(W_h h) from drowning the input.
         forget_bias: b of the forget gate: 0 in the authors' code, 1 in hardmaru/supercell.
+        b: how the cell's own bias is drawn, gate by gate (H,); None: zeros.
         learned_state: whether the first state is learned from 0 (the attentive reader's
             ``learn_h0``). LN of an all-zero h has the slope 1/sqrt(eps).
     """
@@ -55,38 +56,43 @@ class Initial:
     draw: Draw = authors
     recurrent_gain: float | None = None
     forget_bias: float = 0.0
+    b: Draw | None = None
     learned_state: bool = False
 
 
 PAPER = Initial()
 MODERN = Initial(modern)
+INITIALISATIONS = {"paper": PAPER, "modern": MODERN}
+"""The starts by the names that experiments give them."""
 
 
 class Sums(Enum):
-    """What of the summed inputs is normalized at once."""
+    """The sums that are normalized at once."""
 
     APART = "LN(W_h h) + LN(W_x x)"
     TOGETHER = "LN(W_h h + W_x x)"
 
 
 class Carry(Enum):
-    """Which cell an LSTM hands to its next step."""
+    """The memory that an LSTM hands to its next step."""
 
     RAW = "c: eq. 21 and 22, LN only on the way out"
     NORMALIZED = "LN(c): tf.contrib and the TorchScript cell of pytorch/benchmarks/fastrnns"
 
 
 class Bias(IntEnum):
-    """How often eq. 20 adds ``b``; True and False of torch's call are ONCE and NONE."""
+    """The places where eq. 20 adds ``b``; True and False of torch's call are ONCE and NONE."""
 
     NONE = 0
     ONCE = 1
     TWICE = 2
     """The authors' Theano code: also inside LN(W_x x + b), where it breaks scale invariance."""
+    INSIDE = 3
+    """labml_nn: inside the LN alone, which takes its mean and its scale out again."""
 
 
 class Update(Enum):
-    """What the update gate of a GRU is open for; apart from LN's mean a change of sign."""
+    """The meaning of an open update gate; apart from LN's mean a change of sign."""
 
     WRITES = "(1 - z) h + z ĥ: eq. 28"
     KEEPS = "z h + (1 - z) ĥ: the authors' code and torch"
@@ -102,7 +108,7 @@ class Cell(nn.Module, ABC):
     gates: int
     """G."""
     states = 1
-    """How many tensors a state has."""
+    """The number of tensors in a state."""
 
     def __init__(self, inputs: int, units: int, initial: Initial) -> None:
         super().__init__()
@@ -134,13 +140,14 @@ class Cell(nn.Module, ABC):
 
     @torch.no_grad()
     def reset(self) -> None:
-        """Draw the weights as ``initial`` says, biases 0, learned states 0."""
+        """Draw the weights and the biases as ``initial`` says; learned states are 0."""
         for W in (self.W_x, self.W_h):
             for gate in W.split(self.units):
                 self.initial.draw(gate)
         for name, parameter in self.named_parameters(recurse=False):
             if name.startswith("b"):
-                parameter.zero_()
+                for gate in parameter.split(self.units):
+                    (self.initial.b or nn.init.zeros_)(gate)
         for s in self.first:
             s.zero_()
 
@@ -162,7 +169,7 @@ class Cell(nn.Module, ABC):
 
 
 class Gated(Cell):
-    """Cells whose summed inputs, all gates fused, are normalized apart or together."""
+    """A cell of G gates: W_h h and W_x x, each (B, G H), are normalized apart or as one sum."""
 
     def __init__(
         self, inputs: int, units: int, norm: Norm, sums: Sums, bias: Bias, initial: Initial
@@ -187,8 +194,12 @@ class Gated(Cell):
 
     def summed(self, x: Tensor, h: Tensor, t: int | None) -> Tensor:
         """LN(W_h h) + LN(W_x x) + b, as ``sums`` and ``bias`` have it: (B, G H)."""
-        inside = self.b if self.bias is Bias.TWICE else None
+        # All gates stand in one vector a of G H units, and one mu and one sigma serve them all
+        # unless ``norm`` cuts them into groups. Added behind LN, b is free of its scale.
+        inside = self.b if self.bias in (Bias.TWICE, Bias.INSIDE) else None
+        outside = self.b if self.bias in (Bias.ONCE, Bias.TWICE) else None
         if self.norm_x is None:
+            # one product of [h, x], so that rules that read weights see whole rows
             W = torch.cat([self.W_h, self.W_x], dim=1)
             a = F.linear(torch.cat([h, x], dim=1), self.norm_h.weight(W), inside)
             a = self.norm_h(a, W, t)
@@ -196,7 +207,7 @@ class Gated(Cell):
             a_h = F.linear(h, self.norm_h.weight(self.W_h))
             a_x = F.linear(x, self.norm_x.weight(self.W_x), inside)
             a = self.norm_h(a_h, self.W_h, t) + self.norm_x(a_x, self.W_x, t)
-        return a if self.b is None else a + self.b
+        return a if outside is None else a + outside
 
 
 def has_bias(norm: Normalizer) -> bool:

@@ -61,6 +61,8 @@ class GRUCell(Cell):
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
         h, H = state[0], self.units
         (W_x, W), (W_h, U) = self.W_x.split(2 * H), self.W_h.split(2 * H)
+        # z and r are normalized together, the candidate's two parts each by itself: r must
+        # scale what LN made of U h, for LN would divide a common scale inside of it out.
         b_zr, b_W = (None, None) if self.b_x is None else self.b_x.split(2 * H)
         a_x = F.linear(x, self.norm_x.weight(W_x), b_zr)
         a_h = F.linear(h, self.norm_h.weight(W_h))

@@ -1,4 +1,4 @@
-"""Long short-term memory, eq. 20-22 and 29-31, and eight published readings of it."""
+"""Long short-term memory, eq. 20-22 and 29-31, and nine published readings of it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lnlab.norms import GroupNorm, Identity, LayerNorm, Norm, outside_root
 
-from .cell import PAPER, Bias, Carry, Gated, Initial, State, Sums, has_bias
+from .cell import PAPER, Bias, Carry, Gated, Initial, State, Sums, as_torch
 
 
 class LSTMCell(Gated):
@@ -49,7 +49,7 @@ class LSTMCell(Gated):
         self.norm_c, self.carry = norm(units), carry
         # the cell is its own summed input: rules that read weights read c = I c
         self.register_buffer("I", torch.eye(units), persistent=False)
-        if initial.forget_bias and self.b is None and not has_bias(self.norm_h):
+        if initial.forget_bias and self.outer_bias is None:
             raise ValueError("there is no b to hold the forget_bias: give bias=Bias.ONCE.")
         self.reset()
 
@@ -57,20 +57,30 @@ class LSTMCell(Gated):
     def reset(self) -> None:
         super().reset()
         self.norm_c.start(self.I)
-        b = getattr(self.norm_h, "b", None) if self.b is None else self.b
-        if isinstance(b, Tensor):
-            b[: self.units] = self.initial.forget_bias
+        if self.outer_bias is not None and self.initial.forget_bias:
+            self.outer_bias[: self.units] = self.initial.forget_bias
+
+    @property
+    def outer_bias(self) -> Tensor | None:
+        """The bias (4H,) added behind the normalization: the cell's own, or that of LN_1."""
+        if self.bias in (Bias.ONCE, Bias.TWICE):
+            return self.b
+        b = getattr(self.norm_h, "b", None)
+        return b if isinstance(b, Tensor) else None
 
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
         h, c = state
+        # eq. 20; f first, in the order of the paper (torch has i, f, g, o)
         f, i, o, g = self.summed(x, h, t).chunk(4, dim=-1)  # each (B, H)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        # eq. 22: LN on the way out alone. Handed on (Carry.NORMALIZED), the memory is brought
+        # to the size of LN_3's gain at every step, and is no longer a sum over time.
         normed = self.norm_c(c, self.I, t)
         h = o.sigmoid() * normed.tanh()
         return h, c if self.carry is Carry.RAW else normed
 
     def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
-        def paper_order(rows: Tensor) -> Tensor:
+        def paper_order(rows: Tensor) -> Tensor:  # of (4 H, ...)
             i, f, g, o = rows.chunk(4)
             return torch.cat([f, i, o, g])
 
@@ -91,8 +101,11 @@ def _per_gate(eps: float) -> dict:
         "norm": partial(LayerNorm, eps=eps),
         "gates": partial(GroupNorm, groups=4, eps=eps),
         "sums": Sums.TOGETHER,
-        "bias": Bias.NONE,
     }
+
+
+OPEN = replace(PAPER, forget_bias=1.0)
+"""The start with open forget gates."""
 
 
 PUBLISHED: dict[str, Callable[..., LSTMCell]] = {
@@ -104,16 +117,24 @@ PUBLISHED: dict[str, Callable[..., LSTMCell]] = {
     "tf.contrib LayerNormBasicLSTMCell": partial(
         LSTMCell,
         carry=Carry.NORMALIZED,
+        bias=Bias.NONE,
         **_per_gate(1e-12),
-        initial=replace(PAPER, forget_bias=1.0),
+        initial=OPEN,
     ),
-    "hardmaru/supercell": partial(
-        LSTMCell, **_per_gate(1e-3), initial=replace(PAPER, forget_bias=1.0)
-    ),
+    "hardmaru/supercell": partial(LSTMCell, bias=Bias.NONE, **_per_gate(1e-3), initial=OPEN),
     "pytorch fastrnns LayerNormLSTMCell": partial(
         LSTMCell, carry=Carry.NORMALIZED, bias=Bias.NONE
     ),
-    "lmnt-com/haste": partial(LSTMCell, gates=gain_only),
-    "labml_nn": partial(LSTMCell, **_per_gate(1e-5)),
+    "tensorflow-addons LayerNormLSTMCell": partial(
+        LSTMCell, norm=partial(LayerNorm, eps=1e-3), carry=Carry.NORMALIZED, initial=OPEN
+    ),
+    "lmnt-com/haste": partial(LSTMCell, gates=gain_only, initial=OPEN),
+    "labml_nn": partial(
+        LSTMCell, bias=Bias.INSIDE, **_per_gate(1e-5), initial=replace(PAPER, b=as_torch)
+    ),
 }
-"""Eight LN-LSTMs in the wild; called with (inputs, units), each is a different function."""
+"""Nine LN-LSTMs in the wild, called with (inputs, units).
+
+They are eight functions: haste's is the paper's, started with open forget gates. The start
+of the biases is each code's own, that of the weights is the paper's (``PAPER``) for all.
+"""

@@ -19,7 +19,8 @@ class RNNCell(Gated):
     Args:
         f: the nonlinearity, which eq. 4 leaves open.
         sums: ``Sums.APART`` normalizes the two products as eq. 20 does.
-        bias: whether there is a b, the cell's own where ``norm`` brings none.
+        bias: whether there is a b, the cell's own where ``norm`` brings none; TWICE and
+            INSIDE put one inside the norm, beside what it brings.
     """
 
     gates = 1
@@ -36,7 +37,7 @@ class RNNCell(Gated):
         initial: Initial = PAPER,
     ) -> None:
         super().__init__(inputs, units, norm, sums, Bias(bias), initial)
-        if has_bias(self.norm_h):
+        if self.bias is Bias.ONCE and has_bias(self.norm_h):  # eq. 4 has one b
             self.b, self.bias = None, Bias.NONE
         self.f = f
         self.reset()

@@ -2,26 +2,127 @@
 
 import json
 import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import Any
 
 import click
+
+from lnlab.cli.shown import aligned
+
+OPEN = "not yet run"
+"""The verdict of a claim that was not judged."""
+
+WIDTH, NARROWEST = 100, 20
+"""Letters of a line where there is no terminal, and of a statement in a narrow one."""
 
 BETWEEN = re.compile(r"(?s)(?<=<!-- claims -->\n).*?(?=<!-- /claims -->)")
 
 
-@click.command()
+@click.group(invoke_without_command=True)
+@click.option("--paper", default="", help="Only claims whose source has this in it.")
+@click.option("--open", "undone", is_flag=True, help="Only claims that are not yet run.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
-@click.option("--readme", is_flag=True, help="Write the table into README.md.")
-def claims(as_json: bool, readme: bool) -> None:
-    """Judge every claim by the runs that are there: verdict, interval, data, command."""
+@click.option("--readme", is_flag=True, help="Write the short table into README.md.")
+@click.pass_context
+def claims(
+    context: click.Context, paper: str, undone: bool, as_json: bool, readme: bool
+) -> None:
+    """List the claims: verdict, what was found, statement; `claims show ID` has the rest.
+
+    Verdicts are read as they were kept; `lnlab claims judge` judges anew.
+    """
     from lnlab import ledger
 
+    if context.invoked_subcommand:
+        return
+    if not ledger.current():
+        click.echo(
+            "Older than the code or the runs: `lnlab claims judge` judges anew.", err=True
+        )
+    chosen = [
+        entry
+        for entry in ledger.entries()
+        if paper in entry["source"] and (entry["verdict"] == OPEN or not undone)
+    ]
     if as_json:
-        click.echo(json.dumps(ledger.entries(), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(chosen, indent=2, ensure_ascii=False))
     elif readme:
         write_table(ledger.markdown())
     else:
-        for entry in ledger.entries():
-            click.echo(f"{entry['id']:<24} {entry['verdict']:<16} {entry['statement']}")
+        click.echo(listed(chosen, get_terminal_size((WIDTH, 24)).columns))
+
+
+def listed(entries: Sequence[dict[str, Any]], width: int) -> str:
+    """Claims as a table of ``width`` letters: those that were judged first, and how many have
+    each verdict.
+
+    A statement takes two lines at most; ``lnlab claims show ID`` has the whole of it.
+    """
+    chosen = sorted(entries, key=lambda entry: entry["verdict"] == OPEN)
+    head = ["verdict", "claim", "found"]
+    cells = [[entry["verdict"], entry["id"], number(entry)] for entry in chosen]
+    left = aligned([head, *cells]).splitlines()
+    edge = max(map(len, left)) + 2
+    said = ["statement", *(entry["statement"] for entry in chosen)]
+    lines = []
+    for begun, statement in zip(left, said, strict=True):
+        first, *more = wrap(
+            statement, max(NARROWEST, width - edge), max_lines=2, placeholder=" …"
+        )
+        lines += [f"{begun:<{edge}}{first}", *(" " * edge + line for line in more)]
+    counts = Counter(entry["verdict"] for entry in chosen)
+    total = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return "\n".join([*lines, f"{len(chosen)} claims: {total or 'none'}"])
+
+
+def number(entry: dict[str, Any]) -> str:
+    """The number behind a verdict: an interval, or the worst of some draws; else empty."""
+    from lnlab.ledger.kept import ends
+
+    if entry["interval"]:
+        return ends(entry["interval"])
+    return "" if entry["worst"] is None else f"{entry['worst']:.2g}"
+
+
+@claims.command()
+@click.argument("id")
+def show(id: str) -> None:
+    """One claim: the values of its seeds, its declaration, command, note and history."""
+    from lnlab import ledger
+
+    there = {entry["id"]: entry for entry in ledger.entries()}
+    if id not in there:
+        like = [name for name in there if id in name]
+        raise ValueError(f"There is no claim {id!r}. Like it: {', '.join(like) or 'none'}.")
+    for name, value in there[id].items():
+        if isinstance(value, dict):
+            for inner, said in value.items():
+                click.echo(f"{name}.{inner}: {said}")
+        elif value not in (None, "", []):
+            click.echo(f"{name}: {value}")
+
+
+@claims.command()
+def judge() -> None:
+    """Judge every claim anew, by the runs that are there; nothing is trained."""
+    from lnlab import ledger
+
+    click.echo(ledger.judge())
+
+
+@claims.command()
+def docs() -> None:
+    """Write the whole table to docs/ledger.md."""
+    from lnlab import checkout, ledger
+
+    path: Path = checkout.root() / "docs" / "ledger.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(ledger.table(), encoding="utf-8")
+    click.echo(path)
 
 
 def write_table(table: str) -> None:

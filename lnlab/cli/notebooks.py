@@ -1,13 +1,18 @@
 """``lnlab list`` and ``lnlab run``: the notebooks."""
 
+import json
 import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from lnlab.cli.parameters import value
+
 if TYPE_CHECKING:
-    from lnlab import workbook
+    from lnlab.workbook import running
 
 # one cell of the longest notebook takes minutes; with the papers' budgets, days
 PATIENCE = {"paper": 7 * 86400}
@@ -21,7 +26,7 @@ def list_all() -> None:
     from lnlab.pages import opening
 
     for path in workbook.notebooks(checkout.root() / "notebooks"):
-        title, _ = opening(workbook.opened(path))
+        title, _ = opening(workbook.read(path))
         known = workbook.parameters(path)
         click.echo(f"{path.stem.split('_')[0]}  {title:<40} {'  '.join(known)}")
 
@@ -34,7 +39,7 @@ def list_all() -> None:
     nargs=2,
     multiple=True,
     metavar="NAME VALUE",
-    help="Set a parameter, as in -p budget smoke; may be repeated.",
+    help="Set a parameter, as in -p budget smoke -p seeds 3; may be repeated.",
 )
 @click.option(
     "--out",
@@ -43,7 +48,11 @@ def list_all() -> None:
     show_default=True,
     help="The folder for what comes out.",
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, help="Notebooks at a time.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Notebooks at a time [one a core, one thread each]."
+)
+@click.option("--embed", is_flag=True, help="Also write pages in one file each, to hand out.")
+@click.option("--times", is_flag=True, help="Run nothing: show what each notebook took.")
 @click.option(
     "--timeout",
     type=click.IntRange(1),
@@ -54,7 +63,9 @@ def run(
     notebooks: tuple[str, ...],
     parameters: tuple[tuple[str, str], ...],
     out: Path,
-    jobs: int,
+    jobs: int | None,
+    embed: bool,
+    times: bool,
     timeout: int | None,
 ) -> None:
     """Execute notebooks headless, all of them or those named, and make a page of each.
@@ -62,55 +73,142 @@ def run(
     One that fails, hangs or loses its kernel is kept as NAME.failed.ipynb; the others
     finish, and the exit code is 1.
     """
-    from lnlab import checkout, pages, workbook
+    from lnlab import checkout, workbook
 
     folder = checkout.root() / "notebooks"
     if out.resolve() == folder.resolve():
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
     everything = workbook.notebooks(folder)
-    told = {name: workbook.value(text) for name, text in parameters}
+    told = {name: value(name, text) for name, text in parameters}
     wanted = workbook.shared(told, workbook.chosen(notebooks, everything))
+    if times:
+        return show_times(list(wanted), out)
+    from lnlab.pages.page import publish  # what was asked is right: now what takes time
+
     patience = timeout or PATIENCE.get(str(told.get("budget")), ORDINARY_PATIENCE)
     os.environ["LNLAB_HEADLESS"] = "1"
+    jobs = jobs or len(os.sched_getaffinity(0))
     if jobs > 1:
         # or each would start as many threads as there are cores
         os.environ["OMP_NUM_THREADS"] = "1"
     out.mkdir(parents=True, exist_ok=True)
+    asked = {path.stem: workbook.fingerprint(path) for path in wanted}
+    plan = {"asked": asked, "parameters": told}
+    left = rest(plan, wanted, out)
+    done = [path.stem for path in wanted if path not in left]
+
+    def settled(outcome: "running.Outcome") -> None:
+        if not outcome.error:
+            done.append(outcome.name)
+        publish(everything, out, only=[outcome.name])
+
+    def stopped(by: int, _: object = None) -> NoReturn:
+        stop(out, plan | {"done": done}, by)
+
+    before = signal.signal(signal.SIGTERM, stopped)
     try:
-        outcomes = watched(wanted, out, jobs, patience)
+        outcomes = watched(left, out, jobs, patience, settled)
+        alone = [outcome.name for outcome in outcomes] if embed else []
+        published = publish(everything, out, embed=alone)
     except KeyboardInterrupt:
-        stop(out)
-    click.echo(f"pages: {pages.publish(everything, out)}")
+        stopped(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    (out / UNFINISHED).unlink(missing_ok=True)
+    click.echo(f"pages: {published}")
+    for name in alone:
+        click.echo(f"in one file: {out / 'handout' / name}.html")
     if any(outcome.error for outcome in outcomes):
         raise SystemExit(1)
 
 
+UNFINISHED = "unfinished.json"
+"""In the folder of pages: what a run was asked for, and had done when it was stopped.
+
+The notebooks asked for have their fingerprints, by which a change of one is noticed.
+"""
+
+
+def rest(
+    plan: dict[str, Any], wanted: "dict[Path, dict[str, Any]]", out: Path
+) -> "dict[Path, dict[str, Any]]":
+    """What of a plan is left to do: all of it, unless the very same one was stopped.
+
+    A notebook that was done and has changed since, or whose code has, is left to do again.
+    """
+    try:
+        stopped = json.loads((out / UNFINISHED).read_text(encoding="utf-8"))
+        before, now = dict(stopped["asked"]), plan["asked"]
+        if before.keys() != now.keys() or stopped["parameters"] != plan["parameters"]:
+            return wanted
+        done = [name for name in stopped["done"] if before[name] == now[name]]
+    except (OSError, ValueError, LookupError, TypeError):
+        return wanted
+    click.echo(
+        f"continued: {len(done)} of {len(wanted)} were done when it was stopped", err=True
+    )
+    return {path: own for path, own in wanted.items() if path.stem not in done}
+
+
+def show_times(paths: list[Path], out: Path) -> None:
+    """Print what each notebook took when it last ran into ``out``, and all of them."""
+    import nbformat
+
+    total = 0.0
+    for path in paths:
+        if not (out / path.name).exists():
+            click.echo(f"{path.stem:<42} not run")
+            continue
+        run = nbformat.read(out / path.name, as_version=4).metadata["lnlab"]
+        total += run["seconds"]
+        budget = run["parameters"].get("budget", "")
+        click.echo(f"{path.stem:<42} {run['seconds']:>7.1f} s  {budget:<9} {run['at']}")
+    click.echo(f"{'all, one after the other':<42} {total:>7.1f} s")
+
+
 def watched(
-    wanted: "dict[Path, dict[str, Any]]", out: Path, jobs: int, timeout: int
-) -> "list[workbook.Outcome]":
-    """Run with one bar over the notebooks, which also shows the last line that one printed."""
+    wanted: "dict[Path, dict[str, Any]]",
+    out: Path,
+    jobs: int,
+    timeout: int,
+    settled: "Callable[[running.Outcome], None]",
+) -> "list[running.Outcome]":
+    """Run with one bar over the notebooks, which also shows the last line that one printed.
+
+    It moves by the seconds that each is expected to take; ``settled`` hears of each outcome.
+    """
+    import torch
     from tqdm import tqdm
 
-    from lnlab import workbook
+    from lnlab.runs.environment import device_name
+    from lnlab.workbook import running
 
-    with tqdm(total=len(wanted), unit="notebook", leave=False, disable=None) as bar:
+    hardware = f"{device_name(torch.device('cpu'))}, {len(os.sched_getaffinity(0))} cores"
+    expected = {path.stem: running.seconds_before(path, out) for path in wanted}
+    form = "{l_bar}{bar}| {elapsed}<{remaining}{postfix}"
+    total = sum(expected.values())
+    with tqdm(total=total, bar_format=form, leave=False, disable=None) as bar:
 
         def hear(name: str, line: str) -> None:
             bar.set_postfix_str(f"{name.split('_')[0]}: {line[:60]}")
 
         outcomes = []
-        for outcome in workbook.run(wanted, out, jobs=jobs, timeout=timeout, hear=hear):
+        for outcome in running.run(
+            wanted, out, jobs=jobs, timeout=timeout, hear=hear, hardware=hardware
+        ):
             bar.set_postfix_str("", refresh=False)
             bar.write(str(outcome))
-            bar.update()
+            bar.update(expected[outcome.name])
+            settled(outcome)
             outcomes.append(outcome)
         return outcomes
 
 
-def stop(out: Path) -> NoReturn:
-    """End now; what has finished stays, what was running leaves nothing."""
-    for draft in out.glob(f".*.{os.getpid()}.ipynb"):
+def stop(out: Path, plan: dict[str, Any], by: int) -> NoReturn:
+    """End now; what has finished stays, what was running leaves nothing but its name."""
+    (out / UNFINISHED).write_text(json.dumps(plan), encoding="utf-8")
+    for draft in out.glob(f".*.{os.getpid()}.*"):
         draft.unlink(missing_ok=True)
-    click.echo("stopped; run it again for the notebooks that are missing", err=True)
+    click.echo("stopped; the same command again does the notebooks that are missing", err=True)
     # the threads wait for cells and cannot be told to stop; the kernels end when we are gone
-    os._exit(130)
+    os._exit(128 + by)

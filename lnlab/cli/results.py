@@ -1,14 +1,18 @@
 """``lnlab results``: what runs have left behind."""
 
-import dataclasses
-import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from lnlab.cli.settings import task_named
+from lnlab.cli.shown import overview, show_run, state
+
 if TYPE_CHECKING:
-    from lnlab.runs import Run
+    from lnlab.runs import Damaged, Run
+
+    Named = TypeVar("Named", bound="Run | Damaged")
 
 where = click.option(
     "--root", type=click.Path(path_type=Path), help="Where runs are kept [runs]."
@@ -23,13 +27,13 @@ def results() -> None:
 @results.command("list")
 @where
 def list_runs(root: Path | None) -> None:
-    """List the runs: those kept in results/ and those in runs/."""
-    for run in known(root):
-        settings = {
-            k: run.config[k] for k in ("norm", "batch_size", "seeds") if k in run.config
-        }
-        words = "  ".join(f"{name} {value}" for name, value in settings.items())
-        click.echo(f"{run.key}  {run.task:<12} {state(run):<24} {run.data['kind']:<9} {words}")
+    """List the runs, the latest first: those kept in results/ and those in runs/."""
+    from lnlab import runs
+
+    there, damaged = runs.survey(places(root))
+    click.echo(overview(there, wanted=("norm", "batch_size", "seeds")))
+    for one in damaged:
+        click.echo(f"{one.key}  {one.task:<12} damaged: {one.error}")
 
 
 @results.command()
@@ -45,12 +49,17 @@ def show(key: str, root: Path | None) -> None:
 @click.option("--csv", is_flag=True, help="Print comma-separated values.")
 @where
 def compare(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
-    """Compare runs, all or those named: where they differ, and their last numbers."""
+    """Compare runs, all or those named: where they differ, and the number that matters.
+
+    --csv has all settings and numbers, a line for each seed.
+    """
     from lnlab import runs
 
-    table = runs.table([named(key, root) for key in keys] or known(root))
-    text = table.to_csv(index=False) if csv else f"{table.to_string(index=False)}\n"
-    click.echo(text, nl=False)
+    wanted = [named(key, root) for key in keys] or known(root)
+    if csv:
+        click.echo(runs.table(wanted).to_csv(index=False), nl=False)
+    else:
+        click.echo(overview(wanted))
 
 
 @results.command()
@@ -59,8 +68,7 @@ def compare(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
 @where
 def resume(key: str, data: str | None, root: Path | None) -> None:
     """Go on with a run that was stopped, whatever its settings were."""
-    from lnlab.cli.train import finish, task_named
-    from lnlab.training import launch
+    from lnlab.training import finish, launch
     from lnlab.training.ranks import world
 
     run = named(key, root)
@@ -69,10 +77,11 @@ def resume(key: str, data: str | None, root: Path | None) -> None:
         again = ["results", "resume", run.key, f"--root={place}"]
         raise SystemExit(launch(ranks, [*again, *([f"--data={data}"] if data else [])]))
     kind = task_named(run.task)
-    names = {field.name for field in dataclasses.fields(kind)} & set(run.config)
-    like = {n: run.config[n] for n in names} | ({"data": data} if data else {})
-    task = kind(**{n: tuple(v) if isinstance(v, list) else v for n, v in like.items()})
-    finish(task, place, run.config["device"], run.config["precision"])
+    task = kind.of(run.config, **({"data": data} if data else {}))
+    where = {"device": run.config["device"], "precision": run.config["precision"]}
+    done = finish(task, root=place, **where)
+    if done is not None:
+        show_run(done)
 
 
 @results.command()
@@ -83,9 +92,10 @@ def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
     """Remove runs with all that they left; what is kept in results/ is git's."""
     from lnlab import checkout, runs
 
-    ours = runs.read(root or checkout.place("runs"))
-    for run in [among(ours, key) for key in keys]:
-        if yes or click.confirm(f"Remove {run.folder} ({state(run)})?"):
+    ours, damaged = runs.survey(root or checkout.place("runs"))
+    for run in [among([*ours, *damaged], key) for key in keys]:
+        word = "damaged" if isinstance(run, runs.Damaged) else state(run)
+        if yes or click.confirm(f"Remove {run.folder} ({word})?"):
             runs.remove(run)
             click.echo(f"removed {run.folder}")
 
@@ -100,48 +110,57 @@ def keep(key: str, root: Path | None) -> None:
     click.echo(runs.keep(named(key, root), checkout.place("results")).folder)
 
 
-def known(root: Path | None) -> "list[Run]":
+@results.command()
+def pack() -> None:
+    """Compress what is kept in results/; what is packed already stays as it is."""
     from lnlab import checkout, runs
 
-    return runs.read([checkout.place("results"), root or checkout.place("runs")])
+    place = checkout.place("results")
+    kept = [runs.keep(run, place) for run in runs.read(place)]
+    size = sum(path.stat().st_size for run in kept for path in run.folder.iterdir())
+    click.echo(f"{len(kept)} runs in {place}: {size / 1e6:.1f} MB")
+
+
+def places(root: Path | None) -> list[Path]:
+    """Folders of runs: those kept in git, and those made here."""
+    from lnlab import checkout
+
+    return [checkout.place("results"), root or checkout.place("runs")]
+
+
+def known(root: Path | None) -> "list[Run]":
+    """The runs that can be read; of those that cannot it is said that they are left out."""
+    from lnlab import runs
+
+    there, damaged = runs.survey(places(root))
+    for one in damaged:
+        click.echo(f"left out: {one.error}", err=True)
+    return there
 
 
 def named(key: str, root: Path | None) -> "Run":
-    """The run whose key begins so, wherever it lies."""
-    return among(known(root), key)
+    """The run whose key begins so, wherever it lies.
+
+    Raises:
+        ValueError: none does, or several do, or it is damaged.
+    """
+    from lnlab import runs
+
+    there, damaged = runs.survey(places(root))
+    found = among([*there, *damaged], key)
+    if isinstance(found, runs.Damaged):
+        raise ValueError(f"{found.error} `lnlab results rm {found.key}` removes it.")
+    return found
 
 
-def among(runs: "list[Run]", key: str) -> "Run":
+def among(runs: "Sequence[Named]", key: str) -> "Named":
     """The run whose key begins so.
 
     Raises:
-        ValueError: None does, or several do.
+        ValueError: none does, or several do.
     """
     found = [run for run in runs if run.key.startswith(key)]
     if len(found) != 1:
         choice = ", ".join(run.key for run in found or runs) or "none"
         raise ValueError(f"{len(found)} runs have a key like {key!r}. There are: {choice}")
     return found[0]
-
-
-def state(run: "Run") -> str:
-    """Whether a run is done, or how far it is and how long ago it last said so."""
-    if run.done:
-        return "done"
-    metrics, now = run.metrics(), time.time()
-    ago = round(now - (run.folder / "metrics.jsonl").stat().st_mtime)
-    return f"at update {metrics['update'].max() if len(metrics) else 0}, {ago} s ago"
-
-
-def show_run(run: "Run") -> None:
-    """Print a run: what it was, on what, and the last row of each seed."""
-    click.echo(f"{run.folder}  {state(run)}")
-    for title, values in (("", run.config), ("data", run.data), ("on", run.environment)):
-        for name, value in values.items():
-            click.echo(f"  {title + ' ' if title else ''}{name}: {value}")
-    for what, (then, now) in run.changes().items():
-        click.echo(f"  changed since: {what} was {then}, is {now}")
-    metrics = run.metrics()
-    if len(metrics):
-        numbers = metrics.select_dtypes("number")  # pictures are for notebooks
-        click.echo(numbers.groupby("seed").last().to_string())

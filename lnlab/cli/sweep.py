@@ -6,13 +6,20 @@ from typing import Any
 
 import click
 
-from lnlab.cli.train import changed, task_named
+from lnlab.cli.settings import Fields, changed, task_named
 
 
-@click.command()
+@click.command(cls=Fields)
 @click.argument("name", metavar="TASK")
 @click.option("--budget", default="notebook", show_default=True, help="smoke, notebook, paper.")
-@click.option("--norm", metavar="A,B,...", help="The same as --set norm=A,B,...")
+@click.option(
+    "--arm",
+    "arms",
+    multiple=True,
+    metavar="FIELD[=A,B,...]",
+    help="What is compared: these values of a field, or all that it can be chosen from.",
+)
+@click.option("--norm", metavar="A,B,...", help="The same as --arm norm=A,B,...")
 @click.option("--seeds", type=click.IntRange(1), help="How many, from 0 on.")
 @click.option("--apart", is_flag=True, help="A run for each seed, not one for all of them.")
 @click.option(
@@ -29,6 +36,7 @@ from lnlab.cli.train import changed, task_named
 def sweep(
     name: str,
     budget: str,
+    arms: tuple[str, ...],
     norm: str | None,
     seeds: int | None,
     apart: bool,
@@ -47,7 +55,10 @@ def sweep(
     from lnlab.sweep import grid
 
     kind = task_named(name)
-    axes = values(kind, [*([f"norm={norm}"] if norm else []), *settings])
+    axes: dict[str, list[Any]] = {}
+    for arm in (*arms, *([f"norm={norm}"] if norm else [])):
+        axes |= values(kind, [arm]) if "=" in arm else choices(kind, budget, arm)
+    axes |= values(kind, list(settings))
     axes |= changed_once(kind, seeds, data)
     tasks = grid(kind, budget, axes)
     tasks = one_for_each_seed(tasks) if apart else tasks
@@ -87,8 +98,17 @@ def values(task: type, settings: list[str]) -> dict[str, list[Any]]:
     return axes
 
 
+def choices(task: Any, budget: str, field: str) -> dict[str, list[Any]]:
+    """All values that a field can be chosen from.
+
+    Raises:
+        ValueError: There is no such field, or it has no list to choose from.
+    """
+    return {field: [getattr(arm, field) for arm in task.arms(budget, field).values()]}
+
+
 def changed_once(task: type, seeds: int | None, data: str | None) -> dict[str, list[Any]]:
-    """What is the same for all runs of the sweep, as axes of one value."""
+    """Settings that all runs of the sweep share, as axes of one value."""
     same = changed(task, [], data)
     if seeds:
         same["seeds"] = tuple(range(seeds))

@@ -1,16 +1,15 @@
 """``lnlab train``: one experiment, from where it was left to its end."""
 
-import ast
-import dataclasses
-from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
+from lnlab.cli.settings import Fields, changed, task_named
+from lnlab.cli.shown import show_run
 
-@click.command()
+
+@click.command(cls=Fields)
 @click.argument("name", metavar="TASK")
 @click.option("--budget", default="notebook", show_default=True, help="smoke, notebook, paper.")
 @click.option(
@@ -37,7 +36,7 @@ def train(
 ) -> None:
     """Train one experiment; a run that was stopped goes on, one that is done is shown.
 
-    A wrong task, budget or field lists what there is.
+    `lnlab train TASK --help` lists the fields of a task.
     """
     from lnlab import checkout
 
@@ -45,7 +44,12 @@ def train(
     task = kind.budget(budget, **changed(kind, settings, data))
     if nproc > 1:
         raise SystemExit(in_ranks(task, nproc))
-    finish(task, out or checkout.place("runs"), device, precision, save_every)
+    from lnlab import training  # what was asked is right: now what takes time
+
+    place = {"root": out or checkout.place("runs"), "device": device, "precision": precision}
+    run = training.finish(task, save_every=save_every, **place)
+    if run is not None:
+        show_run(run)
 
 
 def in_ranks(task: Any, nproc: int) -> int:
@@ -59,72 +63,3 @@ def in_ranks(task: Any, nproc: int) -> int:
     options = [f"--{option.replace('_', '-')}={value}" for option, value in said.items()]
     settings = [f"--set={setting}" for setting in settings]
     return training.launch(nproc, ["train", name, *options, *settings])
-
-
-def finish(
-    task: Any, root: Path, device: str, precision: str = "float32", save_every: float = 30.0
-) -> None:
-    """Train a task to its end, from where it was left, and show its run."""
-    from lnlab import training
-    from lnlab.cli.results import show_run
-
-    place = {"root": root, "device": device, "precision": precision}
-    steps = training.train(task, save_every=save_every, **place)
-    if not training.first():
-        for _ in steps:
-            pass
-        return
-    for first in steps:
-        left = round(first.update / first.epoch) * task.epochs - first.update + 1
-        for _ in training.progress(chain([first], steps), left, task.name):
-            pass
-    run = training.found(task, **place)
-    assert run is not None
-    show_run(run)
-
-
-def task_named(name: str) -> Any:
-    """The class of tasks that is called so.
-
-    Raises:
-        ValueError: None is; the message lists those that are.
-    """
-    from lnlab.tasks import TASKS
-
-    if name not in TASKS:
-        raise ValueError(f"There is no task {name!r}. There are: {', '.join(TASKS)}")
-    return TASKS[name]
-
-
-def changed(task: type, settings: Sequence[str], data: str | None = None) -> dict[str, Any]:
-    """The fields that ``FIELD=VALUE`` settings change, each of the type of its default.
-
-    Raises:
-        ValueError: There is no such field, a setting has no ``=``, or its value does not fit.
-    """
-    fields = {field.name: field for field in dataclasses.fields(task)}
-    changes: dict[str, Any] = {}
-    for setting in [*settings, *([f"data={data}"] if data else [])]:
-        name, equals, text = setting.partition("=")
-        if not equals or name not in fields:
-            raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {[*fields]}")
-        changes[name] = like(fields[name].default, name, text)
-    return changes
-
-
-def like(default: Any, name: str, text: str) -> Any:
-    """The value that a text stands for, of the type of ``default``; a tuple is ``0,1,2``."""
-    if isinstance(default, str):
-        return text
-    kind = type(default)
-    try:
-        value = ast.literal_eval(text)
-        if kind is float and type(value) is int:
-            value = float(value)
-        if kind is tuple and type(value) is int:
-            value = (value,)
-    except (ValueError, SyntaxError):
-        value = None
-    if type(value) is not kind:
-        raise ValueError(f"{name}={text}: write it like its default, {default!r}")
-    return value

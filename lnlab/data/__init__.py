@@ -1,37 +1,72 @@
-"""Where cases come from: every source says its kind, licence and checksum.
+"""Data by one door, `load`: each source says its kind, its licence and its checksum.
 
-- `load(spec)` gives a `Dataset` of images, `speech.load(spec)` one of speech; `spec` is
-  `embedded`, `NAME` or `NAME=PATH`.
+- `load(spec, what)` gives a data set, read when a split of it is first used: `what` is
+  `"images"` or `"speech"`; `spec` is `embedded`, `NAME` or `NAME=PATH`.
 - `sources()` lists what there is: `lnlab data list`.
 - `fetch(name)` downloads and verifies the files of a source: `lnlab data fetch NAME`.
 
 Nothing is substituted: what cannot be had is an error that says how to get it. Downloads
 land in `data_folder()`: `$LNLAB_DATA` if set, else `data/` of the checkout, else the user's
-cache folder.
+cache folder. A kind of data is a room of its own, a module with `SOURCES` and
+`load(source, path, **options)`.
 """
 
 from pathlib import Path
+from typing import Any, Literal, overload
 
 from lnlab.data import images, speech
-from lnlab.data.images import Dataset, Split, load
-from lnlab.data.source import File, Source, data_folder, find
+from lnlab.data.dataset import Dataset
+from lnlab.data.images import Images, Split
+from lnlab.data.source import File, Source, What, data_folder, find, split_spec
+from lnlab.data.speech import Speech
 
 __all__ = [
     "Dataset",
     "File",
+    "Images",
     "Source",
+    "Speech",
     "Split",
     "data_folder",
     "fetch",
     "load",
     "sources",
-    "speech",
 ]
+
+ROOMS: dict[What, Any] = {"images": images, "speech": speech}
+
+
+@overload
+def load(spec: str = ..., what: Literal["images"] = ..., **options: Any) -> Images: ...
+@overload
+def load(spec: str, what: Literal["speech"], **options: Any) -> Speech: ...
+def load(spec: str = "embedded", what: What = "images", **options: Any) -> Dataset:
+    """The data set that `spec` names, at once: its cases are read when they are first used.
+
+    Args:
+        spec: `embedded`, the room's first source; `NAME`, in the data folder; or `NAME=PATH`.
+        what: which kind of cases it is to give.
+        options: those that the source has, see `Source.options` and the rooms' `load`; one
+            that is None, empty or False is not given.
+
+    Raises:
+        ValueError: for an unknown kind, name or option; names those there are.
+        FileNotFoundError: where its files are not; says how to get them.
+    """
+    if what not in ROOMS:
+        raise ValueError(f"what is {what!r}: choose from {', '.join(ROOMS)}.")
+    given = {
+        name: value
+        for name, value in options.items()
+        if not (value is None or value is False or value == "")
+    }
+    name, path = split_spec(spec)
+    return ROOMS[what].load(find(name, ROOMS[what].SOURCES, given), path, **given)
 
 
 def sources() -> tuple[Source, ...]:
-    """Every source by name: images, which `load` knows, and speech, `speech.load`."""
-    return images.SOURCES + speech.SOURCES
+    """Every source by name, room by room; each says what it offers."""
+    return tuple(source for room in ROOMS.values() for source in room.SOURCES)
 
 
 def fetch(name: str, folder: Path | None = None, *, progress: bool = True) -> Path:

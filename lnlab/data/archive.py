@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock
 
 MOST = 20
-"""How many times its own size an archive may hold; sound is packed to half of it or so."""
+"""The largest ratio of unpacked to packed bytes: sound is packed to about half its size."""
 ROOM = 2**20
 """Bytes that it may hold besides: tar fills up with zeros."""
 LONGEST = 255

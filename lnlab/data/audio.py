@@ -1,4 +1,4 @@
-"""Sound from files: WAV, FLAC and NIST SPHERE, checked."""
+"""Speech from files, checked: WAV, FLAC and NIST SPHERE, and the mel cepstra of Sphinx."""
 
 import re
 from pathlib import Path
@@ -12,15 +12,20 @@ CLIPPED = 0.05
 """The part of all samples at full scale from which a recording is refused."""
 LONGEST = 600
 """Seconds of a recording; a damaged head may promise years, for which memory would be taken."""
+CHANNELS = 8
+"""Channels of a recording at most, for the same reason."""
 
 
-def read(path: Path, rate: int) -> np.ndarray:
-    """The samples (N,) of a recording, between -1 and 1, float32.
+def mixed(path: Path, rate: int) -> tuple[np.ndarray, int]:
+    """The mean of the channels of a recording, and how many there are.
+
+    Returns:
+        samples (N,) between -1 and 1, float32; those of a single channel as they are.
 
     Raises:
         FileNotFoundError: if it is not there.
-        ValueError: if it is no audio, is cut off, has another rate or several channels, or is
-            empty, shorter than a frame, silent or clipped; names the file.
+        ValueError: if it is no audio, is cut off, has another rate, or is empty, shorter than
+            a frame, silent or clipped; names the file.
     """
     import soundfile
 
@@ -31,18 +36,58 @@ def read(path: Path, rate: int) -> np.ndarray:
     try:
         with soundfile.SoundFile(path) as file:
             _check_head(path, file, rate)
-            sound = file.read(dtype="float32", always_2d=True)[:, 0]
+            channels = file.read(dtype="float32", always_2d=True)  # (N, channels)
     except (soundfile.LibsndfileError, RuntimeError) as error:
         raise ValueError(f"{path} cannot be read as WAV, FLAC or SPHERE: {error}") from error
-    if not len(sound) or not np.isfinite(sound).all():
+    if not len(channels) or not np.isfinite(channels).all():
         raise ValueError(f"{path} is empty or holds what is no number.")
-    if len(sound) < WINDOW * rate:
-        raise ValueError(f"{path} lasts {len(sound) / rate:.3f} s, less than a frame: drop it.")
+    if len(channels) < WINDOW * rate:
+        raise ValueError(
+            f"{path} lasts {len(channels) / rate:.3f} s, less than a frame: drop it."
+        )
+    sound = channels.mean(1, dtype=np.float32)
     if not sound.any():
         raise ValueError(f"{path} is silent.")
-    if np.mean(np.abs(sound) >= 0.9999) > CLIPPED:
+    if np.mean(np.abs(channels) >= 0.9999) > CLIPPED:
         raise ValueError(f"{path} is clipped: record it more quietly.")
+    return sound, channels.shape[1]
+
+
+def read(path: Path, rate: int) -> np.ndarray:
+    """The samples (N,) of a recording of one channel, between -1 and 1, float32.
+
+    Raises:
+        FileNotFoundError, ValueError: as :func:`mixed`, and for several channels.
+    """
+    sound, channels = mixed(path, rate)
+    if channels != 1:
+        raise ValueError(f"{path} has {channels} channels: mix them to one.")
     return sound
+
+
+def cepstra(path: Path) -> np.ndarray:
+    """The mel cepstra (T, 13) in a file of Sphinx: big-endian, behind their number, float64.
+
+    Raises:
+        FileNotFoundError: if it is not there.
+        ValueError: if the file holds another number of values than it says.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not there.")
+    raw = path.read_bytes()
+    values = np.frombuffer(raw[4:], ">f4") if len(raw) >= 4 and len(raw) % 4 == 0 else []
+    promised = int.from_bytes(raw[:4], "big")
+    if (
+        not promised
+        or len(values) != promised
+        or promised % 13
+        or not np.isfinite(values).all()
+    ):
+        raise ValueError(
+            f"{path} says {promised} values and holds {len(values)}: expected finite ones, 13 "
+            "a frame."
+        )
+    return np.array(values, np.float64).reshape(-1, 13)
 
 
 def _check_head(path: Path, file: Any, rate: int) -> None:
@@ -51,14 +96,14 @@ def _check_head(path: Path, file: Any, rate: int) -> None:
         raise ValueError(
             f"{path} has {file.samplerate} samples a second, expected {rate}: convert it."
         )
-    if file.channels != 1:
-        raise ValueError(f"{path} has {file.channels} channels: mix them to one.")
+    if file.channels > CHANNELS:
+        raise ValueError(f"{path} says that it has {file.channels} channels: mix them to one.")
     if file.frames > LONGEST * rate:
         raise ValueError(f"{path} says that it lasts longer than {LONGEST} s: cut it.")
 
 
 def _cut_off(path: Path) -> bool:
-    """Whether a WAV or SPHERE file is shorter than it says; libsndfile takes what there is."""
+    """True of a WAV or SPHERE file shorter than it says; libsndfile takes what there is."""
     with path.open("rb") as file:
         head = file.read(1024)
     size = path.stat().st_size

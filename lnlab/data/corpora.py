@@ -1,113 +1,54 @@
-"""Recorded speech in the layouts of its authors: FSDD, AN4, TIMIT and LibriSpeech."""
+"""Recorded speech in the layouts of its authors: AN4, TIMIT and LibriSpeech.
+
+Each is listed here, what is said and in which file; no sound is read.
+"""
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from lnlab.data import audio, filterbank
-from lnlab.data.phones import DIGITS, FOLDED, LEFT_OUT, SILENCE, WORDS, fold
-from lnlab.data.utterance import Unit, Utterance
+from lnlab.data.phones import FOLDED, LEFT_OUT, SILENCE, fold
+from lnlab.data.recordings import CEPSTRA, looked_at
+from lnlab.data.utterance import Utterance
 
-Parts = dict[str, list[Utterance]]
-
-FSDD_RATE, RATE = 8_000, 16_000
-FSDD_STRINGS = {"train": 1500, "valid": 150, "test": 300}
-"""How many strings of digits are joined from the recordings."""
-FSDD_DIGITS = 3, 5
-FSDD_TEST, FSDD_VALID = range(5), range(5, 8)
-"""Takes that are not trained on: 0 to 4 are the authors' test set."""
-GAP = 0.0, 0.15
-"""Seconds of silence between two digits."""
-
+RATE = 16_000
 LETTER = re.compile(r"[ 'A-Z]+")
 
 
-def fsdd(folder: Path, unit: Unit, unheard: str = "") -> tuple[int, Parts]:
-    """Strings of three to five digits of one speaker each, joined at random.
+class Listed(NamedTuple):
+    """An utterance whose sound has not been looked at: as :class:`Utterance`, with its file."""
 
-    Training, validation and test use other takes of the same six speakers.
-
-    Args:
-        folder: with ``recordings/{digit}_{speaker}_{take}.wav``, or in a folder in it.
-        unheard: a speaker whose takes are the test instead, all of them, and nothing else.
-    """
-    recordings = _wavs(folder, unheard)
-    return FSDD_RATE, {
-        split: [_joined(recordings[split], unit, split, number) for number in range(count)]
-        for split, count in FSDD_STRINGS.items()
-    }
+    name: str
+    speaker: str
+    units: Sequence[str]
+    path: Path
+    begins: np.ndarray | None = None
+    ends: np.ndarray | None = None
 
 
-def _wavs(folder: Path, unheard: str) -> dict[str, dict[str, dict[int, list[Path]]]]:
-    """Files by part, speaker and digit."""
-    found: dict = {split: defaultdict(lambda: defaultdict(list)) for split in FSDD_STRINGS}
-    paths = sorted(folder.glob("**/recordings/*.wav"))
-    for path in paths:
-        match = re.fullmatch(r"(\d)_([a-z]+)_(\d+)", path.stem)
-        if match is None:
-            raise ValueError(f"{path}: a recording is called DIGIT_SPEAKER_TAKE.wav")
-        take, speaker = int(match[3]), match[2]
-        split = "test" if take in FSDD_TEST else "valid" if take in FSDD_VALID else "train"
-        if unheard and (split == "test" or speaker == unheard):
-            if speaker != unheard:
-                continue
-            split = "test"
-        found[split][speaker][int(match[1])].append(path)
-    if not paths:
-        raise FileNotFoundError(f"fsdd: no recordings/*.wav in {folder}: unpack its archive.")
-    if unheard and not found["test"]:
-        speakers = ", ".join(sorted(found["train"]))
-        raise ValueError(f"fsdd: nobody is called {unheard!r}: choose from {speakers}.")
-    for split, speakers in found.items():
-        if not speakers:
-            raise ValueError(f"fsdd: there is no recording to {split} with in {folder}.")
-        for speaker, digits in speakers.items():
-            if len(digits) < 10:
-                missing = sorted(set(range(10)) - set(digits))
-                raise ValueError(f"fsdd: {speaker} says no {missing} in {split}, {folder}.")
-    return found
+Lists = dict[str, list[Listed]]
 
 
-def _joined(speakers: dict, unit: Unit, split: str, number: int) -> Utterance:
-    random = np.random.default_rng([list(FSDD_STRINGS).index(split), number])
-    speaker = sorted(speakers)[random.integers(len(speakers))]
-    count = random.integers(FSDD_DIGITS[0], FSDD_DIGITS[1] + 1)
-    pieces, begins, ends, words = [], [], [], []
-    at = 0
-    for digit in random.integers(0, 10, count):
-        path = speakers[speaker][digit][random.integers(len(speakers[speaker][digit]))]
-        quiet = np.zeros(int(random.uniform(*GAP) * FSDD_RATE), np.float32)
-        sound = audio.read(path, FSDD_RATE)
-        pieces += [quiet, sound]
-        begins.append(at + len(quiet))
-        at += len(quiet) + len(sound)
-        ends.append(at)
-        words.append(DIGITS[digit])
-    sound = np.concatenate(pieces)
-    known = unit == "words"  # within a digit nobody knows
-    return Utterance(
-        name=f"{split}-{number:04}",
-        speaker=speaker,
-        features=filterbank.features(sound, FSDD_RATE),
-        units=_units(words, unit),
-        begins=np.array(begins) / FSDD_RATE if known else None,
-        ends=np.array(ends) / FSDD_RATE if known else None,
-        sound=sound,
-    )
+def heard(
+    listed: Lists, *, mix: bool = False, leave_out: bool = False
+) -> tuple[dict[str, list[Utterance]], str]:
+    """The utterances that can be used, and what was done to others: :func:`looked_at`."""
+    paths = [said.path for part in listed.values() for said in part]
+    found, note = looked_at(paths, RATE, mix=mix, leave_out=leave_out)
+    return {
+        split: [
+            Utterance(u.name, u.speaker, u.units, found[u.path], u.begins, u.ends)
+            for u in part
+            if u.path in found
+        ]
+        for split, part in listed.items()
+    }, note
 
 
-def _units(words: list[str], unit: Unit) -> tuple[str, ...]:
-    if unit == "words":
-        return tuple(words)
-    if unit == "phones":
-        return tuple(phone for word in words for phone in WORDS[word])
-    return tuple(" ".join(words).upper())
-
-
-def an4(folder: Path, unit: Unit) -> tuple[int, Parts]:
+def an4(folder: Path) -> Lists:
     """Spelt names, addresses and dates: 948 utterances to train, of which every tenth
     speaker's validate, and 130 to test.
 
@@ -120,10 +61,10 @@ def an4(folder: Path, unit: Unit) -> tuple[int, Parts]:
     speakers = sorted({u.speaker for u in parts["train"]})[::10]
     train = [u for u in parts["train"] if u.speaker not in speakers]
     valid = [u for u in parts["train"] if u.speaker in speakers]
-    return RATE, {"train": train, "valid": valid, "test": parts["test"]}
+    return {"train": train, "valid": valid, "test": parts["test"]}
 
 
-def _an4(root: Path, split: str) -> Iterator[Utterance]:
+def _an4(root: Path, split: str) -> Iterator[Listed]:
     ids = _lines(root / "etc" / f"an4_{split}.fileids")
     said = _lines(root / "etc" / f"an4_{split}.transcription")
     if len(ids) != len(said):
@@ -131,60 +72,21 @@ def _an4(root: Path, split: str) -> Iterator[Utterance]:
             f"{root}: {len(ids)} ids and {len(said)} transcripts to {split}, expected as many."
         )
     for place, (name, line) in enumerate(zip(ids, said, strict=True), start=1):
+        where = f"{root}/etc/an4_{split}.transcription, line {place}"
         match = re.fullmatch(r"(?:<s> )?(.*?)(?: </s>)? ?\((.*)\)", line)
         if match is None or match[2] != Path(name).name:
-            raise ValueError(
-                f"{root}/etc/an4_{split}.transcription, line {place}: {line!r} is not that of "
-                f"{name}."
-            )
-        sound, found = _an4_sound(root, name)
-        yield Utterance(
+            raise ValueError(f"{where}: {line!r} is not that of {name}.")
+        files = [root / "wav" / f"{name}{suffix}" for suffix in (".sph", ".wav", ".flac")]
+        files.append(root / "feat" / f"{name}{CEPSTRA}")
+        yield Listed(
             name=match[2],
             speaker=Path(name).parent.name,
-            features=found,
-            units=_letters(match[1], f"{root}/etc/an4_{split}.transcription, line {place}"),
-            sound=sound,
+            units=_letters(match[1], where),
+            path=next((file for file in files if file.is_file()), files[0]),
         )
 
 
-def _an4_sound(root: Path, name: str):
-    for suffix in (".sph", ".wav", ".flac"):
-        path = root / "wav" / f"{name}{suffix}"
-        if path.is_file():
-            sound = audio.read(path, RATE)
-            return sound, filterbank.features(sound, RATE)
-    path = root / "feat" / f"{name}.mfc"
-    if not path.is_file():
-        raise FileNotFoundError(f"an4: neither wav/{name}.sph nor feat/{name}.mfc in {root}.")
-    return None, cepstra(path)
-
-
-def cepstra(path: Path):
-    """The features (T, 39) in a Sphinx file of 13 mel cepstra a frame, with differences.
-
-    Raises:
-        ValueError: if the file holds another number of values than it says.
-    """
-    import torch
-
-    raw = path.read_bytes()
-    values = np.frombuffer(raw[4:], ">f4") if len(raw) >= 4 and len(raw) % 4 == 0 else []
-    promised = int.from_bytes(raw[:4], "big")
-    if (
-        not promised
-        or len(values) != promised
-        or promised % 13
-        or not np.isfinite(values).all()
-    ):
-        raise ValueError(
-            f"{path} says {promised} values and holds {len(values)}: expected finite ones, 13 "
-            "a frame."
-        )
-    frames = torch.from_numpy(np.array(values, np.float64).reshape(-1, 13))
-    return filterbank.normalized(filterbank.with_differences(frames))
-
-
-def timit(folder: Path, unit: Unit) -> tuple[int, Parts]:
+def timit(folder: Path) -> Lists:
     """TIMIT's 462 speakers to train, of whom every tenth validates, and its 24 core test ones.
 
     ``sa`` sentences, which all speakers say, are left out.
@@ -192,7 +94,7 @@ def timit(folder: Path, unit: Unit) -> tuple[int, Parts]:
     Args:
         folder: with TRAIN/DR1/FCJF0/SX127.WAV and .PHN, in capitals or not.
     """
-    parts: Parts = {"train": [], "valid": [], "test": []}
+    parts: Lists = {"train": [], "valid": [], "test": []}
     found = {"train": set(), "test": set()}
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() != ".phn" or path.stem.lower().startswith("sa"):
@@ -208,7 +110,7 @@ def timit(folder: Path, unit: Unit) -> tuple[int, Parts]:
         parts[split].append(_timit(path, speaker))
     if not parts["train"]:
         raise FileNotFoundError(f"timit: no TRAIN/DR*/SPEAKER/*.PHN in {folder}.")
-    return RATE, parts
+    return parts
 
 
 _CORE = """
@@ -219,7 +121,7 @@ CORE_TEST = frozenset(_CORE.split())
 """The 24 speakers of the core test set, two men and a woman of each region."""
 
 
-def _timit(path: Path, speaker: str) -> Utterance:
+def _timit(path: Path, speaker: str) -> Listed:
     rows = []
     for place, line in enumerate(_lines(path), start=1):
         match = re.fullmatch(r"(\d+) (\d+) (\S+)", line)
@@ -242,19 +144,17 @@ def _timit(path: Path, speaker: str) -> Utterance:
         begins.append(begin)
         ends.append(end)
     sounds = [path.with_suffix(suffix) for suffix in (".WAV", ".wav", ".flac")]
-    sound = audio.read(next((s for s in sounds if s.is_file()), sounds[0]), RATE)
-    return Utterance(
+    return Listed(
         name=f"{speaker}-{path.stem.lower()}",
         speaker=speaker,
-        features=filterbank.features(sound, RATE),
         units=tuple(units),
+        path=next((sound for sound in sounds if sound.is_file()), sounds[0]),
         begins=np.array(begins) / RATE,
         ends=np.array(ends) / RATE,
-        sound=sound,
     )
 
 
-def librispeech(folder: Path, unit: Unit) -> tuple[int, Parts]:
+def librispeech(folder: Path) -> Lists:
     """Read English: all of train-*, dev-* to validate, test-* to test.
 
     Where there is only one of these folders (an excerpt), every other utterance of it is for
@@ -264,7 +164,7 @@ def librispeech(folder: Path, unit: Unit) -> tuple[int, Parts]:
         folder: with ``train-clean-100/103/1240/103-1240.trans.txt`` and .flac, or with a
             folder LibriSpeech that has them.
     """
-    parts: Parts = {"train": [], "valid": [], "test": []}
+    parts: Lists = {"train": [], "valid": [], "test": []}
     names = {"train": "train", "dev": "valid", "test": "test"}
     for path in sorted(folder.rglob("*.trans.txt")):
         begins = path.parts[-4].partition("-")[0]
@@ -277,28 +177,21 @@ def librispeech(folder: Path, unit: Unit) -> tuple[int, Parts]:
     if len(present) == 1:
         (only,) = present
         parts = {"train": parts[only][::2], "valid": [], "test": parts[only][1::2]}
-    return RATE, parts
+    return parts
 
 
-def _librispeech(path: Path) -> Iterator[Utterance]:
+def _librispeech(path: Path) -> Iterator[Listed]:
     for place, line in enumerate(_lines(path), start=1):
         name, _, text = line.partition(" ")
         units = _letters(text, f"{path}, line {place}")
-        sound = audio.read(path.parent / f"{name}.flac", RATE)
-        yield Utterance(
-            name=name,
-            speaker=path.parts[-3],
-            features=filterbank.features(sound, RATE),
-            units=units,
-            sound=sound,
-        )
+        yield Listed(name, path.parts[-3], units, path.parent / f"{name}.flac")
 
 
-def _letters(text: str, where: str) -> tuple[str, ...]:
+def _letters(text: str, where: str) -> str:
     if not LETTER.fullmatch(text):
         unknown = sorted(set(LETTER.sub("", text)))
         raise ValueError(f"{where}: {text!r} is empty or holds {unknown}: expected A to Z.")
-    return tuple(text)
+    return text
 
 
 def _lines(path: Path) -> list[str]:
@@ -323,8 +216,7 @@ def _below(folder: Path, name: str, source: str) -> Path:
     raise FileNotFoundError(f"{source}: no {name} in {folder}: unpack its archive there.")
 
 
-READERS: dict[str, Callable[..., tuple[int, Parts]]] = {
-    "fsdd": fsdd,
+LISTS: dict[str, Callable[[Path], Lists]] = {
     "an4": an4,
     "timit": timit,
     "librispeech": librispeech,

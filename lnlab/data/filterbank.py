@@ -1,4 +1,4 @@
-"""What a recognizer is given of a sound: log-mel energies and how they change.
+"""Features of a sound for a recognizer: log-mel energies and how they change.
 
 The settings are those of the published code of Ben Othman (2018): 40 filters and the energy,
 with first and second differences, 123 numbers for every 10 ms.
@@ -29,13 +29,23 @@ def features(sound: np.ndarray, rate: int) -> Tensor:
         rate: samples a second.
 
     Returns:
-        (T, 123): T = 1 + (N - window) // hop frames; each column has mean 0 and variance 1,
+        (T, 123): T = :func:`frames`; each column has mean 0 and variance 1,
         or is 0 where it never changes.
 
     Raises:
         ValueError: where the sound is shorter than a window.
     """
     return normalized(with_differences(log_mel(sound, rate)))
+
+
+def from_cepstra(cepstra: np.ndarray) -> Tensor:
+    """Mel cepstra (T, D) with their differences, normalized in this utterance: (T, 3 D)."""
+    return normalized(with_differences(torch.from_numpy(np.asarray(cepstra, np.float64))))
+
+
+def frames(samples: int, rate: int) -> int:
+    """The number T of frames of :func:`features` for so many samples; below 1 of too few."""
+    return 1 + (samples - round(WINDOW * rate)) // round(HOP * rate)
 
 
 def with_differences(frames: Tensor) -> Tensor:
@@ -61,8 +71,8 @@ def log_mel(sound: np.ndarray, rate: int) -> Tensor:
     x = torch.cat([x[:1], x[1:] - EMPHASIS * x[:-1]])
     frames = x.unfold(0, window, hop)  # (T, window)
     size = 1 << (window - 1).bit_length()
-    power = torch.fft.rfft(frames * torch.hamming_window(window, periodic=False).to(x), size)
-    power = power.abs().square()
+    taper = torch.hamming_window(window, periodic=False, dtype=x.dtype)
+    power = torch.fft.rfft(frames * taper, size).abs().square()
     energy = frames.square().sum(1, keepdim=True)
     return torch.cat([power @ mel_filters(rate, size).T, energy], dim=1).clamp(min=QUIET).log()
 

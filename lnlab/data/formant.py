@@ -26,7 +26,7 @@ GLIDE = 5
 
 @dataclass(frozen=True)
 class Sound:
-    """How a phone is made.
+    """The recipe of a phone.
 
     Attributes:
         seconds: how long it is, on average.

@@ -75,20 +75,6 @@ def read(path: Path, ndim: int, sha256: str = "") -> np.ndarray:
     return array
 
 
-def read_labels(path: Path, sha256: str = "", classes: int = 10) -> np.ndarray:
-    """The labels in an IDX file: uint8 `(N,)`, each below `classes`.
-
-    Raises:
-        ValueError: as `read`, or if a label is too large.
-    """
-    y = read(path, 1, sha256)
-    wrong = np.flatnonzero(y >= classes)
-    if wrong.size:
-        n = wrong[0]
-        raise ValueError(f"{path}: label {n} is {y[n]}, expected 0 to {classes - 1}")
-    return y
-
-
 def _by(shape: tuple[int, ...]) -> str:
     return " x ".join(f"{n:,}" for n in shape)
 

@@ -5,14 +5,18 @@ takes neither.
 """
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lnlab.data import idx
-from lnlab.data.source import File, Kind, Source, data_folder, find, split_spec
+from lnlab.data.dataset import Dataset
+from lnlab.data.kept import code, stamp
+from lnlab.data.source import File, Source, data_folder
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +27,7 @@ DIGITS = Source(
     kind="embedded",
     licence="CC BY 4.0 (UCI), as packaged by scikit-learn (BSD-3-Clause)",
     citation="Alpaydin and Kaynak (1998), UCI, https://doi.org/10.24432/C50P49",
+    offers="images",
     checksum="9e7bc1c2d48e638b2afca1828a5433ed47f524252fa9ca967e64ccf99c1bac0a",
 )
 
@@ -32,6 +37,7 @@ MNIST = Source(
     kind="official",
     licence="copyright Y. LeCun and C. Cortes; CC BY-SA 3.0 according to Keras",
     citation="LeCun, Bottou, Bengio and Haffner (1998), http://yann.lecun.com/exdb/mnist/",
+    offers="images",
     # Mirrors first: the official server has answered 403 or 503 for years.
     urls=(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -73,12 +79,18 @@ IDX = Source(
     kind="own",
     licence="yours to know",
     citation="",
+    offers="images",
+    options={"classes": "how many there are, where some have no training image"},
 )
 
 SOURCES = (DIGITS, MNIST, IDX)
-CLASSES = 10
 DIGITS_TRAIN = 1_200
 MNIST_TRAIN = 55_000
+FILES = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+"""Images and labels, as MNIST's files are called."""
 
 Pixels = dict[str, tuple[np.ndarray, np.ndarray]]
 """Images `(N, height, width)` and labels `(N,)`, uint8, by split."""
@@ -95,66 +107,160 @@ class Split:
         return len(self.y)
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """Images as vectors, with what has to be said about them wherever they are used.
+class Images(Dataset[Split]):
+    """Images as vectors. The checksum is over every pixel and label, split by split.
 
-    `kind`, `licence` and `name` are those of the `Source`. `checksum` is a sha256 over
-    every pixel and label, split by split: two data sets with the same checksum are the
-    same cases in the same splits. `shape` gives a row of `x` back its picture. `valid` is
-    None where the source has no split for it.
+    Args:
+        source, of, noted: as of :class:`Dataset`.
+        pixels: reads the images and their labels.
+        top: the value of white.
+        classes: how many there are; None: the training images have all of them.
     """
 
-    name: str
-    kind: Kind
-    licence: str
-    checksum: str
+    def __init__(
+        self,
+        source: Source,
+        pixels: Callable[[], Pixels],
+        of: Callable[[], str],
+        *,
+        top: int,
+        classes: int | None = None,
+        noted: bool = False,
+    ) -> None:
+        super().__init__(source, self._splits, of, noted=noted)
+        self._pixels, self._top, self._said = pixels, top, classes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width, which give a row of `x` back its picture."""
+        return self._seen.shape
+
+    @property
+    def classes(self) -> int:
+        """The number of classes; every `y` is below it."""
+        return self._seen.classes
+
+    @cached_property
+    def _seen(self) -> "_Seen":
+        pixels = self._pixels()
+        total = hashlib.sha256()
+        for name, (x, y) in pixels.items():
+            total.update(f"{name} {x.shape} {self._top}".encode())
+            total.update(x.data)
+            total.update(y.data)
+        first, classes = counted({name: y for name, (_, y) in pixels.items()}, self._said)
+        height, width = pixels["train"][0].shape[1:]
+        splits = {
+            name: _split(x, y - np.uint8(first), self._top) for name, (x, y) in pixels.items()
+        }
+        return _Seen(splits, (height, width), first, classes, total.digest())
+
+    def _splits(self) -> tuple[Mapping[str, Split], str]:
+        seen = self._seen
+        return seen.splits, f"labels 1 to {seen.classes}" if seen.first else ""
+
+    def _digest(self) -> bytes:
+        return self._seen.digest
+
+
+class _Seen(NamedTuple):
+    splits: dict[str, Split]
     shape: tuple[int, int]
+    first: int
     classes: int
-    train: Split = field(repr=False)
-    test: Split = field(repr=False)
-    valid: Split | None = field(default=None, repr=False)
+    digest: bytes
 
 
-def load(spec: str) -> Dataset:
-    """The images that `spec` names, as vectors for a permutation-invariant task.
+def _split(x: np.ndarray, y: np.ndarray, top: int) -> Split:
+    import torch
 
-    - `embedded` or `digits`: scikit-learn's digits, D = 64, pixels / 16; train is the first
-      1,200, test the last 597. They are split by index and never shuffled across: 13 people
-      wrote them, the file does not say who wrote which, and neighbours are often by one hand.
-    - `mnist`: MNIST as `lnlab data fetch mnist` left it, D = 784, pixels / 255; train is the
-      first 55,000 as in Ba et al. (2016), 6.6, valid the other 5,000, test the official
-      10,000.
-    - `mnist=PATH`: the same from the folder PATH, its files gzipped or unpacked.
-    - `idx=PATH`: your own four files in MNIST's format and names, pixels / 255, labels 0 to
-      9; train and test as the files have them.
+    cases = np.divide(x.reshape(len(x), -1), top, dtype=np.float32)
+    return Split(torch.from_numpy(cases), torch.from_numpy(y).long())
+
+
+def counted(labels: Mapping[str, np.ndarray], classes: int | None = None) -> tuple[int, int]:
+    """The label of the first class, and how many classes there are.
+
+    Labels count from 0, or, where nothing is labelled 0, from 1, as those of EMNIST's letters
+    do; every class has a training image.
+
+    Args:
+        labels: uint8 (N,) by split.
+        classes: how many there are, counted from 0; then some may have no image.
 
     Raises:
-        ValueError: if the spec is none of these, or a file is damaged or, for MNIST, not
-            the official one.
+        ValueError: for classes without a training image, or labels of none; names them.
+    """
+    train = np.unique(labels["train"])
+    if classes is not None:
+        known, first = np.arange(classes), 0
+    else:
+        first = 0 if any((y == 0).any() for y in labels.values()) else 1
+        known = np.arange(first, int(train[-1]) + 1)
+        missing = np.setdiff1d(known, train)
+        if missing.size:
+            raise ValueError(
+                f"{FILES['train'][1]}: labels go from {first} to {train[-1]}, but no image has "
+                f"{', '.join(map(str, missing))}: say how many classes there are, counted "
+                "from 0, with classes=N."
+            )
+    for split, y in labels.items():
+        wrong = np.flatnonzero(~np.isin(y, known))
+        if wrong.size:
+            n = wrong[0]
+            raise ValueError(
+                f"{FILES[split][1]}: label {n} is {y[n]}, expected {known[0]} to {known[-1]}"
+            )
+    return first, len(known)
+
+
+def load(source: Source, folder: Path | None = None, *, classes: int | None = None) -> Images:
+    """The images of a source, as vectors for a permutation-invariant task.
+
+    - `digits`: scikit-learn's digits, D = 64, pixels / 16; train is the first 1,200, test the
+      last 597. They are split by index and never shuffled across: 13 people wrote them, the
+      file does not say who wrote which, and neighbours are often by one hand.
+    - `mnist`: D = 784, pixels / 255; train is the first 55,000 as in Ba et al. (2016), 6.6,
+      valid the other 5,000, test the official 10,000. Without a folder it is MNIST as
+      `lnlab data fetch mnist` left it; files are gzipped or unpacked.
+    - `idx`: your own four files in MNIST's format and names, pixels / 255; train and test as
+      the files have them. Labels count from 0, or from 1 (EMNIST's letters), which the name
+      then says; how many classes there are is read from them, see :func:`counted`.
+
+    They are read when a split is first used: a damaged file is noticed then.
+
+    Args:
+        classes: of `idx`, how many classes there are, where some have no training image.
+
+    Raises:
+        ValueError: if a folder is given or lacks against the above, or there cannot be so many
+            classes; later, if a file is damaged or, for MNIST, not the official one.
         FileNotFoundError: if the folder or one of its files is not there.
     """
-    name, folder = split_spec(spec)
-    source = DIGITS if name == "embedded" else find(name, SOURCES)
     if source is DIGITS:
         if folder:
-            raise ValueError(f"data {spec!r}: {name} comes with scikit-learn, give no path")
-        return _dataset(source, _digits(), top=16)
+            raise ValueError(f"digits={folder}: they come with scikit-learn, give no path.")
+        return Images(source, _digits, str, top=16)
     if source is IDX and not folder:
         raise ValueError("data 'idx': name the folder of your files: idx=PATH")
+    if classes is not None and not 1 <= classes <= 256:
+        raise ValueError(f"classes is {classes}: give 1 to 256, labels are bytes.")
     if not folder:
-        folder = data_folder() / name
+        folder = data_folder() / source.name
         if not folder.is_dir():
             raise FileNotFoundError(
-                f"{name} has not been fetched into {folder}: run `lnlab data fetch {name}`, "
-                f"or name a folder that holds its files: {name}=PATH"
+                f"{source.name} has not been fetched into {folder}: run `lnlab data fetch "
+                f"{source.name}`, or name a folder that holds its files: {source.name}=PATH"
             )
-    pixels = _idx_folder(folder, source)
-    if source is MNIST:
-        x, y = pixels["train"]
-        pixels["train"] = x[:MNIST_TRAIN], y[:MNIST_TRAIN]
-        pixels["valid"] = x[MNIST_TRAIN:], y[MNIST_TRAIN:]
-    return _dataset(source, pixels, top=255)
+    paths = {file: _file(folder, file, source) for pair in FILES.values() for file in pair}
+    return Images(
+        source,
+        partial(_idx_files, folder, paths, source),
+        lambda: f"{classes} {stamp(paths.values())} {code(idx.__file__, __file__)}",
+        top=255,
+        classes=classes,
+        noted=source is IDX,
+    )
 
 
 def _digits() -> Pixels:
@@ -166,16 +272,13 @@ def _digits() -> Pixels:
     return {"train": (x[:n], y[:n]), "test": (x[n:], y[n:])}
 
 
-def _idx_folder(folder: Path, source: Source) -> Pixels:
-    """The four IDX files in `folder`, each checked, and against one another."""
+def _idx_files(folder: Path, paths: Mapping[str, Path], source: Source) -> Pixels:
+    """Four IDX files, each checked, and against one another; MNIST's with its validation."""
     hashes = {file.name: file.content_sha256 for file in source.files}
     pixels = {}
-    for split, prefix in ("train", "train"), ("test", "t10k"):
-        images, labels = f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte"
-        x = idx.read(_file(folder, images, source), 3, hashes.get(f"{images}.gz", ""))
-        y = idx.read_labels(
-            _file(folder, labels, source), hashes.get(f"{labels}.gz", ""), CLASSES
-        )
+    for split, (images, labels) in FILES.items():
+        x = idx.read(paths[images], 3, hashes.get(f"{images}.gz", ""))
+        y = idx.read(paths[labels], 1, hashes.get(f"{labels}.gz", ""))
         if len(x) != len(y):
             raise ValueError(
                 f"{folder}: {len(x):,} images in {images}, {len(y):,} labels in {labels}, "
@@ -185,6 +288,10 @@ def _idx_folder(folder: Path, source: Source) -> Pixels:
     train, test = pixels["train"][0].shape[1:], pixels["test"][0].shape[1:]
     if train != test:
         raise ValueError(f"{folder}: training images are {train}, test images {test}")
+    if source is MNIST:
+        x, y = pixels["train"]
+        pixels["train"] = x[:MNIST_TRAIN], y[:MNIST_TRAIN]
+        pixels["valid"] = x[MNIST_TRAIN:], y[MNIST_TRAIN:]
     return pixels
 
 
@@ -193,31 +300,3 @@ def _file(folder: Path, name: str, source: Source) -> Path:
         if path.is_file():
             return path
     raise FileNotFoundError(f"{source.name}: no {name}.gz and no {name} in {folder}")
-
-
-def _dataset(source: Source, pixels: Pixels, top: int) -> Dataset:
-    import torch
-
-    checksum = hashlib.sha256()
-    splits = {}
-    for name, (x, y) in pixels.items():
-        checksum.update(f"{name} {x.shape} {top}".encode())
-        checksum.update(x.data)
-        checksum.update(y.data)
-        cases = np.divide(x.reshape(len(x), -1), top, dtype=np.float32)
-        splits[name] = Split(torch.from_numpy(cases), torch.from_numpy(y).long())
-    found = checksum.hexdigest()
-    if source.checksum not in ("", found):
-        raise ValueError(
-            f"{source.name}: its cases have checksum {found}, expected {source.checksum}"
-        )
-    height, width = pixels["train"][0].shape[1:]
-    return Dataset(
-        name=source.name,
-        kind=source.kind,
-        licence=source.licence,
-        checksum=found,
-        shape=(height, width),
-        classes=CLASSES,
-        **splits,
-    )

@@ -20,7 +20,7 @@ FOLDED = {
     **dict.fromkeys(("pcl", "tcl", "kcl", "bcl", "dcl", "gcl"), SILENCE),
     **dict.fromkeys(("h#", "pau", "epi"), SILENCE),
 }
-"""From TIMIT's 61 phones to the 39; ``q``, the glottal stop, is left out."""
+"""The one of the 39 phones for each of TIMIT's 61; ``q``, the glottal stop, is left out."""
 
 LEFT_OUT = ("q",)
 
@@ -170,6 +170,6 @@ WORDS = {
         """.strip().splitlines()
     )
 }
-"""How some English words are spoken, in phones; the ten digits first."""
+"""The phones of some English words; the ten digits first."""
 
 DIGITS = tuple(WORDS)[:10]

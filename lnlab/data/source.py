@@ -1,14 +1,15 @@
-"""What a source of data declares about itself, and where its files are kept."""
+"""A source of data: what it declares about itself, and where its files are kept."""
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import platformdirs
 
 Kind = Literal["official", "embedded", "synthetic", "own"]
+What = Literal["images", "speech", "text", "captions", "strokes"]
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,10 @@ class Source:
 
     `kind` is `official` (the files of its authors), `embedded` (comes with a dependency),
     `synthetic` (made by a program) or `own` (a user's files, which we know nothing about).
-    `urls` are folders that hold `files`, tried in order. `checksum` is the
-    `Dataset.checksum` that loading must give; empty where it cannot be known beforehand.
+    `offers` is what can be learned from it, for `load(spec, what)`; `options` are those that
+    `load` takes for it, by name, each with what it does. `urls` are folders that hold `files`,
+    tried in order. `checksum` is the `Dataset.checksum` that loading must give; empty where it
+    cannot be known beforehand.
     """
 
     name: str
@@ -40,6 +43,8 @@ class Source:
     kind: Kind
     licence: str
     citation: str
+    offers: What
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
     urls: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
     checksum: str = ""
@@ -50,16 +55,25 @@ class Source:
         return sum(file.size for file in self.files)
 
 
-def find(name: str, sources: Iterable[Source]) -> Source:
-    """The source called `name`.
+def find(name: str, sources: Iterable[Source], options: Iterable[str] = ()) -> Source:
+    """The source called `name`; the first one is also called `embedded`.
 
     Raises:
-        ValueError: if there is none; names those that exist.
+        ValueError: if there is none, or it does not have one of the `options`; names those
+            that exist.
     """
     named = {source.name: source for source in sources}
-    if name not in named:
+    first = next(iter(named))
+    if name not in named and name != "embedded":
         raise ValueError(f"unknown data {name!r}: choose from embedded, {', '.join(named)}")
-    return named[name]
+    source = named[first if name == "embedded" else name]
+    unknown = sorted(set(options) - set(source.options))
+    if unknown:
+        raise ValueError(
+            f"{source.name} has no option {', '.join(unknown)}: it has "
+            f"{', '.join(source.options) or 'none'}."
+        )
+    return source
 
 
 def split_spec(spec: str) -> tuple[str, Path | None]:

@@ -6,14 +6,26 @@ when, the ends of the units are kept too, so that an alignment can be held again
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
 
 from lnlab.data.archive import unpacked
+from lnlab.data.dataset import Dataset
+from lnlab.data.kept import code, stamp
 from lnlab.data.phones import DIGITS, PHONES
-from lnlab.data.source import Kind, Source, data_folder, find, split_spec
-from lnlab.data.utterance import Unit, Utterance
+from lnlab.data.source import Source, data_folder
+from lnlab.data.utterance import Memory, Unit, Utterance
 
+MADE = {"unit": "phones", "most": "how many utterances to train on at most"}
+FILES = {
+    "most": MADE["most"],
+    "mix": "True mixes recordings of several channels to one",
+    "leave_out": "True does without faulty recordings",
+}
+"""Options of synthesised speech, and of speech from files; the first unit is the default."""
 LETTERS = (*" 'ABCDEFGHIJKLMNOPQRSTUVWXYZ",)
 
 SPOKEN = Source(
@@ -22,6 +34,8 @@ SPOKEN = Source(
     kind="synthetic",
     licence="made on this machine",
     citation="lnlab.data.formant",
+    offers="speech",
+    options=MADE,
 )
 ESPEAK = Source(
     name="espeak",
@@ -29,6 +43,8 @@ ESPEAK = Source(
     kind="synthetic",
     licence="made on this machine by a program under GPL-3.0-or-later",
     citation="https://github.com/espeak-ng/espeak-ng",
+    offers="speech",
+    options=MADE,
 )
 FSDD = Source(
     name="fsdd",
@@ -36,6 +52,12 @@ FSDD = Source(
     kind="official",
     licence="CC BY-SA 4.0",
     citation="Jackson et al. (2020), https://github.com/Jakobovski/free-spoken-digit-dataset",
+    offers="speech",
+    options={
+        "unit": "words, letters, phones",
+        "unheard": "a speaker whom only the test has",
+        **FILES,
+    },
 )
 AN4 = Source(
     name="an4",
@@ -43,6 +65,8 @@ AN4 = Source(
     kind="official",
     licence="CMU, free for any purpose",
     citation="Acero (1990), http://www.speech.cs.cmu.edu/databases/an4/",
+    offers="speech",
+    options={"unit": "letters", **FILES},
 )
 TIMIT = Source(
     name="timit",
@@ -50,6 +74,8 @@ TIMIT = Source(
     kind="official",
     licence="LDC User Agreement",
     citation="Garofolo et al. (1993), https://catalog.ldc.upenn.edu/LDC93S1",
+    offers="speech",
+    options={"unit": "phones", **FILES},
 )
 LIBRISPEECH = Source(
     name="librispeech",
@@ -57,16 +83,9 @@ LIBRISPEECH = Source(
     kind="official",
     licence="CC BY 4.0",
     citation="Panayotov et al. (2015), https://www.openslr.org/12",
+    offers="speech",
+    options={"unit": "letters", **FILES},
 )
-UNITS: dict[str, tuple[Unit, ...]] = {
-    "spoken": ("phones",),
-    "espeak": ("phones",),
-    "fsdd": ("words", "letters", "phones"),
-    "an4": ("letters",),
-    "timit": ("phones",),
-    "librispeech": ("letters",),
-}
-"""What can be recognized in each source, its own first."""
 SOURCES = (SPOKEN, ESPEAK, FSDD, AN4, TIMIT, LIBRISPEECH)
 
 GET = {
@@ -75,117 +94,164 @@ GET = {
     "timit": "order it from the Linguistic Data Consortium (LDC93S1)",
     "librispeech": "download train-clean-100, dev-clean and test-clean from its page",
 }
-"""How the files of a source are to be had; its licence or size forbids to do it unasked."""
+"""The way to the files of a source whose licence or size forbids a download unasked."""
 
 
-@dataclass(frozen=True)
-class Speech:
-    """A set of utterances and where it is from; as :class:`lnlab.data.Dataset`.
+class Speech(Dataset[tuple[Utterance, ...]]):
+    """A set of utterances, heard when they are needed; as :class:`lnlab.data.Images`.
 
-    Attributes:
+    The checksum is of the samples and of the units. An epoch takes the memory of a batch and
+    of :data:`lnlab.data.utterance.MOST` bytes of features, however long it is.
+
+    Args:
+        source, of, noted: as of :class:`Dataset`.
+        said: the utterances by split, and the note.
         units: all that can be said, in the order of their numbers.
         rate: samples of the sound a second.
     """
 
-    name: str
-    kind: Kind
-    licence: str
-    checksum: str
-    units: tuple[str, ...]
-    rate: int
-    train: tuple[Utterance, ...]
-    valid: tuple[Utterance, ...]
-    test: tuple[Utterance, ...]
+    def __init__(
+        self,
+        source: Source,
+        said: Callable[[], tuple[Mapping[str, Sequence[Utterance]], str]],
+        of: Callable[[], str],
+        *,
+        units: tuple[str, ...],
+        rate: int,
+        noted: bool = False,
+    ) -> None:
+        super().__init__(source, self._remembered, of, noted=noted)
+        self._said, self.units, self.rate = said, units, rate
+
+    def _remembered(self) -> tuple[Mapping[str, tuple[Utterance, ...]], str]:
+        said, note = self._said()
+        for split, utterances in said.items():
+            if not utterances and split != "valid":
+                raise ValueError(f"{self.source.name} has no utterances to {split} with.")
+        memory = Memory()
+        return {
+            split: tuple(replace(utterance, memory=memory) for utterance in utterances)
+            for split, utterances in said.items()
+        }, note
+
+    def _digest(self) -> bytes:
+        total = hashlib.sha256(f"{self.rate}".encode())
+        for split, utterances in self._parts[0].items():
+            total.update(f"{split}\n".encode())
+            for u in utterances:
+                said = f"{u.name}\0{u.speaker}\0{' '.join(u.units)}\n"
+                total.update(said.encode() + u.heard.digest)
+                for places in (u.begins, u.ends):
+                    total.update(b"" if places is None else places.tobytes())
+        return total.digest()
 
     def __str__(self) -> str:
-        counts = ", ".join(
-            f"{len(getattr(self, split))} {split}" for split in ("train", "valid", "test")
-        )
+        counts = ", ".join(f"{len(part)} {split}" for split, part in self._parts[0].items())
         return f"{self.kind} data: {self.name}, utterances: {counts}; {len(self.units)} units"
 
 
 def load(
-    spec: str = "embedded",
+    source: Source,
+    place: Path | None = None,
+    *,
     unit: Unit | None = None,
     most: int | None = None,
     unheard: str = "",
+    mix: bool = False,
+    leave_out: bool = False,
 ) -> Speech:
-    """The speech called ``spec``: ``embedded``, ``NAME=PATH``, or ``NAME`` in the data folder.
+    """The speech of a source, for :func:`lnlab.data.load`.
 
-    PATH is a folder, or the .tar.gz of the authors, which is unpacked once into the data
-    folder; LibriSpeech comes in several, to be unpacked into one folder.
+    When a split is first used all recordings are looked at, and all that are faulty are named
+    in one error.
 
     Args:
+        place: a folder, or the .tar.gz of the authors, which is unpacked once into the data
+            folder; LibriSpeech comes in several, to be unpacked into one folder. None: the
+            source's own place in the data folder.
         unit: what is recognized, phones, letters or (of digits) words; None: the source's own.
         most: how many utterances to train on at most, the first; those of validation and test
             get fewer in proportion. None: all.
         unheard: a speaker of ``fsdd`` whom only the test has; the other sources have other
             speakers in their tests anyway.
+        mix: whether recordings of several channels are mixed to one.
+        leave_out: whether faulty recordings are left out. The name of the data says how many
+            were mixed and left out.
 
     Raises:
-        ValueError: for an unknown name, unit or speaker, or a damaged file, which is named.
+        ValueError: for an unknown unit or speaker; later, for damaged files.
         FileNotFoundError: where the files are not; says how to get them.
     """
-    from lnlab.data import corpora, espeak, formant, spoken
-
-    name, folder = split_spec(spec)
-    source = SPOKEN if name == "embedded" else find(name, SOURCES)
-    units = UNITS[source.name]
+    units: Any = source.options["unit"].split(", ")
     if unit is not None and unit not in units:
         raise ValueError(f"{source.name} has no {unit}: choose from {', '.join(units)}.")
+    if most is not None and most < 1:
+        raise ValueError(f"most is {most}: give at least 1, or None for all.")
     unit = unit or units[0]
-    if unheard and source is not FSDD:
-        raise ValueError(
-            f"unheard is {unheard!r}: {source.name} tests on speakers of its own, leave it out."
-        )
+    options = f"{unit} {most} {unheard!r} {mix} {leave_out}"
     if source in (SPOKEN, ESPEAK):
-        if folder is not None:
-            raise ValueError(f"data {spec!r}: it is synthesised here, give no path.")
-        said = spoken.corpus(most=most) if source is SPOKEN else first(espeak.corpus(), most)
-        return _speech(source, PHONES, formant.RATE, said)
-    folder = folder or data_folder() / source.name
-    if not folder.exists():
+        if place is not None:
+            raise ValueError(f"{source.name}={place}: it is synthesised here, give no path.")
+        return _synthesised(source, most)
+    place = place or data_folder() / source.name
+    if not place.exists():
         raise FileNotFoundError(
-            f"{source.name} is not in {folder}: {GET[source.name]} ({source.citation}), and "
+            f"{source.name} is not in {place}: {GET[source.name]} ({source.citation}), and "
             f"name it or a folder of its files: {source.name}=PATH"
         )
-    if folder.is_file():
-        folder = unpacked(folder, data_folder() / "unpacked")
-    more = {"unheard": unheard} if unheard else {}
-    rate, parts = corpora.READERS[source.name](folder, unit, **more)
-    parts = first(parts, most)
+    read = partial(_from_files, source, place, unit, most, unheard, mix, leave_out)
     known = {"phones": PHONES, "letters": LETTERS, "words": DIGITS}
-    return _speech(source, known[unit], rate, parts)
-
-
-def first(parts: dict[str, list[Utterance]], most: int | None) -> dict[str, list[Utterance]]:
-    """The first utterances of each part, at most ``most`` to train on."""
-    part = 1 if most is None else min(1, most / max(1, len(parts["train"])))
-    return {split: said[: math.ceil(part * len(said))] for split, said in parts.items()}
-
-
-def _speech(
-    source: Source, units: tuple[str, ...], rate: int, parts: dict[str, list[Utterance]]
-) -> Speech:
-    for split, utterances in parts.items():
-        if not utterances and split != "valid":
-            raise ValueError(f"{source.name} has no utterances to {split} with.")
     return Speech(
-        name=source.name,
-        kind=source.kind,
-        licence=source.licence,
-        checksum=checksum(parts.values()),
-        units=units,
-        rate=rate,
-        **{split: tuple(utterances) for split, utterances in parts.items()},
+        source,
+        read,
+        lambda: f"{options} {stamp(_files(place))} {code(*Path(__file__).parent.glob('*.py'))}",
+        units=known[unit],
+        rate=8_000 if source is FSDD else 16_000,
+        noted=mix or leave_out,
     )
 
 
-def checksum(parts: Iterable[Sequence[Utterance]]) -> str:
-    """sha256 of the features and units of all utterances, in their order."""
-    total = hashlib.sha256()
-    for part in parts:
-        for utterance in part:
-            total.update(f"{utterance.name} {' '.join(utterance.units)}".encode())
-            total.update(utterance.features.numpy().tobytes())
-    return total.hexdigest()
+def _files(place: Path) -> list[Path]:
+    return [place] if place.is_file() else sorted(p for p in place.rglob("*") if p.is_file())
+
+
+def _from_files(
+    source: Source,
+    place: Path,
+    unit: Unit,
+    most: int | None,
+    unheard: str,
+    mix: bool,
+    leave_out: bool,
+) -> tuple[Mapping[str, Sequence[Utterance]], str]:
+    from lnlab.data import corpora, fsdd
+
+    folder = unpacked(place, data_folder() / "unpacked") if place.is_file() else place
+    faulty: Any = {"mix": mix, "leave_out": leave_out}
+    if source is FSDD:
+        said, note = fsdd.strings(folder, unit, unheard, **faulty)
+        return first(said, most), note
+    return corpora.heard(first(corpora.LISTS[source.name](folder), most), **faulty)
+
+
+def _synthesised(source: Source, most: int | None) -> Speech:
+    from lnlab.data import espeak, formant, spoken
+
+    synthesiser = spoken if source is SPOKEN else espeak
+    of = synthesiser.made_of()  # where there is no eSpeak NG it says so now
+    return Speech(
+        source,
+        lambda: (synthesiser.corpus(most), ""),
+        lambda: f"{most} {of} {code(*Path(__file__).parent.glob('*.py'))}",
+        units=PHONES,
+        rate=formant.RATE,
+    )
+
+
+Said = TypeVar("Said")
+
+
+def first(parts: Mapping[str, list[Said]], most: int | None) -> dict[str, list[Said]]:
+    """The first utterances of each part, at most ``most`` to train on."""
+    part = 1 if most is None else min(1, most / max(1, len(parts["train"])))
+    return {split: said[: math.ceil(part * len(said))] for split, said in parts.items()}

@@ -6,8 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .palette import GREY, TEMPLATE, lines
-from .text import literal
+from .style.axes import logarithmic
+from .style.palette import GREY, PREDICTED, TEMPLATE, lines, rank
+from .style.text import literal
 
 Curve = tuple[np.ndarray, np.ndarray]
 """Where, and what, each (K,)."""
@@ -21,6 +22,7 @@ def curves(
     log_x: bool = False,
     log_y: bool = True,
     dots: Collection[str] = (),
+    predicted: Collection[str] = (),
     mark: tuple[float, str] | None = None,
 ) -> go.Figure:
     """Panels side by side on one scale, a line for each name.
@@ -30,6 +32,7 @@ def curves(
         x: what the axis of x is, with its unit.
         y: likewise of y.
         dots: names whose values are drawn as dots and not as a line.
+        predicted: names whose values were not measured; their lines are dashed.
         mark: a place on the axis of x, and what is there.
     """
     titles = [literal(title) for title in panels]
@@ -40,10 +43,10 @@ def curves(
     named = set()
     for column, panel in enumerate(panels.values(), start=1):
         for text, (at, values) in panel.items():
-            name = literal(text)
+            name, look = literal(text), looks[text] | (PREDICTED if text in predicted else {})
             figure.add_scatter(
                 x=at, y=values, name=name, legendgroup=name, showlegend=text not in named,
-                mode="markers" if text in dots else "lines", line=looks[text],
+                mode="markers" if text in dots else "lines", line=look, legendrank=rank(text),
                 marker={"size": 9}, row=1, col=column,
                 hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
             )  # fmt: skip
@@ -54,9 +57,12 @@ def curves(
             annotation={"text": literal(mark[1]), "font": {"color": "#4B5563"}},
             annotation_position="top right",
         )  # fmt: skip
-    figure.update_xaxes(title_text=literal(x), type="log" if log_x else "linear")
-    figure.update_yaxes(type="log" if log_y else "linear", exponentformat="power")
-    figure.update_yaxes(title_text=literal(y), col=1)
+    all_of = [curve for panel in panels.values() for curve in panel.values()]
+    figure.update_xaxes(logarithmic(at for at, _ in all_of) if log_x else {"type": "linear"})
+    figure.update_yaxes(
+        logarithmic(values for _, values in all_of) if log_y else {"type": "linear"}
+    )
+    figure.update_xaxes(title_text=literal(x)).update_yaxes(title_text=literal(y), col=1)
     return figure.update_layout(
         template=TEMPLATE, height=430, legend={"y": 1.09}, margin={"t": 75}
     )

@@ -5,8 +5,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from .palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION
-from .text import literal
+from .style.palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION
+from .style.text import literal
 
 WORK = {
     "input": ("W<sub>x</sub>x of many steps at once", BLUE),
@@ -14,7 +14,7 @@ WORK = {
     "rest": ("the rest of the step: LN, gates, c, h", GREEN),
 }
 OPERATORS = ("recurrent", "rest", "rest", "rest", "rest")
-"""Of a step in a loop of operators; the real number is several times larger."""
+"""The operators of a step in a loop, by what they do; there are several times as many."""
 
 WIDTHS = {"input": 0.55, "recurrent": 0.62, "rest": 0.3}
 

@@ -6,22 +6,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
-from .dynamics import Traces, decades, legend, text_above
-from .palette import INK, TEMPLATE, lines
+from .style.axes import decades
+from .style.palette import INK, TEMPLATE, lines
+from .style.text import legend, text_above
+from .style.traces import Traces, fill
 from .sweeps import FLOOR
 
 SLOTS = 4
-"""How many normalizers stand in one picture."""
+"""The number of normalizers that one picture holds."""
 
 PARTS = {
     "turn": ("a step of W", "W times", "curvature, nats"),
     "stretch": ("a step of the gain, or of ||w||", "x times", ""),
     "error": ("eq. 13 against the metric", "units H", "relative error"),
 }
-"""By the name of its traces: title, axis of x, axis of y."""
+"""The panels by the name of their traces: title, axis of x, axis of y."""
 
 
-class Course(NamedTuple):
+class CostCurve(NamedTuple):
     """A curve, and the place on it that is looked at.
 
     Attributes:
@@ -37,11 +39,11 @@ class Course(NamedTuple):
     value: float
 
 
-Courses = Mapping[str, tuple[Course, Course, Course]]
-"""By normalizer: the cost of a step of W, of the gain, and the error of eq. 13."""
+Costs = Mapping[str, tuple[CostCurve, CostCurve, CostCurve]]
+"""Curves by normalizer: the cost of a step of W, of the gain, and the error of eq. 13."""
 
 
-def geometry(courses: Courses) -> go.Figure:
+def geometry(costs: Costs) -> go.Figure:
     """Three panels on logarithmic axes: a line and a dot for each normalizer."""
     figure = go.Figure(layout={"template": TEMPLATE, "height": 400})
     for number, part in enumerate(PARTS, start=1):
@@ -52,31 +54,30 @@ def geometry(courses: Courses) -> go.Figure:
                     xaxis=f"x{number}", yaxis=f"y{number}", showlegend=False,
                     hovertemplate="× %{x:.3g}: %{y:.3g}<extra></extra>",
                 )  # fmt: skip
-    for name, new in geometry_traces(courses).items():
-        figure.update_traces(new, selector={"name": name})
-    return figure.update_layout(geometry_layout(courses))
+    fill(figure, geometry_traces(costs))
+    return figure.update_layout(geometry_layout(costs))
 
 
-def geometry_traces(courses: Courses) -> Traces:
+def geometry_traces(costs: Costs) -> Traces:
     """What :func:`geometry` draws, trace by trace; what is 0 is drawn at the foot, 1e-17."""
-    looks, names = lines(courses), list(courses)
+    looks, names = lines(costs), list(costs)
     traces: Traces = {}
     for number, part in enumerate(PARTS):
         for slot in range(SLOTS):
             if slot >= len(names):
                 traces[f"{part} {slot}"] = traces[f"{part} {slot} here"] = {"visible": False}
                 continue
-            course, look = courses[names[slot]][number], looks[names[slot]]
+            curve, look = costs[names[slot]][number], looks[names[slot]]
             traces[f"{part} {slot}"] = {
-                "x": course.at,
-                "y": np.maximum(course.values, FLOOR),
+                "x": curve.at,
+                "y": np.maximum(curve.values, FLOOR),
                 # the later a line, the thinner: none is hidden behind another
                 "line": look | {"width": 2 + 1.5 * (len(names) - 1 - slot)},
                 "visible": True,
             }
             traces[f"{part} {slot} here"] = {
-                "x": np.array([course.here]),
-                "y": np.maximum(np.array([course.value]), FLOOR),
+                "x": np.array([curve.here]),
+                "y": np.maximum(np.array([curve.value]), FLOOR),
                 "marker": {
                     "color": look["color"],
                     "size": 16 - 2.5 * slot,
@@ -87,14 +88,14 @@ def geometry_traces(courses: Courses) -> Traces:
     return traces
 
 
-def geometry_layout(courses: Courses) -> dict[str, Any]:
+def geometry_layout(costs: Costs) -> dict[str, Any]:
     """The axes, titles and names of :func:`geometry`."""
     layout: dict[str, Any] = {"margin": {"l": 60, "r": 12, "t": 62, "b": 46}}
     annotations = []
     width, gap = 0.265, 0.1025
     for number, (part, (title, x, y)) in enumerate(PARTS.items()):
         start, axis = number * (width + gap), "" if number == 0 else str(number + 1)
-        shown = [parts[number] for parts in courses.values()]
+        shown = [parts[number] for parts in costs.values()]
         layout[f"xaxis{axis}"] = {
             "domain": [start, start + width],
             "anchor": f"y{axis}",
@@ -106,11 +107,11 @@ def geometry_layout(courses: Courses) -> dict[str, Any]:
         } | _y(part, shown)
         look = {"color": INK, "size": 14}
         annotations.append(text_above(f"<b>{title}</b>", start + width / 2, 4, "center", look))
-    annotations.append(text_above(legend(courses), 0, 32, "left", {"size": 14}))
+    annotations.append(text_above(legend(costs), 0, 32, "left", {"size": 14}))
     return layout | {"annotations": annotations}
 
 
-def _x(part: str, shown: Sequence[Course]) -> dict[str, Any]:
+def _x(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
     at = shown[0].at if shown else np.array([0.1, 10.0])
     low, high = np.log10(at[0]) - 0.08, np.log10(at[-1]) + 0.08  # room for a dot at the end
     ticks: dict[str, Any] = {"dtick": 1}
@@ -119,7 +120,7 @@ def _x(part: str, shown: Sequence[Course]) -> dict[str, Any]:
     return {"type": "log", "range": [low, high], "fixedrange": True} | ticks
 
 
-def _y(part: str, shown: Sequence[Course]) -> dict[str, Any]:
+def _y(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
     low, high = (-18, 0) if part == "error" else decades([c.values for c in shown], -2, 2)
     return {
         "type": "log",

@@ -1,16 +1,18 @@
 """Learning curves with the spread of their seeds, and paired differences with an interval."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .palette import GREY, TEMPLATE, line
-from .text import literal
+from .style.axes import logarithmic
+from .style.palette import BLUE, GREY, INK, TEMPLATE, lines, rank
+from .style.text import literal, signed
 
 Curve = tuple[np.ndarray, np.ndarray]
-"""Where it was measured (K,), and what, one row a seed (S, K)."""
+"""The places of measurements (K,), and their values, one row a seed (S, K)."""
 
 Panel = Mapping[str, Curve]
 """Curves by the name of their normalizer."""
@@ -37,24 +39,27 @@ def learning_curves(
     """
     titles = [literal(title) for title in panels]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
+    looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
     named = set()
     for column, panel in enumerate(panels.values(), start=1):
         for name, (at, values) in panel.items():
             drawn = at > 0 if log_x else np.full(at.shape, True)
             curve = at[drawn], values[:, drawn]
-            figure.add_traces(_band(name, curve, first=name not in named), 1, column)
+            band = _band(name, curve, looks[name], first=name not in named)
+            figure.add_traces(band, 1, column)
             named.add(name)
-        figure.update_xaxes(
-            title_text=literal(x), type="log" if log_x else "linear", col=column
-        )
-    figure.update_yaxes(title_text=literal(y), col=1)
-    figure.update_yaxes(type="log" if log_y else "linear")
+    all_of = [curve for panel in panels.values() for curve in panel.values()]
+    figure.update_xaxes(logarithmic(at for at, _ in all_of) if log_x else {"type": "linear"})
+    figure.update_yaxes(
+        logarithmic(values for _, values in all_of) if log_y else {"type": "linear"}
+    )
+    figure.update_xaxes(title_text=literal(x)).update_yaxes(title_text=literal(y), col=1)
     figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.09}, margin={"t": 75})
     return signed(figure, f"{made_on}. Line: mean; band: least to greatest of the seeds.")
 
 
-def _band(name: str, curve: Curve, *, first: bool) -> list[go.Scatter]:
-    look, (x, y), name = line(name), curve, literal(name)
+def _band(text: str, curve: Curve, look: Mapping[str, Any], *, first: bool) -> list[go.Scatter]:
+    (x, y), name = curve, literal(text)
     low, high = y.min(axis=0), y.max(axis=0)
     band = go.Scatter(
         x=np.concatenate([x, x[::-1]]),
@@ -74,6 +79,7 @@ def _band(name: str, curve: Curve, *, first: bool) -> list[go.Scatter]:
         name=name,
         mode="lines",
         line=look,
+        legendrank=rank(text),
         legendgroup=name,
         showlegend=first,
         hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
@@ -96,7 +102,7 @@ def paired_differences(
     for text, (values, (low, high)) in differences.items():
         name = literal(text)
         decided = low > 0 or high < 0
-        color = "#0072B2" if decided else GREY
+        color = BLUE if decided else GREY
         figure.add_scatter(
             x=[low, high],
             y=[name, name],
@@ -110,7 +116,7 @@ def paired_differences(
             marker={"color": color, "size": 9, "line": {"color": "white", "width": 1}},
             hovertemplate="a seed: %{x:.3g}<extra></extra>",
         )  # fmt: skip
-    figure.add_vline(0, line={"color": "#111827", "width": 1.5})
+    figure.add_vline(0, line={"color": INK, "width": 1.5})
     drawn = np.array([0, *(v for values, bar in differences.values() for v in (*values, *bar))])
     drawn = drawn[np.isfinite(drawn)]
     room = 0.04 * np.ptp(drawn) or 1.0  # a bar that ends at the frame looks cut off
@@ -118,12 +124,3 @@ def paired_differences(
     figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
     figure.update_layout(height=150 + 52 * len(differences))
     return signed(figure, f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t).")
-
-
-def signed(figure: go.Figure, text: str) -> go.Figure:
-    """``figure`` with a line of text below it."""
-    figure.add_annotation(
-        text=literal(text), xref="paper", yref="paper", x=0, y=0, yshift=-78, xanchor="left",
-        showarrow=False, font={"size": 12, "color": "#4B5563"},
-    )  # fmt: skip
-    return figure.update_layout(margin={"b": 105})

@@ -6,8 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .palette import SIGNED, TEMPLATE
-from .text import literal
+from .style.palette import SIGNED, TEMPLATE
+from .style.text import literal
 
 
 def matrices(

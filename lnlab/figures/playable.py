@@ -1,64 +1,212 @@
-"""Figures that can be played with where no kernel runs: a slider over stored frames."""
+"""Figures that can be played with where no kernel runs: one picture stored for each choice."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from .text import literal
+from .style.text import caption_lines, heading, literal, titled
+
+Place = tuple[int, ...]
+"""The stop of every choice, in the order of the choices."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something that the reader of a page can set.
+
+    Attributes:
+        name: what stands beside it.
+        stops: what it can be set to, in words and in order.
+        at: the stop that the figure shows as it is.
+        slides: whether the stops are places on a scale, to be dragged along; else they are
+            a list to choose from.
+    """
+
+    name: str
+    stops: Sequence[str]
+    at: int
+    slides: bool = True
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A figure at one stop of every choice, and what is said of it.
+
+    Attributes:
+        title: what is shown, and of what.
+        caption: the number that matters, in a sentence.
+        traces: new attributes of traces by their names.
+        layout: new attributes of the layout.
+    """
+
+    title: str
+    caption: str
+    traces: Mapping[int | str, Mapping[str, Any]]
+    layout: Mapping[str, Any]
 
 
 def playable(
-    figure: go.Figure,
-    frames: Mapping[str, Mapping[int | str, Mapping[str, Any]]],
-    prefix: str,
-    active: int,
+    figure: go.Figure, choices: Sequence[Choice], frames: Mapping[Place, Frame]
 ) -> go.Figure:
-    """``figure`` with a slider below it, one step for each frame.
+    """``figure`` with its frames, under the title and over the slider of the first choice.
 
-    Arrays of the frames are stored in float32: half the size, and a picture shows no more.
+    A page of lnlab reads the choices from ``layout.meta`` and has a control for each of them;
+    everything else that draws plotly figures (JupyterLab where no kernel runs) has plotly's own
+    slider over the first one. Arrays are stored in float32: half the size, and a picture shows
+    no more.
 
     Args:
-        figure: all traces are named.
-        frames: for each label of the slider, attributes of traces by their names.
-        prefix: what stands before the label.
-        active: the frame that the figure shows as it is.
+        figure: all traces are named; it shows the frame at ``choice.at`` of every choice.
+        choices: what can be set.
+        frames: at every combination of stops.
+
+    Raises:
+        ValueError: a combination of stops has no frame.
+        KeyError: a frame has a trace that the figure does not have.
     """
+    places = list(product(*(range(len(choice.stops)) for choice in choices)))
+    missing = [place for place in places if place not in frames]
+    if missing:
+        raise ValueError(
+            f"{len(missing)} of {len(places)} frames are missing: {missing[0]}, ..."
+        )
     made: Any = figure.data  # pyright takes it for the names of its parts
-    places = {trace.name: i for i, trace in enumerate(made)}
+    index = {trace.name: i for i, trace in enumerate(made)}
     kinds = {trace.name: trace.type for trace in made}
+    shown = tuple(choice.at for choice in choices)
+    figure = titled(
+        figure,
+        frames[shown].title,
+        frames[shown].caption,
+        lines=max(caption_lines(frame.caption) for frame in frames.values()),
+    )
+    traces, layouts = moving(frames)
     figure.frames = [
         go.Frame(
-            name=literal(label),
-            data=[{"type": kinds[name], **single(new)} for name, new in traces.items()],
-            traces=[places[name] for name in traces],
+            name=named(place),
+            data=[{"type": kinds[name], **new} for name, new in traces[place].items()],
+            traces=[index[name] for name in traces[place]],
+            layout={
+                **layouts[place],
+                "title": heading(frames[place].title, frames[place].caption),
+                "meta": {"caption": literal(frames[place].caption)},
+            },
         )
-        for label, traces in frames.items()
+        for place in places
     ]
-    at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": False}}
+    layout: Any = figure.layout
+    return figure.update_layout(
+        meta=layout.meta | {"choices": [stored(choice) for choice in choices], "below": BELOW},
+        sliders=[slider(choices, shown)],
+        height=layout.height + BELOW,
+        margin={"b": (layout.margin.b or 80) + BELOW},
+    )
+
+
+def stored(choice: Choice) -> dict[str, Any]:
+    """A choice as a page reads it."""
+    return {
+        "name": literal(choice.name),
+        "stops": [literal(words) for words in choice.stops],
+        "at": choice.at,
+        "slides": choice.slides,
+    }
+
+
+BELOW = 90
+"""Pixels below a figure for plotly's slider."""
+
+
+def named(place: Place) -> str:
+    """The name of the frame at a place."""
+    return ",".join(map(str, place))
+
+
+def slider(choices: Sequence[Choice], shown: Place) -> dict[str, Any]:
+    """Plotly's slider over the first choice, the others as they are shown."""
+    first, *_ = choices
+    # what is not drawn anew keeps its title, and a heat map its colours
+    at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}}
     steps = [
         {
             "label": literal(label),
             "method": "animate",
-            "args": [[literal(label)], at_once | {"transition": {"duration": 0}}],
+            "args": [[named((stop, *shown[1:]))], at_once | {"transition": {"duration": 0}}],
         }
-        for label in frames
+        for stop, label in enumerate(first.stops)
     ]
-    slider = {
-        "active": active,
+    return {
+        "active": first.at,
         "steps": steps,
-        "currentvalue": {"prefix": literal(prefix)},
+        "currentvalue": {"prefix": f"{literal(first.name)} "},
         "pad": {"t": 50},
         "ticklen": 4,
     }
-    height, bottom = figure.layout.height or 450, figure.layout.margin.b or 80
-    return figure.update_layout(sliders=[slider], height=height + 90, margin={"b": bottom + 90})
 
 
-def single(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes of a trace with their arrays of float64 in float32."""
-    return {
-        name: value.astype(np.float32) if getattr(value, "dtype", None) == np.float64 else value
-        for name, value in attributes.items()
+def moving(
+    frames: Mapping[Place, Frame],
+) -> tuple[dict[Place, dict[int | str, dict[str, Any]]], dict[Place, dict[str, Any]]]:
+    """Of each frame the attributes of traces, and of the layout, that are not those of all."""
+    names = dict.fromkeys(name for frame in frames.values() for name in frame.traces)
+    traces: dict[Place, dict[int | str, dict[str, Any]]] = {place: {} for place in frames}
+    for name in names:
+        each = {place: frame.traces.get(name, {}) for place, frame in frames.items()}
+        for place, new in differing(each).items():
+            if new:
+                traces[place][name] = {key: small(value) for key, value in new.items()}
+    layouts = {place: padded(frames, frame) for place, frame in frames.items()}
+    return traces, differing(layouts)
+
+
+def differing(each: Mapping[Place, Mapping[str, Any]]) -> dict[Place, dict[str, Any]]:
+    """Attributes without those that have the same value everywhere."""
+    first = next(iter(each.values()))
+    keys = dict.fromkeys(key for one in each.values() for key in one)
+    moves = {
+        key
+        for key in keys
+        if not all(
+            key in one and key in first and same(one[key], first[key]) for one in each.values()
+        )
     }
+    return {place: {k: v for k, v in one.items() if k in moves} for place, one in each.items()}
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two attributes are equal; NaN is equal to itself."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        a, b = np.asarray(one), np.asarray(other)
+        return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+    return type(one) is type(other) and (one == other or (one != one and other != other))
+
+
+SIZE = ("height", "margin")
+"""Attributes of a layout that are the same at every stop: the figure stands still."""
+
+
+def padded(frames: Mapping[Place, Frame], frame: Frame) -> dict[str, Any]:
+    """The layout of a frame with as many annotations and shapes as the longest has.
+
+    An animation of plotly writes one list over another: what is longer would keep its end.
+    """
+    layout = {key: value for key, value in frame.layout.items() if key not in SIZE}
+    for kind in ("annotations", "shapes"):
+        longest = max(len(other.layout.get(kind, ())) for other in frames.values())
+        if longest:
+            there = [{"visible": True, **item} for item in layout.get(kind, ())]
+            layout[kind] = there + [{"visible": False}] * (longest - len(there))
+    return layout
+
+
+def small(value: Any) -> Any:
+    """An attribute, an array of float64 in float32."""
+    return value.astype(np.float32) if getattr(value, "dtype", None) == np.float64 else value

@@ -7,9 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .learning import signed
-from .palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION
-from .text import literal
+from .style.palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION
+from .style.text import literal, signed
 
 CONTENDERS = {
     "LN-LSTM, fused": ("LN-LSTM", "ours_ms", {"color": BLUE, "width": 4}),
@@ -22,10 +21,10 @@ CONTENDERS = {
     "LN-LSTM, TorchScript": ("LN-LSTM", "script_ms", {"color": ORANGE, "dash": "longdash"}),
     "LN-LSTM, matrix products alone": ("LN-LSTM", "floor_ms", {"color": GREY, "dash": "dot"}),
 }
-"""Of which cell, its time in a row of benchmarks/recurrent.py, and the look of its line."""
+"""The cell, its time in a row of benchmarks/recurrent.py, and the look of its line."""
 
 Ratio = tuple[float, float, float, float]
-"""Where it was measured, the ratio, its lower and its upper quartile."""
+"""The place of a measurement, the ratio, its lower and its upper quartile."""
 
 TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 

@@ -7,8 +7,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .palette import TEMPLATE, line
-from .text import literal
+from .style.palette import TEMPLATE, line
+from .style.text import literal
 
 LIGHT, DARK = ("q05", "q95"), ("q25", "q75")
 
@@ -36,7 +36,7 @@ def ribbons(
                 opacity=opacity, line={"width": 0}, hoverinfo="skip", row=1, col=column,
             )  # fmt: skip
         figure.add_scatter(
-            x=frame["step"], y=frame["q50"], mode="lines", line=look | {"dash": "solid"},
+            x=frame["step"], y=frame["q50"], mode="lines", line=look,
             hovertemplate="%{x}: median %{y:.3g}<extra></extra>", row=1, col=column,
         )  # fmt: skip
     figure.update_xaxes(title_text=literal(x))

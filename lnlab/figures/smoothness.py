@@ -7,9 +7,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .learning import signed
-from .palette import INK, TEMPLATE, lines
-from .text import literal
+from .style.axes import logarithmic
+from .style.palette import INK, TEMPLATE, lines
+from .style.text import literal, signed
 
 Ribbon = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Updates (K,), and the two ends of a band at each, one row a seed (S, K)."""
@@ -38,9 +38,10 @@ def smoothness_ribbons(
     for row, (y, ribbons) in enumerate(rows.items(), start=1):
         for column, name in enumerate(names, start=1):
             figure.add_traces(_ribbon(ribbons[name], looks[name]["color"]), row, column)
+        edges = logarithmic(edge for _, low, high in ribbons.values() for edge in (low, high))
+        figure.update_yaxes(edges, row=row)
         figure.update_yaxes(title_text=literal(y), row=row, col=1)
     figure.update_xaxes(title_text=literal(x), row=len(rows))
-    figure.update_yaxes(type="log")
     height = 150 + 250 * len(rows)
     figure.update_layout(template=TEMPLATE, height=height, showlegend=False, margin={"t": 50})
     return signed(figure, f"{made_on}. Dark: mean of the seeds; light: least to greatest.")

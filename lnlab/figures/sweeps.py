@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from .palette import TEMPLATE, lines
-from .text import literal
+from .style.palette import TEMPLATE, lines, rank
+from .style.text import literal
 
 FLOOR = 1e-17
-"""Where a value of exactly 0 is drawn: below the rounding of float64."""
+"""The height at which a value of exactly 0 is drawn: below the rounding of float64."""
 
 
 def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) -> go.Figure:
@@ -23,6 +23,7 @@ def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) 
         name = literal(text)
         figure.add_scatter(
             x=at, y=np.where(values == 0, FLOOR, values), name=name, mode="lines",
+            legendrank=rank(text),
             line=looks[text], hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
         )  # fmt: skip
     figure.update_xaxes(title_text=literal(x))

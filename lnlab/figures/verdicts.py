@@ -1,17 +1,20 @@
-"""The ledger in pictures: how many claims of each verdict, and the intervals behind them."""
+"""The ledger in pictures: claims by verdict, and measurements in units of their margins."""
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from .palette import BLUE, GREEN, GREY, TEMPLATE, VERMILLION
-from .text import literal
+from .style.palette import BLUE, GREEN, GREY, ORANGE, TEMPLATE, VERMILLION
+from .style.text import literal
 
 COLORS = {
+    "holds": GREEN,
+    "fails": VERMILLION,
     "reproduced": GREEN,
-    "same direction": BLUE,
     "not reproduced": VERMILLION,
-    "not comparable": GREY,
+    "also seen": BLUE,
+    "not seen": ORANGE,
+    "inconclusive": GREY,
     "not yet run": "#D8DBE0",
 }
 
@@ -39,36 +42,36 @@ def verdicts(claims: pd.DataFrame) -> go.Figure:
     return figure.update_layout(height=130 + 55 * len(counts), legend_traceorder="normal")
 
 
-def intervals(claims: pd.DataFrame) -> go.Figure:
-    """A row for each measured comparison: its seeds, its interval, and the zero.
+def margins(claims: pd.DataFrame) -> go.Figure:
+    """A row for each measurement: its seeds and its interval, in units of its margin.
 
-    Each is divided by the largest of its values, so that quantities of different units
-    stand on one axis; left of zero is the side that the claim is on.
+    Left of zero is the side that the claim is on; an interval between the dotted lines says
+    that there is no effect as large as would matter.
 
     Args:
-        claims: a row a claim, by id, with ``interval``, ``values`` and ``verdict``.
+        claims: a row a claim, by id, with ``interval``, ``values``, ``margin``, ``verdict``
+            and ``quantity``; maybe none.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
     for identity, claim in claims.iterrows():
         name = literal(identity)
-        ends, values = np.asarray(claim["interval"]), np.asarray(claim["values"])
-        reach = np.abs(values).max() or 1.0
         color = COLORS[str(claim["verdict"])]
-        words = literal(claim["quantity"])
-        hover = f"{claim['verdict']}<br>{words}<extra></extra>"
-        figure.add_scatter(
-            x=ends / reach,
-            y=[name, name],
-            mode="lines",
-            opacity=0.45,
-            hovertemplate=hover,
-            line={"color": color, "width": 9},
+        hover = f"{claim['verdict']}<br>{literal(claim['quantity'])}<extra></extra>"
+        ends, values = (
+            np.asarray(claim[which], dtype=float) / claim["margin"]
+            for which in ("interval", "values")
         )
         figure.add_scatter(
-            x=values / reach, y=[name] * len(values), mode="markers", hovertemplate=hover,
+            x=ends, y=[name, name], mode="lines", opacity=0.45, hovertemplate=hover,
+            line={"color": color, "width": 9},
+        )  # fmt: skip
+        figure.add_scatter(
+            x=values, y=[name] * len(values), mode="markers", hovertemplate=hover,
             marker={"color": color, "size": 9, "line": {"color": "white", "width": 1}},
         )  # fmt: skip
     figure.add_vline(0, line={"color": "#111827", "width": 1.5})
-    figure.update_xaxes(title_text="difference, relative to the largest (claimed: below 0)")
+    for margin in (-1, 1):
+        figure.add_vline(margin, line={"color": "#111827", "width": 1, "dash": "dot"})
+    figure.update_xaxes(title_text="difference, in margins (claimed: below 0)")
     figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
-    return figure.update_layout(height=120 + 46 * len(claims))
+    return figure.update_layout(height=160 + 46 * len(claims))

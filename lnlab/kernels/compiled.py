@@ -28,6 +28,9 @@ def unroll(
     without normalization through torch's, one of another device or dtype on torch's
     operators. Under autocast the kernel computes in the
     dtype of the parameters. There is no second derivative.
+
+    In float32 the squares of the numbers that are normalized together, a - mu, must add up
+    to less than 3.4e38: beyond a norm of 1.8e19 they come out as their ``b``.
     """
     fused = form(cell)
     in_torch = fused is None and torchs.has(cell)
@@ -54,12 +57,17 @@ def unroll(
     return y, tuple(last)
 
 
+def has(cell: Cell) -> bool:
+    """Whether ``cell`` has a form here, or the reference loop serves it."""
+    return form(cell) is not None or torchs.has(cell)
+
+
 KERNEL_DTYPES = torch.float32, torch.float64
 
 
 @dataclass
 class Task:
-    """What one call of the kernel is about, its tensors apart."""
+    """One call of the kernel, its tensors apart."""
 
     lib: ctypes.CDLL
     cell: int

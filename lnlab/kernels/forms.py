@@ -1,16 +1,21 @@
-"""Which cells have a fused form, and their parameters in the order that the kernels read.
+"""The fused forms of cells, and their parameters in the order that the kernels read.
 
 Biases of one place are added up before they reach a kernel, and a gain or bias that a
 normalizer has not is 1 or 0: autograd then gives each parameter its own gradient.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from lnlab.cells import Bias, Carry, Cell, GRUCell, LSTMCell, RNNCell, Sums, Update
 from lnlab.norms import Identity, LayerNorm, Normalizer, inside_root
+
+from .normalizers import FusedLayerNorm
+
+Kind = TypeVar("Kind", bound=nn.Module)
 
 
 class Form(NamedTuple):
@@ -24,20 +29,42 @@ class Form(NamedTuple):
 
 
 def form(cell: Cell) -> Form | None:
-    """The fused form of ``cell``, None if it has none or if somebody hooked into it."""
-    if any(m._forward_hooks or m._forward_pre_hooks for m in cell.modules()):
+    """The fused form of ``cell``; None if it has none, or if somebody listens to it."""
+    if watched(cell):
         return None
-    if isinstance(cell, LSTMCell):
+    if exactly(cell, LSTMCell):
         return _lstm(cell)
-    if isinstance(cell, GRUCell):
+    if exactly(cell, GRUCell):
         return _gru(cell)
-    return _rnn(cell) if isinstance(cell, RNNCell) else None
+    return _rnn(cell) if exactly(cell, RNNCell) else None
+
+
+def exactly(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
+    """Whether ``module`` is of one of these kinds, no subclass, with no method replaced.
+
+    What a subclass, a parametrization or ``module.forward = ...`` computes, nobody knows.
+    """
+    kind = type(module)
+    replaced = (name for name in vars(module) if callable(getattr(kind, name, None)))
+    return kind in kinds and not any(replaced)
+
+
+def watched(cell: nn.Module) -> bool:
+    """Whether there are hooks on ``cell``, on anything in it, or on all modules there are.
+
+    Forward or backward, they are called by modules; a fused form calls none.
+    """
+    return bool(_has_any_global_hook()) or any(
+        m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks
+        for m in cell.modules()
+    )
 
 
 def plain(norm: Normalizer | None) -> bool:
     """Whether ``norm`` is eq. 15 with nothing set otherwise."""
     return (
-        isinstance(norm, LayerNorm)
+        norm is not None
+        and exactly(norm, LayerNorm, FusedLayerNorm)
         and norm.root is inside_root
         and not norm.correction
         and not norm.space
@@ -45,10 +72,10 @@ def plain(norm: Normalizer | None) -> bool:
 
 
 def _lstm(cell: LSTMCell) -> Form | None:
-    if not plain(cell.norm_c) or cell.carry is Carry.NORMALIZED or cell.bias is Bias.TWICE:
+    if not plain(cell.norm_c) or cell.carry is Carry.NORMALIZED or b_inside(cell):
         return None
     norms = [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
-    draw = all(isinstance(norm, Identity) for norm in norms)
+    draw = all(exactly(norm, Identity) for norm in norms)
     if not draw and not (len(norms) == 2 and all(plain(norm) for norm in norms)):
         return None
     b = sum((bias(norm, cell.W_h) for norm in norms), cell.W_h.new_zeros(len(cell.W_h)))
@@ -83,10 +110,15 @@ def _rnn(cell: RNNCell) -> Form | None:
     norm = cell.norm_h
     if cell.sums is not Sums.TOGETHER or cell.f is not torch.tanh or not plain(norm):
         return None
-    if cell.bias is Bias.TWICE:
+    if b_inside(cell):
         return None
     b = bias(norm, cell.W_h) if cell.b is None else bias(norm, cell.W_h) + cell.b
     return Form(4, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain(norm, cell.W_h), b]))
+
+
+def b_inside(cell: LSTMCell | RNNCell) -> bool:
+    """Whether the cell's own b stands inside a normalizer, where the kernels have none."""
+    return cell.bias in (Bias.TWICE, Bias.INSIDE)
 
 
 def gain(norm: Normalizer, W: Tensor) -> Tensor:

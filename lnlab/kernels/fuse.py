@@ -1,195 +1,72 @@
-"""The reference normalizers exchanged for torch's own operators, where torch has them.
+"""A model again, with fast equivalents in the places of the reference.
 
-Recurrent layers are handed the compiled loop over time (:mod:`lnlab.kernels.compiled`).
-
-A fused normalizer is a subclass of the reference with the reference's settings, statistics
-and state; only its call is torch's operator. It equals the reference up to rounding and
-keeps torch's range: group_norm, instance_norm and batch_norm compute a * scale + shift, so
-that equal numbers far from 0 come out as some noise where the reference gives ``b`` itself.
-On the reference stay, too, statistics of a single value; BatchNorm over a batch with eps = 0,
-which torch refuses; and BatchNorm whose running statistics are not in the dtype of the rest.
+Only what is exactly known is exchanged: a normalizer, cell or loop of lnlab itself, with
+settings that the equivalent has, and with no method replaced. A subclass may do anything,
+and keeps doing it.
 """
 
 import copy
 import warnings
-from functools import reduce
+from collections.abc import Iterator
 from typing import TypeVar
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
-from lnlab.kernels import compiled, torchs
-from lnlab.kernels.forms import form
-from lnlab.norms import (
-    BatchNorm,
-    DyT,
-    GroupNorm,
-    Identity,
-    InstanceNorm,
-    LayerNorm,
-    Normalizer,
-    RMSNorm,
-    inside_root,
-    wide,
-)
-from lnlab.unroll import Recurrent
+from lnlab import unroll
+from lnlab.norms import DyT, Identity, Normalizer
+
+from . import compiled
+from .forms import exactly, watched
+from .normalizers import FUSED, in_torch
 
 Module = TypeVar("Module", bound=nn.Module)
 
 
 class LeftOnReference(UserWarning):
-    """Some normalizers have no fused form and stay as they are."""
+    """Some modules have no fused form and stay as they are; the message names them."""
 
-
-class FusedLayerNorm(LayerNorm):
-    """:class:`~lnlab.norms.LayerNorm` by torch's layer_norm, or group_norm over space."""
-
-    stacks = True
-
-    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
-        a_, g, b = alike(a, self.g, self.b)
-        if g is not None and g.dim() > 1:
-            h = apart(F.layer_norm(a_, (self.units,), eps=self.eps), g, b)
-            return h.to(a.dtype)
-        if not self.space:
-            return F.layer_norm(a_, (self.units,), g, b, self.eps).to(a.dtype)
-        if values_a_case(a, self.space) == 1:
-            return super().forward(a, W, t)
-        h = F.group_norm(cases_first(a_, self.space), 1, g, b, self.eps)
-        return h.view(a.shape).to(a.dtype)
-
-
-class FusedGroupNorm(GroupNorm):
-    """:class:`~lnlab.norms.GroupNorm` by torch's group_norm."""
-
-    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
-        if values_a_case(a, self.space) == self.groups:
-            return super().forward(a, W, t)
-        a_, g, b = alike(a, self.g, self.b)
-        h = F.group_norm(cases_first(a_, self.space), self.groups, g, b, self.eps)
-        return h.view(a.shape).to(a.dtype)
-
-
-class FusedInstanceNorm(InstanceNorm):
-    """:class:`~lnlab.norms.InstanceNorm` by torch's instance_norm."""
-
-    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
-        if values_a_case(a, self.space) == self.units or not a.numel():
-            return super().forward(a, W, t)
-        # of a bfloat16 torch would round the mean to bfloat16 too
-        a_, g, b = alike(cases_first(wide(a), self.space), self.g, self.b)
-        h = F.instance_norm(a_, weight=g, bias=b, eps=self.eps)
-        return h.view(a.shape).to(a.dtype)
-
-
-class FusedRMSNorm(RMSNorm):
-    """:class:`~lnlab.norms.RMSNorm` by torch's rms_norm."""
-
-    stacks = True
-
-    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
-        a_, g, b = alike(a if self.b is None else wide(a), self.g, self.b)
-        if g is not None and g.dim() > 1:
-            return apart(F.rms_norm(a_, (self.units,), eps=self.eps), g, b).to(a.dtype)
-        h = F.rms_norm(a_, (self.units,), g, self.eps)
-        return (h if b is None else h + b).to(a.dtype)
-
-
-class FusedBatchNorm(BatchNorm):
-    """:class:`~lnlab.norms.BatchNorm` by torch's batch_norm."""
-
-    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
-        a_, g, b = alike(cases_first(wide(a), self.space), self.g, self.b)
-        refused = self.from_batch and (a.numel() <= self.units or not self.eps)
-        if refused or a_.dtype != self.running_mean.dtype:
-            return super().forward(a, W, t)
-        # handed both, torch lets them move; in evaluation the batch leaves nothing behind
-        running = self.training or not self.from_batch
-        mean, var = (self.running_mean, self.running_var) if running else (None, None)
-        h = F.batch_norm(a_, mean, var, g, b, self.from_batch, self.momentum, self.eps)
-        return h.view(a.shape).to(a.dtype)
-
-
-FUSED: dict[type[Normalizer], type[Normalizer]] = {
-    LayerNorm: FusedLayerNorm,
-    GroupNorm: FusedGroupNorm,
-    InstanceNorm: FusedInstanceNorm,
-    RMSNorm: FusedRMSNorm,
-    BatchNorm: FusedBatchNorm,
-}
 
 NOTHING_TO_FUSE = (Identity, DyT)
 """Without a statistic they are elementwise, and torch's own operators already."""
 
 
 def fuse(model: Module) -> Module:
-    """``model`` again, with torch's operators in it; parameters and buffers are the same.
+    """``model`` again, with torch's operators and compiled loops; its tensors are the same.
 
     The very same tensors: an optimizer of one trains the other, and both remember the same
     statistics. So fuse a model when it is where it should be; ``.to`` replaces the buffers
-    of the one that it is called on. What torch has no operator for stays on the reference,
-    with one :class:`LeftOnReference` warning that names it: other rules, and the settings
-    ``root``, ``correction``, a LayerNorm ``per_position``, an RMSNorm over space.
+    of the one that it is called on.
+
+    What has no equivalent stays on the reference, with one :class:`LeftOnReference` warning
+    that names it: other rules, subclasses, and the settings ``root``, ``correction``, a
+    LayerNorm ``per_position``, an RMSNorm over space. Hooks are served as on the reference:
+    one on a cell, inside of it or on all modules sends its layer through the reference loop
+    for as long as it is registered, also when it is registered later.
     """
     shared = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
     fused = copy.deepcopy(model, shared)
-    left = set()
-    for norm in (module for module in fused.modules() if isinstance(module, Normalizer)):
-        kind = type(norm)
-        if kind in FUSED and _in_torch(norm):
-            norm.__class__ = FUSED[kind]
-        elif not isinstance(norm, (*FUSED.values(), *NOTHING_TO_FUSE)):
-            left.add(repr(norm) if kind in FUSED else kind.__name__)
-    for layer in (module for module in fused.modules() if isinstance(module, Recurrent)):
-        layer.unroll = compiled.unroll
-        without = [cell for cell in layer.cells if form(cell) is None and not torchs.has(cell)]
-        left |= {type(cell).__name__ for cell in without}
+    left = {name for module in fused.modules() for name in _exchange(module)}
     if left:
         names = "; ".join(sorted(left))
         warnings.warn(f"no fused form, left on the reference: {names}.", LeftOnReference, 2)
     return fused
 
 
-def _in_torch(norm: Normalizer) -> bool:
-    """Whether torch's operator has the settings of this normalizer."""
-    if getattr(norm, "root", inside_root) is not inside_root or getattr(norm, "correction", 0):
-        return False
-    if isinstance(norm, RMSNorm):
-        return not norm.space
-    return not (isinstance(norm, LayerNorm) and norm.per_position and norm.space)
-
-
-def apart(h: Tensor, g: Tensor, b: Tensor | None) -> Tensor:
-    """g and b (S, H) of S models, which torch's operators do not take, on a h (S, B, H)."""
-    g = g.unsqueeze(1)
-    return g * h if b is None else torch.addcmul(b.unsqueeze(1), g, h)
-
-
-def values_a_case(a: Tensor, space: int) -> int:
-    """H times the positions. A statistic of one value only is left to the reference.
-
-    Torch's operators refuse it in training mode, or make noise of it.
-    """
-    return a.shape[-1 - space :].numel()
-
-
-def cases_first(a: Tensor, space: int) -> Tensor:
-    """(*cases, H, *space) as (cases, H, *space), with one case where there is no such axis."""
-    return a if a.dim() == 2 + space else a.reshape(-1, *a.shape[-1 - space :])
-
-
-def alike(
-    a: Tensor, g: Tensor | None, b: Tensor | None
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """``a``, g and b in the widest dtype among them: not every device takes a mixture."""
-    dtype = a.dtype
-    if (g is None or g.dtype == dtype) and (b is None or b.dtype == dtype):
-        return a, g, b
-    dtype = reduce(torch.promote_types, (v.dtype for v in (a, g, b) if v is not None))
-    return a.to(dtype), None if g is None else g.to(dtype), None if b is None else b.to(dtype)
+def _exchange(module: nn.Module) -> Iterator[str]:
+    """Put the fused form of one module in its place, or name what has none."""
+    if isinstance(module, Normalizer):
+        kind = type(module)
+        if exactly(module, *FUSED) and in_torch(module):
+            module.__class__ = FUSED[kind]
+        elif not exactly(module, *FUSED.values(), *NOTHING_TO_FUSE):
+            yield repr(module) if kind in FUSED else kind.__name__
+    elif isinstance(module, unroll.Recurrent):
+        if module.unroll not in (unroll.unroll, compiled.unroll):
+            yield f"{type(module).__name__} with a loop of its own"
+            return
+        module.unroll = compiled.unroll
+        for cell in module.cells:
+            if watched(cell):
+                yield f"{type(cell).__name__} with hooks"
+            elif not compiled.has(cell):
+                yield type(cell).__name__

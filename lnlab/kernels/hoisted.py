@@ -25,7 +25,7 @@ def unroll(
     lengths: Tensor | None,
     reverse: bool,
 ) -> tuple[Tensor, State]:
-    """What :func:`lnlab.unroll.unroll` returns, given lengths that were checked."""
+    """Every h (T, B, H) and the last state, given lengths (B,) that were checked."""
     T = len(x)
     steps = torch.arange(T, device=x.device)[:, None]
     going = None if lengths is None else (steps < lengths)[:, :, None]  # (T, B, 1)
@@ -46,7 +46,7 @@ def unroll(
 
 
 def prepared(cell: Cell, form: Form, x: Tensor):
-    """What x contributes to all steps (T, B, G H), and the function of one step."""
+    """The share of x in all steps (T, B, G H), and the function of one step."""
     H, eps, p = cell.units, form.eps, form.parameters.to(cell.W_h)
     a_x, W_h = F.linear(x, cell.W_x), cell.W_h
 

@@ -48,7 +48,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def cache() -> Path:
-    """Where builds are kept: ``LNLAB_CACHE``, or lnlab's folder in the user's cache."""
+    """The folder of the builds: ``LNLAB_CACHE``, or lnlab's folder in the user's cache."""
     if given := os.environ.get("LNLAB_CACHE"):
         return Path(given) / "kernels"
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -112,7 +112,7 @@ def key(command: list[str]) -> str:
 
 
 def processor() -> str:
-    """What this processor can do: a cache may be shared between machines."""
+    """The abilities of this processor: a cache may be shared between machines."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -122,7 +122,11 @@ def processor() -> str:
 
 
 def compile_into(target: Path, command: list[str]) -> Path:
-    """Compile to ``target`` and leave its digest beside it."""
+    """Compile the kernels to ``target`` and write the SHA-256 of the result beside it.
+
+    Raises:
+        BuildError: if the compiler cannot be run or fails; has its last words.
+    """
     print("lnlab: compiling the recurrent kernels, once (about 10 s)", file=sys.stderr)
     whole = [*command, str(SOURCES / "recurrence.cpp"), "-o", str(target)]
     try:

@@ -11,23 +11,24 @@ from lnlab.cells import Bias, Cell, LSTMCell, State
 from lnlab.norms import Identity
 from lnlab.unroll import flip
 
+from .forms import exactly, watched
+
 ORDER = (1, 0, 3, 2)
 """From the paper's gates f, i, o, g to torch's i, f, g, o."""
 
 
 def has(cell: Cell) -> bool:
-    """Whether torch has an operator for ``cell``, and nobody hooked into it."""
-    if not isinstance(cell, LSTMCell) or cell.bias is Bias.TWICE:
+    """Whether torch has an operator for ``cell``, and nobody listens to it."""
+    if watched(cell) or not exactly(cell, LSTMCell) or cell.bias is Bias.TWICE:
         return False
     norms = (cell.norm_h, cell.norm_x, cell.norm_c)
-    hooked = any(m._forward_hooks or m._forward_pre_hooks for m in cell.modules())
-    return not hooked and all(norm is None or isinstance(norm, Identity) for norm in norms)
+    return all(norm is None or exactly(norm, Identity) for norm in norms)
 
 
 def unroll(
     cell: Cell, x: Tensor, state: State, lengths: Tensor | None, reverse: bool
 ) -> tuple[Tensor, State]:
-    """What :func:`lnlab.unroll.unroll` returns."""
+    """Every h (T, B, H) and the last state, as :func:`lnlab.unroll.unroll` returns them."""
     if reverse:
         y, last = unroll(cell, flip(x, lengths), state, lengths, False)
         return flip(y, lengths), last

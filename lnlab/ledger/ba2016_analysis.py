@@ -7,30 +7,33 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
-from lnlab.ledger.exact import Defect, changed, unchanged
-from lnlab.ledger.verdict import Claim, Test
+from lnlab.ledger.claim import Before, Claim, Judge
+from lnlab.ledger.exact import Defect, changed, readings, unchanged
+from lnlab.ledger.rule import Kind
 from lnlab.norms.invariances import ROWS, TABLE_1
 from lnlab.norms.normalizer import AffineNormalizer
 from lnlab.norms.transformations import TRANSFORMATIONS
 from lnlab.probes.givens import normal, random_given, random_shift
-from lnlab.probes.invariance import Layer, relative_change
+from lnlab.probes.invariance import NormalizedLayer, relative_change
 
 PAPER = "Ba et al. (2016)"
 H, D, B = 12, 7, 8
 DELTA = 3.7
-LEDGER = "lnlab claims"
-AFFINE = "what the best affine map of x leaves of the output, relative"
-ALONE = "random W and x, float64, eps = 1e-5, 5 seeds"
+LEDGER = "lnlab claims judge"
+AFFINE = "part that the best affine map of x leaves of the output, relative"
+ALONE = "random W and x, float64, eps = 1e-5"
+CONDITIONS = "with eps = 0, delta > 0, no bias inside a, batch statistics"
+ALSO = {("layer", 6): "; said again in eq. 7, and as feature scaling in section 7"}
 NAMES = {"batch": "batch norm", "weight": "weight norm", "layer": "layer norm"}
 
 
-def layer(name: str, seed: int) -> Layer:
+def layer(name: str, seed: int) -> NormalizedLayer:
     """A layer with random weights, inputs, gains and biases, and the normalizer ``name``."""
-    return Layer(ROWS[name], random_given(H, D, B, seed=seed), seed=seed)
+    return NormalizedLayer(ROWS[name], random_given(H, D, B, seed=seed), seed=seed)
 
 
 def moved(name: str, *columns: int) -> Defect:
-    """How far transformations, one after the other, move the output of a layer."""
+    """The defect of transformations, one after the other: the change of a layer's output."""
 
     def defect(seed: int) -> float:
         here = layer(name, seed)
@@ -48,7 +51,7 @@ def farthest(*defects: Defect) -> Defect:
 
 
 def fewer_cases(name: str, cases: int) -> Defect:
-    """How far the outputs of a batch move when it is cut into parts of ``cases``."""
+    """The change of the outputs of a batch when it is cut into parts of ``cases``."""
 
     def defect(seed: int) -> float:
         here = layer(name, seed)
@@ -59,22 +62,22 @@ def fewer_cases(name: str, cases: int) -> Defect:
 
 
 def lone_case(seed: int) -> float:
-    """How far batch norm's output of a batch of one moves when the case is another."""
+    """The change of batch norm's output of a batch of one when the case is another."""
     given, other = (random_given(H, D, 1, seed=s) for s in (seed, seed + 100))
-    here = Layer(ROWS["batch"], given, eps=1e-5, seed=seed)
+    here = NormalizedLayer(ROWS["batch"], given, eps=1e-5, seed=seed)
     return relative_change(here.output(replace(given, x=other.x)), here.y)
 
 
 @torch.no_grad()
 def scaled_sums(seed: int) -> float:
-    """How far layer norm's output moves when all summed inputs are multiplied by delta."""
+    """The change of layer norm's output when all summed inputs are multiplied by delta."""
     here = layer("layer", seed)
     a = here.given.summed_inputs(here.norm)
     return relative_change(here.norm(DELTA * a), here.norm(a))
 
 
 def scaled_scalars(name: str) -> Defect:
-    """How far mu and sigma are from delta times what they were, when W is so."""
+    """The distance of mu and sigma from delta times what they were, when W is so."""
 
     @torch.no_grad()
     def defect(seed: int) -> float:
@@ -88,7 +91,7 @@ def scaled_scalars(name: str) -> Defect:
 
 
 def not_affine(name: str) -> Defect:
-    """What an affine map of x leaves of the outputs of 8 batches, relative to the largest.
+    """The part that an affine map of x leaves of the outputs of 8 batches, relative.
 
     0 where the normalized layer is a re-parameterization of one without normalization.
     """
@@ -104,11 +107,11 @@ def not_affine(name: str) -> Defect:
 
 
 def before_the_weights(column: int) -> Defect:
-    """How far a change of W moves W LN(x): normalization of the input alone."""
+    """The change of W LN(x) with one of W: normalization of the input alone."""
 
     def defect(seed: int) -> float:
         given, norm = random_given(H, D, B, seed=seed), ROWS["layer"].make(D).double()
-        plain = Layer(ROWS["none"], replace(given, x=norm(given.x).detach()))
+        plain = NormalizedLayer(ROWS["none"], replace(given, x=norm(given.x).detach()))
         return plain.defect(TRANSFORMATIONS[column - 1], DELTA, random_shift(given, seed=seed))
 
     return defect
@@ -122,7 +125,7 @@ def outputs(name: str, seed: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
 
 
 def not_half(name: str) -> Defect:
-    """How far the block of W in the Fisher matrix at 2 W is from half of that at W.
+    """The distance of the block of W in the Fisher matrix at 2 W from half of that at W.
 
     Of a generalized linear model with outputs of unit variance it is J^T J.
     """
@@ -136,7 +139,7 @@ def not_half(name: str) -> Defect:
 
 
 def not_a_quarter(name: str) -> Defect:
-    """How far the turn of W by a step of gradient descent at 2 W is from 1/4 of that at W."""
+    """The distance of the turn of W by a gradient step at 2 W from 1/4 of that at W."""
 
     def defect(seed: int) -> float:
         W, y = outputs(name, seed)
@@ -148,12 +151,21 @@ def not_a_quarter(name: str) -> Defect:
 
 
 def claim(
-    id: str, source: str, statement: str, test: Test, *, paper: str = "", note: str = ""
+    id: str,
+    source: str,
+    statement: str,
+    judge: Judge,
+    *,
+    kind: Kind = Kind.EQUATION,
+    paper: str = "",
+    note: str = "",
+    history: tuple[Before, ...] = (),
 ) -> Claim:
-    """A claim that ``lnlab claims`` itself tests."""
+    """A claim that the ledger itself judges."""
     return Claim(
-        f"ba2016-{id}", f"{PAPER}, {source}", statement, test, LEDGER, paper=paper, note=note
-    )
+        f"ba2016-{id}", f"{PAPER}, {source}", statement, kind, judge, command=LEDGER,
+        paper=paper, note=note, history=history,
+    )  # fmt: skip
 
 
 def table_1() -> list[Claim]:
@@ -166,7 +178,7 @@ def table_1() -> list[Claim]:
             f"{transformation.name}",
             (unchanged if cell == "Y" else changed)(moved(name, transformation.column)),
             paper="Invariant" if cell == "Y" else "No",
-            note="with eps = 0, delta > 0, no bias inside a, batch statistics",
+            note=CONDITIONS + ALSO.get((name, transformation.column), ""),
         )
         for name, cells in TABLE_1.items()
         for transformation, cell in zip(TRANSFORMATIONS, cells, strict=False)
@@ -234,7 +246,7 @@ CLAIMS = [
         "normalization",
         unchanged(
             farthest(scaled_scalars("batch"), scaled_scalars("weight")),
-            "largest change of mu/delta and sigma/delta, relative",
+            "change of mu/delta and sigma/delta, relative",
         ),
     ),
     claim(
@@ -259,17 +271,13 @@ CLAIMS = [
         note="contradicts the paper's own Table 1, which is right: weight norm is not",
     ),
     claim(
-        "eq7", "5.1, eq. 7",
-        "re-scaling individual data points does not change the prediction under layer norm",
-        unchanged(moved("layer", 6)),
-    ),
-    claim(
         "5.2-half", "5.2.2",
         "when the norm of w_i doubles, the curvature along w_i changes by a factor 1/2",
         unchanged(
-            farthest(*map(not_half, TABLE_1)), "how far F_ww at 2 W is from F_ww/2, relative"
+            farthest(*map(not_half, TABLE_1)), "distance of F_ww at 2 W from F_ww/2, relative"
         ),
-        note="the block of w scales by 1/4 (by eq. 13, too); its square root, ds, halves",
+        note="the block of w scales by 1/4 (by eq. 13, too); its square root, ds, and the "
+        "blocks of two vectors halve",
     ),
     claim(
         "5.2-orientation", "5.2.2",
@@ -277,26 +285,23 @@ CLAIMS = [
         "norm",
         unchanged(
             farthest(*map(not_a_quarter, TABLE_1)),
-            "how far the turn by a gradient step at 2 W is from a quarter, relative",
+            "distance of the turn by a gradient step at 2 W from a quarter, relative",
         ),
         note="a quarter as far at twice the norm: half the gradient, twice the length",
     ),
     claim(
-        "7-scaling", "7",
-        "layer normalization is invariant to per training-case feature scaling",
-        unchanged(moved("layer", 6)),
-    ),
-    claim(
         "7-shifting", "7",
-        "layer normalization is invariant to per training-case feature shifting, of the inputs",
-        unchanged(moved("layer", 9)),
-        note="measured as x_n + c 1: W turns it into another shift for each unit; it holds for "
-        "a layer norm in front of W",
-    ),
-    claim(
-        "7-shifting-summed", "7",
-        "layer normalization is invariant to per training-case feature shifting, of the summed "
-        "inputs",
-        unchanged(moved("layer", 7)),
+        "layer normalization is invariant to per training-case feature shifting",
+        readings({
+            "of the inputs, x_n + c 1": unchanged(moved("layer", 9)),
+            "of the summed inputs, a_n + c 1": unchanged(moved("layer", 7)),
+        }),
+        kind=Kind.READING,
+        note="W turns the shift of an input into another one for each unit; it holds for a "
+        "layer norm in front of W. Scaling, in the same sentence, is ba2016-table1-layer-6",
+        history=(
+            Before("not reproduced, and reproduced", "two readings of one sentence were two "
+                                                     "rows"),
+        ),
     ),
 ]  # fmt: skip

@@ -1,14 +1,14 @@
-"""Claims about the equations themselves: measured on random layers, in float64, at eps = 0."""
+"""Statements about the equations themselves: measured on random layers, in float64, eps = 0."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 import torch
 
-from lnlab.ledger.verdict import Evidence, Test, Verdict
-from lnlab.runs import Run
+from lnlab.ledger.claim import Evidence, Judge
+from lnlab.ledger.rule import Verdict
 from lnlab.runs.environment import device_name
 
-SEEDS = range(5)
+DRAWS = range(10)
 NOTHING_MOVED = 1e-12
 """Relative to the largest output, thousands of roundings of float64: an identity."""
 MOVED = 1e-2
@@ -17,35 +17,85 @@ MOVED = 1e-2
 Defect = Callable[[int], float]
 """A seed to a relative change of the output."""
 
-OUTPUT = "largest change of the output, relative"
-LAYERS = f"random W and x, float64, eps = 0, {len(SEEDS)} seeds"
+OUTPUT = "change of the output, relative"
+LAYERS = "random W and x, float64, eps = 0"
 
 
-def unchanged(defect: Defect, quantity: str = OUTPUT, data: str = LAYERS) -> Test:
-    """The test of "this changes nothing": for each seed the defect is rounding."""
-    return _exact(defect, quantity, data, lambda value: value < NOTHING_MOVED)
+def unchanged(defect: Defect, quantity: str = OUTPUT, data: str = LAYERS) -> Judge:
+    """The judge of "this changes nothing": in each draw the defect is rounding."""
+    return _exact(defect, f"largest {quantity}", data, lambda value: value < NOTHING_MOVED, max)
 
 
-def nearly(defect: Defect, quantity: str, data: str = LAYERS) -> Test:
-    """The test of "this is nearly so": for each seed the defect cannot be seen."""
-    return _exact(defect, quantity, data, lambda value: value < MOVED)
+def nearly(defect: Defect, quantity: str, data: str = LAYERS) -> Judge:
+    """The judge of "this is nearly so": in each draw the defect cannot be seen."""
+    return _exact(defect, f"largest {quantity}", data, lambda value: value < MOVED, max)
 
 
-def changed(defect: Defect, quantity: str = OUTPUT, data: str = LAYERS) -> Test:
-    """The test of "this does change the output": for each seed it can be seen."""
-    return _exact(defect, quantity, data, lambda value: value > MOVED)
+def changed(defect: Defect, quantity: str = OUTPUT, data: str = LAYERS) -> Judge:
+    """The judge of "this does change the output": in each draw it can be seen."""
+    return _exact(defect, f"smallest {quantity}", data, lambda value: value > MOVED, min)
 
 
-def _exact(defect: Defect, quantity: str, data: str, holds: Callable[[float], bool]) -> Test:
-    def test(runs: Sequence[Run]) -> Evidence:
-        values = tuple(defect(seed) for seed in SEEDS)
+def readings(several: Mapping[str, Judge]) -> Judge:
+    """The judge of a text that can be read in several ways, each said.
+
+    It holds if all of them do, fails if none does, and is inconclusive else.
+    """
+
+    def judge() -> Evidence:
+        found = {words: one() for words, one in several.items()}
+        verdicts = {evidence.verdict for evidence in found.values()}
+        said = "; ".join(
+            f"{words}: {evidence.verdict.value} ({evidence.worst:.2g})"
+            for words, evidence in found.items()
+        )
+        first = next(iter(found.values()))
         return Evidence(
-            Verdict.REPRODUCED if all(map(holds, values)) else Verdict.NOT_REPRODUCED,
-            f"{quantity} (least and greatest of the seeds)",
-            (min(values), max(values)),
-            values,
-            f"synthetic: {data}",
-            device_name(torch.device("cpu")),
+            first.verdict if len(verdicts) == 1 else Verdict.INCONCLUSIVE,
+            said,
+            seeds=first.seeds,
+            worst=max(evidence.worst or 0.0 for evidence in found.values()),
+            data=first.data,
+            hardware=first.hardware,
         )
 
-    return test
+    return judge
+
+
+def counted(number: Callable[[], float], holds: Callable[[float], bool], words: str) -> Judge:
+    """The judge of a number that needs no draw: a count, or a table of the paper."""
+
+    def judge() -> Evidence:
+        value = float(number())
+        return Evidence(
+            Verdict.HOLDS if holds(value) else Verdict.FAILS,
+            words,
+            values=(value,),
+            worst=value,
+            data="synthetic: no data, counted",
+            hardware=device_name(torch.device("cpu")),
+        )
+
+    return judge
+
+
+def _exact(
+    defect: Defect,
+    quantity: str,
+    data: str,
+    holds: Callable[[float], bool],
+    worst: Callable[[tuple[float, ...]], float],
+) -> Judge:
+    def judge() -> Evidence:
+        values = tuple(defect(seed) for seed in DRAWS)
+        return Evidence(
+            Verdict.HOLDS if all(map(holds, values)) else Verdict.FAILS,
+            quantity,
+            values=values,
+            seeds=tuple(DRAWS),
+            worst=worst(values),
+            data=f"synthetic: {data}",
+            hardware=device_name(torch.device("cpu")),
+        )
+
+    return judge

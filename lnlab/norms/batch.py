@@ -16,14 +16,18 @@ from .normalizer import AffineNormalizer, Root, Stats, inside_root, wide
 
 
 class Mode(Enum):
-    """Where a statistic over cases is taken from."""
+    """The source of a statistic over cases."""
 
     BATCH = "the cases at hand"
     RUNNING = "the remembered statistics"
 
 
 def moments(a: Tensor, axis: int) -> tuple[Tensor, Tensor, int]:
-    """(mean, biased variance) over all axes of ``a`` but one, and of how many values.
+    """The mean and the biased variance (H,) over all axes of ``a`` but one, and their m.
+
+    Args:
+        a: summed inputs (*cases, H, *space).
+        axis: that of the units. All others count as cases, m values to a unit.
 
     Raises:
         ValueError: where there is nothing to average over.
@@ -37,7 +41,11 @@ def moments(a: Tensor, axis: int) -> tuple[Tensor, Tensor, int]:
 
 
 def move(running: Tensor, new: Tensor, momentum: float) -> None:
-    """Let ``running`` go the fraction ``momentum`` of its way to ``new``, in place."""
+    """Let ``running`` go the fraction ``momentum`` of its way to ``new``, in place.
+
+    After k batches the newest weighs momentum, the one before it momentum (1 - momentum), and
+    the start value still (1 - momentum)^k: 0.35 after ten batches at 0.1.
+    """
     running.mul_(1 - momentum).add_(new, alpha=momentum)
 
 
@@ -116,6 +124,7 @@ class BatchNorm(OverCases):
     def remember(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
         mean, variance = self.recalled(t)
         move(mean, mu, self.momentum)
+        # Bessel: a batch of m varies about its own mean by (m-1)/m of the population's variance
         if m > 1:
             move(variance, var * (m / (m - 1)), self.momentum)
 
@@ -152,6 +161,8 @@ class RecurrentBatchNorm(BatchNorm):
             )
         if self.training and t >= self.steps:
             raise ValueError(f"time step {t} of a net with statistics for {self.steps} steps.")
+        # Rows of the buffers, not copies: what is moved in them is remembered. Steps are apart
+        # because h_t starts at 0 and comes to its usual spread only after some of them.
         last = min(t, self.steps - 1)
         return self.running_mean[last], self.running_var[last]
 
@@ -182,6 +193,7 @@ class GhostBatchNorm(BatchNorm):
         if not self.from_batch:
             return super().stats(a, W, t)
         cases = a.flatten(0, a.dim() - 2 - self.space)  # (m, H, *space)
+        # each ghost is a batch to BatchNorm's own rule, which also remembers it
         parts = [super(GhostBatchNorm, self).stats(part) for part in cases.split(self.ghost)]
         sizes = [len(part) for part in cases.split(self.ghost)]
         return Stats(*(self._to_cases(s, sizes, a) for s in zip(*parts, strict=True)))
@@ -221,6 +233,8 @@ class BatchRenorm(OverCases):
         self.register_buffer("running_sigma", torch.ones(units))
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        # With r and d as they are when no clip is reached, (a - mu_B)/sigma_B r + d is
+        # (a - mu)/sigma, the running statistics: only the gradient goes through the batch.
         # A copy: what is remembered may move on before the backward pass divides by it.
         mu, sigma = wide(self.running_mean), wide(self.running_sigma).clone()
         if self.from_batch:

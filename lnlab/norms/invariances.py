@@ -1,4 +1,4 @@
-"""What stays the same: Table 1 of Ba et al. (2016) and its extension, as data.
+"""Table 1 of Ba et al. (2016) and its extension, as data: what stays the same.
 
 A *row* claims, for one normalizer, which transformations leave the output as it was. The
 first six columns are the paper's Table 1. Its 18 entries hold under conditions that the
@@ -51,7 +51,7 @@ __all__ = [
 
 
 class Statistics(Enum):
-    """Where statistics over cases come from while something is transformed.
+    """The source of statistics over cases while something is transformed.
 
     ``Statistics("batch")`` and so on are these, too.
     """
@@ -69,7 +69,7 @@ class Statistics(Enum):
 
 
 class Place(Enum):
-    """What kind of layer the normalizer stands in."""
+    """The kind of layer that the normalizer stands in."""
 
     DENSE = "dense"
     CONVOLUTION = "convolution"
@@ -82,7 +82,7 @@ class Place(Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """What one normalizer claims.
+    """The claims of one normalizer, a row of the table.
 
     Attributes:
         norm: the factory.
@@ -241,7 +241,7 @@ TABLE_1 = {name: ROWS[name].cells[:6] for name in ("batch", "weight", "layer")}
 
 
 def eps_ratio(var: Tensor, eps: float, delta: float) -> Tensor:
-    """What re-scaling a by delta multiplies (a - mu)/sigma by when eps > 0 is in the root.
+    """The factor by which re-scaling a by delta moves (a - mu)/sigma, with eps in the root.
 
     sqrt((var + eps) / (var + eps/delta²)), which is 1 + eps/(2 var) (1 - 1/delta²) to first
     order: the invariance ends where delta² var comes near eps.

@@ -12,12 +12,21 @@ from .normalizer import AffineNormalizer, Root, Stats, inside_root
 
 
 def moments(a: Tensor, axes: tuple[int, ...], correction: int = 0) -> tuple[Tensor, Tensor]:
-    """(mean, variance) over ``axes``, which are kept; the variance of a lone value is 0."""
+    """The mean and the variance over ``axes``, which stay with length 1.
+
+    Args:
+        a: any shape.
+        axes: what is averaged over, n values together.
+        correction: the variance is the sum of squares over n - correction, but never over
+            less than 1: that of a lone value is 0.
+    """
     if not a.numel():  # no cases: var_mean would warn
         none = a.sum(axes, keepdim=True)
         return none, none
     correction = min(correction, prod(a.shape[axis] for axis in axes) - 1)
-    # Two-pass: E[a^2] - E[a]^2 cancels to noise in float32 once |mu| >> sigma.
+    # Two passes, first mu, then the mean of (a - mu)^2. The one-pass E[a^2] - E[a]^2 is the
+    # difference of two numbers of size mu^2, each rounded: in float32 nothing is left of a
+    # variance below 1e-7 mu^2.
     var, mu = torch.var_mean(a, dim=axes, correction=correction, keepdim=True)
     return mu, var
 
@@ -86,6 +95,7 @@ class RMSNorm(AffineNormalizer):
             self.b = None
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        # no mean is taken out, so nothing can cancel
         mean_square = a.square().mean(self.case_axes, keepdim=True)
         return Stats(a.new_zeros(()), self.sigma(mean_square))
 

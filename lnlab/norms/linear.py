@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from .normalizer import Identity, Normalizer
 
 Norm = Callable[[int], Normalizer]
-"""What a model is handed: a factory that makes the normalizer of so many units."""
+"""A factory that makes the normalizer of so many units; models are handed one."""
 
 
 class Layer(nn.Module, ABC):

@@ -34,6 +34,8 @@ class AdaNorm(LayerNorm):
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
         n = super().forward(wide(a), W, t)
+        # Without detach the slope of C (1 - k n) n would be C (1 - 2 k n); with phi held
+        # constant, as there, it is C (1 - k n).
         phi = self.C * (1 - self.k * n)
         return (phi.detach() * n).to(a.dtype)
 

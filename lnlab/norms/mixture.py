@@ -45,7 +45,7 @@ class Population:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the paper says and what its code does differently.
+    """A reading of the paper: its own words, or what its code does differently.
 
     Attributes:
         eps: inside the root of both standard deviations.
@@ -91,6 +91,7 @@ class Average(nn.Module):
             self.mu.resize_(mu.shape).zero_()
             self.spread.resize_(mu.shape).zero_()
         self.batches += 1
+        # the plain mean of all so far, brought up to date: no sum that grows
         self.mu += (mu - self.mu) / self.batches
         self.spread += (spread - self.spread) / self.batches
 
@@ -185,6 +186,8 @@ class BatchLayerNorm(Normalizer):
         w_B, w_F = self.weights(len(a))
         x_B = torch.zeros_like(a_) if self.alone(a) else (a_ - mu_B) / sigma_B
         x_F = (a_ - mu_F) / sigma_F
+        # Eq. 16 as it stands, the sum of two standardised copies. As one (a - mu)/sigma its mu
+        # could be far outside of the data (w_F < 0 past m = 1/eps), and cancel in float32.
         x = (w_B * x_B + w_F * x_F) / self.units**0.5
         return (self.along_units(self.g) * x + self.along_units(self.b)).to(a.dtype)
 
@@ -197,6 +200,7 @@ class BatchLayerNorm(Normalizer):
         w_B, w_F = self.weights(len(a))
         slope_B = torch.zeros_like(sigma_B) if self.alone(a) else w_B / sigma_B
         slope_F = w_F / sigma_F
+        # sum_k s_k (a - mu_k) = s (a - mu) with s the sum of the s_k and mu their weighted mean
         slope = slope_B + slope_F
         return Stats((slope_B * mu_B + slope_F * mu_F) / slope, self.units**0.5 / slope)
 
@@ -207,7 +211,7 @@ class BatchLayerNorm(Normalizer):
 
     @property
     def asked(self) -> Population:
-        """What comes from the population: nothing while training."""
+        """The statistics that come from the population: none while training."""
         return Population() if self.training else self.population
 
     def parts(self, a: Tensor) -> tuple[Stats, Stats]:
@@ -221,11 +225,17 @@ class BatchLayerNorm(Normalizer):
     def part(
         self, a: Tensor, axis: int, average: Average, recall_mu: bool, recall_sigma: bool
     ) -> Stats:
-        """Over the cases, eq. 10, 11, 18 and 19; over the units, eq. 12, 13, 20 and 21."""
+        """(mu, sigma) over one axis, each from the batch or from the population.
+
+        Over the cases, eq. 10, 11, 18 and 19; over the units, eq. 12, 13, 20 and 21. Kept
+        axes: (1, H, *space) over the cases, (B, 1, *space) over the units.
+        """
         var, mu = torch.var_mean(a, dim=axis, correction=0, keepdim=True)
         if self.training:
             self.remember(average, mu, var, len(a))
         like = mu
+        # The four questions are independent: a mu of the population may meet a sigma of the
+        # batch. About which mu that sigma is taken is where paper and code part.
         if recall_mu:
             mu, _ = average.recall(like)
             if self.reading.about_mu:

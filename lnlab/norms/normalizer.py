@@ -30,7 +30,7 @@ class Stats(NamedTuple):
 
 
 Root = Callable[[Tensor, float], Tensor]
-"""How a variance and eps make a sigma: :func:`inside_root` or :func:`outside_root`."""
+"""A rule that makes sigma of a variance and eps: inside or outside of the root."""
 
 
 def inside_root(var: Tensor, eps: float) -> Tensor:
@@ -43,6 +43,8 @@ def outside_root(var: Tensor, eps: float) -> Tensor:
 
     The gradient at var = 0 is taken to be 0, where that of a bare square root is infinite.
     """
+    # The inner where keeps 0 out of the root altogether: autograd multiplies the infinite
+    # slope there by the 0 of the outer one, which gives NaN.
     spread = var != 0  # NaN stays NaN
     return torch.where(spread, torch.where(spread, var, 1.0).sqrt(), 0.0) + eps
 
@@ -59,7 +61,7 @@ def refuse_negative(eps: float) -> None:
 
 
 class Normalizer(nn.Module, ABC):
-    """What a model may ask of any normalizer: ``norm(a, W, t)``, the shape of ``a`` kept.
+    """The call that all normalizers share: ``norm(a, W, t)``, of the shape of ``a``.
 
     Args:
         units: H, the number of units (channels, in a convolution).
@@ -168,6 +170,7 @@ class AffineNormalizer(Normalizer):
         self.check(a)
         a_ = wide(a)
         mu, sigma = self.stats(a_, W, t)
+        # The difference first: g/sigma * a - g/sigma * mu would cancel where |mu| >> sigma.
         return self.affine(a_ - mu, sigma).to(a.dtype)
 
     def affine(self, centred: Tensor, sigma: Tensor) -> Tensor:

@@ -37,9 +37,15 @@ def recompute(model: nn.Module, batches: Iterable[Tensor]) -> nn.Module:
     normalized by their own statistics. Several batches are pooled as if they were one.
     Nothing else is changed; if a batch fails, nothing at all.
 
+    Args:
+        model: any module; its mode of training and its parameters are left alone.
+        batches: inputs of ``model``, at least one.
+
     Raises:
         ValueError: where no batch reached a normalizer.
     """
+    # In evaluation mode dropout is off. Each layer normalizes by the batch, so that the next
+    # one is shown what it was shown in training, whatever was remembered before.
     ours = [module for module in model.modules() if isinstance(module, OverCases)]
     torchs = [
         module
@@ -75,7 +81,7 @@ def recompute(model: nn.Module, batches: Iterable[Tensor]) -> nn.Module:
 def _asked(
     norm: nn.Module, a: Tensor, W: Tensor | None = None, t: int | None = None
 ) -> tuple[Tensor, int, int | None]:
-    """What a normalizer is called with: ``a``, the axis of its units, and t."""
+    """The arguments of a call that statistics need: ``a``, the axis of its units, and t."""
     return a, norm.unit_axis if isinstance(norm, OverCases) else 1, t
 
 
@@ -105,6 +111,9 @@ class _Pool:
         if not self.m:
             self.mu, self.var, self.m = mu, var, m
             return
+        # Chan, Golub & LeVeque (1979): the pooled variance is the mean of the two variances,
+        # weighted by m, plus that of the two means about the common one. Sums of squares
+        # minus the squared mean would be shorter, and cancel.
         total = self.m + m
         step = mu - self.mu
         self.var = (self.m * self.var + m * var + step.square() * (self.m * m / total)) / total

@@ -1,4 +1,4 @@
-"""What Table 1 of Ba et al. (2016) does to a layer: its columns, and four of our own.
+"""The columns of Table 1 of Ba et al. (2016), and four of our own, as changes of a layer.
 
 A *transformation* changes what a layer is given: its weights W, its inputs x, or its summed
 inputs a.
@@ -17,7 +17,7 @@ from .normalizer import Normalizer
 
 @dataclass(frozen=True)
 class Given:
-    """What a layer is given; ``a = W x + c``.
+    """The inputs and weights of one layer; ``a = W x + c``.
 
     Attributes:
         W: weights (H, D), or (H, D, height, width) of a convolution.
@@ -144,7 +144,7 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
 training and evaluation are the same function, are no transformations: see ``Row``."""
 
 GROUPS, MEMBERS, GHOST = 4, 3, 4
-"""Of the rows below: 12 units in 4 groups of 3, and ghost batches of 4 cases."""
+"""Sizes for the rows with groups (12 units: 4 groups of 3) and ghosts (of 4 cases)."""
 
 ONE_GROUP_SCALED = Transformation(
     3, "re-scaling of all weight vectors of a group", "w₁…w₃ → δw₁…w₃",

@@ -151,6 +151,8 @@ class SpectralNorm(AffineNormalizer):
         w = rows(W, self)
         if self.training:
             self.iterate(w, self.iterations)
+        # sigma = u^T W v with u and v held constant: its gradient by W is u v^T, that of the
+        # largest singular value once the iteration has converged
         u = F.normalize(self.u.to(w.dtype), dim=0, eps=self.eps)
         v = F.normalize(w.detach().T @ u, dim=0, eps=self.eps)
         return Stats(a.new_zeros(()), u @ (w @ v))

@@ -1,9 +1,10 @@
 """The pages of an executed workbook: readable without a kernel and without a network.
 
 One page a notebook, a table of contents, and beside them what all share: one copy of
-plotly.js, the mathematical font, a style sheet.
+plotly.js, the mathematical font, a style sheet. They are made by
+:func:`lnlab.pages.page.publish`.
 """
 
-from lnlab.pages.page import opening, publish
+from lnlab.pages.heading import opening
 
-__all__ = ["opening", "publish"]
+__all__ = ["opening"]

@@ -41,14 +41,57 @@ def figure(spec: dict[str, Any], number: str) -> str:
     # inside a script only "</script" and "<!--" mean something: no "<" is left
     data = json.dumps(spec).replace("<", "\\u003c")
     layout = spec.get("layout", {})
-    title = layout.get("title") or {}
-    label = title.get("text", "") if isinstance(title, dict) else str(title)
-    style = f"min-height:{int(layout.get('height') or 450)}px"
+    meta = layout.get("meta") or {}
+    height = int(layout.get("height") or 450) - meta.get("above", 0) - meta.get("below", 0)
     return (
-        f'<figure class="plot"><div id="{number}" style="{style}" role="group" '
-        f'aria-label="{html.escape(label)}"></div>'
+        '<figure class="plot"><p class="title" hidden></p>'
+        '<figcaption aria-live="polite" hidden></figcaption>'
+        f'<div class="scrolled"><div id="{number}" class="picture" role="img" '
+        f'style="min-height:{height}px;min-width:{width(spec)}px" '
+        f'aria-label="{html.escape(seen(spec))}"></div></div>'
         f'<script type="application/json">{data}</script></figure>'
     )
+
+
+def width(spec: dict[str, Any]) -> int:
+    """Pixels below which the words of a figure would overlap: it is scrolled instead."""
+    layout = spec.get("layout", {})
+    said = (layout.get("meta") or {}).get("width")
+    if said:
+        return said
+    axes = sum(bool(re.fullmatch(r"(xaxis|scene)\d*", name)) for name in layout)
+    margins = sum((layout.get("margin") or {}).get(side, 80) for side in "lr")
+    notes = (note.get("text", "") for note in layout.get("annotations", ()))
+    longest = max(map(line_width, notes), default=0)
+    return max(420 if axes < 2 else min(760, 320 * axes), longest + margins)
+
+
+def line_width(text: str) -> int:
+    """Pixels that the longest line of a text of plotly takes, in its usual size of notes."""
+    # a letter of 12 pixels is some 6.5 wide
+    return max(round(6.5 * len(unmarked(line))) for line in re.split(r"<br */?>", text))
+
+
+def seen(spec: dict[str, Any]) -> str:
+    """What is to be seen in a figure, in words: titles, axes, the names of its lines."""
+    layout = spec.get("layout", {})
+    axes = [value for name, value in layout.items() if re.match("[xyz]axis", name)]
+    axes += [
+        axis for name, scene in layout.items() if "scene" in name for axis in scene.values()
+    ]
+    titles = [titled.get("title") for titled in (layout, *axes) if isinstance(titled, dict)]
+    texts = [title.get("text") if isinstance(title, dict) else title for title in titles]
+    texts += [note.get("text") for note in layout.get("annotations", ())]
+    # plotly has a legend where there is more than one trace, unless it is told otherwise
+    legend = layout.get("showlegend", len(spec["data"]) > 1)
+    names = [t.get("name") for t in spec["data"] if legend and t.get("showlegend", True)]
+    words = [unmarked(text) for text in texts + names if isinstance(text, str) and text]
+    return "; ".join(dict.fromkeys(filter(None, words))) or "a figure"
+
+
+def unmarked(text: str) -> str:
+    """A text of plotly without its tags and entities."""
+    return " ".join(html.unescape(re.sub(r"<[a-z/][^>]*>", " ", text)).split())
 
 
 def table(source: str) -> str:

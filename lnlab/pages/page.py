@@ -1,7 +1,9 @@
 """Executed notebooks in, a folder of pages out."""
 
+import base64
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import distribution
@@ -15,10 +17,14 @@ from plotly.offline import get_plotlyjs
 
 import lnlab
 from lnlab.pages.formulas import markdown
+from lnlab.pages.heading import opening
 from lnlab.pages.outputs import PLOTLY, rendered
 
 FAILED = ".failed.ipynb"
 FONT = "STIXTwoMath-Regular.ttf"
+# found without an import, which would load the package that happens to carry the font
+FONT_FILE = Path(str(distribution("ziamath").locate_file(f"ziamath/fonts/{FONT}")))
+OWN = Path(__file__).parent / "templates"
 HIGHLIGHT = Highlight2HTML(pygments_lexer="ipython3")
 
 # what a template does not mark as safe is escaped
@@ -29,38 +35,53 @@ TEMPLATES = Environment(
 
 @dataclass(frozen=True)
 class Chapter:
-    """One line of the table of contents."""
+    """One line of the table of contents.
+
+    Attributes:
+        name: of the notebook.
+        title: its own.
+        question: the first sentences.
+        run: how the run ended that its page shows.
+        trouble: how the last run ended, if it failed and the page shows an older one.
+    """
 
     name: str
     title: str
     question: str
     run: dict[str, Any] | None
+    trouble: dict[str, Any] | None = None
 
     @property
     def number(self) -> str:
         return self.name.split("_")[0]
 
     @property
+    def settings(self) -> list[tuple[str, Any]]:
+        """The parameters of the run: what matters most first, without the panel's."""
+        first = ("budget", "seeds", "data", "device")
+        known = self.run["parameters"] if self.run else {}
+        names = [*first, *(name for name in known if name not in (*first, "panel"))]
+        return [(name, known[name]) for name in names if name in known]
+
+    @property
     def page(self) -> str | None:
         return f"{self.name}.html" if self.run else None
 
 
-def opening(notebook: nbformat.NotebookNode) -> tuple[str, str]:
-    """Title and first sentences of a notebook: the heading of its first cell, what follows."""
-    source = next((c.source for c in notebook.cells if c.cell_type == "markdown"), "")
-    heading, _, rest = source.strip().partition("\n")
-    title = re.sub(r"^#*\s*(\d+\s*[·.:–-]\s*)?", "", heading)
-    return title, rest.strip().split("\n\n")[0]
-
-
 def chapter(source: Path, out: Path) -> tuple[Chapter, nbformat.NotebookNode]:
-    """What is known of a notebook: its opening, and how its last run in ``out`` ended."""
-    attempts = [out / (source.stem + FAILED), out / source.name, source]
-    path = next(attempt for attempt in attempts if attempt.exists())
+    """What is known of a notebook: its opening, and how its last runs in ``out`` ended.
+
+    A run that failed does not take the place of one that did not.
+    """
+    good, failed = out / source.name, out / (source.stem + FAILED)
+    path = next(attempt for attempt in (good, failed, source) if attempt.exists())
     notebook = nbformat.read(path, as_version=4)
     title, question = opening(notebook)
     run = notebook.metadata.get("lnlab") if path != source else None
-    return Chapter(source.stem, title, markdown(question, trusted=True), run), notebook
+    trouble = None
+    if path == good and failed.exists():
+        trouble = nbformat.read(failed, as_version=4).metadata.get("lnlab")
+    return Chapter(source.stem, title, markdown(question, trusted=True), run, trouble), notebook
 
 
 def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
@@ -77,18 +98,28 @@ def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
     return shown
 
 
+def headings(shown: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The headings of the second level, as ``cells`` has them: anchor and words of each."""
+    prose = "".join(cell.get("prose", "") for cell in shown)
+    return re.findall(r'(?s)<h2 id="([^"]+)">(.*?)<a class="anchor-link"', prose)
+
+
 def plots(notebook: nbformat.NotebookNode) -> bool:
     return any(
         PLOTLY in o.get("data", {}) for c in notebook.cells for o in c.get("outputs", [])
     )
 
 
-def publish(sources: list[Path], out: Path) -> Path:
+def publish(
+    sources: list[Path], out: Path, *, only: Collection[str] = (), embed: Collection[str] = ()
+) -> Path:
     """Write the pages of all notebooks that were run into ``out``, and the contents.
 
     Args:
         sources: Every notebook of the workbook, in reading order.
         out: Where the executed notebooks lie; one that failed as ``NAME.failed.ipynb``.
+        only: The names of those whose pages are written; none: of all.
+        embed: The names of those that also get a page in one file, in ``out/handout``.
 
     Returns:
         The table of contents.
@@ -96,18 +127,22 @@ def publish(sources: list[Path], out: Path) -> Path:
     known = [chapter(source, out) for source in sources]
     ran = [chapter for chapter, _ in known if chapter.page]
     for this, notebook in known:
-        if this.page is None:
+        if this.page is None or (only and this.name not in only):
             continue
         place = ran.index(this)
+        written = cells(notebook)
+        shown = {"chapter": this, "cells": written, "plots": plots(notebook)}
+        shown["headings"] = headings(written)
         write(
             out / this.page,
             "notebook.html",
-            chapter=this,
-            cells=cells(notebook),
-            plots=plots(notebook),
+            **shown,
             before=ran[place - 1] if place else None,
             after=ran[place + 1] if place + 1 < len(ran) else None,
         )
+        if this.name in embed:
+            (out / "handout").mkdir(exist_ok=True)
+            write(out / "handout" / this.page, "notebook.html", **shown, parts=parts())
     share(out)
     contents = out / "index.html"
     chapters = [chapter for chapter, _ in known]
@@ -117,7 +152,21 @@ def publish(sources: list[Path], out: Path) -> Path:
 
 def write(path: Path, template: str, **values: Any) -> None:
     page = TEMPLATES.get_template(template).render(version=lnlab.__version__, **values)
+    if "parts" in values:
+        # what is handed out stands alone: other pages are named, not linked
+        page = re.sub(r'<a href="\d\d_\w+\.html[^"]*"[^>]*>(.*?)</a>', r"\1", page)
     put(path, page.encode())
+
+
+def parts() -> dict[str, str]:
+    """What a page in one file has in itself: style sheet, font, plotly.js, figures.js."""
+    font = base64.b64encode(FONT_FILE.read_bytes()).decode()
+    style = (OWN / "page.css").read_text(encoding="utf-8")
+    return {
+        "style": style.replace(f'url("{FONT}")', f'url("data:font/ttf;base64,{font}")'),
+        "plotly": get_plotlyjs().replace("</script", r"<\/script"),
+        "figures": (OWN / "figures.js").read_text(encoding="utf-8"),
+    }
 
 
 def put(path: Path, content: bytes) -> None:
@@ -131,8 +180,5 @@ def put(path: Path, content: bytes) -> None:
 def share(out: Path) -> None:
     """Put beside the pages what all of them use."""
     put(out / "plotly.min.js", get_plotlyjs().encode())
-    own = Path(__file__).parent / "templates"
-    # found without an import, which would load the package that happens to carry the font
-    font = Path(str(distribution("ziamath").locate_file(f"ziamath/fonts/{FONT}")))
-    for path in (own / "page.css", own / "figures.js", font):
+    for path in (OWN / "page.css", OWN / "figures.js", FONT_FILE):
         put(out / path.name, path.read_bytes())

@@ -3,10 +3,10 @@
 from .attention import attention
 from .distributions import distributions
 from .geometry import geometry
+from .invariance import invariance
 from .landscape import landscape
-from .live_plot import LivePlot
-from .through_time import recurrence
-from .what_stays import invariance
+from .recurrence import recurrence
+from .widgets import LivePlot
 
 __all__ = [
     "LivePlot",

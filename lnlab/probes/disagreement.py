@@ -17,9 +17,9 @@ Cells = Mapping[str, Any]
 def same_weights(
     makers: Mapping[str, Callable[..., Any]], W_x: Tensor, W_h: Tensor, b: Tensor
 ) -> dict[str, Any]:
-    """A cell of each maker with these weights, ``b`` added to the bias that it has.
+    """A cell of each maker with these weights, and ``b`` where it has its bias.
 
-    The forget bias of those that start from one is kept: it is a part of what they do.
+    The forget bias of those that start from one is added: it is a part of what they do.
 
     Args:
         makers: called with (inputs, units), each gives a cell.
@@ -33,19 +33,20 @@ def same_weights(
         with torch.no_grad():
             cell.W_x.copy_(W_x)
             cell.W_h.copy_(W_h)
-            place_of_bias(cell).add_(b)
+            place_of_bias(cell).copy_(b)
+            cell.outer_bias[: cell.units].add_(cell.initial.forget_bias)
         cells[name] = cell
     return cells
 
 
 def place_of_bias(cell: Any) -> Tensor:
-    """The bias of the gates: the cell's own, or else that of its normalizer."""
+    """The bias of the gates (4H,): the cell's own, or else that of its normalizer."""
     return cell.norm_h.b if cell.b is None else cell.b
 
 
 @torch.no_grad()
 def disagreement(cells: Cells, x: Tensor) -> dict[str, Tensor]:
-    """How far each cell's h is from that of the first, at every step of ``x`` (T, B, D).
+    """The distance of each cell's h from that of the first, at every step of ``x`` (T, B, D).
 
     The norm of the difference over all cases and units, as a multiple of the norm of the
     first cell's h: (T,) a name.
@@ -59,7 +60,7 @@ def disagreement(cells: Cells, x: Tensor) -> dict[str, Tensor]:
 
 
 def reading(cell: Any) -> dict[str, str]:
-    """How an LSTM cell reads the paper, in a few words for each choice."""
+    """The reading of the paper that an LSTM cell stands for, in a few words for each choice."""
     gates = cell.norm_h
     if isinstance(gates, Identity):
         normalized = "no gate"
@@ -71,7 +72,7 @@ def reading(cell: Any) -> dict[str, str]:
         "LN runs over": normalized,
         "of": "W_h h + W_x x" if cell.norm_x is None else "W_h h and W_x x",
         "hands on": "LN(c)" if cell.carry.name == "NORMALIZED" else "c",
-        "b": {0: "that of LN", 1: "once", 2: "twice"}[int(cell.bias)],
+        "b": {0: "that of LN", 1: "once", 2: "twice", 3: "inside LN"}[int(cell.bias)],
         "forget bias": f"{cell.initial.forget_bias:g}",
         "eps": f"{cell.norm_c.eps:g}, {cell.norm_c.root.__name__.replace('_', ' the ')}",
     }

@@ -1,4 +1,4 @@
-"""What becomes of signals and gradients in a recurrent net from one time step to the next."""
+"""Signals and gradients in a recurrent net, from one time step to the next."""
 
 from typing import NamedTuple, Protocol
 
@@ -59,7 +59,7 @@ def states(cell: Stepping, x: Tensor) -> list[tuple[Tensor, ...]]:
 
 @torch.enable_grad()
 def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
-    """How large summed inputs, hidden states and gradients are at every step of ``x``.
+    """The sizes of summed inputs, hidden states and gradients at every step of ``x``.
 
     Args:
         cell: as :class:`lnlab.cells.Cell`.
@@ -90,7 +90,7 @@ def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
 
 @torch.no_grad()
 def scales(cell: Stepping, norm: AffineNormalizer, x: Tensor) -> Tensor:
-    """How large the numbers are that ``norm``, a part of ``cell``, puts out at every step.
+    """The sizes of the numbers that ``norm``, a part of ``cell``, puts out at every step.
 
     The root mean square over cases and units before gain and bias, (T,): 1 where the
     statistics that it used are those of the numbers it was given.

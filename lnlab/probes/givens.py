@@ -1,4 +1,4 @@
-"""What a measured layer is given: random weights and inputs, and what is refused."""
+"""The inputs of a measured layer: random weights and inputs, and what is refused."""
 
 from dataclasses import replace
 
@@ -44,10 +44,18 @@ def random_given(
     )
 
 
-def normal(seed: int, stream: int, *shape: int) -> Tensor:
-    """Standard normal numbers in float64: those of one ``stream`` of ``seed``."""
+def normal(seed: int, stream: int | tuple[int, ...], *shape: int) -> Tensor:
+    """Standard normal numbers in float64: those of one ``stream`` of ``seed``.
+
+    The only place where this room draws normal numbers from a seed of its own. They are the
+    same on every device, and those of a larger shape begin with those of a smaller one.
+
+    Raises:
+        ValueError: where the seed or a number of the stream is negative.
+    """
     # torch.randn has another beginning for another size.
-    return torch.from_numpy(np.random.default_rng([seed, stream]).standard_normal(shape))
+    streams = stream if isinstance(stream, tuple) else (stream,)
+    return torch.from_numpy(np.random.default_rng([seed, *streams]).standard_normal(shape))
 
 
 def random_shift(given: Given, *, seed: int = 0) -> Tensor:
@@ -59,6 +67,16 @@ def random_shift(given: Given, *, seed: int = 0) -> Tensor:
 def cast(given: Given, dtype: torch.dtype) -> Given:
     """``given`` rounded to ``dtype``."""
     return replace(given, W=given.W.to(dtype), x=given.x.to(dtype), c=given.c.to(dtype))
+
+
+def refuse_unreadable(name: str, v: Tensor) -> None:
+    """Raise ValueError where ``v``, called ``name``, is sparse or on the meta device."""
+    if v.is_meta:
+        raise ValueError(
+            f"{name} is on the meta device, without numbers: give one that has some."
+        )
+    if v.layout is not torch.strided:
+        raise ValueError(f"{name} is {v.layout}: give {name}.to_dense().")
 
 
 def refuse_nonfinite(name: str, v: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""What goes into the nonlinearities of a module: where an invariance may hide.
+"""The inputs of a module's nonlinearities: where an invariance may hide.
 
 A ReLU that is shut makes its output stand still whatever is done to what it reads. What a
 module computes is therefore looked at in two places: at its outputs, and *inside*, at all
@@ -7,7 +7,8 @@ that goes into an f or comes out of a normalizer.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,8 @@ from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 from torch.overrides import TorchFunctionMode
 
 from lnlab.norms import Normalizer
+
+from .replay import Call, Tape
 
 NORMALIZERS = (Normalizer, TorchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
@@ -37,7 +40,7 @@ _CLAMPS = (torch.clamp, torch.clamp_min, Tensor.clamp, Tensor.clamp_, Tensor.cla
 
 
 class Site(NamedTuple):
-    """What was seen at one place inside.
+    """One place inside, and what was seen there.
 
     Attributes:
         name: of the module and the function.
@@ -53,61 +56,99 @@ class Site(NamedTuple):
 
 
 class Inside(TorchFunctionMode):
-    """Sees what passes inside ``module`` while it is the active mode.
+    """Sees what passes inside ``module`` while it is watched.
+
+    Hooks tell in which part a function is called; they stay on the module, which is a copy of
+    our own, and say nothing while nobody is watching.
+
+    Args:
+        module: what is looked into.
 
     Attributes:
         sites: what was seen, in the order of the computation.
         called: the names of the modules that were called.
     """
 
-    def __init__(self, module: nn.Module, *, find_shut: bool = False) -> None:
+    def __init__(self, module: nn.Module) -> None:
         super().__init__()
-        self.module, self.find_shut = module, find_shut
-        self.sites: list[Site] = []
-        self.called: set[str] = set()
-        self._within: list[str] = []
+        self.watches = False
+        for name, part in module.named_modules():
+            part.register_forward_pre_hook(partial(self._enter, name))
+            part.register_forward_hook(self._leave, always_call=True)
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
         f = _nonlinearity(func, args, kwargs)
+        # what a normalizer put out and goes into f at once has just been copied
+        put_out, self._put_out = self._put_out, None
         if f is None or not args or not isinstance(args[0], Tensor):
-            return func(*args, **kwargs)
-        a = args[0].clone()
-        h = func(*args, **kwargs)
+            return self._call(func, args, kwargs)[0]
+        at_once = put_out is not None and put_out[0] is args[0]
+        a = put_out[1] if at_once else args[0].clone()
+        h, call, known = self._call(func, args, kwargs)
+        if known:
+            self.sites.append(call.note)
+            return h
         shut = _shut(func, a, args[1:], kwargs, h) if self.find_shut else None
         self.sites.append(Site(self._name(f), a, h.clone(), shut))
+        if call is not None and call.note is None:
+            call.note = self.sites[-1]
         return h
+
+    def _call(self, func, args: tuple, kwargs: dict) -> tuple[Any, Call | None, bool]:
+        if self.tape is None:
+            return func(*args, **kwargs), None, False
+        return self.tape.call(func, args, kwargs)
 
     def _name(self, last: str) -> str:
         path = self._within[-1] if self._within else ""
         return f"{path}: {last}" if path else last
 
     @contextmanager
-    def watching(self) -> Iterator["Inside"]:
-        """Active, and told by hooks in which module a function is called."""
-        hooks = []
-        for name, module in self.module.named_modules():
-            hooks.append(module.register_forward_pre_hook(self._entering(name)))
-            hooks.append(module.register_forward_hook(self._leaving, always_call=True))
+    def watching(self, *, find_shut: bool = False, tape: Tape | None = None) -> Iterator[Self]:
+        """Active, with nothing seen yet.
+
+        Args:
+            find_shut: whether to ask each f where it is shut.
+            tape: of an earlier evaluation; what is the same as then is not computed again, and
+                the very same sites are seen.
+        """
+        self.find_shut, self.tape = find_shut, tape
+        self.sites: list[Site] = []
+        self.called: set[str] = set()
+        self._within: list[str] = []
+        self._put_out: tuple[Tensor, Tensor] | None = None
+        self.watches = True
         try:
             with self:
                 yield self
         finally:
-            for hook in hooks:
-                hook.remove()
+            self.watches, self.tape, self._put_out = False, None, None
 
-    def _entering(self, name: str):
-        def enter(module: nn.Module, args: tuple) -> None:
+    def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
+        if self.watches:
             self._within.append(name)
             self.called.add(name)
 
-        return enter
-
-    def _leaving(self, module: nn.Module, args: tuple, output: Any) -> None:
+    def _leave(self, module: nn.Module, args: tuple, output: Any) -> None:
+        if not self.watches:
+            return
         if isinstance(module, NORMALIZERS) and isinstance(output, Tensor):
-            name = self._name(type(module).__name__)
-            self.sites.append(Site(name, output.clone(), None, None))
+            with torch._C.DisableTorchFunction():  # looking is no part of the computation
+                self.sites.append(self._behind(type(module).__name__, output))
+                self._put_out = output, self.sites[-1].a
         self._within.pop()
+
+    def _behind(self, normalizer: str, output: Tensor) -> Site:
+        """What a normalizer put out; that of the tape where it is the same."""
+        name = self._name(normalizer)
+        origin = None if self.tape is None else self.tape.origin(output)
+        if origin is None:
+            return Site(name, output.clone(), None, None)
+        notes = self.tape.notes
+        if (name, origin) not in notes:
+            notes[name, origin] = Site(name, output.clone(), None, None)
+        return notes[name, origin]
 
 
 def _nonlinearity(func, args: tuple, kwargs: dict) -> str | None:

@@ -1,4 +1,4 @@
-"""How far an output moves under a transformation: Table 1 of Ba et al. (2016), measured.
+"""The movement of an output under a transformation: Table 1 of Ba et al. (2016), measured.
 
 The *defect* of a transformation is max|y' - y| / max|y| over all outputs y of the layer
 (before f, which may hide a change behind a dead unit). It is measured in the precision of
@@ -10,20 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lnlab.norms import (
-    BatchLayerNorm,
-    Mode,
-    Normalizer,
-    SpectralNorm,
-    recompute,
-    statistics_from,
-)
+from lnlab.norms import Normalizer, SpectralNorm
 from lnlab.norms.invariances import (
     ROWS,
     TRANSFORMATIONS,
@@ -34,6 +27,7 @@ from lnlab.norms.invariances import (
 )
 
 from .givens import cast, random_given, random_shift, refuse_delta, refuse_nonfinite
+from .untouched import Buffers, remember
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +37,7 @@ EXACT = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.1}
 bfloat16, which rounds weights, inputs and outputs once more after the change."""
 
 
-class Layer:
+class NormalizedLayer:
     """The layer y = N(W x + c) of one row, before f: what transformations are tried on.
 
     Attributes:
@@ -83,7 +77,7 @@ class Layer:
             _draw_gains(self.norm, seed)
         if self.statistics is Statistics.FROZEN:
             remember(_Fed(self.norm), given)
-        self._kept = {m: copies(m._buffers) for m in self.norm.modules() if m._buffers}
+        self._buffers = Buffers(self.norm)
         self.y = self.output(given)
 
     def output(self, given: Given) -> Tensor:
@@ -93,7 +87,7 @@ class Layer:
 
     @torch.no_grad()
     def _output(self, given: Given, statistics: Statistics, population: Given | None) -> Tensor:
-        try:
+        with self._buffers:
             if population is not None:
                 remember(_Fed(self.norm), population)
             self.norm.train(statistics is Statistics.BATCH)
@@ -101,9 +95,6 @@ class Layer:
             if self.row.batch is None:
                 return self.norm(a, given.W, 0)
             return torch.cat([self.norm(part, given.W, 0) for part in a.split(self.row.batch)])
-        finally:
-            for module, buffers in self._kept.items():
-                module._buffers.update(copies(buffers))
 
     def defect(
         self, transformation: Transformation, delta: float = 1.0, shift: Tensor | None = None
@@ -189,29 +180,6 @@ class _Fed(nn.Module):
 
 
 @torch.no_grad()
-def remember(module: nn.Module, population: Any) -> None:
-    """Let ``module`` know the statistics of ``population``, its input, as all the data.
-
-    It is left in evaluation mode.
-    """
-    module.eval()
-    mixtures = [part for part in module.modules() if isinstance(part, BatchLayerNorm)]
-    for mixture in mixtures:
-        mixture.forget()
-        mixture.train()
-    if mixtures:
-        with statistics_from(module, Mode.BATCH):
-            module(population)
-    module.eval()
-    recompute(module, [population])
-
-
-def copies(buffers: Mapping[str, Tensor | None]) -> dict[str, Tensor | None]:
-    """What a module's buffers hold now, to be put back later."""
-    return {name: None if b is None else b.clone() for name, b in buffers.items()}
-
-
-@torch.no_grad()
 def _converge(norm: SpectralNorm, W: Tensor) -> None:
     """Power iteration's limit: the first left singular vector."""
     norm.u.copy_(torch.linalg.svd(W.flatten(1).double(), full_matrices=False)[0][:, 0])
@@ -224,12 +192,22 @@ def _draw_gains(norm: Normalizer, seed: int) -> None:
         p.copy_(0.5 + torch.rand(p.shape, generator=generator, dtype=torch.float64))
 
 
-def relative_change(changed: Tensor, y: Tensor) -> float:
-    """max|y' - y| / max|y| in float64; 0/0 is 0, and a NaN in either gives NaN."""
-    y = y.double()
-    largest = float(y.abs().max())
-    moved = float((changed.double() - y).abs().max())
+def relative_change(changed: Tensor, y: Tensor, largest: float | None = None) -> float:
+    """max|y' - y| / max|y| in float64; 0/0 is 0, and a NaN in either gives NaN.
+
+    Args:
+        changed: y'.
+        y: of the same shape.
+        largest: max|y| where it is known, of a y that much is held against.
+    """
+    largest = greatest(y) if largest is None else largest
+    moved = greatest(changed.double() - y.double())
     return moved / largest if largest else (moved and float("inf"))
+
+
+def greatest(y: Tensor) -> float:
+    """max|y|; NaN where y holds one."""
+    return float(y.double().abs().max())
 
 
 def table(
@@ -265,7 +243,7 @@ def table(
     cells = []
     for name, row in rows.items():
         given = cast(random_given(units, inputs, cases, row.place, seed=seed), dtype)
-        layer = Layer(row, given, eps=eps, statistics=statistics, seed=seed)
+        layer = NormalizedLayer(row, given, eps=eps, statistics=statistics, seed=seed)
         shift = random_shift(given, seed=seed)
         for column, what, defect in _measured(layer, delta, shift):
             claimed = row.claims(column)
@@ -274,7 +252,9 @@ def table(
     return pd.DataFrame(cells, columns=["row", "column", "name", "claimed", "defect", "agrees"])
 
 
-def _measured(layer: Layer, delta: float, shift: Tensor) -> Iterator[tuple[int, str, float]]:
+def _measured(
+    layer: NormalizedLayer, delta: float, shift: Tensor
+) -> Iterator[tuple[int, str, float]]:
     for transformation in TRANSFORMATIONS:
         defect = layer.defect(transformation, delta, shift)
         yield transformation.column, transformation.name, defect

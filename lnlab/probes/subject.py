@@ -1,23 +1,22 @@
 """A user's module, evaluated again and again without leaving a trace."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.parameter import UninitializedParameter
-from torch.utils._pytree import tree_leaves
 
-from lnlab.norms import BatchLayerNorm, Conv2d, Linear, OverCases
+from lnlab.norms import Conv2d, Linear
 from lnlab.norms.invariances import Statistics
 
 from .inside import NORMALIZERS, Inside, Site
-from .invariance import copies, remember
+from .replay import Tape
+from .untouched import Buffers, in_one_pass, remember, taking_statistics, untouched
 
 Read = Callable[[Any], Tensor]
 """From what a module returns to the tensor that is judged."""
@@ -51,7 +50,7 @@ SUMMING = (nn.Linear, _ConvNd, Linear, Conv2d)
 """Layers that make summed inputs, torch's and ours."""
 
 EPS = ("eps", "epsilon", "variance_epsilon")
-"""What modules call it."""
+"""The names that modules have for it."""
 NO_EPS = 1e-300
 """Torch's BatchNorm refuses 0 in training; no variance that float64 can hold notices this."""
 
@@ -101,7 +100,7 @@ def weights_of(module: nn.Module, names: list[str] | None = None) -> dict[str, W
 
 
 class Trial(NamedTuple):
-    """What is put in the place of what the module has.
+    """A change: what is put in the place of what the module has.
 
     Attributes:
         x: its input.
@@ -160,21 +159,35 @@ class Subject:
             self.module.to(dtype)
             self.x = self.x.to(dtype) if x.is_floating_point() else self.x
         self.module.train(statistics is Statistics.BATCH)
-        self._kept = {m: copies(m._buffers) for m in self.module.modules() if m._buffers}
+        self._buffers = Buffers(self.module)
         self._devices = [x.device] if x.is_cuda else []
         self.parameters = dict(self.module.named_parameters())
+        self._inside = Inside(self.module)
+        self._tape: Tape | None = None
+        self._one_pass: bool | None = None
 
     @torch.no_grad()
-    def see(self, trial: Trial | None = None, *, find_shut: bool = False) -> Seen:
-        """Evaluate the module with ``trial`` in the place of its own."""
+    def see(
+        self, trial: Trial | None = None, *, find_shut: bool = False, reuse: bool = False
+    ) -> Seen:
+        """Evaluate the module with ``trial`` in the place of its own.
+
+        Args:
+            trial: the changes; None: none.
+            find_shut: whether to ask each f where it is shut.
+            reuse: whether what the trial does not change is taken from the first evaluation
+                that was to be reused, with no trial.
+        """
         trial = Trial(self.x) if trial is None else trial
-        with torch.random.fork_rng(self._devices), self._changed(trial):
-            inside = Inside(self.module, find_shut=find_shut)
+        with torch.random.fork_rng(self._devices), self._buffers, self._changed(trial):
+            x, inside = trial.x.clone(), self._inside
+            tape = self._wound(trial, x) if reuse else None
             try:
-                if self.statistics is Statistics.RECOMPUTED:
-                    remember(self.module, trial.x)
-                with inside.watching():
-                    output = self.module(trial.x.clone())
+                with (
+                    self._taking_statistics(trial.x),
+                    inside.watching(find_shut=find_shut, tape=tape),
+                ):
+                    output = self.module(x)
             except Exception as error:  # whatever a module of the user's may raise
                 raise ValueError(
                     f"{type(self.module).__name__} does not take x of shape "
@@ -185,12 +198,37 @@ class Subject:
                 raise TypeError(f"read= returned {type(y).__name__}: let it return a tensor.")
             return Seen(y.clone(), inside.sites, inside.called)
 
+    def _taking_statistics(self, population: Tensor) -> AbstractContextManager:
+        """A context in which recomputed statistics are those of the population."""
+        if self.statistics is not Statistics.RECOMPUTED:
+            return nullcontext()
+        if self._one_pass is None:
+            self._one_pass = in_one_pass(self.module, population)
+        if self._one_pass:
+            return taking_statistics(self.module)
+        remember(self.module, population)
+        return nullcontext()
+
+    def _wound(self, trial: Trial, x: Tensor) -> Tape:
+        """The tape of this subject, at its beginning; ``trial`` is where it is off it."""
+        own = {n: p for n, p in self.parameters.items() if n not in trial.weights}
+        roots = [*own.items(), *self.module.named_buffers()]
+        roots = [(("own", name), tensor) for name, tensor in roots]
+        if trial.x is self.x:
+            roots.append((("x",), x))
+        if self._tape is None:
+            self._tape = Tape(roots)
+        else:
+            self._tape.repeat(roots)
+        return self._tape
+
     def without(self, *, eps: bool = False, bias: bool = False) -> "Subject | None":
         """Another one with every eps, or the bias inside every a, 0; None where there is none.
 
         A bias inside is that of a layer that makes summed inputs.
         """
-        other = deepcopy(self)
+        tape, self._tape = self._tape, None  # of other numbers
+        other, self._tape = deepcopy(self), tape
         found = [eps and _drop_eps(part) for part in other.module.modules()]
         found += [bias and _drop_bias(part) for part in other.module.modules()]
         return other if any(found) else None
@@ -208,8 +246,6 @@ class Subject:
                 self.parameters[name].data = W
             if hook is not None:
                 hook.remove()
-            for module, buffers in self._kept.items():
-                module._buffers.update(copies(buffers))
 
     def _shifting(self, owner: str, shift: Callable[[Tensor], Tensor]):
         """A hook that shifts the summed inputs of ``owner``."""
@@ -246,44 +282,3 @@ def _drop_bias(part: nn.Module) -> bool:
         return False
     b.data = torch.zeros_like(b)
     return True
-
-
-def untouched(module: nn.Module) -> nn.Module:
-    """A copy to be changed, without hooks that are not torch's own.
-
-    Raises:
-        ValueError: where it cannot be copied.
-    """
-    module = getattr(module, "_orig_mod", module)  # behind torch.compile
-    try:
-        copy = deepcopy(module, _passing(module))
-    except Exception as error:
-        raise ValueError(
-            f"{type(module).__name__} cannot be copied, and only copies are changed. What it "
-            f"keeps beside parameters and buffers must bear copy.deepcopy: {error}"
-        ) from error
-    for part in copy.modules():
-        for hooks in (part._forward_hooks, part._forward_pre_hooks):
-            for key in [k for k, hook in hooks.items() if not _torchs(hook)]:
-                del hooks[key]
-    return copy.requires_grad_(False)
-
-
-def _passing(module: nn.Module) -> dict[int, Tensor]:
-    """What a module keeps of its last call, for deepcopy, which takes no such tensor."""
-    kept = (value for part in module.modules() for value in tree_leaves(vars(part)))
-    return {id(v): v.detach().clone() for v in kept if isinstance(v, Tensor) and not v.is_leaf}
-
-
-def _torchs(hook: Callable) -> bool:
-    """Whether a hook is one of torch's own: old weight_norm makes its weight in one."""
-    return type(hook).__module__.startswith("torch.nn.")
-
-
-def statistics_of(module: nn.Module) -> bool:
-    """Whether ``module`` remembers statistics over cases."""
-    return any(
-        isinstance(m, OverCases | BatchLayerNorm)
-        or (isinstance(m, TorchBatchNorm) and m.running_mean is not None)
-        for m in module.modules()
-    )

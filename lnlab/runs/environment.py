@@ -1,33 +1,37 @@
-"""What besides the configuration decides the bits of a run."""
+"""The surroundings of a run that decide its bits, besides the configuration."""
 
 import hashlib
 import platform
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import numpy
-import torch
+from typing import TYPE_CHECKING, Any
 
 from lnlab import __version__
+from lnlab.runs.closure import closure
 
-DECIDING = ("cells", "data", "kernels", "norms", "tasks", "training", "unroll.py")
-"""The parts of lnlab that decide the course of a run."""
+if TYPE_CHECKING:
+    import torch
 
 
-def environment(device: torch.device | str = "cpu") -> dict[str, Any]:
+def environment(
+    device: "torch.device | str" = "cpu", modules: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """Versions, commit, device, threads and instruction set, as they are now.
 
     Nothing in it names the machine or its user. ``commit`` is None outside a checkout, and
-    ends in ``-dirty`` where files differ from it; ``code`` is the hash of the sources
-    themselves.
+    ends in ``-dirty`` where files differ from it; ``code`` is the hash of the sources that
+    decide what ``code_of`` does, the ``modules``.
     """
+    import numpy
+    import torch
+
     device = torch.device(device)
     return {
         "lnlab": __version__,
         "commit": commit(),
-        "code": code(),
+        "code": code(*modules),
+        "code_of": list(modules),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,
@@ -40,22 +44,18 @@ def environment(device: torch.device | str = "cpu") -> dict[str, Any]:
 
 
 @cache
-def code() -> str:
-    """The first 12 hexadecimal digits of the SHA-256 of the sources that decide a run.
+def code(*modules: str) -> str:
+    """The first 12 hexadecimal digits of the SHA-256 of the sources that decide some modules.
 
-    Unlike the commit it changes with an edit that is not committed, and not with a page of
-    documentation.
+    They are the :func:`~lnlab.runs.closure.closure` of the modules. Unlike the commit the
+    code changes with an edit that is not committed, and not with another experiment, a
+    figure or a page of documentation. In one process it stays what it was at first, as what
+    is imported does.
     """
-    package, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
-    files = (
-        path
-        for part in DECIDING
-        for path in (package / part, *(package / part).rglob("*"))
-        if path.suffix in (".py", ".cpp", ".h")
-    )
-    for path in sorted(files):
+    digest = hashlib.sha256()
+    for name, path in sorted(closure(modules).items()):
         content = path.read_bytes()
-        digest.update(f"{path.relative_to(package).as_posix()} {len(content)}\n".encode())
+        digest.update(f"{name} {len(content)}\n".encode())
         digest.update(content)
     return digest.hexdigest()[:12]
 
@@ -79,9 +79,11 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return done.stdout.strip() or None
 
 
-def device_name(device: torch.device) -> str:
-    """What the processor calls itself."""
+def device_name(device: "torch.device") -> str:
+    """The name that a processor gives itself."""
     if device.type == "cuda":
+        import torch
+
         return torch.cuda.get_device_name(device)
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -3,13 +3,12 @@
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 TEMPORARY = ".part"
-"""How the name of a file ends while it is being written."""
+"""The ending of a file's name while it is being written."""
 
 
 def sha256(content: bytes | memoryview) -> str:
@@ -37,33 +36,7 @@ def write(path: Path, content: bytes | memoryview) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
-        raise _naming(path, error) from error
-
-
-def append(path: Path, content: bytes) -> None:
-    """Add ``content`` to the end of the file at ``path``; all of it, or nothing.
-
-    Raises:
-        OSError: if the disk is full or may not be written; names the path.
-    """
-    try:
-        with path.open("ab", buffering=0) as file:
-            before = os.fstat(file.fileno()).st_size
-            try:
-                written = file.write(content)
-                while written < len(content):
-                    written += file.write(content[written:])
-            except OSError:
-                file.truncate(before)
-                raise
-    except OSError as error:
-        raise _naming(path, error) from error
-
-
-def sync(path: Path) -> None:
-    """Return when what was added to a file is on the disk."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+        raise naming(path, error) from error
 
 
 def whole_lines(content: bytes) -> list[bytes]:
@@ -71,33 +44,8 @@ def whole_lines(content: bytes) -> list[bytes]:
     return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
 
 
-class Rows:
-    """How many rows of metrics there are, and the SHA-256 of them all."""
-
-    def __init__(self) -> None:
-        self.count, self._digest = 0, hashlib.sha256()
-
-    @classmethod
-    def first(cls, seen: Any, lines: Sequence[bytes]) -> "Rows | None":
-        """The first of some lines, if they are those that a :meth:`summary` is of."""
-        rows = cls()
-        wanted = seen.get("rows") if isinstance(seen, dict) else None
-        if type(wanted) is not int or not 0 <= wanted <= len(lines):
-            return None
-        for line in lines[:wanted]:
-            rows.add(line)
-        return rows if rows.summary() == seen else None
-
-    def add(self, line: bytes) -> None:
-        self.count += 1
-        self._digest.update(line)
-
-    def summary(self) -> dict[str, Any]:
-        return {"rows": self.count, "sha256": self._digest.hexdigest()}
-
-
 def read_json(path: Path) -> Any:
-    """What the JSON file at ``path`` holds.
+    """The value in the JSON file at ``path``.
 
     Raises:
         ValueError: if it is not JSON; names the file.
@@ -137,5 +85,6 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _naming(path: Path, error: OSError) -> OSError:
+def naming(path: Path, error: OSError) -> OSError:
+    """The same error, which names the file."""
     return OSError(error.errno, error.strerror, str(path))

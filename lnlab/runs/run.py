@@ -2,45 +2,32 @@
 
 import io
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import safetensors.torch
-import torch
 from filelock import FileLock
-from torch import Tensor
 
 from lnlab.runs.claim import claimed
 from lnlab.runs.environment import environment
-from lnlab.runs.files import (
-    TEMPORARY,
-    Rows,
-    append,
-    of_json,
-    plain,
-    read_json,
-    sha256,
-    sync,
-    whole_lines,
-    write,
-    write_json,
-)
+from lnlab.runs.files import TEMPORARY, of_json, plain, read_json, sha256, write, write_json
+from lnlab.runs.folder import HASHED, METRICS, PICTURES, Folder
+from lnlab.runs.growing import Growing
+from lnlab.runs.identity import key, place
+from lnlab.runs.pictures import in_rows, of_seed, packet, packets
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
-
+    import torch
+    from torch import Tensor
 
 SAME = ("lnlab", "code", "torch")
-"""What a run is resumed with as it was begun, or not at all."""
+"""Versions that must be those a run was begun with, or it is not resumed."""
 
 SAME_ON = {"cpu": ("cpu_capability",), "cuda": ("device_name",)}
-"""And, by device, what else shows in the last bits."""
-
-
-HASHED = ("config.json", "environment.json", "metrics.jsonl", "weights.safetensors")
-"""The files of a finished run whose bytes its result knows."""
+"""The same of the hardware, by device: it shows in the last bits."""
 
 
 class Run:
@@ -50,15 +37,16 @@ class Run:
 
     Attributes:
         folder: where it is.
-        task: the name of the task.
+        task: the name of its task.
         config: the configuration, as JSON gives it back (tuples are lists).
         data: name, kind, checksum and licence of the data.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        recorded = self._object("config.json")
-        with self._damage("config.json"):
+        self._files = Folder(self.folder)
+        recorded = self._files.object("config.json")
+        with self._files.damage("config.json"):
             self.task: str = recorded["task"]
             self.config: dict[str, Any] = recorded["config"]
             self.data: dict[str, Any] = recorded["data"]
@@ -66,8 +54,8 @@ class Run:
                 raise ValueError("its folder has the key of another configuration")
         self._claim: FileLock | None = None
         self._now: dict[str, Any] = {}
-        self._rows = Rows()
-        self._checkpoint: dict[str, dict[str, Any]] = {}  # by its SHA-256, the rows before it
+        self._growing = {n: Growing(self.folder / n) for n in (METRICS, PICTURES)}
+        self._checkpoint: dict[str, dict[str, Any]] = {}  # by its SHA-256, what grew before it
 
     @classmethod
     def open(
@@ -76,7 +64,8 @@ class Run:
         config: Mapping[str, Any],
         data: Mapping[str, Any],
         root: Path,
-        device: torch.device | str = "cpu",
+        device: "torch.device | str" = "cpu",
+        code: str | tuple[str, ...] = (),
     ) -> "Run":
         """The run of this configuration on this data, claimed for writing unless it is done.
 
@@ -86,9 +75,11 @@ class Run:
         Args:
             task: the name of the experiment.
             config: what decides its course, as JSON can hold it.
-            data: at least the data's ``checksum``.
+            data: ``checksum`` at least, and what :func:`~lnlab.runs.place` asks for.
             root: the folder under which all runs live.
             device: where it computes.
+            code: the names of the modules whose sources decide its course, the task's first
+                (:mod:`lnlab.runs.closure`); all of lnlab if none is given.
 
         Raises:
             Busy: if the folder is being written already.
@@ -99,27 +90,29 @@ class Run:
             OSError: if the folder cannot be written; names the path.
         """
         record = {"task": task, "config": dict(config), "data": dict(data)}
-        folder = Path(root) / task / key(config, data["checksum"])
-        if _done(folder):
+        folder = place(root, task, config, data)
+        if Folder(folder).done:
             return cls(folder)
         folder.mkdir(parents=True, exist_ok=True)
         claim = claimed(folder)
         try:
-            return cls._begin(folder, record, claim, environment(device))
+            modules = (code,) if isinstance(code, str) else code
+            return cls._begin(folder, record, claim, environment(device, modules))
         except BaseException:
             claim.release()
             raise
 
     @classmethod
     def _begin(cls, folder: Path, record: dict, claim: FileLock, now: dict) -> "Run":
-        if _done(folder):  # by the writer whose claim ended just before ours began
+        if Folder(folder).done:  # by the writer whose claim ended just before ours began
             claim.release()
             return cls(folder)
         for stray in folder.glob(f"*{TEMPORARY}"):
             stray.unlink()
         resumed = (folder / "state.pt").is_file()
         if not resumed:
-            write(folder / "metrics.jsonl", b"")
+            (folder / PICTURES).unlink(missing_ok=True)
+            write(folder / METRICS, b"")
             write_json(folder / "environment.json", now)
             write_json(folder / "config.json", record)  # last: a reader finds the run by it
         run = cls(folder)
@@ -138,13 +131,15 @@ class Run:
         digest = sha256((self.folder / "state.pt").read_bytes())
         known = read_json(self.folder / "checkpoints.json")
         seen = known.get(digest) if isinstance(known, dict) else None
-        lines = whole_lines((self.folder / "metrics.jsonl").read_bytes())
-        rows = Rows.first(seen, lines)
-        if rows is None:
-            damaged = self.folder / ("state.pt" if seen is None else "metrics.jsonl")
-            raise ValueError(f"{damaged} is not what checkpoints.json says it is. {again}")
-        write(self.folder / "metrics.jsonl", b"".join(lines[: rows.count]))
-        self._rows, self._checkpoint = rows, {digest: rows.summary()}
+        try:
+            if not isinstance(seen, dict):
+                path = self.folder / "state.pt"
+                raise ValueError(f"{path} is not what checkpoints.json says it is.")
+            for name, growing in self._growing.items():
+                growing.cut(seen.get(name))
+        except ValueError as error:
+            raise ValueError(f"{error} {again}") from None
+        self._checkpoint = {digest: seen}
 
     def __enter__(self) -> "Run":
         return self
@@ -156,7 +151,7 @@ class Run:
         return f"Run({str(self.folder)!r}, {'done' if self.done else 'not done'})"
 
     def close(self) -> None:
-        """Give the folder free for other writers. Closing twice does nothing."""
+        """Give the folder free for other writers; closing twice does nothing."""
         if self._claim is not None:
             self._claim.release()
             self._claim = None
@@ -168,68 +163,47 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """Whether the run came to its end."""
-        return _done(self.folder)
+        """True once the run came to its end."""
+        return self._files.done
 
     @property
     def environment(self) -> dict[str, Any]:
         """Versions, device, threads and what else decides its bits, when the run was begun."""
-        return self._object("environment.json")
+        return self._files.object("environment.json")
 
     def changes(self, now: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, Any]]:
-        """What is no longer as it was when the run was begun, and decides its bits.
+        """Surroundings that changed since the run was begun and decide its bits.
 
         Args:
             now: an :func:`~lnlab.runs.environment`; by default that of this process.
 
         Returns:
             (then, now) by name: of the code, of torch, and of the processor. Nothing bars
-            the reading of a run, any of it its resumption.
+            the reading of a run, any of it its resumption. By default the code is left out
+            for runs that were begun when its hash was of other files.
         """
         begun = self.environment
-        now = environment(begun["device"]) if now is None else now
+        known = now is not None or "code_of" in begun
+        now = now or environment(begun["device"], tuple(begun.get("code_of", ())))
         names = [*SAME, *SAME_ON.get(now["device"], ())]
+        if not known:
+            names.remove("code")
         return {n: (begun.get(n), now[n]) for n in names if begun.get(n) != now[n]}
 
     @property
     def result(self) -> dict[str, Any]:
-        """What :meth:`finish` was given.
+        """The result that :meth:`finish` was given.
 
         Raises:
             ValueError: if the run is not done.
         """
-        with self._damage("result.json"):
-            return self._record()["result"]
+        with self._files.damage("result.json"):
+            return self._files.record()["result"]
 
-    def _record(self) -> dict[str, Any]:
-        if not self.done:
-            raise ValueError(f"{self.folder} is not done: run its task again to resume it.")
-        record = read_json(self.folder / "result.json")
-        with self._damage("result.json"):
-            own = {name: value for name, value in record.items() if name != "own"}
-            # runs that were kept before have no hash of their own
-            if record.get("own", of_json(own)) != of_json(own):
-                raise ValueError("it has another SHA-256 for itself")
-            if set(record["sha256"]) != set(HASHED):
-                raise ValueError("it has not the SHA-256 of every other file")
-        return record
-
-    def _object(self, name: str) -> dict[str, Any]:
-        """What one of its JSON files holds."""
-        content = self.content(name)
-        with self._damage(name):
-            value = json.loads(content)
-            if not isinstance(value, dict):
-                raise TypeError("it is no object")
-            return value
-
-    @contextmanager
-    def _damage(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            path = self.folder / name
-            raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+    @property
+    def finished(self) -> str:
+        """The time of its end, in UTC; empty if it is not done, or nobody wrote it down."""
+        return self._files.record().get("finished", "") if self.done else ""
 
     def content(self, name: str) -> bytes:
         """The bytes of one of its files; of a run that is done, the very ones it ended with.
@@ -238,49 +212,73 @@ class Run:
             ValueError: if they have changed since.
             FileNotFoundError: if the file is not there: a run may be kept without weights.
         """
-        hashes = self._record()["sha256"] if self.done else {}
-        content = (self.folder / name).read_bytes()
-        if sha256(content) != hashes.get(name, sha256(content)):
-            path = self.folder / name
-            raise ValueError(f"{path} is damaged: result.json has another SHA-256 for it.")
-        return content
+        return self._files.content(name)
 
-    def log(self, row: Mapping[str, Any]) -> None:
+    def log(
+        self,
+        row: Mapping[str, Any],
+        pictures: "Mapping[str, np.ndarray | Tensor] | None" = None,
+    ) -> None:
         """Append one row to the metrics; it is on its way to the disk when this returns.
+
+        Args:
+            row: numbers and words by name.
+            pictures: arrays by name (attention, a canvas, strokes) of float16, float32,
+                float64 or uint8, to be looked at with :meth:`pictures`; the row then has an
+                ``update`` and a ``seed``.
 
         Raises:
             OSError: if it cannot be written; the rows before it stay whole.
+            ValueError: if somebody else has changed the metrics meanwhile.
         """
         self._writing()
         line = json.dumps(row, default=plain).encode() + b"\n"
-        append(self.folder / "metrics.jsonl", line)
-        self._rows.add(line)
+        if pictures:
+            self._growing[PICTURES].add(packet(row, pictures))
+        self._growing[METRICS].add(line)
 
     def metrics(self) -> "pd.DataFrame":
         """The rows that were logged; a row that is being written just now is not shown."""
         import pandas as pd
 
-        lines = whole_lines(self.content("metrics.jsonl"))
-        return pd.DataFrame([self._row(*numbered) for numbered in enumerate(lines, start=1)])
+        return pd.DataFrame(self._files.rows())
 
-    def _row(self, number: int, line: bytes) -> dict[str, Any]:
-        with self._damage(f"metrics.jsonl, line {number},"):
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise TypeError("it is no object")
-            return row
+    def last(self) -> list[dict[str, Any]]:
+        """The rows of the last update that was logged, one for each seed."""
+        return self._files.last()
+
+    @property
+    def pictured(self) -> bool:
+        """True of a run with whose rows arrays were logged."""
+        if self.done:
+            return PICTURES in self._files.record()["sha256"]
+        return (self.folder / PICTURES).is_file()
+
+    def pictures(self, seed: int) -> "dict[int, dict[str, np.ndarray]]":
+        """The pictures that were logged with the rows of a seed, by update, then by name.
+
+        Of runs that kept attention in their rows: "attention 0", "attention 1" and so on.
+        """
+        if not self.pictured:
+            return of_seed(in_rows(self._files.rows()), seed)
+        content = self.content(PICTURES)
+        with self._files.damage(PICTURES):
+            return of_seed(packets(content), seed)
 
     def checkpoint(self, state: Mapping[str, Any]) -> None:
         """Keep ``state`` (tensors, numbers, text and containers of them) to resume from.
 
         A kill at any moment leaves this checkpoint or the one before it.
         """
+        import torch
+
         self._writing()
         buffer = io.BytesIO()
         torch.save(dict(state), buffer)
         content = buffer.getbuffer()
-        sync(self.folder / "metrics.jsonl")
-        newest = {sha256(content): self._rows.summary()}
+        for growing in self._growing.values():
+            growing.sync()
+        newest = {sha256(content): {n: g.summary() for n, g in self._growing.items()}}
         # Both are named while state.pt is either of them.
         write_json(self.folder / "checkpoints.json", self._checkpoint | newest)
         write(self.folder / "state.pt", content)
@@ -292,6 +290,8 @@ class Run:
         Raises:
             ValueError: if the file is not the one that was written.
         """
+        import torch
+
         self._writing()
         if not self._checkpoint:
             return None
@@ -300,15 +300,25 @@ class Run:
             raise ValueError(f"{self.folder / 'state.pt'} was changed by someone else.")
         return torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
 
-    def finish(self, result: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-        """Write the weights, then the result; from here on the run is done and is closed."""
+    def finish(self, result: Mapping[str, Any], weights: "Mapping[str, Tensor]") -> None:
+        """Write the weights, then the result; from here on the run is done and is closed.
+
+        Raises:
+            ValueError: if somebody else has changed the metrics meanwhile.
+        """
+        import safetensors.torch
+
         self._writing()
+        for growing in self._growing.values():
+            growing.check()
         whole = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
         write(self.folder / "weights.safetensors", safetensors.torch.save(whole))
+        names = [*HASHED, *([PICTURES] if self._growing[PICTURES] else [])]
         record = {
             "result": dict(result),
-            "sha256": {name: sha256((self.folder / name).read_bytes()) for name in HASHED},
+            "sha256": {n: sha256((self.folder / n).read_bytes()) for n in names},
             "data": self.data["checksum"],
+            "finished": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
             "environment": self._now,
         }
         write_json(self.folder / "result.json", record | {"own": of_json(record)})
@@ -316,34 +326,18 @@ class Run:
             (self.folder / name).unlink(missing_ok=True)
         self.close()
 
-    def weights(self) -> dict[str, Tensor]:
+    def weights(self) -> "dict[str, Tensor]":
         """The trained weights, as :meth:`finish` was given them.
 
         Raises:
             ValueError: if the run is not done, or the file is not the one that was written.
             FileNotFoundError: if the run was kept without its weights.
         """
-        self._record()
+        import safetensors.torch
+
+        self._files.record()
         return safetensors.torch.load(self.content("weights.safetensors"))
 
     def _writing(self) -> None:
         if self._claim is None:
             raise RuntimeError(f"{self.folder} is open for reading only: use Run.open.")
-
-
-def _done(folder: Path) -> bool:
-    return (folder / "result.json").is_file()
-
-
-def key(config: Mapping[str, Any], checksum: str) -> str:
-    """The first 12 hexadecimal digits of the SHA-256 of configuration and data."""
-    try:
-        text = json.dumps(
-            {"config": config, "data": checksum},
-            sort_keys=True,
-            separators=(",", ":"),
-            allow_nan=False,
-        )
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"the configuration cannot be written as JSON: {error}") from error
-    return sha256(text.encode())[:12]

@@ -1,35 +1,78 @@
 """The runs that are there: to find, to read, to compare, to keep, to remove."""
 
+import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lnlab.runs.claim import claimed
 from lnlab.runs.files import write
+from lnlab.runs.folder import METRICS, PICTURES
+from lnlab.runs.packed import pack
 from lnlab.runs.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-KEPT = ("config.json", "environment.json", "metrics.jsonl", "result.json")
-"""What is small enough to commit; the result comes last, as it makes the run done."""
+PACKED = (METRICS, PICTURES)
+"""Files that are kept compressed."""
+
+KEPT = ("config.json", "environment.json", *PACKED, "result.json")
+"""Files that are small enough to commit; the result is last, as it makes the run done."""
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A run that cannot be read: its folder, and what is wrong with it."""
+
+    folder: Path
+    error: str
+
+    @property
+    def key(self) -> str:
+        """The name of its folder."""
+        return self.folder.name
+
+    @property
+    def task(self) -> str:
+        """The name of the folder above."""
+        return self.folder.parent.name
 
 
 def read(root: Path | Iterable[Path], task: str | None = None) -> list[Run]:
     """The runs under one root or several, to read: of one task or of all, in name order.
 
     Never waits for a writer. A run that several roots hold comes once: from the first root
-    where it is done, else from the first that has it.
+    where it is done, else from the first that has it. Damaged ones are left out with a
+    warning each; :func:`survey` gives them too.
     """
+    runs, damaged = survey(root, task)
+    for one in damaged:
+        warnings.warn(f"{one.error} This run is left out.", stacklevel=2)
+    return runs
+
+
+def survey(
+    root: Path | Iterable[Path], task: str | None = None
+) -> tuple[list[Run], list[Damaged]]:
+    """The runs that :func:`read` gives, and those that cannot be read."""
     roots = [root] if isinstance(root, str | Path) else list(root)
     found: dict[tuple[str, str], Run] = {}
+    damaged = []
     for top in roots:
         for config in sorted(Path(top).glob(f"{task or '*'}/*/config.json")):
-            run = Run(config.parent)
+            try:
+                run = Run(config.parent)
+            except FileNotFoundError:
+                continue  # removed meanwhile
+            except (ValueError, OSError) as error:
+                damaged.append(Damaged(config.parent, str(error)))
+                continue
             name = (run.task, run.key)
             if name not in found or (run.done and not found[name].done):
                 found[name] = run
-    return [found[name] for name in sorted(found)]
+    return [found[name] for name in sorted(found)], damaged
 
 
 def keep(run: Run, root: Path) -> Run:
@@ -43,15 +86,19 @@ def keep(run: Run, root: Path) -> Run:
     folder = Path(root) / run.task / run.key
     folder.mkdir(parents=True, exist_ok=True)
     for name in KEPT:
-        write(folder / name, run.content(name))
+        if name == PICTURES and not run.pictured:
+            continue
+        content = run.content(name)
+        (pack if name in PACKED else write)(folder / name, content)
     return Run(folder)
 
 
 def table(runs: Iterable[Run]) -> "pd.DataFrame":
     """The last row of each seed of each run, beside what tells the run from the others.
 
-    Columns: ``key``, ``done``, the settings in which the runs differ, then their metrics. A
-    run that has not measured anything yet has one row without numbers.
+    Columns: ``key``, ``done``, ``finished``, the settings in which the runs differ, then their
+    metrics that are one number or word each. A run that has not measured anything yet has one
+    row without numbers.
     """
     import pandas as pd
 
@@ -61,19 +108,24 @@ def table(runs: Iterable[Run]) -> "pd.DataFrame":
     told = [n for n in names if len({repr(those.get(n)) for those in settings}) > 1]
     rows = []
     for run, those in zip(runs, settings, strict=True):
-        head = {"key": run.key, "done": run.done} | {n: those.get(n) for n in told}
-        metrics = run.metrics()
-        last = metrics.groupby("seed").tail(1).to_dict("records") if len(metrics) else [{}]
-        rows += [head | row for row in last]
+        head = {"key": run.key, "done": run.done, "finished": run.finished}
+        head |= {n: those.get(n) for n in told}
+        rows += [head | _single(row) for row in run.last() or [{}]]
     return pd.DataFrame(rows)
+
+
+def _single(row: dict[str, Any]) -> dict[str, Any]:
+    return {n: value for n, value in row.items() if not isinstance(value, list | dict)}
 
 
 def _settings(run: Run) -> dict[str, Any]:
     return {"task": run.task, **run.config, "data": run.data.get("name")}
 
 
-def remove(run: Run) -> None:
-    """Delete a run. Killed on the way, what is left counts as not begun, never as done.
+def remove(run: Run | Damaged) -> None:
+    """Delete a run, damaged or not.
+
+    Killed on the way, what is left counts as not begun, never as done.
 
     Raises:
         Busy: if it is being written.

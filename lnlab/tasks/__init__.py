@@ -1,10 +1,53 @@
-"""Experiments: one file each, model included, whose fields are its hyper-parameters."""
+"""Experiments: one file each, model included, whose fields are its hyper-parameters.
 
-from lnlab.tasks.las import Spelling
-from lnlab.tasks.mnist import PermutationInvariantMNIST
-from lnlab.tasks.sequences import SequentialDigits
+Each is imported when it is asked for: their names cost no torch.
+"""
 
-TASKS = {task.name: task for task in (PermutationInvariantMNIST, SequentialDigits, Spelling)}
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lnlab.tasks.las.task import Spelling
+    from lnlab.tasks.mnist import PermutationInvariantMNIST
+    from lnlab.tasks.sequences import SequentialDigits
+    from lnlab.training import Experiment
+
+WHERE = {
+    "mnist": ("mnist", "PermutationInvariantMNIST"),
+    "sequences": ("sequences", "SequentialDigits"),
+    "las": ("las.task", "Spelling"),
+}
+"""The module and the class of each experiment, by its name."""
+
+
+class Tasks(Mapping[str, "type[Experiment]"]):
+    """The classes of experiments by name, each imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> "type[Experiment]":
+        module, kind = WHERE[name]
+        return getattr(import_module(f"lnlab.tasks.{module}"), kind)
+
+    def __contains__(self, name: object) -> bool:
+        return name in WHERE
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(WHERE)
+
+    def __len__(self) -> int:
+        return len(WHERE)
+
+
+TASKS = Tasks()
 """Names at the edge: the command line and the notebooks."""
+
+
+def __getattr__(name: str) -> Any:
+    """A class of experiments by its own name, for ``from lnlab.tasks import Spelling``."""
+    for task, (_, kind) in WHERE.items():
+        if kind == name:
+            return TASKS[task]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = ["TASKS", "PermutationInvariantMNIST", "SequentialDigits", "Spelling"]

@@ -6,15 +6,16 @@ that layer norm wants 1.0, of the attentive reader.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from lnlab.cells import MODERN, PAPER, Initial
-from lnlab.data import Dataset, load
+from lnlab.cells import INITIALISATIONS
+from lnlab.data import Images
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.norms import (
     BatchNorm,
@@ -25,8 +26,8 @@ from lnlab.norms import (
     Normalizer,
     RecurrentBatchNorm,
 )
-from lnlab.tasks.classification import log_spaced, measured
-from lnlab.training import cross_entropy
+from lnlab.tasks.classification import Classification
+from lnlab.training import setting
 from lnlab.unroll import GRU, LSTM, RNN, Recurrent
 
 ARMS: dict[str, Callable[[int], Norm]] = {
@@ -35,11 +36,10 @@ ARMS: dict[str, Callable[[int], Norm]] = {
     "batch": lambda steps: partial(RecurrentBatchNorm, steps=steps),
     "batch pooled": lambda steps: BatchNorm,
 }
-"""What normalizes the recurrent layer, for so many time steps. "batch" has statistics of each
-time step in evaluation, "batch pooled" one running pair for all of them."""
+"""The normalizer of the recurrent layer, for a number of time steps. "batch" has statistics of
+each time step in evaluation, "batch pooled" one running pair for all of them."""
 
 CELLS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
-INITIALISATIONS: dict[str, Initial] = {"paper": PAPER, "modern": MODERN}
 
 
 class Reader(nn.Module):
@@ -64,84 +64,46 @@ class Reader(nn.Module):
 
 
 @dataclass(frozen=True)
-class SequentialDigits:
+class SequentialDigits(Classification):
     """One arm, its seeds trained together from paired starts.
 
     Each seed has the same initial W and the same batches in every arm.
     """
 
-    norm: str = "layer"
+    norm: str = setting("layer", choices=ARMS)
     gain: float = 1.0
-    """With which every normalizer of the recurrent layer starts: 1.0 in Ba et al. (2016), 0.1
+    """The first gain of every normalizer of the recurrent layer: 1.0 in Ba et al. (2016), 0.1
     in Cooijmans et al. (2016)."""
-    initialisation: str = "paper"
+    initialisation: str = setting("paper", choices=INITIALISATIONS)
     """"paper" is that of the authors' code, "modern" N(0, 1/fan-in)."""
     batch_size: int = 32
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     epochs: int = 15
     data: str = "embedded"
     """``embedded``, ``mnist``, ``mnist=PATH`` or ``idx=PATH``."""
-    pixels: int = 2
+    pixels: int = setting(2, least=1)
     """Pixels a time step, D: 2 gives T = 32 for the embedded digits, 8 reads them row by row.
     With 1, as in Cooijmans et al. (2016), the layer norm of W_x x in eq. 20 keeps nothing of
     the pixel but its sign."""
-    cell: str = "lstm"
-    units: tuple[int, ...] = (48,)
+    cell: str = setting("lstm", choices=CELLS)
+    units: tuple[int, ...] = setting((48,), least=1, count=1)
+    """The size of the recurrent layer, of which there is one."""
     learning_rate: float = 3e-3
     fused: bool = True
     """The compiled loop over time where there is one: for layer norm."""
 
     name = "sequences"
 
-    def __post_init__(self) -> None:
-        for field, known in (
-            ("norm", ARMS),
-            ("initialisation", INITIALISATIONS),
-            ("cell", CELLS),
-        ):
-            if getattr(self, field) not in known:
-                raise ValueError(
-                    f"{field} is {getattr(self, field)!r}: choose from {', '.join(known)}."
-                )
-        if min(self.batch_size, self.epochs, self.pixels) < 1 or not self.seeds:
-            raise ValueError(
-                "batch_size, epochs and pixels are at least 1, and there is a seed."
-            )
-        if len(self.units) != 1:
-            raise ValueError(f"units are {self.units}: the recurrent layer is one, give one.")
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds are {self.seeds}: each once, or intervals are too narrow.")
-
     @classmethod
-    def budget(cls, name: str, **changes) -> "SequentialDigits":
-        """The task at ``smoke`` (seconds), ``notebook`` or ``paper``, with ``changes``.
-
-        A change that is None or empty leaves the budget's own. The first two read four
-        pixels a time step: T = 16.
-        """
-        budgets = {
+    def budgets(cls) -> Mapping[str, Self]:
+        """T = 8, 16 and 32 time steps for the embedded digits."""
+        return {
             "smoke": cls(pixels=8, units=(16,), epochs=1, seeds=(0, 1)),
             "notebook": cls(pixels=4, units=(32,), epochs=6, seeds=(0, 1, 2)),
             "paper": cls(),
         }
-        if name not in budgets:
-            raise ValueError(f"no budget is called {name!r}: choose from {', '.join(budgets)}.")
-        said = {field: value for field, value in changes.items() if value not in (None, "", ())}
-        return replace(budgets[name], **said)
 
-    @classmethod
-    def arms(cls, name: str, **changes) -> "dict[str, SequentialDigits]":
-        """All arms of a comparison at one budget, by name."""
-        return {arm: cls.budget(name, norm=arm, **changes) for arm in ARMS}
-
-    def config(self) -> dict:
-        """What makes this run this run: every field but where the data happen to lie."""
-        return {**asdict(self), "data": self.data.split("=")[0]}
-
-    def dataset(self) -> Dataset:
-        return load(self.data)
-
-    def steps(self, dataset: Dataset) -> int:
+    def steps(self, dataset: Images) -> int:
         """T, the number of time steps.
 
         Raises:
@@ -152,11 +114,7 @@ class SequentialDigits:
             raise ValueError(f"pixels is {self.pixels}: it must divide the {D} of a picture.")
         return D // self.pixels
 
-    def updates(self, dataset: Dataset) -> int:
-        """How many updates the whole run makes."""
-        return self.epochs * (len(dataset.train) // self.batch_size)
-
-    def model(self, seed: int, dataset: Dataset) -> nn.Module:
+    def model(self, seed: int, dataset: Images) -> nn.Module:
         """The net of one seed; its W depends on the seed and the sizes alone."""
         norm = ARMS[self.norm](self.steps(dataset))
         initial = INITIALISATIONS[self.initialisation]
@@ -173,16 +131,3 @@ class SequentialDigits:
         with warnings.catch_warnings():  # only layer norm has a fused form
             warnings.simplefilter("ignore", LeftOnReference)
             return fuse(reader)
-
-    def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
-
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Negative log likelihood in nats: logits (S, B, classes), y (S, B) to (S,)."""
-        return cross_entropy(output, y)
-
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        return log_spaced(updates_per_epoch, self.epochs)
-
-    def measure(self, model: nn.Module, dataset: Dataset) -> dict[str, list[float]]:
-        return measured(model, dataset)

@@ -1,26 +1,34 @@
 """Training: seeds side by side, one update at a time, resumed where it was killed."""
 
 from lnlab.training.batches import Batches
-from lnlab.training.course import found, shareable, train
+from lnlab.training.buckets import Bucketed
+from lnlab.training.clipping import clipped
 from lnlab.training.loop import Step, cross_entropy, evaluate, evaluating, fit
 from lnlab.training.progress import progress
 from lnlab.training.ranks import first, launch
+from lnlab.training.running import finish, found, shareable, train
+from lnlab.training.settings import setting
 from lnlab.training.stacked import Stacked, stack
-from lnlab.training.task import Task
+from lnlab.training.task import Experiment, Moment
 
 __all__ = [
     "Batches",
+    "Bucketed",
+    "Experiment",
+    "Moment",
     "Stacked",
     "Step",
-    "Task",
+    "clipped",
     "cross_entropy",
     "evaluate",
     "evaluating",
+    "finish",
     "first",
     "fit",
     "found",
     "launch",
     "progress",
+    "setting",
     "shareable",
     "stack",
     "train",

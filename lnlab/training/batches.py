@@ -1,9 +1,11 @@
 """Batches whose order is a function of the seed and the epoch, and of nothing else."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from lnlab.training.machine import generator
 
@@ -20,8 +22,8 @@ class Batches:
     cases in it differ from epoch to epoch.
 
     Args:
-        x: the cases (N, ...).
-        y: their targets (N, ...).
+        x: the cases, a tensor (N, ...) or a tree of several.
+        y: their targets, likewise.
         size: B, the number of cases in a batch.
         seeds: one for each model.
         part: (i, n) for the i-th of n equal parts of every batch, which is a rank's share.
@@ -33,16 +35,21 @@ class Batches:
 
     def __init__(
         self,
-        x: Tensor,
-        y: Tensor,
+        x: Any,
+        y: Any,
         size: int,
         seeds: Sequence[int],
         part: tuple[int, int] = (0, 1),
     ) -> None:
-        if len(x) != len(y):
-            raise ValueError(f"x holds {len(x)} cases and y {len(y)}: they must be the same.")
-        if not 1 <= size <= len(x):
-            raise ValueError(f"a batch of {size} cases cannot be taken from {len(x)}.")
+        self._leaves, self._tree = tree_flatten((x, y))
+        counts = [len(leaf) for leaf in self._leaves]
+        self.count = counts[0]
+        if min(counts) < max(counts):
+            raise ValueError(
+                f"x and y hold {', '.join(map(str, counts))} cases: they must be as many."
+            )
+        if not 1 <= size <= self.count:
+            raise ValueError(f"a batch of {size} cases cannot be taken from {self.count}.")
         if not seeds:
             raise ValueError("there are no seeds: give one for each model.")
         i, n = part
@@ -53,22 +60,24 @@ class Batches:
 
     def __len__(self) -> int:
         """The number of updates in an epoch."""
-        return len(self.x) // self.size
+        return self.count // self.size
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
         """The batches of an epoch, x (S, B, ...) and y (S, B, ...), from batch ``start`` on."""
         order = torch.stack([self._order(seed, epoch) for seed in self.seeds])
         # (S, N) to (updates, S, B): a few batches are gathered at once, which is cheaper.
         used = order[:, : len(self) * self.size]
         chosen = used.unflatten(1, (len(self), self.size)).transpose(0, 1)[..., self._part]
-        chosen = chosen.to(self.x.device)
+        chosen = chosen.to(self._leaves[0].device)
         for indices in chosen[start:].split(self._ahead()):
-            yield from zip(self.x[indices], self.y[indices], strict=True)
+            for batch in zip(*(leaf[indices] for leaf in self._leaves), strict=True):
+                yield tree_unflatten(batch, self._tree)
 
     def _order(self, seed: int, epoch: int) -> Tensor:
         order = generator(f"order of seed {seed} in epoch {epoch}")
-        return torch.randperm(len(self.x), generator=order)
+        return torch.randperm(self.count, generator=order)
 
     def _ahead(self) -> int:
-        batch = len(self.seeds) * self.size * self.x[0].nbytes
+        case = sum(leaf[0].nbytes for leaf in self._leaves)
+        batch = len(self.seeds) * self.size * case
         return max(1, AHEAD // max(1, batch))

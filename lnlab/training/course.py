@@ -1,166 +1,41 @@
-"""A whole run of a task: opened, resumed, measured, saved and finished."""
+"""An experiment on its way: trained, measured, and saved so that it can be gone on with."""
 
 import math
 import random
-import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, nullcontext
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lnlab.runs import Run, key
-from lnlab.training.batches import Batches
-from lnlab.training.loop import Epochs, Step, finite, fit
-from lnlab.training.machine import Noise, available, one_thread, seconds_until_idle
-from lnlab.training.ranks import Ranks, joined, own, refuse_mixing, world
+from lnlab.runs import Run
+from lnlab.training.loop import Step, fit
+from lnlab.training.machine import Noise, seconds_until_idle
+from lnlab.training.ranks import Ranks
+from lnlab.training.selection import Best
 from lnlab.training.stacked import stack
-from lnlab.training.task import Beside, Task
-
-PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
+from lnlab.training.task import Beside, Experiment, Moment, moments
 
 TOGETHER = 16
-"""Updates after which ranks ask the first one whether it is time to save."""
-
-
-def train(
-    task: Task,
-    *,
-    root: Path,
-    device: str | torch.device = "cpu",
-    precision: str = "float32",
-    save_every: float = 30.0,
-    beside: Callable[[nn.Module], Beside] | None = None,
-) -> Generator[Step, None, None]:
-    """Run a task to its end, one :class:`Step` at a time, from where it was left.
-
-    The seeds train side by side, in one thread. At the task's evaluation points the losses
-    are looked at and a row for each seed goes to the metrics of the run, with ``update``,
-    ``epoch``, ``seconds``, ``cpu_seconds``, ``seed``, ``loss`` (of the last batch) and what
-    the task measures. A checkpoint is kept every ``save_every`` seconds, and when the
-    iterator is closed. Killed at any moment, the next call goes on to the same bytes, times
-    aside. If the run is done there are no steps: read it.
-
-    Started by torchrun (:func:`lnlab.training.launch`), each rank takes its share of every
-    batch. Their number is part of the configuration, as it shows in the last bits; the first
-    rank writes.
-
-    Args:
-        task: what to train.
-        root: where runs are kept; the run is ``root/<task>/<key>``.
-        device: where to compute; part of the configuration, as results differ in the last
-            bits and in their times.
-        precision: float32 or float64; part of the configuration.
-        save_every: seconds between checkpoints.
-        beside: makes, of the stacked models, what goes along with them and is resumed with
-            them: ``lambda model: record(model, every=10)`` (:mod:`lnlab.probes.record`).
-
-    Raises:
-        Busy: if the run is being written already.
-        ValueError: if the device is not there, or the precision is unknown; of several ranks,
-            if they cannot share a batch evenly, or if a case's output depends on other cases.
-        FloatingPointError: if a loss is not finite at an evaluation point.
-    """
-    device = own(available(device))
-    if beside and world() > 1:
-        raise ValueError("beside goes along with one process: a rank sees its share only.")
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
-    return _train(task, Path(root), device, precision, save_every, beside)
-
-
-def found(
-    task: Task,
-    *,
-    root: Path,
-    device: str | torch.device = "cpu",
-    precision: str = "float32",
-) -> Run | None:
-    """The run that :func:`train` makes of a task, to read; None if it was never begun."""
-    config, data = _identity(task, task.dataset(), torch.device(device), precision)
-    folder = Path(root) / task.name / key(config, data["checksum"])
-    return Run(folder) if (folder / "config.json").is_file() else None
-
-
-def shareable(task: Task, ranks: int) -> None:
-    """Raise unless so many ranks can train the task as one device does.
-
-    Raises:
-        ValueError: if the task has batches of its own, if they cannot be shared evenly, or if
-            a case's output depends on the other cases of its batch.
-    """
-    dataset = task.dataset()
-    batches(task, dataset, torch.device("cpu"), torch.float32, Ranks(0, ranks))
-    refuse_mixing(stack(models(task, dataset)), dataset.train.x[:8], ranks)
-
-
-def _identity(
-    task: Task, dataset: Any, device: torch.device, precision: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What tells a run from others: its configuration, and what is known of its data."""
-    config = {**task.config(), "device": device.type, "precision": precision}
-    if world() > 1:
-        config["ranks"] = world()
-    about = ("name", "kind", "checksum", "licence")
-    return config, {name: getattr(dataset, name) for name in about}
-
-
-def _train(
-    task: Task,
-    root: Path,
-    device: torch.device,
-    precision: str,
-    save_every: float,
-    beside: Callable[[nn.Module], Beside] | None,
-) -> Generator[Step, None, None]:
-    dataset = task.dataset()
-    config, data = _identity(task, dataset, device, precision)
-    if world() > 1:
-        shareable(task, world())
-    with ExitStack() as closing:
-        closing.enter_context(one_thread())
-        ranks = closing.enter_context(joined(device))
-        run = Run.open(task.name, config, data, root, device) if ranks.first else None
-        closing.enter_context(run or nullcontext())
-        if ranks.told(run is not None and run.done):
-            return
-        course = Course(task, dataset, run, device, PRECISIONS[precision], beside, ranks)
-        with course.beside or nullcontext():
-            yield from _saved(course, save_every)
-        if run is not None:
-            run.finish(course.result(), course.weights())
-        ranks.wait()
-
-
-def _saved(course: "Course", save_every: float) -> Generator[Step, None, None]:
-    """The steps of a course, with checkpoints between them."""
-    saved, alone = time.monotonic(), course.ranks.count == 1
-    try:
-        for step in course:
-            due = time.monotonic() - saved >= save_every
-            if (alone or step.update % TOGETHER == 0) and course.ranks.told(due):
-                course.save()
-                saved = time.monotonic()
-            yield step
-    except GeneratorExit:  # between two updates: nothing is half done
-        if alone:
-            course.save()
-        raise
+"""Updates after which ranks ask the first one whether it is time to save, and look at their
+losses."""
 
 
 class Course:
-    """A task on its way: model, optimizer, random numbers and clocks, and where they stand.
+    """An experiment on its way: model, optimizer, random numbers, clocks, and where they stand.
 
     Iterating goes on from there to the end, and logs to the run at the evaluation points.
     Of several ranks the first has the run.
+
+    Attributes:
+        diverged: the update after which a seed's loss was seen not to be finite, by seed.
+        best: the weights that count so far, where these are not the last.
     """
 
     def __init__(
         self,
-        task: Task,
+        task: Experiment,
         dataset: Any,
         run: Run | None,
         device: torch.device,
@@ -173,67 +48,117 @@ class Course:
         self.model = stack(models(task, dataset)).to(device, dtype)
         self.optimizer = task.optimizer(self.model.parameters())
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.batches = batches(task, dataset, device, dtype, ranks)
+        self.batches = task.batches(
+            dataset, device=device, dtype=dtype, share=(ranks.rank, ranks.count)
+        )
         self.shared = ranks.share(self.model, device)
         whose = f"noise of seeds {task.seeds}"
         self.noise = Noise(whose if ranks.first else f"{whose}, rank {ranks.rank}", device)
         self.beside = beside(self.model) if beside else None
+        self.best = Best(task.best, task.best in task.rises, self.model) if task.best else None
+        self.diverged: dict[int, int] = {}
         self.step = Step(0, 0.0, torch.full((len(task.seeds),), math.nan), 0.0, 0.0)
         state = ranks.spread(run.restore() if run else None)
         if state is not None:
             self.load_state_dict(state)
 
     def __iter__(self) -> Iterator[Step]:
-        task, before = self.task, self.step
-        last = task.epochs * len(self.batches)
-        points = {*task.evaluation_points(len(self.batches)), last}
+        task, before, each = self.task, self.step, len(self.batches)
+        last = task.updates or task.epochs * each
+        points = moments(task, each, last)
         if before.update == 0 and 0 in points:
-            self._measure()
+            self._measure(points[0])
         steps = fit(
             self.shared,
             self.batches,
             task.loss,
             self.optimizer,
-            task.epochs,
+            math.ceil(last / each),
             start=before.update,
         )
         waited = before.seconds
-        while True:
+        while self.step.update < last and not all(self.lost):
             self._set_rates(self.step.update / last)
             with self.noise:
-                step = next(steps, None)
-            if step is None:
-                return
-            looked_at = step.update in points
-            if looked_at:
+                step = next(steps)
+            seen = step.update in points or self._sees(step.update)
+            loss = self.ranks.mean(step.loss) if seen else step.loss
+            if seen:
+                self._see(step.update, loss)
+            moment = Moment.END if all(self.lost) else points.get(step.update)
+            if moment:
                 waited += seconds_until_idle(self.device)
             self.step = step._replace(
-                loss=self.ranks.mean(step.loss) if looked_at else step.loss,
+                loss=loss,
                 seconds=waited + step.seconds,
                 cpu_seconds=before.cpu_seconds + step.cpu_seconds,
             )
-            if looked_at:
-                self._measure()
+            if moment:
+                self._measure(moment)
             yield self.step
 
-    def _set_rates(self, part: float) -> None:
-        """Learning rates of the next update, where the task lets them change on the way."""
-        schedule = getattr(self.task, "schedule", None)
-        if schedule is not None:
-            for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
-                group["lr"] = rate * schedule(part)
+    def _sees(self, update: int) -> bool:
+        """Whether the losses are looked at after this update, besides at evaluation points: an
+        accelerator would have to be waited for, and other ranks to be asked."""
+        if self.ranks.count == 1:
+            return self.device.type == "cpu"
+        return update % TOGETHER == 0
 
-    def _measure(self) -> None:
-        step = self.step
-        if step.update:
-            finite(step, self.task.seeds)
+    def _see(self, update: int, loss: Tensor) -> None:
+        """Remember which seeds have diverged by now, and when that was seen."""
+        finite = torch.isfinite(loss)
+        if not bool(finite.all()):
+            for seed, fine in zip(self.task.seeds, finite.tolist(), strict=True):
+                if not fine:
+                    self.diverged.setdefault(seed, update)
+
+    @property
+    def lost(self) -> list[bool]:
+        """Whether each seed has diverged (S,)."""
+        return [seed in self.diverged for seed in self.task.seeds]
+
+    def _set_rates(self, part: float) -> None:
+        """The learning rates of the next update."""
+        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+            group["lr"] = rate * self.task.schedule(part)
+
+    def _measure(self, moment: Moment) -> None:
+        """Measure and log; at the end of the weights that count, which the model then has."""
+        lost = self.lost
+        if self.best and moment is Moment.END:
+            self._log(*self._measured(Moment.DEAR, lost))  # the last may be the best
+            self.best.put()
+            lost = [
+                gone and not kept for gone, kept in zip(lost, self.best.values, strict=True)
+            ]
+        self._log(*self._measured(moment, lost))
+
+    def _measured(
+        self, moment: Moment, lost: list[bool]
+    ) -> tuple[Mapping[str, Sequence[Any]], list[bool]]:
+        """The task's measurements, NaN for seeds that are lost, and which are lost."""
+        if all(lost):
+            return {}, lost
+        model = self.model if not any(lost) else self.model.without(lost)
         with self.noise:
-            measured = self.task.measure(self.model, self.dataset)
+            measured = self.task.measure(model, self.dataset, moment)
+        found = {
+            name: [
+                math.nan if gone else value for gone, value in zip(lost, values, strict=True)
+            ]
+            for name, values in measured.items()
+        }
+        if self.best and moment in (Moment.START, Moment.DEAR):
+            self.best.look(self.step.update, found)
+        return found, lost
+
+    def _log(self, measured: Mapping[str, Sequence[Any]], lost: list[bool]) -> None:
+        """A row for each seed; of one that is lost, with nothing of it."""
         if self.run is None:
             return
-        losses = step.loss.tolist()
+        step, losses = self.step, self.step.loss.tolist()
         for index, seed in enumerate(self.task.seeds):
-            row = {
+            row: dict[str, Any] = {
                 "update": step.update,
                 "epoch": step.epoch,
                 "seconds": step.seconds,
@@ -241,7 +166,15 @@ class Course:
                 "seed": seed,
                 "loss": losses[index] if step.update else None,
             }
-            self.run.log(row | {name: values[index] for name, values in measured.items()})
+            if seed in self.diverged:
+                row |= {"loss": None, "diverged": self.diverged[seed]}
+            if lost[index]:
+                self.run.log(row | dict.fromkeys((*self.task.falls, *self.task.rises)))
+                continue
+            found = {name: values[index] for name, values in measured.items()}
+            pictures = {name: value for name, value in found.items() if is_picture(value)}
+            numbers = {name: value for name, value in found.items() if name not in pictures}
+            self.run.log(row | numbers, **({"pictures": pictures} if pictures else {}))
 
     def save(self) -> None:
         """Keep a checkpoint; all ranks must be here."""
@@ -256,6 +189,8 @@ class Course:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "noise": self.ranks.gathered(self.noise.state),
+            "diverged": self.diverged,
+            "best": self.best.state_dict() if self.best else None,
             "beside": self.beside.state_dict() if self.beside else None,
         }
 
@@ -265,6 +200,9 @@ class Course:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.noise.state = state["noise"][self.ranks.rank]
+        self.diverged = dict(state["diverged"])
+        if self.best:
+            self.best.load_state_dict(state["best"])
         if self.beside and state["beside"] is not None:
             self.beside.load_state_dict(state["beside"])
 
@@ -278,31 +216,29 @@ class Course:
         }
 
     def result(self) -> dict[str, Any]:
-        """How long it took."""
+        """The time that the run took, and the ending of each seed."""
         return {
             "updates": self.step.update,
             "seconds": self.step.seconds,
             "cpu_seconds": self.step.cpu_seconds,
+            "outcomes": {str(s): self._outcome(i) for i, s in enumerate(self.task.seeds)},
         }
 
-
-def batches(
-    task: Task, dataset: Any, device: torch.device, dtype: torch.dtype, ranks: Ranks
-) -> Epochs:
-    """The task's own batches where it has some, else its training cases in random order."""
-    own = getattr(task, "batches", None)
-    if own is not None:
-        if ranks.count > 1:
-            raise ValueError(
-                f"{task.name} has batches of its own, which ranks cannot share: train it in "
-                "one process."
-            )
-        return own(dataset, device, dtype)
-    x, y = dataset.train.x.to(device, dtype), dataset.train.y.to(device)
-    return Batches(x, y, task.batch_size, task.seeds, (ranks.rank, ranks.count))
+    def _outcome(self, index: int) -> dict[str, Any]:
+        diverged = self.diverged.get(self.task.seeds[index])
+        outcome = {
+            "outcome": "finished" if diverged is None else "diverged",
+            "update": self.step.update if diverged is None else diverged,
+        }
+        return outcome | ({"best": self.best.report(index)} if self.best else {})
 
 
-def models(task: Task, dataset: Any) -> list[nn.Module]:
+def is_picture(value: Any) -> bool:
+    """Whether a measurement has axes: attention, a canvas, a stroke."""
+    return isinstance(value, Tensor | np.ndarray) and value.ndim > 0
+
+
+def models(task: Experiment, dataset: Any) -> list[nn.Module]:
     """The model of each seed of a task as it is before training, drawn in float32."""
     dtype = torch.get_default_dtype()
     try:
@@ -313,7 +249,7 @@ def models(task: Task, dataset: Any) -> list[nn.Module]:
         torch.set_default_dtype(dtype)
 
 
-def _drawn(task: Task, seed: int, dataset: Any) -> nn.Module:
+def _drawn(task: Experiment, seed: int, dataset: Any) -> nn.Module:
     torch.default_generator.manual_seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
     random.seed(seed)

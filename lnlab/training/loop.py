@@ -3,15 +3,19 @@
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lnlab.training.machine import placed
 from lnlab.training.stacked import Stacked
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+if TYPE_CHECKING:
+    from lnlab.training.task import Epochs
+
+Loss = Callable[[Any, Any], Tensor]
 """From outputs and targets of S models to their losses (S,), each a mean over its cases."""
 
 
@@ -33,17 +37,9 @@ class Step(NamedTuple):
     cpu_seconds: float
 
 
-class Epochs(Protocol):
-    """Batches that can be had again: :class:`lnlab.training.Batches`, or another source."""
-
-    def __len__(self) -> int: ...
-
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]: ...
-
-
 def fit(
     model: nn.Module,
-    batches: Epochs,
+    batches: "Epochs",
     loss: Loss,
     optimizer: torch.optim.Optimizer,
     epochs: int,
@@ -146,7 +142,7 @@ def evaluate(
     with evaluating(model):
         for some_x, some_y in zip(x.split(size), y.split(size), strict=True):
             cases = len(some_x)
-            some_x, some_y = some_x.to(weight), some_y.to(weight.device)
+            some_x, some_y = placed((some_x, some_y), weight.device, weight.dtype)
             if isinstance(model, Stacked):
                 some_x = some_x.expand(model.count, *some_x.shape)
                 some_y = some_y.expand(model.count, *some_y.shape)

@@ -1,4 +1,4 @@
-"""Where a run computes, on how many threads, and whose random numbers it draws."""
+"""The device of a run, its threads, and the random numbers that it draws."""
 
 import hashlib
 import math
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 RANDOM: Any = np.random
-"""Of numpy; what is used of it here is documented, and not in its annotations."""
+"""numpy's global generator; its annotations lack what its documentation has."""
 
 VERSION = random.getstate()[0]
-"""Of the form in which Python gives the state of its generator."""
+"""The version of the form in which Python gives the state of its generator."""
 
 
 def available(device: str | torch.device) -> torch.device:
@@ -54,6 +55,14 @@ def seconds_until_idle(device: torch.device) -> float:
     return time.perf_counter() - began
 
 
+def placed(tree: Any, device: torch.device, dtype: torch.dtype) -> Any:
+    """A tree of tensors on a device, the floating-point ones in a dtype; whole numbers, which
+    are classes, words or lengths, remain whole."""
+    return tree_map(
+        lambda tensor: tensor.to(device, dtype if tensor.is_floating_point() else None), tree
+    )
+
+
 def generator(purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
     """Random numbers for a purpose, "order of seed 0 in epoch 3", unlike those of others."""
     digest = hashlib.sha256(purpose.encode()).digest()
@@ -81,7 +90,8 @@ class Noise:
 
     @property
     def state(self) -> list[Tensor]:
-        """Of torch's generators, of numpy's, of Python's; sizes that no draw changes."""
+        """The states of torch's generators, of numpy's and of Python's, in tensors whose sizes
+        no draw changes."""
         numpy = self._numpy.state["state"]
         _, words, reserve = self._python
         return [

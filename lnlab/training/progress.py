@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def progress(items: Iterable[T], total: int, text: str) -> Generator[T, None, None]:
-    """The items, while it is shown how many of ``total`` have come.
+    """The items as they come, with a bar or lines that say how many of ``total`` there were.
 
     In a terminal or a live notebook by tqdm's bar. Anywhere else (a pipe, or where
     ``LNLAB_HEADLESS`` is set, as when a notebook is executed without anybody) by plain

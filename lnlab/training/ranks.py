@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 PATIENCE = timedelta(minutes=3)
 """For how long ranks wait for each other; then they fail, and torchrun starts them again. They
@@ -31,14 +31,14 @@ ENVIRONMENT = {
     # DDP warns that find_unused_parameters found none
     "TORCH_CPP_LOG_LEVEL": "ERROR",
 }
-"""In which torchrun is started, unless the user's own says otherwise."""
+"""The environment of torchrun, unless the user's own says otherwise."""
 
 DEPENDS = 1e-3
 """A change of an output by more than this, as a fraction of the largest, is no rounding."""
 
 
 def world() -> int:
-    """How many ranks there are, as torchrun says in the environment; 1 without it."""
+    """The number of ranks, as torchrun says in the environment; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", 1))
 
 
@@ -76,7 +76,7 @@ class Ranks:
         return losses / self.count
 
     def told(self, value: bool) -> bool:
-        """What the first rank says."""
+        """The value that the first rank has."""
         if self.count == 1:
             return value
         said = torch.tensor([value], dtype=torch.uint8)
@@ -134,7 +134,7 @@ def own(device: torch.device) -> torch.device:
     return device
 
 
-def refuse_mixing(model: nn.Module, x: Tensor, ranks: int) -> None:
+def refuse_mixing(model: nn.Module, x: Any, ranks: int) -> None:
     """Raise unless the model treats each case by itself while it trains.
 
     Ranks see shares of a batch: what is computed over its cases (batch normalization) would
@@ -142,14 +142,14 @@ def refuse_mixing(model: nn.Module, x: Tensor, ranks: int) -> None:
 
     Args:
         model: of stacked inputs (S, B, ...).
-        x: a few cases (B, ...).
+        x: a few cases, a tree of tensors (B, ...).
         ranks: how many there are.
 
     Raises:
         ValueError: if an output depends on other cases; names parts that may be why.
     """
     parts = [(name, type(part).__name__) for name, part in model.named_modules()]
-    if any(kind == "SyncBatchNorm" for _, kind in parts) or len(x) < 2:
+    if any(kind == "SyncBatchNorm" for _, kind in parts) or len(tree_leaves(x)[0]) < 2:
         return
     if _mixes(copy.deepcopy(model).train(), x):
         blamed = ", ".join(f"{name} ({kind})" for name, kind in parts if "Batch" in kind)
@@ -161,15 +161,15 @@ def refuse_mixing(model: nn.Module, x: Tensor, ranks: int) -> None:
         )
 
 
-def _mixes(model: nn.Module, x: Tensor) -> bool:
+def _mixes(model: nn.Module, x: Any) -> bool:
     """Whether the first case comes out otherwise when all others are 0."""
-    alone = torch.cat([x[:1], torch.zeros_like(x[1:])])
-    outputs = []
+    alone = tree_map(lambda v: torch.cat([v[:1], torch.zeros_like(v[1:])]), x)
+    outputs, count = [], getattr(model, "count", 1)
     for cases in (x, alone):
         # the same noise for both
         with torch.random.fork_rng(), torch.no_grad():
             torch.manual_seed(0)
-            output = model(cases.expand(getattr(model, "count", 1), *cases.shape))
+            output = model(tree_map(lambda v: v.expand(count, *v.shape), cases))
         outputs.append([leaf[:, 0] for leaf in tree_leaves(output)])
     return any(
         bool((a - b).abs().max() > DEPENDS * a.abs().max())

@@ -10,7 +10,7 @@ from torch.func import vmap
 from torch.utils._pytree import tree_leaves, tree_map
 
 Slot = tuple[dict[str, Any], str]
-"""Where a module keeps a tensor: the dictionary of one of its parts, and the name there."""
+"""The place of a tensor in a module: the dictionary of one of its parts, and the name there."""
 
 
 class Stacked(nn.Module):
@@ -107,6 +107,25 @@ class Stacked(nn.Module):
             _fill(model, [registry[name][index] for registry, name in _slots(model)])
         return model
 
+    def without(self, lost: Sequence[bool]) -> "Stacked":
+        """A copy in which models that are lost have the weights of the first that is not.
+
+        What the others compute is the same to the last bit, which in a smaller stack it would
+        not be.
+
+        Raises:
+            ValueError: if all are lost.
+        """
+        if all(lost):
+            raise ValueError("all models are lost: none can stand in for them.")
+        left, copied = list(lost).index(False), copy.deepcopy(self)
+        with torch.no_grad():
+            for registry, name in copied._slots:
+                for index, gone in enumerate(lost):
+                    if gone:
+                        registry[name][index] = registry[name][left]
+        return copied
+
     def extra_repr(self) -> str:
         return f"{self.count} models"
 
@@ -122,7 +141,7 @@ def _stacks(part: nn.Module) -> bool:
 
 
 def _slots(module: nn.Module) -> list[Slot]:
-    """Where the parameters and buffers are; one that is shared is listed at each place."""
+    """The places of all parameters and buffers; one that is shared is listed at each place."""
     return [
         (registry, name)
         for part in module.modules()

@@ -1,24 +1,37 @@
-"""What training asks of an experiment and of its data."""
+"""The contract of an experiment: all that training asks of it, of its data and its batches."""
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, replace
+from enum import Enum
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
+from lnlab.training.batches import Batches
+from lnlab.training.machine import placed
+from lnlab.training.settings import checked, declared, setting
+
+CPU = torch.device("cpu")
+
+AROUND = ("device", "precision", "ranks")
+"""The settings that :func:`lnlab.training.train` adds to an experiment's configuration."""
+
 
 class Split(Protocol):
-    """Cases and their targets."""
+    """Cases and their targets: tensors, or trees of them, whose first axis is the case."""
 
     @property
-    def x(self) -> Tensor: ...
+    def x(self) -> Any: ...
 
     @property
-    def y(self) -> Tensor: ...
+    def y(self) -> Any: ...
 
 
 class Dataset(Protocol):
-    """What training needs to know of a data set: :class:`lnlab.data.Dataset`."""
+    """The name, kind, licence and checksum of a data set; its cases are the experiment's
+    affair."""
 
     @property
     def name(self) -> str: ...
@@ -32,14 +45,21 @@ class Dataset(Protocol):
     @property
     def checksum(self) -> str: ...
 
-    @property
-    def train(self) -> Any:
-        """A :class:`Split`, or what the task's own batches are made of."""
+
+class Epochs(Protocol):
+    """Batches that can be had again: :class:`lnlab.training.Batches`, or another source."""
+
+    def __len__(self) -> int:
+        """The number of updates in an epoch."""
+        ...
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
+        """x and y of each batch from ``start`` on, trees of tensors (S, B, ...), S seeds."""
         ...
 
 
 class Beside(Protocol):
-    """What goes along with a training: entered while it lasts, kept in its checkpoints."""
+    """A companion of a training: entered while it lasts, kept in its checkpoints."""
 
     def __enter__(self) -> Any: ...
 
@@ -50,48 +70,250 @@ class Beside(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
-class Task(Protocol):
-    """An experiment: a frozen dataclass whose fields are its hyper-parameters.
+class Moment(Enum):
+    """A time of measuring, which decides how much it may cost."""
 
-    ``config()`` is what tells it from others (``dataclasses.asdict`` as a rule): with the
-    checksum of the data it names the run.
+    START = "before the first update"
+    CHEAP = "on the way, often: what costs little"
+    DEAR = "on the way, seldom: everything that is looked at on the way"
+    END = "after the last update, of the weights that count"
 
-    Besides, a task may have ``batches(dataset, device, dtype)``, where training cases in
-    random order are not what it needs, and ``schedule(part)``, the factor of the learning rate
-    when a part of the updates is over, from 0 to 1.
+
+@dataclass(frozen=True)
+class Experiment(ABC):
+    """One arm of an experiment, its seeds trained side by side: its fields, its configuration.
+
+    A subclass is a frozen dataclass too. Its fields are the hyper-parameters, the paper's
+    value the default; what else they may be is said by :func:`setting`, and a wrong value is
+    an error that names the field. What must be told besides stands in the class itself:
+
+    Attributes:
+        name: what its runs are called.
+        falls, rises: the metrics that every finished run of it has and that are better when
+            smaller, or when larger. What else :meth:`measure` gives is neither. Tables of runs
+            show the last one.
+        shares: whether its :meth:`batches` can be shared by ranks.
     """
 
-    @property
-    def name(self) -> str: ...
+    norm: str = "layer"
+    """The normalizer and its place: the arms of the paper."""
+    seeds: tuple[int, ...] = setting((0,), least=0, most=2**63 - 1)
+    data: str = "embedded"
+    """``embedded``, ``NAME`` or ``NAME=PATH``."""
+    epochs: int = setting(1, least=1)
+    updates: int = setting(0, least=0, past=0)
+    """The number of updates in all; 0: as many as ``epochs`` have."""
+    batch_size: int = setting(1, least=1)
+    learning_rate: float = setting(1e-3, least=0)
+    best: str = setting("", past="")
+    """The weights that count: those at the best value of this metric (one of ``falls`` or
+    ``rises``, of a validation set), or, where it is empty, the last."""
+    measures: int = setting(1, least=1, past=1)
+    """The version of what is measured."""
+    fused: bool = True
+    """Whether fast equivalents take the place of the reference, where there are any."""
 
-    @property
-    def seeds(self) -> tuple[int, ...]: ...
+    name: ClassVar[str]
+    falls: ClassVar[tuple[str, ...]] = ()
+    rises: ClassVar[tuple[str, ...]] = ()
+    shares: ClassVar[bool] = True
 
-    @property
-    def epochs(self) -> int: ...
+    def __post_init__(self) -> None:
+        for name, field in declared(type(self)).items():
+            object.__setattr__(self, name, checked(getattr(self, name), field))
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds is {self.seeds}: each once, or intervals are too narrow.")
+        if self.best and self.best not in (*self.falls, *self.rises):
+            known = ", ".join((*self.falls, *self.rises)) or "no metric, leave it empty"
+            raise ValueError(f"best is {self.best!r}: choose from {known}.")
 
-    @property
-    def batch_size(self) -> int: ...
+    # what it is: budgets, arms, configuration
 
-    def config(self) -> dict[str, Any]: ...
+    @classmethod
+    @abstractmethod
+    def budgets(cls) -> Mapping[str, Self]:
+        """``smoke`` (seconds, for tests), ``notebook`` and ``paper``."""
 
-    def dataset(self) -> Dataset: ...
+    @classmethod
+    def implied(cls, budget: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Changes that follow from those that were said, where nothing else is said."""
+        return {}
 
+    @classmethod
+    def budget(cls, name: str, **changes: Any) -> Self:
+        """The experiment at ``smoke`` (seconds), ``notebook`` or ``paper``, with ``changes``.
+
+        A change that is None or empty leaves the budget's own.
+
+        Raises:
+            ValueError: for an unknown budget, or a value that a field may not have.
+        """
+        budgets = cls.budgets()
+        if name not in budgets:
+            raise ValueError(f"no budget is called {name!r}: choose from {', '.join(budgets)}.")
+        said = {field: value for field, value in changes.items() if value not in (None, "", ())}
+        return replace(budgets[name], **{**cls.implied(name, said), **said})
+
+    @classmethod
+    def arms(
+        cls,
+        budget: str,
+        field: str = "norm",
+        values: Sequence[Any] | Mapping[str, Mapping[str, Any]] | None = None,
+        **changes: Any,
+    ) -> dict[str, Self]:
+        """The arms of a comparison at one budget, by label: equal in all but what they compare.
+
+        Each seed has the same batches in every arm, and the same initial weights where these
+        have the same names and shapes.
+
+        Args:
+            budget: smoke, notebook or paper.
+            field: in what they differ.
+            values: those that are compared, by default all that can be chosen from. Arms that
+                differ in several fields: the changes of each, by label.
+            changes: what all of them have otherwise than the budget.
+
+        Raises:
+            ValueError: if there is no such field, or it has no choices and no values are given.
+        """
+        if not isinstance(values, Mapping):
+            values = {
+                label(field, value): {field: value} for value in cls._values(field, values)
+            }
+        return {
+            arm: replace(cls.budget(budget, **{**changes, **own}), **own)
+            for arm, own in values.items()
+        }
+
+    @classmethod
+    def _values(cls, name: str, values: Sequence[Any] | None) -> Sequence[Any]:
+        known = declared(cls)
+        if name not in known:
+            raise ValueError(
+                f"{cls.name} has no field {name!r}: choose from {', '.join(known)}."
+            )
+        values = values or known[name].allowed.get("choices")
+        if not values and known[name].kind is bool:
+            return (False, True)
+        if not values:
+            raise ValueError(f"{name} has no list to choose from: say which values to compare.")
+        return values
+
+    def config(self) -> dict[str, Any]:
+        """The fields that make a run this run: all but the path of the data, and but younger
+        fields at the value that older runs had."""
+        whole = {**asdict(self), "data": self.data.split("=")[0]}
+        known = declared(type(self))
+        return {name: value for name, value in whole.items() if value != known[name].past}
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], **changes: Any) -> Self:
+        """The experiment that a run's configuration is of.
+
+        Args:
+            config: as :attr:`lnlab.runs.Run.config` gives it back.
+            changes: what it does not know: ``data="mnist=PATH"``.
+
+        Raises:
+            ValueError: if it has a field that the experiment lacks, or lacks one.
+        """
+        said = {name: value for name, value in config.items() if name not in AROUND}
+        past = {name: field.past for name, field in declared(cls).items()}
+        unknown = [name for name in said if name not in past]
+        absent = [n for n, value in past.items() if n not in said and value is MISSING]
+        if unknown or absent:
+            raise ValueError(
+                f"this is no configuration of {cls.name}: it has {unknown} too many and "
+                f"{absent} too few."
+            )
+        return cls(**{**past, **said, **changes})
+
+    # what it trains, and on what
+
+    @abstractmethod
+    def dataset(self) -> Any:
+        """The :class:`Dataset`, as :func:`lnlab.data.load` gives it."""
+
+    @abstractmethod
     def model(self, seed: int, dataset: Any) -> nn.Module:
         """One model; torch, numpy and Python have been seeded with ``seed`` before."""
-        ...
 
+    @abstractmethod
     def loss(self, output: Any, y: Any) -> Tensor:
-        """The loss of each model (S,): outputs (S, B, ...) and targets (S, B, ...), or what
-        the task's own batches give."""
-        ...
+        """The loss of each model (S,): outputs and targets are trees of tensors (S, B, ...)."""
 
-    def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer: ...
+    def batches(
+        self,
+        dataset: Any,
+        split: str = "train",
+        *,
+        device: torch.device = CPU,
+        dtype: torch.dtype = torch.float32,
+        share: tuple[int, int] = (0, 1),
+    ) -> Epochs:
+        """The batches of a split, one order for each seed, whole numbers as they are.
 
+        Args:
+            split: train, valid or test.
+            device, dtype: where they go, and what floating-point numbers become.
+            share: (i, n) for the i-th of n equal parts of each, which is a rank's.
+        """
+        cases = getattr(dataset, split)
+        x, y = placed((cases.x, cases.y), device, dtype)
+        return Batches(x, y, self.batch_size, self.seeds, share)
+
+    def length(self, dataset: Any) -> int:
+        """The number of updates of the whole run."""
+        return self.updates or self.epochs * len(self.batches(dataset))
+
+    def passes(self, updates_per_epoch: int) -> int:
+        """The number of epochs that the run begins."""
+        return -(-self.updates // updates_per_epoch) or self.epochs
+
+    def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
+
+    def schedule(self, part: float) -> float:
+        """The factor of the learning rate when a part of the updates is over, from 0 to 1."""
+        return 1.0
+
+    # what is measured, and when
+
+    @abstractmethod
     def evaluation_points(self, updates_per_epoch: int) -> Collection[int]:
-        """After which updates to measure; 0 is before the first. The last always is one."""
-        ...
+        """After which updates to measure; 0 is before the first. The last always is one, and
+        those behind it are none."""
 
-    def measure(self, model: Any, dataset: Any) -> Mapping[str, list[float]]:
-        """Numbers by name, one for each seed, of a :class:`Stacked`; leaves it as it was."""
-        ...
+    def glances(self, updates_per_epoch: int) -> Collection[int]:
+        """After which updates to measure what costs little, besides."""
+        return ()
+
+    @abstractmethod
+    def measure(
+        self, model: Any, dataset: Any, moment: Moment = Moment.END
+    ) -> Mapping[str, Sequence[Any]]:
+        """Measurements by name: for each seed a number, or a picture (an array or a tensor
+        with axes).
+
+        Args:
+            model: a :class:`lnlab.training.Stacked`, which is left as it was.
+            moment: decides how much may be measured.
+        """
+
+
+def label(field: str, value: Any) -> str:
+    """The name of an arm that differs from others in one field: "layer", "gain 0.1"."""
+    return value if isinstance(value, str) and value else f"{field} {value!r}"
+
+
+def moments(task: Experiment, updates_per_epoch: int, last: int) -> dict[int, Moment]:
+    """The updates after which an experiment is measured, each with its moment.
+
+    ``last`` is how many it makes in all.
+    """
+    found = dict.fromkeys(task.glances(updates_per_epoch), Moment.CHEAP)
+    found |= dict.fromkeys(task.evaluation_points(updates_per_epoch), Moment.DEAR)
+    if 0 in found:
+        found[0] = Moment.START
+    return {update: found[update] for update in found if update < last} | {last: Moment.END}

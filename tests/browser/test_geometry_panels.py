@@ -20,7 +20,7 @@ DISTRIBUTIONS = """
 import torch
 from torch import nn
 from lnlab import panels
-from lnlab.probes.record import record
+from lnlab.probes.training.record import record
 
 net, x = nn.Sequential(*(nn.Linear(5, 5) for _ in range(3))), torch.randn(20, 5)
 with record(net, what=["activations", "gradients"]) as seen:
@@ -70,14 +70,14 @@ def test_keys_make_the_weights_longer_and_steps_of_layer_norm_cheaper(geometry):
     settled(geometry, "layer 0.25 and 1")
     assert values(geometry, "turn 1 here")[0] == pytest.approx(before / 4, rel=0.01)
     assert values(geometry, "turn 0 here")[0] == pytest.approx(plain, rel=1e-6)
-    geometry.locator(".lnlab-command button").first.click()
+    geometry.get_by_role("button", name="Reset", exact=True).click()
     settled(geometry, "layer 1 and 1")
 
 
 def test_other_outputs_are_a_choice(geometry):
     choose(geometry, "outputs", "Bernoulli")
     commanded(geometry, "Bernoulli")
-    geometry.locator(".lnlab-command button").first.click()
+    geometry.get_by_role("button", name="Reset", exact=True).click()
     settled(geometry, "layer 1 and 1")
 
 

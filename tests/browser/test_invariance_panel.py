@@ -20,12 +20,15 @@ panel = panels.invariance(eps=0.0)
 panel
 """
 BREAK = """
+import time
 from ipywidgets import Widget
 count = len(Widget.widgets)
 look = panel._look
 def breaks(state):
     if state.batch == 1:
         raise RuntimeError("this <b>breaks</b>")
+    if state.batch == 16:
+        time.sleep(1.5)
     return look(state)
 panel._look = breaks
 print("widgets", count)
@@ -59,7 +62,7 @@ def page(browser, address, folder):
 @pytest.fixture(autouse=True)
 def from_the_start(page):
     """Every test starts where the panel does: from the defaults, but for eps = 0."""
-    page.locator(".lnlab-command button").first.click()
+    page.get_by_role("button", name="Reset", exact=True).click()
     settled(page, "W → δW with δ = 2.51: batch")
     commanded(page, START)
 
@@ -91,7 +94,7 @@ def test_keys_rescale_the_weights_and_layer_norm_stands_still(page):
     for _ in range(5):
         slider(page, "δ").press("ArrowRight")
     said = settled(page, "δ = 7.94")
-    assert re.search(r"layer still to \de-16", said)
+    assert re.search(r"layer unchanged to \de-16", said)
     assert slider(page, "δ").get_attribute("aria-valuetext") == "7.94"
     assert lines(page, LAYER) == layer
     assert lines(page, 0) != summed
@@ -113,7 +116,7 @@ def test_weight_norm_moves_with_the_data(page):
     slider(page, "δ").press("PageUp")
     settled(page, "δ = 7.94")
     assert lines(page, WEIGHT) != before[0]
-    assert "weight moves by" in page.locator(".lnlab-sentence").text_content()
+    assert "weight changed by" in page.locator(".lnlab-sentence").text_content()
 
 
 def test_the_table_follows_once_the_slider_rests(page):
@@ -131,7 +134,7 @@ def test_reset_brings_everything_back(page):
     slider(page, "δ").press("End")
     page.get_by_role("button", name="batch", exact=True).click()
     settled(page, "δ = 10000")
-    page.locator(".lnlab-command button").first.click()
+    page.get_by_role("button", name="Reset", exact=True).click()
     settled(page, "W → δW with δ = 2.51: batch")
     assert page.locator(".lnlab-command code").text_content() == START
     assert lines(page, 0) == before
@@ -166,6 +169,30 @@ def test_every_control_has_a_name(page):
     assert page.get_by_role("status").filter(has_text="δ").count() == 1
     names = page.locator(".lnlab-plot").evaluate_all("all => all.map((p) => p.ariaLabel)")
     assert all(len(name) > 40 for name in names)
+
+
+def test_a_number_can_be_typed_and_is_taken_or_refused_in_words(page):
+    readout = page.get_by_label("δ, as a number", exact=True)
+    alert = page.locator(".lnlab-error")
+    for text, said in (("-3", "δ = -3.16"), ("0,1", "δ = 0.1")):
+        readout.fill(text)
+        readout.press("Enter")
+        settled(page, said)
+    assert not alert.is_visible()
+    readout.fill("1e9")
+    readout.press("Enter")
+    alert.wait_for(state="visible")
+    assert alert.text_content() == "ValueError: δ is 1e9: give 0.0001 to 10000 in size."
+    assert readout.text_content() == "0.100"
+    settled(page, "δ = 0.1")
+
+
+def test_a_panel_that_takes_long_says_so(page):
+    busy = page.locator(".lnlab-panel[aria-busy=true]")
+    slider(page, "batch size").press("ArrowLeft")
+    busy.wait_for(timeout=1_400)
+    commanded(page, '"batch": 16')
+    busy.wait_for(state="detached", timeout=1_000)
 
 
 def test_an_error_is_shown_as_text_and_goes_away(page):
@@ -222,3 +249,21 @@ def test_a_plot_is_drawn_while_its_cell_is_running(browser, address, folder):
         printed.wait_for()
         page.wait_for_timeout(500)
         assert page.evaluate("document.querySelector('.lnlab-plot').data[0].y[0]") == 99
+
+
+def test_alone_it_plays_and_says_what_it_sees(browser, address, folder):
+    cell = "from lnlab import panels\npanels.invariance(alone=True, eps=0.0, transformation=4)"
+    write_notebook(folder / "alone.ipynb", [cell])
+    with opened(browser, address, "alone.ipynb") as page:
+        page.wait_for_selector(".lnlab-plot[data-frames]", timeout=90_000)
+        assert page.locator(".lnlab-plot:visible").count() == 1
+        page.get_by_role("button", name="Play", exact=True).click()
+        settled(page, "X → δX with δ = 1")  # 10, 15.8, 100, ... of 2.51
+        page.get_by_role("button", name="Pause").click()
+        still = page.locator(".lnlab-sentence").text_content()
+        page.wait_for_timeout(600)
+        assert page.locator(".lnlab-sentence").text_content() == still
+        notes = page.locator(".lnlab-plot .textpoint").all_text_contents()
+        assert notes.count("unchanged") == 2
+        page.get_by_role("button", name="More").click()
+        page.wait_for_function("document.querySelectorAll('.lnlab-plot .hm').length > 0")

@@ -26,7 +26,7 @@ def page(browser, address, folder):
 
 @pytest.fixture(autouse=True)
 def from_the_start(page):
-    page.locator(".lnlab-command button").first.click()
+    page.get_by_role("button", name="Reset", exact=True).click()
     page.wait_for_function(
         "start => document.querySelector('.lnlab-command code').textContent === start",
         arg=START,

@@ -34,7 +34,7 @@ def page(browser, address, folder):
 @pytest.fixture(autouse=True)
 def from_the_start(page):
     """Every test starts where the panel does: from the defaults, but for 25 steps."""
-    page.locator(".lnlab-command button").first.click()
+    page.get_by_role("button", name="Reset", exact=True).click()
     settled(page, "from step 25")
     commanded(page, START)
 
@@ -115,7 +115,7 @@ def test_the_gain_belongs_to_a_normalizer(page):
 def test_reset_brings_everything_back(page):
     slider(page, "gain g").press("Home")
     commanded(page, '"gain": 0.1')
-    page.locator(".lnlab-command button").first.click()
+    page.get_by_role("button", name="Reset", exact=True).click()
     settled(page, "from step 25")
     assert page.locator(".lnlab-command code").text_content() == START
 

@@ -9,7 +9,6 @@ from torch.nn import functional as F
 from lnlab.cells import (
     MODERN,
     PAPER,
-    PUBLISHED,
     Bias,
     Carry,
     GRUCell,
@@ -160,26 +159,6 @@ def test_norm_gate_by_gate_is_group_norm():
     torch.testing.assert_close(cell.norm_h(h @ cell.W_h.T), expected)
 
 
-def test_the_published_cells_are_different_functions_of_the_same_weights():
-    cells = {name: make(D, H) for name, make in PUBLISHED.items()}
-    with torch.no_grad():
-        for cell in cells.values():
-            torch.manual_seed(1)
-            cell.W_x.copy_(torch.randn(4 * H, D))
-            cell.W_h.copy_(torch.randn(4 * H, H))
-            if cell.b is not None:
-                cell.b.copy_(torch.randn(4 * H))
-    x, state = some(LSTMCell(D, H))
-    hs = {name: cell(x, cell(x, state))[0] for name, cell in cells.items()}
-    # without a bias of its own haste's cell is the paper's: beta of a gate is b
-    same = ("Ba et al. (2016), eq. 20-22", "lmnt-com/haste")
-    for a in hs:
-        for b in hs:
-            if a < b and {a, b} != set(same):
-                assert (hs[a] - hs[b]).abs().max() > 1e-3, (a, b)
-    torch.testing.assert_close(hs[same[0]], hs[same[1]])
-
-
 def test_steps_of_recurrent_batch_norm_are_told_apart():
     cell = RNNCell(D, H, partial(RecurrentBatchNorm, steps=2))
     x, state = some(cell)
@@ -211,6 +190,28 @@ def test_initial_values():
     assert bound > torchs.W_x.abs().max() > 0.99 * bound
 
 
+def test_the_recurrent_gain_is_that_of_every_norm_of_the_state():
+    initial = Initial(recurrent_gain=0.2)
+    gru = GRUCell(D, H, initial=initial)
+    assert all((norm.g == 0.2).all() for norm in (gru.norm_h, gru.norm_U))
+    assert all((norm.g == 1).all() for norm in (gru.norm_x, gru.norm_W))
+    apart = RNNCell(D, H, sums=Sums.APART, initial=initial)
+    assert (apart.norm_h.g == 0.2).all()
+    assert (apart.norm_x.g == 1).all()
+
+
+def test_a_bias_is_drawn_gate_by_gate_where_asked():
+    gates = []
+    GRUCell(D, H, Identity, initial=Initial(b=lambda b: gates.append(b.normal_().clone())))
+    assert [b.shape for b in gates] == 4 * [(H,)]
+    cell = RNNCell(D, H, bias=Bias.INSIDE, initial=Initial(b=as_torch))
+    assert 0 < cell.b.abs().max() <= H**-0.5
+    assert (cell.norm_h.b == 0).all()
+    x, (h,) = some(cell)
+    a = h @ cell.W_h.T + x @ cell.W_x.T + cell.b
+    torch.testing.assert_close(cell(x, (h,))[0], LN(a, cell.norm_h).tanh())
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -232,5 +233,7 @@ def test_settings_that_cannot_be(make, message):
 
 def test_paper_is_the_default():
     assert LSTMCell(D, H).initial == PAPER == Initial()
+    with pytest.raises(AttributeError, match="forget_bias"):  # shared by all cells
+        PAPER.forget_bias = 1.0  # type: ignore[misc]
     assert LSTMCell(D, H).carry is Carry.RAW
     assert GRUCell(D, H).update is Update.WRITES

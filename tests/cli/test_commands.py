@@ -2,7 +2,9 @@
 
 import json
 import re
+import subprocess
 import sys
+from collections import Counter
 
 import pytest
 import torch
@@ -10,10 +12,13 @@ from click.testing import CliRunner
 
 from lnlab import checkout, ledger
 from lnlab.cli import app
+from lnlab.cli.judged import WITHOUT, metrics
+from lnlab.cli.shown import number
 from lnlab.ledger import Verdict
-from lnlab.runs import read
-from lnlab.tasks import PermutationInvariantMNIST
+from lnlab.runs import Run, read
+from lnlab.tasks import TASKS, PermutationInvariantMNIST
 from lnlab.training import train
+from tests.data.layouts import librispeech, put, tone
 
 SMOKE = ["train", "mnist", "--budget", "smoke", "--set", "epochs=1", "--set", "seeds=0"]
 BATCH = ["--budget", "smoke", "--set", "norm=batch"]
@@ -56,6 +61,24 @@ def test_settings_reach_the_task(root):
     assert config["seeds"] == [0]
 
 
+def test_faulty_recordings_are_mixed_and_left_out_where_it_is_asked(root):
+    folder = librispeech(root / "speech")
+    first, second = sorted(folder.rglob("103-7-*.flac"))
+    put(first, tone(channels=2))
+    put(second, tone(0.02))
+    las = ["train", "las", "--budget", "smoke", "--data", f"librispeech={folder}"]
+    refused = lnlab(*las)
+    assert refused.exit_code == 1
+    assert "2 of 6 recordings cannot be used" in refused.output
+    mended = lnlab(*las, "--set", "mix=True", "--set", "leave_out=True")
+    assert mended.exit_code == 0, mended.output
+    (run,) = (run for run in read(root / "runs") if run.done)
+    assert run.config["mix"] is run.config["leave_out"] is True
+    noted = "1 of 6 recordings mixed to one channel, 1 of 6 recordings left out"
+    assert run.data["name"] == f"librispeech, {noted}"
+    assert run.data["checksum_of"] == "source"
+
+
 def test_sweep_trains_every_combination_and_shows_them(root):
     sweep = ["sweep", "mnist", "--budget", "smoke", "--norm", "none,layer", "--seeds", "2"]
     sweep += ["--set", "units=8,8;4", "--set", "epochs=1", "--jobs", "1"]
@@ -65,27 +88,48 @@ def test_sweep_trains_every_combination_and_shows_them(root):
     assert all(run.done and run.config["seeds"] == [0, 1] for run in runs)
     told = {(run.config["norm"], tuple(run.config["units"])) for run in runs}
     assert told == {(norm, units) for norm in ("none", "layer") for units in ((8, 8), (4,))}
-    assert re.search(r"key +done +norm +units +update", said.output)
+    assert re.search(r"key +done +finished +norm +units +update", said.output)
     assert lnlab(*sweep, "--apart").exit_code == 0
     assert len(read(root / "runs")) == 4 + 8
 
 
+def test_sweep_takes_any_field_for_an_arm(root):
+    sweep = ["sweep", "sequences", "--budget", "smoke", "--seeds", "1", "--jobs", "1"]
+    assert lnlab(*sweep, "--arm", "initialisation", "--arm", "gain=0.1,1.0").exit_code == 0
+    arms = {(r.config["initialisation"], r.config["gain"]) for r in read(root / "runs")}
+    assert arms == {(i, g) for i in ("paper", "modern") for g in (0.1, 1.0)}
+
+
 def test_sweep_in_which_a_run_fails_says_so_at_the_end(root):
+    settings = ["--set", "pixels=7,8", "--jobs", "1"]
+    said = lnlab("sweep", "sequences", "--budget", "smoke", *settings)
+    assert said.exit_code == 1
+    assert re.search(r"FAILED .*pixels=7.*must divide the 64 of a picture", said.output)
+    assert [run.config["pixels"] for run in read(root / "runs") if run.done] == [8]
+
+
+def test_sweep_in_which_a_run_diverges_goes_on_and_shows_it(root):
     settings = ["--set", "learning_rate=1e30,1e-3", "--set", "epochs=1", "--jobs", "1"]
     said = lnlab("sweep", "mnist", "--budget", "smoke", *settings)
-    assert said.exit_code == 1
-    assert re.search(r"FAILED .*learning_rate=1e\+30.*FloatingPointError", said.output)
-    assert [run.config["learning_rate"] for run in read(root / "runs") if run.done] == [1e-3]
+    assert said.exit_code == 0
+    assert "diverged" in said.output
+    ends = {
+        run.config["learning_rate"]: run.result["outcomes"]["0"] for run in read(root / "runs")
+    }
+    assert ends[1e30]["outcome"] == "diverged"
+    assert ends[1e-3] == {"outcome": "finished", "update": 9}
 
 
 def test_results_are_listed_shown_and_kept_small(root):
     lnlab(*SMOKE)
     run = only_run(root / "runs")
-    assert re.search(rf"^{run.name} +mnist +done +embedded", lnlab("results", "list").output)
+    listed = lnlab("results", "list").output
+    assert re.search(rf"(?m)^{run.name} +mnist +\d{{4}}-\S+ \S+ +done +embedded", listed)
+    assert re.search(r"test_error 0\.\d+\n", listed)
     assert "data licence:" in lnlab("results", "show", run.name[:5]).output
     assert lnlab("results", "keep", run.name).exit_code == 0
     kept = {path.name for path in (root / "results" / "mnist" / run.name).iterdir()}
-    assert {"config.json", "metrics.jsonl", "result.json"} <= kept
+    assert {"config.json", "metrics.jsonl.xz", "result.json"} <= kept
     assert not {"weights.safetensors", "state.pt"} & kept
 
 
@@ -96,21 +140,90 @@ def test_results_are_compared_resumed_and_removed(root):
     next(steps)
     steps.close()
     (key,) = (run.key for run in read(root / "runs") if not run.done)
-    assert re.search(
-        rf"^{key} +mnist +at update 1, \d+ s ago +emb", lnlab("results", "list").output
-    )
+    listed = lnlab("results", "list").output.splitlines()
+    assert re.match(rf"{key} +mnist +- +at update 1, \d+ s ago +emb", listed[1])  # latest first
     compared = lnlab("results", "compare", "--csv").output.splitlines()
-    assert compared[0].startswith("key,done,norm,update,")
-    assert [line.split(",")[2] for line in compared[1:]].count("batch") == 1
+    assert compared[0].startswith("key,done,finished,norm,update,")
+    assert [line.split(",")[3] for line in compared[1:]].count("batch") == 1
     assert f"{key}  done" in lnlab("results", "resume", key).output
     assert lnlab("results", "rm", key[:6], "--yes").exit_code == 0
     assert [run.config["norm"] for run in read(root / "runs")] == ["layer"]
 
 
+def test_a_damaged_run_is_in_nobodys_way_and_can_be_removed(root):
+    lnlab(*SMOKE)
+    whole = only_run(root / "runs")
+    lnlab(*SMOKE, "--set", "norm=batch")
+    (bad,) = (path for path in (root / "runs" / "mnist").iterdir() if path != whole)
+    (bad / "config.json").write_text("{")
+    listed = lnlab("results", "list")
+    assert listed.exit_code == 0
+    assert re.search(rf"(?m)^{bad.name} +mnist +damaged: .*config\.json", listed.output)
+    assert f"{whole.name}  mnist" in listed.output
+    assert lnlab("results", "show", whole.name).exit_code == 0
+    compared = lnlab("results", "compare")
+    assert f"left out: {bad}" in compared.output
+    assert whole.name in compared.output
+    said = lnlab("results", "show", bad.name)
+    assert said.exit_code == 1
+    assert f"lnlab results rm {bad.name}" in said.output
+    assert lnlab("results", "rm", bad.name, "--yes").exit_code == 0
+    assert not bad.exists()
+    assert whole.exists()
+
+
+def test_a_run_with_damaged_metrics_is_listed_as_such(root):
+    lnlab(*SMOKE)
+    (only_run(root / "runs") / "metrics.jsonl").write_text("{}")
+    listed = lnlab("results", "list")
+    assert listed.exit_code == 0
+    assert re.search(r"mnist +- +damaged", listed.output)
+
+
+def test_comparing_what_is_kept_fits_a_screen(monkeypatch):
+    lines = lnlab("results", "compare", "--root", "nowhere").output.splitlines()
+    assert len(lines) > 100
+    assert max(map(len, lines)) < 200
+    assert "more settings differ: --csv" in lines[-1]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_metrics_of_a_task_are_read_off_its_source(name):
+    kind = TASKS[name]
+    assert metrics(name) == (*(*kind.falls, *kind.rises)[::-1], *WITHOUT)
+
+
+def test_the_number_of_a_run_is_what_chose_its_weights_or_what_judges_it(root):
+    lnlab(*SMOKE)
+    lnlab(*SMOKE, "--set", "best=test_nll")
+    (run,) = (run for run in read(root / "runs") if "best" in run.config)
+    listed = lnlab("results", "list").output.splitlines()
+    for line in listed[1:]:
+        assert re.search(f"test_{'nll' if line.startswith(run.key) else 'error'} ", line)
+
+
+def test_a_run_of_an_experiment_elsewhere_shows_what_is_there(root):
+    config = {"units": 3}
+    with Run.open("own", config, {"name": "d", "kind": "own", "checksum": "0"}, root) as run:
+        run.log({"update": 1, "seed": 0, "loss": 2.5})
+        run.finish({}, {})
+    assert number(run) == "loss 2.5"
+
+
+def test_help_of_a_task_lists_its_fields(root):
+    said = lnlab("train", "mnist", "--help").output
+    assert re.search(r"batch_size: int +\[128\] 128 and 4 in the paper", said)
+    assert re.search(r"units: tuple\[int, \.\.\.\] +\[\(1000, 1000\)\]", said)
+    for command in ("train", "sweep"):
+        assert re.search(
+            r"(?s)Tasks:.*mnist .*sequences .*las ", lnlab(command, "--help").output
+        )
+
+
 def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
     task = PermutationInvariantMNIST.budget("smoke", norm="batch", epochs=1, seeds=(0,))
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["lnlab.runs.environment"], "code", lambda: "0123")
+        patch.setattr(sys.modules["lnlab.runs.environment"], "code", lambda *_: "0123")
         lnlab(*SMOKE)
         steps = train(task, root=root / "runs")
         next(steps)
@@ -128,7 +241,7 @@ def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
     [
         (["train", "mnits"], r"no task 'mnits'.*mnist"),
         (["train", "mnist", "--budget", "huge"], r"'huge'.*smoke, notebook, paper"),
-        (["train", "mnist", "--set", "nrom=layer"], r"'nrom=layer'.*'norm', 'batch_size'"),
+        (["train", "mnist", "--set", "nrom=layer"], r"'nrom=layer'.*'norm', 'seeds'"),
         (["train", "mnist", "--set", "norm"], "write FIELD=VALUE"),
         (["train", "mnist", "--set", "epochs=many"], "epochs=many.*like its default"),
         (["train", "mnist", "--set", "norm=lyaer"], "lyaer.*layer"),
@@ -136,7 +249,12 @@ def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
         (["train", "mnist", "--nproc", "2", *BATCH], "SyncBatchNorm on GPUs"),
         (["train", "mnist", "--nproc", "3", *BATCH], "cannot be shared evenly by 3 ranks"),
         (["sweep", "mnist", "--set", "epochs=1,many"], "epochs=many.*like its default"),
-        (["sweep", "mnist", "--set", "nrom=a,b"], r"'nrom=a'.*'norm', 'batch_size'"),
+        (["sweep", "mnist", "--arm", "nrom"], "no field 'nrom': choose from norm, seeds"),
+        (["sweep", "mnist", "--arm", "epochs"], "epochs has no list to choose from"),
+        (["train", "mnist", "--set", "units=(8.5,)"], r"units is \(8.5,\): give .* whole num"),
+        (["train", "mnist", "--set", "units=(-3,)"], r"units is \(-3,\): .* at least 1"),
+        (["train", "mnist", "--set", "seeds=('a',)"], r"seeds is \('a',\): give .* whole num"),
+        (["sweep", "mnist", "--set", "nrom=a,b"], r"'nrom=a'.*'norm', 'seeds'"),
         (["results", "show", "abc"], r"'abc'. There are: none"),
         (["data", "fetch", "nmist"], "unknown data 'nmist'.*mnist"),
     ],
@@ -160,16 +278,27 @@ def test_traceback_on_demand(root, monkeypatch):
     assert isinstance(lnlab("train", "x").exception, ValueError)
 
 
+def test_data_lists_what_is_here_and_what_a_fetch_brings(tmp_path, monkeypatch):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
+    said = lnlab("data", "list").output
+    assert re.search(r"not here: lnlab data fetch mnist brings 11\.\d MB", said)
+    assert "then name it, timit=PATH" in said
+    (tmp_path / "mnist").mkdir()
+    assert "lnlab data fetch mnist" in lnlab("data", "list").output
+    (tmp_path / "mnist" / "a").write_bytes(bytes(2_000_000))
+    assert f"here: {tmp_path / 'mnist'}, 2.0 MB" in lnlab("data", "list").output
+
+
 def test_data_lists_kind_and_licence():
     said = lnlab("data", "list").output
     assert re.search(r"^mnist +official ", said, re.M)
     assert said.count("licence:") >= 2
 
 
-@pytest.mark.slow
-def test_claims_as_json(root):
-    claims = json.loads(lnlab("claims", "--json").output)
+def test_claims_as_json():
+    claims = json.loads(lnlab("claims", "--json").stdout)
     fields = {"id", "source", "statement", "verdict", "interval", "data", "command"}
+    fields |= {"kind", "setting", "outcome", "margin", "seeds", "declared", "note"}
     assert all(fields <= set(claim) for claim in claims)
     assert {claim["verdict"] for claim in claims} <= {verdict.value for verdict in Verdict}
     assert len({claim["id"] for claim in claims}) == len(claims)
@@ -180,7 +309,47 @@ def test_claims_as_json(root):
         assert claim["data"].startswith(kinds) or claim["verdict"] == "not yet run"
 
 
+def test_claims_are_chosen_and_shown():
+    everything, undone = (
+        json.loads(lnlab("claims", "--json", "--paper", "Ben Othman", *more).stdout)
+        for more in ([], ["--open"])
+    )
+    assert 0 < len(undone) < len(everything)
+    assert undone == [claim for claim in everything if claim["verdict"] == "not yet run"]
+    shown = lnlab("claims", "show", "ba2016-6.6-faster-128").stdout
+    assert "declared.seeds: [100, 101, 102, 103, 104]" in shown
+    assert "command: lnlab data fetch mnist && lnlab train mnist" in shown
+    assert "There is no claim" in lnlab("claims", "show", "x").output
+
+
+def test_claims_are_listed_at_a_glance(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    entries = json.loads(lnlab("claims", "--json").stdout)
+    head, *lines, total = lnlab("claims").stdout.splitlines()
+    assert head.split() == ["verdict", "claim", "found", "statement"]
+    assert max(map(len, lines)) <= 100
+    begun = [re.split(r"  +", line)[:2] for line in lines if line[0] != " "]
+    assert sorted(begun) == sorted([e["verdict"], e["id"]] for e in entries)
+    places = [verdict == "not yet run" for verdict, _ in begun]
+    assert places == sorted(places)  # those that were judged are first
+    counts = Counter(e["verdict"] for e in entries)
+    assert total.startswith(f"{len(entries)} claims: ")
+    assert all(f"{n} {verdict}" in total for verdict, n in counts.items())
+    assert lnlab("claims", "--paper", "nobody").stdout.splitlines()[-1] == "0 claims: none"
+
+
+def test_claims_are_read_without_torch():
+    code = (
+        "import sys; from click.testing import CliRunner; from lnlab.cli import app;"
+        "out = CliRunner().invoke(app, ['claims', '--json']); assert out.exit_code == 0;"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_claims_are_written_between_the_marks(root, monkeypatch):
+    monkeypatch.setattr(ledger, "current", lambda: True)
+    monkeypatch.setattr(ledger, "entries", list)
     monkeypatch.setattr(ledger, "markdown", lambda: "| a \\1 |")
     readme = root / "README.md"
     readme.write_text("before\n<!-- claims -->\nold\n<!-- /claims -->\nafter\n")

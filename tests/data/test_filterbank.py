@@ -1,10 +1,13 @@
 """Log-mel features against closed forms."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
 
 from lnlab.data.filterbank import (
+    EMPHASIS,
     FILTERS,
     differences,
     features,
@@ -73,3 +76,27 @@ def test_what_never_changes_is_zero():
 def test_less_than_a_window_is_refused():
     with pytest.raises(ValueError, match="199 samples at 8000 Hz are less than one window"):
         features(np.ones(199), 8000)
+
+
+@pytest.mark.parametrize("rate", [8000, 16000])
+def test_energies_are_those_of_a_symmetric_hamming_window(rate):
+    """Against NumPy, whose window begins and ends with the same 0.08."""
+    window, size = rate // 40, 256 * rate // 8000
+    sound = np.random.default_rng(0).normal(0, 0.1, window)
+    x = np.concatenate([sound[:1], sound[1:] - EMPHASIS * sound[:-1]])
+    power = np.abs(np.fft.rfft(x * np.hamming(window), size)) ** 2
+    expected = np.log(mel_filters(rate, size).numpy() @ power)
+    found = log_mel(sound, rate)[0, :FILTERS].numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-12)  # sums of 257 in float64
+
+
+@pytest.mark.parametrize("seconds", [0.025, 1, 30])
+def test_features_depend_on_no_global_setting(seconds):
+    sound = np.random.default_rng(0).normal(0, 0.1, int(seconds * 16000))
+    found = []
+    for dtype, threads in product((torch.float64, torch.float32, torch.bfloat16), (1, 2)):
+        torch.set_default_dtype(dtype)
+        torch.set_num_threads(threads)
+        found.append(features(sound, 16000))
+    assert all(other.dtype == torch.float32 for other in found)
+    assert all(torch.equal(found[0], other) for other in found)

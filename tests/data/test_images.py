@@ -34,8 +34,9 @@ def write_idx(folder: Path, *, gz: bool = False, **changed: np.ndarray) -> Path:
     rng = np.random.default_rng(0)
     folder.mkdir(parents=True, exist_ok=True)
     for n, (name, shape) in enumerate(FILES.items()):
-        top = 10 if len(shape) == 1 else 256
-        array = rng.integers(0, top, shape, dtype=np.uint8)
+        array = rng.integers(0, 256, shape, dtype=np.uint8)
+        if len(shape) == 1:
+            array = (np.arange(shape[0]) % 10).astype(np.uint8)
         if f"file{n}" in changed:
             array = changed[f"file{n}"]
         content = idx_bytes(array)
@@ -87,12 +88,12 @@ def test_own_files_gzipped_or_not_are_the_same_data(tmp_path, gz):
 
 @pytest.mark.parametrize("n", range(4))
 def test_checksum_changes_with_one_pixel_or_label_of_any_file(tmp_path, n):
-    before = data.load(f"idx={write_idx(tmp_path)}")
+    before = data.load(f"idx={write_idx(tmp_path)}").checksum
     path = tmp_path / list(FILES)[n]
     content = bytearray(path.read_bytes())
-    content[-1] = (content[-1] + 1) % 10
+    content[-1] = 0 if n == 1 else (content[-1] + 1) % 10
     path.write_bytes(content)
-    assert data.load(f"idx={tmp_path}").checksum != before.checksum
+    assert data.load(f"idx={tmp_path}").checksum != before
 
 
 def test_pixels_are_divided_by_255_and_rows_are_images(tmp_path):
@@ -119,54 +120,88 @@ def test_home_is_expanded(tmp_path, monkeypatch):
         ("", "write embedded, NAME or NAME=PATH"),
         ("mnist=", "write embedded, NAME or NAME=PATH"),
         ("=/tmp", "write embedded, NAME or NAME=PATH"),
-        ("embedded=/tmp", "comes with scikit-learn"),
+        ("embedded=/tmp", "come with scikit-learn"),
         ("idx", "idx=PATH"),
     ],
 )
 def test_a_spec_that_names_nothing_is_refused(spec, message):
     with pytest.raises(ValueError, match=message):
-        data.load(spec)
+        _ = data.load(spec).train
 
 
 def test_mnist_not_fetched_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"lnlab data fetch mnist.*mnist=PATH"):
-        data.load("mnist")
+        _ = data.load("mnist").train
 
 
 def test_a_missing_file_and_a_missing_folder_are_named(tmp_path):
     (write_idx(tmp_path) / "t10k-labels-idx1-ubyte").unlink()
     with pytest.raises(FileNotFoundError, match=r"no t10k-labels-idx1-ubyte\.gz and no"):
-        data.load(f"idx={tmp_path}")
+        _ = data.load(f"idx={tmp_path}").train
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        data.load(f"mnist={tmp_path / 'nowhere'}")
+        _ = data.load(f"mnist={tmp_path / 'nowhere'}").train
 
 
 def test_files_that_are_not_official_are_no_mnist(tmp_path):
     with pytest.raises(ValueError, match=r"train-images.* not the official file.*ba891046"):
-        data.load(f"mnist={write_idx(tmp_path)}")
+        _ = data.load(f"mnist={write_idx(tmp_path)}").train
 
 
 def test_counts_and_sizes_must_agree(tmp_path):
     few = np.zeros(11, np.uint8)
     with pytest.raises(ValueError, match=r"12 images in train-.*11 labels in train-"):
-        data.load(f"idx={write_idx(tmp_path / 'few', file1=few)}")
+        _ = data.load(f"idx={write_idx(tmp_path / 'few', file1=few)}").train
     wide = np.zeros((6, 5, 5), np.uint8)
     with pytest.raises(ValueError, match=r"training images are \(5, 4\), test .*\(5, 5\)"):
-        data.load(f"idx={write_idx(tmp_path / 'wide', file2=wide)}")
+        _ = data.load(f"idx={write_idx(tmp_path / 'wide', file2=wide)}").train
 
 
-def test_a_label_above_9_is_refused_with_its_place(tmp_path):
+LETTERS = np.tile(np.arange(1, 27, dtype=np.uint8), 2)
+
+
+def letters(folder: Path, train: np.ndarray = LETTERS, test: np.ndarray = LETTERS) -> str:
+    pictures = [np.zeros((len(y), 5, 4), np.uint8) for y in (train, test)]
+    write_idx(folder, file0=pictures[0], file1=train, file2=pictures[1], file3=test)
+    return f"idx={folder}"
+
+
+def test_letters_are_26_classes_and_the_name_says_that_they_count_from_1(tmp_path):
+    own = data.load(letters(tmp_path / "from 1"))
+    assert (own.classes, own.name, own.note) == (26, "idx, labels 1 to 26", "labels 1 to 26")
+    assert own.train.y.tolist() == (LETTERS - 1).tolist() == own.test.y.tolist()
+    other = data.load(letters(tmp_path / "from 0", LETTERS - 1, LETTERS[:3] - 1))
+    assert (other.classes, other.name, other.note) == (26, "idx", "")
+    assert torch.equal(other.train.y, own.train.y)
+    assert other.checksum != own.checksum
+
+
+def test_a_class_without_a_training_image_is_named_or_said(tmp_path):
+    spec = letters(tmp_path, np.array([0, 1, 3, 6], np.uint8), np.array([1, 3], np.uint8))
+    with pytest.raises(ValueError, match="labels go from 0 to 6, but no image has 2, 4, 5"):
+        _ = data.load(spec).train
+    assert data.load(spec, classes=7).classes == 7
+    assert data.load(spec, classes=9).train.y.tolist() == [0, 1, 3, 6]
+    with pytest.raises(ValueError, match="label 3 is 6, expected 0 to 4"):
+        _ = data.load(spec, classes=5).train
+    with pytest.raises(ValueError, match="give 1 to 256"):
+        data.load(spec, classes=300)
+    with pytest.raises(ValueError, match="digits has no option classes: it has none"):
+        data.load("embedded", classes=10)
+
+
+def test_a_label_that_training_does_not_know_is_refused_with_its_place(tmp_path):
     labels = np.array([1, 2, 3, 10, 5, 6], np.uint8)
     with pytest.raises(ValueError, match="t10k-labels-idx1-ubyte: label 3 is 10, expected 0"):
-        data.load(f"idx={write_idx(tmp_path, file3=labels)}")
+        _ = data.load(f"idx={write_idx(tmp_path, file3=labels)}").train
 
 
 def test_other_digits_than_the_pinned_ones_are_refused(monkeypatch):
     other = dataclasses.replace(images.DIGITS, checksum="0" * 64)
     monkeypatch.setattr(images, "DIGITS", other)
+    monkeypatch.setattr(images, "SOURCES", (other,))
     with pytest.raises(ValueError, match="digits: its cases have checksum 9e7bc1c2"):
-        data.load("embedded")
+        _ = data.load("embedded").train
 
 
 def test_listing_sources_loads_neither_torch_nor_scikit_learn():

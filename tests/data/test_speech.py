@@ -1,32 +1,23 @@
 """Corpora in the layouts of their authors, whole and damaged."""
 
 import os
+import re
 import tarfile
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 
-from lnlab.data import audio, corpora, speech
+from lnlab import data
+from lnlab.data import audio
+from lnlab.data import fsdd as strings
 from lnlab.data.phones import FOLDED, PHONES, fold
+from tests.data.layouts import an4, fsdd, librispeech, put, timit, tone
 
 
-def tone(seconds=0.5, rate=16000, channels=1, loud=0.3):
-    wave = loud * np.sin(2 * np.pi * 440 * np.arange(int(seconds * rate)) / rate)
-    return np.tile(wave[:, None], (1, channels))
-
-
-def put(path, sound=None, rate=16000, text=None):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if text is not None:
-        path.write_text(text)
-    else:
-        kind = "NIST" if path.suffix == ".sph" else None
-        soundfile.write(path, tone() if sound is None else sound, rate, format=kind)
-    return path
+def load(spec, unit=None, **options):
+    return data.load(spec, "speech", unit=unit, **options)
 
 
 # --- audio ---------------------------------------------------------------------------------
@@ -93,31 +84,9 @@ def test_what_is_no_phone_is_named():
 # --- layouts -------------------------------------------------------------------------------
 
 
-def timit(folder, capital=True):
-    text = "0 1600 h#\n1600 4000 sh\n4000 4800 q\n4800 6000 tcl\n6000 6400 pau\n6400 8000 ix\n"
-    for part, speaker in (
-        ("TRAIN", "FCJF0"),
-        ("TRAIN", "MABC0"),
-        ("TEST", "MDAB0"),
-        ("TEST", "MXXX0"),
-    ):
-        for sentence in ("SX127", "SA1"):
-            stem = folder / part / "DR1" / speaker / sentence
-            if not capital:
-                stem = Path(
-                    *(
-                        p.lower() if p != str(folder) else p
-                        for p in (str(folder), part, "dr1", speaker, sentence)
-                    )
-                )
-            put(stem.with_suffix(".PHN" if capital else ".phn"), text=text)
-            put(stem.with_suffix(".WAV" if capital else ".wav"))
-    return folder
-
-
 @pytest.mark.parametrize("capital", [True, False])
 def test_timit(tmp_path, capital):
-    found: Any = speech.load(f"timit={timit(tmp_path / 'ti mit', capital)}")
+    found: Any = load(f"timit={timit(tmp_path / 'ti mit', capital)}")
     assert found.kind == "official"
     assert found.units == PHONES
     assert len(found.train) + len(found.valid) == 2  # without the sa sentences
@@ -128,48 +97,17 @@ def test_timit(tmp_path, capital):
     assert said.ends.tolist() == [0.1, 0.25, 0.4, 0.5]
 
 
-def librispeech(folder):
-    for part, book in (("train-clean-100", "103"), ("dev-clean", "84"), ("test-clean", "1089")):
-        at = folder / "LibriSpeech" / part / book / "7"
-        put(
-            at / f"{book}-7.trans.txt",
-            text=f"{book}-7-0000 HE'D WAIT\n{book}-7-0001 NO LONGER\n",
-        )
-        for number in range(2):
-            put(at / f"{book}-7-{number:04}.flac")
-    return folder
-
-
 def test_librispeech(tmp_path):
-    found = speech.load(f"librispeech={librispeech(tmp_path)}")
+    found = load(f"librispeech={librispeech(tmp_path)}")
     assert [len(part) for part in (found.train, found.valid, found.test)] == [2, 2, 2]
     assert "".join(found.train[0].units) == "HE'D WAIT"
     assert found.test[0].speaker == "1089"
     assert found.train[0].features.shape == (48, 123)
 
 
-def an4(folder, cepstra=False):
-    for split, ids in (
-        ("train", ["x/fa/one-fa-b", "x/fb/two-fb-b"]),
-        ("test", ["x/fc/three-fc-b"]),
-    ):
-        put(folder / f"an4/etc/an4_{split}.fileids", text="\n".join(ids) + "\n")
-        lines = [f"<s> GO ON </s> ({Path(i).name})" for i in ids]
-        put(folder / f"an4/etc/an4_{split}.transcription", text="\n".join(lines) + "\n")
-        for name in ids:
-            if cepstra:
-                values = np.random.default_rng(0).normal(size=13 * 70).astype(">f4")
-                path = folder / f"an4/feat/{name}.mfc"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes((13 * 70).to_bytes(4, "big") + values.tobytes())
-            else:
-                put(folder / f"an4/wav/{name}.sph")
-    return folder
-
-
 @pytest.mark.parametrize(("cepstra", "shape"), [(True, (70, 39)), (False, (48, 123))])
 def test_an4(tmp_path, cepstra, shape):
-    found = speech.load(f"an4={an4(tmp_path, cepstra)}")
+    found = load(f"an4={an4(tmp_path, cepstra)}")
     assert "".join(found.test[0].units) == "GO ON"
     assert found.test[0].features.shape == shape
     assert (found.test[0].sound is None) == cepstra
@@ -177,20 +115,14 @@ def test_an4(tmp_path, cepstra, shape):
     assert found.train[0].speaker != found.valid[0].speaker
 
 
-def fsdd(folder, takes=10, speakers=("ann",)):
-    for digit, speaker, take in product(range(10), speakers, range(takes)):
-        put(folder / f"top/recordings/{digit}_{speaker}_{take}.wav", tone(0.2, 8000), 8000)
-    return folder
-
-
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(corpora, "FSDD_STRINGS", {"train": 6, "valid": 2, "test": 3})
+    monkeypatch.setattr(strings, "STRINGS", {"train": 6, "valid": 2, "test": 3})
 
 
 @pytest.mark.parametrize("unit", ["words", "letters", "phones"])
 def test_fsdd(tmp_path, few, unit):
-    found: Any = speech.load(f"fsdd={fsdd(tmp_path)}", unit)
+    found: Any = load(f"fsdd={fsdd(tmp_path)}", unit)
     assert [len(part) for part in (found.train, found.valid, found.test)] == [6, 2, 3]
     for said in found.train:
         assert set(said.units) <= set(found.units)
@@ -202,34 +134,34 @@ def test_fsdd(tmp_path, few, unit):
 
 def test_the_same_strings_in_every_unit(tmp_path, few):
     folder = fsdd(tmp_path)
-    words, letters = (speech.load(f"fsdd={folder}", unit) for unit in ("words", "letters"))
+    words, letters = (load(f"fsdd={folder}", unit) for unit in ("words", "letters"))
     for one, other in zip(words.train, letters.train, strict=True):
         assert " ".join(one.units).upper() == "".join(other.units)
 
 
 def test_a_speaker_can_be_left_to_the_test(tmp_path, few):
     folder = fsdd(tmp_path, speakers=("ann", "bob"))
-    found = speech.load(f"fsdd={folder}", unheard="bob")
+    found = load(f"fsdd={folder}", unheard="bob")
     assert {u.speaker for u in (*found.train, *found.valid)} == {"ann"}
     assert {u.speaker for u in found.test} == {"bob"}
-    assert found.checksum != speech.load(f"fsdd={folder}").checksum
+    assert found.checksum != load(f"fsdd={folder}").checksum
     with pytest.raises(ValueError, match="nobody is called 'eve': choose from ann, bob"):
-        speech.load(f"fsdd={folder}", unheard="eve")
-    with pytest.raises(ValueError, match="tests on speakers of its own"):
-        speech.load("embedded", unheard="bob")
+        _ = load(f"fsdd={folder}", unheard="eve").train
+    with pytest.raises(ValueError, match="spoken has no option unheard: it has"):
+        load("embedded", unheard="bob")
 
 
 def test_somebody_must_be_heard(tmp_path, few):
     with pytest.raises(ValueError, match="no recording to train with"):
-        speech.load(f"fsdd={fsdd(tmp_path)}", unheard="ann")
+        _ = load(f"fsdd={fsdd(tmp_path)}", unheard="ann").train
 
 
 def test_checksum_is_of_what_is_heard(tmp_path):
     folder = librispeech(tmp_path)
-    first = speech.load(f"librispeech={folder}").checksum
-    assert first == speech.load(f"librispeech={folder}").checksum
+    first = load(f"librispeech={folder}").checksum
+    assert first == load(f"librispeech={folder}").checksum
     put(next(folder.rglob("*-0000.flac")), tone(loud=0.2) + 0.01)
-    assert first != speech.load(f"librispeech={folder}").checksum
+    assert first != load(f"librispeech={folder}").checksum
 
 
 @pytest.mark.parametrize("make", [an4, fsdd, timit, librispeech])
@@ -238,7 +170,7 @@ def test_the_archive_does_for_its_folder(tmp_path, few, make, monkeypatch):
     folder, archive = make(tmp_path / "folder"), tmp_path / "é archive.tar.gz"
     with tarfile.open(archive, "w:gz") as packed:
         packed.add(folder, ".")
-    found = [speech.load(f"{make.__name__}={path}") for path in (folder, archive, archive)]
+    found = [load(f"{make.__name__}={path}") for path in (folder, archive, archive)]
     assert len({said.checksum for said in found}) == 1
     assert len(list((tmp_path / "data/unpacked").glob("*/"))) == 1
 
@@ -274,7 +206,7 @@ DAMAGED = {
     "librispeech, bytes": (librispeech, bytes_of(TRANS, b"\xff\xfe1"), "is no text"),
     "an4, a line too few": (an4, write(AN4_TRAIN, "GO ON (one-fa-b)\n"), "1 transcripts"),
     "an4, another line": (an4, write(AN4_TRAIN, "A (x)\nB (y)\n"), "line 1: .* is not that"),
-    "an4, no sound": (an4, without("three*.sph"), "neither wav/x/fc/three-fc-b.sph"),
+    "an4, no sound": (an4, without("three*.sph"), "three-fc-b.sph is not there"),
     "fsdd, a name": (fsdd, another_name, "DIGIT_SPEAKER_TAKE"),
     "fsdd, a digit": (fsdd, without("3_ann_*.wav"), r"ann says no \[3\]"),
     "fsdd, a rate": (fsdd, another_rate, "expected 8000"),
@@ -285,7 +217,7 @@ DAMAGED = {
 def test_what_is_damaged_is_named(tmp_path, few, make, damage, message):
     damage(make(tmp_path))
     with pytest.raises((ValueError, FileNotFoundError), match=message):
-        speech.load(f"{make.__name__}={tmp_path}")
+        _ = load(f"{make.__name__}={tmp_path}").train
 
 
 @pytest.mark.parametrize("short", [b"", b"\0\0", b"\0\0\0\x0d", b"\0\0\0\x0d" + b"\0" * 48])
@@ -293,15 +225,15 @@ def test_cepstra_that_are_cut_off_are_refused(tmp_path, short):
     path = tmp_path / "a.mfc"
     path.write_bytes(short)
     with pytest.raises(ValueError, match="expected finite ones, 13 a frame"):
-        corpora.cepstra(path)
+        audio.cepstra(path)
 
 
 @pytest.mark.parametrize("name", ["fsdd", "an4", "timit", "librispeech"])
 def test_what_is_not_there_says_how_to_get_it(tmp_path, name):
     with pytest.raises(FileNotFoundError, match=f"{name}=PATH"):
-        speech.load(f"{name}={tmp_path / 'nothing'}")
+        _ = load(f"{name}={tmp_path / 'nothing'}").train
     with pytest.raises(FileNotFoundError, match=name):
-        speech.load(f"{name}={tmp_path}")
+        _ = load(f"{name}={tmp_path}").train
 
 
 @pytest.mark.parametrize(
@@ -314,7 +246,83 @@ def test_what_is_not_there_says_how_to_get_it(tmp_path, name):
 )
 def test_what_does_not_exist_is_named(spec, unit, message):
     with pytest.raises(ValueError, match=message):
-        speech.load(spec, unit)
+        _ = load(spec, unit).train
+
+
+# --- faulty files --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def faulty(tmp_path, few):
+    """Digits of which one is in two channels, and three are too short, silent and damaged."""
+    folder = fsdd(tmp_path)
+    at = folder / "top/recordings"
+    put(at / "1_ann_8.wav", tone(0.2, 8000, channels=2), 8000)
+    put(at / "2_ann_8.wav", tone(0.01, 8000), 8000)
+    put(at / "3_ann_8.wav", np.zeros((2000, 1)), 8000)
+    put(at / "4_ann_8.wav", text="<html>404</html>")
+    return f"fsdd={folder}"
+
+
+def test_all_faulty_files_are_named_at_once(faulty):
+    with pytest.raises(ValueError, match="4 of 100 recordings cannot be used") as error:
+        _ = load(faulty).train
+    for complaint in (
+        r"mix=True mixes channels to one, leave_out=True does without",
+        r"1_ann_8\.wav has 2 channels",
+        r"2_ann_8\.wav lasts 0\.010 s, less than a frame",
+        r"3_ann_8\.wav is silent",
+        r"4_ann_8\.wav cannot be read",
+    ):
+        assert re.search(complaint, str(error.value))
+    with pytest.raises(ValueError, match="3 of 100 recordings cannot be used") as error:
+        _ = load(faulty, mix=True).train
+    assert "1_ann_8" not in str(error.value)
+
+
+def test_what_was_mixed_and_left_out_is_in_the_name(faulty):
+    both = load(faulty, mix=True, leave_out=True)
+    assert both.note == "1 of 100 recordings mixed to one channel, 3 of 100 recordings left out"
+    assert both.name == f"fsdd, {both.note}"
+    assert len(both.train) == 6
+    without = load(faulty, leave_out=True)
+    assert without.name == "fsdd, 4 of 100 recordings left out"
+    assert load(faulty, mix=True, leave_out=True).name == both.name
+
+
+def test_where_nothing_is_faulty_nothing_is_said(tmp_path, few):
+    spec = f"fsdd={fsdd(tmp_path)}"
+    whole, asked = load(spec), load(spec, mix=True, leave_out=True)
+    assert (whole.name, asked.name) == ("fsdd", "fsdd")
+    assert whole.checksum == asked.checksum
+
+
+def test_two_channels_are_mixed_to_their_mean(tmp_path):
+    left, right = tone(), 0.5 * tone()
+    path = put(tmp_path / "a.wav", np.hstack([left, right]))
+    sound, channels = audio.mixed(path, 16000)
+    assert channels == 2
+    np.testing.assert_allclose(sound, 0.75 * tone()[:, 0], atol=2**-15)  # the last bit of 16
+
+
+def test_utterances_of_faulty_files_are_left_out(tmp_path):
+    folder = librispeech(tmp_path)
+    put(next(folder.rglob("103-7-0001.flac")), tone(0.02))
+    found = load(f"librispeech={folder}", leave_out=True)
+    assert [u.name for u in found.train] == ["103-7-0000"]
+    assert found.name == "librispeech, 1 of 6 recordings left out"
+    assert (
+        len({found.checksum, load(f"librispeech={folder}", most=1, leave_out=True).checksum})
+        == 2
+    )
+    assert len(found.test) == 2
+
+
+@pytest.mark.parametrize("make", [an4, fsdd, timit, librispeech])
+def test_lengths_are_known_without_features(tmp_path, few, make):
+    found = load(f"{make.__name__}={make(tmp_path)}")
+    for said in (*found.train, *found.test):
+        assert said.frames == len(said.features)
 
 
 # --- the real files ------------------------------------------------------------------------
@@ -329,7 +337,7 @@ def real(request):
 
 
 def test_the_real_excerpt_of_librispeech(real):
-    found = speech.load(f"librispeech={real / 'librispeech'}")
+    found = load(f"librispeech={real / 'librispeech'}")
     assert len(found.train) + len(found.test) == 4
     assert all(u.speaker == "1089" for u in (*found.train, *found.test))
 
@@ -337,8 +345,8 @@ def test_the_real_excerpt_of_librispeech(real):
 def test_the_real_archives(real, few, tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
     (digits,) = (real / "fsdd").glob("*.tar.gz")
-    assert len(speech.load(f"fsdd={digits}").train) == 6
+    assert len(load(f"fsdd={digits}").train) == 6
     (spelt,) = (real / "an4").glob("*.tar.gz")
-    found = speech.load(f"an4={spelt}")
+    found = load(f"an4={spelt}")
     assert len(found.train) + len(found.valid) == 948
     assert len(found.test) == 130

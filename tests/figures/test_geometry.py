@@ -8,24 +8,24 @@ import pytest
 from lnlab.figures.geometry import (
     PARTS,
     SLOTS,
-    Course,
+    CostCurve,
     geometry,
     geometry_layout,
     geometry_traces,
 )
-from lnlab.figures.palette import lines
+from lnlab.figures.style.palette import lines
 from lnlab.figures.sweeps import FLOOR
 
 AT = np.array([0.1, 1.0, 10.0])
 
 
 def course(scale=1.0):
-    return Course(AT, scale * AT**-2.0, 10.0, scale * 0.01)
+    return CostCurve(AT, scale * AT**-2.0, 10.0, scale * 0.01)
 
 
 def courses(*names, scale=1.0):
     return {
-        name: (course(scale), course(scale), Course(AT, 0 * AT, 10.0, 0.0)) for name in names
+        name: (course(scale), course(scale), CostCurve(AT, 0 * AT, 10.0, 0.0)) for name in names
     }
 
 

@@ -8,18 +8,16 @@ import pytest
 
 from lnlab.figures.landscape import (
     bands,
-    reach,
-    surfaces,
-    trodden,
-)
-from lnlab.figures.terrain import (
     cuts,
     cuts_layout,
     cuts_traces,
     plane,
     plane_layout,
     plane_traces,
+    surfaces,
+    trodden,
 )
+from lnlab.figures.landscape.losses import reach
 
 X, Y = np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)
 MADE = "embedded data: digits"

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lnlab.figures.palette import line
+from lnlab.figures.style.palette import line
 from lnlab.figures.sweeps import FLOOR, sweeps
 
 AT = np.array([1e-3, 1.0, 1e3])

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lnlab.figures.verdicts import COLORS, intervals, verdicts
+from lnlab.figures.verdicts import COLORS, margins, verdicts
 from lnlab.ledger import Verdict
 
 
@@ -35,20 +35,17 @@ def test_bars_count_the_claims_of_each_paper():
     assert figure.layout.xaxis.title.text == "claims"
 
 
-def test_intervals_are_relative_to_the_largest_seed():
-    figure: Any = intervals(claims().iloc[:2])
+def test_measurements_stand_in_units_of_their_margins():
+    figure: Any = margins(claims(margin=[0.5, 4.0, None]).iloc[:2])
     bars, dots = figure.data[::2], figure.data[1::2]
-    np.testing.assert_array_equal(bars[0].x, [-1, -0.5])
-    np.testing.assert_array_equal(dots[0].x, [-0.5, -1])
+    np.testing.assert_array_equal(bars[0].x, [-4, -2])
+    np.testing.assert_array_equal(dots[0].x, [-2, -4])
     np.testing.assert_array_equal(bars[1].x, [-1, 0.5])
     np.testing.assert_array_equal(dots[1].x, [-1, 0.5, -0.25])
     assert [bar.y for bar in bars] == [("ba-1", "ba-1"), ("ba-2", "ba-2")]
-    assert figure.layout.xaxis.title.text.startswith("difference, relative to the largest")
-    (zero,) = figure.layout.shapes
-    assert zero.x0 == zero.x1 == 0
+    assert sorted(line.x0 for line in figure.layout.shapes) == [-1, 0, 1]
 
 
-def test_differences_that_are_all_zero_are_drawn():
-    tied = claims().iloc[:1].assign(interval=[(0.0, 0.0)], values=[(0.0, 0.0)])
-    figure: Any = intervals(tied)
-    np.testing.assert_array_equal(figure.data[1].x, [0, 0])
+def test_no_measurement_is_a_figure_too():
+    figure: Any = margins(claims(margin=[1.0, 1.0, 1.0]).iloc[:0])
+    assert not figure.data

@@ -4,14 +4,23 @@ import math
 
 import pytest
 
-from lnlab.ledger import Claim, Verdict
-from lnlab.ledger.exact import MOVED, NOTHING_MOVED, SEEDS, changed, nearly, unchanged
+from lnlab.ledger import Verdict
+from lnlab.ledger.exact import (
+    DRAWS,
+    MOVED,
+    NOTHING_MOVED,
+    changed,
+    counted,
+    nearly,
+    readings,
+    unchanged,
+)
 
-YES, NO = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED
+YES, NO = Verdict.HOLDS, Verdict.FAILS
 
 
-def verdict(test):
-    return Claim("x-1", "X (2000), 1", "x", test).judge([]).verdict
+def verdict(judge):
+    return judge().verdict
 
 
 @pytest.mark.parametrize(
@@ -33,7 +42,7 @@ def test_between_rounding_and_what_can_be_seen_nothing_is_shown(defect, stays, m
     assert verdict(nearly(lambda seed: defect, "x")) is (YES if defect < MOVED else NO)
 
 
-@pytest.mark.parametrize("odd", SEEDS)
+@pytest.mark.parametrize("odd", DRAWS)
 @pytest.mark.parametrize("value", [math.nan, 1e-3])
 def test_one_seed_is_enough_to_refuse(odd, value):
     assert verdict(unchanged(lambda seed: value if seed == odd else 0.0)) is NO
@@ -41,9 +50,29 @@ def test_one_seed_is_enough_to_refuse(odd, value):
 
 
 def test_the_evidence_says_what_was_measured():
-    evidence = unchanged(lambda seed: seed * 1e-14, "a quantity", "made of nothing")([])
-    assert evidence.values == (0.0, 1e-14, 2e-14, 3e-14, 4e-14)
-    assert evidence.interval == (0.0, 4e-14)
-    assert evidence.quantity.startswith("a quantity")
+    evidence = unchanged(lambda seed: seed * 1e-14, "quantity", "made of nothing")()
+    assert evidence.values[:3] == (0.0, 1e-14, 2e-14)
+    assert evidence.worst == evidence.values[-1] == max(evidence.values)
+    assert changed(lambda seed: 1.0 + seed)().worst == 1.0
+    assert evidence.interval is None
+    assert evidence.quantity == "largest quantity"
     assert evidence.data == "synthetic: made of nothing"
     assert evidence.hardware
+    assert evidence.seeds == tuple(DRAWS)
+
+
+@pytest.mark.parametrize(
+    ("defects", "found"),
+    [((0.0, 0.0), YES), ((1.0, 1.0), NO), ((0.0, 1.0), Verdict.INCONCLUSIVE)],
+)
+def test_a_reading_holds_if_all_do_and_fails_if_none_does(defects, found):
+    judges = {str(k): unchanged(lambda seed, d=d: d) for k, d in enumerate(defects)}
+    evidence = readings(judges)()
+    assert evidence.verdict is found
+    assert evidence.quantity.startswith("0: ")
+    assert "; 1: " in evidence.quantity
+
+
+def test_a_count_holds_or_not():
+    assert verdict(counted(lambda: 3, lambda n: n == 3, "things")) is YES
+    assert verdict(counted(lambda: 4, lambda n: n == 3, "things")) is NO

@@ -91,6 +91,39 @@ def test_unbiased_variance_is_a_setting(norm):
     assert_equal(y, (a - a.mean(0)) / (a.std(0) + 0.3))
 
 
+def test_what_batch_renorm_remembers_is_the_sigma_that_it_divides_by():
+    norm, a = BatchRenorm(8, correction=1, momentum=1.0), inputs(4, 8)
+    norm(a)
+    assert_equal(norm.running_sigma, (a.var(0) + norm.eps).sqrt())
+    assert_equal(norm.running_mean, a.mean(0))
+
+
+@pytest.mark.parametrize("correction", [0, 1])
+@pytest.mark.parametrize("make", [BatchNorm, BatchRenorm])
+def test_a_lone_value_has_variance_0(make, correction, drawn):
+    norm = drawn(make(8, correction=correction, momentum=1.0))
+    if make is BatchRenorm:
+        norm.r_max, norm.d_max = 1.0, 0.0
+    assert_equal(norm(inputs(1, 8)), norm.b.expand(1, 8))
+    if make is BatchRenorm:
+        assert_equal(norm.running_sigma, torch.full((8,), norm.eps**0.5))
+
+
+@pytest.mark.parametrize("make", [BatchNorm, BatchRenorm])
+def test_of_two_values_the_unbiased_variance_is_twice_the_biased(make):
+    a = inputs(2, 8)
+    settings = {"r_max": 1.0, "d_max": 0.0} if make is BatchRenorm else {}
+    ratio = make(8, correction=1, eps=0.0, **settings)(a) / make(8, eps=0.0, **settings)(a)
+    assert_equal(ratio, torch.full((2, 8), 0.5**0.5))
+
+
+@pytest.mark.parametrize("shape", [(8,), (0, 8)], ids=str)
+def test_no_cases_to_average_over_are_refused(shape):
+    with pytest.raises(ValueError, match="no cases to average over"):
+        BatchNorm(8)(inputs(*shape))
+    assert_equal(BatchNorm(8).eval()(inputs(*shape)).shape, torch.Size(shape))
+
+
 @places
 def test_ghosts_are_batches_of_their_own(place, drawn, outcome):
     norm = drawn(GhostBatchNorm(8, 4, space=SPACE[place]))

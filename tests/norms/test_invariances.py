@@ -22,7 +22,7 @@ from lnlab.norms.invariances import (
 )
 from lnlab.norms.transformations import ONE_GHOST_SCALED, ONE_GROUP_SCALED, ONE_GROUP_SHIFTED
 from lnlab.probes.givens import cast, random_given, random_shift
-from lnlab.probes.invariance import EXACT, Layer, relative_change
+from lnlab.probes.invariance import EXACT, NormalizedLayer, relative_change
 
 YES = 1e-12
 """Rounding: the worst over six seeds is 1e-14."""
@@ -33,13 +33,15 @@ SCALED = [T for T in TRANSFORMATIONS if T.scales]
 SHIFTED = [T for T in TRANSFORMATIONS if not T.scales]
 
 
-def layer(name: str, *, seed: int = 0, bias_inside: bool = False, **settings) -> Layer:
+def layer(
+    name: str, *, seed: int = 0, bias_inside: bool = False, **settings
+) -> NormalizedLayer:
     row = ROWS[name]
     given = random_given(place=row.place, seed=seed, bias_inside=bias_inside)
-    return Layer(row, given, seed=seed, **settings)
+    return NormalizedLayer(row, given, seed=seed, **settings)
 
 
-def bias_of(measured: Layer) -> torch.Tensor:
+def bias_of(measured: NormalizedLayer) -> torch.Tensor:
     """The bias b behind the normalizer, ready to be taken off y."""
     b = getattr(measured.norm, "b", None)
     b = torch.zeros(1) if b is None else b.detach()
@@ -125,7 +127,7 @@ def test_variants_change_a_norm_without_the_groups():
 def test_not_all_methods_are_invariant_to_rescaling_the_dataset():
     """Section 5.1 says "all the normalization methods are": its own table has a No."""
     dataset_rescaling = TRANSFORMATIONS[3]
-    weight = Layer(ROWS["weight"], random_given())
+    weight = NormalizedLayer(ROWS["weight"], random_given())
     assert weight.defect(dataset_rescaling, 3.7) == pytest.approx(2.7, rel=1e-12)  # delta - 1
     assert layer("batch").defect(dataset_rescaling, 3.7) < YES
     assert layer("layer").defect(dataset_rescaling, 3.7) < YES
@@ -169,7 +171,10 @@ def test_spectral_norm_trains_as_it_evaluates_only_when_converged():
 def test_batch_layer_norm_moves_by_one_over_m(column):
     cases = np.array([16, 64, 256, 1024])
     layers = [
-        [Layer(ROWS["batch layer"], random_given(cases=m, seed=seed)) for seed in range(6)]
+        [
+            NormalizedLayer(ROWS["batch layer"], random_given(cases=m, seed=seed))
+            for seed in range(6)
+        ]
         for m in cases
     ]
     T = TRANSFORMATIONS[column - 1]
@@ -181,33 +186,33 @@ def test_batch_layer_norm_moves_by_one_over_m(column):
 
 def test_batch_layer_norm_with_no_population_statistic_trains_as_it_evaluates():
     row = replace(ROWS["batch layer"], norm=BatchLayerNorm)
-    assert Layer(row, random_given()).gap() < YES
+    assert NormalizedLayer(row, random_given()).gap() < YES
 
 
 def test_batch_layer_norm_of_several_cases_is_not_layer_norm_even_at_m_1():
     together = replace(
         ROWS["batch layer, m = 1"], norm=partial(BatchLayerNorm, m=1), batch=None
     )
-    assert Layer(together, random_given()).dependence() > 1e-5  # w_B is -1e-4 there
+    assert NormalizedLayer(together, random_given()).dependence() > 1e-5  # w_B is -1e-4 there
 
 
 @pytest.mark.parametrize("name", ["instance", "batch, convolution"])
 def test_zero_padding_breaks_what_it_is_said_to_break(name):
     for column, condition in ROWS[name].conditions.items():
         assert condition == "no zero padding"
-        padded = Layer(ROWS[name], random_given(place=Place.PADDED))
+        padded = NormalizedLayer(ROWS[name], random_given(place=Place.PADDED))
         assert padded.defect(TRANSFORMATIONS[column - 1]) > NO
 
 
 def test_with_1_by_1_kernels_layer_norm_per_position_ignores_the_scale_of_one_pixel():
     row = ROWS["layer per position, convolution"]
-    one_by_one = Layer(row, random_given(place=row.place, kernel=1))
+    one_by_one = NormalizedLayer(row, random_given(place=row.place, kernel=1))
     x = one_by_one.given.x.clone()
     x[0, :, 2, 3] *= 3.7
     assert (
         relative_change(one_by_one.output(replace(one_by_one.given, x=x)), one_by_one.y) < YES
     )
-    wide = Layer(row, random_given(place=row.place, kernel=3))
+    wide = NormalizedLayer(row, random_given(place=row.place, kernel=3))
     assert relative_change(wide.output(replace(wide.given, x=x)), wide.y) > NO
 
 
@@ -321,7 +326,7 @@ def test_the_knee_stands_where_delta_squared_var_is_eps():
 
 def test_eps_outside_the_root_deviates_by_a_ratio_of_sigmas():
     row = Row(partial(LayerNorm, root=outside_root), ROWS["layer"].cells, "eps outside")
-    measured = Layer(row, random_given(), eps=EPS)
+    measured = NormalizedLayer(row, random_given(), eps=EPS)
     sd = measured.given.summed_inputs(measured.norm).std(1, correction=0, keepdim=True)
     changed = TRANSFORMATIONS[0](measured.given, DELTA, random_shift(measured.given))
     ratio = (sd + EPS) / (sd + EPS / DELTA)
@@ -347,7 +352,7 @@ def test_scale_norm_keeps_its_scale_until_a_is_as_small_as_eps():
 @pytest.mark.parametrize("name", ["layer", "batch", "weight", "rms", "group", "instance"])
 def test_yes_and_no_in_lower_precision(name, dtype):
     row = ROWS[name]
-    measured = Layer(row, cast(random_given(place=row.place), dtype), seed=0)
+    measured = NormalizedLayer(row, cast(random_given(place=row.place), dtype), seed=0)
     for T in TRANSFORMATIONS:
         moved = measured.defect(T, 3.7, 0.1 * random_shift(measured.given))
         if row.claims(T.column):
@@ -357,7 +362,7 @@ def test_yes_and_no_in_lower_precision(name, dtype):
 
 
 def test_powers_of_two_change_no_bit_in_bfloat16():
-    measured = Layer(ROWS["layer"], cast(random_given(), torch.bfloat16))
+    measured = NormalizedLayer(ROWS["layer"], cast(random_given(), torch.bfloat16))
     assert measured.defect(TRANSFORMATIONS[0], 2.0**7) == 0
 
 
@@ -369,7 +374,7 @@ def test_powers_of_two_change_no_bit_in_bfloat16():
 )
 def test_layer_norm_of_any_size_keeps_the_papers_three_invariances(sizes, exponent, seed):
     units, inputs, cases = sizes
-    measured = Layer(ROWS["layer"], random_given(units, inputs, cases, seed=seed))
+    measured = NormalizedLayer(ROWS["layer"], random_given(units, inputs, cases, seed=seed))
     a = measured.given.summed_inputs(measured.norm)
     shift = random_shift(measured.given, seed=seed)
     pushed = (measured.given.x @ shift[:inputs]).abs().max()
@@ -378,3 +383,10 @@ def test_layer_norm_of_any_size_keeps_the_papers_three_invariances(sizes, expone
     bound = 64 * torch.finfo(torch.float64).eps * units**0.5 * inputs * kappa
     for column in (1, 2, 4, 6):
         assert measured.defect(TRANSFORMATIONS[column - 1], 10**exponent, shift) <= bound
+
+
+def test_statistics_have_names_and_an_unknown_one_is_refused():
+    named = [Statistics(name) for name in ("batch", "frozen", "recomputed")]
+    assert named == list(Statistics)
+    with pytest.raises(ValueError, match="'of nobody': choose from batch, frozen, recomputed"):
+        Statistics("of nobody")

@@ -91,6 +91,29 @@ def test_biased_and_unbiased_differ_by_what_they_should():
     torch.testing.assert_close(ratio, torch.full_like(a, (7 / 8) ** 0.5))
 
 
+@pytest.mark.parametrize("correction", [0, 1])
+@pytest.mark.parametrize("shape", [(6, 1), (6, 1, 1), (1, 1)], ids=str)
+def test_a_lone_value_has_variance_0_with_either_estimator(shape, correction, drawn):
+    norm = drawn(LayerNorm(1, correction=correction, space=len(shape) - 2))
+    torch.testing.assert_close(norm(inputs(*shape)), norm.b.reshape(shape[1:]).expand(shape))
+    mu, sigma = norm.stats(inputs(*shape))
+    assert (sigma == norm.eps**0.5).all()
+    assert mu.shape == sigma.shape == shape
+
+
+@pytest.mark.parametrize("correction", [0, 1])
+def test_two_values_are_the_least_that_have_a_variance(correction):
+    a = torch.tensor([[1.0, 4.0]])
+    norm = LayerNorm(2, correction=correction, eps=0.0)
+    sigma = 1.5 * (2 / (2 - correction)) ** 0.5
+    torch.testing.assert_close(norm(a), torch.tensor([[-1.5, 1.5]]) / sigma)
+
+
+def test_no_cases_have_no_statistics_and_warn_of_none():
+    for correction in (0, 1):
+        assert LayerNorm(8, correction=correction)(inputs(0, 8)).shape == (0, 8)
+
+
 @spaces
 @pytest.mark.parametrize("groups", [1, 2, 8])
 @pytest.mark.parametrize("affine", [True, False])

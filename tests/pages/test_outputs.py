@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 from IPython.display import Audio
 
-from lnlab.pages.outputs import PLOTLY, WIDGET, displayed, rendered, text
+from lnlab.pages.outputs import PLOTLY, WIDGET, displayed, rendered, text, width
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
@@ -16,7 +16,7 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 def figure_json():
     figure = go.Figure(go.Scatter(x=[0, 1], y=[0, 1], name=HOSTILE))
     figure.frames = [go.Frame(data=[go.Scatter(y=[k, 1])], name=str(k)) for k in range(3)]
-    figure.layout.title = "Defect </script> against delta"
+    figure.layout.title = "<b>Defect</b> &lt;/script> against delta"
     return json.loads(str(figure.to_json()))
 
 
@@ -91,3 +91,13 @@ def test_pieces_of_a_stream_are_joined():
     assert kinds == ("stream", "stream", "error")
     assert html[0] == "<pre>2 of 2</pre>"
     assert html[2].endswith(": &lt;b&gt;</pre>")
+
+
+def test_a_narrow_window_scrolls_a_figure_before_its_words_are_cut():
+    short = {"layout": {"xaxis": {}, "annotations": [{"text": "<b>seeds</b>"}]}}
+    assert width(short) == 420
+    margin = {"l": 60, "r": 20}
+    long = {"layout": {"margin": margin, "annotations": [{"text": "x" * 100 + "<br>y"}]}}
+    assert width(long) == 80 + 650
+    assert width({"layout": {"meta": {"width": 860}}}) == 860
+    assert width({"layout": {"xaxis": {}, "xaxis2": {}}}) == 640

@@ -1,25 +1,35 @@
+import json
 import re
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from lnlab.pages import opening, publish
+from lnlab.figures.playable import Choice, Frame, playable
+from lnlab.pages import opening
 from lnlab.pages.outputs import PLOTLY
+from lnlab.pages.page import publish
 
 RUN = {"error": None, "place": None, "seconds": 1.2, "at": "now", "version": "0"}
 
 
 def figure():
-    made = go.Figure(go.Scatter(x=[0, 1], y=[0, 1]))
-    made.frames = [go.Frame(data=[go.Scatter(x=[0, 1], y=[0, k])], name=str(k)) for k in (1, 5)]
-    steps = [
-        {"method": "animate", "label": k, "args": [[k], {"mode": "immediate"}]} for k in "15"
-    ]
-    made.layout.sliders = [{"steps": steps}]
-    return new_output("display_data", {PLOTLY: made.to_plotly_json()})
+    """A heat map with two choices, whose title, caption and colours follow them."""
+    made = go.Figure(go.Heatmap(name="map", z=[[0.0, 0.0]], zmin=0, zmax=9, showscale=False))
+    made.update_layout(height=300, margin={"t": 30, "b": 40})
+    choices = [Choice("<b>", ("1", "5"), 0), Choice("of", ("a", "b"), 0, slides=False)]
+    frames = {
+        (i, k): Frame(
+            f"z is {z}{name}", f"now {z} <i>", {"map": {"z": np.full((1, 2), float(z))}}, {}
+        )
+        for i, z in enumerate((1, 5))
+        for k, name in enumerate("ab")
+    }
+    played = playable(made, choices, frames)
+    return new_output("display_data", {PLOTLY: json.loads(str(played.to_json()))})
 
 
 def executed(out: Path, name: str, *outputs, suffix=".ipynb", **run):
@@ -65,7 +75,7 @@ def test_contents_show_every_notebook_and_what_became_of_it(site):
 
 def test_page_escapes_what_is_not_ours(site):
     page = (site / "00_first.html").read_text()
-    assert "data &lt;b&gt;mnist" in page
+    assert "data: &lt;b&gt;mnist" in page
     assert "&lt;script&gt;" in page
     failed = (site / "01_second.html").read_text()
     assert "in cell 3 (x&lt;y)" in failed
@@ -81,6 +91,54 @@ def test_no_page_knows_another_host(site):
     own = [site / "page.css", site / "figures.js", *site.glob("*.html")]
     for path in own:
         assert not re.search(r"https?:|//[a-z]", re.sub(r"// .*", "", path.read_text())), path
+
+
+def test_a_run_that_failed_does_not_take_the_place_of_a_good_one(site, tmp_path):
+    executed(
+        site, "00_first", suffix=".failed.ipynb", error="KeyError: x", place="in cell 2 (y)"
+    )
+    publish([tmp_path / "00_first.ipynb"], site)
+    page = (site / "00_first.html").read_text()
+    assert "A later run failed in cell 2 (y)" in page
+    assert "KeyError: x" in page
+    assert '<figure class="plot">' in page, "the page of the good run"
+    assert "then failed" in (site / "index.html").read_text()
+
+
+def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
+    settings = {"budget": "smoke", "seeds": [], "data": "", "panel": {"delta": 3}}
+    executed(site, "00_first", parameters=settings, hardware="A Chip, 2 cores")
+    publish([tmp_path / "00_first.ipynb"], site)
+    page = (site / "00_first.html").read_text()
+    (banner,) = re.findall(r'<p class="run">(.*?)</p>', page)
+    assert "budget: smoke · seeds: the budget’s own · data: the budget’s own" in banner
+    assert "A Chip, 2 cores · 1.2 s" in banner
+    assert "delta" not in banner
+    assert "A smoke run" in page
+    executed(site, "00_first", parameters=settings | {"budget": "notebook"})
+    publish([tmp_path / "00_first.ipynb"], site)
+    assert "A smoke run" not in (site / "00_first.html").read_text()
+
+
+@pytest.mark.browser
+def test_a_page_in_one_file_opens_alone(site, tmp_path, browser):
+    publish([tmp_path / "00_first.ipynb"], site, embed=["00_first"])
+    alone = tmp_path / "somewhere" / "else.html"
+    alone.parent.mkdir()
+    (site / "handout" / "00_first.html").rename(alone)
+    page = browser.new_page()
+    asked, problems = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(alone.as_uri())
+    page.wait_for_selector("body[data-drawn]")
+    page.get_by_role("slider").press("ArrowRight")
+    page.wait_for_selector("figure[data-stops='1,0']")
+    assert not problems
+    assert {url for url in asked if not url.startswith(("data:", "blob:"))} == {alone.as_uri()}
+    assert page.evaluate("document.fonts.check('20px \"STIX Two Math\"')")
+    assert page.locator("a[href$='.html']").count() == 0
+    page.close()
 
 
 def test_opening_of_a_notebook():
@@ -106,11 +164,130 @@ def test_page_in_a_browser(site, browser, width):
     formula = page.locator("math[display=block]").bounding_box()
     assert formula is not None
     assert formula["height"] > 30, "a fraction is taller than a line"
-    shown = "document.querySelector('figure.plot div').data[0].y[1]"
-    assert page.evaluate(shown) == 1
-    page.locator(".slider-rail-touch-rect").click(position={"x": 10, "y": 5}, force=True)
-    rail = page.locator(".slider-rail-touch-rect").bounding_box()
+    plot = page.locator(".picture")
+    title, caption = page.locator(".plot .title"), page.locator("figcaption")
+    slider, choice = page.get_by_role("slider", name="<b>"), page.get_by_label("of")
+    assert (title.inner_text(), caption.inner_text()) == ("z is 1a", "now 1 <i>")
+    before = plot.screenshot()
+    choice.focus()
+    page.keyboard.press("Shift+Tab")
+    assert slider.evaluate("control => control === document.activeElement")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("figure[data-stops='1,0']")
+    assert (title.inner_text(), caption.inner_text()) == ("z is 5a", "now 5 <i>")
+    assert slider.get_attribute("aria-valuetext") == "5"
+    assert plot.get_attribute("aria-label") == "z is 5a: now 5 <i>"
+    assert plot.screenshot() != before, "a heat map has to be drawn anew"
+    choice.select_option("b")
+    page.wait_for_selector("figure[data-stops='1,1']")
+    assert title.inner_text() == "z is 5b"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+@pytest.mark.browser
+def test_the_slider_of_plotly_tells_the_truth_where_pages_have_none(site, browser):
+    """In JupyterLab without a kernel: the same figure, drawn by plotly alone."""
+    page = browser.new_page()
+    page.goto((site / "00_first.html").as_uri())
+    page.wait_for_selector("body[data-drawn]")
+    page.evaluate(
+        """async () => {
+          const spec = JSON.parse(document.querySelector("figure.plot script").textContent);
+          const place = document.body.appendChild(document.createElement("div"));
+          place.id = "alone";
+          await Plotly.newPlot(place, spec.data, spec.layout);
+          await Plotly.addFrames(place, spec.frames);
+        }"""
+    )
+    alone = page.locator("#alone")
+    before = alone.locator(".heatmaplayer").screenshot()
+    rail = alone.locator(".slider-rail-touch-rect").bounding_box()
     assert rail is not None
     page.mouse.click(rail["x"] + rail["width"] - 2, rail["y"] + rail["height"] / 2)
-    page.wait_for_function(f"{shown} === 5")
+    page.wait_for_function("document.querySelector('#alone .gtitle').textContent == 'z is 5a'")
+    assert alone.locator(".gtitle-subtitle").text_content() == "now 5 <i>"
+    assert alone.locator(".slider-label").first.text_content() == "<b> 5"
+    assert alone.locator(".heatmaplayer").screenshot() != before
+    page.close()
+
+
+@pytest.mark.browser
+def test_a_page_is_dark_where_the_reader_has_it_dark_and_figures_stay_white(site, browser):
+    for scheme, paper in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(23, 23, 26)")):
+        page = browser.new_page(color_scheme=scheme)
+        page.goto((site / "00_first.html").as_uri())
+        page.wait_for_selector("body[data-drawn]")
+        seen = page.evaluate(
+            """() => Object.fromEntries([...document.querySelectorAll(
+              "body, .scrolled, h1, p, pre, code, pre span, figcaption, .title, summary, button"
+            )].map((e, i) => {
+              let behind = e;
+              while (getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)"
+                     && behind.parentElement) behind = behind.parentElement;
+              const { color } = getComputedStyle(e);
+              return [`${e.tagName} ${e.className} ${i}`,
+                      [color, getComputedStyle(behind).backgroundColor]];
+            }))"""
+        )
+        assert seen["BODY  0"][1] == paper
+        white = [back for name, (_, back) in seen.items() if "scrolled" in name]
+        # nothing is painted behind it where the page itself is white
+        assert white in (["rgb(255, 255, 255)"], ["rgba(0, 0, 0, 0)"])
+        for name, (ink, back) in seen.items():
+            if "scrolled" not in name:
+                # WCAG 2.2, 1.4.3: the least contrast of text that can be read
+                assert contrast(ink, back) >= 4.5, (scheme, name, ink, back)
+        page.close()
+
+
+def contrast(ink: str, back: str) -> float:
+    """The ratio of the luminances of two colours, as WCAG 2.2 has it."""
+
+    def luminance(color):
+        parts = np.array([int(part) for part in re.findall(r"\d+", color)[:3]]) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722]
+
+    dim, bright = sorted([luminance(ink), luminance(back)])
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def test_a_long_page_lists_its_headings(tmp_path):
+    words = ["Why", "How $\\mu$ moves", "Where", "Break it"]
+    for count, listed in ((3, False), (4, True)):
+        source = tmp_path / "01_n.ipynb"
+        prose = "\n\n".join(f"## {heading}\n\ntext" for heading in words[:count])
+        notebook = new_notebook(
+            cells=[new_markdown_cell("# N\n\nWhy?"), new_markdown_cell(prose)]
+        )
+        notebook.metadata["lnlab"] = {"name": "01_n", "parameters": {}} | RUN
+        out = tmp_path / f"pages {count}"
+        out.mkdir()
+        nbformat.write(notebook, out / "01_n.ipynb")
+        publish([source], out)
+        page = (out / "01_n.html").read_text()
+        assert ("<summary>On this page</summary>" in page) == listed
+    found = re.findall(r'<li><a href="#(.*?)">', page)
+    assert len(found) == len(words)
+    assert set(found) <= set(re.findall(r'<h2 id="(.*?)"', page))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("format", ["SVG", "PNG"])
+def test_a_figure_is_saved_as_it_stands_with_its_title(site, browser, format):
+    page = browser.new_page()
+    page.goto((site / "00_first.html").as_uri())
+    page.wait_for_selector("body[data-drawn]")
+    page.get_by_role("slider").press("ArrowRight")
+    page.wait_for_selector("figure[data-stops='1,0']")
+    with page.expect_download() as saving:
+        page.get_by_role("button", name=f"Save as {format}").press("Enter")
+    saved = saving.value.path().read_bytes()
+    assert saving.value.suggested_filename == f"output-1-0_z_is_5a.{format.lower()}"
+    if format == "SVG":
+        assert "z is 5a" in saved.decode()
+        assert "now 5" in saved.decode(), "the caption stands below the title"
+    else:
+        assert saved.startswith(b"\x89PNG")
     page.close()

@@ -1,45 +1,14 @@
 """The panel of notebook 15, driven from Python as the page would drive it."""
 
 import json
-import shlex
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
 from lnlab import panels
-from lnlab.panels.distributions import still
-from lnlab.panels.panel import PLOTLY
-from lnlab.panels.scrubbed import Recorded, Scrubbed, sentence
-from lnlab.probes.record import record
-from lnlab.workbook import value
+from lnlab.panels.widgets.panel import PLOTLY
 
 STEPS = [2, 4, 6]
-
-
-def trained(depth, scale):
-    """A recorded net of linear layers that multiply by ``scale``, and that learns."""
-    net: Any = nn.Sequential(*(nn.Linear(5, 5, bias=False).double() for _ in range(depth)))
-    with torch.no_grad():
-        for layer in net:
-            layer.weight.copy_(scale * torch.eye(5, dtype=torch.float64))
-    x = torch.linspace(-1, 1, 40, dtype=torch.float64).reshape(8, 5)
-    with record(net, what=["activations", "gradients"], every=2) as seen:
-        for _ in range(6):
-            net(x).square().mean().backward()
-            with torch.no_grad():
-                net[0].weight.mul_(2.0)
-    return seen.frame()
-
-
-@pytest.fixture(scope="module")
-def frames():
-    return {
-        "shallow": {"none": trained(2, 1.0), "layer": trained(2, 0.5)},
-        "deep": {"none": trained(12, 1.0), "layer": trained(12, 0.5)},
-    }
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +23,17 @@ def panel(shared):
 
 
 def median(panel, slot):
-    return panel.plots["depth"].current(f"median {slot}")["y"]
+    return panel.plots["distributions"].current(f"median {slot}")["y"]
 
 
 def edges(panel, slot):
-    wide = panel.plots["depth"].current(f"wide {slot}")["y"]
+    wide = panel.plots["distributions"].current(f"wide {slot}")["y"]
     return wide.max(), wide.min()
 
 
 def test_layers_stand_in_their_order(panel, frames):
     panel.controls["net"].value = "deep"
-    at = panel.plots["depth"].current("wide 1")
+    at = panel.plots["distributions"].current("wide 1")
     np.testing.assert_array_equal(at["x"][:12], np.arange(1.0, 13))
     uppers = at["y"][:12]
     np.testing.assert_allclose(uppers[1:] / uppers[:-1], 0.5)  # layer 10 behind layer 2
@@ -85,7 +54,7 @@ def test_the_step_is_the_one_that_was_recorded(panel, frames):
 
 def test_activations_keep_their_axis_and_gradients_follow_it(panel):
     def reach():
-        return panel.plots["depth"]._layout["yaxis"]["range"][1]
+        return panel.plots["distributions"]._layout["yaxis"]["range"][1]
 
     for what, same in (("activations", True), ("gradients", False)):
         panel.controls["what"].value = what
@@ -95,17 +64,6 @@ def test_activations_keep_their_axis_and_gradients_follow_it(panel):
             seen.append(reach())
             assert max(edges(panel, 0)[0], edges(panel, 1)[0]) <= seen[-1]
         assert (len(set(seen)) == 1) == same
-
-
-def test_every_control_is_a_field_and_moves_the_panel(panel):
-    changed = {"arms": ("layer",), "step": 6, "net": "deep", "what": "gradients"}
-    assert set(changed) == set(panel.controls)
-    for name, new in changed.items():
-        before = panel.bar.sentence
-        panel.controls[name].value = new
-        assert getattr(panel.state, name) == new
-        assert panel.bar.error == ""
-        assert panel.bar.sentence != before
 
 
 def test_the_sentence_has_the_ratio_of_widths(panel):
@@ -126,31 +84,8 @@ def test_what_was_not_recorded_shows_nothing(frames):
     assert panel.bar.sentence.endswith("There is nothing to see of it.")
 
 
-def test_the_command_brings_the_panel_back(panel, frames):
-    panel.state = Scrubbed("deep", ("layer",), "gradients", 4)
-    *_, name, text = shlex.split(panel.bar.command)
-    assert name == "panel"
-    again = panels.distributions(frames, **value(text))
-    assert again.state == panel.state
-    assert again.bar.sentence == panel.bar.sentence == sentence(Recorded(frames), panel.state)
-
-
 def test_a_step_that_was_not_recorded_is_the_nearest_one(frames):
     assert panels.distributions(frames, step=1000).state.step == 6
-
-
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"net": "wide"}, "net is 'wide'"),
-        ({"arms": ["batch"]}, "'batch'"),
-        ({"what": "weights"}, "what is 'weights'"),
-        ({"arms": ["none"] * 5}, "at most 4"),
-    ],
-)
-def test_what_makes_no_sense_does_not_start(wrong, says, frames):
-    with pytest.raises(ValueError, match=says):
-        panels.distributions(frames, **wrong)
 
 
 def test_records_of_different_steps_are_refused(frames):
@@ -169,13 +104,3 @@ def test_a_page_without_a_kernel_can_be_played_with(panel, monkeypatch):
     assert [step["label"] for step in slider["steps"]] == [str(step) for step in STEPS]
     assert len(json.dumps(figure)) < 300_000
     assert figure["layout"]["title"]["text"] == "shallow: what f is given, step 2"
-
-
-def test_a_frame_is_the_picture_of_its_step(frames):
-    recorded = Recorded(frames)
-    state = recorded.whole(Scrubbed())
-    played: Any = still(recorded, state, True)[0]
-    (last,) = [frame for frame in played.frames if frame.name == "6"]
-    shown: Any = still(recorded, state.at(6), False)[0]
-    for place, trace in zip(last.traces, last.data, strict=True):
-        np.testing.assert_array_equal(trace.y, np.float32(shown.data[place].y))

@@ -1,19 +1,13 @@
 """The panel of notebook 03, driven from Python as the page would drive it."""
 
-import json
-import shlex
-from typing import Any
-
 import numpy as np
 import pytest
 
 from lnlab import panels
-from lnlab.panels.curved import NORMALIZERS, UNITS, Curved, costs, model, sentence
-from lnlab.panels.geometry import still
-from lnlab.panels.panel import PLOTLY
-from lnlab.probes.families import FAMILIES
-from lnlab.probes.fisher_glm import gain_metric, metric
-from lnlab.workbook import value
+from lnlab.panels.geometry.measurement import costs, model
+from lnlab.panels.geometry.state import NORMALIZERS
+from lnlab.probes.fisher.families import FAMILIES
+from lnlab.probes.fisher.glm import gain_metric, metric
 
 NONE, LAYER, BATCH, WEIGHT = range(4)
 
@@ -73,21 +67,6 @@ def test_more_units_bring_eq_13_closer_under_layer_norm_alone(panel):
     assert seen(panel, "error", WEIGHT) < 1e-14
 
 
-def test_every_control_is_a_field_and_moves_the_panel(panel):
-    changed = {
-        "normalizers": ("layer",), "family": "Bernoulli", "length": 0.5, "inputs": 2.0,
-        "units": 8,
-    }  # fmt: skip
-    assert set(changed) == set(panel.controls)
-    for name, new in changed.items():
-        command = panel.bar.command
-        panel.controls[name].value = new
-        assert getattr(panel.state, name) == new
-        assert panel.bar.command != command
-        assert panel.bar.error == ""
-        assert panel.bar.sentence == sentence(panel.state)
-
-
 def test_dots_stand_on_their_lines(panel):
     for part in ("turn", "stretch", "error"):
         for slot in range(4):
@@ -101,48 +80,3 @@ def test_no_normalizer_is_a_state_too(panel):
     panel.controls["normalizers"].value = ()
     assert panel.bar.error == ""
     assert panel.bar.sentence.endswith("Choose a normalizer to see what a step costs.")
-
-
-def test_the_command_brings_the_panel_back(panel):
-    panel.state = Curved(("layer",), "categorical", 0.5, 2.0, 8)
-    program, *_, name, text = shlex.split(panel.bar.command)
-    assert (program, name) == ("lnlab", "panel")
-    assert panel.bar.command.startswith("lnlab run 03 ")
-    again = panels.geometry(**value(text))
-    assert again.state == panel.state
-    assert again.bar.sentence == panel.bar.sentence
-
-
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"family": "Poisson"}, "family is 'Poisson'"),
-        ({"length": 0.0}, "length is 0"),
-        ({"inputs": 11.0}, "inputs is 11"),
-        ({"units": 3}, "units is 3"),
-        ({"normalizers": ["rms"]}, "'rms'"),
-    ],
-)
-def test_what_makes_no_sense_does_not_start(wrong, says):
-    with pytest.raises(ValueError, match=says):
-        panels.geometry(**wrong)
-
-
-def test_a_page_without_a_kernel_can_be_played_with(panel, monkeypatch):
-    monkeypatch.setenv("LNLAB_HEADLESS", "1")
-    (bundle,) = panel.bundles()
-    figure = bundle[PLOTLY]
-    (slider,) = figure["layout"]["sliders"]
-    assert 20 <= len(figure["frames"]) == len(slider["steps"]) <= 22
-    assert slider["steps"][slider["active"]]["label"] == "1"
-    assert len(json.dumps(figure)) < 300_000
-    assert figure["layout"]["title"]["text"].startswith("Gaussian outputs, H = 4, W × 1,")
-
-
-def test_a_frame_is_the_picture_of_its_length():
-    state = Curved(units=UNITS[0])
-    played: Any = still(state, True)[0]
-    (half,) = [frame for frame in played.frames if frame.name == "0.501"]
-    shown: Any = still(state.longer(10**-0.3), False)[0]
-    for place, trace in zip(half.traces, half.data, strict=True):
-        np.testing.assert_allclose(trace.y, shown.data[place].y, rtol=1e-6)  # float32

@@ -8,7 +8,7 @@ import torch
 from lnlab.norms import BatchNorm, Normalizer
 from lnlab.norms.invariances import ROWS, TRANSFORMATIONS, Place, Row, Statistics
 from lnlab.probes.givens import cast, random_given, random_shift
-from lnlab.probes.invariance import Layer, relative_change, table
+from lnlab.probes.invariance import NormalizedLayer, relative_change, table
 
 WEIGHTS_SCALED, WEIGHTS_SHIFTED = TRANSFORMATIONS[:2]
 
@@ -17,7 +17,7 @@ def test_defect_is_the_largest_change_over_the_largest_output():
     given = random_given(3, 2, 4)
     a, shift = given.x @ given.W.T, random_shift(given)
     moved = given.x @ (given.W + shift[:2]).T - a
-    none = Layer(ROWS["none"], given)
+    none = NormalizedLayer(ROWS["none"], given)
     expected = float(moved.abs().max() / a.abs().max())
     assert none.defect(WEIGHTS_SHIFTED) == pytest.approx(expected, rel=1e-12)
     assert none.defect(WEIGHTS_SCALED, 3.0) == pytest.approx(2, rel=1e-12)
@@ -44,7 +44,7 @@ class Doubled(Normalizer):
 
 @pytest.mark.parametrize("name", ROWS)
 def test_measuring_leaves_nothing_behind(name):
-    layer = Layer(ROWS[name], random_given(place=ROWS[name].place), seed=0)
+    layer = NormalizedLayer(ROWS[name], random_given(place=ROWS[name].place), seed=0)
     before = {k: v.clone() for k, v in layer.norm.state_dict().items()}
     random_numbers = torch.get_rng_state()
     first = [layer.defect(T, 3.7) for T in TRANSFORMATIONS]
@@ -59,7 +59,7 @@ def test_measuring_leaves_nothing_behind(name):
 def test_statistics_can_be_chosen_against_the_row():
     given = random_given()
     defects = {
-        s: Layer(ROWS["batch"], given, statistics=s).defect(WEIGHTS_SCALED, 3.7)
+        s: NormalizedLayer(ROWS["batch"], given, statistics=s).defect(WEIGHTS_SCALED, 3.7)
         for s in Statistics
     }
     assert defects[Statistics.BATCH] < 1e-12
@@ -69,12 +69,15 @@ def test_statistics_can_be_chosen_against_the_row():
 
 def test_frozen_statistics_are_those_of_what_is_given():
     given = random_given()
-    y = Layer(ROWS["batch, frozen"], given).y
+    y = NormalizedLayer(ROWS["batch, frozen"], given).y
     torch.testing.assert_close(y, given.output(BatchNorm(12, eps=0.0)).detach())
 
 
 def test_against_delta_is_defect_at_each_delta():
-    layer, deltas = Layer(ROWS["layer"], random_given(), eps=1e-3), [-2.0, 1e-3, 0.5, 1e4]
+    layer, deltas = (
+        NormalizedLayer(ROWS["layer"], random_given(), eps=1e-3),
+        [-2.0, 1e-3, 0.5, 1e4],
+    )
     shift = random_shift(layer.given, seed=5)
     for T in TRANSFORMATIONS:
         each = [
@@ -93,20 +96,22 @@ def test_the_first_cases_are_the_same_at_any_batch_size():
 
 def test_given_of_each_place():
     padded = random_given(5, 3, 2, Place.PADDED, side=8, kernel=5, bias_inside=True)
-    y = Layer(ROWS["batch, padded"], padded).y
+    y = NormalizedLayer(ROWS["batch, padded"], padded).y
     assert y.shape == (2, 5, 8, 8)
-    assert Layer(ROWS["instance"], replace(padded, padding=0)).y.shape == (2, 5, 4, 4)
+    assert NormalizedLayer(ROWS["instance"], replace(padded, padding=0)).y.shape == (2, 5, 4, 4)
 
 
 def test_underflow_in_float32_is_never_a_silent_zero():
     single = cast(random_given(), torch.float32)
-    assert Layer(ROWS["layer"], single, eps=1e-5).defect(WEIGHTS_SCALED, 1e-30) > 0.9
-    assert not math.isfinite(Layer(ROWS["layer"], single).defect(WEIGHTS_SCALED, 1e-30))
-    assert Layer(ROWS["layer"], random_given()).defect(WEIGHTS_SCALED, 1e-30) < 1e-12
+    assert NormalizedLayer(ROWS["layer"], single, eps=1e-5).defect(WEIGHTS_SCALED, 1e-30) > 0.9
+    assert not math.isfinite(
+        NormalizedLayer(ROWS["layer"], single).defect(WEIGHTS_SCALED, 1e-30)
+    )
+    assert NormalizedLayer(ROWS["layer"], random_given()).defect(WEIGHTS_SCALED, 1e-30) < 1e-12
 
 
 def test_one_case_of_batch_norm_has_nothing_to_normalize():
-    alone = Layer(ROWS["batch"], random_given(cases=1))
+    alone = NormalizedLayer(ROWS["batch"], random_given(cases=1))
     assert math.isnan(alone.defect(WEIGHTS_SCALED, 2.0))  # 0/0, and shown as such
 
 
@@ -117,12 +122,12 @@ def test_given_that_is_not_finite_is_refused_by_name(which, bad):
     spoilt = getattr(given, which).clone()
     spoilt.view(-1)[-1] = bad
     with pytest.raises(ValueError, match=f"^{which} is {bad} at "):
-        Layer(ROWS["layer"], replace(given, **{which: spoilt}))
+        NormalizedLayer(ROWS["layer"], replace(given, **{which: spoilt}))
 
 
 @pytest.mark.parametrize("delta", [0.0, float("nan"), float("inf"), 1e200, -1e-200])
 def test_delta_out_of_range_is_refused(delta):
-    layer = Layer(ROWS["layer"], random_given())
+    layer = NormalizedLayer(ROWS["layer"], random_given())
     with pytest.raises(ValueError, match="delta is"):
         layer.defect(WEIGHTS_SCALED, delta)
     with pytest.raises(ValueError, match="delta is"):
@@ -130,7 +135,7 @@ def test_delta_out_of_range_is_refused(delta):
 
 
 def test_shift_that_is_not_finite_or_too_short_is_refused():
-    layer = Layer(ROWS["layer"], random_given(12, 7, 8))
+    layer = NormalizedLayer(ROWS["layer"], random_given(12, 7, 8))
     with pytest.raises(ValueError, match="shift is nan at"):
         layer.defect(WEIGHTS_SHIFTED, shift=torch.full((12,), torch.nan))
     with pytest.raises(ValueError, match="vector of at least 12"):

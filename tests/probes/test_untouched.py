@@ -14,16 +14,16 @@ from torch.nn import functional as F
 
 from lnlab import norms
 from lnlab.norms.invariances import Statistics
-from lnlab.probes.backward import gradient_norms, gradient_parts, microscope
-from lnlab.probes.covariate_shift import covariate_shift
-from lnlab.probes.directions import random_directions
-from lnlab.probes.fisher import Divergence
-from lnlab.probes.hessian import density, ends, trace
-from lnlab.probes.landscape import band, between, surface
-from lnlab.probes.learning_rate import Turning, scale_invariant
-from lnlab.probes.objective import Objective
-from lnlab.probes.record import record
-from lnlab.probes.smoothness import smoothness, steps
+from lnlab.probes.fisher.network import Divergence
+from lnlab.probes.loss.directions import random_directions
+from lnlab.probes.loss.hessian import density, ends, trace
+from lnlab.probes.loss.landscape import band, between, surface
+from lnlab.probes.loss.objective import Objective
+from lnlab.probes.loss.smoothness import smoothness, steps
+from lnlab.probes.training.backward import gradient_norms, gradient_parts, microscope
+from lnlab.probes.training.covariate_shift import covariate_shift
+from lnlab.probes.training.learning_rate import Turning, scale_invariant
+from lnlab.probes.training.record import record
 
 OF_A_LOSS = {
     "value": lambda o: o.value(),

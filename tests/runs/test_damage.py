@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from lnlab.runs import Run
-from lnlab.runs.files import Rows, whole_lines
 
 CONFIG = {"norm": "layer", "units": [8, 8], "learning_rate": 1e-3}
 DATA = {"name": "digits", "kind": "embedded", "checksum": "abc", "licence": "BSD"}
@@ -173,17 +172,6 @@ def test_no_damaged_record_of_a_checkpoint_is_resumed_from(name, tmp_path, full)
 def restored(root: Path) -> dict | None:
     with begin(root) as run:
         return run.restore()
-
-
-def test_rows_are_known_by_their_bytes():
-    rows, lines = Rows(), [b"1\n", b"2\n"]
-    for line in lines:
-        rows.add(line)
-    assert Rows.first(rows.summary(), [*lines, b"3\n"])
-    assert Rows.first(rows.summary(), [b"1\n", b"3\n"]) is None
-    assert Rows.first(rows.summary(), lines[:1]) is None
-    assert Rows.first(None, lines) is None
-    assert whole_lines(b"".join(lines)) == lines
 
 
 @pytest.mark.stress

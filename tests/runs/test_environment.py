@@ -4,7 +4,6 @@ import getpass
 import json
 import platform
 import subprocess
-import sys
 from pathlib import Path
 
 import torch
@@ -35,21 +34,7 @@ def test_commit_is_that_of_the_checkout():
     assert (commit.removesuffix("-dirty") if commit else None) == expected
 
 
-def test_code_changes_with_the_sources_that_decide_and_with_no_others(tmp_path, monkeypatch):
-    place = tmp_path / "lnlab" / "runs" / "environment.py"
-    for name in ("norms/layer.py", "kernels/cpp/loop.cpp", "unroll.py", "figures/curves.py"):
-        path = tmp_path / "lnlab" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("1")
-    module = sys.modules[code.__module__]
-    monkeypatch.setattr(module, "__file__", str(place))
-    before = code.__wrapped__()
-    for name, decides in (
-        ("figures/curves.py", False),
-        ("norms/layer.py", True),
-        ("kernels/cpp/loop.cpp", True),
-        ("unroll.py", True),
-    ):
-        (tmp_path / "lnlab" / name).write_text("2")
-        assert (code.__wrapped__() != before) == decides, name
-        before = code.__wrapped__()
+def test_environment_says_whose_code_it_has():
+    here = environment("cpu", ("lnlab.tasks.mnist",))
+    assert here["code_of"] == ["lnlab.tasks.mnist"]
+    assert here["code"] == code("lnlab.tasks.mnist") != environment()["code"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lnlab.runs.files import append, read_json, whole_lines, write, write_json
+from lnlab.runs.files import read_json, whole_lines, write, write_json
 
 
 def test_write_replaces_and_leaves_nothing_beside(tmp_path):
@@ -21,12 +21,6 @@ def test_failed_write_keeps_the_old_file_and_names_it(tmp_path):
         write(path, b"new")
     assert raised.value.filename == str(path)
     assert path.read_bytes() == b"old"
-
-
-def test_append_names_the_path(tmp_path):
-    with pytest.raises(FileNotFoundError) as raised:
-        append(tmp_path / "none" / "rows", b"1\n")
-    assert raised.value.filename == str(tmp_path / "none" / "rows")
 
 
 def test_whole_lines_leaves_a_torn_one_out():

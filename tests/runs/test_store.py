@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lnlab.runs import Busy, Run, keep, read, remove, table
+from lnlab.runs import Busy, Run, keep, read, remove, survey, table
 
 DATA = {"checksum": "abc"}
 
@@ -115,3 +115,24 @@ def test_removal_that_is_cut_short_leaves_no_run(tmp_path, monkeypatch):
         run = run_of(tmp_path, norm="layer")
         assert run.result == {"seconds": 2.0}
         remove(run)
+
+
+@pytest.mark.parametrize("name", ["config.json", "result.json"])
+def test_a_damaged_run_is_left_out_with_a_word_and_can_be_removed(name, tmp_path):
+    whole, damaged = (run_of(tmp_path, norm=norm) for norm in ("layer", "batch"))
+    (damaged.folder / name).write_bytes(b"{")
+    with pytest.warns(UserWarning, match=rf"{damaged.key}.*damaged.*left out"):
+        assert [run.key for run in read(tmp_path)] == [whole.key]
+    runs, (found,) = survey(tmp_path)
+    assert [run.key for run in runs] == [whole.key]
+    assert (found.task, found.key, found.folder) == ("mnist", damaged.key, damaged.folder)
+    remove(found)
+    assert survey(tmp_path)[1] == []
+
+
+def test_last_rows_are_those_of_the_last_update(tmp_path):
+    with Run.open("mnist", {}, DATA, tmp_path) as run:
+        assert run.last() == []
+        for update, seed in ((1, 0), (1, 1), (2, 0), (2, 1)):
+            run.log({"update": update, "seed": seed})
+        assert run.last() == [{"update": 2, "seed": 0}, {"update": 2, "seed": 1}]

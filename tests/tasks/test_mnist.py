@@ -2,17 +2,18 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 
 import pytest
 import torch
 from torch.nn import functional as F
 
+from lnlab.initialisation import INITIALISATIONS
 from lnlab.norms import BatchNorm, LayerNorm, Linear
 from lnlab.runs import read
 from lnlab.tasks import PermutationInvariantMNIST as Task
-from lnlab.tasks.mnist import ARMS, INITIALISATIONS
+from lnlab.tasks.mnist import ARMS
 from lnlab.training import Batches, evaluate, fit, stack, train
 
 every_arm = pytest.mark.parametrize("arm", ARMS)
@@ -217,17 +218,29 @@ def test_the_configuration_is_json_and_says_nothing_of_places(tmp_path):
     assert str(tmp_path) not in json.dumps(config)
     assert config["data"] == "mnist"
     assert Task(data="mnist").config() == config
-    assert set(config) == {*Task.__dataclass_fields__}
+    assert set(config) == {f.name for f in fields(Task)} - {
+        "updates",
+        "best",
+        "measures",
+        "held_out",
+    }
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"norm": "layr"}, "'layr': choose from none, layer, batch, batch hidden"),
+        ({"norm": "layr"}, "norm is 'layr': choose from none, layer, batch, batch hidden"),
         ({"initialisation": "xavier"}, "'xavier': choose from modern, torch, authors"),
-        ({"batch_size": 0}, "at least 1"),
-        ({"epochs": -1}, "at least 1"),
-        ({"seeds": ()}, "there is a seed"),
+        ({"batch_size": 0}, "batch_size is 0: give a whole number, at least 1, like 128"),
+        ({"epochs": -1}, "epochs is -1: give a whole number, at least 1"),
+        ({"seeds": ()}, "seeds is .*: give a tuple of at least one"),
+        ({"seeds": ("a",)}, "seeds is .*: give a tuple of at least one: whole numbers"),
+        ({"units": (8.5,)}, "units is .*: give a tuple of at least one: whole numbers"),
+        ({"units": (-3,)}, "units is .*: whole numbers, at least 1, like"),
+        ({"learning_rate": "fast"}, "learning_rate is 'fast': give a number, at least 0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan: give a number"),
+        ({"fused": 1}, "fused is 1: give True or False"),
+        ({"best": "train_nl"}, "choose from train_nll, test_nll, test_error"),
         ({"seeds": (0, 1, 0)}, r"\(0, 1, 0\): each once"),
     ],
 )
@@ -256,9 +269,9 @@ def test_measurements_are_dense_at_the_start_and_twice_an_epoch(updates):
     assert early[0] <= max(1, updates / 100)
 
 
-def test_updates_are_whole_batches(digits):
-    assert Task.budget("smoke").updates(digits) == 2 * (1200 // 128)
-    assert Task.budget("smoke", batch_size=4).updates(digits) == 300
+def test_its_length_is_of_whole_batches(digits):
+    assert Task.budget("smoke").length(digits) == 2 * (1200 // 128)
+    assert Task.budget("smoke", batch_size=4).length(digits) == 300
 
 
 @pytest.mark.parametrize("arm", ["layer", "batch"])

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from lnlab.cells import INITIALISATIONS
 from lnlab.norms import LayerNorm, RecurrentBatchNorm
 from lnlab.runs import read
 from lnlab.tasks import SequentialDigits as Task
-from lnlab.tasks.sequences import ARMS, CELLS, INITIALISATIONS
+from lnlab.tasks.sequences import ARMS, CELLS
 from lnlab.training import stack, train
 from lnlab.unroll import Recurrent
 
@@ -89,7 +90,7 @@ def test_a_run_is_resumed_and_names_what_it_is(tmp_path):
     last = [step.update for step in train(task, root=tmp_path)][-1]
     (run,) = read(tmp_path, task.name)
     assert run.done
-    assert last == task.updates(task.dataset()) == 37
+    assert last == task.length(task.dataset()) == 37
     assert run.config == json.loads(json.dumps(task.config())) | {
         "device": "cpu",
         "precision": "float32",
@@ -105,7 +106,7 @@ def test_a_run_is_resumed_and_names_what_it_is(tmp_path):
         ({"cell": "tree"}, "choose from rnn, lstm, gru"),
         ({"initialisation": "none"}, "choose from paper, modern"),
         ({"pixels": 0}, "at least 1"),
-        ({"units": (8, 8)}, "give one"),
+        ({"units": (8, 8)}, "units is .*: give a tuple of 1"),
         ({"seeds": (1, 1)}, "each once"),
     ],
 )

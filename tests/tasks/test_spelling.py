@@ -1,21 +1,23 @@
 """The task of listen, attend and spell: paired arms, batches, measures."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from lnlab import data
+from lnlab.attention import Said
 from lnlab.cells import PUBLISHED as CELLS
-from lnlab.data import speech
+from lnlab.padding import cross_entropy
 from lnlab.runs import read
-from lnlab.tasks.las import Said, Spelling, cross_entropy
-from lnlab.tasks.las.alignment import entropy, mass, monotonicity
+from lnlab.tasks.las import Spelling
 from lnlab.tasks.las.inside import inside, ribbon
 from lnlab.tasks.las.listener import paired
-from lnlab.tasks.las.net import Bucketed, gathered
-from lnlab.tasks.las.recognition import errors
-from lnlab.tasks.las.task import PLACES, clipped
+from lnlab.tasks.las.net import gathered
+from lnlab.tasks.las.recognition import errors, recognized, validated
+from lnlab.tasks.las.task import PLACES
 from lnlab.training import stack, train
 
 CPU = torch.device("cpu")
@@ -81,8 +83,8 @@ def test_the_published_cell_is_hardmaru_s_without_gain_and_bias(corpus):
 
 
 def batches(corpus, seeds=(0,), size=5):
-    numbers = {unit: number for number, unit in enumerate(corpus.units)}
-    return Bucketed(corpus.train, numbers, size, seeds, CPU, torch.float64)
+    task = replace(SMALL, batch_size=size, seeds=seeds)
+    return task.batches(corpus, device=CPU, dtype=torch.float64)
 
 
 def heard(corpus, epoch, seeds=(0,), start=0):
@@ -188,7 +190,9 @@ def test_the_study_s_own_settings_train(corpus):
     task = replace(paper, units=(8, 16), utterances=24, epochs=1, batch_size=5, longest=20)
     assert (task.speller_layers, task.beam, task.dropout, task.noise) == (2, 16, 0.5, 0.6)
     net = task.model(0, corpus)
-    heeded, (units, counts) = next(iter(task.batches(corpus, CPU, torch.float64).epoch(0)))
+    heeded, (units, counts) = next(
+        iter(task.batches(corpus, device=CPU, dtype=torch.float64).epoch(0))
+    )
     net = stack([net]).double().train()
     logits = net(heeded)
     assert logits.shape == (1, *units.shape[1:], len(corpus.units) + 1)
@@ -199,7 +203,7 @@ def test_the_study_s_own_settings_train(corpus):
 def test_mixed_precision_is_of_training_alone(corpus):
     task = replace(SMALL, norm="both", fused=False)
     nets = [replace(task, mixed=mixed).model(0, corpus).float() for mixed in (False, True)]
-    heeded, _ = next(iter(task.batches(corpus, CPU, torch.float32).epoch(0)))
+    heeded, _ = next(iter(task.batches(corpus).epoch(0)))
     heeded = type(heeded)(*(v[0] for v in heeded))
     whole, mixed = (net(heeded) for net in nets)
     assert mixed.dtype == torch.float32
@@ -212,34 +216,50 @@ def test_what_was_attended_to_is_kept(tmp_path, corpus):
     for _ in train(replace(SMALL, norm="both"), root=tmp_path):
         pass
     (run,) = read(tmp_path, "las")
-    for attention, heard in zip(run.metrics().attention, run.metrics().heard, strict=True):
-        assert len(attention) == len(heard) == 4
-        for utterance, alpha in zip(corpus.test, attention, strict=False):
+    kept = run.pictures(0)
+    assert [*kept] == run.metrics()["update"].tolist()
+    for attention, heard in zip(kept.values(), run.metrics().heard, strict=True):
+        assert sorted(attention) == [f"attention {k}" for k in range(4)]
+        assert len(heard) == 4
+        for k, utterance in enumerate(corpus.test[:4]):
+            alpha = attention[f"attention {k}"]
             steps = -(-len(utterance.features) // 2 ** (SMALL.layers - 1))
-            alpha = np.array(alpha)
+            assert alpha.dtype == np.float16
             assert alpha.shape[0] == len(utterance.units)
             assert alpha.shape[1] >= steps
             np.testing.assert_allclose(alpha.sum(1), 1, atol=0.05)  # rounded to be kept
             assert not alpha[:, steps:].any()
 
 
-def test_gradients_are_cut_model_by_model():
-    models = [torch.nn.Linear(4, 3) for _ in range(2)]
-    together = stack(models)
-    optimizer = torch.optim.SGD(together.parameters(), lr=1.0)
-    for p in together.parameters():
-        p.grad = torch.randn_like(p)
-        p.grad[1] *= 1e-3
-    before = [p.grad.clone() for p in together.parameters()]
-    clipped(optimizer, 1.0, models=2)
-    norms = (
-        torch.stack([p.grad.flatten(1).square().sum(1) for p in together.parameters()])
-        .sum(0)
-        .sqrt()
-    )
-    assert float(norms[0]) == pytest.approx(1, rel=1e-5)
-    for p, was in zip(together.parameters(), before, strict=True):
-        assert torch.equal(p.grad[1], was[1])  # short enough
+def test_the_validation_cases_are_measured_as_the_test_cases_are(corpus):
+    net = SMALL.model(3, corpus)
+    swapped = SimpleNamespace(units=corpus.units, test=corpus.valid, valid=corpus.test)
+    search = {"width": SMALL.beam, "longest": SMALL.longest}
+    tested, of_test = recognized(net, corpus, **search), validated(net, swapped, **search)
+    assert of_test["validation_nll"] == tested["test_nll"]
+    assert of_test["validation_error"] == tested["test_error"]
+    assert validated(net, corpus, **search) != of_test
+
+
+def test_validation_is_measured_at_each_evaluation_of_the_second_version(tmp_path):
+    old, new = replace(SMALL, epochs=1), replace(SMALL, epochs=1, measures=2)
+    for task in (old, new):
+        for _ in train(task, root=tmp_path):
+            pass
+    runs = {run.config.get("measures", 1): run.metrics() for run in read(tmp_path)}
+    measured = {"validation_nll", "validation_error"}
+    assert {*runs[2]} - {*runs[1]} == measured
+    assert not runs[2][[*measured]].isna().any(axis=None)
+    same = ["test_nll", "test_error", "loss"]
+    assert runs[1][same].equals(runs[2][same]), "measuring more trains nothing else"
+
+
+def test_data_without_validation_cases_are_refused(monkeypatch):
+    none = SimpleNamespace(valid=None)
+    monkeypatch.setattr("lnlab.tasks.las.task.load", lambda *said, **more: none)
+    with pytest.raises(ValueError, match="embedded has no validation cases: measures=1"):
+        replace(SMALL, measures=2).dataset()
+    assert SMALL.dataset() is none
 
 
 def test_errors_are_counted_as_by_hand():
@@ -258,33 +278,16 @@ def test_errors_are_counted_as_by_hand():
     assert errors([U("a")], [said()], ["a"])["test_error"] == 1
 
 
-def test_mass_is_what_lies_inside():
-    alpha = torch.tensor([[0.5, 0.5, 0, 0], [0, 0, 0.25, 0.75]])
-    found = mass(alpha, 0.1, [0.04, 0.24], [0.1, 0.36])
-    # 0.00 to 0.14 holds a whole step and 0.4 of the next; 0.20 to 0.40 the last two
-    torch.testing.assert_close(found, torch.tensor([0.5 + 0.4 * 0.5, 1.0]))
-    with pytest.raises(ValueError, match="2 rows, 1 begins"):
-        mass(alpha, 0.1, [0.0], [0.1])
-
-
-def test_monotonicity_and_entropy():
-    forward, back = torch.eye(4), torch.eye(4).flip(0)
-    assert monotonicity(forward) == 1
-    assert monotonicity(back) == 0
-    assert not entropy(forward).any()
-    torch.testing.assert_close(entropy(torch.full((2, 4), 0.25)), torch.full((2,), 4.0).log())
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"norm": "layer"}, "choose from none, encoder, decoder, both"),
         ({"form": "units"}, "choose from cell, features, time"),
-        ({"units": (64,)}, "give the listener's and the speller's"),
+        ({"units": (64,)}, "units is .*: give a tuple of 2: whole numbers"),
         ({"seeds": (1, 1)}, "each once"),
         ({"longest": 0}, "at least 1"),
         ({"beam": 0}, "at least 1"),
-        ({"decay": 0.0}, "above 0, at most 1"),
+        ({"decay": 0.0}, "above 0 and at most 1"),
     ],
 )
 def test_impossible_settings_are_named(given, message):
@@ -295,7 +298,7 @@ def test_impossible_settings_are_named(given, message):
 def test_speech_can_be_cut_short(corpus):
     assert len(corpus.train) == 24
     assert len(corpus.test) == 6
-    assert speech.load("embedded", most=24).checksum == corpus.checksum
+    assert data.load("embedded", "speech", most=24).checksum == corpus.checksum
 
 
 @pytest.mark.parametrize("norm", ["none", "both"])

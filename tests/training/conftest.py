@@ -1,7 +1,7 @@
 """A task that is small and has all that could go wrong: running statistics and noise."""
 
 import random
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,20 +9,22 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.training import cross_entropy, evaluate
+from lnlab.training import Experiment, Moment, cross_entropy, evaluate
 
 
 @dataclass(frozen=True)
-class Tiny:
+class Tiny(Experiment):
     seeds: tuple[int, ...] = (3, 4)
     epochs: int = 3
     batch_size: int = 4
     learning_rate: float = 1e-2
 
     name = "tiny"
+    falls = ("train_nll", "train_error")
 
-    def config(self):
-        return asdict(self)
+    @classmethod
+    def budgets(cls):
+        return {"smoke": cls()}
 
     def dataset(self):
         generator = torch.Generator().manual_seed(0)
@@ -46,7 +48,7 @@ class Tiny:
     def evaluation_points(self, updates_per_epoch):
         return {0, 1, updates_per_epoch}
 
-    def measure(self, model, dataset):
+    def measure(self, model, dataset, moment=Moment.END):
         found = evaluate(model, dataset.train.x, dataset.train.y, self.loss)
         return {"train_nll": found["nll"], "train_error": found["error"]}
 

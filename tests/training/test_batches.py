@@ -73,7 +73,7 @@ def test_how_much_is_gathered_at_once_does_not_show(ahead, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((x, y[:-1], 5, (1,)), "x holds 23 cases and y 22"),
+        ((x, y[:-1], 5, (1,)), "x and y hold 23, 22 cases"),
         ((x, y, 24, (1,)), "a batch of 24 cases cannot be taken from 23"),
         ((x, y, 0, (1,)), "a batch of 0 cases"),
         ((x, y, 5, ()), "no seeds"),
@@ -90,3 +90,17 @@ def test_ranks_see_the_parts_of_the_same_batches():
     parts = [Batches(x, x, 6, (0, 1), (i, 3)) for i in range(3)]
     for (all_x, _), *shares in zip(whole.epoch(2), *(p.epoch(2) for p in parts), strict=True):
         assert torch.equal(torch.cat([some_x for some_x, _ in shares], 1), all_x)
+
+
+def test_cases_may_be_of_several_parts_and_words_remain_whole():
+    parts = {"words": y + 100, "lengths": y + 1}, x
+    trees = Batches(*parts, 5, (1, 2)).epoch(1)
+    for (tree, cases), (plain, places) in zip(
+        trees, Batches(x, y, 5, (1, 2)).epoch(1), strict=True
+    ):
+        assert torch.equal(cases, plain)
+        assert torch.equal(tree["words"], places + 100)
+        assert torch.equal(tree["lengths"], places + 1)
+        assert tree["words"].dtype == torch.int64
+    with pytest.raises(ValueError, match="x and y hold 3, 23, 23 cases"):
+        Batches({"words": y[:3], "lengths": y}, x, 5, (1,))

@@ -85,7 +85,7 @@ print(before[0], after[0], before[1], after[1], sum(run.done for run in read(roo
 def test_many_runs_in_one_process_do_not_fill_it(full, tmp_path):
     """``--full``: 300. Memory grows by less than 5 %, no file stays open, and who reads the
     growing folder all the while sees no error."""
-    times = 300 if full else 60
+    times = 300 if full else 30
     command = [sys.executable, "-c", SOAK, str(tmp_path), str(times)]
     seen = [0]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from lnlab.training import progress
+from lnlab.training import finish, progress, train
 
 
 @pytest.fixture
@@ -60,3 +60,20 @@ def test_terminal_gets_a_bar(monkeypatch, capsys):
     captured = capsys.readouterr()
     assert "training: 100%" in captured.err
     assert captured.out == ""
+
+
+def test_a_run_that_was_done_is_read_back_and_says_so(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LNLAB_HEADLESS", "1")
+    steps = train(tiny(), root=tmp_path)
+    for _ in range(5):
+        next(steps)
+    steps.close()
+    done = finish(tiny(), "batch norm", root=tmp_path)
+    assert done is not None
+    assert done.done
+    assert capsys.readouterr().out.startswith("batch norm: 16 of 16 in "), "of 21, 5 were made"
+    again = finish(tiny(), "batch norm", root=tmp_path)
+    assert again is not None
+    assert again.key == done.key
+    said = f"batch norm: read back from run {done.key}, trained {done.finished} UTC\n"
+    assert capsys.readouterr().out == said

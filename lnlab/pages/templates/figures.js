@@ -1,6 +1,160 @@
-// Draws each plotly figure of the page from the data that stands beside it.
-for (const plot of document.querySelectorAll("figure.plot")) {
-  const { data, layout, frames, config } = JSON.parse(plot.querySelector("script").textContent);
-  const calm = { responsive: true, displayModeBar: false, ...config };
-  Plotly.newPlot(plot.querySelector("div"), { data, layout, frames, config: calm });
+// Draws the plotly figures of the page from the data beside them, and puts before the reader
+// what can be chosen in them: plotly's own slider takes no key, and knows one choice only.
+
+const CALM = { responsive: true, displayModeBar: false };
+
+// Text of plotly, which may hold tags and entities, as plain text.
+function plain(text) {
+  return new DOMParser().parseFromString(text.replace(/<br\s*\/?>/g, " "), "text/html").body.textContent;
 }
+
+function element(tag, parent, attributes = {}, text = "") {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.textContent = text;
+  parent.append(made);
+  return made;
+}
+
+// Title, caption and slider of the figure leave the picture: on the page they are words and
+// controls, which break lines on a phone, are read aloud and can be reached by the keyboard.
+function unpacked(spec) {
+  const layout = { ...spec.layout };
+  const { above = 0, below = 0, caption = "", choices = [] } = layout.meta ?? {};
+  const heading = layout.title;
+  const title = above ? plain(heading.text) : "";
+  if (above) delete layout.title;
+  delete layout.sliders;
+  const { t, b } = layout.margin ?? {};
+  if (above + below) {
+    layout.height -= above + below;
+    layout.margin = { ...layout.margin, t: t - above, b: below ? b - below : b };
+  }
+  const frames = new Map((spec.frames ?? []).map((frame) => [frame.name, frame]));
+  return { data: spec.data, layout, config: spec.config, frames, choices, heading, above, title, caption };
+}
+
+// A figure on the page: `show` brings it to a stop of every choice.
+async function draw(figure) {
+  const plot = figure.querySelector(".picture");
+  const spec = unpacked(JSON.parse(figure.querySelector("script").textContent));
+  const title = figure.querySelector(".title");
+  const caption = figure.querySelector("figcaption");
+  const about = plot.getAttribute("aria-label");
+
+  function say(heading, sentence) {
+    title.textContent = heading;
+    caption.textContent = sentence;
+    title.hidden = !heading;
+    caption.hidden = !sentence;
+    plot.setAttribute("aria-label", [heading, sentence].filter(Boolean).join(": ") || about);
+  }
+
+  let heading = spec.heading;
+  // Saved, a figure has the title and caption again that the page has beside it.
+  function save(format) {
+    const { t, ...margin } = plot.layout.margin ?? {};
+    const layout = { ...plot.layout, title: heading, width: plot.clientWidth };
+    layout.height = plot.clientHeight + spec.above;
+    if (spec.above) layout.margin = { ...margin, t: t + spec.above };
+    const words = title.textContent || document.title;
+    const filename = `${plot.id} ${words}`.replace(/[^\p{L}\p{N}.,=-]+/gu, "_").slice(0, 80);
+    const picture = { data: plot.data, layout };
+    return Plotly.downloadImage(picture, { format, filename, width: layout.width, height: layout.height, scale: format === "png" ? 2 : 1 });
+  }
+
+  const buttons = element("p", figure, { class: "save" });
+  for (const format of ["png", "svg"]) {
+    const button = element("button", buttons, { type: "button" }, `Save as ${format.toUpperCase()}`);
+    button.addEventListener("click", () => save(format));
+  }
+
+  say(spec.title, plain(spec.caption));
+  await Plotly.newPlot(plot, spec.data, spec.layout, { ...CALM, ...spec.config });
+  return {
+    figure,
+    choices: spec.choices,
+    async show(stops) {
+      const frame = spec.frames.get(stops.join(","));
+      const { title, meta, ...layout } = frame.layout;
+      heading = title;
+      frame.traces.forEach((index, place) => Object.assign(plot.data[index], frame.data[place]));
+      Object.assign(plot.layout, layout);
+      say(plain(title.text), plain(meta.caption));
+      await Plotly.redraw(plot);
+    },
+  };
+}
+
+// One control for each choice, above the first of the figures that follow it.
+function controls(figures) {
+  const { choices, figure } = figures[0];
+  const stops = choices.map(({ at }) => at);
+  figure.dataset.stops = stops.join(",");
+  const place = element("div", figure, { class: "choices" });
+  figure.prepend(place);
+
+  let busy = false;
+  let wanted = null;
+  // What is chosen faster than it can be drawn is left out: only the last is waited for.
+  async function follow() {
+    if (busy) return;
+    busy = true;
+    while (wanted !== null) {
+      const next = wanted;
+      wanted = null;
+      for (const each of figures) await each.show(next);
+      figure.dataset.stops = next.join(",");
+    }
+    busy = false;
+  }
+
+  choices.forEach((choice, index) => {
+    const label = element("label", place);
+    element("span", label, {}, plain(choice.name));
+    const control = choice.slides ? scale(label, choice) : list(label, choice);
+    control.addEventListener("input", () => {
+      stops[index] = Number(control.value);
+      wanted = [...stops];
+      follow();
+    });
+  });
+}
+
+function scale(label, { stops, at }) {
+  const control = element("input", label, { type: "range", min: 0, max: stops.length - 1, step: 1 });
+  const said = element("output", label);
+  const say = () => {
+    const words = plain(stops[control.value]);
+    said.textContent = words;
+    control.setAttribute("aria-valuetext", words);
+  };
+  control.value = at;
+  control.addEventListener("input", say);
+  say();
+  return control;
+}
+
+function list(label, { stops, at }) {
+  const control = element("select", label);
+  stops.forEach((words, stop) => element("option", control, { value: stop }, plain(words)));
+  control.value = at;
+  return control;
+}
+
+// Figures of one cell that have the same choices follow the same controls.
+async function start() {
+  const groups = new Map();
+  for (const figure of document.querySelectorAll("figure.plot")) {
+    const drawn = await draw(figure);
+    if (!drawn.choices.length) continue;
+    const cell = [...document.querySelectorAll(".cell")].indexOf(figure.closest(".cell"));
+    const key = JSON.stringify([cell, drawn.choices]);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(drawn);
+  }
+  for (const figures of groups.values()) controls(figures);
+  document.body.dataset.drawn = "";
+}
+
+start();

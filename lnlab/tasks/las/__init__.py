@@ -2,20 +2,14 @@
 
 from .listener import Listener, OverFeatures, OverTime
 from .net import ListenAttendSpell
-from .search import Said, search
-from .speller import Attention, Heard, Speller, cross_entropy
+from .speller import Speller
 from .task import Spelling
 
 __all__ = [
-    "Attention",
-    "Heard",
     "ListenAttendSpell",
     "Listener",
     "OverFeatures",
     "OverTime",
-    "Said",
     "Speller",
     "Spelling",
-    "cross_entropy",
-    "search",
 ]

@@ -1,4 +1,4 @@
-"""What goes on inside a recognizer: its distributions, and how steep its loss is.
+"""The inside of a recognizer: its distributions, and the steepness of its loss.
 
 Figures 4 to 7 of Ben Othman (2018), of every run at each of its evaluations.
 """
@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from lnlab.data.speech import Speech
 from lnlab.norms.invariances import Statistics
-from lnlab.probes.objective import Objective
-from lnlab.probes.record import record
-from lnlab.probes.smoothness import smoothness, steps
-from lnlab.probes.summary import QUANTILES, summary
+from lnlab.padding import cross_entropy
+from lnlab.probes.loss.objective import Objective
+from lnlab.probes.loss.smoothness import smoothness, steps
+from lnlab.probes.training.record import record
+from lnlab.probes.training.summary import QUANTILES, summary
 
 from .net import Heeded, gathered
-from .speller import cross_entropy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,12 +31,12 @@ SHOWN = [name for name, q in QUANTILES.items() if q in (0.05, 0.25, 0.5, 0.75, 0
 
 
 def inside(net: Any, dataset: Speech) -> dict[str, Any]:
-    """Of a recognizer, seen with always the same utterances that it was trained on.
+    """Steepness and distributions of a recognizer, on always the same training utterances.
 
     ``lipschitz``, the length of the gradient: the local Lipschitz constant of the loss;
     ``variation``, between the least and the greatest loss along it, in nats; ``beta``, the
-    effective smoothness (:mod:`lnlab.probes.smoothness`); ``distributions``, by the name of a
-    parameter or of a layer (its outputs): five quantiles, 5, 25, 50, 75 and 95 %.
+    effective smoothness (:mod:`lnlab.probes.loss.smoothness`); ``distributions``, by the
+    name of a parameter or of a layer (its outputs): five quantiles, 5, 25, 50, 75 and 95 %.
     """
     weight = next(net.parameters())
     numbers = {unit: number for number, unit in enumerate(dataset.units)}
@@ -81,7 +81,7 @@ def distributions(net: Any, batch: Heeded) -> dict[str, list[float]]:
     pooled = defaultdict(list)
     for name, p in net.named_parameters():
         pooled[re.sub(r"^(listener\.layers\.\d+)\.cells\.\d+", r"\1", name)].append(p.flatten())
-    rows |= {name: summary(torch.cat(ps))[1] for name, ps in pooled.items()}
+    rows |= {name: summary(torch.cat(ps)) for name, ps in pooled.items()}
     return {
         name: [float(f"{row[q]:.3g}") for q in SHOWN]
         for name, row in rows.items()

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.norms import Identity, Norm
+from lnlab.padding import within
 from lnlab.unroll import LSTM
 
 
@@ -87,11 +88,6 @@ def paired(h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     return joined, (lengths + 1) // 2
 
 
-def within(lengths: Tensor, T: int) -> Tensor:
-    """Which steps are no padding, (B, T)."""
-    return torch.arange(T, device=lengths.device) < lengths[:, None]
-
-
 class After(nn.Module):
     """Normalizes the outputs (B, T, H) of a layer, with gain and bias for each unit."""
 
@@ -112,7 +108,7 @@ class OverFeatures(After):
 
 
 class OverTime(After):
-    """What the study's published code does in its listener: statistics of one unit over time.
+    """Statistics of one unit over time, as the study's published code has in its listener.
 
     Its axes [1] of (B, T, H) are time, not features (commit 2d31ae8 of its repository), and
     padding counts. ``masked`` leaves the padding out, which the code does not.

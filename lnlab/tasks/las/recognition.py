@@ -1,20 +1,18 @@
-"""What a recognizer makes of utterances that it was not trained on."""
+"""The recognition of utterances that were not trained on, its errors and its attention."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from lnlab.attention import Said, entropy, mass, monotonicity, search
 from lnlab.data.filterbank import HOP
 from lnlab.data.speech import Speech
 from lnlab.data.utterance import Utterance
+from lnlab.padding import cross_entropy
 
-from .alignment import entropy, mass, monotonicity
 from .net import gathered
-from .search import Said, search
-from .speller import cross_entropy
 
 TOGETHER = 100
 """Utterances that are recognized at a time."""
@@ -23,29 +21,54 @@ WATCHED = 4
 
 
 @torch.no_grad()
-def recognized(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[str, Any]:
-    """What a net makes of the test utterances.
-
-    ``test_nll`` in nats a unit; the :func:`errors` of the search; of the attention at the
-    right units ``alignment``, what lies within 40 ms of the unit (NaN where nobody knows where
-    that is), ``monotonicity`` and ``entropy`` in nats, means over utterances; ``attention``,
-    that on the first :data:`WATCHED`, and ``heard``, what was made of them.
+def spelled(
+    net: Any, utterances: Sequence[Utterance], units: Sequence[str], *, width: int, longest: int
+) -> tuple[float, list[torch.Tensor], list[Said]]:
+    """Nats a unit, the attention at the right units, and what the search finds.
 
     Args:
-        width, longest: of :func:`lnlab.tasks.las.search`.
+        width, longest: of :func:`lnlab.attention.search`.
     """
     net.eval()
-    numbers = {unit: number for number, unit in enumerate(dataset.units)}
+    numbers = {unit: number for number, unit in enumerate(units)}
     weight = next(net.parameters())
     nll, count, alphas, said = 0.0, 0, [], []
-    for start in range(0, len(dataset.test), TOGETHER):
-        part = dataset.test[start : start + TOGETHER]
+    for start in range(0, len(utterances), TOGETHER):
+        part = utterances[start : start + TOGETHER]
         batch, counts = gathered(part, numbers, weight.dtype, weight.device)
         logits, alpha = net.spell(batch)
         nll += float(cross_entropy(logits, batch.units, counts)) * int(counts.sum())
         count += int(counts.sum())
         alphas += [a[: len(u.units)].cpu() for u, a in zip(part, alpha, strict=True)]
         said += search(net.speller, net.hear(batch), len(numbers), width=width, longest=longest)
+    return nll / count, alphas, said
+
+
+def validated(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[str, float]:
+    """``validation_nll`` in nats a unit, and ``validation_error``, of the validation cases.
+
+    Args:
+        width, longest: of :func:`lnlab.attention.search`.
+    """
+    valid = dataset.valid or []
+    nll, _, said = spelled(net, valid, dataset.units, width=width, longest=longest)
+    found = errors(valid, said, dataset.units)
+    return {"validation_nll": nll, "validation_error": found["test_error"]}
+
+
+def recognized(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[str, Any]:
+    """Errors and attention of a net on the test utterances.
+
+    ``test_nll`` in nats a unit; the :func:`errors` of the search; of the attention at the
+    right units ``alignment``, what lies within 40 ms of the unit (NaN where nobody knows where
+    that is), ``monotonicity`` and ``entropy`` in nats, means over utterances; ``attention 0``
+    and so on, pictures of that on the first :data:`WATCHED`, and ``heard``, what was made of
+    them.
+
+    Args:
+        width, longest: of :func:`lnlab.attention.search`.
+    """
+    nll, alphas, said = spelled(net, dataset.test, dataset.units, width=width, longest=longest)
     step = HOP * net.listener.joined
     masses = [
         mass(alpha, step, u.begins, u.ends)
@@ -53,26 +76,22 @@ def recognized(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[s
         if u.begins is not None and u.ends is not None
     ]
     return {
-        "test_nll": nll / count,
+        "test_nll": nll,
         **errors(dataset.test, said, dataset.units),
         "alignment": float(torch.cat(masses).mean()) if masses else math.nan,
         "monotonicity": sum(map(monotonicity, alphas)) / len(alphas),
         "entropy": float(torch.cat([entropy(alpha) for alpha in alphas]).mean()),
-        "attention": [rounded(alpha) for alpha in alphas[:WATCHED]],
+        **{f"attention {k}": alpha.half() for k, alpha in enumerate(alphas[:WATCHED])},
         "heard": [[dataset.units[number] for number in s.units] for s in said[:WATCHED]],
     }
-
-
-def rounded(alpha: Tensor) -> list[list[float]]:
-    """An attention as a run can keep it."""
-    return [[round(v, 3) for v in row] for row in alpha.tolist()]
 
 
 def errors(
     utterances: Sequence[Utterance], said: Sequence[Said], units: Sequence[str]
 ) -> dict[str, float]:
-    """``test_error``, (S + D + I) / N, and its three parts, by jiwer.
+    """The error rates of all utterances by name, counted by jiwer.
 
+    ``test_error`` is substitutions, deletions and insertions over N, the units that were said.
     ``test_error_with_end`` has the end symbols counted in N, as in the study's code;
     ``spoken`` is N.
     """

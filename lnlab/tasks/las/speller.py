@@ -4,34 +4,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from lnlab.attention import Annotations, Attention
 from lnlab.cells import LSTMCell, State
 from lnlab.norms import Identity, Linear, Norm
 
-from .listener import within
-
-
-class Heard(NamedTuple):
-    """What a listener makes of a batch, ready to be attended to.
-
-    Attributes:
-        h: (B, T, H).
-        keys: W_h h, computed once (B, T, A).
-        inside: which steps are no padding (B, T).
-    """
-
-    h: Tensor
-    keys: Tensor
-    inside: Tensor
-
-    def repeat(self, times: int) -> "Heard":
-        """Each utterance ``times`` times, one after the other."""
-        return Heard(*(v.repeat_interleave(times, 0) for v in self))
-
 
 class Memory(NamedTuple):
-    """Where a speller stands: states of its cells, the context, and where it last looked."""
+    """The state of a speller: those of its cells, the context, and where it last looked."""
 
     states: tuple[State, ...]
     context: Tensor
@@ -41,47 +21,6 @@ class Memory(NamedTuple):
         """The memory of some rows of the batch."""
         states = tuple(tuple(s[rows] for s in state) for state in self.states)
         return Memory(states, self.context[rows], self.alpha[rows])
-
-
-class Attention(nn.Module):
-    r"""Bahdanau et al. (2015): e_t = v^T tanh(W_s s + W_h h_t + b), alpha = softmax(e).
-
-    With ``location``, Chorowski et al. (2015): W_f f_t is added, where f is the last alpha,
-    filtered by ``location`` kernels. Padding has the weight 0.
-
-    Args:
-        queries: the size of s.
-        heard: the size of h.
-        units: A.
-        location: how many kernels; 0 is content alone.
-        width: of the kernels, in steps; odd.
-    """
-
-    def __init__(
-        self, queries: int, heard: int, units: int, *, location: int = 0, width: int = 15
-    ) -> None:
-        super().__init__()
-        if width % 2 == 0:
-            raise ValueError(f"width is {width}: give an odd number of steps.")
-        self.query = Linear(queries, units, Identity, bias_inside=True)
-        self.key = Linear(heard, units, Identity)
-        self.v = Linear(units, 1, Identity)
-        self.kernels = self.place = None
-        if location:
-            self.kernels = nn.Conv1d(1, location, width, padding=width // 2, bias=False)
-            self.place = Linear(location, units, Identity)
-
-    def hear(self, h: Tensor, lengths: Tensor) -> Heard:
-        return Heard(h, self.key(h), within(lengths, h.shape[1]))
-
-    def forward(self, s: Tensor, heard: Heard, last: Tensor) -> tuple[Tensor, Tensor]:
-        """The context (B, H) and alpha (B, T) for a query s (B, S), after an alpha ``last``."""
-        summed = heard.keys + self.query(s).unsqueeze(1)
-        if self.kernels is not None and self.place is not None:
-            summed = summed + self.place(self.kernels(last.unsqueeze(1)).transpose(1, 2))
-        e = self.v(torch.tanh(summed)).squeeze(-1)
-        alpha = e.masked_fill(~heard.inside, -torch.inf).softmax(-1)
-        return torch.bmm(alpha.unsqueeze(1), heard.h).squeeze(1), alpha
 
 
 class Speller(nn.Module):
@@ -130,14 +69,16 @@ class Speller(nn.Module):
         self.readout = Linear(units + heard, vocabulary, Identity, bias_inside=True)
         self.vocabulary, self.swapped = vocabulary, swapped
 
-    def start(self, heard: Heard) -> Memory:
+    def start(self, heard: Annotations) -> Memory:
         """Before the first unit: nothing said, and the attention nowhere yet."""
         states = tuple(cell.start(heard.h[:, 0]) for cell in self.cells)
         return Memory(
             states, torch.zeros_like(heard.h[:, 0]), torch.zeros_like(heard.keys[..., 0])
         )
 
-    def step(self, last: Tensor, memory: Memory, heard: Heard, u: int) -> tuple[Tensor, Memory]:
+    def step(
+        self, last: Tensor, memory: Memory, heard: Annotations, u: int
+    ) -> tuple[Tensor, Memory]:
         """Logits (B, V) of unit number u after ``last`` (B,), and where the speller is then."""
         s = torch.cat([self.embedding(last), memory.context], dim=-1)
         states = []
@@ -149,7 +90,7 @@ class Speller(nn.Module):
         logits = self.readout(torch.cat([s, context], dim=-1))
         return logits, Memory(tuple(states), context, alpha)
 
-    def forward(self, heard: Heard, y: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, heard: Annotations, y: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (B, U, V) and alpha (B, U, T) where the right units y (B, U) were said."""
         memory, logits, alphas = self.start(heard), [], []
         begin = torch.full_like(y[:, :1], self.vocabulary)
@@ -166,13 +107,3 @@ class Speller(nn.Module):
         """The right units (B,), some of them exchanged for what the speller would say."""
         own = torch.multinomial(logits.softmax(-1), 1).squeeze(1)
         return torch.where(torch.rand_like(logits[:, 0]) < self.sampling, own, right)
-
-
-def cross_entropy(logits: Tensor, y: Tensor, lengths: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Nats a unit: the mean over all units y (B, U) that are no padding.
-
-    Args:
-        smoothing: of the labels, Szegedy et al. (2016); 0 is none.
-    """
-    inside = within(lengths, y.shape[1])
-    return F.cross_entropy(logits[inside], y[inside], label_smoothing=smoothing)

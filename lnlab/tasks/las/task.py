@@ -1,24 +1,26 @@
-"""Where layer norm helps in a recognizer of speech: Ben Othman (2018), sections 3 and 4."""
+"""Layer norm in parts of a recognizer of speech: Ben Othman (2018), sections 3 and 4."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from lnlab.cells import MODERN, PAPER, Initial, Sums
-from lnlab.data import speech
-from lnlab.data.speech import Speech
+from lnlab.cells import INITIALISATIONS, MODERN, Sums
+from lnlab.data import Speech, load
 from lnlab.kernels import fuse
 from lnlab.norms import GroupNorm, Identity, LayerNorm
+from lnlab.padding import cross_entropy
+from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
+from lnlab.training.task import CPU
 
 from .inside import inside
 from .listener import Listener, OverFeatures, OverTime
-from .net import Bucketed, ListenAttendSpell
-from .recognition import recognized
-from .speller import Speller, cross_entropy
+from .net import Heeded, ListenAttendSpell, gathered
+from .recognition import recognized, validated
+from .speller import Speller
 
 PLACES: dict[str, tuple[bool, bool]] = {
     "none": (False, False),
@@ -46,11 +48,9 @@ PUBLISHED: dict[str, Any] = {
 """The speller's cell in the study's published code, after hardmaru/supercell: gates one by one,
 without gain or bias. Its weights are drawn as ours."""
 
-INITIALISATIONS: dict[str, Initial] = {"paper": PAPER, "modern": MODERN}
-
 
 @dataclass(frozen=True)
-class Spelling:
+class Spelling(Experiment):
     """One placement of layer norm, its seeds trained from paired starts on the same batches.
 
     The study's table 1 has TIMIT PER 26.8 % without and 24.5 % with layer norm, after 15,947
@@ -58,95 +58,71 @@ class Spelling:
     speech is synthesised here (:mod:`lnlab.data.spoken`).
     """
 
-    norm: str = "encoder"
-    form: str = "cell"
+    norm: str = setting("encoder", choices=PLACES)
+    form: str = setting("cell", choices=FORMS)
     swapped: bool = False
     """Whether the speller's h and c change places at each step, as in the published code."""
-    published: bool = False
+    published: bool = setting(False, past=False)
     """Whether a normalized speller has the cell of the published code; with ``swapped`` it is
     that cell, slip included."""
-    initialisation: str = "modern"
+    initialisation: str = setting("modern", choices=INITIALISATIONS)
     gain: float = 1.0
-    """With which the normalizers of W_h h start."""
+    """The first gain of the normalizers of W_h h."""
     batch_size: int = 16
-    seeds: tuple[int, ...] = (0,)
     epochs: int = 12
     data: str = "embedded"
     """``embedded``, ``fsdd=PATH``, ``an4=PATH``, ``timit=PATH`` or ``librispeech=PATH``."""
     unit: str = ""
-    """What is recognized, ``phones``, ``letters`` or ``words``; empty is the data's own."""
+    """The units that are recognized, ``phones``, ``letters`` or ``words``; empty: the data's
+    own."""
     unheard: str = ""
     """A speaker of ``fsdd`` whom only the test has; empty: all speakers are in all parts."""
-    utterances: int = 0
-    """How many are trained on at most; 0: all."""
-    units: tuple[int, ...] = (64, 128)
-    """Of each direction of the listener's LSTMs, and of the speller's."""
-    layers: int = 3
+    mix: bool = setting(False, past=False)
+    """Whether recordings of several channels are mixed to one. Without it they are an error."""
+    leave_out: bool = setting(False, past=False)
+    """Whether faulty recordings (too short, silent, damaged) are left out. Without it they are
+    an error; the name of the data, in every result, says how many were mixed or left out."""
+    utterances: int = setting(0, least=0)
+    """The largest number of utterances to train on; 0: all."""
+    units: tuple[int, ...] = setting((64, 128), least=1, count=2)
+    """The sizes of each direction of the listener's LSTMs, and of the speller's."""
+    layers: int = setting(3, least=1)
     """LSTMs of the listener; time is halved before all but the last."""
-    speller_layers: int = 1
+    speller_layers: int = setting(1, least=1)
     """LSTMs of the speller."""
-    location: int = 0
+    location: int = setting(0, least=0)
     """Kernels of location-aware attention; 0 is content alone, as in the study."""
     learning_rate: float = 2e-3
-    decay: float = 0.1
-    """What is left of the learning rate at the end; it falls exponentially."""
-    clip: float = 1.0
+    decay: float = setting(0.1, above=0, most=1)
+    """The part of the learning rate that is left at the end; it falls exponentially."""
+    clip: float = setting(1.0, above=0)
     """Norm to which a gradient is cut; the study's code cuts each element at 1."""
-    smoothing: float = 0.0
-    """Of the labels."""
-    sampling: float = 0.0
-    """How often the speller is told, instead of the right unit before, its own."""
-    dropout: float = 0.0
-    noise: float = 0.0
+    smoothing: float = setting(0.0, least=0, most=1)
+    """The part of a label's probability that is spread evenly over all units (Szegedy et al.,
+    2016)."""
+    sampling: float = setting(0.0, least=0, most=1)
+    """The probability that the speller is told its own last unit instead of the right one."""
+    dropout: float = setting(0.0, least=0, most=1)
+    noise: float = setting(0.0, least=0)
     """Standard deviation of what is added to the features, which have 1."""
-    beam: int = 1
-    """How many beginnings the search keeps; 1 is greedy."""
-    longest: int = 100
+    beam: int = setting(1, least=1)
+    """The number of beginnings that the search keeps; 1 is greedy."""
+    longest: int = setting(100, least=1)
     """Units after which a hypothesis is cut; 100 in the study."""
     mixed: bool = False
     """Whether to train with products in bfloat16; meant for GPUs."""
-    fused: bool = True
+    measures: int = setting(1, least=1, most=2, past=1)
+    """1: what is measured on the way is of the test cases; 2: of the validation cases too."""
 
     name = "las"
-
-    def __post_init__(self) -> None:
-        for field, known in (
-            ("norm", PLACES),
-            ("form", FORMS),
-            ("initialisation", INITIALISATIONS),
-        ):
-            if getattr(self, field) not in known:
-                raise ValueError(
-                    f"{field} is {getattr(self, field)!r}: choose from {', '.join(known)}."
-                )
-        counts = (
-            self.batch_size,
-            self.epochs,
-            self.layers,
-            self.speller_layers,
-            self.longest,
-            self.beam,
-        )
-        if min(counts) < 1 or not self.seeds:
-            raise ValueError(
-                "batch_size, epochs, layers, speller_layers, longest and beam are at least 1, "
-                "and there is a seed."
-            )
-        if not 0 < self.decay <= 1:
-            raise ValueError(f"decay is {self.decay}: give a factor above 0, at most 1.")
-        if len(self.units) != 2:
-            raise ValueError(f"units are {self.units}: give the listener's and the speller's.")
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds are {self.seeds}: each once, or intervals are too narrow.")
+    falls = ("test_nll", "test_error")
+    shares = False
 
     @classmethod
-    def budget(cls, name: str, **changes) -> "Spelling":
-        """The task at ``smoke`` (seconds), ``notebook`` or ``paper``, with ``changes``.
-
-        A change that is None or empty leaves the budget's own. ``paper`` has the settings of
-        the study's code, save that gradients are cut by their norm.
-        """
-        budgets = {
+    def budgets(cls) -> Mapping[str, Self]:
+        """``paper`` has the settings of the study's code, save that gradients are cut by their
+        norm."""
+        return {
             "smoke": cls(units=(8, 16), layers=2, utterances=32, epochs=1, longest=20),
             "notebook": cls(utterances=1600, epochs=7, learning_rate=4e-3, decay=0.3),
             "paper": cls(
@@ -161,29 +137,27 @@ class Spelling:
                 beam=16,
             ),
         }
-        if name not in budgets:
-            raise ValueError(f"no budget is called {name!r}: choose from {', '.join(budgets)}.")
-        said = {field: value for field, value in changes.items() if value not in (None, "", ())}
-        return replace(budgets[name], **said)
-
-    @classmethod
-    def arms(cls, name: str, **changes) -> "dict[str, Spelling]":
-        """All placements at one budget, by name."""
-        return {place: cls.budget(name, norm=place, **changes) for place in PLACES}
-
-    def config(self) -> dict:
-        """What makes this run this run: every field but where the data happen to lie.
-
-        Without ``published`` a run is the one that it was before there was this field.
-        """
-        config = {**asdict(self), "data": self.data.split("=")[0]}
-        if not self.published:
-            del config["published"]
-        return config
 
     def dataset(self) -> Speech:
-        unit: Any = self.unit or None
-        return speech.load(self.data, unit, self.utterances or None, self.unheard)
+        """As :func:`lnlab.data.load` gives it.
+
+        Raises:
+            ValueError: if there are no validation cases, and they are to be measured.
+        """
+        speech = load(
+            self.data,
+            "speech",
+            unit=self.unit,
+            most=self.utterances or None,
+            unheard=self.unheard,
+            mix=self.mix,
+            leave_out=self.leave_out,
+        )
+        if self.measures > 1 and not speech.valid:
+            raise ValueError(
+                f"{self.data} has no validation cases: measures=1 measures the test cases only."
+            )
+        return speech
 
     def model(self, seed: int, dataset: Speech) -> nn.Module:
         """The net of one seed; its W depends on the seed and the sizes alone."""
@@ -217,15 +191,32 @@ class Spelling:
         return fuse(net) if self.fused else net
 
     def _normalized(self, normalized: bool) -> dict[str, Any]:
-        """What an LSTM is told of normalizers and of how to begin."""
+        """The settings of an LSTM that say what normalizes it and how it starts."""
         initial = INITIALISATIONS[self.initialisation]
         if not normalized:
             return {"norm": Identity, "initial": initial}
         return {"norm": LayerNorm, "initial": replace(initial, recurrent_gain=self.gain)}
 
-    def batches(self, dataset: Speech, device: torch.device, dtype: torch.dtype) -> Bucketed:
+    def batches(
+        self,
+        dataset: Speech,
+        split: str = "train",
+        *,
+        device: torch.device = CPU,
+        dtype: torch.dtype = torch.float32,
+        share: tuple[int, int] = (0, 1),
+    ) -> Bucketed:
+        """Utterances of like length together."""
+        utterances = getattr(dataset, split)
         numbers = {unit: number for number, unit in enumerate(dataset.units)}
-        return Bucketed(dataset.train, numbers, self.batch_size, self.seeds, device, dtype)
+
+        def batch(places: list[int]) -> tuple[Heeded, tuple[Tensor, Tensor]]:
+            said = [utterances[place] for place in places]
+            heeded, counts = gathered(said, numbers, dtype)
+            return heeded, (heeded.units, counts)
+
+        lengths = [utterance.frames for utterance in utterances]
+        return Bucketed(lengths, batch, self.batch_size, self.seeds, device, fill=len(numbers))
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
@@ -234,7 +225,6 @@ class Spelling:
         return optimizer
 
     def schedule(self, part: float) -> float:
-        """Of the learning rate, when a part of the updates is over."""
         return self.decay**part
 
     def loss(self, output: Tensor, y: tuple[Tensor, Tensor]) -> Tensor:
@@ -248,30 +238,19 @@ class Spelling:
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
         """After every epoch."""
-        return {epoch * updates_per_epoch for epoch in range(self.epochs + 1)}
+        epochs = range(self.passes(updates_per_epoch) + 1)
+        return {epoch * updates_per_epoch for epoch in epochs}
 
-    def measure(self, model: Any, dataset: Speech) -> dict[str, list[Any]]:
-        """Per seed: see :func:`.recognition.recognized` and :func:`.inside.inside`."""
+    def measure(
+        self, model: Any, dataset: Speech, moment: Moment = Moment.END
+    ) -> dict[str, list[Any]]:
+        """Per seed: see :func:`.recognition.recognized` and :func:`.inside.inside`, and with
+        ``measures=2`` :func:`.recognition.validated`."""
+        search: dict[str, Any] = {"width": self.beam, "longest": self.longest}
         rows = [
-            recognized(one, dataset, width=self.beam, longest=self.longest)
+            recognized(one, dataset, **search)
             | inside(one, dataset)
+            | (validated(one, dataset, **search) if self.measures > 1 else {})
             for one in model.unstack()
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def clipped(optimizer: torch.optim.Optimizer, largest: float, models: int) -> None:
-    """Cut the gradient of each of several stacked models to a norm of ``largest``."""
-    slopes = [p.grad for group in optimizer.param_groups for p in group["params"]]
-    slopes = [slope for slope in slopes if slope is not None]
-    if models == 1:
-        nn.utils.clip_grads_with_norm_(
-            [p for group in optimizer.param_groups for p in group["params"]],
-            largest,
-            nn.utils.get_total_norm(slopes),
-        )
-        return
-    squares = torch.stack([slope.flatten(1).square().sum(1) for slope in slopes]).sum(0)
-    factor = (largest / (squares.sqrt() + 1e-6)).clamp(max=1)
-    for slope in slopes:
-        slope.mul_(factor.view(-1, *(1,) * (slope.dim() - 1)))

@@ -1,0 +1,7 @@
+"""Attention: where a net looks, how well that fits the truth, and what a decoder says by it."""
+
+from lnlab.attention.additive import Annotations, Attention
+from lnlab.attention.alignment import entropy, mass, monotonicity
+from lnlab.attention.search import Said, search
+
+__all__ = ["Annotations", "Attention", "Said", "entropy", "mass", "monotonicity", "search"]

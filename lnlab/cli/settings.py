@@ -1,0 +1,110 @@
+"""Tasks and their fields as a command line names them."""
+
+import ast
+import dataclasses
+from collections.abc import Sequence
+from inspect import cleandoc, formatannotation, getdoc, getsource
+from typing import Any
+
+import click
+
+
+class Fields(click.Command):
+    """A command on a task, whose help lists the tasks, or the fields of the one named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = [argument for argument in args if not argument.startswith("-")]
+        ctx.meta["task"] = named[0] if named else None
+        return super().parse_args(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from lnlab.tasks import TASKS
+
+        name = ctx.meta.get("task")
+        if name in TASKS:
+            with formatter.section(f"Fields of {name}, for --set FIELD=VALUE"):
+                formatter.write_dl(described(TASKS[name]))
+        else:
+            with formatter.section("Tasks"):
+                formatter.write_dl([(n, first_line(kind)) for n, kind in TASKS.items()])
+
+
+def first_line(kind: type) -> str:
+    """The first line of a docstring."""
+    return (getdoc(kind) or "").partition("\n")[0]
+
+
+def described(kind: type) -> list[tuple[str, str]]:
+    """Each field of a class of tasks: its name and type, then its default and what it is."""
+    from lnlab.training.settings import declared
+
+    words: dict[str, str] = {}
+    for ancestor in reversed(kind.__mro__[:-1]):
+        if dataclasses.is_dataclass(ancestor):
+            words |= documented(ancestor)
+    lines = []
+    for field in declared(kind).values():
+        choices = ", ".join(field.allowed.get("choices", ()))
+        said = [words.get(field.name), choices and f"One of {choices}."]
+        about = " ".join(filter(None, [f"[{field.default!r}]", *said]))
+        lines.append((f"{field.name}: {formatannotation(field.kind)}", about.replace("``", "")))
+    return lines
+
+
+def documented(kind: type) -> dict[str, str]:
+    """Text that stands under the fields in the source of a class, by name."""
+    body = ast.parse(cleandoc("\n" + getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        match field, text:
+            case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(words))):
+                found[name] = " ".join(words.split())
+    return found
+
+
+def task_named(name: str) -> Any:
+    """The class of tasks that is called so.
+
+    Raises:
+        ValueError: None is; the message lists those that are.
+    """
+    from lnlab.tasks import TASKS
+
+    if name not in TASKS:
+        raise ValueError(f"There is no task {name!r}. There are: {', '.join(TASKS)}")
+    return TASKS[name]
+
+
+def changed(task: type, settings: Sequence[str], data: str | None = None) -> dict[str, Any]:
+    """The fields that ``FIELD=VALUE`` settings change, each of the type of its default.
+
+    Raises:
+        ValueError: There is no such field, a setting has no ``=``, or its value does not fit.
+    """
+    fields = {field.name: field for field in dataclasses.fields(task)}
+    changes: dict[str, Any] = {}
+    for setting in [*settings, *([f"data={data}"] if data else [])]:
+        name, equals, text = setting.partition("=")
+        if not equals or name not in fields:
+            raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {[*fields]}")
+        changes[name] = like(fields[name].default, name, text)
+    return changes
+
+
+def like(default: Any, name: str, text: str) -> Any:
+    """The value that a text stands for, of the type of ``default``; a tuple is ``0,1,2``."""
+    if isinstance(default, str):
+        return text
+    kind = type(default)
+    try:
+        value = ast.literal_eval(text)
+        if kind is float and type(value) is int:
+            value = float(value)
+        if kind is tuple and type(value) is int:
+            value = (value,)
+    except (ValueError, SyntaxError):
+        value = None
+    if type(value) is not kind:
+        raise ValueError(f"{name}={text}: write it like its default, {default!r}")
+    return value

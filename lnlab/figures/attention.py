@@ -1,0 +1,176 @@
+"""The attention of a speller over the sound while it spells, the truth drawn in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from .style.palette import INK, ORANGE, SIZES, TEMPLATE
+from .style.text import literal
+from .style.traces import Traces, fill
+
+SLOTS = 4
+"""The number of attentions that one picture holds."""
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """An utterance to look at.
+
+    Attributes:
+        title: what it is.
+        spectrogram: log energies (T, filters).
+        hop: seconds from one frame of it to the next.
+        units: what was said.
+        begins, ends: seconds of each unit; None where nobody knows.
+    """
+
+    title: str
+    spectrogram: np.ndarray
+    hop: float
+    units: Sequence[str]
+    begins: np.ndarray | None
+    ends: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """What one recognizer attended to.
+
+    Attributes:
+        alpha: (units, steps).
+        step: seconds of one step.
+        text: what stands above the picture: the score.
+    """
+
+    alpha: np.ndarray
+    step: float
+    text: str
+
+
+def attention(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> go.Figure:
+    """The spectrogram, and below it a heat-map for each recognizer, two in a row.
+
+    Orange boxes are where each unit was said.
+    """
+    figure = go.Figure(layout={"template": TEMPLATE, "height": 760})
+    figure.add_heatmap(name="sound", xaxis="x", yaxis="y", colorscale="gray", showscale=False)
+    figure.add_scatter(
+        name="ends", xaxis="x", yaxis="y", mode="lines", line={"color": ORANGE, "width": 1.5},
+        hoverinfo="skip", showlegend=False,
+    )  # fmt: skip
+    for slot in range(SLOTS):
+        axes = {"xaxis": f"x{slot + 2}", "yaxis": f"y{slot + 2}"}
+        figure.add_heatmap(
+            name=f"attention {slot}", colorscale=SIZES, zmin=0, zmax=1, showscale=slot == 0,
+            colorbar={"title": "attention", "len": 0.62, "y": 0, "yanchor": "bottom"},
+            hovertemplate="%{x:.2f} s: %{z:.2f}<extra></extra>", **axes,
+        )  # fmt: skip
+        figure.add_scatter(
+            name=f"truth {slot}", mode="lines", line={"color": ORANGE, "width": 1.5},
+            hoverinfo="skip", showlegend=False, **axes,
+        )  # fmt: skip
+    fill(figure, attention_traces(spoken, attentions))
+    return figure.update_layout(attention_layout(spoken, attentions))
+
+
+def attention_traces(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> Traces:
+    """What :func:`attention` draws, trace by trace."""
+    T, filters = spoken.spectrogram.shape
+    traces: Traces = {
+        "sound": {
+            "z": spoken.spectrogram.T,
+            "x": spoken.hop * np.arange(T),
+            "y": np.arange(1.0, filters + 1),
+        },
+        "ends": boundaries(spoken, filters),
+    }
+    shown = list(attentions.values())
+    for slot in range(SLOTS):
+        if slot >= len(shown):
+            traces[f"attention {slot}"] = traces[f"truth {slot}"] = {"visible": False}
+            continue
+        alpha, step = shown[slot].alpha, shown[slot].step
+        traces[f"attention {slot}"] = {
+            "z": alpha,
+            "x": step * (np.arange(alpha.shape[1]) + 0.5),
+            "y": np.arange(float(len(alpha))),
+            "visible": True,
+        }
+        traces[f"truth {slot}"] = boxes(spoken) | {"visible": spoken.ends is not None}
+    return traces
+
+
+def boundaries(spoken: Spoken, filters: int) -> dict[str, Any]:
+    """A line through the spectrogram at the end of each unit."""
+    if spoken.begins is None or spoken.ends is None:
+        return {"visible": False}
+    at = np.unique(np.concatenate([spoken.begins, spoken.ends]))
+    ends = np.tile([0.5, filters + 0.5, np.nan], len(at))
+    return {"x": np.repeat(at, 3), "y": ends, "visible": True}
+
+
+def boxes(spoken: Spoken) -> dict[str, Any]:
+    """A box for each unit, from where it begins to where it ends, in its row."""
+    if spoken.begins is None or spoken.ends is None:
+        return {"x": [], "y": []}
+    row = np.arange(len(spoken.units), dtype=float)
+    gap = np.full(len(row), np.nan)
+    left, right, low, high = spoken.begins, spoken.ends, row - 0.5, row + 0.5
+    return {
+        "x": np.stack([left, right, right, left, left, gap], 1).ravel(),
+        "y": np.stack([low, low, high, high, low, gap], 1).ravel(),
+    }
+
+
+def attention_layout(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> dict[str, Any]:
+    """The axes, names and titles of :func:`attention`."""
+    T, filters = spoken.spectrogram.shape
+    seconds = spoken.hop * T
+    labels = [literal(unit) for unit in spoken.units]
+    layout: dict[str, Any] = {
+        "margin": {"l": 60, "r": 12, "t": 56, "b": 46},
+        "xaxis": {"domain": [0, 0.92], "anchor": "y", "range": [0, seconds]},
+        "yaxis": {"domain": [0.84, 1], "anchor": "x", "range": [0.5, filters + 0.5]}
+        | {"title": {"text": "mel filter"}},
+    }
+    notes = [_note(f"<b>{literal(spoken.title)}</b>", 0, 1.0, 34)]
+    if spoken.begins is not None and spoken.ends is not None:
+        middle = (spoken.begins + spoken.ends) / 2
+        named = {"tickvals": middle.tolist(), "ticktext": labels, "ticks": ""}
+        layout["xaxis"] |= named | {"side": "top"}
+    for slot, (name, attention) in enumerate(attentions.items()):
+        across, down = slot % 2, slot // 2
+        top = 0.72 - 0.39 * down
+        axis = str(slot + 2)
+        layout[f"xaxis{axis}"] = {
+            "domain": [0.49 * across, 0.49 * across + 0.43],
+            "anchor": f"y{axis}",
+            "range": [0, seconds],
+            "title": {"text": "seconds" if down or len(attentions) < 3 else ""},
+            "fixedrange": True,
+        }
+        layout[f"yaxis{axis}"] = {
+            "domain": [top - 0.3, top],
+            "anchor": f"x{axis}",
+            "range": [len(labels) - 0.5, -0.5],
+            "tickvals": list(range(len(labels))),
+            "ticktext": labels,
+            "fixedrange": True,
+            "showgrid": False,
+        }
+        text = f"<b>{literal(name)}</b>  {literal(attention.text)}"
+        notes.append(_note(text, 0.49 * across, top, 6))
+    for slot in range(len(attentions), SLOTS):
+        layout[f"xaxis{slot + 2}"] = layout[f"yaxis{slot + 2}"] = {"visible": False}
+    return layout | {"annotations": notes}
+
+
+def _note(text: str, x: float, y: float, shift: int) -> dict[str, Any]:
+    return {
+        "text": text, "x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "left",
+        "yanchor": "bottom", "yshift": shift, "showarrow": False,
+        "font": {"size": 14, "color": INK},
+    }  # fmt: skip

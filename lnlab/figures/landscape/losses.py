@@ -1,0 +1,73 @@
+"""Losses to be drawn, and what is printed on each picture of them.
+
+On each stands where BatchNorm's statistics come from at its points, without which nobody can
+know what was drawn.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..style.palette import INK
+from ..style.text import literal
+
+LOSS = "loss (nats)"
+
+
+class Named(Protocol):
+    """A member of an enumeration."""
+
+    @property
+    def value(self) -> str: ...
+
+
+class Landscape(Protocol):
+    """What is drawn: :class:`lnlab.probes.loss.landscape.Surface`."""
+
+    @property
+    def at(self) -> Sequence[Any]: ...
+
+    @property
+    def losses(self) -> Any: ...
+
+    @property
+    def centre(self) -> float: ...
+
+    @property
+    def statistics(self) -> Named: ...
+
+
+def stamp(landscapes: Sequence[Landscape]) -> str:
+    """The sources of statistics over cases, each that is there once."""
+    values = dict.fromkeys(landscape.statistics.value for landscape in landscapes)
+    return f"Statistics over cases: {'; '.join(values)}."
+
+
+def reach(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
+    """The least and the greatest loss that is drawn, in powers of 10."""
+    losses = np.concatenate([np.asarray(each.losses).ravel() for each in landscapes])
+    losses = losses[np.isfinite(losses) & (losses > 0)]
+    if not len(losses):
+        return -1.0, 1.0
+    low, high = np.log10(losses.min()), np.log10(losses.max())
+    return float(low), float(max(high, low + 0.1))
+
+
+def subtitled(title: str, landscapes: Sequence[Landscape]) -> str:
+    return f"{literal(title)}<br><sup>{literal(stamp(landscapes))}</sup>"
+
+
+def stamped(landscape: Landscape, title: str) -> dict[str, Any]:
+    return {
+        "text": f"<b>{title}</b> &nbsp; {literal(stamp([landscape]))}",
+        "x": 0,
+        "y": 1,
+        "yshift": 10,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"color": INK, "size": 14},
+    }

@@ -1,0 +1,182 @@
+"""The loss on planes through a minimum, and the path of a training on one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from ..style.palette import GREY, INK, SIZES, TEMPLATE, VERMILLION
+from ..style.text import literal, signed
+from ..style.traces import Traces
+from .losses import LOSS, Landscape, reach, stamped, subtitled
+
+AXES = ("direction 1", "direction 2")
+HOVER = "%{x:.2f}, %{y:.2f}: %{customdata:.3g} nats<extra></extra>"
+
+
+def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
+    """Planes side by side on one scale of heights and colours, each to be turned by itself.
+
+    Args:
+        panels: by title.
+        made_on: the data's kind, printed below.
+    """
+    titles = [  # short: three stand side by side
+        f"{literal(title)}<br><sup>{literal(each.statistics.value)}</sup>"
+        for title, each in panels.items()
+    ]
+    scenes = [[{"type": "scene"}] * len(panels)]
+    figure = make_subplots(
+        1, len(panels), specs=scenes, subplot_titles=titles, horizontal_spacing=0.01
+    )
+    heights = reach(panels.values())
+    for column, each in enumerate(panels.values(), start=1):
+        figure.add_traces([sheet(each, heights), peg(each)], 1, column)
+    figure.update_scenes(scene(heights))
+    small = {"tickfont": {"size": 10}, "title": {"font": {"size": 11}}}
+    across = small | {"tickvals": [-1, 0, 1]} if len(panels) > 1 else small
+    figure.update_scenes(xaxis=across, yaxis=across, zaxis=small | {"title": {"text": ""}})
+    figure.update_scenes(camera_eye={"x": 1.3, "y": -1.4, "z": 0.87})  # nearer: they are small
+    figure.update_layout(template=TEMPLATE, height=400, margin={"t": 60, "l": 10, "r": 10})
+    text = "Height: loss (nats). Small print: where statistics come from. Dot: w. Drag to turn."
+    return signed(figure, f"{made_on}. {text}")
+
+
+def sheet(landscape: Landscape, heights: tuple[float, float]) -> go.Surface:
+    """A plane of losses as a surface, coloured by its height."""
+    return go.Surface(
+        **sheet_values(landscape), name="losses", colorscale=SIZES, showscale=False,
+        cmin=heights[0], cmax=heights[1], hovertemplate=HOVER,
+        contours={"z": {"show": True, "usecolormap": True, "size": 0.2}},
+    )  # fmt: skip
+
+
+def sheet_values(landscape: Landscape) -> dict[str, np.ndarray]:
+    """Heights are logarithms; what is shown when one points there is the loss."""
+    x, y = (np.asarray(at) for at in landscape.at)
+    losses = np.asarray(landscape.losses).T  # plotly's rows run along y
+    with np.errstate(divide="ignore"):
+        return {"x": x, "y": y, "z": np.log10(losses), "customdata": losses}
+
+
+def peg(landscape: Landscape) -> go.Scatter3d:
+    """The marker of w."""
+    return go.Scatter3d(
+        **peg_values(landscape), mode="markers", name="w", showlegend=False,
+        marker={"size": 5, "color": VERMILLION},
+        hovertemplate="w: %{text} nats<extra></extra>",
+    )  # fmt: skip
+
+
+def peg_values(landscape: Landscape) -> dict[str, Any]:
+    """The place of w, and its loss."""
+    height = float(np.log10(landscape.centre))
+    zero = np.zeros(1)
+    return {"x": zero, "y": zero, "z": zero + height, "text": [f"{landscape.centre:.3g}"]}
+
+
+def scene(heights: tuple[float, float] | None = None) -> dict[str, Any]:
+    """The axes of a plane: the loss in powers of 10, each labelled by its value."""
+    ticks = range(-9, 10)
+    zaxis = {
+        "title": {"text": LOSS},
+        "tickvals": [*ticks],
+        "ticktext": [f"{10.0**tick:g}" for tick in ticks],
+    }
+    if heights is not None:
+        zaxis["range"] = [heights[0] - 0.05, heights[1] + 0.05]
+    return {
+        "xaxis": {"title": {"text": AXES[0]}},
+        "yaxis": {"title": {"text": AXES[1]}},
+        "zaxis": zaxis,
+        "camera": {"eye": {"x": 1.5, "y": -1.6, "z": 1.0}, "center": {"z": -0.12}},
+        "aspectmode": "manual",
+        "aspectratio": {"x": 1, "y": 1, "z": 0.75},
+    }
+
+
+def trodden(
+    landscape: Landscape,
+    path: np.ndarray,
+    *,
+    explained: Sequence[float],
+    distances: np.ndarray,
+    made_on: str,
+) -> go.Figure:
+    """A plane with the path of a training, and how far from the plane it went.
+
+    Args:
+        landscape: the losses on the plane.
+        path: coordinates of the training (K, 2), its end at (0, 0).
+        explained: the fraction of the variance along each direction.
+        distances: from the plane (K,).
+        made_on: the data's kind, printed below.
+    """
+    titles = [subtitled("the plane", [landscape]), "how far from it"]
+    figure = make_subplots(
+        1, 2, subplot_titles=titles, column_widths=[0.6, 0.4], horizontal_spacing=0.2
+    )
+    figure.add_trace(
+        go.Contour(
+            **sheet_values(landscape), colorscale=SIZES,
+            colorbar={"title": {"text": "log<sub>10</sub>"}, "x": 0.49, "thickness": 14},
+            hovertemplate=HOVER,
+        ), 1, 1,
+    )  # fmt: skip
+    figure.add_scatter(
+        x=path[:, 0], y=path[:, 1], mode="lines+markers", name="the training",
+        line={"color": "white", "width": 2.5}, marker={"size": 4, "color": VERMILLION},
+        row=1, col=1, hovertemplate="%{x:.2f}, %{y:.2f}<extra>the training</extra>",
+    )  # fmt: skip
+    moved = np.linalg.norm(path, axis=1)
+    figure.add_traces(
+        [
+            _length("from the plane", distances, INK),
+            _length("in the plane, from its end", moved, GREY),
+        ],
+        1,
+        2,
+    )
+    for update, part, axis in zip(
+        (figure.update_xaxes, figure.update_yaxes), explained, ("1", "2"), strict=True
+    ):
+        update(title_text=f"component {axis}: {part:.0%} of the variance", row=1, col=1)
+    figure.update_xaxes(title_text="moment of the training", row=1, col=2)
+    figure.update_yaxes(title_text="length", row=1, col=2)
+    figure.update_layout(
+        template=TEMPLATE, height=490, legend={"x": 0, "y": 1.2}, margin={"t": 125},
+    )  # fmt: skip
+    return signed(figure, made_on)
+
+
+def _length(name: str, values: np.ndarray, color: str) -> go.Scatter:
+    return go.Scatter(
+        y=values, name=name, mode="lines", line={"color": color, "width": 2.5},
+        hovertemplate=f"{name}: %{{y:.3g}}<extra></extra>",
+    )  # fmt: skip
+
+
+def plane(landscape: Landscape) -> go.Figure:
+    """The loss on a plane through w, to be turned."""
+    layers = [sheet(landscape, reach([landscape])), peg(landscape)]
+    figure = go.Figure(layers, layout={"template": TEMPLATE, "height": 470, "scene": scene()})
+    return figure.update_layout(plane_layout(landscape))
+
+
+def plane_traces(landscape: Landscape) -> Traces:
+    """What :func:`plane` draws, trace by trace."""
+    low, high = reach([landscape])
+    return {
+        "losses": {**sheet_values(landscape), "cmin": low, "cmax": high},
+        "w": peg_values(landscape),
+    }
+
+
+def plane_layout(landscape: Landscape) -> dict[str, Any]:
+    """The stamp of :func:`plane`. Nothing of its scene, which whoever turned it has set."""
+    return {
+        "margin": {"l": 8, "r": 8, "t": 44, "b": 8},
+        "annotations": [stamped(landscape, "a plane through w")],
+    }

@@ -1,0 +1,49 @@
+"""Logarithmic axes that hold what is drawn."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+EDGE = 36
+"""The power of ten at which an axis ends at most, as float32 does about.
+
+What is beyond is drawn at the edge.
+"""
+
+
+def decades(values: Sequence[np.ndarray], low: int, high: int) -> tuple[int, int]:
+    """Powers of ten around all ``values``: even ones, so that an axis does not follow each."""
+    for each in values:
+        finite = each[np.isfinite(each) & (each > 0)]
+        if finite.size:
+            low = min(low, 2 * int(np.floor(np.log10(finite.min()) / 2)))
+            high = max(high, 2 * int(np.ceil(np.log10(finite.max()) / 2)))
+    return max(low, -EDGE), min(high, EDGE)
+
+
+def logarithmic(values: Iterable[Any]) -> dict[str, Any]:
+    """A logarithmic axis for ``values``, labelled at powers of ten, or at 1, 2 and 5 of each.
+
+    Left alone, plotly prints a small 9, 8 and 7 wherever there is room between two powers.
+    """
+    drawn = np.concatenate([np.ravel(each) for each in values] or [np.ones(1)]).astype(float)
+    drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
+    low, high = np.log10([drawn.min(), drawn.max()]) if drawn.size else (-1.0, 1.0)
+    digits = (1, 2, 5) if high - low < 2 else (1,)
+    every = max(1, round((high - low) / 8))
+    # room for what the axis shows beyond its values, and for zooming out a little
+    powers = range(int(np.floor(low)) - 2 * every, int(np.ceil(high)) + 2 * every + 1)
+    ticks = [(digit, power) for power in powers if power % every == 0 for digit in digits]
+    return {
+        "type": "log",
+        "tickvals": [digit * 10.0**power for digit, power in ticks],
+        "ticktext": [plain(digit, power) for digit, power in ticks],
+    }
+
+
+def plain(digit: int, power: int) -> str:
+    """digit * 10**power as a plain number while that is short, else as a power of ten."""
+    if -3 <= power <= 4:
+        return f"{digit * 10.0**power:g}"
+    return f"{'' if digit == 1 else f'{digit}·'}10<sup>{power}</sup>"

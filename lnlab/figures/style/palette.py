@@ -1,0 +1,144 @@
+"""Colours that everyone can tell apart, and one look for every figure.
+
+Each normalizer has one colour, and one place in legends, through the whole workbook:
+:data:`NORMALIZERS` says which, and nothing else does. The common ones have the colours of
+Okabe & Ito (2008) without their yellow, which a projector swallows. What was measured is drawn
+solid, what was predicted dashed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#8A8F98"
+INK = "#111827"
+
+SIZES = "cividis"
+"""The scale of colours for sizes."""
+
+SIGNED = "RdBu"
+"""The scale of colours for values on both sides of 0, which stands at its middle."""
+
+NORMALIZERS = {
+    "none": BLACK,
+    "layer": BLUE,
+    "batch": VERMILLION,
+    "weight": GREEN,
+    "rms": PURPLE,
+    "group": "#7B3FA0",
+    "instance": "#8C6D1F",
+    "scale": "#C2185B",
+    "ada": "#3B4CC0",
+    "dyt": "#5F6B7A",
+    "recurrent batch": "#9C1C1C",
+    "ghost batch": "#E8895A",
+    "batch renorm": "#5A3A1A",
+    "batch layer": "#B03A8C",
+    "weight, mean-only batch": "#00664A",
+    "weight standardization": "#6FB32B",
+    "spectral": "#7A8B00",
+}
+"""The colour of each normalizer, in the order of every legend."""
+
+PLACES = {"encoder": SKY, "decoder": ORANGE, "both": "#5B3FD6"}
+"""The colour of each place where a normalizer stands in an encoder with a decoder."""
+
+NAMED = NORMALIZERS | PLACES
+OTHERS = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)
+"""The colours of what is no normalizer, in their order."""
+
+PREDICTED = {"dash": "dash"}
+"""The line of what was not measured."""
+
+
+def namesake(name: str) -> str:
+    """The normalizer or place that ``name`` is a variant of; "" if there is none.
+
+    "layer, at gain 1" and "layer at gain 1" are variants of "layer".
+    """
+    same = [
+        known
+        for known in NAMED
+        if name == known or name.startswith((f"{known}, ", f"{known} "))
+    ]
+    return max(same, key=len, default="")
+
+
+def rank(name: str) -> int:
+    """The place of a name in legends: normalizers first, in their order."""
+    known = namesake(name)
+    return 1 + [*NAMED].index(known) if known else 1 + len(NAMED)
+
+
+def lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Colour and width of the line of each of the names that stand in one figure.
+
+    A normalizer has its own colour in every figure. Variants of one have its colour too, but
+    where that is taken a shade of it. Whatever else is drawn gets colours that none of the
+    others has, as far as there are any.
+    """
+    names = list(names)
+    looks = {name: NAMED[name] for name in names if name in NAMED}
+    for name in names:
+        if name not in looks and (known := namesake(name)):
+            tones = [shade(NAMED[known], step) for step in range(len(SHADES))]
+            looks[name] = free(tones, looks)
+    for name in names:
+        if name not in looks:
+            looks[name] = free(OTHERS, looks)
+    return {name: {"color": looks[name], "dash": "solid", "width": 2.5} for name in names}
+
+
+def line(name: str) -> dict[str, Any]:
+    """The line of a name that stands alone in its figure."""
+    return lines([name])[name]
+
+
+def free(colors: Sequence[str], taken: Mapping[str, str]) -> str:
+    """The first of a few colours that is not taken; if all are, the one taken least often."""
+    used = [*taken.values()]
+    return min(colors, key=used.count)
+
+
+SHADES = (0.0, -0.45, 0.35, -0.7)
+"""The shades of a colour: parts of the way to black (below 0) or to white."""
+
+
+def shade(color: str, step: int) -> str:
+    """One of the :data:`SHADES` of a colour #rrggbb, the first of which it is itself."""
+    way = SHADES[step]
+    end = 255 if way > 0 else 0
+    parts = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(part + abs(way) * (end - part)):02X}" for part in parts)
+
+
+_AXIS = {
+    "gridcolor": "#E5E7EB",
+    "linecolor": "#6B7280",
+    "showline": True,
+    "ticks": "outside",
+    "tickcolor": "#6B7280",
+    "zeroline": False,
+    "automargin": True,
+    "title": {"standoff": 6},
+}
+
+# White, also in a dark JupyterLab: a card that a projector shows as the page prints it.
+TEMPLATE = go.layout.Template(
+    layout={
+        "font": {"family": "Inter, Helvetica, Arial, sans-serif", "size": 14, "color": INK},
+        "title": {"x": 0, "xref": "paper", "font": {"size": 16}},
+        "paper_bgcolor": "white",
+        # Clear: an axis without anything on it must not cover another.
+        "plot_bgcolor": "rgba(0, 0, 0, 0)",
+        "colorway": OTHERS,
+        "colorscale": {"sequential": SIZES, "diverging": SIGNED},
+        "margin": {"l": 60, "r": 20, "t": 40, "b": 50},
+        "hoverlabel": {"font": {"size": 13}},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+    }
+)

@@ -1,0 +1,156 @@
+"""The reference normalizers, each by one of torch's own operators.
+
+A fused normalizer is a subclass of the reference with the reference's settings, statistics
+and state; only its call is torch's operator. It equals the reference up to rounding, in
+torch's range, which is narrower at two places.
+
+- group_norm, instance_norm and batch_norm compute a * scale + shift, so that equal numbers
+  far from 0 come out as some noise where the reference gives ``b`` itself.
+- Torch adds up squares in the dtype of ``a``. In float32 and bfloat16 their sum, over all
+  values of one statistic, must stay below 3.4e38: the norm of these values below 1.8e19.
+  Beyond that the fused form gives ``b`` or NaN, while the reference (RMSNorm's apart) needs
+  only the variance to be below 3.4e38. The gradient of rms_norm has 1/sigma^3 and loses its
+  digits from sigma = 4e12 on.
+
+On the reference stay statistics of a single value; BatchNorm over a batch with eps = 0,
+which torch refuses; and BatchNorm whose running statistics are not in the dtype of the rest.
+"""
+
+from functools import reduce
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lnlab.norms import (
+    BatchNorm,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    Normalizer,
+    RMSNorm,
+    inside_root,
+    wide,
+)
+
+
+class FusedLayerNorm(LayerNorm):
+    """:class:`~lnlab.norms.LayerNorm` by torch's layer_norm, or group_norm over space."""
+
+    stacks = True
+
+    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
+        self.check(a)
+        a_, g, b = alike(a, self.g, self.b)
+        if g is not None and g.dim() > 1:
+            h = apart(F.layer_norm(a_, (self.units,), eps=self.eps), g, b)
+            return h.to(a.dtype)
+        if not self.space:
+            return F.layer_norm(a_, (self.units,), g, b, self.eps).to(a.dtype)
+        if values_a_case(a, self.space) == 1:
+            return super().forward(a, W, t)
+        h = F.group_norm(cases_first(a_, self.space), 1, g, b, self.eps)
+        return h.view(a.shape).to(a.dtype)
+
+
+class FusedGroupNorm(GroupNorm):
+    """:class:`~lnlab.norms.GroupNorm` by torch's group_norm."""
+
+    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
+        self.check(a)
+        if values_a_case(a, self.space) == self.groups:
+            return super().forward(a, W, t)
+        a_, g, b = alike(a, self.g, self.b)
+        h = F.group_norm(cases_first(a_, self.space), self.groups, g, b, self.eps)
+        return h.view(a.shape).to(a.dtype)
+
+
+class FusedInstanceNorm(InstanceNorm):
+    """:class:`~lnlab.norms.InstanceNorm` by torch's instance_norm."""
+
+    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
+        self.check(a)
+        if values_a_case(a, self.space) == self.units or not a.numel():
+            return super().forward(a, W, t)
+        # of a bfloat16 torch would round the mean to bfloat16 too
+        a_, g, b = alike(cases_first(wide(a), self.space), self.g, self.b)
+        h = F.instance_norm(a_, weight=g, bias=b, eps=self.eps)
+        return h.view(a.shape).to(a.dtype)
+
+
+class FusedRMSNorm(RMSNorm):
+    """:class:`~lnlab.norms.RMSNorm` by torch's rms_norm."""
+
+    stacks = True
+
+    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
+        self.check(a)
+        a_, g, b = alike(a if self.b is None else wide(a), self.g, self.b)
+        if g is not None and g.dim() > 1:
+            return apart(F.rms_norm(a_, (self.units,), eps=self.eps), g, b).to(a.dtype)
+        h = F.rms_norm(a_, (self.units,), g, self.eps)
+        return (h if b is None else h + b).to(a.dtype)
+
+
+class FusedBatchNorm(BatchNorm):
+    """:class:`~lnlab.norms.BatchNorm` by torch's batch_norm."""
+
+    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
+        self.check(a)
+        a_, g, b = alike(cases_first(wide(a), self.space), self.g, self.b)
+        refused = self.from_batch and (a.numel() <= self.units or not self.eps)
+        if refused or a_.dtype != self.running_mean.dtype:
+            return super().forward(a, W, t)
+        # handed both, torch lets them move; in evaluation the batch leaves nothing behind
+        running = self.training or not self.from_batch
+        mean, var = (self.running_mean, self.running_var) if running else (None, None)
+        h = F.batch_norm(a_, mean, var, g, b, self.from_batch, self.momentum, self.eps)
+        return h.view(a.shape).to(a.dtype)
+
+
+FUSED: dict[type[Normalizer], type[Normalizer]] = {
+    LayerNorm: FusedLayerNorm,
+    GroupNorm: FusedGroupNorm,
+    InstanceNorm: FusedInstanceNorm,
+    RMSNorm: FusedRMSNorm,
+    BatchNorm: FusedBatchNorm,
+}
+
+
+def in_torch(norm: Normalizer) -> bool:
+    """Whether torch's operator has the settings of this normalizer."""
+    if getattr(norm, "root", inside_root) is not inside_root or getattr(norm, "correction", 0):
+        return False
+    if isinstance(norm, RMSNorm):
+        return not norm.space
+    return not (isinstance(norm, LayerNorm) and norm.per_position and norm.space)
+
+
+def apart(h: Tensor, g: Tensor, b: Tensor | None) -> Tensor:
+    """g and b (S, H) of S models, which torch's operators do not take, on a h (S, B, H)."""
+    g = g.unsqueeze(1)
+    return g * h if b is None else torch.addcmul(b.unsqueeze(1), g, h)
+
+
+def values_a_case(a: Tensor, space: int) -> int:
+    """H times the positions. A statistic of one value only is left to the reference.
+
+    Torch's operators refuse it in training mode, or make noise of it.
+    """
+    return a.shape[-1 - space :].numel()
+
+
+def cases_first(a: Tensor, space: int) -> Tensor:
+    """(*cases, H, *space) as (cases, H, *space), with one case where there is no such axis."""
+    return a if a.dim() == 2 + space else a.reshape(-1, *a.shape[-1 - space :])
+
+
+def alike(
+    a: Tensor, g: Tensor | None, b: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """``a``, g and b in the widest dtype among them: not every device takes a mixture."""
+    dtype = a.dtype
+    if (g is None or g.dtype == dtype) and (b is None or b.dtype == dtype):
+        return a, g, b
+    dtype = reduce(torch.promote_types, (v.dtype for v in (a, g, b) if v is not None))
+    return a.to(dtype), None if g is None else g.to(dtype), None if b is None else b.to(dtype)

@@ -1,0 +1,168 @@
+"""Ba et al. (2016), sections 3 and 3.1 and the supplement: what needs no training."""
+
+import torch
+from torch import Tensor
+
+from lnlab.ledger.ba2016_analysis import claim
+from lnlab.ledger.exact import changed, counted, readings, unchanged
+from lnlab.ledger.rule import Kind
+from lnlab.norms import LayerNorm
+from lnlab.probes.givens import normal
+from lnlab.probes.invariance import relative_change
+
+H, D, B, T = 24, 7, 8, 50
+STEPS = f"random W_hh and W_xh, H = {H}, T = {T}, float64, eps = 0"
+GAINS = f"random W_hh and W_xh of ten gains from 1/3 to 3, H = {H}, T = {T}, float64"
+
+
+@torch.no_grad()
+def states(
+    seed: int, scale: float = 1.0, normalized: bool = True, f=torch.tanh, heard: int = T
+) -> Tensor:
+    """The summed inputs of every step (T, B, H) of eq. 4, normalized where that is asked.
+
+    Args:
+        scale: of W_hh and W_xh, whose gain is 1 without it.
+        heard: steps with inputs; those after it have none.
+    """
+    W, U = scale * normal(seed, 0, H, H) / H**0.5, scale * normal(seed, 1, H, D) / D**0.5
+    x, norm = normal(seed, 2, T, B, D), LayerNorm(H, eps=0.0).double()
+    h, summed = torch.zeros(B, H, dtype=torch.float64), []
+    for t, x_t in enumerate(x):
+        a = h @ W.T + (x_t @ U.T if t < heard else 0)
+        a = norm(a) if normalized else a
+        h = f(a)
+        summed.append(a)
+    return torch.stack(summed)
+
+
+def gain(seed: int) -> float:
+    """The gain of the recurrent weights of a draw: ten of them, from 1/3 to 3."""
+    return 3.0 ** (seed / 4.5 - 1)
+
+
+def drift(f, heard: int):
+    """The factor a step of the root mean square of the summed inputs, less 1."""
+
+    def defect(seed: int) -> float:
+        summed = states(seed, gain(seed), False, f, heard)
+        size = summed.square().mean((1, 2)).sqrt()
+        return abs(float((size[-1] / size[T // 2]) ** (2 / T)) - 1)
+
+    return defect
+
+
+def rescaled(seed: int) -> float:
+    """The change of the states when W_hh and W_xh are both three times as large."""
+    return relative_change(states(seed, 3.0), states(seed))
+
+
+def off_standard(seed: int) -> float:
+    """The distance of the mean from 0, or the mean square from 1, in any case and step."""
+    a = states(seed)
+    return float(max(a.mean(2).abs().max(), (a.square().mean(2) - 1).abs().max()))
+
+
+def started_as_printed(seed: int) -> float:
+    """The change of the output of eq. 15 with its input, for alpha = 0 and beta = 1."""
+    z, other = normal(seed, 0, 2, B, H)
+    norm = LayerNorm(H, eps=0.0).double()
+    alpha, beta = torch.zeros(H).double(), torch.ones(H).double()
+    one, two = (norm(each).detach() * alpha + beta for each in (z, other))
+    return relative_change(two, one)
+
+
+def correlation(seed: int, f) -> float:
+    """Mean size of the correlation between units, over cases, of changes of their inputs.
+
+    Changes of a' = V f(W x) when W takes a small random step.
+    """
+    W, dW = normal(seed, 0, H, D), 0.1 * normal(seed, 1, H, D)
+    V, x = normal(seed, 2, H, H), normal(seed, 3, 500, D)
+    changes = (f(x @ (W + dW).T) - f(x @ W.T)) @ V.T
+    table = torch.corrcoef(changes.T).abs()
+    return float((table.sum() - H) / (H * (H - 1)))
+
+
+def more_than_chance(seed: int) -> float:
+    """The correlation of the changes beyond that of 500 independent cases; at least 0."""
+    independent = torch.corrcoef(normal(seed, 9, H, 500)).abs()
+    by_chance = float((independent.sum() - H) / (H * (H - 1)))
+    return max(0.0, correlation(seed, torch.relu) - by_chance)
+
+
+def more_with_relu(seed: int) -> float:
+    """The correlation of rectified units beyond that of tanh units; at least 0."""
+    return max(0.0, correlation(seed, torch.relu) - correlation(seed, torch.tanh))
+
+
+def handwriting_weights() -> float:
+    """Millions of weights: three layers of 400 LSTM cells, each fed by all that is below.
+
+    The pen (3) and the window (57) reach every layer, every layer the 121 outputs.
+    """
+    lstm = sum(4 * 400 * (below + 3 + 57 + 400 + 1) for below in (0, 400, 400))
+    return (lstm + (400 * 30 + 30) + (3 * 400 * 121 + 121)) / 1e6
+
+
+CLAIMS = [
+    claim(
+        "3-correlated", "3",
+        "changes in the output of one layer tend to cause highly correlated changes in the "
+        "summed inputs to the next layer, especially with ReLU units",
+        readings({
+            "more than chance (ReLU)": changed(more_than_chance, "excess over chance"),
+            "highly: a mean correlation above 1/2 (ReLU)": changed(
+                lambda seed: max(0.0, correlation(seed, torch.relu) - 0.5), "excess over 1/2"),
+            "more with ReLU than with tanh": changed(more_with_relu, "excess over tanh"),
+        }),
+        kind=Kind.READING,
+        note="the text says not how high is high; of random weights and steps, over cases: "
+        "what training does to it is not measured",
+    ),
+    claim(
+        "3.1-grow", "3.1",
+        "in a standard RNN the average magnitude of the summed inputs tends to grow or "
+        "shrink at "
+        "every time step",
+        readings({
+            "no inputs after the first step, f the identity": changed(
+                drift(lambda a: a, 1), "change of magnitude a step", GAINS),
+            "inputs at every step, f the identity": changed(
+                drift(lambda a: a, T), "change of magnitude a step", GAINS),
+            "inputs at every step, f = tanh": changed(
+                drift(torch.tanh, T), "change of magnitude a step", GAINS),
+        }),
+        kind=Kind.READING,
+        note="where inputs go on they keep the magnitude up, and tanh keeps it down",
+    ),
+    claim(
+        "3.1-longer", "3.1",
+        "unlike batch norm's, the statistics of layer norm have no problem with a test "
+        "sequence "
+        "longer than any training sequence",
+        unchanged(off_standard, "distance of mean and mean square from 0 and 1", STEPS),
+        note="by definition: the statistics of each step are its own, and none is stored",
+    ),
+    claim(
+        "3.1-dynamics", "3.1",
+        "a layer normalized recurrent net is invariant to re-scaling all of the summed "
+        "inputs to "
+        "its layer: W_hh and W_xh alike, over 50 steps",
+        unchanged(rescaled, data=STEPS),
+        note="a common scale of W_hh and W_xh; of W_hh alone it is not",
+    ),
+    claim(
+        "6.5-weights", "6.5",
+        "the handwriting model has approximately 3.7M weights",
+        counted(handwriting_weights, lambda n: abs(n - 3.7) <= 0.05, "millions of weights"),
+        paper="3.7M", note="without peepholes and normalizers, which add 3,600 and some 5,000",
+    ),
+    claim(
+        "supplement-initial", "supplement, eq. 15, 22, 28 and 31",
+        "the additive parameters alpha start at zeros and the multiplicative beta at ones",
+        changed(started_as_printed),
+        note="eq. 15 has alpha as the gain and beta as the bias, and so does their code: as "
+        "printed, nothing of the input would pass",
+    ),
+]  # fmt: skip

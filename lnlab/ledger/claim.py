@@ -1,0 +1,162 @@
+"""A statement of a paper, what tests it, and what was found: the shape of the ledger's rows."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lnlab.ledger.rule import Kind, Outcome, Setting, Verdict
+from lnlab.runs import Run
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was found for a statement.
+
+    Attributes:
+        quantity: what was measured, in words and with its unit.
+        setting: where, of a measurement.
+        outcome: of a measurement.
+        interval: that which decided.
+        confidence: of it: 95 %, more in a family.
+        p: of the paired t test.
+        p_signs: of the permutation test beside it.
+        detectable: the effect that these seeds find four times out of five.
+        values: a number for each seed, or each draw.
+        seeds: which.
+        worst: the greatest defect of an equation that says "the same", the least of one that
+            says "another".
+        data: begins with their kind: official, embedded or synthetic.
+        hardware: where it was measured.
+        failures: how many runs failed, and count as what was declared.
+        exploratory: what runs say that were not declared for this; it decides nothing.
+        then: what makes the runs at each arm's own rate, once those of its grid are there.
+    """
+
+    verdict: Verdict = Verdict.NOT_YET_RUN
+    quantity: str = ""
+    setting: Setting | None = None
+    outcome: Outcome | None = None
+    interval: tuple[float, float] | None = None
+    confidence: float | None = None
+    p: float | None = None
+    p_signs: float | None = None
+    detectable: float | None = None
+    values: tuple[float, ...] = ()
+    seeds: tuple[int, ...] = ()
+    worst: float | None = None
+    data: str = ""
+    hardware: str = ""
+    failures: int = 0
+    exploratory: str = ""
+    then: str = ""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What will be measured, written down before anyone looks.
+
+    Attributes:
+        measure: what is compared, such that the statement says it is negative, with its unit.
+        window: which part of a training it is read from.
+        split: the cases that it is read on.
+        seeds: that count; no others do.
+        margin: the least effect that matters, in the unit of the measure.
+        reason: why that much.
+        family: the experiment whose claims share one error rate.
+        tuning: how each arm's rate is chosen, and on what; empty: one shared rate.
+        exact: whether permutations decide.
+        failed: what a failed run counts as; None: as a difference that has no number.
+        open: what the paper does not state of its own setting.
+        seen: why the data cannot be unseen, where they cannot.
+        version: 1, and one more for each change after results existed (``history``).
+        date: of the declaration.
+    """
+
+    measure: str
+    window: str
+    split: str
+    seeds: tuple[int, ...]
+    margin: float
+    reason: str
+    family: str
+    tuning: str = ""
+    exact: bool = False
+    failed: float | None = None
+    open: tuple[str, ...] = ()
+    seen: str = ""
+    version: int = 1
+    date: str = "2026-11-22"
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a row said before it was changed, and why it does no longer."""
+
+    verdict: str
+    reason: str
+    interval: str = ""
+
+
+Judge = Callable[[], Evidence]
+"""What an equation or a reading is judged by: it needs no runs."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper.
+
+    Attributes:
+        id: short and lasting; what stands before the first dash is the paper.
+        source: "Ba et al. (2016), 6.6".
+        statement: what is claimed, near the paper's words.
+        kind: what decides it.
+        judge: judges an equation or a reading; None for a measurement.
+        test: the :class:`~lnlab.ledger.measurement.Measurement` that is compared; None where
+            nothing here can make it yet.
+        declared: what is measured, of a measurement.
+        command: what makes the runs, or judges, in a shell.
+        paper: the paper's number, where it gives one.
+        would: what would test it, where nothing here does.
+        waits: why not yet.
+        note: a mistake of the paper, or a condition.
+        history: what this row said before, newest first.
+    """
+
+    id: str
+    source: str
+    statement: str
+    kind: Kind = Kind.MEASUREMENT
+    judge: Judge | None = None
+    test: Any = None
+    declared: Declared | None = None
+    command: str = ""
+    paper: str = ""
+    would: str = ""
+    waits: str = ""
+    note: str = ""
+    history: tuple[Before, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The numbers of a measurement whose declared runs are all there, not judged yet."""
+
+    values: tuple[float, ...]
+    setting: Setting
+    data: str
+    hardware: str
+    failures: int
+
+
+Runs = Sequence[Run]
+
+
+def said(
+    where: str, id: str, source: str, statement: str, would: str, waits: str, **more: str
+) -> Claim:
+    """A statement of a paper that nothing here measures yet: what would, and why not."""
+    names = {"Ba et al. (2016)": "ba2016", "Ben Othman (2018)": "benothman2018"}
+    return Claim(
+        f"{names.get(where, 'ziaee2022')}-{id}", f"{where}, {source}", statement,
+        would=would, waits=waits, **more,  # pyright: ignore
+    )  # fmt: skip

@@ -1,0 +1,71 @@
+"""When a learning curve has come down: the time to a level that both runs of a pair reach.
+
+The first time near a run's own least value is no measure of it: the least of a noisy curve
+falls with the number of looks, so that longer runs seem to converge later, and what gets worse
+from the start seems to converge at once.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import isotonic_regression
+
+
+class Reached(NamedTuple):
+    """When a curve was at a level.
+
+    Attributes:
+        at: updates, or what was asked for; the end of the run where ``censored``.
+        censored: whether the run ended above the level: all that is known is a lower bound.
+    """
+
+    at: float
+    censored: bool
+
+
+def falling(values: np.ndarray) -> np.ndarray:
+    """The closest curve, by least squares, that never rises: the trend without the noise."""
+    return isotonic_regression(values, increasing=False).x
+
+
+def time_to(metrics: pd.DataFrame, metric: str, level: float, of: str = "update") -> Reached:
+    """When the falling trend of a metric is first at ``level``, between two looks by a line."""
+    at, trend = metrics[of].to_numpy(float), falling(metrics[metric].to_numpy(float))
+    below = np.flatnonzero(trend <= level)
+    if not len(below):
+        return Reached(float(at[-1]), True)
+    first = below[0]
+    if first == 0:
+        return Reached(float(at[0]), False)
+    above, under = trend[first - 1], trend[first]
+    part = (above - level) / (above - under)
+    return Reached(float(at[first - 1] + part * (at[first] - at[first - 1])), False)
+
+
+def common_level(frames: Sequence[pd.DataFrame], metric: str, share: float = 0.05) -> float:
+    """A level that all of some runs reach: near the end of the one that ends highest.
+
+    The end is the mean of the last quarter of a run; ``share`` of what that run fell, from
+    where it began, stands above it.
+    """
+    ends = []
+    for frame in frames:
+        values = frame[metric].to_numpy(float)
+        ends.append((values[-max(1, len(values) // 4) :].mean(), values[0]))
+    end, start = max(ends)
+    return float(end + share * max(start - end, 0.0))
+
+
+def to_common_level(metric: str, of: str = "update"):
+    """The logarithm of the time that each of some runs takes to the level that all reach.
+
+    The difference of two is the logarithm of how many times as long the first takes.
+    """
+
+    def times(frames: Sequence[pd.DataFrame]) -> list[float]:
+        level = common_level(frames, metric)
+        return [float(np.log1p(time_to(frame, metric, level, of).at)) for frame in frames]
+
+    return times

@@ -1,0 +1,106 @@
+"""All claims judged: equations by computing, measurements by the runs that are there."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from math import isfinite
+from typing import Any
+
+from lnlab.ledger import ba2016, benothman2018, ziaee2022
+from lnlab.ledger.claim import Claim, Declared, Differences, Evidence
+from lnlab.ledger.rule import Outcome, Verdict, judge, verdict
+from lnlab.runs import Run
+
+CLAIMS: tuple[Claim, ...] = (*ba2016.CLAIMS, *benothman2018.CLAIMS, *ziaee2022.CLAIMS)
+
+
+def evidence(runs: Iterable[Run], claims: Sequence[Claim] = CLAIMS) -> dict[str, Evidence]:
+    """What was found for each claim, by id; the measurements of a family together."""
+    runs = list(runs)
+    found = {claim.id: claim.judge() if claim.judge else Evidence() for claim in claims}
+    families: dict[str, list[tuple[Claim, Declared, Differences]]] = defaultdict(list)
+    sizes = Counter(claim.declared.family for claim in claims if claim.declared)
+    for claim in claims:
+        if claim.test is None or claim.declared is None:
+            continue
+        there = claim.test.differences(runs)
+        if there is None:
+            found[claim.id] = Evidence(exploratory=claim.test.exploratory(runs))
+        elif all(map(isfinite, there.values)) and len(there.values) > 1:
+            families[claim.declared.family].append((claim, claim.declared, there))
+        else:
+            found[claim.id] = _found(claim, there, verdict=Verdict.INCONCLUSIVE)
+    for family, members in families.items():
+        judged = judge(
+            [there.values for _, _, there in members],
+            [declared.margin for _, declared, _ in members],
+            [declared.exact for _, declared, _ in members],
+            sizes[family],
+        )
+        for (claim, _, there), one in zip(members, judged, strict=True):
+            # where a block is the unit, seeds are beneath it
+            word = verdict(there.setting, one.outcome, len(there.values))
+            found[claim.id] = _found(claim, there, verdict=word, **vars(one))
+    for claim in claims:
+        if claim.test is not None:
+            found[claim.id] = replace(found[claim.id], then=claim.test.then(runs))
+    return found
+
+
+def _found(claim: Claim, there: Differences, **more: Any) -> Evidence:
+    declared = claim.declared
+    assert declared is not None
+    return Evidence(
+        quantity=declared.measure,
+        setting=there.setting,
+        values=there.values,
+        seeds=declared.seeds,
+        data=there.data,
+        hardware=there.hardware,
+        failures=there.failures,
+        **{"outcome": Outcome.INCONCLUSIVE, **more},
+    )
+
+
+def entries(runs: Iterable[Run], claims: Sequence[Claim] = CLAIMS) -> list[dict[str, Any]]:
+    """Every claim judged by ``runs``, as JSON can hold it."""
+    found = evidence(runs, claims)
+    return [_entry(claim, found[claim.id]) for claim in claims]
+
+
+def _entry(claim: Claim, found: Evidence) -> dict[str, Any]:
+    declared = claim.declared
+    return {
+        "id": claim.id,
+        "source": claim.source,
+        "statement": claim.statement,
+        "kind": claim.kind.value,
+        "verdict": found.verdict.value,
+        "setting": found.setting and found.setting.value,
+        "outcome": found.outcome and found.outcome.value,
+        "interval": found.interval and [_finite(end) for end in found.interval],
+        "margin": declared and declared.margin,
+        "quantity": found.quantity or (declared.measure if declared else ""),
+        "confidence": found.confidence,
+        "p": found.p,
+        "p_signs": found.p_signs,
+        "detectable": found.detectable,
+        "worst": found.worst,
+        "values": [_finite(value) for value in found.values],
+        "seeds": list(found.seeds),
+        "failures": found.failures,
+        "exploratory": found.exploratory,
+        "data": found.data,
+        "hardware": found.hardware,
+        "declared": declared and asdict(declared),
+        "paper": claim.paper,
+        "command": " && ".join(filter(None, [claim.command, found.then])),
+        "would": claim.would,
+        "waits": claim.waits if found.verdict is Verdict.NOT_YET_RUN else "",
+        "note": claim.note,
+        "history": [asdict(before) for before in claim.history],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None

@@ -1,0 +1,174 @@
+"""Verdicts that are kept: read in no time and without torch, known by what they came from."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lnlab.checkout import place
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROOTS = (place("results"), place("runs"))
+"""The places where runs are looked for: those that are committed, then one's own."""
+
+EXPERIMENTS = {
+    "Order embeddings": "ba2016-6.1-table2-caption-r1",
+    "Attentive reader": "ba2016-6.2-better-baseline",
+    "Skip-thoughts": "ba2016-6.3-table3-sick-r",
+    "DRAW": "ba2016-6.4-bound",
+    "Handwriting": "ba2016-6.5-faster",
+    "MNIST": "ba2016-6.6-faster-128",
+    "Convolutions": "ba2016-6.7-batch",
+    "Speech": "benothman2018-4.1-error",
+    "CIFAR-10": "ziaee2022-4-cifar-against-ln-25",
+    "IMDB": "ziaee2022-4-imdb-against-ln",
+}
+"""The experiments of the papers, and the claim that each is told by in one line."""
+
+NAME = "verdicts.json"
+JUDGES = ("ledger", "norms", "probes")
+"""The parts of lnlab that hold the declarations and decide what follows from them."""
+
+
+def source(roots: Sequence[Path] = ROOTS) -> str:
+    """The hash of what verdicts follow from: declarations, the code that judges, the runs."""
+    code = Path(__file__).parents[1]
+    judges = sorted(path for part in JUDGES for path in (code / part).rglob("*.py"))
+    runs = sorted(path for root in roots for path in root.glob("*/*/result.json"))
+    told = hashlib.sha256()
+    for name, path in [
+        *((path.relative_to(code).as_posix(), path) for path in judges),
+        *(("/".join(path.parts[-3:]), path) for path in runs),
+    ]:
+        told.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return told.hexdigest()
+
+
+def _newest(roots: Sequence[Path]) -> dict[str, Any]:
+    """What is kept: one's own where it is current, else what came with the checkout."""
+    wanted, found = source(roots), []
+    for root in reversed(roots):
+        if (root / NAME).exists():
+            found.append(json.loads((root / NAME).read_text(encoding="utf-8")))
+    for kept in found:
+        if kept["source"] == wanted:
+            return kept
+    if not found:
+        raise FileNotFoundError("no verdicts are kept here: `lnlab claims judge` makes them.")
+    return found[-1]
+
+
+def current(roots: Sequence[Path] = ROOTS) -> bool:
+    """Whether the verdicts that :func:`entries` reads are of the code and runs of today."""
+    return _newest(roots)["source"] == source(roots)
+
+
+def entries(roots: Sequence[Path] = ROOTS) -> list[dict[str, Any]]:
+    """Every claim and what became of it.
+
+    Raises:
+        FileNotFoundError: if nothing was ever judged here.
+    """
+    return _newest(roots)["claims"]
+
+
+def judge(roots: Sequence[Path] = ROOTS) -> Path:
+    """Judge every claim anew, and keep that: beside one's own runs if there are any."""
+    from lnlab.ledger import judging
+    from lnlab.runs import read, write
+
+    root = next((r for r in reversed(roots) if any(r.glob("*/*/result.json"))), roots[0])
+    kept = {"source": source(roots), "claims": judging.entries(read(roots))}
+    text = json.dumps(kept, indent=1, ensure_ascii=False, allow_nan=False)
+    root.mkdir(parents=True, exist_ok=True)
+    write(root / NAME, (text + "\n").encode())
+    return root / NAME
+
+
+def frame(roots: Sequence[Path] = ROOTS) -> "pd.DataFrame":
+    """:func:`entries` as a table, one row a claim."""
+    import pandas as pd
+
+    return pd.DataFrame(entries(roots)).set_index("id")
+
+
+def ends(interval: Sequence[float | None] | None) -> str:
+    """Both ends of an interval, in two digits, or "none"."""
+    if interval is None:
+        return "none"
+    return " to ".join("∞" if end is None else f"{end:.2g}" for end in interval)
+
+
+def found(entry: dict[str, Any]) -> str:
+    """What was measured of a claim, in a few words: an interval, or the worst of some draws."""
+    if entry["interval"]:
+        return f"{ends(entry['interval'])} (margin {entry['margin']:g}); {entry['quantity']}"
+    if entry["worst"] is not None:
+        draws = f", {len(entry['values'])} draws" if len(entry["values"]) > 1 else ""
+        return f"{entry['worst']:.2g}{draws}; {entry['quantity']}"
+    return entry["waits"]
+
+
+def markdown(roots: Sequence[Path] = ROOTS) -> str:
+    """The tables of the README: a line for each experiment, and what is wrong in the papers.
+
+    The verdict of an experiment is that of one claim; the others are in the whole table.
+    """
+    claims = {claim["id"]: claim for claim in entries(roots)}
+    lines = [
+        "| experiment | claim | the paper's number | ours | setting | seeds | verdict |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, id in EXPERIMENTS.items():
+        claim = claims[id]
+        ours = ends(claim["interval"]) if claim["interval"] else "–"
+        seeds = len(claim["seeds"] or (claim["declared"] or {}).get("seeds", ()))
+        cells = (
+            name, claim["statement"], claim["paper"] or "a figure without one", ours,
+            claim["setting"] or "–", str(seeds or "–"), f"**{claim['verdict']}**",
+        )  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "What is wrong in the papers as it is printed:", ""]
+    lines += [
+        f"- {claim['source']}: {claim['statement']}. {claim['note'][:1].upper()}"
+        f"{claim['note'][1:]}."
+        for claim in claims.values()
+        if claim["verdict"] == "fails"
+    ]
+    return "\n".join(lines)
+
+
+def table(roots: Sequence[Path] = ROOTS) -> str:
+    """``docs/ledger.md``: every claim, notes and history included."""
+    claims = entries(roots)
+    lines = [
+        "# The ledger",
+        "",
+        f"The {len(claims)} statements of the three papers that can be tested, and what became "
+        "of them. Written by `lnlab claims docs`; `lnlab claims show ID` has the values of "
+        "each seed, the declaration and the command.",
+    ]
+    for kind in ("equation", "reading", "measurement"):
+        lines += ["", f"## {kind.capitalize()}s", ""]
+        lines += [
+            "| id | source | claim | verdict | found | note |",
+            "|---|---|---|---|---|---|",
+        ]
+        for claim in claims:
+            if claim["kind"] == kind:
+                before = [
+                    f"was: {b['verdict']} {b['interval']}, {b['reason']}".replace("  ", " ")
+                    for b in claim["history"]
+                ]
+                note = ". ".join(filter(None, [claim["would"], claim["note"], *before]))
+                cells = (
+                    f"`{claim['id']}`", claim["source"], claim["statement"],
+                    f"**{claim['verdict']}**", found(claim), note,
+                )  # fmt: skip
+                lines.append(
+                    "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+                )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,291 @@
+"""Measurements: runs that differ in named fields, compared seed by seed as was declared."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+import pandas as pd
+
+from lnlab.ledger.claim import Declared, Differences
+from lnlab.ledger.paired import rows
+from lnlab.ledger.rule import Setting, interval
+from lnlab.runs import Run
+from lnlab.training import Experiment
+
+Number = Callable[[pd.DataFrame], float]
+Numbers = Callable[[Sequence[pd.DataFrame]], Sequence[float]]
+"""The metrics of one seed in each term, to a number for each."""
+
+Term = tuple[int, Mapping[str, Any]]
+"""A sign, and the fields that an arm changes in the experiment."""
+
+KINDS = ("official", "embedded", "synthetic")
+"""What papers are judged by: a user's own data are not among it."""
+
+BESIDE = ("seeds", "device", "precision", "measures")
+"""What a configuration has that is no part of what was declared; what a run did not measure,
+it does not have."""
+
+
+def each(number: Number) -> Numbers:
+    """One number of each term by itself."""
+    return lambda frames: [number(frame) for frame in frames]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Each arm's own rate: the value of a field that is best on validation.
+
+    Attributes:
+        field: what is chosen.
+        grid: the same values for every arm.
+        number: what is least at the best.
+        seed: that of the runs in which it is chosen, none of those that count.
+        changes: what these runs have otherwise: cases that are held out, say.
+    """
+
+    field: str
+    grid: tuple[float, ...]
+    number: Number
+    seed: int
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A comparison, seed by seed, of runs that differ in named fields.
+
+    A value is the sum of the terms' numbers, each with its sign: an arm less another, or what
+    one loses by a change less what another loses.
+
+    Attributes:
+        task: the experiment, its ``seeds`` those that count.
+        terms: arms, with signs; any field may differ.
+        numbers: what is read of each seed of the terms.
+        stated: what the paper states of its own setting, the arms aside, by field.
+        blocks: changes of fields, the unit of the interval where it is not the seed: of each
+            the mean over the seeds is one value.
+        failed: what a failed run counts as.
+        tuning: how the rate of each term is chosen.
+    """
+
+    task: Experiment
+    terms: tuple[Term, ...]
+    numbers: Numbers
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    blocks: tuple[Mapping[str, Any], ...] = ()
+    failed: float | None = None
+    tuning: Tuning | None = None
+
+    def differences(self, runs: Iterable[Run]) -> Differences | None:
+        """The values of the declared runs; None unless all of them are there."""
+        runs = _finished(runs, self.task)
+        values, used, failures = [], [], 0
+        for block in self.blocks or ({},):
+            found = self._of_block(runs, block, tuple(self.task.seeds))
+            if found is None:
+                return None
+            by_seed, its_runs, failed = found
+            mean = sum(by_seed.values()) / len(by_seed)
+            values += [mean] if self.blocks else list(by_seed.values())
+            used += its_runs
+            failures += failed
+        farthest = max((self._setting(run) for run in used), key=list(Setting).index)
+        data = used[0].data
+        return Differences(
+            tuple(values),
+            farthest,
+            f"{data['kind']}: {data['name']}",
+            ", ".join(sorted({run.environment["device_name"] for run in used})),
+            failures,
+        )
+
+    def exploratory(self, runs: Iterable[Run]) -> str:
+        """What other seeds than the declared say, in words; they decide nothing."""
+        runs = _finished(runs, self.task)
+        declared = set(self.task.seeds)
+        for block in self.blocks or ({},):
+            others = {seed for run in runs for seed in run.config["seeds"]} - declared
+            found = self._of_block(runs, block, tuple(sorted(others)), some=True)
+            if found and len(found[0]) > 1:
+                ends = "{:.2g} to {:.2g}".format(*interval(list(found[0].values())))
+                seeds = ", ".join(map(str, found[0]))
+                where = ", ".join(f"{name} {value}" for name, value in block.items())
+                told = f"{ends} by seeds {seeds}, which were not declared"
+                return f"{where}: {told}" if where else told
+        return ""
+
+    def _of_block(
+        self, runs: Sequence[Run], block: Mapping[str, Any], seeds: tuple[int, ...], some=False
+    ) -> tuple[dict[int, float], list[Run], int] | None:
+        """The value of each seed, the runs behind them, and how many of them failed."""
+        for same in _alike(runs):
+            terms = [self._runs(same, {**fields, **block}) for _, fields in self.terms]
+            shared = set(seeds).intersection(*terms)
+            if not shared or (len(shared) < len(set(seeds)) and not some):
+                continue
+            values, failures = {}, 0
+            for seed in sorted(shared):
+                frames = [rows(term[seed].metrics(), seed) for term in terms]
+                try:
+                    numbers = list(self.numbers(frames))
+                except KeyError:  # these runs did not measure it
+                    return None
+                for place, (term, number) in enumerate(zip(terms, numbers, strict=True)):
+                    lost = failed(term[seed], seed) or number != number
+                    if lost and self.failed is not None:
+                        numbers[place] = self.failed
+                    failures += lost
+                values[seed] = sum(
+                    sign * number for (sign, _), number in zip(self.terms, numbers, strict=True)
+                )
+            return values, [term[seed] for term in terms for seed in shared], failures
+        return None
+
+    def _runs(self, runs: Sequence[Run], fields: Mapping[str, Any]) -> dict[int, Run]:
+        """The runs of one term by seed; at its own rate where that is tuned."""
+        changes = dict(fields)
+        if self.tuning:
+            best = self._best(runs, changes)
+            if best is None:
+                return {}
+            changes[self.tuning.field] = best
+        return _by_seed(runs, replace(self.task, **changes))  # pyright: ignore
+
+    def _best(self, runs: Sequence[Run], fields: Mapping[str, Any]) -> float | None:
+        """The value of the grid whose run is best; None unless all of them are there."""
+        tuning, found = self.tuning, {}
+        assert tuning is not None
+        for value in tuning.grid:
+            task = self._tuned(fields, value)
+            there = _by_seed(runs, task).get(tuning.seed)
+            if there is None:
+                return None
+            try:
+                found[value] = tuning.number(rows(there.metrics(), tuning.seed))
+            except KeyError:
+                return None
+        numbers = {value: number for value, number in found.items() if number == number}
+        return min(numbers, key=lambda value: numbers[value], default=None)
+
+    def _setting(self, run: Run) -> Setting:
+        """The setting of a run, next to what the paper states."""
+        stated = json.loads(json.dumps(dict(self.stated)))
+        if run.data["kind"] != "official" or run.data["name"] != stated.pop("data", None):
+            return Setting.OTHER
+        # an arm's own fields are what is compared, and so are the paper's
+        same = all(run.config.get(name) == value for name, value in stated.items())
+        return Setting.OWN if same else Setting.SCALED
+
+    def command(self, data: str = "") -> str:
+        """What makes the declared runs, or, where a rate is tuned, those of the grid."""
+        arms = [
+            {**fields, **block} for block in self.blocks or ({},) for _, fields in self.terms
+        ]
+        if self.tuning:
+            grid = self.tuning.grid
+            tasks = [self._tuned(fields, value) for fields in arms for value in grid]
+        else:
+            tasks = [replace(self.task, **fields) for fields in arms]  # pyright: ignore
+        return _one_after_the_other(tasks, data)
+
+    def then(self, runs: Iterable[Run]) -> str:
+        """What makes the runs at each arm's own rate, once those of the grid are there."""
+        if self.tuning is None:
+            return ""
+        tasks: list[Experiment] = []
+        for same in _alike(_finished(runs, self.task)):
+            best = [self._best(same, fields) for _, fields in self.terms]
+            if None not in best:
+                tasks += [
+                    replace(self.task, **{**fields, self.tuning.field: value})  # pyright: ignore
+                    for value, (_, fields) in zip(best, self.terms, strict=True)
+                ]
+        return _one_after_the_other(tasks)
+
+    def _tuned(self, fields: Mapping[str, Any], value: float) -> Experiment:
+        """The run in which one value of the grid is tried."""
+        tuning = self.tuning
+        assert tuning is not None
+        own = {tuning.field: value, "seeds": (tuning.seed,)}
+        return replace(self.task, **{**fields, **tuning.changes, **own})  # pyright: ignore
+
+
+def failed(run: Run, seed: int) -> bool:
+    """Whether the training of a seed ended in no finite number."""
+    return run.result.get("outcomes", {}).get(str(seed), {}).get("outcome") == "diverged"
+
+
+def _finished(runs: Iterable[Run], task: Experiment) -> list[Run]:
+    return [
+        run for run in runs if run.task == task.name and run.done and run.data["kind"] in KINDS
+    ]
+
+
+def _alike(runs: Sequence[Run]) -> Iterable[list[Run]]:
+    """Runs of the same data and the same kind of device, which may be compared."""
+
+    def where(run: Run) -> str:
+        beside = [run.config.get(name) for name in ("device", "precision")]
+        return json.dumps([run.data["name"], run.data["kind"], run.data["checksum"], beside])
+
+    for _, same in groupby(sorted(runs, key=where), key=where):
+        yield list(same)
+
+
+def _by_seed(runs: Sequence[Run], task: Any) -> dict[int, Run]:
+    """The runs with the configuration of a task, seeds aside; of a seed the larger run.
+
+    A field that the configuration leaves out, at its past value, is one that they lack too.
+    """
+    config = json.loads(json.dumps(task.config()))
+    wanted = {name: value for name, value in config.items() if name not in BESIDE}
+    unsaid = task.__dataclass_fields__.keys() - config.keys() - {*BESIDE}
+    found: dict[int, Run] = {}
+    for run in sorted(runs, key=_size):
+        if all(run.config.get(name) == value for name, value in wanted.items()) and not (
+            unsaid & run.config.keys()
+        ):
+            found |= dict.fromkeys(run.config["seeds"], run)
+    return found
+
+
+def _size(run: Run) -> tuple[int, int]:
+    """The version of what a run measured, and how many seeds it has."""
+    return run.config.get("measures", 1), len(run.config["seeds"])
+
+
+def _one_after_the_other(tasks: Iterable[Any], data: str = "") -> str:
+    return " && ".join(dict.fromkeys(_train(task, data) for task in tasks))
+
+
+def _train(task: Any, data: str) -> str:
+    """``lnlab train`` with the settings of a task, the nearest of its budgets first."""
+    wanted = task.config()
+    budgets = {
+        name: type(task).budget(name, batch_size=wanted["batch_size"]).config()
+        for name in ("paper", "notebook")
+    }
+    told = {
+        name: [key for key, value in wanted.items() if config.get(key) != value]
+        for name, config in budgets.items()
+    }
+    budget = min(told, key=lambda name: len(told[name]))
+    words = ["lnlab", "train", task.name, "--budget", budget]
+    words += ["--data", data] if data else []
+    for key in dict.fromkeys(["norm", *told[budget], "batch_size"]):
+        if key != "data" or not data:
+            words += ["--set", f"{key}={_plain(wanted[key])}"]
+    return shlex.join(words)
+
+
+def _plain(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def declare(test: Measurement, **words: Any) -> tuple[Measurement, Declared]:
+    """A measurement and what is written down of it, of the same seeds and failures."""
+    return test, Declared(seeds=tuple(test.task.seeds), failed=test.failed, **words)

@@ -1,0 +1,240 @@
+"""The rule: from one number a seed to an interval, an outcome, and the word for it.
+
+A claim about training says that a difference is negative, by as much as matters: its *margin*.
+Both, and the seeds, are declared before anyone looks. A family of claims that one experiment
+answers shares one error rate, 5 %, by the method of Holm (1979).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import floor, inf, isfinite
+
+import numpy as np
+from scipy import special
+
+LEVEL = 0.05
+"""The rate at which a family in which nothing is the case may say that something is."""
+
+SEEDS = 5
+"""The number that makes "reproduced", or "not reproduced"."""
+
+ROUNDING = 1e-12
+"""Relative to the largest value: below it a spread is nothing but rounding in float64."""
+
+
+class Kind(Enum):
+    """What a statement is about, and so what decides it."""
+
+    EQUATION = "equation"
+    READING = "reading"
+    MEASUREMENT = "measurement"
+
+
+class Setting(Enum):
+    """The place of a measurement, next to where the paper made its own.
+
+    *Own* is the paper's data and everything else that it states; *scaled down* its data, and
+    something stated otherwise; *other data* is all else.
+    """
+
+    OWN = "the paper's own"
+    SCALED = "scaled down"
+    OTHER = "other data"
+
+
+class Outcome(Enum):
+    """What an interval says next to its margin."""
+
+    NO_EFFECT = "no effect as large"
+    SUPPORTED = "supported"
+    CONTRADICTED = "contradicted"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Verdict(Enum):
+    """What became of a statement.
+
+    An equation *holds* or *fails* as it is written; so does a reading, where the text allows
+    several, if all of them do. Of a measurement "reproduced" and "not reproduced" are said in
+    the paper's own setting, "also seen" and "not seen" in any other. A statement that seeds
+    or readings leave open is *inconclusive*; without the declared runs it is *not yet run*.
+    """
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    REPRODUCED = "reproduced"
+    NOT_REPRODUCED = "not reproduced"
+    ALSO_SEEN = "also seen"
+    NOT_SEEN = "not seen"
+    INCONCLUSIVE = "inconclusive"
+    NOT_YET_RUN = "not yet run"
+
+
+def interval(values: Sequence[float], confidence: float = 1 - LEVEL) -> tuple[float, float]:
+    """Student's t interval of the mean of independent values (paired differences, here).
+
+    Raises:
+        ValueError: if there are fewer than two values: one has no spread.
+    """
+    n = len(values)
+    if n < 2:
+        raise ValueError("an interval needs two seeds or more.")
+    mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
+    reach = float(special.stdtrit(n - 1, (1 + confidence) / 2)) * spread / n**0.5
+    return mean - reach, mean + reach
+
+
+def exact_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
+    """The interval of the centre of symmetric differences, whatever their distribution.
+
+    Hartigan (1969): the means of all 2^n - 1 subsets of the values cut the line into 2^n
+    parts, and the centre lies in each with the same probability. These are the centres that
+    flipping the signs of the differences does not reject. Infinite where n is too small: five
+    values allow no confidence above 15/16.
+    """
+    parts = 2 ** len(values)
+    outside = floor((1 - confidence) / 2 * parts + 1e-9)  # 1 - 0.95 is not 0.05 to the bit
+    if outside < 1:
+        return -inf, inf
+    counts, sums = _subsets(values)
+    means = np.sort(sums[1:] / counts[1:])
+    return float(means[outside - 1]), float(means[-outside])
+
+
+def p_value(values: Sequence[float]) -> float:
+    """The two-sided p of the paired t test: how likely a mean as far from 0 is by chance."""
+    n, spread = len(values), float(np.std(values, ddof=1))
+    mean = float(np.mean(values))
+    if spread <= ROUNDING * np.abs(values).max():
+        return 1.0  # equal values tell nothing about chance
+    return float(2 * special.stdtr(n - 1, -abs(mean) / (spread / n**0.5)))
+
+
+def sign_flip_p(values: Sequence[float]) -> float:
+    """The two-sided p of the permutation test: the share of the 2^n signs that do as much.
+
+    Every pair is as likely to have come out the other way round, if the arms are alike.
+    """
+    sums = np.abs(2 * _subsets(values)[1] - np.sum(values))
+    least = abs(float(np.sum(values))) - ROUNDING * float(np.abs(values).sum())
+    return float(np.mean(sums >= least))
+
+
+def _subsets(values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """The number of values in each of the 2^n subsets, and their sum; the empty one first."""
+    counts, sums = np.zeros(1), np.zeros(1)
+    for value in values:
+        counts = np.concatenate([counts, counts + 1])
+        sums = np.concatenate([sums, sums + value])
+    return counts, sums
+
+
+def holm(p: Sequence[float], size: int | None = None) -> list[float]:
+    """The confidence at which each claim of a family is judged, so that all hold together.
+
+    The smallest p is compared with 5 %/size, the next with 5 %/(size - 1), and so on, until
+    one is above; those that follow share its level. A claim whose test rejects is one whose
+    interval at this confidence leaves 0 out.
+
+    Args:
+        p: one for each claim that was run.
+        size: how many were declared; those that were not run count as if p were 1.
+    """
+    left = len(p) if size is None else size
+    confidence = [0.0] * len(p)
+    stopped = False
+    for place in sorted(range(len(p)), key=lambda place: p[place]):
+        confidence[place] = 1 - LEVEL / left
+        stopped = stopped or p[place] > LEVEL / left
+        left -= not stopped
+    return confidence
+
+
+def outcome(ends: tuple[float, float], margin: float, values: Sequence[float] = ()) -> Outcome:
+    """What an interval says of "this is negative", in this order.
+
+    Inside the margins: no effect as large. Wholly below 0, the claimed side: supported.
+    Wholly above: contradicted. Else inconclusive; so are ``values`` that are all the same,
+    which have no spread to judge by.
+
+    Raises:
+        ValueError: if the margin is not positive.
+    """
+    if not margin > 0:
+        raise ValueError(f"a margin is {margin}: give the least effect that matters, above 0.")
+    low, high = ends
+    if -margin < low and high < margin:
+        return Outcome.NO_EFFECT
+    if len(values) and float(np.ptp(values)) <= ROUNDING * np.abs(values).max():
+        return Outcome.INCONCLUSIVE
+    if high < 0:
+        return Outcome.SUPPORTED
+    return Outcome.CONTRADICTED if low > 0 else Outcome.INCONCLUSIVE
+
+
+def detectable(values: Sequence[float], confidence: float, power: float = 0.8) -> float:
+    """The effect that so many seeds, spread like these, find in ``power`` of all cases."""
+    n, spread = len(values), float(np.std(values, ddof=1))
+    reach = special.stdtrit(n - 1, (1 + confidence) / 2) + special.stdtrit(n - 1, power)
+    return float(reach * spread / n**0.5)
+
+
+def verdict(setting: Setting, found: Outcome, seeds: int) -> Verdict:
+    """The word for an outcome: strong ones for the paper's own setting and five seeds."""
+    if found is Outcome.INCONCLUSIVE or (setting is Setting.OWN and seeds < SEEDS):
+        return Verdict.INCONCLUSIVE
+    seen = found is Outcome.SUPPORTED
+    if setting is Setting.OWN:
+        return Verdict.REPRODUCED if seen else Verdict.NOT_REPRODUCED
+    return Verdict.ALSO_SEEN if seen else Verdict.NOT_SEEN
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the rule makes of the differences of one claim.
+
+    Attributes:
+        interval: that which decides, at ``confidence``.
+        p: of the paired t test.
+        p_signs: of the permutation test beside it.
+        detectable: the effect that these seeds find four times out of five.
+    """
+
+    outcome: Outcome
+    interval: tuple[float, float]
+    confidence: float
+    p: float
+    p_signs: float
+    detectable: float
+
+
+def judge(
+    family: Sequence[Sequence[float]],
+    margins: Sequence[float],
+    exact: Sequence[bool] | None = None,
+    size: int | None = None,
+) -> list[Judged]:
+    """The differences of a family of claims, each claimed to be negative, judged together.
+
+    Args:
+        margins: the least effect of each that matters.
+        exact: whether permutations decide, not t: declared where outcomes are bimodal.
+        size: how many claims the family was declared with, if some were not run.
+
+    Raises:
+        ValueError: if a difference is not finite, or there are fewer than two.
+    """
+    if not all(isfinite(value) for values in family for value in values):
+        raise ValueError("a difference is not finite: declare what a failed run counts as.")
+    deciding = [False] * len(family) if exact is None else exact
+    tests = [(p_value(values), sign_flip_p(values)) for values in family]
+    confidences = holm([p[signs] for p, signs in zip(tests, deciding, strict=True)], size)
+    found = []
+    for values, margin, signs, p, confidence in zip(
+        family, margins, deciding, tests, confidences, strict=True
+    ):
+        ends = (exact_interval if signs else interval)(values, confidence)
+        what = outcome(ends, margin, values)
+        found.append(Judged(what, ends, confidence, *p, detectable(values, confidence)))
+    return found

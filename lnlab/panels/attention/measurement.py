@@ -1,0 +1,116 @@
+"""What recognizers attended to in their training: a pure function of the panel's state."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from lnlab.attention import mass
+from lnlab.data.filterbank import FILTERS, HOP
+from lnlab.data.utterance import Utterance
+from lnlab.figures.attention import AttentionMap, Spoken
+from lnlab.runs import Run
+
+from .state import LAST, AttentionState
+
+
+class Recognizers:
+    """Several trainings that kept what they attended to, and the utterances.
+
+    Args:
+        runs: by name, of the task ``las``; of several seeds the first counts.
+        utterances: the test utterances of their data, the first first.
+
+    Raises:
+        ValueError: where a run kept no attention, or there is none.
+    """
+
+    def __init__(self, runs: Mapping[str, Run], utterances: Sequence[Utterance]) -> None:
+        if not runs:
+            raise ValueError("there are no runs: train some recognizers first.")
+        self.rows: dict[str, pd.DataFrame] = {}
+        self.kept: dict[str, dict[int, dict[str, np.ndarray]]] = {}  # by name, then update
+        self.steps: dict[str, float] = {}
+        for name, run in runs.items():
+            metrics: Any = run.metrics()
+            seed = int(metrics.seed.iloc[0])
+            self.kept[name] = run.pictures(seed)
+            if not self.kept[name]:
+                raise ValueError(f"{name}: this run kept no attention, train it again.")
+            self.rows[name] = metrics[metrics.seed == seed].reset_index(drop=True)
+            self.steps[name] = HOP * 2 ** (run.config["layers"] - 1)
+        name, first = next(iter(self.rows.items()))
+        self.epochs = tuple(first.epoch.tolist())
+        self.utterances = utterances[: len(next(iter(self.kept[name].values())))]
+
+    def whole(self, state: AttentionState) -> AttentionState:
+        """A state with an epoch at which somebody looked.
+
+        Raises:
+            ValueError: for an example that is not there.
+        """
+        if not 0 <= state.example < len(self.utterances):
+            raise ValueError(
+                f"example is {state.example}: give 0 to {len(self.utterances) - 1}."
+            )
+        wanted = self.epochs[-1] if state.epoch == LAST else state.epoch
+        return state.at(min(self.epochs, key=lambda epoch: abs(epoch - wanted)))
+
+    def spoken(self, state: AttentionState) -> Spoken:
+        """The utterance of a state."""
+        utterance = self.utterances[state.example]
+        return Spoken(
+            title=f"{utterance.name}, {utterance.speaker}",
+            spectrogram=utterance.features[:, :FILTERS].numpy(),
+            hop=HOP,
+            units=utterance.units,
+            begins=utterance.begins,
+            ends=utterance.ends,
+        )
+
+    def attentions(self, state: AttentionState) -> dict[str, AttentionMap]:
+        """What each recognizer attends to in it."""
+        utterance = self.utterances[state.example]
+        found = {}
+        for name, rows in self.rows.items():
+            row = rows.iloc[(rows.epoch - state.epoch).abs().argmin()]
+            kept = self.kept[name][int(row["update"])]
+            alpha, step = kept[f"attention {state.example}"].astype(float), self.steps[name]
+            alpha = alpha[:, : -(-utterance.frames // round(step / HOP))]
+            text = f"error {row.test_error:.0%}"
+            if utterance.begins is not None and utterance.ends is not None:
+                inside = mass(torch.tensor(alpha), step, utterance.begins, utterance.ends)
+                text = f"{float(inside.mean()):.0%} inside the boxes; {text}"
+            found[name] = AttentionMap(alpha, step, text)
+        return found
+
+    def heard(self, state: AttentionState) -> dict[str, str]:
+        """What each of them heard in it."""
+        said = {}
+        for name, rows in self.rows.items():
+            row = rows.iloc[(rows.epoch - state.epoch).abs().argmin()]
+            said[name] = " ".join(row.heard[state.example])
+        return said
+
+
+class Measurement(NamedTuple):
+    """What recognizers do with an utterance at one moment.
+
+    Attributes:
+        spoken: the utterance.
+        attentions: by recognizer, where it looked.
+        heard: by recognizer, the units that it wrote, with spaces between them.
+    """
+
+    spoken: Spoken
+    attentions: dict[str, AttentionMap]
+    heard: dict[str, str]
+
+
+def measure(recognizers: Recognizers, state: AttentionState) -> Measurement:
+    """What was kept of a state; the one way into this room for a slider."""
+    return Measurement(
+        recognizers.spoken(state), recognizers.attentions(state), recognizers.heard(state)
+    )

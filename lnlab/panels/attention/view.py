@@ -1,0 +1,66 @@
+"""The panel of notebook 13: where recognizers look while they learn."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ipywidgets
+import plotly.graph_objects as go
+
+from lnlab.data.utterance import Utterance
+from lnlab.figures import attention as draw
+from lnlab.runs import Run
+
+from ..widgets.controls import choice, choice_slider, in_columns
+from ..widgets.live_plot import LivePlot
+from ..widgets.panel import Panel
+from ..widgets.stills import Setting
+from ..widgets.view import Drawing, View
+from .measurement import Recognizers, measure
+from .state import AttentionState
+from .words import sentence
+
+ABOUT = (
+    "The spectrogram of an utterance, and for each recognizer its attention at every unit over "
+    "time, with boxes where the unit was said"
+)
+
+
+def attention(
+    runs: Mapping[str, Run], utterances: Sequence[Utterance], **settings: Any
+) -> Panel:
+    """Drag through the training of several recognizers, example by example.
+
+    Args:
+        runs: by name, at most four, of the task ``las``.
+        utterances: the test utterances of their data.
+        settings: fields of :class:`AttentionState`: where the panel starts, and what Reset
+            returns to.
+    """
+    there = Recognizers(runs, utterances)
+    state = there.whole(AttentionState(**settings))
+    controls = {
+        "example": choice(
+            "example",
+            [(f"{' '.join(u.units)}   ({u.name})", i) for i, u in enumerate(there.utterances)],
+        ),
+        "epoch": choice_slider("epoch", [(f"{epoch:g}", epoch) for epoch in there.epochs]),
+    }
+    arrangement: ipywidgets.DOMWidget = in_columns([*controls.values()])
+
+    def drawn(state: AttentionState) -> dict[str, go.Figure]:
+        spoken, attentions, _ = measure(there, state)
+        return {"attention": draw.attention(spoken, attentions)}
+
+    def look(state: AttentionState) -> View:
+        measurement = measure(there, state)
+        shown = measurement.spoken, measurement.attentions
+        drawing = Drawing(draw.attention_traces(*shown), draw.attention_layout(*shown))
+        titles = {"attention": f"epoch {state.epoch:g}"}
+        return View(sentence(state, measurement), titles, {"attention": drawing})
+
+    def settable(state: AttentionState) -> list[Setting]:
+        epochs = {f"{epoch:g}": epoch for epoch in there.epochs}
+        return [Setting("epoch", epochs, f"{state.epoch:g}", AttentionState.at)]
+
+    plots = {"attention": LivePlot(drawn(state)["attention"], ABOUT, least_width=900)}
+    return Panel("attention", "13", state, controls, arrangement, plots, look, drawn, settable)

@@ -1,0 +1,88 @@
+"""The panel of notebook 15: distributions through depth, at every step of a training."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+import plotly.graph_objects as go
+
+from lnlab.figures import distributions as draw
+
+from ..widgets.controls import Chips, choice, choice_slider, in_columns
+from ..widgets.live_plot import LivePlot
+from ..widgets.panel import Panel
+from ..widgets.stills import Setting
+from ..widgets.view import Drawing, View
+from .measurement import Recorded, measure
+from .state import MOST, WHAT, DistributionsState
+from .words import conditions, sentence
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ABOUT = (
+    "Quantiles of the summed inputs, or of their gradients, of every layer of a net at one "
+    "step of its training, a panel for each normalizer"
+)
+
+
+def distributions(frames: "Mapping[str, Mapping[str, pd.DataFrame]]", **settings: Any) -> Panel:
+    """Drag through a training, and see the distributions of all layers change.
+
+    Args:
+        frames: by kind of net and by arm, what a recorder gives.
+        settings: fields of :class:`DistributionsState`: where the panel starts, and what Reset
+            returns to.
+
+    Raises:
+        ValueError: for what was not recorded.
+    """
+    recorded = Recorded(frames)
+    state = recorded.whole(DistributionsState(**settings))
+    arrangement, controls = arranged(recorded)
+    plots = {
+        "distributions": LivePlot(
+            drawn(recorded, state)["distributions"], ABOUT, least_width=860
+        )
+    }
+    return Panel(
+        "distributions", "15", state, controls, arrangement, plots,
+        partial(look, recorded), partial(drawn, recorded), partial(settable, recorded),
+    )  # fmt: skip
+
+
+def arranged(recorded: Recorded) -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
+    """The controls, and the box that holds them."""
+    controls = {
+        "arms": Chips(recorded.arms, description="normalizers", most=MOST),
+        "step": choice_slider("step", [(str(step), step) for step in recorded.steps]),
+        "net": choice("net", [(name, name) for name in recorded.frames]),
+        "what": choice("shown", [(words, what) for what, words in WHAT.items()]),
+    }
+    first, *others = controls.values()
+    return ipywidgets.VBox([first, in_columns(others[:1], others[1:])]), controls
+
+
+def drawn(recorded: Recorded, state: DistributionsState) -> dict[str, go.Figure]:
+    """The figure of a state."""
+    sections, reach = measure(recorded, state)
+    return {"distributions": draw.distributions(sections, reach=reach, y=WHAT[state.what])}
+
+
+def look(recorded: Recorded, state: DistributionsState) -> View:
+    """What the panel shows of a state."""
+    measurement = measure(recorded, state)
+    sections, reach = measurement
+    layout = draw.distributions_layout(sections, reach=reach, y=WHAT[state.what])
+    return View(
+        sentence=sentence(state, measurement),
+        titles={"distributions": conditions(state)},
+        drawings={"distributions": Drawing(draw.distributions_traces(sections), layout)},
+    )
+
+
+def settable(recorded: Recorded, state: DistributionsState) -> list[Setting]:
+    """What can be set without a kernel: the step."""
+    steps = {str(step): step for step in recorded.steps}
+    return [Setting("step", steps, str(state.step), DistributionsState.at)]

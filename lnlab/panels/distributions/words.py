@@ -1,0 +1,26 @@
+"""What the distributions panel says of the layers of a net."""
+
+from lnlab.figures.style.text import number
+
+from .measurement import Measurement
+from .state import WHAT, DistributionsState
+
+
+def conditions(state: DistributionsState) -> str:
+    """What is shown, in short."""
+    return f"{state.net}: {WHAT[state.what]}, step {state.step}"
+
+
+def sentence(state: DistributionsState, measurement: Measurement) -> str:
+    """The width of the distribution of the last layer, against that of the first."""
+    sections = {arm: frame for arm, frame in measurement.sections.items() if len(frame)}
+    if not sections:
+        return f"{conditions(state)}. There is nothing to see of it."
+    said = []
+    for arm, frame in sections.items():
+        widths = (frame["q95"] - frame["q05"]).to_numpy()
+        said.append(f"{arm} {number(float(widths[-1] / widths[0])) if widths[0] else 'NaN'}")
+    return (
+        f"{conditions(state)}. From the first layer to the last its width changes by a factor "
+        f"of: {', '.join(said)}."
+    )

@@ -1,0 +1,70 @@
+"""The panel of notebook 03: what a step costs, of the weights and of the gains."""
+
+from typing import Any
+
+import ipywidgets
+import plotly.graph_objects as go
+
+from lnlab.figures import geometry as draw
+from lnlab.probes.fisher.families import FAMILIES
+
+from ..widgets.controls import Chips, choice, choice_slider, in_columns, log_slider
+from ..widgets.live_plot import LivePlot
+from ..widgets.panel import Panel
+from ..widgets.stills import Setting, digits, sizes
+from ..widgets.view import Drawing, View
+from .measurement import measure
+from .state import MOST, NORMALIZERS, SIZES, UNITS, GeometryState
+from .words import conditions, sentence
+
+ABOUT = (
+    "The curvature along a step of W against its length, that along the gains against the "
+    "scale of the inputs, and the error of equation 13 against the number of units, a line for "
+    "each normalizer"
+)
+
+
+def geometry(**settings: Any) -> Panel:
+    """What a step costs: set the length of W, the scale of x and H, and see it change.
+
+    Args:
+        settings: fields of :class:`GeometryState`: where the panel starts, and what Reset
+            returns to.
+    """
+    state = GeometryState(**settings)
+    arrangement, controls = arranged()
+    plots = {"geometry": LivePlot(drawn(state)["geometry"], ABOUT, least_width=860)}
+    return Panel("geometry", "03", state, controls, arrangement, plots, look, drawn, settable)
+
+
+def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
+    """The controls, and the box that holds them."""
+    controls = {
+        "normalizers": Chips(tuple(NORMALIZERS), description="normalizers", most=MOST),
+        "length": log_slider("W times", -1, 1),
+        "inputs": log_slider("x times", -1, 1),
+        "units": choice_slider("units H", [(str(units), units) for units in UNITS]),
+        "family": choice("outputs", [(name, name) for name in FAMILIES]),
+    }
+    first, *others = controls.values()
+    return ipywidgets.VBox([first, in_columns(others[:2], others[2:])]), controls
+
+
+def drawn(state: GeometryState) -> dict[str, go.Figure]:
+    """The figure of a state."""
+    return {"geometry": draw.geometry(measure(state).curves)}
+
+
+def look(state: GeometryState) -> View:
+    """What the panel shows of a state."""
+    measurement = measure(state)
+    curves = measurement.curves
+    drawing = Drawing(draw.geometry_traces(curves), draw.geometry_layout(curves))
+    titles = {"geometry": conditions(state)}
+    return View(sentence(state, measurement), titles, {"geometry": drawing})
+
+
+def settable(state: GeometryState) -> list[Setting]:
+    """What can be set without a kernel: the length of W."""
+    stops = sizes(SIZES, state.length)
+    return [Setting("W times", stops, digits(state.length), GeometryState.longer)]

@@ -1,0 +1,31 @@
+"""What the geometry panel says of a step and of its cost."""
+
+from lnlab.figures.style.text import number
+
+from .measurement import Measurement
+from .state import CASES, INPUTS, GeometryState
+
+
+def conditions(state: GeometryState) -> str:
+    """What was measured, in short."""
+    return (
+        f"{state.family} outputs, H = {state.units}, W × {state.length:g}, "
+        f"x × {state.inputs:g}, D = {INPUTS}, {CASES} cases"
+    )
+
+
+def sentence(state: GeometryState, measurement: Measurement) -> str:
+    """What a step costs at this length and these inputs, against both at 1."""
+    if not state.normalizers:
+        return f"{conditions(state)}. Choose a normalizer to see what a step costs."
+    factors = ", ".join(
+        f"{name} {number(turn)} and {number(stretch)}"
+        for name, (turn, stretch) in measurement.factors.items()
+    )
+    errors = ", ".join(
+        f"{number(error.value)} ({name})" for name, (_, _, error) in measurement.curves.items()
+    )
+    return (
+        "Against W × 1 and x × 1 the same step of W, and of a gain, changes the outputs by a "
+        f"factor of: {factors}. Eq. 13 is off by {errors}."
+    )

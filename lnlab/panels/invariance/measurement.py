@@ -1,0 +1,177 @@
+"""What a transformation does to layers: a pure function from a state to arrays."""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lnlab.figures.invariance import Measured, Moved, Sweep
+from lnlab.norms import Identity
+from lnlab.norms.invariances import ROWS, Statistics, eps_ratio
+from lnlab.norms.transformations import TRANSFORMATIONS, Given
+from lnlab.probes.givens import cast, random_given, random_shift
+from lnlab.probes.invariance import EXACT, NormalizedLayer, relative_change
+
+from ..choices import MODES
+from .state import CASES, INPUTS, PAPER, SIZES, TABLE, UNITS, InvarianceState, over_cases
+from .words import seen
+
+
+@lru_cache(maxsize=32)
+def given(dtype: torch.dtype, batch: int) -> Given:
+    """The weights and inputs, always the same."""
+    drawn = cast(random_given(UNITS, INPUTS, CASES), dtype)
+    return replace(drawn, x=drawn.x[:batch])
+
+
+@lru_cache(maxsize=8)
+def unit_shift(dtype: torch.dtype) -> Tensor:
+    """What shifts are multiples of."""
+    return random_shift(given(dtype, CASES))
+
+
+@lru_cache(maxsize=128)
+def layer(
+    kind: type[InvarianceState],
+    name: str,
+    eps: float,
+    dtype: torch.dtype,
+    batch: int,
+    statistics: Statistics,
+) -> NormalizedLayer:
+    """The layer of one row, its gains and biases always the same."""
+    cases = batch if statistics is Statistics.BATCH else CASES
+    row = kind.rows.get(name) or ROWS[name]
+    return NormalizedLayer(row, given(dtype, cases), eps=eps, statistics=statistics, seed=0)
+
+
+def layers(state: InvarianceState) -> dict[str, NormalizedLayer]:
+    """The layers of the state's normalizers."""
+    return {
+        name: layer(
+            type(state),
+            name,
+            state.eps,
+            state.precision,
+            state.batch,
+            MODES[state.mode] if over_cases(type(state), name) else Statistics.BATCH,
+        )
+        for name in state.normalizers
+    }
+
+
+@lru_cache(maxsize=20_000)
+def defect(of: NormalizedLayer, column: int, amount: float) -> float:
+    """The defect of a layer, max abs(y' - y) / max abs(y): :mod:`lnlab.probes.invariance`."""
+    shift = unit_shift(of.given.x.dtype)
+    return float(of.against_delta(TRANSFORMATIONS[column - 1], [amount], shift)[0])
+
+
+class Measurement(NamedTuple):
+    """All that one move of a slider shows.
+
+    Attributes:
+        parts: summed inputs, then the outputs of each normalizer, before and after the change.
+        sweep: how far they move over the sizes of the change, and at the state's own.
+    """
+
+    parts: list[Moved]
+    sweep: Sweep
+
+
+def measure(state: InvarianceState) -> Measurement:
+    """The measurement of a state; the one way into this room for a slider."""
+    return Measurement(parts(state), sweep(state))
+
+
+def parts(state: InvarianceState) -> list[Moved]:
+    """Summed inputs, and the outputs of each normalizer, before and after the change."""
+    change = TRANSFORMATIONS[state.transformation - 1]
+    shift = state.shift * unit_shift(state.precision)
+    identity, before = Identity(UNITS), given(state.precision, state.batch)
+    after = change(before, state.delta, shift)
+    a, changed = before.summed_inputs(identity), after.summed_inputs(identity)
+    moved = [part(state, "summed inputs a", a, changed, reach(InvarianceState, "none"))]
+    for name, of in layers(state).items():
+        y = of.output(change(of.given, state.delta, shift))
+        moved.append(part(state, name, of.y, y, reach(type(state), name)))
+    return moved
+
+
+def part(
+    state: InvarianceState, name: str, before: Tensor, after: Tensor, reach: float
+) -> Moved:
+    """All values; of a change of one unit or one case, only those of that unit or case."""
+    note = seen(relative_change(after, before), EXACT[state.precision])
+    about = {3: (slice(None), 0), 6: (0,)}.get(state.transformation, ())
+    values = (y[about].flatten().double().numpy() for y in (before, after))
+    return Moved(name, *values, reach=reach, note=note)
+
+
+@lru_cache(maxsize=1)
+def spread() -> float:
+    """The standard deviation of the summed inputs."""
+    return float(given(torch.float64, CASES).summed_inputs(Identity(UNITS)).std())
+
+
+@lru_cache(maxsize=64)
+def reach(kind: type[InvarianceState], name: str) -> float:
+    """Half an axis that holds a normalizer's outputs; not of the state, so that it stays."""
+    y = layer(kind, name, 1e-5, torch.float64, CASES, Statistics.BATCH).y
+    return 1.4 * float(y.abs().flatten().quantile(0.998))
+
+
+def sweep(state: InvarianceState) -> Sweep:
+    """The defects of the state's normalizers over the sizes of the change."""
+    column, amount = state.transformation, state.amount
+    amounts = np.copysign(SIZES, amount).tolist()
+    var = torch.tensor(spread() ** 2, dtype=torch.float64)
+    kept = any(state.rows[name].claims(column) for name in state.normalizers)
+    by_eps = kept and state.scales and state.eps > 0
+    predicted = [float(abs(eps_ratio(var, state.eps, size) - 1)) for size in SIZES if by_eps]
+    return Sweep(
+        what=f"size of {'δ' if state.scales else 'the shift'} in {state.formula}"
+        + (", δ < 0" if amount < 0 else ""),
+        sizes=SIZES,
+        defects={
+            name: np.array([defect(of, column, each) for each in amounts])
+            for name, of in layers(state).items()
+        },
+        size=abs(amount),
+        here={name: defect(of, column, amount) for name, of in layers(state).items()},
+        predicted=np.array(predicted or [np.nan] * len(SIZES)),
+        knee=state.eps**0.5 / spread() if by_eps else np.nan,
+    )
+
+
+def measured(state: InvarianceState) -> Measured:
+    """Table 1 and its extension, each row with its own statistics, at the state's change."""
+    of = {
+        name: layer(
+            InvarianceState,
+            name,
+            state.eps,
+            state.precision,
+            state.batch,
+            ROWS[name].statistics,
+        )
+        for name in TABLE
+    }
+    amounts = [state.delta if change.scales else state.shift for change in TRANSFORMATIONS]
+    columns = range(1, 1 + len(TRANSFORMATIONS))
+    return Measured(
+        rows=TABLE,
+        columns=[change.formula for change in TRANSFORMATIONS],
+        defects=np.array(
+            [
+                [defect(row, *cell) for cell in zip(columns, amounts, strict=True)]
+                for row in of.values()
+            ]
+        ),
+        claims=np.array([[ROWS[name].claims(column) for column in columns] for name in TABLE]),
+        exact=EXACT[state.precision],
+        boxed=(len(PAPER), 6),
+    )

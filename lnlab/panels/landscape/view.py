@@ -1,0 +1,91 @@
+"""The panel of notebook 16: the loss around a trained net, and where statistics come from."""
+
+from typing import Any
+
+import ipywidgets
+import plotly.graph_objects as go
+
+from lnlab.figures import landscape as draw
+
+from ..choices import MODES
+from ..widgets.controls import choice, choice_slider, in_columns, lock, log_slider
+from ..widgets.live_plot import LivePlot
+from ..widgets.panel import Panel
+from ..widgets.stills import Setting
+from ..widgets.view import Drawing, View
+from .measurement import measure, plane
+from .state import EXTENTS, FOLLOW, NORMALIZERS, SEEDS, LandscapeState
+from .words import conditions, sentence
+
+ABOUT_LINES = "The loss of a trained net along five random lines through its weights"
+ABOUT_PLANE = "The loss of a trained net on a plane through its weights, as a surface"
+
+
+def landscape(**settings: Any) -> Panel:
+    """The loss around a trained net: re-scale its weights, and choose whose statistics hold.
+
+    Args:
+        settings: fields of :class:`LandscapeState`: where the panel starts, and what Reset
+            returns to.
+    """
+    state = LandscapeState(**settings)
+    arrangement, controls = arranged()
+    figures = drawn(state)
+    plots = {
+        "lines": LivePlot(figures["lines"], ABOUT_LINES, least_width=600),
+        "plane": LivePlot(figures["plane"], ABOUT_PLANE, least_width=600),
+    }
+    return Panel("landscape", "16", state, controls, arrangement, plots, look, drawn, settable)
+
+
+def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
+    """The controls, and the box that holds them."""
+    sources = [(statistics.value, name) for name, statistics in MODES.items()]
+    controls = {
+        "normalizer": choice("normalizer", [(name, name) for name in NORMALIZERS]),
+        "statistics": choice("statistics", sources),
+        "size": log_slider("W times", -1, 1),
+        "lengths": choice("directions", [(words, name) for name, words in FOLLOW.items()]),
+        "extent": choice_slider("extent", [(f"{extent:g}", extent) for extent in EXTENTS]),
+        "seed": choice_slider("seed", [(str(seed), seed) for seed in SEEDS]),
+    }
+
+    def enable(change: dict[str, Any]) -> None:
+        taken = change["new"] == "batch"
+        lock(controls["statistics"], "" if taken else "only batch norm takes them over cases")
+
+    widgets = [*controls.values()]
+    columns = in_columns(widgets[:3], widgets[3:])
+    controls["normalizer"].observe(enable, "value")
+    enable({"new": controls["normalizer"].value})
+    return columns, controls
+
+
+def look(state: LandscapeState) -> View:
+    """What the panel shows of a state."""
+    measurement = measure(state)
+    lines = measurement.lines
+    return View(
+        sentence=sentence(measurement),
+        titles=dict.fromkeys(("lines", "plane"), conditions(state)),
+        drawings={"lines": Drawing(draw.cuts_traces(lines), draw.cuts_layout(lines))},
+        late={"plane": lambda: turned(state)},
+    )
+
+
+def turned(state: LandscapeState) -> Drawing:
+    """The plane of a state: 441 losses take longer than one step of a slider may."""
+    losses = plane(state)
+    return Drawing(draw.plane_traces(losses), draw.plane_layout(losses))
+
+
+def drawn(state: LandscapeState) -> dict[str, go.Figure]:
+    """The figures of a state."""
+    return {"lines": draw.cuts(measure(state).lines), "plane": draw.plane(plane(state))}
+
+
+def settable(state: LandscapeState) -> list[Setting]:
+    """What can be set without a kernel: where statistics over cases come from."""
+    sources = {statistics.value: name for name, statistics in MODES.items()}
+    at = MODES[state.statistics].value
+    return [Setting("statistics", sources, at, LandscapeState.by, slides=False)]

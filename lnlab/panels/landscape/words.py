@@ -1,0 +1,24 @@
+"""What the landscape panel says of a net and of the loss around it."""
+
+from lnlab.figures.style.text import number
+
+from .measurement import Measurement
+from .state import FOLLOW, LandscapeState
+
+
+def conditions(state: LandscapeState) -> str:
+    """What is looked at, in short."""
+    return (
+        f"{state.normalizer}, W × {state.size:g}, directions {FOLLOW[state.lengths]}, "
+        f"seed {state.seed}"
+    )
+
+
+def sentence(measurement: Measurement) -> str:
+    """Whether the plot is of the net that was trained."""
+    greatest = max(float(line.losses.max()) for line in measurement.lines)
+    here, there = number(measurement.lines[0].centre), number(measurement.trained)
+    return (
+        f"The loss at w is {here} nats; the training ended at {there}. Along the five lines it "
+        f"goes up to {number(greatest)}."
+    )

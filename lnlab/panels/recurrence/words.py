@@ -1,0 +1,29 @@
+"""What the recurrence panel says of a net and of its gradients."""
+
+from collections.abc import Mapping
+
+from lnlab.figures.style.text import number
+from lnlab.probes.dynamics import Dynamics
+
+from .state import RecurrenceState
+
+
+def conditions(state: RecurrenceState) -> str:
+    """What was measured, in short."""
+    return (
+        f"{state.cell} ({state.equation}), W_h × {state.recurrent:g}, W_x × {state.inputs:g}, "
+        f"gain {state.gain:g}, {state.steps} steps"
+    )
+
+
+def sentence(state: RecurrenceState, courses: Mapping[str, Dynamics]) -> str:
+    """What becomes of the gradient on its way back."""
+    if not state.normalizers:
+        return f"{conditions(state)}. Choose a normalizer to see what becomes of the gradient."
+    said = ", ".join(
+        f"{name} {number(float(each.gradient[0]))} ({each.rate:.2f} a step)"
+        for name, each in courses.items()
+    )
+    return (
+        f"On its way back from step {state.steps} to 1 the gradient is multiplied by: {said}."
+    )

@@ -1,0 +1,227 @@
+"""The controls that ipywidgets lacks: several choices at once, and a size with a sign."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ipywidgets
+import traitlets
+
+WIDTH = "84px"
+"""The width of every description, so that the controls stand in line."""
+
+COLUMN = {"flex": "none", "width": "484px"}
+
+
+class Chips(ipywidgets.HBox):
+    """Buttons of which up to ``most`` are pressed; ``value`` has them in that order."""
+
+    value = traitlets.Tuple()
+
+    def __init__(self, options: Sequence[str], *, description: str, most: int) -> None:
+        self.most = most
+        self.buttons = {
+            name: ipywidgets.ToggleButton(
+                description=name, layout={"width": "auto", "flex": "none"}
+            )
+            for name in options
+        }
+        label = ipywidgets.Label(description, layout={"width": WIDTH, "flex": "none"})
+        self.why = ipywidgets.Label(layout={"flex": "none"})
+        wrapped = ipywidgets.Box(
+            [*self.buttons.values(), self.why], layout={"flex_flow": "row wrap"}
+        )
+        super().__init__([label, wrapped])
+        self.add_class("lnlab-chips")
+        for button in self.buttons.values():
+            button.observe(self._pressed, "value")
+        self.observe(self._show, "value")
+
+    @traitlets.validate("value")
+    def _known(self, proposal: dict[str, Any]) -> tuple[str, ...]:
+        value = tuple(proposal["value"])
+        unknown = [name for name in value if name not in self.buttons]
+        if unknown:
+            names = ", ".join(self.buttons)
+            raise ValueError(f"{unknown[0]!r} is no choice: choose from {names}.")
+        if len(value) > self.most:
+            raise ValueError(f"{len(value)} choices: choose at most {self.most}.")
+        return value
+
+    def _pressed(self, change: dict[str, Any]) -> None:
+        name, pressed = change["owner"].description, change["new"]
+        if pressed != (name in self.value):
+            others = tuple(old for old in self.value if old != name)
+            self.value = (*others, name) if pressed else others
+
+    def _show(self, _: object) -> None:
+        full = self.most <= len(self.value) < len(self.buttons)
+        self.why.value = f"{self.most} at most: release one to choose another" if full else ""
+        for name, button in self.buttons.items():
+            button.value = name in self.value
+            button.disabled = full and name not in self.value
+
+
+class SignedLog(ipywidgets.HBox):
+    """A number other than 0: its size on a logarithmic slider, its sign on two buttons."""
+
+    value = traitlets.Float(1.0)
+
+    def __init__(self, description: str, smallest: int, largest: int) -> None:
+        self.size = log_slider(description, smallest, largest)
+        self.sign: Any = ipywidgets.ToggleButtons(
+            options=[("+", 1), ("−", -1)],
+            tooltips=[f"{description} > 0", f"{description} < 0"],
+            style={"button_width": "44px"},
+            layout={"width": "auto"},
+        )
+        self.parts = self.size, self.sign
+        super().__init__(self.parts)
+        self._held = False
+        for part in self.parts:
+            part.observe(self._moved, "value")
+        self.observe(self._show, "value")
+
+    def _moved(self, _: object) -> None:
+        if not self._held:
+            self.value = self.sign.value * self.size.value
+
+    def _show(self, _: object) -> None:
+        if self.value == self.sign.value * self.size.value:
+            return
+        self._held = True
+        try:
+            self.sign.value = 1 if self.value > 0 else -1
+            self.size.value = abs(self.value)
+        finally:
+            self._held = False
+
+
+def put(controls: Mapping[str, Any], description: str, text: str) -> str:
+    """Set the slider with this description to the number that was typed beside it.
+
+    A slider stands at its own places alone, tenths of a decade: what is returned says so where
+    the number is none of them, and is empty where it is.
+
+    Raises:
+        ValueError: the text is no number, or one that the slider does not reach.
+    """
+    for control in controls.values():
+        slider = getattr(control, "size", control)
+        if getattr(slider, "description", None) == description:
+            number, signed = typed(text, description), slider is not control
+            low, high = slider.base**slider.min, slider.base**slider.max
+            if not low <= (abs(number) if signed else number) <= high:
+                reach = f"{low:.10g} to {high:.10g}{' in size' if signed else ''}"
+                raise ValueError(f"{description} is {text}: give {reach}.")
+            control.value = math.copysign(nearest(slider, abs(number)), number)
+            near = f"{control.value:.3g}"
+            if float(near) != float(f"{number:.3g}"):
+                where = "the place of its slider nearest to"
+                return f"{description} stands at {near}, {where} {text}."
+    return ""
+
+
+def nearest(slider: ipywidgets.FloatLogSlider, size: float) -> float:
+    """The place of a logarithmic slider that is nearest to a size."""
+    step = float(slider.step or 0.1)
+    steps = round((math.log(size, slider.base) - slider.min) / step)
+    return float(slider.base ** (slider.min + steps * step))
+
+
+def typed(text: str, name: str) -> float:
+    """The number that somebody typed, a comma taken for the decimal point that it is.
+
+    Raises:
+        ValueError: it is none, or a comma may as well stand between thousands.
+    """
+    plain = text.strip().replace("−", "-")
+    if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", plain):
+        raise ValueError(
+            f"{name} is {text!r}: write {plain.replace(',', '')} without the comma."
+        )
+    try:
+        number = float(plain.replace(",", "."))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {text!r}: type a number, such as 2.5.")
+    return number
+
+
+def log_slider(description: str, smallest: int, largest: int) -> ipywidgets.FloatLogSlider:
+    """A slider from 10**smallest to 10**largest in tenths of a decade."""
+    return ipywidgets.FloatLogSlider(
+        value=1.0,
+        min=smallest,
+        max=largest,
+        step=0.1,
+        description=description,
+        readout_format=".3r",
+        style={"description_width": WIDTH},
+        layout={"width": "376px"},
+    )
+
+
+def choice_slider(
+    description: str, options: Sequence[tuple[str, Any]]
+) -> ipywidgets.SelectionSlider:
+    """A slider over the given values, each with what it is called."""
+    return ipywidgets.SelectionSlider(
+        options=options,
+        description=description,
+        style={"description_width": WIDTH},
+        layout={"width": "376px"},
+    )
+
+
+def choice(description: str, options: Sequence[tuple[str, Any]]) -> ipywidgets.Dropdown:
+    """A list of values to choose from, each with what it is called."""
+    return ipywidgets.Dropdown(
+        options=options,
+        description=description,
+        style={"description_width": WIDTH},
+        layout={"width": "376px"},
+    )
+
+
+def in_columns(*columns: Sequence[ipywidgets.DOMWidget]) -> ipywidgets.Box:
+    """Controls in columns side by side, below each other where a window is narrow."""
+    return ipywidgets.Box(
+        [ipywidgets.VBox([*map(explained, column)], layout=COLUMN) for column in columns],
+        layout={"flex_flow": "row wrap"},
+    )
+
+
+def explained(control: Any) -> ipywidgets.VBox:
+    """A control, and below it room for the reason for which it cannot be moved."""
+    control.why = ipywidgets.Label(layout={"display": "none", "margin": f"-4px 0 2px {WIDTH}"})
+    control.why.add_class("lnlab-why")
+    return ipywidgets.VBox([control, control.why])
+
+
+def lock(control: Any, why: str) -> None:
+    """Grey a control out and say why; with no reason, let it be moved again.
+
+    Args:
+        control: one that stands in :func:`explained`.
+        why: the reason, in a few words.
+    """
+    for part in getattr(control, "parts", (control,)):
+        part.disabled = bool(why)
+    control.why.value = why
+    control.why.layout.display = "" if why else "none"
+
+
+def onward(control: Any) -> None:
+    """Move a logarithmic slider on by a fifth of a decade, from its end to its start.
+
+    Raises:
+        ValueError: the slider cannot be moved.
+    """
+    slider = getattr(control, "size", control)
+    if slider.disabled:
+        raise ValueError(f"{slider.description} stands still: {control.why.value}.")
+    size = nearest(slider, slider.value * 10**0.2)
+    slider.value = size if size <= slider.base**slider.max else slider.base**slider.min

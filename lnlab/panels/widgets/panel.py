@@ -1,0 +1,247 @@
+"""The frame of every panel: a frozen state, a pure function of it, traces moved in place."""
+
+import json
+import os
+import shlex
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import ipywidgets
+import plotly.graph_objects as go
+import torch
+import traitlets
+from IPython.core.getipython import get_ipython
+from IPython.display import display
+
+from .controls import onward, put
+from .live_plot import LivePlot, as_json
+from .stills import Setting, played, still
+from .view import Drawing, View
+
+HERE = Path(__file__).parent
+PLOTLY = "application/vnd.plotly.v1+json"
+
+_open: dict[tuple[str, str], "Panel"] = {}
+
+
+class Bar(anywidget.AnyWidget):
+    """The sentence, the error, Reset and the command of a panel."""
+
+    _esm = HERE / "panel.js"
+    _css = HERE / "panel.css"
+    sentence = traitlets.Unicode().tag(sync=True)
+    error = traitlets.Unicode().tag(sync=True)
+    command = traitlets.Unicode().tag(sync=True)
+    answers = traitlets.Int().tag(sync=True)
+    """The number of answers to its controls so far: the page then knows that there was one."""
+    plays = traitlets.Unicode().tag(sync=True)
+    """The control that the button Play moves; where it is empty, there is no button."""
+
+
+class Panel(ipywidgets.VBox):
+    """Plots and the controls that move them: what a panel function returns.
+
+    The kernel may run callbacks in a thread of their own: ``look`` is called under a lock and
+    without gradients, and has to leave torch's global settings and generator alone. What it
+    raises there is shown in the panel, since JupyterLab would not show it.
+
+    Run headless (``LNLAB_HEADLESS`` is set) it leaves a figure that can be played with where
+    no kernel runs; in JupyterLab, hidden beside the live one, a figure of its state at that
+    time: what is seen when the notebook was saved and is opened again.
+
+    Args:
+        name: the panel's; with the cell it stands in, it says which older panel this one
+            replaces when the cell is run again.
+        notebook: number of the notebook whose parameter ``panel`` takes the state.
+        state: what the panel starts with and Reset returns to, of a frozen dataclass.
+        controls: for each field of the state, a widget with a ``value``.
+        arrangement: the widget that holds the controls.
+        plots: the plots by name, in their order.
+        look: the view of a state; pure.
+        drawn: the figures of a state, by the names of the plots.
+        settable: what can be set in the figures where no kernel runs.
+        plays: the logarithmic control that a button moves from end to end; empty: no button.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        notebook: str,
+        state: Any,
+        controls: Mapping[str, Any],
+        arrangement: ipywidgets.DOMWidget,
+        plots: Mapping[str, LivePlot],
+        look: Callable[[Any], View],
+        drawn: Callable[[Any], Mapping[str, go.Figure]],
+        settable: Callable[[Any], Sequence[Setting]],
+        plays: str = "",
+    ) -> None:
+        self.controls, self.plots, self.bar = controls, plots, Bar(plays=plays)
+        self.notebook, self.start, self.defaults = notebook, state, type(state)()
+        self._look, self._drawn, self._settable = look, drawn, settable
+        self._lock, self._held = threading.RLock(), False
+        self._late: Mapping[str, Callable[[], Drawing]] = {}
+        self._on_a_page = False
+        super().__init__(children=[arrangement, self.bar, *plots.values()])
+        self.add_class("lnlab-panel")
+        arrangement.add_class("lnlab-controls")
+        self._set_controls(state)
+        self._show()
+        for control in controls.values():
+            control.observe(self._moved, "value")
+        self.bar.on_msg(self._heard)
+        replace_older(name, self)
+
+    @property
+    def state(self) -> Any:
+        """What the controls say; setting it moves them and draws once."""
+        said = {name: as_read(control.value) for name, control in self.controls.items()}
+        return replace(self.start, **said)
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        with self._lock:
+            self._set_controls(state)
+            self._moved()
+
+    def reset(self) -> None:
+        """Put every control to where it started."""
+        self.state = self.start
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What differs from the defaults: with ``**`` it makes the same panel again."""
+        defaults, state = asdict(self.defaults), asdict(self.state)
+        return {name: value for name, value in state.items() if value != defaults[name]}
+
+    @property
+    def command(self) -> str:
+        """The command that runs the notebook with this state."""
+        # What starts elsewhere has to be told even that nothing differs.
+        if not self.parameters and self.start == self.defaults:
+            return f"lnlab run {self.notebook}"
+        return f"lnlab run {self.notebook} -p panel {shlex.quote(json.dumps(self.parameters))}"
+
+    def close(self) -> None:
+        """Close every widget in it, and what they hold of layout and style."""
+        for widget in descendants(self):
+            ipywidgets.Widget.close(widget)
+
+    def _set_controls(self, state: Any) -> None:
+        self._held = True
+        try:
+            for field in fields(state):
+                self.controls[field.name].value = getattr(state, field.name)
+        finally:
+            self._held = False
+
+    def _moved(self, _: object = None) -> None:
+        with self._lock:
+            if not self._held:
+                self._guarded(self._show)
+                self.bar.answers += 1
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        """Do it, or say here what went wrong: JupyterLab drops what a callback raises."""
+        with self._lock:
+            try:
+                act()
+            except Exception as error:
+                self.bar.error = f"{type(error).__name__}: {error}"
+
+    @torch.no_grad()
+    def _show(self) -> None:
+        view = self._look(self.state)
+        for name, drawing in view.drawings.items():
+            self.plots[name].update(*drawing)
+        with self.bar.hold_sync():
+            self.bar.sentence, self.bar.command = view.sentence, self.command
+            self.bar.error = ""
+        self._late = view.late
+        if not self._on_a_page:
+            self._show_late()
+
+    @torch.no_grad()
+    def _show_late(self) -> None:
+        late, self._late = self._late, {}
+        for name, make in late.items():
+            self.plots[name].update(*make())
+
+    def _put(self, name: str, text: str) -> None:
+        said = put(self.controls, name, text)
+        if said:
+            self.bar.error = said
+
+    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+        kind = content.get("kind")
+        if kind == "ready":
+            self._on_a_page = True
+        elif kind == "reset":
+            self.reset()
+        elif kind == "rest":
+            self._guarded(self._show_late)
+        elif kind == "typed":
+            self._guarded(partial(self._put, content["name"], content["text"]))
+            self.bar.answers += 1
+        elif kind == "step":
+            self._guarded(partial(onward, self.controls[self.bar.plays]))
+            self.bar.answers += 1
+
+    def stills(self, play: bool) -> list[go.Figure]:
+        """The figures of its state; with ``play``, the reader can set something in them."""
+        with self._lock, torch.no_grad():
+            drawn, state = self._drawn(self.state), self.state
+            for name, figure in drawn.items():
+                figure.update_layout(meta={"width": self.plots[name].least_width})
+            if play:
+                return played(drawn, state, self._settable(state), self._look)
+            return still(drawn, self._look(state))
+
+    def _ipython_display_(self) -> None:
+        for bundle in self.bundles():
+            display(bundle, raw=True)
+
+    def bundles(self) -> list[dict[str, Any]]:
+        """What displaying it leaves in the notebook: figures, and the widget where it lives."""
+        headless = bool(os.environ.get("LNLAB_HEADLESS"))
+        figures = self.stills(headless)
+        said = {"text/plain": self.bar.sentence}
+        stills = [{**said, PLOTLY: as_json(figure)} for figure in figures]
+        if headless:
+            return stills
+        # as an output of its own, the figure is there when a saved notebook is opened again,
+        # whose widget is no more; beside the live one panel.css hides it
+        return [(self._repr_mimebundle_() or {}) | said, stills[0]]
+
+
+def as_read(value: Any) -> Any:
+    """The value of a control; of a slider's number, the three digits that it shows."""
+    return float(f"{value:.3g}") if isinstance(value, float) else value
+
+
+def descendants(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
+    """A widget, all that it contains, and their layouts and styles."""
+    for child in getattr(widget, "children", ()):
+        yield from descendants(child)
+    yield from (getattr(widget, name) for name in ("layout", "style") if hasattr(widget, name))
+    yield widget
+
+
+def replace_older(name: str, panel: Panel) -> None:
+    """Close the panel that an earlier run of the same cell made: nothing piles up."""
+    older = _open.pop((name, cell()), None)
+    if older is not None:
+        older.close()
+    _open[name, cell()] = panel
+
+
+def cell() -> str:
+    """The cell that is being run, where the front end tells; else the same for all."""
+    shell = get_ipython()
+    message = getattr(shell, "get_parent", dict)()
+    return message.get("metadata", {}).get("cellId", "")

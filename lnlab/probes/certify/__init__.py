@@ -1,0 +1,5 @@
+"""The invariances of Table 1 that a module of any make has: tried, and graded."""
+
+from .module import certify
+
+__all__ = ["certify"]

@@ -1,0 +1,269 @@
+"""The findings of `certify`: invariances, and how they are read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import Enum
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Grade(Enum):
+    """The degree to which an invariance holds, best first."""
+
+    EXACT = "exact"
+    APPROXIMATE = "approximate"
+    BROKEN = "broken"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True)
+class Invariance:
+    """One transformation at one place of the module, in one mode and precision.
+
+    Attributes:
+        where: "x" or the name of a weight.
+        column: the transformation's number, 1 to 10, or 11, independence of other cases.
+        name: the transformation in words.
+        formula: the same in the paper's letters.
+        mode: "train", "frozen", "recomputed", or "evaluation" where nothing is remembered
+            of cases.
+        dtype: "float64" and so on.
+        grade: of the outputs; NOT_JUDGED where they stand still only because what moved
+            inside went into units that answer nothing.
+        inside: the grade of what goes into f and comes out of normalizers; NOT_JUDGED where
+            there is none of these, or none that can be seen.
+        defect: max|y' - y| / max|y| at delta = 3.7, or for a shift as large as what it
+            shifts.
+        worst: the largest defect at any delta > 0 that was tried.
+        worst_delta: that delta.
+        worst_case: the case whose output moved most there.
+        worst_site: the place inside that moved most there.
+        rate: p where the defect goes as delta^-p below 1: 2 is an eps inside the root, 1
+            one outside; NaN where there is no such law.
+        knee: the delta below which the invariance is gone, where delta² var = eps.
+        exact_without: what must be 0 for it to be exact, where that does it: "eps", "bias
+            inside" (the bias of the layers that make summed inputs), or both.
+        sign: what delta < 0 does beside |delta|: "same", "flips" (about a bias), "other".
+        curve: (delta, defect) of all that was tried.
+    """
+
+    where: str
+    column: int
+    name: str
+    formula: str
+    mode: str
+    dtype: str
+    grade: Grade
+    inside: Grade
+    defect: float
+    worst: float
+    worst_delta: float
+    worst_case: int
+    worst_site: str
+    rate: float
+    knee: float
+    exact_without: str
+    sign: str
+    curve: tuple[tuple[float, float], ...]
+
+    def __str__(self) -> str:
+        if self.grade is Grade.EXACT:
+            return f"exact ({_size(self.worst)})"
+        if self.grade is Grade.NOT_JUDGED:
+            return "not judged: dead units only"
+        without = f"; exact without {self.exact_without}" if self.exact_without else ""
+        if self.grade is Grade.BROKEN:
+            worse = self.worst > self.defect > 0
+            worst = f"; {_size(self.worst)} at {self.worst_delta:g}" if worse else ""
+            return f"broken ({self.seen}{worst}, case {self.worst_case}{without})"
+        law = f", ∝ δ^-{self.rate:.1f}" if math.isfinite(self.rate) else ""
+        knee = f", knee δ = {_size(self.knee)}" if math.isfinite(self.knee) else ""
+        return f"approximate ({self.seen}{law}{knee}{without})"
+
+    @property
+    def seen(self) -> str:
+        """The defect in words: at the usual delta, or where there is none, the worst."""
+        if self.defect > 0 or self.grade is Grade.EXACT:
+            return _size(self.defect)
+        if self.worst != 0:
+            return f"{_size(self.worst)} at δ = {self.worst_delta:g}"
+        return f"not seen in {self.dtype}"
+
+    def record(self) -> dict:
+        """The fields as plain values, numbers that are not finite as None."""
+        fields = asdict(self) | {"grade": self.grade.value, "inside": self.inside.value}
+        return {k: None if _no_number(v) else v for k, v in fields.items()}
+
+
+def _size(defect: float) -> str:
+    """Two digits where it is visible, else its magnitude."""
+    if not math.isfinite(defect):
+        return "not finite"
+    return f"{defect:.2g}" if 0.01 <= defect < 1000 else f"{defect:.0e}" if defect else "0"
+
+
+def _no_number(v: object) -> bool:
+    return isinstance(v, float) and not math.isfinite(v)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What stays the same in a module; prints as a table.
+
+    Attributes:
+        module: its class.
+        shape: of the input.
+        invariances: one for each place, transformation, mode and precision.
+        dead: for each f with units that are shut in all cases: how many, of how many.
+        not_tried: why a mode or precision could not be tried.
+        evaluations: how often the module was evaluated.
+        seconds: how long that took.
+    """
+
+    module: str
+    shape: tuple[int, ...]
+    invariances: tuple[Invariance, ...]
+    dead: dict[str, tuple[int, int]]
+    not_tried: dict[str, str]
+    evaluations: int
+    seconds: float
+
+    def frame(self) -> pd.DataFrame:
+        """One row an invariance, without the curves."""
+        import pandas as pd
+
+        records = [v.record() for v in self.invariances]
+        return pd.DataFrame(records).drop(columns="curve", errors="ignore")
+
+    def to_json(self) -> str:
+        """All of it; what is not finite is null."""
+        return json.dumps(
+            {
+                "module": self.module,
+                "shape": self.shape,
+                "dead": self.dead,
+                "not_tried": self.not_tried,
+                "evaluations": self.evaluations,
+                "seconds": self.seconds,
+                "invariances": [
+                    v.record()
+                    | {"curve": [[None if _no_number(n) else n for n in p] for p in v.curve]}
+                    for v in self.invariances
+                ],
+            },
+            allow_nan=False,
+        )
+
+    def grade(self, where: str, column: int, **which: str) -> Grade:
+        """The grade of one cell; ``mode=`` and ``dtype=`` choose, else the first is taken.
+
+        Raises:
+            KeyError: where there is no such row.
+        """
+        for v in self.invariances:
+            wanted = {"where": where, "column": column, **which}
+            if all(getattr(v, name) == value for name, value in wanted.items()):
+                return v.grade
+        raise KeyError(f"nothing was found on column {column} at {where!r} with {which}.")
+
+    def _rows(self) -> Iterator[list[str]]:
+        dtypes = list(dict.fromkeys(v.dtype for v in self.invariances))
+        yield ["where", "transformation", "mode", *dtypes, "inside", "δ < 0"]
+        cells: dict[tuple, dict[str, Invariance]] = {}
+        for v in self.invariances:
+            cells.setdefault((v.where, v.column, v.mode), {})[v.dtype] = v
+        for alike in _folded(cells):
+            first = (
+                alike[0][dtypes[0]] if dtypes[0] in alike[0] else next(iter(alike[0].values()))
+            )
+            yield [
+                _places([next(iter(row.values())).where for row in alike]),
+                f"{first.column:2d}  {first.formula}",
+                first.mode,
+                *(_cell([row[d] for row in alike if d in row], d == dtypes[0]) for d in dtypes),
+                first.inside.value,
+                first.sign,
+            ]
+
+    def _summary(self) -> str:
+        """All in a sentence, in the first precision: "11 of 33 invariances are exact, ..."."""
+        own = [v for v in self.invariances if v.dtype == self.invariances[0].dtype]
+        counts = Counter(v.grade for v in own)
+        exact, *rest = (
+            f"{counts[g]} {g.value}" for g in Grade if counts[g] or g is Grade.EXACT
+        )
+        of, be = f"of {len(own)} invariances", "is" if counts[Grade.EXACT] == 1 else "are"
+        said = ", ".join([exact.replace(" ", f" {of} {be} ", 1), *rest])
+        return f"{said} in {own[0].dtype}."
+
+    def _notes(self) -> Iterator[str]:
+        shape = ", ".join(map(str, self.shape))
+        yield f"{self.module} of x ({shape}): {self._summary()}"
+        yield f"{self.evaluations} evaluations in {self.seconds:.1f} s"
+        for name, (dead, units) in self.dead.items():
+            yield f"dead in all cases: {dead} of {units} units at {name}"
+        for what, why in self.not_tried.items():
+            yield f"not tried: {what}: {why}"
+
+    def __str__(self) -> str:
+        rows = list(self._rows())
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
+            for row in rows
+        ]
+        return "\n".join([*self._notes(), "", *(line.rstrip() for line in lines)])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._rows()
+        cells = "".join(
+            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
+            for row in rows
+        )
+        notes = "<br>".join(map(escape, self._notes()))
+        titles = "".join(f"<th>{escape(text)}</th>" for text in head)
+        return (
+            f"<p>{notes}</p><table><thead><tr>{titles}</tr></thead>"
+            f"<tbody>{cells}</tbody></table>"
+        )
+
+
+def _folded(cells: dict[tuple, dict[str, Invariance]]) -> list[list[dict[str, Invariance]]]:
+    """Rows by dtype, those together that differ in their weight and in sizes alone."""
+    groups: dict[tuple, list[dict[str, Invariance]]] = {}
+    for (where, column, mode), row in cells.items():
+        grades = tuple((dtype, v.grade, v.exact_without) for dtype, v in row.items())
+        first = next(iter(row.values()))
+        place = where if where == "x" else ""
+        key = (place, column, mode, grades, first.inside, first.sign)
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
+
+
+def _places(names: list[str]) -> str:
+    """One name, or the first and how many others."""
+    others = len(names) - 1
+    return names[0] if not others else f"{names[0]} and {others} other{'s' * (others > 1)}"
+
+
+def _cell(found: list[Invariance], whole: bool) -> str:
+    """One invariance in full, or the grade of several with the least and greatest defect."""
+    if not found:
+        return "not tried"
+    if len(found) == 1 and whole:
+        return str(found[0])
+    grade = found[0].grade.value
+    sizes = sorted((v.defect, v.seen) for v in found)
+    low, high = sizes[0][1], sizes[-1][1]
+    without = (
+        f"; exact without {found[0].exact_without}" if found[0].exact_without and whole else ""
+    )
+    return f"{grade} ({low if low == high else f'{low} to {high}'}{without})"

@@ -1,0 +1,252 @@
+"""The invariances of Table 1 that a module of any make has."""
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.norms.invariances import Statistics
+from lnlab.probes.givens import refuse_nonfinite, refuse_unreadable
+from lnlab.probes.inside import dead_units
+from lnlab.probes.invariance import EXACT
+from lnlab.probes.patience import bar
+from lnlab.probes.subject import Read, Subject, Weight, first_tensor, weights_of
+from lnlab.probes.untouched import over_cases, uncompiled
+
+from .certificate import Certificate, Grade, Invariance
+from .changes import OF_INPUTS, OF_SUMMED, OF_WEIGHTS, OTHERS, Change, changes_of
+from .judge import USUAL, Judge
+
+COLUMNS = (*OF_WEIGHTS, *OF_INPUTS, *OF_SUMMED, OTHERS.column)
+BADNESS = list(Grade)
+
+
+def certify(
+    module: nn.Module,
+    x: Tensor,
+    *,
+    weights: Collection[str] | None = None,
+    columns: Collection[int] | None = None,
+    read: Read = first_tensor,
+    feature_axis: int | None = None,
+    dtypes: Iterable[torch.dtype] = (torch.float64, torch.float32, torch.bfloat16),
+    progress: bool = False,
+) -> Certificate:
+    """Try every transformation of Table 1 and its extension on ``module``.
+
+    Each is tried at every weight (columns 1 to 3, 7, 8, 10) and at the input (4, 5, 6, 9,
+    11), for deltas over 60 decades and of both signs, with statistics over cases of the
+    batch ("train"), as they are ("frozen"), and taken again after the change ("recomputed"),
+    where the module has any. Outputs are judged, and what goes into each f: a ReLU that is
+    shut must not pass for an invariance. The module itself is not touched, nor is the random
+    state; your hooks on it are not called.
+
+    Args:
+        module: called as ``module(x)``.
+        x: its input, cases along the first axis.
+        weights: names of the parameters to change; None: every matrix and kernel that is no
+            part of a normalizer or an embedding.
+        columns: which transformations; None: all.
+        read: from what the module returns to the tensor that is judged.
+        feature_axis: of x, along which one case's inputs stand; None: the second for a
+            picture or where the first weight is a kernel, else the last.
+        dtypes: precisions; the first is graded by itself, the others are never graded better.
+        progress: whether to show a bar: of all changes in all precisions and modes, of which
+            there are fewer where some can do nothing.
+
+    Raises:
+        TypeError: where x, or what is read from the output, is no tensor.
+        ValueError: where x holds NaN or an infinity, or integers that no input
+            transformation fits; where the module does not take x, cannot be copied, or is
+            not the same function twice; for a weight or column that does not exist.
+    """
+    start = time.perf_counter()
+    module = uncompiled(module)
+    columns = COLUMNS if columns is None else tuple(columns)
+    dtypes = tuple(dtypes)
+    _check(x, columns, dtypes)
+    chosen = weights_of(module, None if weights is None else list(weights))
+    modes = _modes(module, x, read)
+    session = _Session(columns, feature_axis)
+
+    def tried() -> Iterator[Change]:
+        for dtype, (mode, statistics) in product(dtypes, modes.items()):
+            label = f"{_name(dtype)}, {mode}"
+            try:
+                subject = Subject(module, x, dtype=dtype, statistics=statistics, read=read)
+                judge = Judge(subject, chosen)
+            except ValueError as error:
+                session.not_tried[label] = str(error)
+                continue
+            yield from session.hear(judge, mode, label)
+
+    most = len(dtypes) * len(modes) * _most(chosen.values(), columns)
+    for _ in bar(tried(), most, type(module).__name__, progress=progress):
+        pass
+    if not session.invariances:
+        why = session.not_tried or "it has no matrix or kernel, and columns are of weights"
+        raise ValueError(f"nothing of {type(module).__name__} could be tried: {why}.")
+    return Certificate(
+        module=type(module).__name__,
+        shape=tuple(x.shape),
+        invariances=tuple(session.invariances),
+        dead=session.dead,
+        not_tried=session.not_tried,
+        evaluations=session.evaluations,
+        seconds=time.perf_counter() - start,
+    )
+
+
+class _Session:
+    """All precisions and modes of one module, one after the other."""
+
+    def __init__(self, columns: Sequence[int], feature_axis: int | None) -> None:
+        self.columns, self.feature_axis = columns, feature_axis
+        self.invariances: list[Invariance] = []
+        self.first: dict[tuple, Invariance] = {}
+        self.not_tried: dict[str, str] = {}
+        self.dead: dict[str, tuple[int, int]] = {}
+        self.evaluations = 0
+
+    def hear(self, judge: Judge, mode: str, label: str) -> Iterator[Change]:
+        """Take down every invariance of one subject, a change at each turn."""
+        if not self.invariances:
+            self.dead = dead_units(judge.subject.see(find_shut=True).inside)
+        again = mode not in {m for *_, m in self.first}
+        plainer = _Plainer(judge) if again and mode != "frozen" else None
+        used = [weight for weight in judge.weights.values() if judge.uses(weight)]
+        for name in judge.weights.keys() - {weight.name for weight in used}:
+            self.not_tried[name] = "nothing that can be seen depends on it"
+        changes = [
+            change
+            for change in changes_of(used, judge.subject, judge.base.called, self.feature_axis)
+            if change.transformation.column in self.columns
+            and self._does_something(change, judge)
+        ]
+        for change in changes:
+            yield change
+            try:
+                first = self.first.get((change.where, change.transformation.column, mode))
+                broken = first is not None and first.grade is Grade.BROKEN
+                found = judge.judged(change, mode, known_broken=broken)
+            except ValueError as error:
+                what = f"{label}, {change.where} {change.transformation.formula}"
+                self.not_tried[what] = str(error)
+                continue
+            self.invariances.append(self._settled(found, change, plainer))
+        self.evaluations += judge.evaluations + (plainer.evaluations if plainer else 0)
+
+    def _does_something(self, change: Change, judge: Judge) -> bool:
+        """Whether a change can be seen at all: where it cannot, exact would mean nothing."""
+        if change.where == "x" and not judge.uses_x():
+            self.not_tried["x"] = "nothing that can be seen depends on it"
+            return False
+        if not judge.differs(change):
+            what = f"{change.where} {change.transformation.formula}"
+            self.not_tried[what] = f"it changes nothing: {change.where} is 0"
+            return False
+        return True
+
+    def _settled(
+        self, found: Invariance, change: Change, plainer: "_Plainer | None"
+    ) -> Invariance:
+        """The invariance with what is in its way, no better than in the first precision."""
+        key = (found.where, found.column, found.mode)
+        first = self.first.setdefault(key, found)
+        found = replace(found, grade=max(first.grade, found.grade, key=BADNESS.index))
+        imperfect = found.grade in (Grade.APPROXIMATE, Grade.BROKEN)
+        if plainer is None or not change.transformation.scales or not imperfect:
+            return found
+        return replace(found, exact_without=plainer.exact_without(change))
+
+
+class _Plainer:
+    """A subject without what commonly stands in the way of an invariance."""
+
+    WITHOUT: ClassVar = {
+        "eps": {"eps": True},
+        "bias inside": {"bias": True},
+        "eps and bias inside": {"eps": True, "bias": True},
+    }
+
+    def __init__(self, judge: Judge) -> None:
+        self.judges: dict[str, Judge] = {}
+        for without, which in self.WITHOUT.items():
+            subject = judge.subject.without(**which)
+            if subject is not None:
+                with suppress(ValueError):  # 0/0 where nothing varies
+                    self.judges[without] = Judge(subject, judge.weights)
+
+    @property
+    def evaluations(self) -> int:
+        return sum(judge.evaluations for judge in self.judges.values())
+
+    def exact_without(self, change: Change) -> str:
+        """What must be 0 for ``change`` to change nothing; "" where that does not help."""
+        *single, everything = self.judges or [""]
+        if not everything or not self._exact(everything, change):
+            return ""
+        return next((w for w in single if self._exact(w, change)), everything)
+
+    def _exact(self, without: str, change: Change) -> bool:
+        judge = self.judges[without]
+        # at still smaller ones a bias that BatchNorm takes away again has cost all digits
+        defects = (judge.outputs(change, delta) for delta in (USUAL, 1e-3))
+        return all(defect <= EXACT[judge.dtype] for defect in defects)
+
+
+def _most(weights: Iterable[Weight], columns: Sequence[int]) -> int:
+    """How many changes there can be in one precision and mode."""
+    at_weights = (OF_WEIGHTS + (OF_SUMMED if weight.summed else ()) for weight in weights)
+    each = (*at_weights, (*OF_INPUTS, OTHERS.column))
+    return sum(len(set(own) & set(columns)) for own in each)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _check(x: Tensor, columns: Sequence[int], dtypes: Sequence[torch.dtype]) -> None:
+    """Raise where certify cannot begin."""
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"x is {type(x).__name__}: give the tensor that the module is called on."
+        )
+    if x.dim() == 0 or x.numel() == 0:
+        raise ValueError(f"x has shape {tuple(x.shape)}: give at least one case.")
+    if unknown := sorted(set(columns) - set(COLUMNS)):
+        raise ValueError(f"there are no columns {unknown}: choose from {sorted(COLUMNS)}.")
+    if unknown := [dtype for dtype in dtypes if dtype not in EXACT]:
+        raise ValueError(f"no tolerance is known for {unknown}: choose from {list(EXACT)}.")
+    refuse_unreadable("x", x)
+    if x.is_floating_point():
+        refuse_nonfinite("x", x)
+    elif wrong := sorted(set(columns) & {*OF_INPUTS, OTHERS.column}):
+        raise ValueError(
+            f"x holds {x.dtype}, which columns {wrong} cannot re-scale or shift: certify what "
+            f"comes behind the embedding, or give columns={sorted((*OF_WEIGHTS, *OF_SUMMED))}."
+        )
+
+
+def _modes(module: nn.Module, x: Tensor, read: Read) -> dict[str, Statistics]:
+    """The modes in which a module is to be tried, from what it does as it is.
+
+    Raises:
+        ValueError: where it does not take x in training or in evaluation.
+    """
+    if over_cases(module):
+        return {
+            "train": Statistics.BATCH,
+            "frozen": Statistics.FROZEN,
+            "recomputed": Statistics.RECOMPUTED,
+        }
+    evaluation = Judge(Subject(module, x, statistics=Statistics.FROZEN, read=read), {})
+    training = Judge(Subject(module, x, statistics=Statistics.BATCH, read=read), {})
+    both = {"train": Statistics.BATCH, "evaluation": Statistics.FROZEN}
+    same = torch.equal(evaluation.base.y, training.base.y)
+    return {"evaluation": Statistics.FROZEN} if same else both

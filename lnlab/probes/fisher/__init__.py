@@ -1,0 +1,1 @@
+"""The Fisher metric: of any network, and of normalized generalized linear models."""

@@ -1,0 +1,291 @@
+r"""The Fisher metric of normalized generalized linear models: Ba et al. (2016), section 5.2.
+
+The metric is computed exactly, by its definition (eq. 8 and 9), and beside it as the paper
+writes it (eq. 12 to 14 and 32 to 35). The two are the same for batch and weight normalization.
+Under layer normalization all units share mu and sigma, so that every output depends on every
+:math:`w_i`; eq. 13 leaves that out, and is off by O(1/H).
+
+Parameters are ordered as in the paper, unit by unit: theta (H, K) has the rows
+:math:`[w_i, b_i, g_i]`, K = D + 2, and a metric is (H, K, H, K), its blocks F[i, :, j, :].
+Without a normalizer there is no gain, and K = D + 1.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import jacrev
+
+from lnlab.norms import (
+    AffineNormalizer,
+    Identity,
+    Mode,
+    Norm,
+    OverCases,
+    Stats,
+)
+
+from .families import BERNOULLI, Family
+
+ROWS = 64
+"""The rows of a Jacobian that are computed at once: more are slower, out of the cache."""
+
+
+@dataclass(frozen=True)
+class GLM:
+    """H normalized linear models of the same inputs, eq. 10 and 13.
+
+    Statistics over cases are those of x, at every theta; the inputs x are P(x).
+
+    Attributes:
+        W: weights (H, D), one row a unit.
+        x: inputs (B, D).
+        norm: makes the normalizer; only its rule for (mu, sigma) is used.
+        family: the distribution of the outputs.
+        b: biases (H,); None: 0.
+        g: gains (H,); None: 1. Without a normalizer there are none.
+        eps: of the normalizer; the paper's equations have none.
+
+    Raises:
+        TypeError: for a normalizer that is no rule for (mu, sigma).
+        ValueError: where shapes do not fit, numbers are not finite, or sigma is 0: one case
+            under batch normalization, one unit under layer normalization.
+    """
+
+    W: Tensor
+    x: Tensor
+    norm: Norm = Identity
+    family: Family = BERNOULLI
+    b: Tensor | None = None
+    g: Tensor | None = None
+    eps: float = 0.0
+
+    def __post_init__(self) -> None:
+        W, x = self.W, self.x
+        if W.dim() != 2 or x.dim() != 2 or W.shape[1] != x.shape[1] or not len(x):
+            raise ValueError(
+                f"W is {tuple(W.shape)} and x {tuple(x.shape)}: give (H, D) and (B, D), B at "
+                "least 1."
+            )
+        if not W.is_floating_point() or W.dtype != x.dtype:
+            raise ValueError(f"W is {W.dtype} and x {x.dtype}: give both as torch.float64.")
+        for name, v in (("b", self.b), ("g", self.g)):
+            if v is not None and v.shape != W.shape[:1]:
+                raise ValueError(f"{name} is {tuple(v.shape)}: give ({len(W)},).")
+        if self.plain and self.g is not None:
+            raise ValueError("without a normalizer there is no gain: leave g out.")
+        if not bool(self.h.isfinite().all()):
+            raise ValueError(
+                "the outputs are not finite: W, x, b or g hold NaN or an infinity, or sigma is "
+                "0, as of a single case under batch norm or a single unit under layer norm."
+            )
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing normalizes: the standard model of eq. 12."""
+        return isinstance(self._rule, Identity)
+
+    @cached_property
+    def _rule(self) -> AffineNormalizer | Identity:
+        norm = self.norm(len(self.W)).to(self.W)
+        if not isinstance(norm, AffineNormalizer | Identity):
+            raise TypeError(
+                f"{type(norm).__name__} is no rule for (mu, sigma), as eq. 13 asks."
+            )
+        norm.eval()  # what it remembers of cases stays as it is
+        if isinstance(norm, OverCases):
+            norm.mode = Mode.BATCH
+        norm.eps = self.eps
+        return norm
+
+    def stats(self, W: Tensor) -> Stats:
+        """(mu, sigma) of the summed inputs that weights ``W`` make, each (B, H)."""
+        a = self.x @ W.T
+        mu, sigma = self._rule.stats(a, W)
+        return Stats(mu.expand_as(a), sigma.expand_as(a))
+
+    @property
+    def a(self) -> Tensor:
+        """The summed inputs (B, H)."""
+        return self.x @ self.W.T
+
+    @property
+    def normalized(self) -> Tensor:
+        """(a - mu)/sigma (B, H)."""
+        mu, sigma = self.stats(self.W)
+        return (self.a - mu) / sigma
+
+    @property
+    def h(self) -> Tensor:
+        """The natural parameters of the outputs (B, H)."""
+        return self.outputs(self.theta)
+
+    def outputs(self, theta: Tensor) -> Tensor:
+        """h = g/sigma (a - mu) + b (B, H) at other parameters (H, K)."""
+        D = self.W.shape[1]
+        W, b = theta[:, :D], theta[:, D]
+        g = 1.0 if self.plain else theta[:, D + 1]
+        mu, sigma = self.stats(W)
+        return g / sigma * (self.x @ W.T - mu) + b
+
+    @property
+    def theta(self) -> Tensor:
+        """All parameters (H, K)."""
+        b = self.W.new_zeros(len(self.W)) if self.b is None else self.b
+        g = self.W.new_ones(len(self.W)) if self.g is None else self.g
+        return torch.column_stack([self.W, b] if self.plain else [self.W, b, g])
+
+    def rescaled(self, factor: float) -> "GLM":
+        """The same model given inputs ``factor`` times as large."""
+        return replace(self, x=factor * self.x)
+
+
+def metric(glm: GLM) -> Tensor:
+    r"""The Fisher metric (H, K, H, K), eq. 9: exact.
+
+    .. math:: F = E_x[J^\top \frac{Cov[y \mid x]}{\phi^2} J], \qquad
+              J = \partial h/\partial\theta
+
+    J is differentiated automatically, through mu and sigma and into every unit.
+    """
+    theta = glm.theta
+    J = jacrev(glm.outputs, chunk_size=ROWS)(theta)
+    J = J.flatten(2)  # (B, H, H K)
+    # The score of an exponential family is J' (y - E[y])/phi: its covariance given x is the
+    # matrix under the mean of eq. 9, and the mean over cases stands for E_x.
+    scaled = glm.family.cov(glm.h) / glm.family.phi**2 @ J
+    F = J.flatten(0, 1).T @ scaled.flatten(0, 1) / len(glm.x)
+    return F.reshape(theta.shape + theta.shape)
+
+
+def metric_of_paper(glm: GLM) -> Tensor:
+    """The metric (H, K, H, K) of eq. 13 and 14, and without a normalizer of eq. 12.
+
+    As printed: the output of unit k depends on the parameters of unit k alone.
+    """
+    cov = glm.family.cov(glm.h) / glm.family.phi**2  # (B, H, H)
+    # Block (i, j) is Cov[y_i, y_j | x]/phi² times the outer product of each unit's own slopes:
+    # dh_i/dw_j of j other than i, which shared statistics make, is not in it.
+    slopes = _own_slopes(glm)
+    return torch.einsum("nij,nik,njl->ikjl", cov, slopes, slopes) / len(glm.x)
+
+
+def _own_slopes(glm: GLM) -> Tensor:
+    """dh_i / d[w_i, b_i, g_i] (B, H, K), from the chi of eq. 14."""
+    # dh/dw = g/sigma chi, dh/db = 1, dh/dg = (a - mu)/sigma: the rows of a block of eq. 13.
+    sigma = glm.stats(glm.W).sigma
+    g = 1.0 if glm.g is None else glm.g
+    w = (g / sigma).unsqueeze(-1) * chi(glm)
+    columns = [w, torch.ones_like(sigma).unsqueeze(-1)]
+    columns += [] if glm.plain else [glm.normalized.unsqueeze(-1)]
+    return torch.cat(columns, -1)
+
+
+def chi(glm: GLM) -> Tensor:
+    r"""The part of x that a unit's own weight vector still feels, (B, H, D), eq. 14.
+
+    .. math:: \chi_i = x - \frac{\partial\mu_i}{\partial w_i}
+              - \frac{a_i - \mu_i}{\sigma_i} \frac{\partial\sigma_i}{\partial w_i}
+    """
+    slopes = jacrev(lambda W: tuple(glm.stats(W)), chunk_size=ROWS)(glm.W)  # each (B, H, H, D)
+    own = [torch.diagonal(slope, dim1=1, dim2=2).mT for slope in slopes]  # (B, H, D) of (i, i)
+    return glm.x.unsqueeze(1) - own[0] - glm.normalized.unsqueeze(-1) * own[1]
+
+
+def ds2(F: Tensor, delta: Tensor) -> float:
+    """The KL divergence (nats) that a metric F predicts of a small step, eq. 8.
+
+    Args:
+        F: (H, K, H, K).
+        delta: the step (H, K).
+
+    Raises:
+        ValueError: for a step that is not of the metric's shape.
+    """
+    _refuse(delta, F.shape[:2])
+    return float(torch.einsum("ik,ikjl,jl->", delta, F, delta) / 2)
+
+
+def divergence(glm: GLM, delta: Tensor) -> float:
+    """The KL divergence (nats) from P(y | x; theta) to P(y | x; theta + delta) that happens.
+
+    Raises:
+        ValueError: for a step (H, K) of another shape.
+    """
+    _refuse(delta, glm.theta.shape)
+    return float(glm.family.kl(glm.h, glm.outputs(glm.theta + delta)).mean())
+
+
+def _refuse(delta: Tensor, shape: torch.Size) -> None:
+    if delta.shape != shape:
+        raise ValueError(f"delta is {tuple(delta.shape)}: give {tuple(shape)}.")
+
+
+def radial(glm: GLM) -> dict[str, Tensor]:
+    """Steps (H, K) along which invariances of Table 1 let nothing happen, or might.
+
+    "W": all weights grow alike. "w_1": one weight vector grows, the others stay. "shift": a
+    vector is added to every row of W.
+    """
+    steps = {name: torch.zeros_like(glm.theta) for name in ("W", "w_1", "shift")}
+    D = glm.W.shape[1]
+    steps["W"][:, :D] = glm.W
+    steps["w_1"][0, :D] = glm.W[0]
+    steps["shift"][:, :D] = glm.W[0].roll(1)
+    return steps
+
+
+class Gap(NamedTuple):
+    """The distance of eq. 13 from the metric; all 0 where it is exact.
+
+    Attributes:
+        own: of the blocks of one unit with itself, the mean of the relative errors.
+        cross: the exact blocks of the weights of two different units, which eq. 13 has as 0
+            for independent outputs: their mean size relative to the blocks of one.
+    """
+
+    own: float
+    cross: float
+
+
+def gap(glm: GLM) -> Gap:
+    """The distance of eq. 13 from the metric of this model with independent outputs.
+
+    NaN where a block of the metric is 0, as of layer norm over two units, which are -1 and 1.
+
+    Raises:
+        ValueError: of a model with a single unit.
+    """
+    exact, paper = metric(glm), metric_of_paper(glm)
+    H, D = glm.W.shape
+    if H < 2:
+        raise ValueError("one unit has no others to share its statistics with: give H >= 2.")
+    own, theirs = (torch.diagonal(F, dim1=0, dim2=2).movedim(-1, 0) for F in (exact, paper))
+    error = (own - theirs).norm(dim=(1, 2)) / own.norm(dim=(1, 2))
+    sizes = exact[:, :D, :, :D].square().sum((1, 3)).sqrt()  # (H, H)
+    diagonal = sizes.diagonal().mean()
+    cross = (sizes.sum() - sizes.trace()) / (H * (H - 1))
+    return Gap(float(error.mean()), float(cross / diagonal))
+
+
+def gain_metric(glm: GLM) -> Tensor:
+    """The metric (H, H) along the lengths of the weight vectors: exact.
+
+    With a normalizer along its gains, eq. 33 and 34; without one along w_i/||w_i||, eq. 35.
+    """
+    # Along a gain dh/dg = (a - mu)/sigma (eq. 33, 34); along the length of w_i, which a plain
+    # model has in its place, a_i/||w_i|| (eq. 35): the first does not grow with W or x.
+    h = glm.a / glm.W.norm(dim=1) if glm.plain else glm.normalized
+    cov = glm.family.cov(glm.h) / glm.family.phi**2
+    return torch.einsum("nij,ni,nj->ij", cov, h, h) / len(glm.x)
+
+
+def gain_metric_32(glm: GLM) -> Tensor:
+    """The metric (H, H) along the gains by eq. 32: E[Cov[y | x]]/phi².
+
+    It is the exact one only where outputs are independent of each other and, given x, of the
+    same covariance everywhere: of Gaussian outputs under batch norm; not of Bernoulli ones.
+    """
+    return glm.family.cov(glm.h).mean(0) / glm.family.phi**2

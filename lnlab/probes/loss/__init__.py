@@ -1,0 +1,1 @@
+"""The loss as a function of the parameters: its slope, its curvature, its landscape."""

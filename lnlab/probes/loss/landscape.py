@@ -1,0 +1,210 @@
+"""The loss on lines and planes through the space of parameters, by Li et al. (2018).
+
+A picture of a landscape is right only if one knows in which directions and how far it goes,
+and where BatchNorm's statistics come from at each of its points: all of this is part of the
+result, with what tells whether to trust it (:meth:`Surface.readout`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.norms.invariances import Statistics
+from lnlab.probes.patience import bar, keeping
+
+from .directions import random_directions
+from .objective import Objective
+from .products import SharedProducts
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Losses on a grid through w: L(w + alpha d_1 + beta d_2 + ...).
+
+    Attributes:
+        at: coordinates along each direction, one tensor (K,) for each.
+        losses: (K_1, K_2, ...), NaN where nobody came before an interrupt.
+        centre: the loss at w itself, all coordinates 0.
+        statistics: where BatchNorm's came from at every point.
+        lengths: of the directions, one number each; ``weights`` is that of w.
+        cases: how many the loss is a mean of.
+        computed: how many points there are; fewer than in ``losses`` after an interrupt.
+        seed: of the directions; None where they are not random.
+    """
+
+    at: tuple[Tensor, ...]
+    losses: Tensor
+    centre: float
+    statistics: Statistics
+    lengths: tuple[float, ...]
+    weights: float
+    cases: int
+    computed: int
+    seed: int | None = None
+
+    def readout(self, training_loss: float | None = None) -> dict[str, float | str]:
+        """Is this plot right? What to look at before one believes it.
+
+        Args:
+            training_loss: that the training reported for the same cases; the centre must be
+                it, or statistics or cases are others than one thinks.
+        """
+        found = self.losses[self.losses.isfinite()]
+        numbers: dict[str, float | str] = {
+            "statistics over cases": self.statistics.value,
+            "loss at the centre": self.centre,
+            "least loss on the grid": float(found.min()) if len(found) else float("nan"),
+            "greatest loss on the grid": float(found.max()) if len(found) else float("nan"),
+            "points not computed": self.losses.numel() - self.computed,
+            "points not finite": self.computed - len(found),
+            "cases": self.cases,
+        }
+        for axis, (at, length) in enumerate(zip(self.at, self.lengths, strict=True), start=1):
+            reach = float(at.abs().max()) * length / self.weights
+            numbers[f"reach of direction {axis}, in lengths of w"] = reach
+        if self.seed is not None:
+            numbers["seed of the directions"] = self.seed
+        if training_loss is not None:
+            numbers["centre - loss of the training"] = self.centre - training_loss
+        return numbers
+
+
+def surface(
+    objective: Objective,
+    directions: Tensor | None = None,
+    *,
+    extent: float = 1.0,
+    points: int = 25,
+    seed: int = 0,
+    fast: bool = True,
+    progress: bool = False,
+) -> Surface:
+    """The loss on a plane (or a line) through w.
+
+    Args:
+        objective: the loss; its ``statistics`` hold at each point.
+        directions: (2, P), or (1, P) for a line; None: two filter-normalized random ones.
+        extent: the grid goes from -extent to extent times each direction.
+        points: along each direction; an odd number has the centre among them.
+        fast: whether the products of a layer that reads the cases are computed once for each
+            direction and added up, in place of anew at each point. Equal up to rounding.
+        progress: whether to show a bar.
+
+    An interrupt ends it early, with a warning and what it has; the rest is NaN.
+
+    Raises:
+        ValueError: for directions of another shape, or not finite, or a grid of nothing.
+    """
+    drawn = random_directions(objective, 2, seed=seed) if directions is None else directions
+    if not extent > 0 or points < 2:
+        raise ValueError(f"extent is {extent}, points {points}: give more than 0, 2 or more.")
+    at = torch.linspace(-extent, extent, points, dtype=torch.float64)
+    found = grid(objective, drawn, [at] * len(drawn), fast=fast, progress=progress)
+    return replace(found, seed=seed) if directions is None else found
+
+
+def band(
+    objective: Objective,
+    count: int = 5,
+    *,
+    extent: float = 1.0,
+    points: int = 25,
+    seed: int = 0,
+    fast: bool = True,
+    progress: bool = False,
+) -> list[Surface]:
+    """Lines through w in several random directions: what one direction says is an anecdote.
+
+    Arguments as in :func:`surface`. An interrupt ends it with the line that it came in.
+    """
+    drawn = random_directions(objective, count, seed=seed)
+    at = torch.linspace(-extent, extent, points, dtype=torch.float64)
+    lines: list[Surface] = []
+    for direction in drawn:
+        line = grid(objective, direction[None], [at], fast=fast, progress=progress)
+        lines.append(replace(line, seed=seed))
+        if line.computed < points:
+            break
+    return lines
+
+
+def between(
+    objective: Objective,
+    other: Tensor | nn.Module,
+    *,
+    points: int = 25,
+    fast: bool = True,
+    progress: bool = False,
+) -> Surface:
+    """The straight line from w (at 0) to another solution (at 1), and half beyond both.
+
+    Mind the statistics: FROZEN ones are those of w along the whole line, which is wrong at
+    its other end.
+
+    Args:
+        other: the parameters (P,) there, or the module that has them.
+
+    Raises:
+        ValueError: where they are not those of such a module.
+    """
+    other = objective.of(other) if isinstance(other, nn.Module) else other
+    if other.shape != objective.start.shape:
+        raise ValueError(
+            f"other has shape {tuple(other.shape)}: give {tuple(objective.start.shape)}."
+        )
+    at = torch.linspace(-0.5, 1.5, points, dtype=torch.float64)
+    toward = (other - objective.start)[None]
+    return grid(objective, toward, [at], fast=fast, progress=progress)
+
+
+@torch.no_grad()
+def grid(
+    objective: Objective,
+    directions: Tensor,
+    at: Sequence[Tensor],
+    *,
+    fast: bool = True,
+    progress: bool = False,
+) -> Surface:
+    """The loss at every combination of the coordinates ``at`` along each of ``directions``."""
+    _refuse(objective, directions, at)
+    w, directions = objective.start, directions.to(objective.start)
+    losses = torch.full([len(a) for a in at], float("nan"), dtype=torch.float64)
+    products = SharedProducts(objective, directions) if fast else None
+    places = list(torch.cartesian_prod(*(torch.arange(len(a)) for a in at)).view(-1, len(at)))
+    computed = 0
+    with keeping(lambda: computed and f"{computed} of {losses.numel()} points are there"):
+        for place in bar(places, len(places), "landscape", progress=progress):
+            where = torch.stack([a[i] for a, i in zip(at, place, strict=True)])
+            losses[tuple(place)] = (
+                objective(w + where.to(w) @ directions) if products is None else products(where)
+            ).double()
+            computed += 1
+    return Surface(
+        at=tuple(at),
+        losses=losses,
+        centre=objective.value(),
+        statistics=objective.statistics,
+        lengths=tuple(directions.norm(dim=1).tolist()),
+        weights=float(w.norm()),
+        cases=len(objective.x),
+        computed=computed,
+    )
+
+
+def _refuse(objective: Objective, directions: Tensor, at: Sequence[Tensor]) -> None:
+    P = len(objective.start)
+    if not isinstance(directions, Tensor):
+        raise ValueError(
+            f"directions are a {type(directions).__name__}: give a tensor, one row of {P} "
+            "numbers for each axis; objective.flat puts tensors into a row."
+        )
+    if directions.dim() != 2 or directions.shape[1] != P or len(directions) != len(at):
+        raise ValueError(
+            f"directions have shape {tuple(directions.shape)}: give one row of {P} numbers for "
+            f"each of the {len(at)} axes."
+        )
+    if not bool(directions.isfinite().all()) or not bool(directions.any(dim=1).all()):
+        raise ValueError("a direction is 0 or not finite: give another.")

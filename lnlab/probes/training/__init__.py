@@ -1,0 +1,1 @@
+"""Measurements inside a network while it learns."""

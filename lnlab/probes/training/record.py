@@ -1,0 +1,296 @@
+"""Listening to a network while it works: summaries of what passes through its parts.
+
+    with record(model, where=["layers.1"], every=10) as seen:
+        ...train...
+    seen.frame()
+
+Tensors are summed up at once and not kept; when there are too many summaries of one tensor,
+every second is dropped and half as many are taken from then on, so that memory has a bound
+however long the training is.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch._C._functorch import is_batchedtensor
+from torch.utils._pytree import tree_leaves
+
+from .summary import (
+    Row,
+    as_matrix,
+    mean_cosine,
+    stable_rank,
+    summary,
+    unit_moments,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WHAT = ("activations", "gradients", "parameters")
+ALSO = ("drift", "rank", "cosine")
+
+Where = Collection[str] | Collection[type[nn.Module]] | Callable[[str, nn.Module], bool] | None
+"""Names as ``named_modules`` gives them, classes, or a predicate; None: parts without parts."""
+
+
+def record(
+    model: nn.Module,
+    where: Where = None,
+    what: Collection[str] = ("activations",),
+    *,
+    every: int = 1,
+    rows: int = 1000,
+    evaluation: bool = False,
+    also: Collection[str] = (),
+) -> "Recorder":
+    """A context manager that listens to parts of ``model``; its hooks are gone on leaving.
+
+    A step is a call of ``model`` in training mode. Recorded are, of each chosen part, its
+    outputs (activations), the loss's gradients by them and by its own parameters
+    (gradients), and the values of these parameters.
+
+    Args:
+        model: any module. Of :class:`lnlab.training.Stacked` models only a stack of one can
+            be heard; ``unstack()`` the others.
+        where: which parts.
+        what: any of activations, gradients, parameters.
+        every: steps from one summary to the next.
+        rows: the most summaries that are kept of one tensor.
+        evaluation: listen to calls in evaluation mode, too.
+        also: what takes longer to compute: "drift" of each unit's mean and variance since the
+            summary before, the stable "rank", the mean "cosine" between cases.
+
+    Raises:
+        ValueError: for a part or a quantity that does not exist, or every or rows too small.
+    """
+    what, also = ([v] if isinstance(v, str) else v for v in (what, also))
+    for name, given, known in (("what", what, WHAT), ("also", also, ALSO)):
+        if set(given) - set(known) or not what:
+            raise ValueError(f"{name} is {sorted(given)}: choose from {', '.join(known)}.")
+    if every < 1 or rows < 2:
+        raise ValueError(f"every is {every}, rows {rows}: give at least 1 and 2.")
+    quantities = frozenset(what) | frozenset(also)
+    return Recorder(model, chosen(model, where), quantities, every, rows, evaluation)
+
+
+def chosen(model: nn.Module, where: Where) -> dict[str, nn.Module]:
+    """The parts of ``model`` that ``where`` means, by name.
+
+    Raises:
+        ValueError: if a name does not exist, or nothing is chosen.
+    """
+    parts = dict(model.named_modules())
+    if where is None:
+        found = {name: part for name, part in parts.items() if not any(part.children())}
+    elif callable(where):
+        found = {name: part for name, part in parts.items() if where(name, part)}
+    else:
+        where = [where] if isinstance(where, str) else where
+        names = {name for name in where if isinstance(name, str)}
+        classes = tuple(kind for kind in where if isinstance(kind, type))
+        if names - parts.keys():
+            missing, there = ", ".join(sorted(names - parts.keys())), ", ".join(parts)
+            raise ValueError(f"there is no part {missing}; there are: {there}")
+        found = {n: p for n, p in parts.items() if n in names or isinstance(p, classes)}
+    if not found:
+        raise ValueError(f"where={where!r} chooses nothing; there are: {', '.join(parts)}")
+    return found
+
+
+class Recorder:
+    """The recorder that :func:`record` returns; entered again, it goes on where it was."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        parts: dict[str, nn.Module],
+        what: frozenset[str],
+        every: int,
+        rows: int,
+        evaluation: bool,
+    ) -> None:
+        self.model, self.parts, self.what = model, parts, what
+        self.every, self.rows, self.evaluation = every, rows, evaluation
+        self.step = 0
+        self._rows: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
+        self._last: dict[tuple[str, str, int], tuple[int, Tensor, Tensor]] = {}
+        self._calls: dict[str, int] = {}
+        self._hooks: list[Any] = []
+
+    def __enter__(self) -> "Recorder":
+        if self._hooks:
+            raise RuntimeError("this recorder is listening already.")
+        self._hooks.append(self.model.register_forward_pre_hook(self._begin, prepend=True))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+
+    def _listen(self) -> None:
+        """Hear the parts, in this call of the model and until :meth:`_turn_away`."""
+        for name, part in self.parts.items():
+            if self.what & {"activations", "gradients"}:
+                self._hooks.append(part.register_forward_hook(self._hearing(name)))
+            if "gradients" in self.what:
+                for own, parameter in part.named_parameters(recurse=False):
+                    if parameter.requires_grad:
+                        hear = self._hearing_gradient(f"{name}.{own}".lstrip("."))
+                        hook = parameter.register_post_accumulate_grad_hook(hear)
+                        self._hooks.append(hook)
+
+    def _turn_away(self) -> None:
+        """Leave one hook: those of the parts would slow down every step."""
+        for hook in self._hooks[1:]:
+            hook.remove()
+        del self._hooks[1:]
+
+    @property
+    def _now(self) -> bool:
+        return self._heard and self.step % self.every == 0
+
+    @property
+    def _heard(self) -> bool:
+        return self.model.training or self.evaluation
+
+    def _begin(self, model: nn.Module, inputs: tuple) -> None:
+        if not self._heard:
+            return
+        self.step += 1
+        if len(self._hooks) > 1:
+            self._turn_away()
+        if self.step % self.every:
+            return
+        self._calls.clear()
+        self._listen()
+        if "parameters" in self.what:
+            for name, part in self.parts.items():
+                for own, parameter in part.named_parameters(recurse=False):
+                    self._take(f"{name}.{own}".lstrip("."), "parameters", parameter.detach())
+
+    def _hearing(self, name: str) -> Callable:
+        def hear(part: nn.Module, inputs: tuple, output: Any) -> None:
+            if not self._now:
+                return
+            call = self._calls[name] = self._calls.get(name, -1) + 1
+            tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+            for place, tensor in enumerate(tensors):
+                full = f"{name}[{place}]" if len(tensors) > 1 else name
+                if "activations" in self.what:
+                    self._take(full, "activations", tensor.detach(), call)
+                if "gradients" in self.what and tensor.requires_grad:
+                    tensor.register_hook(self._hearing_backward(full, call))
+
+        return hear
+
+    def _hearing_backward(self, name: str, call: int) -> Callable[[Tensor], None]:
+        step = self.step
+
+        def hear(gradient: Tensor) -> None:
+            if self._hooks:  # nobody listens to a way back that begins after leaving
+                self._take(name, "gradients", gradient.detach(), call, step)
+
+        return hear
+
+    def _hearing_gradient(self, name: str) -> Callable[[nn.Parameter], None]:
+        def hear(parameter: nn.Parameter) -> None:
+            if self._now and parameter.grad is not None:
+                self._take(name, "gradients", parameter.grad.detach())
+
+        return hear
+
+    def _take(
+        self, name: str, what: str, tensor: Tensor, call: int = 0, step: int | None = None
+    ) -> None:
+        if is_batchedtensor(tensor):
+            raise ValueError(
+                "a stack of models hides its numbers: record one of model.unstack()."
+            )
+        key = (name, what, call)
+        now = self.step if step is None else step
+        head = {"step": now, "name": name, "what": what, "call": call}
+        self._rows[key].append(head | summary(tensor) | self._also(key, tensor, now))
+        if len(self._rows[key]) > self.rows:
+            self._thin()
+
+    def _also(self, key: tuple[str, str, int], tensor: Tensor, step: int) -> Row:
+        """The numbers that were asked for beside the summary."""
+        if not self.what & set(ALSO):
+            return {}
+        row: Row = {}
+        A = as_matrix(tensor)
+        if "rank" in self.what:
+            row["rank"] = stable_rank(A)
+        if "cosine" in self.what:
+            row["cosine"] = mean_cosine(A)
+        if "drift" in self.what:
+            mean, var = unit_moments(A)
+            before, mean_, var_ = self._last.get(key, (step, mean * torch.nan, var))
+            since, moved = step - before, (mean - mean_).abs().mean()
+            row |= {"since": since, "drift_mean": float(moved)}
+            row["drift_var"] = float((var - var_).abs().mean()) if since else torch.nan
+            self._last[key] = step, mean, var
+        return row
+
+    def _thin(self) -> None:
+        """Halve what is kept, and what will be taken."""
+        self.every *= 2
+        for key, rows in self._rows.items():
+            self._rows[key] = [row for row in rows if row["step"] % self.every == 0]
+
+    def __iter__(self) -> Iterator[Row]:
+        for rows in self._rows.values():
+            yield from rows
+
+    def frame(self) -> "pd.DataFrame":
+        """A row for each summary: step, name, what, call (of a part used several times), count,
+        mean, std, norm, zeros (their fraction), dead (the fraction of units that are 0 in all
+        cases), nonfinite (how many) and quantiles q00 to q100. Units stand along the last
+        axis, in pictures (B, H, height, width) along the second; all else are cases.
+
+        Moments are of all finite values, quantiles of an even sample of them. With ``also``:
+        rank, ||A||_F²/||A||_2² of the cases by units A; cosine, the mean over pairs of cases;
+        drift_mean and drift_var, how far the mean and the variance of a unit over the cases
+        have moved (the mean over units of the size) since so many steps (since) before.
+
+        Raises:
+            ValueError: if there is nothing to show.
+        """
+        import pandas as pd
+
+        rows = list(self)
+        if not rows:
+            raise ValueError(
+                f"nothing was recorded: the model was called fewer than {self.every} times in "
+                "training mode; evaluation=True listens to the other calls too."
+            )
+        return pd.DataFrame(rows).sort_values(
+            ["step", "name", "what", "call"], ignore_index=True
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was recorded, to go on from after a resume."""
+        return {
+            "step": self.step,
+            "every": self.every,
+            "rows": list(self),
+            "last": [[*key, *last] for key, last in self._last.items()],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.step, self.every = state["step"], state["every"]
+        self._last = {tuple(last[:3]): tuple(last[3:]) for last in state["last"]}
+        self._rows = defaultdict(list)
+        for row in state["rows"]:
+            self._rows[row["name"], row["what"], row["call"]].append(row)

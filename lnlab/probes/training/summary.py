@@ -1,0 +1,92 @@
+"""A tensor in a few numbers: its distribution, and what its cases and units have in common."""
+
+from math import hypot, isfinite, sqrt
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+QUANTILES = {
+    f"q{round(100 * q):02}": q for q in (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+}
+PLACES = np.array(list(QUANTILES.values()))
+SAMPLE = 4096
+"""Quantiles are of at most so many values of a tensor, evenly spread over it."""
+MOMENTS = ("mean", "std", "norm", "zeros", "dead")
+
+Row = dict[str, Any]
+
+
+def summary(tensor: Tensor) -> Row:
+    """The numbers of a tensor for a frame; quantiles are of an even sample of it."""
+    values = widened(tensor)
+    finite, mean = values.reshape(-1), float(values.mean())
+    if not isfinite(mean):  # cheaper than to look at each of them
+        finite = finite[finite.isfinite()]
+        mean = float(finite.mean()) if finite.numel() else mean
+    n = finite.numel()
+    # numpy sorts ten times as fast as torch, on a processor
+    sample = np.sort(finite[:: max(1, -(-n // SAMPLE))].cpu().numpy())
+    row: Row = {"count": values.numel(), "nonfinite": values.numel() - n}
+    if not n:
+        return row | dict.fromkeys((*MOMENTS, *QUANTILES), float("nan"))
+    std = float((finite - mean).norm()) / sqrt(n)
+    zeros = 1 - int(torch.count_nonzero(values)) / values.numel()
+    largest = as_matrix(values).abs().amax(0)  # of each unit
+    dead = 1 - int(torch.count_nonzero(largest)) / len(largest)
+    moments = (mean, std, hypot(mean, std) * sqrt(n), zeros, dead)
+    row |= zip(MOMENTS, moments, strict=True)
+    return row | dict(zip(QUANTILES, quantiles(sample).tolist(), strict=True))
+
+
+def quantiles(sample: np.ndarray) -> np.ndarray:
+    """A quantile of a sorted sample, interpolated between two of its values."""
+    place = PLACES * (len(sample) - 1)
+    below = place.astype(int)
+    low, high = sample[below], sample[np.minimum(below + 1, len(sample) - 1)]
+    return low + (place - below) * (high - low)
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """A tensor in at least float32."""
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+
+
+def as_matrix(tensor: Tensor) -> Tensor:
+    """Cases by units (N, H) in at least float32.
+
+    Units stand along the last axis, of pictures (B, H, height, width) and kernels along the
+    second; the rest are cases.
+    """
+    wide = widened(tensor)
+    wide = wide.movedim(1, -1) if wide.dim() >= 4 else wide
+    return wide.reshape(-1, wide.shape[-1]) if wide.dim() else wide.reshape(1, 1)
+
+
+def stable_rank(A: Tensor) -> float:
+    """||A||_F²/||A||_2² of a matrix (N, H): 1 where all rows are multiples of one, at most H.
+
+    NaN of a matrix of zeros, and of one that holds what is not finite.
+    """
+    if not A.isfinite().all():
+        return float("nan")
+    gram = A.T @ A if A.shape[0] >= A.shape[1] else A @ A.T
+    return float(gram.trace() / torch.linalg.eigvalsh(gram)[-1])
+
+
+def mean_cosine(A: Tensor) -> float:
+    """The mean cosine of the angle between two rows of a matrix (N, H); NaN of a lone row.
+
+    1 where cases cannot be told apart. Rows of zeros are at a right angle to all.
+    """
+    N = len(A)
+    summed = torch.nn.functional.normalize(A, dim=1).sum(0).square().sum()
+    rows = (A != 0).any(1).sum()
+    return float((summed - rows) / (N * (N - 1))) if N > 1 else float("nan")
+
+
+def unit_moments(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of every unit over the cases of (N, H), each (H,)."""
+    var, mean = torch.var_mean(A, dim=0, correction=0)
+    return mean, var

@@ -1,0 +1,112 @@
+"""The files of a run: the very bytes that were written, or an error."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lnlab.runs.files import of_json, read_json, sha256, whole_lines
+from lnlab.runs.packed import unpacked
+
+METRICS, PICTURES = "metrics.jsonl", "pictures.tensors"
+
+HASHED = ("config.json", "environment.json", METRICS, "weights.safetensors")
+"""The files of a finished run whose bytes its result knows; pictures too, where there are."""
+
+
+class Folder:
+    """The files of one run, to read.
+
+    Args:
+        path: where they are.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def done(self) -> bool:
+        """True once the run came to its end."""
+        return (self.path / "result.json").is_file()
+
+    def record(self) -> dict[str, Any]:
+        """The content of ``result.json``: the result, and the SHA-256 of other files by name.
+
+        Raises:
+            ValueError: if the run is not done, or the file is damaged.
+        """
+        if not self.done:
+            raise ValueError(f"{self.path} is not done: run its task again to resume it.")
+        record = read_json(self.path / "result.json")
+        with self.damage("result.json"):
+            own = {name: value for name, value in record.items() if name != "own"}
+            # runs that were kept before have no hash of their own
+            if record.get("own", of_json(own)) != of_json(own):
+                raise ValueError("it has another SHA-256 for itself")
+            if set(record["sha256"]) - {PICTURES} != set(HASHED):
+                raise ValueError("it has not the SHA-256 of every other file")
+        return record
+
+    def object(self, name: str) -> dict[str, Any]:
+        """The object in a JSON file.
+
+        Raises:
+            ValueError: if it is damaged; names the file.
+        """
+        content = self.content(name)
+        with self.damage(name):
+            value = json.loads(content)
+            if not isinstance(value, dict):
+                raise TypeError("it is no object")
+            return value
+
+    def content(self, name: str) -> bytes:
+        """The bytes of a file, packed or not; of a run that is done, those it ended with.
+
+        Raises:
+            ValueError: if they have changed since.
+            FileNotFoundError: if it is not there.
+        """
+        hashes = self.record()["sha256"] if self.done else {}
+        content = unpacked(self.path / name)
+        if sha256(content) != hashes.get(name, sha256(content)):
+            path = self.path / name
+            raise ValueError(f"{path} is damaged: result.json has another SHA-256 for it.")
+        return content
+
+    def last(self) -> list[dict[str, Any]]:
+        """The rows of the last update that was logged, one for each seed."""
+        lines = whole_lines(self.content(METRICS))
+        rows: list[dict[str, Any]] = []
+        for number in range(len(lines), 0, -1):
+            row = self._row(number, lines[number - 1])
+            if rows and row.get("update") != rows[0].get("update"):
+                break
+            rows.insert(0, row)
+        return rows
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every whole row of the metrics; a last one that was torn off is left out.
+
+        Raises:
+            ValueError: if another row is damaged; names its line.
+        """
+        lines = whole_lines(self.content(METRICS))
+        return [self._row(*numbered) for numbered in enumerate(lines, start=1)]
+
+    def _row(self, number: int, line: bytes) -> dict[str, Any]:
+        with self.damage(f"{METRICS}, line {number},"):
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise TypeError("it is no object")
+            return row
+
+    @contextmanager
+    def damage(self, name: str) -> Iterator[None]:
+        """Errors of what is done inside say that the file ``name`` is damaged."""
+        try:
+            yield
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            path = self.path / name
+            raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from error

@@ -1,0 +1,21 @@
+"""Gradients cut to a length, each model of a stack by itself."""
+
+import torch
+from torch import nn
+
+
+def clipped(optimizer: torch.optim.Optimizer, largest: float, models: int) -> None:
+    """Cut the gradient of each of several stacked models to a norm of ``largest``."""
+    slopes = [p.grad for group in optimizer.param_groups for p in group["params"]]
+    slopes = [slope for slope in slopes if slope is not None]
+    if models == 1:
+        nn.utils.clip_grads_with_norm_(
+            [p for group in optimizer.param_groups for p in group["params"]],
+            largest,
+            nn.utils.get_total_norm(slopes),
+        )
+        return
+    squares = torch.stack([slope.flatten(1).square().sum(1) for slope in slopes]).sum(0)
+    factor = (largest / (squares.sqrt() + 1e-6)).clamp(max=1)
+    for slope in slopes:
+        slope.mul_(factor.view(-1, *(1,) * (slope.dim() - 1)))

@@ -1,0 +1,106 @@
+"""Notebooks as they are written: which there are, and what they can be told.
+
+They are read as the JSON that they are, as ``lnlab list`` answers at once: nbformat's check
+of every cell takes two seconds to import.
+"""
+
+import ast
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import lnlab
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A notebook, unchecked: ``cells``, each with ``cell_type``, ``source`` and ``metadata``.
+
+    Raises:
+        ValueError: if the file is no notebook; names it.
+    """
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(notebook["cells"], list):
+            return notebook
+    except (ValueError, LookupError, TypeError):
+        pass
+    raise ValueError(f"{path} is no notebook: JSON with a list of cells is expected.")
+
+
+def fingerprint(path: Path) -> str:
+    """What decides the pages of a notebook: the SHA-256 of it and of every source of lnlab."""
+    digest = hashlib.sha256(path.read_bytes())
+    for source in sorted(Path(lnlab.__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def notebooks(folder: Path) -> list[Path]:
+    """The notebooks of a folder in reading order."""
+    return sorted(path for path in folder.glob("*.ipynb") if not path.name.startswith("."))
+
+
+def chosen(names: Sequence[str], paths: list[Path]) -> list[Path]:
+    """The notebooks that are named by number (``2`` or ``02``) or by name; all for none.
+
+    Raises:
+        ValueError: A name fits no notebook; the message lists those that exist.
+    """
+
+    def fits(name: str, path: Path) -> bool:
+        number = path.stem.split("_")[0]
+        by_number = name.isdecimal() and number.isdecimal() and int(name) == int(number)
+        return by_number or name in (path.stem, path.name)
+
+    for name in names:
+        if not any(fits(name, path) for path in paths):
+            existing = ", ".join(path.stem for path in paths)
+            raise ValueError(f"There is no notebook {name!r}. There are: {existing}")
+    return [path for path in paths if not names or any(fits(name, path) for name in names)]
+
+
+def value(text: str) -> Any:
+    """The value of a text from the command line: a Python literal where it is one."""
+    try:
+        literal = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return list(literal) if isinstance(literal, tuple) else literal
+
+
+def parameters(path: Path) -> dict[str, str]:
+    """The parameters of a notebook and their defaults, as its ``parameters`` cell has them.
+
+    Raises:
+        ValueError: if that cell is no Python; names the notebook.
+    """
+    tagged = (c for c in read(path)["cells"] if "parameters" in c["metadata"].get("tags", ()))
+    source = "".join(next(tagged, {"source": ""})["source"])
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError as error:
+        raise ValueError(f"{path}: the cell of its parameters is no Python: {error}.") from None
+    found = {}
+    for statement in statements:
+        match statement:
+            case ast.Assign([ast.Name(name)], default) | ast.AnnAssign(
+                ast.Name(name), value=ast.expr() as default
+            ):
+                found[name] = ast.get_source_segment(source, default) or ""
+    return found
+
+
+def shared(wanted: dict[str, Any], paths: list[Path]) -> dict[Path, dict[str, Any]]:
+    """Each notebook's part of the wanted parameters.
+
+    Raises:
+        ValueError: No notebook has one of them (papermill would run on with a warning).
+    """
+    known = {path: parameters(path) for path in paths}
+    for name in wanted:
+        if not any(name in defaults for defaults in known.values()):
+            existing = "\n".join(f"  {path.stem}: {', '.join(known[path])}" for path in paths)
+            raise ValueError(f"No notebook has a parameter {name!r}. There are:\n{existing}")
+    return {path: {k: v for k, v in wanted.items() if k in known[path]} for path in paths}

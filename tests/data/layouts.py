@@ -1,0 +1,81 @@
+"""Small corpora in the layouts of their authors, written into a folder."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+
+def tone(seconds=0.5, rate=16000, channels=1, loud=0.3):
+    wave = loud * np.sin(2 * np.pi * 440 * np.arange(int(seconds * rate)) / rate)
+    return np.tile(wave[:, None], (1, channels))
+
+
+def put(path, sound=None, rate=16000, text=None):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if text is not None:
+        path.write_text(text)
+    else:
+        kind = "NIST" if path.suffix == ".sph" else None
+        soundfile.write(path, tone() if sound is None else sound, rate, format=kind)
+    return path
+
+
+def timit(folder, capital=True):
+    text = "0 1600 h#\n1600 4000 sh\n4000 4800 q\n4800 6000 tcl\n6000 6400 pau\n6400 8000 ix\n"
+    for part, speaker in (
+        ("TRAIN", "FCJF0"),
+        ("TRAIN", "MABC0"),
+        ("TEST", "MDAB0"),
+        ("TEST", "MXXX0"),
+    ):
+        for sentence in ("SX127", "SA1"):
+            stem = folder / part / "DR1" / speaker / sentence
+            if not capital:
+                stem = Path(
+                    *(
+                        p.lower() if p != str(folder) else p
+                        for p in (str(folder), part, "dr1", speaker, sentence)
+                    )
+                )
+            put(stem.with_suffix(".PHN" if capital else ".phn"), text=text)
+            put(stem.with_suffix(".WAV" if capital else ".wav"))
+    return folder
+
+
+def librispeech(folder):
+    for part, book in (("train-clean-100", "103"), ("dev-clean", "84"), ("test-clean", "1089")):
+        at = folder / "LibriSpeech" / part / book / "7"
+        put(
+            at / f"{book}-7.trans.txt",
+            text=f"{book}-7-0000 HE'D WAIT\n{book}-7-0001 NO LONGER\n",
+        )
+        for number in range(2):
+            put(at / f"{book}-7-{number:04}.flac")
+    return folder
+
+
+def an4(folder, cepstra=False):
+    for split, ids in (
+        ("train", ["x/fa/one-fa-b", "x/fb/two-fb-b"]),
+        ("test", ["x/fc/three-fc-b"]),
+    ):
+        put(folder / f"an4/etc/an4_{split}.fileids", text="\n".join(ids) + "\n")
+        lines = [f"<s> GO ON </s> ({Path(i).name})" for i in ids]
+        put(folder / f"an4/etc/an4_{split}.transcription", text="\n".join(lines) + "\n")
+        for name in ids:
+            if cepstra:
+                values = np.random.default_rng(0).normal(size=13 * 70).astype(">f4")
+                path = folder / f"an4/feat/{name}.mfc"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes((13 * 70).to_bytes(4, "big") + values.tobytes())
+            else:
+                put(folder / f"an4/wav/{name}.sph")
+    return folder
+
+
+def fsdd(folder, takes=10, speakers=("ann",)):
+    for digit, speaker, take in product(range(10), speakers, range(takes)):
+        put(folder / f"top/recordings/{digit}_{speaker}_{take}.wav", tone(0.2, 8000), 8000)
+    return folder

@@ -1,0 +1,157 @@
+"""What every source promises: the same cases whatever the process has set or done before."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from lnlab import data
+from lnlab.data import espeak, fsdd, spoken
+from tests.data import layouts
+from tests.data.test_images import write_idx
+
+SMALL = {"train": 6, "valid": 2, "test": 3}
+SPEECH = ("spoken", "espeak", "fsdd", "an4", "cepstra", "timit", "librispeech")
+IMAGES = ("digits", "idx")
+
+
+def written(name: str, folder: Path) -> str:
+    """The spec of a source, its files written into the folder if it has any."""
+    if name in ("spoken", "espeak", "digits"):
+        return name
+    if name == "idx":
+        return f"idx={write_idx(folder)}"
+    if name == "cepstra":
+        return f"an4={layouts.an4(folder, cepstra=True)}"
+    return f"{name}={getattr(layouts, name)(folder)}"
+
+
+def small() -> None:
+    """Have the corpora that are made here small, in this process."""
+    fsdd.STRINGS = spoken.SIZES = SMALL
+
+
+def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
+    """The checksum of a data set, and a hash of its cases, read in another order."""
+    found = data.load(spec, what)
+    cases = {}
+    for split in ("test", "train") if backwards else ("train", "test"):
+        part = getattr(found, split)
+        if what == "images":
+            cases[split] = part.x.numpy().tobytes() + part.y.numpy().tobytes()
+            continue
+        for said in reversed(part) if backwards else part:
+            sound = b"" if said.sound is None else said.sound.tobytes()
+            units = " ".join(said.units).encode()
+            cases[said.name] = said.features.numpy().tobytes() + sound + units
+    total = hashlib.sha256()
+    for name in sorted(cases):
+        total.update(cases[name])
+    return [found.checksum, total.hexdigest()]
+
+
+@pytest.fixture(autouse=True)
+def made_small(monkeypatch):
+    monkeypatch.setattr(fsdd, "STRINGS", SMALL)
+    monkeypatch.setattr(spoken, "SIZES", SMALL)
+
+
+@pytest.mark.parametrize("name", [*SPEECH, *IMAGES])
+def test_cases_depend_on_no_setting_and_on_no_order(name, tmp_path, monkeypatch):
+    if name == "espeak":
+        there_or_skip()
+    what = "speech" if name in SPEECH else "images"
+    spec = written(name, tmp_path / "files")
+    found = set()
+    for number, dtype in enumerate((torch.float64, torch.float32, torch.float16)):
+        torch.set_default_dtype(dtype)
+        torch.set_num_threads(1 + number % 2)
+        torch.rand(number)
+        monkeypatch.setenv("LNLAB_DATA", str(tmp_path / f"kept {number}"))
+        found.add(tuple(fingerprint(spec, what, backwards=bool(number % 2))))
+        found.add(tuple(fingerprint(spec, what)))  # from what is kept
+    assert len(found) == 1
+
+
+def there_or_skip() -> None:
+    try:
+        espeak.library()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+
+
+FRESH = """
+import json, sys
+from tests.data.test_sources import fingerprint, small
+small()
+specs = json.load(sys.stdin)
+print(json.dumps([fingerprint(*each, backwards=True) for each in specs]))
+"""
+
+
+def test_a_fresh_process_has_the_same_cases(tmp_path, monkeypatch):
+    """One with two threads; and this one again, from what the other has kept."""
+    names = [*SPEECH, *IMAGES]
+    try:
+        espeak.library()
+    except FileNotFoundError:
+        names.remove("espeak")
+    specs = [
+        (written(name, tmp_path / name), "speech" if name in SPEECH else "images")
+        for name in names
+    ]
+    here = [fingerprint(*each) for each in specs]
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "kept"))
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH],
+        input=json.dumps(specs),
+        env=os.environ | {"OMP_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == here
+    assert [fingerprint(*each) for each in specs] == here
+
+
+@pytest.mark.parametrize("name", [*SPEECH, *IMAGES])
+def test_what_a_data_set_is_costs_no_reading_twice(name, tmp_path, monkeypatch):
+    if name == "espeak":
+        there_or_skip()
+    what = "speech" if name in SPEECH else "images"
+    spec = written(name, tmp_path)
+    first = data.load(spec, what)
+    known = first.name, first.kind, first.licence, first.checksum, first.checksum_of
+    again = data.load(spec, what)
+
+    def reads() -> None:
+        raise AssertionError("it reads its cases")
+
+    monkeypatch.setattr(again, "_read", reads)
+    assert (again.name, again.kind, again.licence, again.checksum, "source") == known
+
+
+def test_what_a_source_offers_is_what_the_door_takes():
+    for source in data.sources():
+        assert source.offers in data.ROOMS
+        assert source in data.ROOMS[source.offers].SOURCES
+
+
+@pytest.mark.parametrize(
+    ("spec", "what", "options", "message"),
+    [
+        ("embedded", "music", {}, "what is 'music': choose from images, speech"),
+        ("mnist", "speech", {}, "unknown data 'mnist': choose from embedded, spoken"),
+        ("timit", "images", {}, "unknown data 'timit': choose from embedded, digits"),
+        ("spoken", "speech", {"mix": True}, "spoken has no option mix: it has unit, most"),
+        ("embedded", "speech", {"most": 0}, "most is 0: give at least 1"),
+    ],
+)
+def test_what_the_door_does_not_know_is_named(spec, what, options, message):
+    with pytest.raises(ValueError, match=message):
+        data.load(spec, what, **options)

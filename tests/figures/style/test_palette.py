@@ -1,0 +1,102 @@
+"""Lines that can be told apart, and are the same everywhere."""
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lnlab.figures.style.palette import (
+    NAMED,
+    NORMALIZERS,
+    OTHERS,
+    TEMPLATE,
+    line,
+    lines,
+    namesake,
+    rank,
+)
+from lnlab.norms import NORMS
+
+
+def linear(color: str) -> np.ndarray:
+    """Red, green and blue of #rrggbb as light (sRGB)."""
+    parts = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def luminance(color: str) -> float:
+    """Relative luminance (WCAG 2.1)."""
+    return float(linear(color) @ (0.2126, 0.7152, 0.0722))
+
+
+def seen(color: str) -> np.ndarray:
+    """CIE 1976 L*a*b*, in which distances are about what one sees."""
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = np.array(to_xyz) @ linear(color) / (0.9505, 1.0, 1.089)
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def test_every_normalizer_is_in_the_table():
+    assert set(NORMALIZERS) == set(NORMS)
+
+
+def test_two_names_never_look_alike():
+    for one, other in combinations(NAMED.values(), 2):
+        # about 2 is what one just notices side by side; lines are thin and apart
+        assert np.linalg.norm(seen(one) - seen(other)) > 15, (one, other)
+
+
+@pytest.mark.parametrize("names", list(combinations(NORMALIZERS, 4))[::97])
+def test_a_normalizer_has_its_colour_beside_any_other(names):
+    looks = lines(["an arm of one's own", *names])
+    assert list(looks)[1:] == list(names)
+    for name in names:
+        assert looks[name] == line(name)
+        assert looks[name]["color"] == NORMALIZERS[name]
+        assert looks["an arm of one's own"]["color"] != NORMALIZERS[name]
+
+
+def test_a_variant_has_the_colour_of_its_normalizer_or_a_shade_of_it():
+    assert namesake("weight, mean-only batch, frozen") == "weight, mean-only batch"
+    assert namesake("batch hidden") == "batch"
+    assert namesake("layered") == ""
+    assert line("batch, frozen")["color"] == NORMALIZERS["batch"]
+    looks = lines(["batch, frozen", "layer", "batch", "batch, recomputed"])
+    assert looks["batch"]["color"] == NORMALIZERS["batch"]
+    assert len({look["color"] for look in looks.values()}) == 4
+    assert looks["batch, recomputed"]["color"] not in NAMED.values()
+
+
+def test_what_is_no_normalizer_gets_a_line_too_and_always_the_same():
+    assert line("an arm of one's own") == line("an arm of one's own")
+    names = [str(number) for number in range(9)]
+    colors = [look["color"] for look in lines(names).values()]
+    assert set(colors[:7]) == set(OTHERS)
+    assert len(colors) == 9
+
+
+def test_what_was_measured_is_solid():
+    assert {look["dash"] for look in lines([*NAMED, "x", "batch, frozen"]).values()} == {
+        "solid"
+    }
+
+
+def test_legends_have_one_order():
+    given = ["rms", "an arm", "batch", "layer, eps = 0", "none", "layer"]
+    expected = ["none", "layer, eps = 0", "layer", "batch", "rms", "an arm"]
+    assert sorted(given, key=rank) == expected
+
+
+@pytest.mark.parametrize("color", sorted({*NAMED.values(), *OTHERS}))
+def test_lines_stand_out_from_white(color):
+    # 2.2: the palest of Okabe & Ito's colours but yellow, which has 1.3
+    assert 1.05 / (luminance(color) + 0.05) > 2.2
+
+
+def test_a_figure_is_a_white_card_with_dark_text():
+    layout: Any = TEMPLATE.layout
+    assert layout.paper_bgcolor == "white"
+    # 7: WCAG's contrast of small text, its stricter level
+    assert 1.05 / (luminance(layout.font.color) + 0.05) > 7

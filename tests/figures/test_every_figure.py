@@ -1,0 +1,198 @@
+"""Every figure: labels are shown as letters, and a normalizer has its own colour."""
+
+import html
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from inspect import getmembers, isfunction
+from types import SimpleNamespace
+from typing import Any, get_type_hints
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+
+from lnlab import figures
+from lnlab.figures import (
+    attention,
+    curves,
+    distributions,
+    fusion,
+    geometry,
+    invariance,
+    landscape,
+    learning,
+    matrices,
+    playable,
+    race,
+    recurrence,
+    ribbons,
+    smoothness,
+    sweeps,
+    verdicts,
+)
+from lnlab.figures.style import text as words
+from lnlab.figures.style.palette import GREY, INK, NORMALIZERS
+
+TAG = "<img src=x onerror=alert`1`>"
+AT = np.linspace(0.1, 1, 4)
+SEEDS = np.stack([AT, 2 * AT])
+NUMBERS = dict.fromkeys(["q05", "q25", "q50", "q75", "q95"], AT)
+RATIO = (10.0, 0.7, 0.6, 0.9)
+COST = geometry.CostCurve(AT, AT, 0.1, 0.2)
+
+
+def layers(text) -> pd.DataFrame:
+    return pd.DataFrame({**NUMBERS, "step": np.arange(4), "name": [text + "0", "1", "2", "3"]})
+
+
+def claims(text) -> pd.DataFrame:
+    claim = {
+        "source": [f"{text} (2016), 1"], "verdict": ["reproduced"], "quantity": [text],
+        "interval": [(-2.0, -1.0)], "values": [(-1.0, -2.0)], "margin": [0.5],
+    }  # fmt: skip
+    return pd.DataFrame(claim, index=[text])
+
+
+def attended(text) -> go.Figure:
+    spoken = attention.Spoken(text, np.zeros((8, 4)), 0.01, [text, "b"], AT[:2], AT[1:3])
+    return attention.attention(spoken, {text: attention.AttentionMap(np.eye(2, 8), 0.04, text)})
+
+
+def plane(text, *at) -> Any:
+    losses = np.ones([len(each) for each in at])
+    return SimpleNamespace(
+        at=at, losses=losses, centre=0.5, statistics=SimpleNamespace(value=text)
+    )
+
+
+def trodden(text) -> go.Figure:
+    settings: Any = {"explained": [0.5, 0.4], "distances": AT, "made_on": text}
+    return landscape.trodden(plane(text, AT, AT), SEEDS.T, **settings)
+
+
+def moved(text) -> go.Figure:
+    parts = [
+        invariance.Moved(name, AT, AT, reach=2.0, note=text) for name in ("a" + text, text)
+    ]
+    sweep = invariance.Sweep(text, AT, {text: AT}, 0.5, {text: 0.1}, AT, 0.5)
+    return invariance.movement(parts, sweep)
+
+
+def tabled(text) -> go.Figure:
+    one = np.ones((2, 1))
+    cells = invariance.Measured(["a" + text, text], [f"x → {text}"], one, one > 0, 1e-9)
+    return invariance.table(cells, rows=[text])
+
+
+def drawn() -> go.Figure:
+    return go.Figure(go.Scatter(name="line", y=AT), layout={"height": 300, "margin": {"t": 9}})
+
+
+FIGURES = {
+    attention.attention: attended,
+    curves.curves: lambda text: curves.curves(
+        {text: {text: (AT, AT)}}, x=text, y=text, dots=[text], mark=(0.5, text)
+    ),
+    distributions.distributions: lambda text: distributions.distributions(
+        {text: layers(text)}, reach=1.0, y=text
+    ),
+    recurrence.recurrence: lambda text: recurrence.recurrence({text: [AT] * 3}),
+    fusion.kept: lambda text: fusion.kept({text: 3.0}, unit=text),
+    geometry.geometry: lambda text: geometry.geometry({text: (COST, COST, COST)}),
+    invariance.movement: moved,
+    invariance.table: tabled,
+    landscape.bands: lambda text: landscape.bands(
+        {text: {text: [plane(text, AT)]}}, x=text, made_on=text
+    ),
+    landscape.surfaces: lambda text: landscape.surfaces(
+        {text: plane(text, AT, AT)}, made_on=text
+    ),
+    landscape.trodden: trodden,
+    landscape.cuts: lambda text: landscape.cuts([plane(text, AT)]),
+    landscape.plane: lambda text: landscape.plane(plane(text, AT, AT)),
+    learning.learning_curves: lambda text: learning.learning_curves(
+        {text: {text: (AT, SEEDS)}}, x=text, y=text, made_on=text
+    ),
+    learning.paired_differences: lambda text: learning.paired_differences(
+        {text: ([1.0], (0.0, 2.0))}, x=text, made_on=text
+    ),
+    matrices.matrices: lambda text: matrices.matrices({text: SEEDS}, rows=text, columns=text),
+    playable.playable: lambda text: playable.playable(
+        drawn(),
+        [playable.Choice(text, [text], 0)],
+        {(0,): playable.Frame(text, text, {text: {"y": AT}}, {})},
+    ),
+    race.race: lambda text: race.race({text: {"LN-GRU, fused": [RATIO]}}, made_on=text),
+    ribbons.ribbons: lambda text: ribbons.ribbons({text: layers(text)}, x=text, y=text),
+    smoothness.smoothness_ribbons: lambda text: smoothness.smoothness_ribbons(
+        {text: {text: (AT, SEEDS, SEEDS)}}, made_on=text, x=text
+    ),
+    smoothness.level: lambda text: smoothness.level(drawn(), 0.5, text),
+    sweeps.sweeps: lambda text: sweeps.sweeps(AT, {text: AT}, x=text, y=text),
+    words.signed: lambda text: words.signed(drawn(), text),
+    words.titled: lambda text: words.titled(drawn(), text, text),
+    verdicts.verdicts: lambda text: verdicts.verdicts(claims(text)),
+    verdicts.margins: lambda text: verdicts.margins(claims(text)),
+}
+"""Every figure, drawn with a text wherever it takes one."""
+
+WITHOUT_TEXT = {fusion.timeline, fusion.step}
+
+
+def functions_that_draw():
+    for module in pkgutil.walk_packages(figures.__path__, "lnlab.figures."):
+        for name, function in getmembers(import_module(module.name), isfunction):
+            own = function.__module__ == module.name and not name.startswith("_")
+            if own and get_type_hints(function).get("return") is go.Figure:
+                yield function
+
+
+def assert_literal(found: list[str]) -> None:
+    assert not [said for said in found if TAG in said]
+    assert [said for said in found if html.escape(TAG) in said]
+
+
+def test_no_figure_is_forgotten():
+    assert {*functions_that_draw()} == {*FIGURES} | WITHOUT_TEXT
+
+
+@pytest.mark.parametrize("draw", FIGURES, ids=lambda draw: draw.__name__)
+def test_figure_shows_tags_as_letters(draw, strings):
+    assert_literal(strings(FIGURES[draw](TAG)))
+
+
+# what stands for no normalizer: a bar that is decided or not, a tag of a shape, a light share
+NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
+
+
+@pytest.mark.parametrize("name", ["layer", "batch", "none", "recurrent batch"])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        curves.curves, distributions.distributions, geometry.geometry, invariance.movement,
+        landscape.bands, learning.learning_curves, recurrence.recurrence, ribbons.ribbons,
+        smoothness.smoothness_ribbons, sweeps.sweeps,
+    ],
+    ids=lambda draw: draw.__name__,
+)  # fmt: skip
+def test_a_normalizer_has_its_colour_in_every_figure(draw, name):
+    figure = FIGURES[draw](name).update_layout(template=None).to_plotly_json()
+    colors = {color for color in colored(figure) if color not in NEUTRAL}
+    assert colors == {NORMALIZERS[name]}
+
+
+def colored(part) -> Iterator[str]:
+    """Every colour that a part of a figure names."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            if isinstance(value, str):
+                yield from [value] if key in ("color", "fillcolor") else []
+            else:
+                yield from colored(value)
+    elif isinstance(part, list | tuple):
+        for value in part:
+            yield from (
+                [value] if isinstance(value, str) and value[:1] == "#" else colored(value)
+            )

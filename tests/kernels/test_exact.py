@@ -1,0 +1,298 @@
+"""Only what is exactly known is fused; everything else stays on the reference and is named."""
+
+import copy
+import warnings
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules import module as everywhere
+from torch.nn.utils import parametrizations
+
+from lnlab.cells import Bias, Carry, GRUCell, Initial, LSTMCell, RNNCell, Sums, Update
+from lnlab.kernels import LeftOnReference, fuse
+from lnlab.kernels.compiled import has
+from lnlab.norms import (
+    NORMS,
+    AdaNorm,
+    DyT,
+    Identity,
+    LayerNorm,
+    RecurrentBatchNorm,
+    Stats,
+    inside_root,
+    outside_root,
+)
+from lnlab.unroll import GRU, LSTM, RNN, unroll
+
+T, B, D, H = 3, 4, 3, 8
+LAYERS = {"RNN": RNN, "LSTM": LSTM, "GRU": GRU}
+CELLS = {"RNN": RNNCell, "LSTM": LSTMCell, "GRU": GRUCell}
+BY_TORCH = "BatchNorm", "GroupNorm", "LayerNorm", "RMSNorm"
+every_layer = pytest.mark.parametrize("layer", LAYERS)
+
+
+def kind(make) -> type:
+    """The class behind a factory."""
+    return getattr(make, "func", make)
+
+
+def doubled(make):
+    """The factory of a subclass that computes something else."""
+    known = kind(make)
+
+    def forward(self, a, W=None, t=None):
+        return 2 * known.forward(self, a, W, t)
+
+    changed = type(f"My{known.__name__}", (known,), {"forward": forward})
+    return partial(changed, **getattr(make, "keywords", {}))
+
+
+class AboutZero(LayerNorm):
+    """Own statistics: nothing is subtracted."""
+
+    def stats(self, a, W=None, t=None):
+        mu, sigma = super().stats(a, W, t)
+        return Stats(0 * mu, sigma)
+
+
+# over space there is none, and each of the three steps has statistics
+EVERY = {name: make for name, make in NORMS.items() if name != "instance"}
+EVERY["recurrent batch"] = partial(RecurrentBatchNorm, steps=T)
+SUBCLASSES = {f"my {name}": doubled(make) for name, make in EVERY.items()}
+SETTINGS = {
+    "ada, eps inside": partial(AdaNorm, root=inside_root),
+    "layer about 0": AboutZero,
+    "layer, unbiased": partial(LayerNorm, correction=1),
+    "layer, eps outside": partial(LayerNorm, root=outside_root),
+    "layer, large eps": partial(LayerNorm, eps=0.3),
+    "layer, not affine": partial(LayerNorm, affine=False),
+}
+ALL = {**EVERY, **SUBCLASSES, **SETTINGS}
+
+
+def halved(layer):
+    """The layer over a subclass of its cell that computes something else."""
+    known = CELLS[layer]
+
+    def forward(self, x, state, t=None):
+        return tuple(s / 2 for s in known.forward(self, x, state, t))
+
+    changed = type(f"My{known.__name__}", (known,), {"forward": forward})
+    return type(f"Of{changed.__name__}", (LAYERS[layer],), {"cell": changed})
+
+
+def shaken(module):
+    with torch.no_grad():
+        for p in module.parameters():
+            p.add_(0.3 * torch.randn_like(p))
+    return module
+
+
+def everything(layer, x):
+    """The output, its gradients by every parameter and by x, and what is remembered."""
+    x = x.clone().requires_grad_()
+    y, _ = layer(x)
+    weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(1), dtype=y.dtype)
+    leaves = {"x": x, **dict(layer.named_parameters())}
+    slopes = torch.autograd.grad((y * weights).sum(), list(leaves.values()), allow_unused=True)
+    return {"y": y.detach(), **dict(zip(leaves, slopes, strict=True)), **layer.state_dict()}
+
+
+def fused_and_named(layer):
+    """The layer fused, and what the warning said."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fused = fuse(layer)
+    assert {warning.category for warning in caught} <= {LeftOnReference}
+    return fused, "".join(str(warning.message).rpartition(": ")[2] for warning in caught)
+
+
+def assert_the_same(layer, x):
+    """Fused, a layer is the same function, to rounding; what the warning said comes back."""
+    fused, said = fused_and_named(copy.deepcopy(layer))
+    # two orders of summation over three steps; the worst seen is 2e-14
+    torch.testing.assert_close(everything(fused, x), everything(layer, x), rtol=0, atol=1e-11)
+    return said.rstrip(".").split("; ") if said else []
+
+
+@every_layer
+@pytest.mark.parametrize("name", ALL)
+def test_a_fused_layer_is_the_same_function_or_names_what_it_left(layer, name):
+    make = ALL[name]
+    known, settings = kind(make), getattr(make, "keywords", {})
+    said = assert_the_same(shaken(LAYERS[layer](D, H, norm=make)), torch.randn(T, B, D))
+    fused = known is LayerNorm and not {"correction", "root"} & settings.keys()
+    plain = fused or (known is Identity and layer == "LSTM")
+    if layer == "GRU" and "affine" in settings:
+        plain = False  # its own biases stand inside the normalizers
+    assert (f"{layer}Cell" in said) == (not plain)
+    alone = known.__name__ in BY_TORCH or known in (Identity, DyT)
+    of_norm = [each for each in said if not each.endswith("Cell")]
+    if alone and not {"correction", "root"} & settings.keys():
+        assert of_norm == []
+    else:
+        assert all(each.startswith(known.__name__) for each in of_norm)
+        assert of_norm
+
+
+@every_layer
+@pytest.mark.parametrize("name", ["layer", "none"])
+def test_a_subclass_of_a_cell_stays_on_the_reference(layer, name):
+    said = assert_the_same(shaken(halved(layer)(D, H, norm=NORMS[name])), torch.randn(T, B, D))
+    assert said == [f"My{layer}Cell"]
+
+
+@every_layer
+@pytest.mark.parametrize("name", ["layer", "none"])
+def test_what_was_replaced_on_one_module_is_not_fused(layer, name):
+    model = shaken(LAYERS[layer](D, H, norm=NORMS[name]))
+    norm, x = model.cells[0].norm_h, torch.randn(T, B, D)
+    norm.forward = lambda a, W=None, t=None: type(norm).forward(norm, a, W, t).sin()
+    expected = model(x)[0]
+    fused, said = fused_and_named(model)
+    torch.testing.assert_close(fused(x)[0], expected)
+    assert f"{layer}Cell" in said
+    assert type(norm).__name__ in said
+
+
+@every_layer
+def test_a_parametrized_gain_is_not_fused(layer):
+    model = LAYERS[layer](D, H)
+    parametrizations.weight_norm(model.cells[0].norm_h, "g")
+    x = torch.randn(T, B, D)
+    fused, said = fused_and_named(model)
+    torch.testing.assert_close(fused(x), model(x))
+    assert "ParametrizedLayerNorm" in said
+
+
+@every_layer
+def test_every_normalizer_of_a_cell_keeps_its_own_eps(layer):
+    model = shaken(LAYERS[layer](D, H))
+    norms = [m for m in model.cells[0].modules() if isinstance(m, LayerNorm)]
+    for i, norm in enumerate(norms):
+        norm.eps = 0.1 * 2**i
+    assert assert_the_same(model, torch.randn(T, B, D)) == []
+
+
+OF_CELLS = [
+    *((RNN, {"bias": bias, "sums": sums}) for bias in Bias for sums in Sums),
+    *((LSTM, {"bias": bias, "carry": carry}) for bias in Bias for carry in Carry),
+    *((LSTM, {"bias": bias, "gates": Identity}) for bias in Bias),
+    *((LSTM, {"bias": bias, "sums": sums, "norm": Identity}) for bias in Bias for sums in Sums),
+    *((GRU, {"bias": bias, "update": update}) for bias in (False, True) for update in Update),
+    (RNN, {"f": torch.relu}),
+]
+
+
+@pytest.mark.parametrize(("layer", "settings"), OF_CELLS)
+def test_every_setting_of_a_cell_is_kept(layer, settings):
+    draw_b = Initial(b=nn.init.normal_)
+    said = assert_the_same(layer(D, H, initial=draw_b, **settings), torch.randn(T, B, D))
+    assert said in ([], [f"{layer.__name__}Cell"])
+
+
+def test_a_loop_of_ones_own_stays():
+    model = LSTM(D, H)
+    model.unroll = lambda *args: unroll(*args)
+    own = model.unroll
+    fused, said = fused_and_named(model)
+    assert fused.unroll is own
+    assert said == "LSTM with a loop of its own."
+
+
+@contextmanager
+def registered(*handles):
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def listen(kind_of_hook, module, seen):
+    """One hook of each kind that torch has, on one module."""
+    take = {
+        "forward": lambda m, args, out: seen.append(type(m)),
+        "forward pre": lambda m, args: seen.append(type(m)),
+        "backward": lambda m, grads, out: seen.append(type(m)),
+        "backward pre": lambda m, grads: seen.append(type(m)),
+    }[kind_of_hook]
+    register = {
+        "forward": module.register_forward_hook,
+        "forward pre": module.register_forward_pre_hook,
+        "backward": module.register_full_backward_hook,
+        "backward pre": module.register_full_backward_pre_hook,
+    }[kind_of_hook]
+    return register(take)
+
+
+def listen_everywhere(kind_of_hook, seen):
+    """One hook of each kind on all modules there are."""
+
+    def take(module, *_):
+        if isinstance(module, LayerNorm):
+            seen.append(type(module))
+
+    return {
+        "forward": everywhere.register_module_forward_hook,
+        "forward pre": everywhere.register_module_forward_pre_hook,
+        "backward": everywhere.register_module_full_backward_hook,
+        "backward pre": everywhere.register_module_full_backward_pre_hook,
+    }[kind_of_hook](take)
+
+
+hooks = pytest.mark.parametrize("hook", ["forward", "forward pre", "backward", "backward pre"])
+
+
+def run(layer):
+    layer(torch.ones(T, B, D, requires_grad=True))[0].sum().backward()
+
+
+@hooks
+@every_layer
+def test_a_hook_inside_a_cell_fires_as_on_the_reference(hook, layer):
+    model = LAYERS[layer](D, H)
+    fused, _ = fused_and_named(model)
+    for where in ("norm_h", ""):
+        counts = []
+        for each in (model, fused):
+            seen: list = []
+            with registered(listen(hook, each.cells[0].get_submodule(where), seen)):
+                assert not has(each.cells[0])
+                run(each)
+            counts.append(len(seen))
+            run(each)
+            assert len(seen) == counts[-1]
+        assert counts == [T, T]
+    assert has(fused.cells[0])
+
+
+@hooks
+@every_layer
+def test_a_hook_on_all_modules_fires_as_on_the_reference(hook, layer):
+    model = LAYERS[layer](D, H)
+    fused, _ = fused_and_named(model)
+    counts = []
+    for each in (model, fused):
+        seen: list = []
+        with registered(listen_everywhere(hook, seen)):
+            run(each)
+        counts.append(len(seen))
+    assert counts[0] == counts[1] == T * sum(isinstance(m, LayerNorm) for m in model.modules())
+
+
+def test_hooks_that_were_there_before_are_named():
+    hooked = GRU(H, H)
+    hooked.cells[0].norm_U.register_full_backward_hook(lambda *_: None)
+    _, said = fused_and_named(nn.Sequential(LSTM(D, H), hooked))
+    assert said == "GRUCell with hooks."
+
+
+def test_hooks_on_a_plain_lstm_are_served_too():
+    fused, seen = fuse(LSTM(D, H, norm=Identity)), []
+    with registered(listen("backward", fused.cells[0].norm_c, seen)):
+        run(fused)
+    assert len(seen) == T

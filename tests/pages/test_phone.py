@@ -1,0 +1,50 @@
+"""Figures in a window of 390 pixels: they are scrolled, and no word covers another."""
+
+import json
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from lnlab import panels
+from lnlab.pages.outputs import PLOTLY
+from lnlab.pages.page import publish
+
+OVERPRINTED = """() => [...document.querySelectorAll(".picture")].flatMap((plot) => {
+  const frame = plot.getBoundingClientRect();
+  const words = [...plot.querySelectorAll("svg text")]
+    .map((text) => [text.textContent, text.getBoundingClientRect()])
+    .filter(([text, box]) => text.trim() && box.width > 0);
+  const cut = words.filter(
+    ([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1
+  );
+  const over = words.flatMap(([text, a], i) => words.slice(i + 1).filter(([, b]) =>
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 3 &&
+    Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 5
+  ).map(([other]) => `${text} over ${other}`));
+  return [...cut.map(([text]) => `cut: ${text}`), ...over];
+})"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("panel", "settings"), [(panels.invariance, {"eps": 0.0}), (panels.recurrence, {})]
+)
+def test_no_word_covers_another(panel, settings, tmp_path, browser):
+    figures = [json.loads(str(f.to_json())) for f in panel(**settings).stills(False)]
+    outputs = [new_output("display_data", {PLOTLY: figure}) for figure in figures]
+    notebook = new_notebook(cells=[new_markdown_cell("# N\n\nWhy?")])
+    notebook.cells.append(new_code_cell("panel", outputs=outputs))
+    notebook.metadata["lnlab"] = {"name": "00_n", "parameters": {}, "error": None}
+    notebook.metadata["lnlab"] |= {"seconds": 1, "at": "now", "version": "0"}
+    out = tmp_path / "pages"
+    out.mkdir()
+    nbformat.write(notebook, out / "00_n.ipynb")
+    publish([tmp_path / "00_n.ipynb"], out)
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto((out / "00_n.html").as_uri())
+    page.wait_for_selector("body[data-drawn]")
+    assert page.locator(".picture .main-svg").count() >= len(figures)
+    assert page.evaluate(OVERPRINTED) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()

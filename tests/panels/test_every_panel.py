@@ -1,0 +1,325 @@
+"""What every panel promises, whatever it shows."""
+
+import html
+import json
+import shlex
+import sys
+from dataclasses import fields
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from lnlab import panels
+from lnlab.data.recordings import Samples
+from lnlab.data.utterance import Utterance
+from lnlab.panels.widgets import LivePlot, Panel
+from lnlab.panels.widgets.panel import PLOTLY
+from lnlab.workbook import value
+
+TAG = "<img src=x onerror=alert`1`>"
+QUANTILES = ("q05", "q25", "q50", "q75", "q95")
+
+
+class Case(NamedTuple):
+    """How a panel is made, and what its controls can be set to.
+
+    Attributes:
+        given: what it shows, where it is given data.
+        start: where it starts; small, so that it is there at once.
+        other: a value of every field that is not the one at the start.
+        wrong: by field values that make no sense, and what has to be said of them.
+    """
+
+    given: tuple
+    start: dict[str, Any]
+    other: dict[str, Any]
+    wrong: list[tuple[dict[str, Any], str]]
+
+
+def utterances(text="seven") -> list[Utterance]:
+    times = np.array([0.1, 0.3, 0.6])
+    sound = np.random.default_rng(0).normal(0, 0.1, 400 + 79 * 160)  # 80 frames
+    return [
+        Utterance(
+            name=f"{text} {number}", speaker=text, units=(text, "b"),
+            heard=Samples(sound, 16_000), begins=times[:2], ends=times[1:],
+        )
+        for number in range(2)
+    ]  # fmt: skip
+
+
+def recognizer(text="seven") -> Any:
+    """A run that kept what it attended to, at two moments."""
+    draw = np.random.default_rng(0)
+    looks = {
+        "heard": [[[text], ["b", text]], [[], ["b"]]],
+        "test_error": [0.5, 0.25],
+    }
+    rows = pd.DataFrame({"seed": [0, 0], "update": [0, 7], "epoch": [0.0, 1.0], **looks})
+    kept = {
+        update: {f"attention {number}": draw.dirichlet(np.ones(40), 2) for number in range(2)}
+        for update in rows["update"]
+    }
+    return SimpleNamespace(
+        metrics=lambda: rows, pictures=lambda seed: kept, config={"layers": 2}
+    )
+
+
+def recorded(text="layers", scale=1.0) -> pd.DataFrame:
+    rows = [
+        {"what": what, "step": step, "name": f"{text}.{layer}"}
+        | dict(zip(QUANTILES, scale * (step + 1) * np.linspace(-layer, layer, 5), strict=True))
+        for what in ("activations", "gradients")
+        for step in (0, 5, 10)
+        for layer in (1, 2, 3)
+    ]
+    return pd.DataFrame(rows)
+
+
+CASES = {
+    "attention": Case(
+        ({"none": recognizer(), "both": recognizer()}, utterances()),
+        {},
+        {"example": 1, "epoch": 0.0},
+        [({"example": 9}, "example is 9: give 0 to 1")],
+    ),
+    "distributions": Case(
+        (
+            {
+                "deep": {"none": recorded(), "layer": recorded(scale=2.0)},
+                "wide": {"none": recorded(scale=3.0), "layer": recorded(scale=4.0)},
+            },
+        ),
+        {},
+        {"arms": ("layer",), "step": 10, "net": "wide", "what": "gradients"},
+        [
+            ({"net": "thin"}, "net is 'thin'"),
+            ({"arms": ["batch"]}, "'batch'"),
+            ({"what": "weights"}, "what is 'weights'"),
+            ({"arms": ["none"] * 5}, "at most 4"),
+        ],
+    ),
+    "geometry": Case(
+        (),
+        {"units": 4},
+        {
+            "normalizers": ("layer",),
+            "family": "Bernoulli",
+            "length": 0.5,
+            "inputs": 2.0,
+            "units": 8,
+        },
+        [
+            ({"family": "Poisson"}, "family is 'Poisson'"),
+            ({"length": 0.0}, "length is 0"),
+            ({"inputs": 11.0}, "inputs is 11"),
+            ({"units": 3}, "units is 3"),
+            ({"normalizers": ["rms"]}, "'rms'"),
+        ],
+    ),
+    "invariance": Case(
+        (),
+        {"eps": 0.0},
+        {
+            "normalizers": ("rms",), "transformation": 2, "delta": 10.0, "shift": 10.0,
+            "eps": 1e-3, "dtype": "float32", "batch": 4, "mode": "frozen",
+        },
+        [
+            ({"normalizers": ("nobody",)}, "a normalizer is 'nobody': choose from none"),
+            ({"normalizers": ["layer"] * 5}, "5 normalizers: compare at most 4"),
+            ({"transformation": 11}, "transformation is 11: choose from 1, 2"),
+            ({"delta": 0.0}, "delta is 0.0 in size"),
+            ({"shift": 1e9}, "shift is 1000000000.0 in size"),
+            ({"delta": float("nan")}, "delta is nan"),
+            ({"eps": 3.0}, "eps is 3.0: choose from 0.0, 1e-12"),
+            ({"dtype": "float16"}, "dtype is 'float16': choose from float64"),
+            ({"batch": 3}, "batch is 3: choose from 1, 2"),
+            ({"mode": "eval"}, "mode is 'eval': choose from batch, frozen, recomputed"),
+        ],
+    ),
+    "landscape": Case(
+        (),
+        {},
+        {
+            "statistics": "frozen", "size": 2.0, "lengths": "stay", "extent": 0.5, "seed": 3,
+            "normalizer": "none",
+        },
+        [
+            ({"normalizer": "ghost"}, "normalizer is 'ghost'"),
+            ({"statistics": "stale"}, "statistics is 'stale'"),
+            ({"size": 0.0}, "size is 0"),
+            ({"lengths": "long"}, "lengths is 'long'"),
+            ({"extent": 3.0}, "extent is 3"),
+            ({"seed": 9}, "seed is 9"),
+        ],
+    ),
+    "recurrence": Case(
+        (),
+        {"steps": 25},
+        {
+            "normalizers": ("rms",), "cell": "GRU", "recurrent": 0.5, "inputs": 2.0,
+            "gain": 0.1, "steps": 50,
+        },
+        [
+            ({"cell": "QRNN"}, "cell is 'QRNN'"),
+            ({"recurrent": 0.0}, "recurrent is 0"),
+            ({"steps": 3}, "steps is 3"),
+            ({"normalizers": ["ghost"]}, "'ghost'"),
+            ({"normalizers": ["layer"] * 5}, "at most 4"),
+        ],
+    ),
+}  # fmt: skip
+
+
+def made(name: str, **settings: Any) -> Panel:
+    case = CASES[name]
+    return getattr(panels, name)(*case.given, **case.start | settings)
+
+
+@pytest.fixture(scope="module", params=CASES)
+def shared(request) -> tuple[str, Panel]:
+    return request.param, made(request.param)
+
+
+@pytest.fixture
+def name(shared) -> str:
+    return shared[0]
+
+
+@pytest.fixture
+def panel(shared) -> Panel:
+    """The panel where it started, on no page."""
+    shared[1].reset()
+    return shared[1]
+
+
+def test_no_panel_is_forgotten():
+    assert {*CASES} == {*panels.__all__} - {LivePlot.__name__}
+
+
+def test_every_field_has_a_control_that_moves_the_panel(name, panel):
+    assert {*panel.controls} == {*CASES[name].other} == {f.name for f in fields(panel.state)}
+    for field, new in CASES[name].other.items():
+        before = panel.bar.command
+        panel.controls[field].value = new
+        assert getattr(panel.state, field) == new
+        assert panel.bar.error == ""
+        assert panel.bar.command != before
+        assert panel.bar.sentence == panel._look(panel.state).sentence
+
+
+def test_a_move_of_a_slider_is_measured_once(name, panel, monkeypatch):
+    room = import_module(f"lnlab.panels.{name}.measurement").__file__
+    entered = []
+
+    def within(frame):
+        return frame and (frame.f_code.co_filename == room or within(frame.f_back))
+
+    for module in (import_module(f"lnlab.panels.{name}.{part}") for part in ("view", "words")):
+        for given, cached in [*vars(module).items()]:
+            if hasattr(cached, "cache_info"):  # else a second visit would leave no trace
+                monkeypatch.setattr(module, given, cached.__wrapped__)
+
+    def watch(frame, event, _):
+        if event == "call" and frame.f_code.co_filename == room and not within(frame.f_back):
+            entered.append(frame.f_code.co_name)
+
+    # what is late follows once the slider rests, by one visit of its own
+    late = len(panel._look(panel.state).late)
+    for field, new in CASES[name].other.items():
+        entered.clear()
+        sys.setprofile(watch)
+        try:
+            panel.controls[field].value = new
+        finally:
+            sys.setprofile(None)
+        assert entered[0] == "measure"
+        assert len(entered) == 1 + late
+
+
+def test_the_command_brings_the_panel_back(name, panel):
+    for field, new in CASES[name].other.items():
+        panel.controls[field].value = new
+    program, run, notebook, flag, parameter, text = shlex.split(panel.bar.command)
+    assert (program, run, flag, parameter) == ("lnlab", "run", "-p", "panel")
+    assert notebook == panel.notebook
+    again = getattr(panels, name)(*CASES[name].given, **value(text))
+    assert again.state == panel.state
+    assert again.bar.sentence == panel.bar.sentence
+    again.reset()
+    assert again.state == panel.state
+
+
+def test_a_view_is_of_its_state_alone(name, panel):
+    generator = torch.get_rng_state()
+    first = panel._look(panel.state)
+    for field, new in CASES[name].other.items():
+        panel.controls[field].value = new
+    panel.reset()
+    again = panel._look(panel.state)
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert again.sentence == first.sentence
+    for plot in first.drawings:
+        assert_same(again.drawings[plot].traces, first.drawings[plot].traces)
+        assert_same(again.drawings[plot].layout, first.drawings[plot].layout)
+
+
+def assert_same(one, other) -> None:
+    assert one.keys() == other.keys()
+    for key, part in one.items():
+        if isinstance(part, dict):
+            assert_same(part, other[key])
+        else:
+            np.testing.assert_array_equal(part, other[key])
+
+
+def test_run_headless_it_leaves_figures_that_can_be_played_with(panel, monkeypatch):
+    monkeypatch.setenv("LNLAB_HEADLESS", "1")
+    figures = [bundle[PLOTLY] for bundle in panel.bundles()]
+    assert len(figures) == len(panel.plots)
+    first, *_ = figures
+    (slider,) = first["layout"]["sliders"]
+    assert len(first["frames"]) == len(slider["steps"]) >= 2
+    assert len(json.dumps(figures)) < 500_000
+    assert all(figure["layout"]["title"]["text"] for figure in figures)
+
+
+WRONG = [(name, *wrong) for name, case in CASES.items() for wrong in case.wrong]
+
+
+@pytest.mark.parametrize(("name", "wrong", "says"), WRONG)
+def test_what_makes_no_sense_does_not_start(name, wrong, says):
+    with pytest.raises(ValueError, match=says):
+        made(name, **wrong)
+
+
+GIVEN = {
+    "attention": ({TAG: recognizer(TAG)}, utterances(TAG)),
+    "distributions": ({TAG: {TAG: recorded(TAG)}},),
+}
+"""The panels that are given data, with a tag wherever these have text."""
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_text_of_data_is_shown_as_letters(name, strings):
+    panel = getattr(panels, name)(*GIVEN[name])
+    assert panel.bar.error == ""
+    shown = [figure.to_plotly_json() for figure in panel.stills(play=True)]
+    shown += [{"layout": plot._layout} for plot in panel.plots.values()]
+    for figure in shown:
+        found = strings(figure)
+        assert not [said for said in found if TAG in said]
+        assert [said for said in found if html.escape(TAG) in said]
+
+
+@pytest.mark.parametrize("name", sorted({*CASES} - {*GIVEN}))
+def test_other_panels_take_no_text_of_anybody(name):
+    for field, new in CASES[name].other.items():
+        if isinstance(new, str | tuple):
+            with pytest.raises(ValueError, match="img src"):
+                made(name, **{field: TAG if isinstance(new, str) else (TAG,)})

@@ -1,0 +1,86 @@
+"""The panel of notebook 06, driven from Python as the page would drive it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lnlab import panels
+from lnlab.panels.recurrence.measurement import made, measure
+from lnlab.panels.recurrence.state import CELLS, NORMALIZERS, RecurrenceState
+
+
+@pytest.fixture(scope="module")
+def shared():
+    return panels.recurrence(steps=25)
+
+
+@pytest.fixture
+def panel(shared):
+    """The panel at 25 steps, on no page."""
+    shared.state = RecurrenceState(steps=25)
+    return shared
+
+
+def drawn(panel, part, slot):
+    return panel.plots["recurrence"].current(f"{part} {slot}")["y"]
+
+
+NONE, LAYER = 0, 1
+
+
+def test_dragging_the_recurrent_weights_blows_up_the_plain_net_and_not_layer_norm(panel):
+    for scale, low, high in ((0.1, 0, 1e-20), (10.0, 1e10, 1e40)):
+        panel.controls["recurrent"].value = scale
+        assert low <= drawn(panel, "gradient", NONE)[0] < high
+        assert drawn(panel, "hidden", LAYER)[-1] == pytest.approx(0.7, abs=0.05)
+    assert drawn(panel, "hidden", NONE)[-1] > 1e10
+
+
+def test_layer_norm_stands_still_if_all_weights_grow_alike(panel):
+    panel.state = RecurrenceState(steps=25, recurrent=1.0, inputs=1.0)
+    before = drawn(panel, "gradient", LAYER), drawn(panel, "gradient", NONE)
+    panel.state = RecurrenceState(steps=25, recurrent=5.01, inputs=5.01)
+    # up to eps = 1e-5 against a variance of 1.5
+    np.testing.assert_allclose(drawn(panel, "gradient", LAYER), before[0], rtol=1e-3)
+    assert drawn(panel, "gradient", NONE)[0] > 1e10 * before[1][0]
+
+
+def test_the_gain_decides_how_fast_the_gradient_dies(panel):
+    rates = []
+    for gain in (0.1, 1.0):
+        panel.controls["gain"].value = gain
+        rates.append(measure(panel.state)["layer"].rate)
+    assert rates[0] < 0.2 < 0.7 < rates[1] < 1
+
+
+def test_a_gain_that_nothing_has_cannot_be_moved(panel):
+    panel.controls["normalizers"].value = ("none",)
+    assert panel.controls["gain"].disabled
+    panel.controls["normalizers"].value = ("none", "weight")
+    assert not panel.controls["gain"].disabled
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("name", NORMALIZERS)
+def test_every_net_can_be_looked_at(name, cell):
+    for ends in (0.1, 10.0):
+        state = RecurrenceState((name,), cell, ends, 1.0, 1.0 / ends, steps=10)
+        (course,) = measure(state).values()
+        assert all(part.isfinite().all() and len(part) == 10 for part in course)
+
+
+def test_drawing_leaves_the_generator_alone_and_is_always_the_same():
+    before = torch.get_rng_state()
+    first, second = (made("layer", "LSTM", 1.0, 1.0, 1.0) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first.W_h, second.W_h)
+    f, i = first.W_h.split(64)[:2]
+    assert not torch.equal(f, i)
+
+
+def test_the_gain_is_that_of_the_recurrent_sums_alone():
+    cell: Any = made("layer", "GRU", 1.0, 1.0, 0.1)
+    gains = [norm.g[0].item() for norm in (cell.norm_h, cell.norm_U, cell.norm_x, cell.norm_W)]
+    assert gains == [0.1, 0.1, 1.0, 1.0]

@@ -1,0 +1,208 @@
+"""Every panel where no kernel runs: what can be set shows what the panel would show."""
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lnlab import panels
+from lnlab.pages.outputs import figure as on_page
+from lnlab.pages.page import share
+from lnlab.panels.widgets import Panel
+from lnlab.panels.widgets.live_plot import as_json
+from lnlab.panels.widgets.stills import still
+
+PANELS: dict[str, Callable[..., Panel]] = {
+    "attention": lambda recognizers, _: panels.attention(*recognizers, example=2),
+    "distributions": lambda _, frames: panels.distributions(frames),
+    "geometry": lambda *_: panels.geometry(normalizers=("none", "layer")),
+    "invariance": lambda *_: panels.invariance(delta=-2.5),
+    "landscape": lambda *_: panels.landscape(),
+    "recurrence": lambda *_: panels.recurrence(steps=25),
+}
+
+
+def test_no_panel_is_forgotten():
+    assert {*panels.__all__} - {"LivePlot"} == {*PANELS}
+
+
+@pytest.fixture(scope="module", params=PANELS)
+def panel(request, recognizers, frames):
+    return PANELS[request.param](recognizers, frames)
+
+
+@pytest.fixture(scope="module")
+def played(panel):
+    return [single(as_json(figure)) for figure in panel.stills(play=True)]
+
+
+def some_places(panel) -> dict[tuple[int, ...], Any]:
+    """The states at the ends and in the middle of every choice, the others as they are."""
+    settings = panel._settable(panel.state)
+    at = [setting.choice.at for setting in settings]
+    found = {tuple(at): panel.state}
+    for position, setting in enumerate(settings):
+        values = list(setting.values.values())
+        for stop in {0, len(values) // 2, len(values) - 1}:
+            place = (*at[:position], stop, *at[position + 1 :])
+            found[place] = setting.put(panel.state, values[stop])
+    return found
+
+
+def fresh(panel, state) -> list[dict[str, Any]]:
+    """The figures of a state, drawn for it alone."""
+    drawn = panel._drawn(state)
+    for name, figure in drawn.items():
+        figure.update_layout(meta={"width": panel.plots[name].least_width})
+    return [single(as_json(figure)) for figure in still(drawn, panel._look(state))]
+
+
+def single(value: Any) -> Any:
+    """Plotly's JSON with its arrays in float32, as frames store them: a pixel may see it."""
+    if isinstance(value, list):
+        return [single(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("dtype") == "f8":
+        packed = base64.b64encode(np.float32(arrays(value).ravel()).tobytes()).decode()
+        return value | {"dtype": "f4", "bdata": packed}
+    return {key: single(item) for key, item in value.items()}
+
+
+def arrays(value: Any) -> Any:
+    """Plotly's JSON with its packed arrays as lists of numbers."""
+    if isinstance(value, dict) and "bdata" in value:
+        raw = np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"])
+        shape = value.get("shape")
+        return raw.reshape([int(n) for n in shape.split(",")]) if shape else raw
+    return value
+
+
+def test_a_frame_is_the_picture_of_its_state(panel, played):
+    for place, state in some_places(panel).items():
+        for figure, alone in zip(played, fresh(panel, state), strict=True):
+            (frame,) = [f for f in figure["frames"] if f["name"] == ",".join(map(str, place))]
+            shown = [dict(trace) for trace in figure["data"]]
+            for index, new in zip(frame["traces"], frame["data"], strict=True):
+                shown[index] |= new
+            for trace, wanted in zip(shown, alone["data"], strict=True):
+                assert_same(trace, wanted)
+            assert frame["layout"]["title"] == alone["layout"]["title"]
+            assert frame["layout"]["meta"]["caption"] == alone["layout"]["meta"]["caption"]
+            for key in {*alone["layout"]} - {"height", "margin", "meta", "template"}:
+                there = frame["layout"].get(key, figure["layout"].get(key))
+                assert_same(visible(there), visible(alone["layout"][key]))
+
+
+def visible(value):
+    """Notes and shapes without those that are there to hide others."""
+    if not isinstance(value, list):
+        return value
+    kept = [item for item in value if not isinstance(item, dict) or item.get("visible", True)]
+    return [
+        {k: v for k, v in item.items() if k != "visible"} if isinstance(item, dict) else item
+        for item in kept
+    ]
+
+
+def assert_same(one, other):
+    if isinstance(one, dict) and isinstance(other, dict) and "bdata" not in {**one, **other}:
+        hidden = one.get("visible") is False and other.get("visible") is False
+        for key in () if hidden else one.keys() | other.keys():
+            assert_same(one.get(key), other.get(key))
+        return
+    one, other = arrays(one), arrays(other)
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        np.testing.assert_array_equal(one, other)
+    else:
+        assert one == other
+
+
+def write_page(folder: Path, name: str, figures: list[dict[str, Any]]) -> Path:
+    cells = "".join(on_page(spec, f"figure-{i}") for i, spec in enumerate(figures))
+    page = folder / name
+    page.write_text(
+        '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="page.css">'
+        f'<main><div class="cell">{cells}</div></main>'
+        '<script src="plotly.min.js"></script><script src="figures.js"></script>'
+    )
+    return page
+
+
+def unlike(page, *pictures):
+    """How many pixels of two pictures differ; all of them where the sizes do, or a colour does
+    by more than a shade (16 of 255)."""
+    return page.evaluate(
+        """async (urls) => {
+          const [a, b] = await Promise.all(urls.map(async (url) => {
+            const image = new Image();
+            image.src = url;
+            await image.decode();
+            const { width, height } = image;
+            const context = new OffscreenCanvas(width, height).getContext("2d");
+            context.drawImage(image, 0, 0);
+            return context.getImageData(0, 0, width, height).data;
+          }));
+          if (a.length !== b.length) return a.length;
+          const pixels = new Set();
+          for (let i = 0; i < a.length; i++) {
+            if (Math.abs(a[i] - b[i]) > 16) return a.length;
+            if (a[i] !== b[i]) pixels.add(i >> 2);
+          }
+          return pixels.size;
+        }""",
+        [f"data:image/png;base64,{base64.b64encode(each).decode()}" for each in pictures],
+    )
+
+
+@pytest.mark.browser
+def test_on_a_page_every_control_shows_what_is_drawn_afresh(panel, played, browser, tmp_path):
+    share(tmp_path)
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    problems = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+
+    def opened(path):
+        page.goto(path.as_uri())
+        page.wait_for_selector("body[data-drawn]", timeout=60_000)
+
+    def seen():
+        # where there are no controls, all stands higher
+        page.add_style_tag(content=".choices { display: none !important }")
+        pictures = [each.screenshot() for each in page.locator(".picture").all()]
+        words = page.locator(".title, figcaption").all_text_contents()
+        page.evaluate("document.head.lastElementChild.remove()")
+        return pictures, words
+
+    settings = panel._settable(panel.state)
+    at = [setting.choice.at for setting in settings]
+    moved = {}
+    opened(write_page(tmp_path, "played.html", played))
+    for place in some_places(panel):
+        for position, stop in enumerate(place):
+            control = page.locator(".choices input, .choices select").nth(position)
+            if settings[position].slides:
+                control.focus()
+                control.press("Home")
+                for _ in range(stop):
+                    control.press("ArrowRight")
+            else:
+                control.select_option(str(stop))
+        name = ",".join(map(str, place))
+        page.wait_for_function(
+            "name => document.querySelector('figure[data-stops]')?.dataset.stops === name",
+            arg=name,
+        )
+        moved[place] = seen()
+    for place, state in some_places(panel).items():
+        opened(write_page(tmp_path, "fresh.html", fresh(panel, state)))
+        pictures, words = seen()
+        assert moved[place][1] == words
+        for there, here in zip(moved[place][0], pictures, strict=True):
+            # an edge that plotly has moved may be another shade of grey than one drawn afresh
+            assert unlike(page, there, here) <= 4, f"{place}, at first {at}"
+    assert not problems
+    page.close()

@@ -1,0 +1,97 @@
+"""Several choices at once, and a size with a sign."""
+
+from typing import Any
+
+import pytest
+
+from lnlab.panels.widgets.controls import Chips, SignedLog, log_slider, put, typed
+
+
+@pytest.fixture
+def chips():
+    return Chips(["layer", "batch", "weight"], description="normalizers", most=2)
+
+
+@pytest.fixture
+def heard():
+    """Values that a control has reported, in order."""
+    return []
+
+
+def test_values_press_buttons_and_buttons_make_values(chips, heard):
+    chips.observe(lambda change: heard.append(change["new"]), "value")
+    chips.value = ("weight", "batch")
+    assert [name for name, b in chips.buttons.items() if b.value] == ["batch", "weight"]
+    chips.buttons["weight"].value = False
+    chips.buttons["layer"].value = True
+    assert heard == [("weight", "batch"), ("batch",), ("batch", "layer")]
+
+
+def test_no_more_than_the_most_can_be_pressed(chips):
+    chips.value = ("weight", "batch")
+    assert [name for name, b in chips.buttons.items() if b.disabled] == ["layer"]
+    with pytest.raises(ValueError, match="at most 2"):
+        chips.value = ("weight", "batch", "layer")
+    assert chips.value == ("weight", "batch")
+    assert chips.why.value == "2 at most: release one to choose another"
+    chips.value = ()
+    assert chips.why.value == ""
+    assert not any(b.disabled or b.value for b in chips.buttons.values())
+
+
+def test_an_unknown_choice_is_refused_by_name(chips):
+    with pytest.raises(ValueError, match="'nobody' is no choice: choose from layer, batch"):
+        chips.value = ("nobody",)
+
+
+def test_a_signed_number_goes_to_both_its_parts_and_back(heard):
+    control = SignedLog("δ", -4, 4)
+    control.observe(lambda change: heard.append(change["new"]), "value")
+    control.value = -100.0
+    assert (control.size.value, control.sign.value) == (100.0, -1)
+    control.size.value = 10.0
+    control.sign.value = 1
+    assert heard == [-100.0, -10.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("2,5", 2.5),
+        (" 2.5 ", 2.5),
+        ("-3", -3.0),
+        ("−3", -3.0),
+        ("1e3", 1000.0),
+        ("0,001", 1e-3),
+    ],
+)
+def test_what_is_typed_is_taken(text, number):
+    controls: Any = {"chips": Chips(["layer"], description="δ", most=1)}
+    controls |= {"delta": SignedLog("δ", -4, 4), "size": log_slider("W times", -1, 1)}
+    assert typed(text, "δ") == number
+    said = put(controls, "δ", text)
+    # half of a tenth of a decade
+    assert controls["delta"].value == pytest.approx(number, rel=10**0.05 - 1)
+    assert bool(said) == (f"{controls['delta'].value:.3g}" != f"{number:.3g}")
+    assert controls["size"].value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("W times", "1e9", "W times is 1e9: give 0.1 to 10."),
+        ("W times", "-3", "W times is -3: give 0.1 to 10."),
+        ("δ", "-1e9", "δ is -1e9: give 0.0001 to 10000 in size."),
+        ("δ", "0", "δ is 0: give 0.0001"),
+        ("δ", "much", "δ is 'much': type a number"),
+        ("δ", "", "δ is '': type a number"),
+        ("δ", "nan", "δ is 'nan': type a number"),
+        ("δ", "1,000", "δ is '1,000': write 1000 without the comma."),
+    ],
+)
+def test_what_cannot_be_taken_is_refused_in_words(name, text, says):
+    controls: Any = {"chips": Chips(["layer"], description="δ", most=1)}
+    controls |= {"delta": SignedLog("δ", -4, 4), "size": log_slider("W times", -1, 1)}
+    with pytest.raises(ValueError, match=says.replace(".", r"\.")):
+        put(controls, name, text)
+    assert controls["delta"].value == controls["size"].value == 1.0

@@ -1,0 +1,105 @@
+"""What a live plot tells the page: what differs, as bytes, and nothing else."""
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from lnlab.panels import LivePlot
+from lnlab.panels.widgets.live_plot import PlotlyScript, encode, plotly_script
+
+
+@pytest.fixture
+def plot():
+    """A plot of three traces, two of one name; `sent` holds what it sends."""
+    figure = go.Figure()
+    for name in ("layer", "twin", "twin"):
+        figure.add_scatter(name=name, y=[0.0, 1.0])
+    live: Any = LivePlot(figure, "two lines")
+    live.sent = []
+    live.send = lambda content, buffers=None: live.sent.append((content, buffers))
+    return live
+
+
+def decoded(value, buffers) -> Any:
+    """What the page makes of an encoded value."""
+    if isinstance(value, dict) and "buffer" in value:
+        flat = np.frombuffer(buffers[value["buffer"]], value["dtype"])
+        return flat.reshape(value["shape"])
+    if isinstance(value, dict):
+        return {key: decoded(item, buffers) for key, item in value.items()}
+    return value
+
+
+def test_an_update_arrives_as_it_was(plot):
+    x, y = np.array([1.0, np.nan]), np.arange(6, dtype=np.float32).reshape(2, 3)
+    plot.update({"layer": {"x": x, "y": y, "visible": False}}, {"title": {"text": "δ"}})
+    ((content, buffers),) = plot.sent
+    ((index, patch),) = content["traces"]
+    back = decoded(patch, buffers)
+    assert (content["kind"], index, back["visible"]) == ("patch", 0, False)
+    np.testing.assert_array_equal(back["x"], x)
+    np.testing.assert_array_equal(back["y"], y)
+    assert (back["x"].dtype, back["y"].dtype) == (np.float64, np.float32)
+    assert content["layout"] == {"title": {"text": "δ"}}
+
+
+@pytest.mark.parametrize(
+    ("value", "back"),
+    [
+        (np.array([1, 2]), np.array([1.0, 2.0])),
+        (np.array([5e-324]), np.array([5e-324])),
+        (np.array([[1.0, 2.0]]).T[::-1], np.array([[2.0], [1.0]])),
+        (np.array(["a", "b"]), ["a", "b"]),
+        (np.float32(0.5), 0.5),
+        ({"color": "red", "width": 2}, {"color": "red", "width": 2}),
+        (["", "text"], ["", "text"]),
+    ],
+)
+def test_values_keep_what_they_say(value, back):
+    buffers: list[bytes] = []
+    got = decoded(encode(value, buffers), buffers)
+    assert type(got) is type(back)
+    np.testing.assert_array_equal(got, back)
+
+
+def test_only_what_differs_is_sent(plot):
+    y = np.array([1.0, np.nan])
+    plot.update({"layer": {"x": np.zeros(2), "y": y}}, {"height": 300})
+    plot.update({"layer": {"x": np.ones(2), "y": y.copy()}}, {"height": 300})
+    plot.update({"layer": {"x": np.ones(2), "y": y.copy()}}, {"height": 300})
+    assert len(plot.sent) == 2
+    content, _ = plot.sent[1]
+    assert [list(patch) for _, patch in content["traces"]] == [["x"]]
+    assert content["layout"] == {}
+
+
+def test_a_page_that_comes_late_is_given_everything(plot):
+    plot.update({"layer": {"y": np.zeros(2)}, 2: {"y": np.ones(2)}})
+    plot.update({"layer": {"y": np.full(2, 5.0)}}, {"height": 300})
+    plot.sent.clear()
+    plot._answer(plot, {"kind": "ready"}, [])
+    ((content, buffers),) = plot.sent
+    patches = {index: decoded(patch, buffers) for index, patch in content["traces"]}
+    assert set(patches) == {0, 2}
+    np.testing.assert_array_equal(patches[0]["y"], np.full(2, 5.0))
+    assert content["layout"] == {"height": 300}
+
+
+def test_traces_are_named_by_place_or_by_a_name_of_their_own(plot):
+    plot.update({1: {"y": np.ones(2)}})
+    np.testing.assert_array_equal(plot.current(1)["y"], np.ones(2))
+    for key in ("twin", "nobody", 3):
+        with pytest.raises(KeyError, match="no single trace"):
+            plot.update({key: {"y": np.ones(2)}})
+
+
+def test_plotly_comes_once_a_kernel(plot):
+    other = LivePlot(go.Figure())
+    assert other.script is plot.script is plotly_script()
+    assert isinstance(plot.script, PlotlyScript)
+    state = plot.get_state()
+    assert state["script"] == f"IPY_MODEL_{plot.script.model_id}"
+    # a few thousand characters, and not the 5 million of plotly.js
+    assert len(state["_esm"]) < 10_000

@@ -1,0 +1,57 @@
+"""Metric, shift, turning and the way back on an accelerator: the numbers of the CPU."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lnlab import norms
+from lnlab.norms.invariances import Statistics
+from lnlab.probes.fisher.families import CATEGORICAL
+from lnlab.probes.fisher.glm import GLM, gap, metric, metric_of_paper
+from lnlab.probes.fisher.network import Divergence
+from lnlab.probes.loss.objective import Objective
+from lnlab.probes.training.backward import gradient_norms, microscope
+from lnlab.probes.training.covariate_shift import shifting
+from lnlab.probes.training.learning_rate import Turning, scale_invariant
+from lnlab.probes.training.record import record
+
+pytestmark = pytest.mark.gpu
+
+
+def numbers(device):
+    """Everything that these probes return for a reader, on the CPU."""
+    torch.manual_seed(0)
+    layers = norms.Linear(6, 8, norms.LayerNorm), nn.ReLU(), norms.Linear(8, 3)
+    x, y = torch.randn(20, 6).to(device), torch.randint(3, (20,)).to(device)
+    net = nn.Sequential(*layers).to(device)
+    glm = GLM(torch.randn(4, 6).to(device), x, norms.LayerNorm, CATEGORICAL)
+    outputs = Divergence(net, x, statistics=Statistics.FROZEN)
+    objective = Objective(net, x, y, F.cross_entropy, statistics=Statistics.BATCH)
+    found = {
+        "metric": metric(glm).cpu(),
+        "eq. 13": metric_of_paper(glm).cpu(),
+        "gap": torch.tensor(gap(glm)),
+        "product": outputs.fisher_product()(outputs.start).cpu(),
+        "parts": torch.stack(microscope(objective, "0.norm")).cpu(),
+        "gradients": torch.tensor([*gradient_norms(objective).values()]),
+    }
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    ear = record(net, what=["activations", "gradients"], also=["drift", "rank", "cosine"])
+    with ear, Turning(net, optimizer, scale_invariant(net, x)) as turning:
+        shifts = list(shifting(net, [(x, y)] * 3, F.cross_entropy, optimizer))
+    found["shifts"] = torch.tensor([s[1:] for _, layers in shifts for s in layers])
+    for name, frame in (("turning", turning.frame()), ("heard", ear.frame())):
+        found[name] = torch.from_numpy(frame.select_dtypes("number").to_numpy(float))
+    return found
+
+
+def test_every_probe_gives_the_numbers_of_the_cpu(device):
+    if device.type == "pretend":
+        pytest.skip("certify tells tensors by where they are stored, which is pretended too")
+    found = numbers(device)
+    for name, expected in numbers("cpu").items():
+        # float64, other orders of summation
+        torch.testing.assert_close(
+            found[name], expected, rtol=1e-7, atol=1e-9, equal_nan=True, msg=name
+        )

@@ -1,0 +1,113 @@
+"""Contract: what holds of every experiment, whatever it is about."""
+
+import json
+from dataclasses import fields, replace
+from itertools import pairwise
+
+import pytest
+import torch
+
+from lnlab.runs import read
+from lnlab.tasks import TASKS
+from lnlab.training import Experiment, Moment, found, stack, train
+from lnlab.training.settings import declared
+
+every_task = pytest.mark.parametrize("kind", TASKS.values(), ids=TASKS)
+
+OTHERWISE = {
+    "las": {"location": (0, 3), "dropout": (0.0, 0.5), "gain": (0.1, 1.0), "beam": (1, 2)},
+    "sequences": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "epochs": (1, 2)},
+    "mnist": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},
+}
+"""Fields that have no list to choose from, and values to compare."""
+
+
+def chosen(kind):
+    """The fields of an experiment that have a list to choose from."""
+    known = declared(kind).values()
+    return {f.name: None for f in known if f.kind is bool or f.allowed.get("choices")}
+
+
+ARMS = [
+    (kind, field, values)
+    for name, kind in TASKS.items()
+    for field, values in {**chosen(kind), **OTHERWISE[name]}.items()
+    if field != "cell"  # another cell draws other numbers, so that the readout starts elsewhere
+]
+
+
+@every_task
+def test_it_is_an_experiment_that_names_itself(kind):
+    assert issubclass(kind, Experiment)
+    assert TASKS[kind.name] is kind
+    assert set(kind.budgets()) == {"smoke", "notebook", "paper"}
+    for budget, task in kind.budgets().items():
+        assert kind.budget(budget) == task
+        config = json.loads(json.dumps(task.config()))
+        assert replace(kind.of(config), data=task.data) == task
+
+
+@pytest.mark.parametrize(("kind", "field", "values"), ARMS, ids=lambda value: str(value)[-30:])
+def test_arms_start_from_the_same_weights_whatever_they_compare(kind, field, values):
+    """Where names and shapes are the same; an initialisation is what it compares."""
+    arms = kind.arms("smoke", field, values)
+    assert len(arms) > 1
+    dataset = next(iter(arms.values())).dataset()
+    starts = []
+    for task in arms.values():
+        torch.manual_seed(99)  # the caller's random numbers do not matter
+        torch.set_default_dtype(torch.float32)
+        starts.append(dict(task.model(3, dataset).named_parameters()))
+        torch.set_default_dtype(torch.float64)
+    for one, other in pairwise(starts):
+        alike = [n for n in one.keys() & other.keys() if one[n].shape == other[n].shape]
+        weights = [n for n in alike if one[n].dim() > 1]
+        assert weights
+        same = [torch.equal(one[n], other[n]) for n in weights]
+        assert not all(same) if field == "initialisation" else all(same)
+
+
+@every_task
+def test_arms_have_the_same_batches_whatever_they_compare(kind):
+    def first(task):
+        x, _ = next(task.batches(dataset).epoch(1))
+        return torch.cat(
+            [leaf.flatten().double() for leaf in torch.utils._pytree.tree_leaves(x)]
+        )
+
+    tasks = [
+        task
+        for own, field, values in ARMS
+        if own is kind and field != "batch_size"
+        for task in kind.arms("smoke", field, values, seeds=(0, 1)).values()
+    ]
+    dataset = tasks[0].dataset()
+    expected = first(tasks[0])
+    assert all(torch.equal(first(task), expected) for task in tasks[1:])
+
+
+@every_task
+def test_it_is_measured_at_every_moment_and_left_as_it_was(kind):
+    task = kind.budget("smoke", seeds=(0, 1))
+    dataset = task.dataset()
+    torch.set_default_dtype(torch.float32)
+    model = stack([task.model(seed, dataset) for seed in task.seeds])
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    for moment in Moment:
+        measured = task.measure(model, dataset, moment)
+        assert all(len(values) == 2 for values in measured.values())
+        assert moment is Moment.CHEAP or {*task.falls, *task.rises} <= measured.keys()
+    assert all(torch.equal(value, before[n]) for n, value in model.state_dict().items())
+
+
+@every_task
+def test_it_trains_in_updates_and_is_found_again(kind, tmp_path):
+    task = kind.budget("smoke", updates=3, seeds=(0,))
+    assert len(list(train(task, root=tmp_path))) == 3
+    (run,) = read(tmp_path)
+    assert run.config["updates"] == 3
+    assert run.result["outcomes"] == {"0": {"outcome": "finished", "update": 3}}
+    again = found(kind.of(run.config), root=tmp_path)
+    assert again is not None
+    assert again.key == run.key
+    assert {f.name for f in fields(kind)} >= run.config.keys() - {"device", "precision"}

@@ -1,0 +1,85 @@
+"""A run on a device is the run on the CPU to rounding, and its steps never wait."""
+
+import pytest
+import torch
+
+from lnlab.tasks import PermutationInvariantMNIST, SequentialDigits, Spelling
+from lnlab.training import found, train
+
+pytestmark = pytest.mark.gpu
+
+SMALL = [
+    *PermutationInvariantMNIST.arms("smoke").values(),
+    *SequentialDigits.arms("smoke").values(),
+]
+RAGGED = [Spelling.budget("smoke", norm="both", utterances=16)]
+
+
+def label(task):
+    return f"{task.name} {task.norm}"
+
+
+def metrics(task, root, device):
+    frame = found(task, root=root, device=device).metrics()
+    return frame.drop(columns=["seconds", "cpu_seconds"]).select_dtypes("number")
+
+
+@pytest.mark.parametrize("task", SMALL, ids=label)
+def test_a_run_has_the_numbers_of_the_cpu(task, tmp_path, device):
+    for where in ("cpu", device):
+        assert list(train(task, root=tmp_path, device=where))
+    expected = metrics(task, tmp_path, "cpu").to_numpy(float)
+    measured = metrics(task, tmp_path, device).to_numpy(float)
+    # float32, other orders of summation, some twenty updates
+    torch.testing.assert_close(
+        torch.tensor(measured), torch.tensor(expected), rtol=1e-4, atol=1e-5, equal_nan=True
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", RAGGED, ids=label)
+def test_a_recognizer_has_the_numbers_of_the_cpu(task, tmp_path, device):
+    for where in ("cpu", device):
+        assert list(train(task, root=tmp_path, device=where))
+    names = ["loss", "test_nll", "lipschitz", "entropy"]
+    expected, measured = (metrics(task, tmp_path, d)[names] for d in ("cpu", device))
+    # float32, other orders of summation
+    torch.testing.assert_close(
+        torch.tensor(measured.to_numpy(float)),
+        torch.tensor(expected.to_numpy(float)),
+        rtol=1e-3,
+        atol=1e-4,
+        equal_nan=True,
+    )
+
+
+@pytest.mark.parametrize("task", [SMALL[1], SMALL[-1]], ids=label)
+def test_a_run_that_is_left_goes_on_to_the_same_numbers(task, tmp_path, device):
+    list(train(task, root=tmp_path / "whole", device=device))
+    steps = train(task, root=tmp_path / "cut", device=device)
+    next(steps), next(steps)
+    steps.close()
+    list(train(task, root=tmp_path / "cut", device=device))
+    expected, gone_on = (metrics(task, tmp_path / name, device) for name in ("whole", "cut"))
+    assert gone_on.equals(expected)
+
+
+@pytest.mark.parametrize("task", SMALL, ids=label)
+def test_between_two_evaluations_nothing_is_read_from_the_device(task, tmp_path, device):
+    if device.type != "pretend":
+        pytest.skip("waits are counted on the pretended device")
+    from tests.pretend import waited
+
+    dataset = task.dataset()
+    per_epoch = len(dataset.train.x) // task.batch_size
+    points = {*task.evaluation_points(per_epoch), task.epochs * per_epoch}
+    counted = 0
+    steps = train(task, root=tmp_path, device=device)
+    next(steps)
+    waited.clear()
+    for step in steps:
+        if step.update not in points:
+            assert not waited, f"update {step.update} waits for the device: {dict(waited)}"
+            counted += 1
+        waited.clear()
+    assert counted
