@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
 from lnlab.ledger.claim import Before, Claim, Judge
+from lnlab.ledger.claim import untested as untested_of
 from lnlab.ledger.exact import Defect, changed, readings, unchanged
 from lnlab.ledger.rule import Kind
 from lnlab.norms.invariances import ROWS, TABLE_1
@@ -166,6 +168,10 @@ def claim(
         f"ba2016-{id}", f"{PAPER}, {source}", statement, kind, judge, command=LEDGER,
         paper=paper, note=note, history=history,
     )  # fmt: skip
+
+
+untested = partial(untested_of, PAPER)
+"""A claim that nothing tests yet."""
 
 
 def table_1() -> list[Claim]:

@@ -7,8 +7,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from lnlab.ledger.ba2016_analysis import claim
-from lnlab.ledger.claim import Judge
+from lnlab.ledger.ba2016_analysis import claim, untested
+from lnlab.ledger.claim import ALONG, Judge
 from lnlab.ledger.exact import Defect, nearly, unchanged
 from lnlab.norms import BatchNorm, Identity, LayerNorm, Norm, WeightNorm
 from lnlab.probes.fisher.families import BERNOULLI, FAMILIES, GAUSSIAN, Family
@@ -162,5 +162,44 @@ CLAIMS = [
         note="eq. 34 has the form of eq. 35, and the metric grows 100 times with 10 times the "
         "inputs, as without normalization; the supplement concludes of batch and layer norm "
         "only",
+    ),
+    untested(
+        "5.2-stable",
+        "5.2",
+        "sigma makes learning more stable",
+        would="the largest rate at which all seeds still finish, each arm",
+        waits="needs a sweep of failures",
+    ),
+    untested(
+        "5.2.2-stopping",
+        "5.2.2",
+        "normalization has an implicit early stopping effect on the weight vectors",
+        would="the turn of weight vectors a step against their length along a run",
+        waits=ALONG,
+    ),
+    untested(
+        "5.2.2-block",
+        "5.2.2",
+        "the results are easily applied to deep nets by a block-diagonal approximation",
+        would="the part of the Fisher matrix off the blocks, along training",
+        waits=ALONG,
+    ),
+    untested(
+        "5.2.2-error",
+        "5.2.2",
+        "learning the gains depends only on the magnitude of the prediction error, under "
+        "layer norm",
+        would="ba2016-supplement-eq33: the metric holds (a - mu)/sigma too",
+        waits="the statement and its own eq. 33 differ; judged there",
+    ),
+    untested(
+        "5.2-learning-rate",
+        "5.2",
+        "sigma implicitly reduces the learning rate: the weight vectors grow, and the "
+        "norm of one controls how fast it learns",
+        would=(
+            "log of eta/||W||^2 at the end over that at the start, by plain descent, 15 seeds"
+        ),
+        waits=ALONG,
     ),
 ]  # fmt: skip

@@ -1,11 +1,10 @@
 """A statement of a paper, what tests it, and what was found: the shape of the ledger's rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from lnlab.ledger.rule import Kind, Outcome, Setting, Verdict
-from lnlab.runs import Run
 
 
 @dataclass(frozen=True)
@@ -148,15 +147,28 @@ class Differences:
     failures: int
 
 
-Runs = Sequence[Run]
+PAPERS = {
+    "Ba et al. (2016)": "ba2016",
+    "Ben Othman (2018)": "benothman2018",
+    "Ziaee & Çano (2022)": "ziaee2022",
+}
+"""The papers as they are cited, and what the ids of their claims begin with."""
+
+ALONG = "runs do not record this along a training yet"
 
 
-def said(
-    where: str, id: str, source: str, statement: str, would: str, waits: str, **more: str
+def untested(
+    cited: str, id: str, source: str, statement: str, *, would: str, waits: str, paper: str = ""
 ) -> Claim:
-    """A statement of a paper that nothing here measures yet: what would, and why not."""
-    names = {"Ba et al. (2016)": "ba2016", "Ben Othman (2018)": "benothman2018"}
+    """A statement of ``cited`` that nothing here tests yet.
+
+    Args:
+        source: the place in the paper: "6.4, Fig. 4".
+        would: what would test it.
+        waits: why nothing does.
+        paper: the paper's number, where it gives one.
+    """
     return Claim(
-        f"{names.get(where, 'ziaee2022')}-{id}", f"{where}, {source}", statement,
-        would=would, waits=waits, **more,  # pyright: ignore
+        f"{PAPERS[cited]}-{id}", f"{cited}, {source}", statement,
+        paper=paper, would=would, waits=waits,
     )  # fmt: skip

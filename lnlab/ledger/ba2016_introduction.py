@@ -1,0 +1,127 @@
+"""Ba et al. (2016), abstract, sections 1, 2 and 7: what is said of training."""
+
+from lnlab.ledger.ba2016_analysis import untested
+from lnlab.ledger.claim import ALONG
+
+EVERY = "train the six experiments of section 6 with and without it"
+
+CLAIMS = [
+    untested(
+        "abstract-reduces",
+        "abstract",
+        "layer norm can substantially reduce the training time compared with previously "
+        "published techniques",
+        would=EVERY,
+        waits="judged one by one, experiment by experiment, in section 6",
+    ),
+    untested(
+        "abstract-stabilizes",
+        "abstract",
+        "layer norm is very effective at stabilizing the hidden state dynamics in "
+        "recurrent networks",
+        would=(
+            "the growth of perturbations of the state, a step, before and after training, "
+            "layer against none"
+        ),
+        waits=ALONG,
+    ),
+    untested(
+        "1-sgd",
+        "1",
+        "feed-forward nets trained with batch norm converge faster even with simple SGD",
+        would="digits by SGD at each arm's best rate, batch hidden against none",
+        waits="the task trains by Adam alone",
+    ),
+    untested(
+        "1-regularizer",
+        "1",
+        "the stochasticity of batch statistics serves as a regularizer",
+        would=(
+            "the gap of test and training NLL at equal training NLL, batch statistics against"
+            " those of all cases"
+        ),
+        waits="no such arm yet",
+    ),
+    untested(
+        "1-running",
+        "1",
+        "batch norm requires running averages of the summed input statistics",
+        would=(
+            "evaluation with the statistics of a test batch of 1, 4, 128, against running ones"
+        ),
+        waits=ALONG,
+    ),
+    untested(
+        "1-steps",
+        "1",
+        "applied to RNNs batch norm appears to require different statistics for different"
+        " time steps",
+        would="ba2016-4-recurrent-bn",
+        waits="judged there",
+    ),
+    untested(
+        "1-large",
+        "1",
+        "batch norm cannot be applied to extremely large distributed models where the "
+        "mini-batches have to be small",
+        would="training at 1, 2, 4 and 8 cases a worker",
+        waits="no distributed runs here",
+    ),
+    untested(
+        "1-speed",
+        "1",
+        "layer norm improves the training speed of various models",
+        would=EVERY,
+        waits="judged one by one in section 6",
+    ),
+    untested(
+        "1-generalization",
+        "1",
+        "layer norm improves the generalization of several existing RNN models",
+        would="test metrics of 6.1 to 6.5 at the best validation model",
+        waits="those experiments are not built yet",
+    ),
+    untested(
+        "2-dependent",
+        "2",
+        "gradients with respect to the weights of one layer are highly dependent on the "
+        "outputs of the layer before, especially if these change in a correlated way",
+        would=(
+            "the turn of gradients by a step of the layer below, against the correlation of "
+            "its changes"
+        ),
+        waits=ALONG,
+    ),
+    untested(
+        "2-reduces",
+        "2",
+        "batch norm was proposed to reduce covariate shift, and reduces it",
+        would="as ba2016-3-covariate, batch against none",
+        waits=ALONG,
+    ),
+    untested(
+        "7-speed",
+        "7",
+        "layer norm speeds up the training of neural networks",
+        would=EVERY,
+        waits="judged one by one in section 6",
+    ),
+    untested(
+        "7-recurrent",
+        "7",
+        "recurrent nets benefit the most from the method",
+        would=(
+            "the ratio of times to a common level, recurrent against feed-forward experiments"
+        ),
+        waits="needs 6.1 to 6.6",
+    ),
+    untested(
+        "7-long",
+        "7",
+        "recurrent nets benefit most for long sequences",
+        would=(
+            "digits read 1, 2, 4 and 8 pixels a step: does the gain of layer norm grow with T"
+        ),
+        waits="not declared yet: pixels change D as well as T",
+    ),
+]
