@@ -27,7 +27,7 @@ run: setup
 
 # a process a core, each with whole files; the notebooks' cells and what is meant for a GPU (on
 # a device that tests/pretend.py makes up) also where a test has failed
-CORES := --numprocesses auto --dist loadfile
+CORES := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test: setup
 	@failed=0; \

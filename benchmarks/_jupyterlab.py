@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import nbformat
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import TimeoutError as NotInTime
 
 ROOT = Path(__file__).resolve().parents[1]
 QUIET = [
@@ -27,6 +28,9 @@ QUIET = [
     "--enable-precise-memory-info",
     "--js-flags=--expose-gc",
 ]
+PATIENCE = 300_000
+"""How long to wait for what a notebook draws, in milliseconds: its kernel may have torch to
+import and kernels to compile, on cores that others use."""
 NO_NEWS = {"fetchNews": "false", "checkForUpdates": False}
 
 
@@ -122,13 +126,16 @@ def write_notebook(path: Path, cells: Sequence[str]) -> Path:
 def opened(browser: Browser, address: str, name: str) -> Iterator[Page]:
     """A page on the notebook `name`, its cells running, its kernel shut down at the end."""
     page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.set_default_timeout(PATIENCE)
     try:
         page.goto(address.format(name))
-        page.wait_for_selector(".jp-Notebook", timeout=60_000)
+        page.wait_for_selector(".jp-Notebook")
         run_all(page)
         yield page
     finally:
-        page.evaluate("window.jupyterapp?.serviceManager.sessions.shutdownAll()")
+        page.evaluate(
+            "window.jupyterapp?.shell.currentWidget?.context.sessionContext.shutdown()"
+        )
         page.close()
 
 
@@ -137,11 +144,45 @@ def run_all(page: Page) -> None:
     # A command that is given before the kernel is known only asks for one.
     page.wait_for_function(
         """() => window.jupyterapp?.shell.currentWidget?.context?.sessionContext
-              .session?.kernel?.status === 'idle'""",
-        timeout=60_000,
+              .session?.kernel?.status === 'idle'"""
     )
     # Not awaited: the promise is kept when the last cell is done.
     page.evaluate("void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+
+
+def plotted(page: Page, plots: int = 1) -> None:
+    """Wait until so many plots of a panel are drawn, and patched where they were.
+
+    Raises:
+        AssertionError: they never came; the message has what the notebook says instead.
+    """
+    try:
+        page.wait_for_selector(f".lnlab-plot >> nth={plots - 1} >> .main-svg >> nth=0")
+        page.wait_for_selector(".lnlab-plot[data-frames] >> nth=0")
+    except NotInTime:
+        notebook = page.locator(".jp-Notebook").first.inner_text()[-3000:]
+        kernel = page.evaluate(
+            """window.jupyterapp?.shell.currentWidget?.context?.sessionContext
+                 .session?.kernel?.status"""
+        )
+        message = f"no {plots} plots came. The kernel is {kernel}; the notebook:\n{notebook}"
+        raise AssertionError(message) from None
+
+
+def rested(page: Page) -> str:
+    """Wait until a panel's sentence stays what it is for a second; return it.
+
+    Raises:
+        AssertionError: it went on changing.
+    """
+    sentence = page.locator(".lnlab-sentence")
+    seen = [sentence.text_content() or ""]
+    for _ in range(30):
+        page.wait_for_timeout(1000)
+        seen.append(sentence.text_content() or "")
+        if seen[-1] == seen[-2]:
+            return seen[-1]
+    raise AssertionError(f"it never rests: {seen[-3:]}")
 
 
 def settled(page: Page, words: str) -> str:

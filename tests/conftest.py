@@ -1,7 +1,12 @@
 """Every test starts from the same numbers: float64, a seed, one thread."""
 
+from pathlib import PurePath
+
 import pytest
 import torch
+
+HEAVY = ("browser", "stress", "slow")
+"""Markers of what takes long, longest first."""
 
 
 def pytest_addoption(parser):
@@ -19,6 +24,31 @@ def pytest_collection_modifyitems(config, items):
         for marker, reason in closed.items():
             if reason and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))
+    items[:] = longest_first(items)
+
+
+def longest_first(items):
+    """The tests in their order, but for files with heavy ones, which come before all others:
+    one that began last would keep a single core busy at the end."""
+    ranks = {}
+    for item in items:
+        found = [i for i, name in enumerate(HEAVY) if item.get_closest_marker(name)]
+        rank = min(found, default=len(HEAVY))
+        ranks[item.path] = min(rank, ranks.get(item.path, rank))
+    return sorted(items, key=lambda item: ranks[item.path])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A process gets whole files, and all of ``tests/browser``: one JupyterLab is enough."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class WholeFiles(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return "browser" if "browser" in PurePath(file).parts else file
+
+    return WholeFiles(config, log)
 
 
 @pytest.fixture(autouse=True)

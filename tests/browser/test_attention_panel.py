@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks._jupyterlab import choose, opened, settled, slider, write_notebook
+from benchmarks._jupyterlab import choose, opened, plotted, settled, slider, write_notebook
 
 SOURCE = """
 import tempfile
@@ -28,8 +28,7 @@ def panel(browser, address, folder):
     with opened(browser, address, "attention.ipynb") as page:
         errors = []
         page.on("pageerror", lambda error: errors.append(error))
-        page.wait_for_selector(".lnlab-plot[data-frames] >> nth=0", timeout=120_000)
-        page.wait_for_selector(".lnlab-plot >> nth=0 >> .main-svg >> nth=0", timeout=30_000)
+        plotted(page)
         yield page
         assert errors == []
 

@@ -6,6 +6,7 @@ from benchmarks._jupyterlab import (
     choose,
     commanded,
     opened,
+    plotted,
     run_all,
     settled,
     slider,
@@ -37,8 +38,7 @@ def page_of(browser, address, folder, name, source):
     with opened(browser, address, name) as page:
         errors = []
         page.on("pageerror", lambda error: errors.append(error))
-        page.wait_for_selector(".lnlab-plot[data-frames] >> nth=0", timeout=90_000)
-        page.wait_for_selector(".lnlab-plot >> nth=0 >> .main-svg >> nth=0", timeout=30_000)
+        plotted(page)
         yield page
         assert errors == []
 
@@ -105,6 +105,6 @@ def test_keys_move_through_the_steps(distributions):
 
 def test_the_cell_run_again_leaves_one_panel(distributions):
     run_all(distributions)
-    distributions.wait_for_selector(".lnlab-plot[data-frames] >> nth=0", timeout=90_000)
+    plotted(distributions)
     settled(distributions, "step 1")
     assert distributions.locator(".lnlab-plot").count() == 1

@@ -8,6 +8,8 @@ from benchmarks._jupyterlab import (
     choose,
     commanded,
     opened,
+    plotted,
+    rested,
     run_all,
     settled,
     slider,
@@ -54,7 +56,7 @@ def page(browser, address, folder):
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         errors = []
         page.on("pageerror", lambda error: errors.append(error))
-        drawn(page)
+        plotted(page, 2)
         yield page
         assert errors == []
 
@@ -65,12 +67,6 @@ def from_the_start(page):
     page.get_by_role("button", name="Reset", exact=True).click()
     settled(page, "W → δW with δ = 2.51: batch")
     commanded(page, START)
-
-
-def drawn(page):
-    """Wait for both plots, and for the patches that they start with."""
-    page.wait_for_selector(".lnlab-plot >> nth=1 >> .main-svg >> nth=0", timeout=90_000)
-    page.wait_for_selector(".lnlab-plot[data-frames] >> nth=0", timeout=30_000)
 
 
 def lines(page, slot):
@@ -211,7 +207,7 @@ def test_a_reloaded_page_shows_the_state_of_the_kernel(page):
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
     page.wait_for_timeout(1000)
     page.reload()
-    drawn(page)
+    plotted(page, 2)
     settled(page, "δ = 10000")
     assert lines(page, 0) == before
     slider(page, "δ").press("ArrowLeft")
@@ -227,7 +223,7 @@ def test_the_cell_run_again_leaves_one_panel(page):
     for _ in range(2):
         page.evaluate("document.querySelectorAll('.lnlab-plot').forEach((p) => p.remove())")
         run_all(page)
-        drawn(page)
+        plotted(page, 2)
         page.wait_for_timeout(1500)
     assert widgets() == before
     assert page.locator(".lnlab-plot").count() == 2
@@ -255,14 +251,12 @@ def test_alone_it_plays_and_says_what_it_sees(browser, address, folder):
     cell = "from lnlab import panels\npanels.invariance(alone=True, eps=0.0, transformation=4)"
     write_notebook(folder / "alone.ipynb", [cell])
     with opened(browser, address, "alone.ipynb") as page:
-        page.wait_for_selector(".lnlab-plot[data-frames]", timeout=90_000)
+        plotted(page)
         assert page.locator(".lnlab-plot:visible").count() == 1
         page.get_by_role("button", name="Play", exact=True).click()
         settled(page, "X → δX with δ = 1")  # 10, 15.8, 100, ... of 2.51
         page.get_by_role("button", name="Pause").click()
-        still = page.locator(".lnlab-sentence").text_content()
-        page.wait_for_timeout(600)
-        assert page.locator(".lnlab-sentence").text_content() == still
+        rested(page)
         notes = page.locator(".lnlab-plot .textpoint").all_text_contents()
         assert notes.count("unchanged") == 2
         page.get_by_role("button", name="More").click()

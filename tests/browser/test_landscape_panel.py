@@ -2,7 +2,15 @@
 
 import pytest
 
-from benchmarks._jupyterlab import choose, commanded, opened, settled, slider, write_notebook
+from benchmarks._jupyterlab import (
+    choose,
+    commanded,
+    opened,
+    plotted,
+    settled,
+    slider,
+    write_notebook,
+)
 
 PANEL = """
 from lnlab import panels
@@ -18,8 +26,8 @@ def page(browser, address, folder):
     with opened(browser, address, "landscape.ipynb") as page:
         errors = []
         page.on("pageerror", lambda error: errors.append(error))
-        page.wait_for_selector(".lnlab-plot[data-frames] >> nth=1", timeout=90_000)
-        page.wait_for_selector(".lnlab-plot >> nth=0 >> .main-svg >> nth=0", timeout=30_000)
+        plotted(page, 2)
+        page.wait_for_selector(".lnlab-plot[data-frames] >> nth=1")
         yield page
         assert errors == []
 

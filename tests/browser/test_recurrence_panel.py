@@ -6,6 +6,7 @@ from benchmarks._jupyterlab import (
     choose,
     commanded,
     opened,
+    plotted,
     run_all,
     settled,
     slider,
@@ -26,7 +27,7 @@ def page(browser, address, folder):
     with opened(browser, address, "recurrence.ipynb") as page:
         errors = []
         page.on("pageerror", lambda error: errors.append(error))
-        drawn(page)
+        plotted(page)
         yield page
         assert errors == []
 
@@ -37,11 +38,6 @@ def from_the_start(page):
     page.get_by_role("button", name="Reset", exact=True).click()
     settled(page, "from step 25")
     commanded(page, START)
-
-
-def drawn(page):
-    page.wait_for_selector(".lnlab-plot[data-frames] >> nth=0", timeout=90_000)
-    page.wait_for_selector(".lnlab-plot >> nth=0 >> .main-svg >> nth=0", timeout=30_000)
 
 
 def path(page, part, slot):
@@ -132,6 +128,6 @@ def test_every_control_and_the_plot_have_a_name(page):
 def test_the_cell_run_again_leaves_one_panel(page):
     page.evaluate("document.querySelectorAll('.lnlab-plot').forEach((p) => p.remove())")
     run_all(page)
-    drawn(page)
+    plotted(page)
     settled(page, "from step 25")
     assert page.locator(".lnlab-plot").count() == 1

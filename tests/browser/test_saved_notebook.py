@@ -1,6 +1,6 @@
 """A notebook with a panel, saved and opened again where its kernel is no more."""
 
-from benchmarks._jupyterlab import opened, write_notebook
+from benchmarks._jupyterlab import PATIENCE, opened, plotted, write_notebook
 
 PANEL = """
 from lnlab import panels
@@ -14,8 +14,8 @@ def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
 ):
     write_notebook(folder / "saved.ipynb", [PANEL])
     with opened(browser, address, "saved.ipynb") as page:
-        page.wait_for_selector(".lnlab-plot[data-frames]", timeout=90_000)
-        page.wait_for_selector(PLOTS, state="attached", timeout=30_000)
+        plotted(page)
+        page.wait_for_selector(PLOTS, state="attached")
         hidden = page.locator(PLOTS).last
         assert not hidden.is_visible(), "beside the live one it would be there twice"
         page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
@@ -25,7 +25,7 @@ def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     try:
         page.goto(address.format("saved.ipynb"))
-        page.wait_for_selector(PLOTS, timeout=60_000)
+        page.wait_for_selector(PLOTS, timeout=PATIENCE)
         assert page.locator(".lnlab-plot").count() == 0
         title = page.locator(".gtitle").text_content() or ""
         assert title.startswith("RNN, relu (eq. 4), W_h × 2")
