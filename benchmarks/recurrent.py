@@ -122,7 +122,7 @@ def kernel(name: str, cell: nn.Module, x: Tensor, train: bool) -> Callable[[], i
     lib, fused = library(), form(cell)
     assert lib is not None
     assert fused is not None
-    task = Task(lib, fused.cell, fused.eps, None, False, torch.get_num_threads())
+    task = Task(lib, fused.kernel, fused.eps, None, False, torch.get_num_threads())
     parameters = fused.parameters.detach()
     h0, slopes = x.new_zeros(x.shape[1], cell.units), torch.empty(1) if train else None
     given = {"h0": h0, "parameters": parameters, "dW_h": slopes}

@@ -1,4 +1,4 @@
-"""The start of weights that are not recurrent; that of cells is `cells.Initial`."""
+"""The start of weights that are not recurrent; that of cells is :data:`lnlab.cells.STARTS`."""
 
 from collections.abc import Callable
 

@@ -23,7 +23,7 @@ PATIENCE = 0.5
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Ended:
     """How one run of a sweep ended: the seconds it took here, and its error if any."""
 
     task: Experiment
@@ -56,7 +56,7 @@ def sweep(
     device: str = "cpu",
     precision: str = "float32",
     save_every: float = 30.0,
-) -> Iterator[Outcome]:
+) -> Iterator[Ended]:
     """Have all tasks run to their ends, and say of each what became of it, as it comes.
 
     From a notebook: ``for outcome in progress(sweep(tasks, root=runs), len(tasks), "sweep")``.
@@ -91,7 +91,7 @@ def sweep(
         yield from _spread(workers, work, tasks)
 
 
-def complete(task: Experiment, **where: Any) -> Outcome | None:
+def complete(task: Experiment, **where: Any) -> Ended | None:
     """Train one task to its end; None if another process is at it.
 
     An error of the run is its outcome: it does not stop the others.
@@ -107,11 +107,11 @@ def complete(task: Experiment, **where: Any) -> Outcome | None:
         time.sleep(PATIENCE)
         return None
     except Exception as error:
-        return Outcome(task, time.monotonic() - began, f"{type(error).__name__}: {error}")
-    return Outcome(task, time.monotonic() - began)
+        return Ended(task, time.monotonic() - began, f"{type(error).__name__}: {error}")
+    return Ended(task, time.monotonic() - began)
 
 
-def _in_turn(work: "partial[Outcome | None]", tasks: Sequence[Experiment]) -> Iterator[Outcome]:
+def _in_turn(work: "partial[Ended | None]", tasks: Sequence[Experiment]) -> Iterator[Ended]:
     waiting = deque(tasks)
     while waiting:
         task = waiting.popleft()
@@ -123,8 +123,8 @@ def _in_turn(work: "partial[Outcome | None]", tasks: Sequence[Experiment]) -> It
 
 
 def _spread(
-    workers: "Client", work: "partial[Outcome | None]", tasks: Sequence[Experiment]
-) -> Iterator[Outcome]:
+    workers: "Client", work: "partial[Ended | None]", tasks: Sequence[Experiment]
+) -> Iterator[Ended]:
     from distributed import as_completed
 
     def submit(task: Experiment) -> "Future":
@@ -139,7 +139,7 @@ def _spread(
             task, error = running.pop(future), future.exception()
             outcome = None if error else future.result()
             if error:
-                yield Outcome(task, error=f"{type(error).__name__}: {error}")
+                yield Ended(task, error=f"{type(error).__name__}: {error}")
             elif outcome is None:
                 futures.add(submit(task))
             else:

@@ -13,9 +13,9 @@ section 6 and the authors' code, gains start at 1 and biases at 0.
 """
 
 from .cell import (
-    INITIALISATIONS,
     MODERN,
     PAPER,
+    STARTS,
     Bias,
     Carry,
     Cell,
@@ -32,10 +32,10 @@ from .lstm import PUBLISHED, LSTMCell, gain_only
 from .rnn import RNNCell
 
 __all__ = [
-    "INITIALISATIONS",
     "MODERN",
     "PAPER",
     "PUBLISHED",
+    "STARTS",
     "Bias",
     "Carry",
     "Cell",

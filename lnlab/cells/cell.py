@@ -62,8 +62,9 @@ class Initial:
 
 PAPER = Initial()
 MODERN = Initial(modern)
-INITIALISATIONS = {"paper": PAPER, "modern": MODERN}
-"""The starts by the names that experiments give them."""
+STARTS = {"paper": PAPER, "modern": MODERN}
+"""Starts of recurrent nets, by the names that experiments give them; "modern" is N(0, 1/fan-in)
+there. Those of other weights are :data:`lnlab.initialisation.INITIALISATIONS`."""
 
 
 class Sums(Enum):

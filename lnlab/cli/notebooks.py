@@ -97,7 +97,7 @@ def run(
     left = rest(plan, wanted, out)
     done = [path.stem for path in wanted if path not in left]
 
-    def settled(outcome: "running.Outcome") -> None:
+    def settled(outcome: "running.Executed") -> None:
         if not outcome.error:
             done.append(outcome.name)
         publish(everything, out, only=[outcome.name])
@@ -171,8 +171,8 @@ def watched(
     out: Path,
     jobs: int,
     timeout: int,
-    settled: "Callable[[running.Outcome], None]",
-) -> "list[running.Outcome]":
+    settled: "Callable[[running.Executed], None]",
+) -> "list[running.Executed]":
     """Run with one bar over the notebooks, which also shows the last line that one printed.
 
     It moves by the seconds that each is expected to take; ``settled`` hears of each outcome.

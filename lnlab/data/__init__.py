@@ -1,14 +1,14 @@
-"""Data by one door, `load`: each source says its kind, its licence and its checksum.
+"""Data by one door, ``load``: each source says its kind, its licence and its checksum.
 
-- `load(spec, what)` gives a data set, read when a split of it is first used: `what` is
-  `"images"` or `"speech"`; `spec` is `embedded`, `NAME` or `NAME=PATH`.
-- `sources()` lists what there is: `lnlab data list`.
-- `fetch(name)` downloads and verifies the files of a source: `lnlab data fetch NAME`.
+- ``load(spec, what)`` gives a data set, read when a split of it is first used: ``what`` is
+  ``"images"`` or ``"speech"``; ``spec`` is ``embedded``, ``NAME`` or ``NAME=PATH``.
+- ``sources()`` lists what there is: ``lnlab data list``.
+- ``fetch(name)`` downloads and verifies the files of a source: ``lnlab data fetch NAME``.
 
 Nothing is substituted: what cannot be had is an error that says how to get it. Downloads
-land in `data_folder()`: `$LNLAB_DATA` if set, else `data/` of the checkout, else the user's
-cache folder. A kind of data is a room of its own, a module with `SOURCES` and
-`load(source, path, **options)`.
+land in ``data_folder()``: ``$LNLAB_DATA`` if set, else ``data/`` of the checkout, else the
+user's cache folder. A kind of data is a room of its own, a module with ``SOURCES`` and
+``load(source, path, **options)``.
 """
 
 from pathlib import Path
@@ -41,12 +41,13 @@ def load(spec: str = ..., what: Literal["images"] = ..., **options: Any) -> Imag
 @overload
 def load(spec: str, what: Literal["speech"], **options: Any) -> Speech: ...
 def load(spec: str = "embedded", what: What = "images", **options: Any) -> Dataset:
-    """The data set that `spec` names, at once: its cases are read when they are first used.
+    """The data set that ``spec`` names, at once: its cases are read when they are first used.
 
     Args:
-        spec: `embedded`, the room's first source; `NAME`, in the data folder; or `NAME=PATH`.
+        spec: ``embedded``, the room's first source; ``NAME``, in the data folder; or
+            ``NAME=PATH``.
         what: which kind of cases it is to give.
-        options: those that the source has, see `Source.options` and the rooms' `load`; one
+        options: those that the source has, see ``Source.options`` and the rooms' ``load``; one
             that is None, empty or False is not given.
 
     Raises:
@@ -70,10 +71,11 @@ def sources() -> tuple[Source, ...]:
 
 
 def fetch(name: str, folder: Path | None = None, *, progress: bool = True) -> Path:
-    """Download the files of the source called `name`, verified; see `download.fetch`.
+    """Download the files of the source called ``name``, verified; see ``download.fetch``.
 
     Returns:
-        The folder that holds them: `folder`, or `data_folder()` / name, where `load` looks.
+        The folder that holds them: ``folder``, or ``data_folder()`` / name, where ``load``
+        looks.
     """
     from lnlab.data import download
 

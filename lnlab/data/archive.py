@@ -1,6 +1,6 @@
 """A .tar.gz archive unpacked into a folder of its own: whole or not at all, nothing beside it.
 
-`tarfile.extractall` has let members out of its folder again and again (CVE-2025-4517 and its
+``tarfile.extractall`` has let members out of its folder again and again (CVE-2025-4517 and its
 kin), and says nothing of a bomb. Here only ordinary files with plain names are taken, links
 are not even made, and no more is read than sound and text could hold.
 """
@@ -25,7 +25,7 @@ DAMAGED = (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile)
 
 
 def unpacked(path: Path, root: Path) -> Path:
-    """The folder under `root` that holds the files of the archive at `path`.
+    """The folder under ``root`` that holds the files of the archive at ``path``.
 
     It is named after the archive's SHA-256, unpacked when it is first asked for, and there
     when it is whole. Processes that ask at the same time wait for one of them.
@@ -34,7 +34,7 @@ def unpacked(path: Path, root: Path) -> Path:
         ValueError: if the archive is damaged, or holds anything but folders and files with
             plain names (a link, a device, a way out, one file twice), or more than it may;
             names the member. Nothing of it is left.
-        OSError: if the archive cannot be read, or `root` not be written.
+        OSError: if the archive cannot be read, or ``root`` not be written.
     """
     with path.open("rb") as file:
         folder = root / hashlib.file_digest(file, "sha256").hexdigest()[:16]
@@ -87,7 +87,7 @@ def _unpack(path: Path, folder: Path) -> None:
 
 
 def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, path: Path) -> None:
-    """Write one file of the archive at `path` into the folder."""
+    """Write one file of the archive at ``path`` into the folder."""
     where = f"{path}: {member.name!r}"
     if not member.isreg() or member.issparse():
         raise ValueError(f"{where} is no ordinary file.")

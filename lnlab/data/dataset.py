@@ -15,8 +15,8 @@ Part = TypeVar("Part")
 class Dataset(Generic[Part]):
     """The part that all kinds of data sets share; each kind adds what its cases are.
 
-    `name`, `kind`, `licence` and `checksum` cost no reading of cases, if they were read once
-    before on this machine and the files have the same sizes and times.
+    ``name``, ``kind``, ``licence`` and ``checksum`` cost no reading of cases, if they were
+    read once before on this machine and the files have the same sizes and times.
 
     Args:
         source: what it is by name.

@@ -1,8 +1,8 @@
 """Downloads that are right or not there: verified, resumed, atomic.
 
-A file is fetched into `NAME.part` beside its target, from where an interrupted download
+A file is fetched into ``NAME.part`` beside its target, from where an interrupted download
 goes on, and takes its name only once its size and sha256 are those that the source states.
-One process downloads, others wait for it. `requests` moves the bytes; pooch, which also
+One process downloads, others wait for it. ``requests`` moves the bytes; pooch, which also
 checks a hash, neither resumes nor locks nor knows mirrors.
 """
 
@@ -34,13 +34,13 @@ def fetch(
     timeout: float = TIMEOUT,
     progress: bool = True,
 ) -> Path:
-    """Have the files of `source` in `folder`, each verified; what is right stays as it is.
+    """Have the files of ``source`` in ``folder``, each verified; what is right stays as it is.
 
     A damaged file is replaced. Left-over parts of files that are complete are removed.
 
     Args:
-        source: a source with `urls`.
-        folder: where its files go; by default its name in `data_folder()`.
+        source: a source with ``urls``.
+        folder: where its files go; by default its name in ``data_folder()``.
         pauses: seconds to wait before each round over the mirrors.
         timeout: seconds without a byte after which a server is given up for this round.
         progress: show a bar for each file.
@@ -76,7 +76,7 @@ def fetch(
 
 
 def _missing(source: Source, folder: Path) -> list[File]:
-    """The files that are not in `folder` as the source states them."""
+    """The files that are not in ``folder`` as the source states them."""
     return [
         file
         for file in source.files
@@ -124,7 +124,7 @@ def _fetch_file(
 
 
 def _fill(part: Path, url: str, file: File, timeout: float, progress: bool) -> None:
-    """Complete `part` from `url`, and verify it.
+    """Complete ``part`` from ``url``, and verify it.
 
     Raises:
         ValueError: if the server has something else.
@@ -145,10 +145,10 @@ def _fill(part: Path, url: str, file: File, timeout: float, progress: bool) -> N
 
 
 def _download(part: Path, url: str, file: File, timeout: float, progress: bool) -> None:
-    """Append to `part` what it lacks of the file at `url`.
+    """Append to ``part`` what it lacks of the file at ``url``.
 
-    The bytes are taken as they are sent: `requests` would unpack a .gz file that a server
-    declares as `Content-Encoding: gzip`.
+    The bytes are taken as they are sent: ``requests`` would unpack a .gz file that a server
+    declares as ``Content-Encoding: gzip``.
     """
     start = _size(part)
     headers = {"Accept-Encoding": "identity"}
@@ -179,7 +179,7 @@ def _download(part: Path, url: str, file: File, timeout: float, progress: bool) 
 
 
 def _check_answer(response: requests.Response, start: int, file: File) -> None:
-    """Refuse an answer that cannot be the rest of `file` from byte `start` on."""
+    """Refuse an answer that cannot be the rest of ``file`` from byte ``start`` on."""
     status = response.status_code
     if status not in (requests.codes.ok, requests.codes.partial):
         lasting = 400 <= status < 500 and status not in BUSY

@@ -33,7 +33,7 @@ def parse(content: bytes | bytearray, ndim: int, name: str) -> np.ndarray:
         uint8 array of the shape that the header states.
 
     Raises:
-        ValueError: if the header is not that of unsigned bytes in `ndim` dimensions, a
+        ValueError: if the header is not that of unsigned bytes in ``ndim`` dimensions, a
             dimension is 0, or the length is not what the dimensions say.
     """
     shape = _shape(content, ndim, name)
@@ -45,7 +45,7 @@ def parse(content: bytes | bytearray, ndim: int, name: str) -> np.ndarray:
 
 
 def read(path: Path, ndim: int, sha256: str = "") -> np.ndarray:
-    """The array in the IDX file at `path`, gzipped or plain (its first bytes tell which).
+    """The array in the IDX file at ``path``, gzipped or plain (its first bytes tell which).
 
     Args:
         path: the file.
@@ -53,7 +53,7 @@ def read(path: Path, ndim: int, sha256: str = "") -> np.ndarray:
         sha256: what the unpacked bytes must hash to; empty where that is not known.
 
     Raises:
-        ValueError: as `parse`; or if the gzip stream is truncated, damaged or followed by
+        ValueError: as ``parse``; or if the gzip stream is truncated, damaged or followed by
             other bytes, the header asks for more than the file can hold, or the hash is
             another.
         OSError: if the file cannot be read.
@@ -122,7 +122,7 @@ def _gather(chunks: Iterator[bytes], ndim: int, possible: int, name: str) -> byt
 def _gunzip(file: BinaryIO, name: str) -> Iterator[bytes]:
     """The unpacked bytes of a file that is one gzip member and nothing more.
 
-    `gzip.open` would pass over zeros after the member and read on into further members.
+    ``gzip.open`` would pass over zeros after the member and read on into further members.
     """
     inflate = zlib.decompressobj(wbits=31)
     while not inflate.eof:

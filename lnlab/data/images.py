@@ -93,12 +93,12 @@ FILES = {
 """Images and labels, as MNIST's files are called."""
 
 Pixels = dict[str, tuple[np.ndarray, np.ndarray]]
-"""Images `(N, height, width)` and labels `(N,)`, uint8, by split."""
+"""Images ``(N, height, width)`` and labels ``(N,)``, uint8, by split."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Cases of one part of a data set: `x` float32 `(N, D)` in 0..1, `y` int64 `(N,)`."""
+    """Cases of one part of a data set: ``x`` (N, D) float32 in 0..1, ``y`` (N,) int64."""
 
     x: "torch.Tensor"
     y: "torch.Tensor"
@@ -132,12 +132,12 @@ class Images(Dataset[Split]):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Height and width, which give a row of `x` back its picture."""
+        """Height and width, which give a row of ``x`` back its picture."""
         return self._seen.shape
 
     @property
     def classes(self) -> int:
-        """The number of classes; every `y` is below it."""
+        """The number of classes; every ``y`` is below it."""
         return self._seen.classes
 
     @cached_property
@@ -217,20 +217,20 @@ def counted(labels: Mapping[str, np.ndarray], classes: int | None = None) -> tup
 def load(source: Source, folder: Path | None = None, *, classes: int | None = None) -> Images:
     """The images of a source, as vectors for a permutation-invariant task.
 
-    - `digits`: scikit-learn's digits, D = 64, pixels / 16; train is the first 1,200, test the
+    - ``digits``: scikit-learn's digits, D = 64, pixels / 16; train is the first 1,200, test the
       last 597. They are split by index and never shuffled across: 13 people wrote them, the
       file does not say who wrote which, and neighbours are often by one hand.
-    - `mnist`: D = 784, pixels / 255; train is the first 55,000 as in Ba et al. (2016), 6.6,
+    - ``mnist``: D = 784, pixels / 255; train is the first 55,000 as in Ba et al. (2016), 6.6,
       valid the other 5,000, test the official 10,000. Without a folder it is MNIST as
-      `lnlab data fetch mnist` left it; files are gzipped or unpacked.
-    - `idx`: your own four files in MNIST's format and names, pixels / 255; train and test as
+      ``lnlab data fetch mnist`` left it; files are gzipped or unpacked.
+    - ``idx``: your own four files in MNIST's format and names, pixels / 255; train and test as
       the files have them. Labels count from 0, or from 1 (EMNIST's letters), which the name
       then says; how many classes there are is read from them, see :func:`counted`.
 
     They are read when a split is first used: a damaged file is noticed then.
 
     Args:
-        classes: of `idx`, how many classes there are, where some have no training image.
+        classes: of ``idx``, how many classes there are, where some have no training image.
 
     Raises:
         ValueError: if a folder is given or lacks against the above, or there cannot be so many

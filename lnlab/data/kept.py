@@ -1,9 +1,9 @@
 """Arrays that were dear to compute, kept on disk and found again by what they are made of.
 
 The checksum of a corpus, the lengths of its recordings, speech that was synthesised: each is a
-file of named arrays in `data_folder()` / kept, in the safetensors format, called by the hash of
-what decided it. It is written whole or not at all, and holds a hash of its arrays: one that is
-damaged is made again. Nobody needs these files; they may be deleted at any time.
+file of named arrays in ``data_folder()`` / kept, in the safetensors format, called by the hash
+of what decided it. It is written whole or not at all, and holds a hash of its arrays: one that
+is damaged is made again. Nobody needs these files; they may be deleted at any time.
 """
 
 import hashlib

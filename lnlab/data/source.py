@@ -16,7 +16,7 @@ What = Literal["images", "speech", "text", "captions", "strokes"]
 class File:
     """One file of a source, as it is downloaded and as it is once unpacked.
 
-    `content_sha256` is over the unpacked bytes, so a copy that a user has unpacked, or
+    ``content_sha256`` is over the unpacked bytes, so a copy that a user has unpacked, or
     packed again, is known to be the official one by what it holds.
     """
 
@@ -30,12 +30,12 @@ class File:
 class Source:
     """A data set by name: what kind of data it is, whose, and how to know it again.
 
-    `kind` is `official` (the files of its authors), `embedded` (comes with a dependency),
-    `synthetic` (made by a program) or `own` (a user's files, which we know nothing about).
-    `offers` is what can be learned from it, for `load(spec, what)`; `options` are those that
-    `load` takes for it, by name, each with what it does. `urls` are folders that hold `files`,
-    tried in order. `checksum` is the `Dataset.checksum` that loading must give; empty where it
-    cannot be known beforehand.
+    ``kind`` is ``official`` (the files of its authors), ``embedded`` (comes with a dependency),
+    ``synthetic`` (made by a program) or ``own`` (a user's files, which we know nothing about).
+    ``offers`` is what can be learned from it, for ``load(spec, what)``; ``options`` are those
+    that ``load`` takes for it, by name, each with what it does. ``urls`` are folders that hold
+    ``files``, tried in order. ``checksum`` is the ``Dataset.checksum`` that loading must give;
+    empty where it cannot be known beforehand.
     """
 
     name: str
@@ -56,10 +56,10 @@ class Source:
 
 
 def find(name: str, sources: Iterable[Source], options: Iterable[str] = ()) -> Source:
-    """The source called `name`; the first one is also called `embedded`.
+    """The source called ``name``; the first one is also called ``embedded``.
 
     Raises:
-        ValueError: if there is none, or it does not have one of the `options`; names those
+        ValueError: if there is none, or it does not have one of the ``options``; names those
             that exist.
     """
     named = {source.name: source for source in sources}
@@ -77,7 +77,7 @@ def find(name: str, sources: Iterable[Source], options: Iterable[str] = ()) -> S
 
 
 def split_spec(spec: str) -> tuple[str, Path | None]:
-    """The name and the folder in `NAME` or `NAME=PATH`; `~` in the path is expanded.
+    """The name and the folder in ``NAME`` or ``NAME=PATH``; ``~`` in the path is expanded.
 
     Raises:
         ValueError: if the name or the path is empty.
@@ -91,7 +91,7 @@ def split_spec(spec: str) -> tuple[str, Path | None]:
 def data_folder() -> Path:
     """The folder that downloads land in, one sub-folder a source.
 
-    `$LNLAB_DATA` if set; else `data/` of the checkout that lnlab runs from; else, where
+    ``$LNLAB_DATA`` if set; else ``data/`` of the checkout that lnlab runs from; else, where
     lnlab is installed without its checkout, the user's cache folder.
     """
     chosen = os.environ.get("LNLAB_DATA")

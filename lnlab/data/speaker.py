@@ -1,14 +1,14 @@
 """eSpeak NG in a process of its own, into which nothing but the standard library is loaded.
 
-The noise of a voice's breath is drawn from the C library's `rand()`, one generator for the
+The noise of a voice's breath is drawn from the C library's ``rand()``, one generator for the
 whole process: wherever another library in it draws too, every later utterance of a breathy
-voice is another sound. So this script imports neither lnlab nor numpy, and sets `rand()`
+voice is another sound. So this script imports neither lnlab nor numpy, and sets ``rand()``
 before each utterance. It also keeps eSpeak NG, under the GPL-3.0, apart from lnlab.
 
     python speaker.py LIBRARY DATA SOUND < orders > heard
 
-DATA may be empty. Each line of `orders` is the JSON of [text, voice, words a minute, pitch].
-The first line of `heard` is the rate in samples a second; each further one, for an utterance,
+DATA may be empty. Each line of ``orders`` is the JSON of [text, voice, words a minute, pitch].
+The first line of ``heard`` is the rate in samples a second; each further one, for an utterance,
 the JSON of [samples, [[sample at which a phone begins, phone], ...]]. The samples of all,
 int16, stand one behind the other in the file SOUND.
 """
@@ -91,7 +91,8 @@ class Speaker:
 
         Args:
             seed: of the noise of breath.
-            text: what is said, with `voice`, at `rate` words a minute and `pitch` of 0 to 99.
+            text: what is said, with ``voice``, at ``rate`` words a minute and ``pitch`` of 0 to
+                99.
 
         Raises:
             RuntimeError: for a voice that the library does not have.

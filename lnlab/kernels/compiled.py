@@ -11,7 +11,7 @@ from lnlab import unroll as reference
 from lnlab.cells import Cell, State
 
 from . import hoisted, torchs
-from .forms import form
+from .forms import Kernel, form
 from .library import Problem, library
 
 
@@ -49,7 +49,7 @@ def unroll(
     products = x.numel() // cell.inputs * len(cell.W_h) * (cell.inputs + cell.units)
     # a second thread changes no byte, and for little work costs more than it saves
     threads = torch.get_num_threads() if products > 2_000_000 else 1
-    task = Task(lib, fused.cell, fused.eps, lengths, reverse, threads)
+    task = Task(lib, fused.kernel, fused.eps, lengths, reverse, threads)
     inputs = [x, cell.W_x, cell.W_h, fused.parameters, *state]
     inputs = [a.to(dtype) for a in inputs]
     task.keep = torch.is_grad_enabled() and any(a.requires_grad for a in inputs)
@@ -70,7 +70,7 @@ class Task:
     """One call of the kernel, its tensors apart."""
 
     lib: ctypes.CDLL
-    cell: int
+    kernel: Kernel
     eps: tuple[float, ...]
     lengths: Tensor | None
     reverse: bool
@@ -84,7 +84,7 @@ class Task:
         H = tensors["h0"].shape[1]  # pyright: ignore[reportOptionalMemberAccess]
         self.eps_array = (ctypes.c_double * 4)(*self.eps)
         problem = Problem(
-            self.cell, x.dtype == torch.float64, T, B, D, H, self.reverse, self.threads
+            self.kernel, x.dtype == torch.float64, T, B, D, H, self.reverse, self.threads
         )
         problem.eps = ctypes.addressof(self.eps_array)
         for name, tensor in {"x": x, "lengths": self.lengths, **tensors}.items():

@@ -4,6 +4,7 @@ Biases of one place are added up before they reach a kernel, and a gain or bias 
 normalizer has not is 1 or 0: autograd then gives each parameter its own gradient.
 """
 
+from enum import IntEnum
 from typing import NamedTuple, TypeGuard, TypeVar
 
 import torch
@@ -18,11 +19,25 @@ from .normalizers import FusedLayerNorm
 Kind = TypeVar("Kind", bound=nn.Module)
 
 
+class Kernel(IntEnum):
+    """The kernels, numbered as in recurrence.cpp."""
+
+    LSTM = 0
+    """Eq. 20 to 22."""
+    DRAW = 1
+    """An LSTM that normalizes c alone, on the way out."""
+    GRU_WRITES = 2
+    """Eq. 26 to 28: the gate z says how much is written."""
+    GRU_KEEPS = 3
+    """The same, z saying how much is kept."""
+    RNN = 4
+    """Eq. 4, f = tanh."""
+
+
 class Form(NamedTuple):
     """One of the kernels, and what it needs of a cell beside ``W_x`` and ``W_h``."""
 
-    cell: int
-    """The number in recurrence.cpp."""
+    kernel: Kernel
     eps: tuple[float, ...]
     parameters: Tensor
     """(blocks H,), see lstm.h, gru.h and rnn.h."""
@@ -85,7 +100,7 @@ def _lstm(cell: LSTMCell) -> Form | None:
         [*gains, b, gain(cell.norm_c, cell.W_h), bias(cell.norm_c, cell.W_h)]
     )
     eps = (cell.norm_h.eps, norms[-1].eps, cell.norm_c.eps, 0.0)
-    return Form(int(draw), eps, parameters)
+    return Form(Kernel.DRAW if draw else Kernel.LSTM, eps, parameters)
 
 
 def _gru(cell: GRUCell) -> Form | None:
@@ -102,8 +117,8 @@ def _gru(cell: GRUCell) -> Form | None:
     parameters = torch.cat(
         [gain(h, cell.W_h), gain(U, cell.W_h), gain(x, cell.W_h), gain(W, cell.W_h), b_x, b_U]
     )
-    number = 3 if cell.update is Update.KEEPS else 2
-    return Form(number, tuple(norm.eps for norm in norms), parameters)
+    kernel = Kernel.GRU_KEEPS if cell.update is Update.KEEPS else Kernel.GRU_WRITES
+    return Form(kernel, tuple(norm.eps for norm in norms), parameters)
 
 
 def _rnn(cell: RNNCell) -> Form | None:
@@ -113,7 +128,7 @@ def _rnn(cell: RNNCell) -> Form | None:
     if b_inside(cell):
         return None
     b = bias(norm, cell.W_h) if cell.b is None else bias(norm, cell.W_h) + cell.b
-    return Form(4, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain(norm, cell.W_h), b]))
+    return Form(Kernel.RNN, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain(norm, cell.W_h), b]))
 
 
 def b_inside(cell: LSTMCell | RNNCell) -> bool:

@@ -11,10 +11,7 @@ from torch.nn import functional as F
 from lnlab.cells import Cell, State
 from lnlab.unroll import flip
 
-from .forms import Form
-
-LSTM, DRAW, WRITES, KEEPS, RNN = range(5)
-"""Numbers of the forms."""
+from .forms import Form, Kernel
 
 
 def unroll(
@@ -53,19 +50,21 @@ def prepared(cell: Cell, form: Form, x: Tensor):
     def LN(a: Tensor, g: Tensor, b: Tensor | None, eps: float) -> Tensor:
         return F.layer_norm(a, a.shape[-1:], g, b, eps)
 
-    if form.cell in (LSTM, DRAW):
+    if form.kernel in (Kernel.LSTM, Kernel.DRAW):
+        draw = form.kernel is Kernel.DRAW
         g_h, g_x, b, g_c, b_c = p.split([4 * H, 4 * H, 4 * H, H, H])
 
         def lstm(a_x: Tensor, state: State) -> State:
             h, c = state
             a_h = F.linear(h, W_h)
-            a = a_x + (a_h if form.cell == DRAW else LN(a_h, g_h, None, eps[0]))
+            a = a_x + (a_h if draw else LN(a_h, g_h, None, eps[0]))
             f, i, o, g = a.chunk(4, -1)
             c = f.sigmoid() * c + i.sigmoid() * g.tanh()
             return o.sigmoid() * LN(c, g_c, b_c, eps[2]).tanh(), c
 
-        return a_x + b if form.cell == DRAW else LN(a_x, g_x, b, eps[1]), lstm
-    if form.cell in (WRITES, KEEPS):
+        return a_x + b if draw else LN(a_x, g_x, b, eps[1]), lstm
+    if form.kernel in (Kernel.GRU_WRITES, Kernel.GRU_KEEPS):
+        keeps = form.kernel is Kernel.GRU_KEEPS
         g_h, g_U, g_x, g_W, b, b_W, b_U = p.split([2 * H, H, 2 * H, H, 2 * H, H, H])
         zr, candidate = a_x.split([2 * H, H], -1)
         from_x = torch.cat([LN(zr, g_x, b, eps[1]), LN(candidate, g_W, b_W, eps[3])], -1)
@@ -76,7 +75,7 @@ def prepared(cell: Cell, form: Form, x: Tensor):
             a_zr, Wx = a_x.split([2 * H, H], -1)
             z, r = (a_zr + LN(zr, g_h, None, eps[0])).sigmoid().chunk(2, -1)
             new = (Wx + r * LN(Uh, g_U, b_U, eps[2])).tanh()
-            return (torch.lerp(new, h, z) if form.cell == KEEPS else torch.lerp(h, new, z),)
+            return (torch.lerp(new, h, z) if keeps else torch.lerp(h, new, z),)
 
         return from_x, gru
     g, b = p.chunk(2)

@@ -176,7 +176,7 @@ class Problem(ctypes.Structure):
     """``struct Problem`` of cpp/sequences.h: sizes, and pointers that may be null."""
 
     _fields_ = [
-        *_all("cell is_double T B D H reverse threads", ctypes.c_int64),
+        *_all("kernel is_double T B D H reverse threads", ctypes.c_int64),
         *_all("lengths eps x h0 c0 W_x W_h parameters", ctypes.c_void_p),
         *_all("y h_n c_n saved dy dh_n dc_n", ctypes.c_void_p),
         *_all("dx dh0 dc0 dW_x dW_h dparameters", ctypes.c_void_p),

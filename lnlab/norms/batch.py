@@ -22,7 +22,7 @@ class Mode(Enum):
     RUNNING = "the remembered statistics"
 
 
-def moments(a: Tensor, axis: int) -> tuple[Tensor, Tensor, int]:
+def batch_moments(a: Tensor, axis: int) -> tuple[Tensor, Tensor, int]:
     """The mean and the biased variance (H,) over all axes of ``a`` but one, and their m.
 
     Args:
@@ -111,7 +111,7 @@ class BatchNorm(OverCases):
         if not self.from_batch:
             mu, var = (wide(statistic) for statistic in self.recalled(t))
         else:
-            mu, var, m = moments(a, self.unit_axis)
+            mu, var, m = batch_moments(a, self.unit_axis)
             if self.training:
                 self.remember(mu.detach(), var.detach(), m, t)
             var = self.corrected(var, m)
@@ -238,7 +238,7 @@ class BatchRenorm(OverCases):
         # A copy: what is remembered may move on before the backward pass divides by it.
         mu, sigma = wide(self.running_mean), wide(self.running_sigma).clone()
         if self.from_batch:
-            mu_B, var, m = moments(a, self.unit_axis)
+            mu_B, var, m = batch_moments(a, self.unit_axis)
             sigma_B = self.sigma(self.corrected(var, m))
             r = (sigma_B / sigma).clamp(1 / self.r_max, self.r_max).detach()
             d = ((mu_B - mu) / sigma).clamp(-self.d_max, self.d_max).detach()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
-from .batch import Mode, OverCases, RecurrentBatchNorm, moments
+from .batch import Mode, OverCases, RecurrentBatchNorm, batch_moments
 from .normalizer import wide
 
 
@@ -57,7 +57,7 @@ def recompute(model: nn.Module, batches: Iterable[Tensor]) -> nn.Module:
     def see(norm: nn.Module, args: tuple, kwargs: dict, h: Tensor) -> None:
         a, axis, t = _asked(norm, *args, **kwargs)
         own = t if isinstance(norm, RecurrentBatchNorm) else None  # the others pool the steps
-        seen.setdefault((norm, own), _Pool()).add(*moments(wide(a), axis))
+        seen.setdefault((norm, own), _Pool()).add(*batch_moments(wide(a), axis))
 
     hooks = [norm.register_forward_hook(see, with_kwargs=True) for norm in (*ours, *torchs)]
     try:

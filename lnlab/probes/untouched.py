@@ -20,7 +20,7 @@ from lnlab.norms import (
     statistics_from,
     wide,
 )
-from lnlab.norms.batch import moments
+from lnlab.norms.batch import batch_moments
 
 from .givens import refuse_unreadable
 
@@ -160,7 +160,7 @@ def taking_statistics(module: nn.Module) -> Iterator[None]:
 
     def take(norm: nn.Module, args: tuple) -> None:
         axis = norm.unit_axis if isinstance(norm, OverCases) else 1
-        mu, var, _ = moments(wide(args[0]), axis)
+        mu, var, _ = batch_moments(wide(args[0]), axis)
         norm.get_buffer("running_mean").copy_(mu)
         norm.get_buffer("running_var").copy_(var)
 

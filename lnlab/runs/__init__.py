@@ -18,10 +18,10 @@ result.json         written last, with the SHA-256 of the others: a run is done 
 Kept runs have no weights, and metrics and pictures compressed (``.xz``).
 """
 
-from lnlab.runs.claim import Busy
 from lnlab.runs.environment import environment
 from lnlab.runs.files import write
 from lnlab.runs.identity import key, place
+from lnlab.runs.lock import Busy
 from lnlab.runs.run import Run
 from lnlab.runs.store import Damaged, keep, read, remove, survey, table
 

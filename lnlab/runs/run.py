@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from lnlab.runs.claim import claimed
 from lnlab.runs.environment import environment
 from lnlab.runs.files import TEMPORARY, of_json, plain, read_json, sha256, write, write_json
 from lnlab.runs.folder import HASHED, METRICS, PICTURES, Folder
 from lnlab.runs.growing import Growing
 from lnlab.runs.identity import key, place
+from lnlab.runs.lock import locked
 from lnlab.runs.pictures import in_rows, of_seed, packet, packets
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Run:
             self.data: dict[str, Any] = recorded["data"]
             if key(self.config, self.data["checksum"]) != self.folder.name:
                 raise ValueError("its folder has the key of another configuration")
-        self._claim: FileLock | None = None
+        self._lock: FileLock | None = None
         self._now: dict[str, Any] = {}
         self._growing = {n: Growing(self.folder / n) for n in (METRICS, PICTURES)}
         self._checkpoint: dict[str, dict[str, Any]] = {}  # by its SHA-256, what grew before it
@@ -67,7 +67,7 @@ class Run:
         device: "torch.device | str" = "cpu",
         code: str | tuple[str, ...] = (),
     ) -> "Run":
-        """The run of this configuration on this data, claimed for writing unless it is done.
+        """The run of this configuration on this data, locked for writing unless it is done.
 
         What a killed process left behind is put in order: half-written files are removed
         and rows of metrics that are newer than the checkpoint are cut off.
@@ -94,18 +94,18 @@ class Run:
         if Folder(folder).done:
             return cls(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        claim = claimed(folder)
+        lock = locked(folder)
         try:
             modules = (code,) if isinstance(code, str) else code
-            return cls._begin(folder, record, claim, environment(device, modules))
+            return cls._begin(folder, record, lock, environment(device, modules))
         except BaseException:
-            claim.release()
+            lock.release()
             raise
 
     @classmethod
-    def _begin(cls, folder: Path, record: dict, claim: FileLock, now: dict) -> "Run":
-        if Folder(folder).done:  # by the writer whose claim ended just before ours began
-            claim.release()
+    def _begin(cls, folder: Path, record: dict, lock: FileLock, now: dict) -> "Run":
+        if Folder(folder).done:  # by the writer whose lock ended just before ours began
+            lock.release()
             return cls(folder)
         for stray in folder.glob(f"*{TEMPORARY}"):
             stray.unlink()
@@ -116,7 +116,7 @@ class Run:
             write_json(folder / "environment.json", now)
             write_json(folder / "config.json", record)  # last: a reader finds the run by it
         run = cls(folder)
-        run._claim, run._now = claim, now
+        run._lock, run._now = lock, now
         if resumed:
             run._resume()
         return run
@@ -152,9 +152,9 @@ class Run:
 
     def close(self) -> None:
         """Give the folder free for other writers; closing twice does nothing."""
-        if self._claim is not None:
-            self._claim.release()
-            self._claim = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     @property
     def key(self) -> str:
@@ -339,5 +339,5 @@ class Run:
         return safetensors.torch.load(self.content("weights.safetensors"))
 
     def _writing(self) -> None:
-        if self._claim is None:
+        if self._lock is None:
             raise RuntimeError(f"{self.folder} is open for reading only: use Run.open.")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lnlab.runs.claim import claimed
 from lnlab.runs.files import write
 from lnlab.runs.folder import METRICS, PICTURES
+from lnlab.runs.lock import locked
 from lnlab.runs.packed import pack
 from lnlab.runs.run import Run
 
@@ -131,10 +131,10 @@ def remove(run: Run | Damaged) -> None:
         Busy: if it is being written.
         OSError: if its folder may not be changed; names the path.
     """
-    with claimed(run.folder):
+    with locked(run.folder):
         first = [run.folder / name for name in ("result.json", "state.pt", "config.json")]
         for path in [*first, *run.folder.iterdir()]:
-            if path.name != ".claim":
+            if path.name != ".lock":
                 path.unlink(missing_ok=True)
-    (run.folder / ".claim").unlink(missing_ok=True)
+    (run.folder / ".lock").unlink(missing_ok=True)
     run.folder.rmdir()

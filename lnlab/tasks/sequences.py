@@ -14,7 +14,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from lnlab.cells import INITIALISATIONS
+from lnlab.cells import STARTS
 from lnlab.data import Images
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.norms import (
@@ -74,7 +74,7 @@ class SequentialDigits(Classification):
     gain: float = 1.0
     """The first gain of every normalizer of the recurrent layer: 1.0 in Ba et al. (2016), 0.1
     in Cooijmans et al. (2016)."""
-    initialisation: str = setting("paper", choices=INITIALISATIONS)
+    initialisation: str = setting("paper", choices=STARTS)
     """"paper" is that of the authors' code, "modern" N(0, 1/fan-in)."""
     batch_size: int = 32
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -117,7 +117,7 @@ class SequentialDigits(Classification):
     def model(self, seed: int, dataset: Images) -> nn.Module:
         """The net of one seed; its W depends on the seed and the sizes alone."""
         norm = ARMS[self.norm](self.steps(dataset))
-        initial = INITIALISATIONS[self.initialisation]
+        initial = STARTS[self.initialisation]
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             layer = CELLS[self.cell](self.pixels, self.units[0], norm=norm, initial=initial)

@@ -15,7 +15,7 @@ from lnlab.training.machine import Noise, seconds_until_idle
 from lnlab.training.ranks import Ranks
 from lnlab.training.selection import Best
 from lnlab.training.stacked import stack
-from lnlab.training.task import Beside, Experiment, Moment, moments
+from lnlab.training.task import Beside, Experiment, Moment, measured_after
 
 TOGETHER = 16
 """Updates after which ranks ask the first one whether it is time to save, and look at their
@@ -64,8 +64,8 @@ class Course:
 
     def __iter__(self) -> Iterator[Step]:
         task, before, each = self.task, self.step, len(self.batches)
-        last = task.updates or task.epochs * each
-        points = moments(task, each, last)
+        last = task.length(each)
+        points = measured_after(task, each)
         if before.update == 0 and 0 in points:
             self._measure(points[0])
         steps = fit(

@@ -51,7 +51,7 @@ def fit(
     Between two steps the model is at rest: it may be measured, saved, or left where it is.
     The losses of the models are added, so each has the gradient that it would have alone.
     They are not read here, which on an accelerator would mean to wait for them: whoever
-    reads them sees whether they are finite (:func:`finite`).
+    reads them sees whether they are finite.
 
     Args:
         model: from x to outputs; put in training mode at the start.
@@ -88,22 +88,6 @@ def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(output.squeeze(0), y.squeeze(0)).unsqueeze(0)
     losses = F.cross_entropy(output.flatten(0, 1), y.flatten(), reduction="none")
     return losses.view(y.shape).mean(1)
-
-
-def finite(step: Step, seeds: tuple[int, ...] | None = None) -> Step:
-    """The step itself, if its losses are finite. Waits for the device.
-
-    Raises:
-        FloatingPointError: if one is not; names the update and the model or its seed.
-    """
-    broken = (~torch.isfinite(step.loss)).flatten().nonzero().flatten().tolist()
-    if broken:
-        names = [f"seed {seeds[index]}" if seeds else f"model {index}" for index in broken]
-        raise FloatingPointError(
-            f"the loss of {', '.join(names)} is {step.loss.flatten()[broken[0]].item()} at "
-            f"update {step.update}: try a smaller learning rate."
-        )
-    return step
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from lnlab.training.machine import available, one_thread
 from lnlab.training.progress import progress
 from lnlab.training.ranks import first, joined, own, refuse_mixing, world
 from lnlab.training.stacked import stack
-from lnlab.training.task import Beside, Dataset, Experiment
+from lnlab.training.task import Beside, Described, Experiment
 
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
@@ -102,7 +102,7 @@ def finish(task: Experiment, text: str = "", **how: Any) -> Run | None:
         yield step
         run = yield from steps
 
-    last = task.updates or round(step.update / step.epoch) * task.epochs
+    last = task.length(round(step.update / step.epoch))
     for _ in progress(left(), last - step.update + 1, text) if first() else left():
         pass
     return run
@@ -154,7 +154,7 @@ def shareable(task: Experiment, ranks: int) -> None:
 
 
 def _identity(
-    task: Experiment, dataset: Dataset, device: torch.device, precision: str
+    task: Experiment, dataset: Described, device: torch.device, precision: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The configuration of a run and what is known of its data: they tell it from others."""
     config = {**task.config(), "device": device.type, "precision": precision}

@@ -41,7 +41,7 @@ def setting(
     return field(default=default, metadata={**known, "choices": tuple(choices)})
 
 
-class Declared(NamedTuple):
+class Field(NamedTuple):
     """A field as a class of experiments has it: name, type, default, and what it may be."""
 
     name: str
@@ -56,7 +56,7 @@ class Declared(NamedTuple):
 
 
 @cache
-def declared(experiment: type) -> dict[str, Declared]:
+def declared(experiment: type) -> dict[str, Field]:
     """The fields of a class of experiments by name.
 
     Where a class gives a field another default only, it may be what it may be above.
@@ -67,12 +67,12 @@ def declared(experiment: type) -> dict[str, Declared]:
         own = vars(kind).get("__dataclass_fields__", {})
         allowed |= {name: one.metadata for name, one in own.items() if one.metadata}
     return {
-        one.name: Declared(one.name, hints[one.name], one.default, allowed.get(one.name, {}))
+        one.name: Field(one.name, hints[one.name], one.default, allowed.get(one.name, {}))
         for one in fields(experiment)
     }
 
 
-def checked(value: Any, one: Declared) -> Any:
+def checked(value: Any, one: Field) -> Any:
     """A value as its field holds it: a list as a tuple, a whole number where any is asked as
     a float.
 
@@ -125,7 +125,7 @@ def _within(value: Any, allowed: Any) -> bool:
     )
 
 
-def _advice(field: Declared) -> str:
+def _advice(field: Field) -> str:
     kind, allowed = field.kind, field.allowed
     if allowed.get("choices"):
         return f"choose from {', '.join(allowed['choices'])}"

@@ -29,7 +29,7 @@ class Split(Protocol):
     def y(self) -> Any: ...
 
 
-class Dataset(Protocol):
+class Described(Protocol):
     """The name, kind, licence and checksum of a data set; its cases are the experiment's
     affair."""
 
@@ -233,7 +233,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def dataset(self) -> Any:
-        """The :class:`Dataset`, as :func:`lnlab.data.load` gives it."""
+        """What is :class:`Described`, as :func:`lnlab.data.load` gives it."""
 
     @abstractmethod
     def model(self, seed: int, dataset: Any) -> nn.Module:
@@ -263,9 +263,9 @@ class Experiment(ABC):
         x, y = placed((cases.x, cases.y), device, dtype)
         return Batches(x, y, self.batch_size, self.seeds, share)
 
-    def length(self, dataset: Any) -> int:
+    def length(self, updates_per_epoch: int) -> int:
         """The number of updates of the whole run."""
-        return self.updates or self.epochs * len(self.batches(dataset))
+        return self.updates or self.epochs * updates_per_epoch
 
     def passes(self, updates_per_epoch: int) -> int:
         """The number of epochs that the run begins."""
@@ -307,11 +307,9 @@ def label(field: str, value: Any) -> str:
     return value if isinstance(value, str) and value else f"{field} {value!r}"
 
 
-def moments(task: Experiment, updates_per_epoch: int, last: int) -> dict[int, Moment]:
-    """The updates after which an experiment is measured, each with its moment.
-
-    ``last`` is how many it makes in all.
-    """
+def measured_after(task: Experiment, updates_per_epoch: int) -> dict[int, Moment]:
+    """The updates after which an experiment is measured, each with its moment."""
+    last = task.length(updates_per_epoch)
     found = dict.fromkeys(task.glances(updates_per_epoch), Moment.CHEAP)
     found |= dict.fromkeys(task.evaluation_points(updates_per_epoch), Moment.DEAR)
     if 0 in found:

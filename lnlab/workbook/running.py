@@ -58,7 +58,7 @@ def seconds_before(path: Path, out: Path) -> float:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Executed:
     """How the run of one notebook ended.
 
     Attributes:
@@ -153,7 +153,7 @@ def run_one(
     timeout: int,
     hear: Hear = silence,
     hardware: str = "",
-) -> Outcome:
+) -> Executed:
     """Execute one notebook into ``out/NAME.ipynb``, or ``NAME.failed.ipynb``.
 
     Whatever happens, nothing half-written carries either name.
@@ -189,7 +189,7 @@ def run_one(
     except Exception as problem:
         error = problem
     notebook = remove_error_markers(executed(draft, path))
-    outcome = Outcome(
+    outcome = Executed(
         name=path.stem,
         seconds=round(time.monotonic() - start, 1),
         parameters=settled(path, wanted),
@@ -210,7 +210,7 @@ def executed(draft: Path, path: Path) -> nbformat.NotebookNode:
         return opened(path)
 
 
-def settle(draft: Path, notebook: nbformat.NotebookNode, outcome: Outcome, out: Path) -> None:
+def settle(draft: Path, notebook: nbformat.NotebookNode, outcome: Executed, out: Path) -> None:
     """Give the executed notebook its final name in one step."""
     good, bad = out / f"{outcome.name}.ipynb", out / f"{outcome.name}.failed.ipynb"
     notebook.metadata["lnlab"] = asdict(outcome)
@@ -236,7 +236,7 @@ def run(
     timeout: int,
     hear: Hear = silence,
     hardware: str = "",
-) -> Iterator[Outcome]:
+) -> Iterator[Executed]:
     """Execute notebooks, quick ones first, ``jobs`` at a time; yield outcomes as they come."""
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
     sweep_drafts(out)

@@ -2,9 +2,11 @@
 
 import copy
 import io
+import re
 import warnings
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from torch import nn
 
 from lnlab.cells import PUBLISHED, Bias, GRUCell, LSTMCell, RNNCell, Sums, Update
 from lnlab.kernels import LeftOnReference, compiled, forms, fuse, hoisted
+from lnlab.kernels.forms import Kernel
 from lnlab.kernels.library import library
 from lnlab.norms import Identity, LayerNorm
 from lnlab.unroll import GRU, LSTM, RNN, checked, unroll
@@ -349,3 +352,11 @@ def test_no_steps_and_no_sequences():
 def test_bad_input_is_named_by_the_fused_loop_too(change):
     with pytest.raises(ValueError, match="give"):
         compiled.unroll(LSTMCell(3, 5), torch.randn(6, 2, 3), **change)
+
+
+def test_the_kernels_have_the_same_numbers_in_python_and_in_cpp():
+    source = (Path(compiled.__file__).parent / "cpp" / "recurrence.cpp").read_text()
+    (members,) = re.findall(r"enum class Kernel : int64_t \{(.*?)\}", source)
+    numbers = {name: int(number) for name, number in re.findall(r"(\w+) = (\d+)", members)}
+    assert numbers == {kernel.name: kernel.value for kernel in Kernel}
+    assert {*re.findall(r"case Kernel::(\w+)", source)} == {*numbers} - {"RNN"}

@@ -74,7 +74,7 @@ def test_finished_run_says_what_it_was(name, tmp_path):
         "nll": [0.5, float("inf")],
         "seeds": [[1, 2], [1, 2]],
     }
-    names = {path.name for path in run.folder.iterdir()} - {".claim"}
+    names = {path.name for path in run.folder.iterdir()} - {".lock"}
     small = {"config.json", "environment.json", "metrics.jsonl", "result.json"}
     assert names == small | {"weights.safetensors"}
 
@@ -334,7 +334,7 @@ def test_full_disk_leaves_what_was_there(tmp_path):
     folder = begin(tmp_path).folder
     names = ("state.pt", "metrics.jsonl", "weights.safetensors")
     assert output.split("\n")[:-1] == [str(folder / name) for name in names]
-    # the claim of begin() above is gone with its Run; the rows after the checkpoint are cut
+    # the lock of begin() above is gone with its Run; the rows after the checkpoint are cut
     with begin(tmp_path) as run:
         back = run.restore()
         assert back is not None

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lnlab.cells import INITIALISATIONS
+from lnlab.cells import STARTS
 from lnlab.norms import LayerNorm, RecurrentBatchNorm
 from lnlab.runs import read
 from lnlab.tasks import SequentialDigits as Task
@@ -26,7 +26,7 @@ def weights(model):
     return {n: p for n, p in model.named_parameters() if "norm" not in n}
 
 
-@pytest.mark.parametrize("initialisation", INITIALISATIONS)
+@pytest.mark.parametrize("initialisation", STARTS)
 @pytest.mark.parametrize("cell", CELLS)
 def test_arms_start_from_the_same_weights(cell, initialisation, digits):
     tasks = Task.arms("smoke", cell=cell, initialisation=initialisation).values()
@@ -90,7 +90,7 @@ def test_a_run_is_resumed_and_names_what_it_is(tmp_path):
     last = [step.update for step in train(task, root=tmp_path)][-1]
     (run,) = read(tmp_path, task.name)
     assert run.done
-    assert last == task.length(task.dataset()) == 37
+    assert last == task.length(len(task.batches(task.dataset()))) == 37
     assert run.config == json.loads(json.dumps(task.config())) | {
         "device": "cpu",
         "precision": "float32",

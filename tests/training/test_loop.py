@@ -8,8 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.training import Batches, Step, cross_entropy, evaluate, evaluating, fit, stack
-from lnlab.training.loop import finite
+from lnlab.training import Batches, cross_entropy, evaluate, evaluating, fit, stack
 
 x = torch.randn(40, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 y = (x[:, 0] > 0).long()
@@ -113,16 +112,6 @@ def test_loss_of_each_model_is_the_mean_over_its_cases():
     )
     torch.testing.assert_close(cross_entropy(output, targets), expected)
     assert torch.equal(cross_entropy(output[:1], targets[:1]), expected[:1])
-
-
-def test_finite_names_update_and_seed():
-    step = Step(7, 0.5, torch.tensor([1.0, float("nan"), float("inf")]), 0.0, 0.0)
-    with pytest.raises(FloatingPointError, match="seed 12, seed 13 is nan at update 7"):
-        finite(step, (11, 12, 13))
-    with pytest.raises(FloatingPointError, match="model 1, model 2"):
-        finite(step)
-    good = step._replace(loss=torch.ones(3))
-    assert finite(good) is good
 
 
 def test_evaluate_is_the_mean_over_all_cases():

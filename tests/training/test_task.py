@@ -9,7 +9,7 @@ from torch import nn
 
 from lnlab.runs import read
 from lnlab.training import Moment, cross_entropy, evaluate, found, setting, train
-from lnlab.training.task import moments
+from lnlab.training.task import measured_after
 
 
 @pytest.fixture
@@ -122,8 +122,7 @@ def test_any_field_may_be_an_arm(kind):
 
 
 def test_its_length_is_in_epochs_or_in_updates(tiny, tmp_path):
-    dataset = tiny().dataset()
-    assert (tiny().length(dataset), tiny(updates=10).length(dataset)) == (21, 10)
+    assert (tiny().length(7), tiny(updates=10).length(7)) == (21, 10)
     run = None
     for _ in train(tiny(updates=10), root=tmp_path):
         run = read(tmp_path)[0]
@@ -156,7 +155,12 @@ def test_what_is_cheap_is_measured_more_often(tiny, tmp_path):
     assert run.metrics()["update"][cheap].tolist() == [5, 10, 15, 20]
     cheap, dear = Moment.CHEAP, Moment.DEAR
     assert seen == [Moment.START, dear, cheap, dear, cheap, cheap, cheap, Moment.END]
-    assert moments(task, 7, 6) == {0: Moment.START, 1: dear, 5: cheap, 6: Moment.END}
+    assert measured_after(replace(task, updates=6), 7) == {
+        0: Moment.START,
+        1: dear,
+        5: cheap,
+        6: Moment.END,
+    }
 
 
 def test_a_done_run_that_lacks_what_is_promised_is_no_answer(tiny, tmp_path):

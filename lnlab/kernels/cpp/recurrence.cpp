@@ -14,6 +14,9 @@ inline int omp_get_num_threads() { return 1; }
 inline int omp_get_thread_num() { return 0; }
 #endif
 
+// the numbers of lnlab.kernels.forms.Kernel
+enum class Kernel : int64_t { LSTM = 0, DRAW = 1, GRU_WRITES = 2, GRU_KEEPS = 3, RNN = 4 };
+
 namespace {
 
 template <class T> T* padded_parameters(const Problem& p, const Units<T>& units, long blocks,
@@ -170,11 +173,11 @@ template <class T, class Cell> struct Run {
 };
 
 template <class T, class Task> int64_t with_cell(const Problem& p, Task task) {
-    switch (p.cell) {
-        case 0: return task(Run<T, LSTM<T, true>>(p));
-        case 1: return task(Run<T, LSTM<T, false>>(p));
-        case 2: return task(Run<T, GRU<T, false>>(p));
-        case 3: return task(Run<T, GRU<T, true>>(p));
+    switch (static_cast<Kernel>(p.kernel)) {
+        case Kernel::LSTM: return task(Run<T, LSTM<T, true>>(p));
+        case Kernel::DRAW: return task(Run<T, LSTM<T, false>>(p));
+        case Kernel::GRU_WRITES: return task(Run<T, GRU<T, false>>(p));
+        case Kernel::GRU_KEEPS: return task(Run<T, GRU<T, true>>(p));
         default: return task(Run<T, RNN<T>>(p));
     }
 }

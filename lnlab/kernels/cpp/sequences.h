@@ -7,7 +7,7 @@
 #include <vector>
 
 struct Problem {
-    int64_t cell, is_double, T, B, D, H, reverse, threads;
+    int64_t kernel, is_double, T, B, D, H, reverse, threads;
     const int64_t* lengths;  // null: all T
     const double* eps;
     const void *x, *h0, *c0, *W_x, *W_h, *parameters;

@@ -11,18 +11,19 @@ from lnlab.figures import attention as draw
 from lnlab.runs import Run
 
 from ..widgets.controls import choice, choice_slider, in_columns
-from ..widgets.live_plot import LivePlot
 from ..widgets.panel import Panel
-from ..widgets.stills import Setting
+from ..widgets.stills import Settable
 from ..widgets.view import Drawing, View
 from .measurement import Recognizers, measure
 from .state import AttentionState
 from .words import sentence
 
-ABOUT = (
-    "The spectrogram of an utterance, and for each recognizer its attention at every unit over "
-    "time, with boxes where the unit was said"
-)
+ABOUT = {
+    "attention": (
+        "The spectrogram of an utterance, and for each recognizer its attention at every unit"
+        " over time, with boxes where the unit was said"
+    ),
+}
 
 
 def attention(
@@ -58,9 +59,11 @@ def attention(
         titles = {"attention": f"epoch {state.epoch:g}"}
         return View(sentence(state, measurement), titles, {"attention": drawing})
 
-    def settable(state: AttentionState) -> list[Setting]:
+    def settable(state: AttentionState) -> list[Settable]:
         epochs = {f"{epoch:g}": epoch for epoch in there.epochs}
-        return [Setting("epoch", epochs, f"{state.epoch:g}", AttentionState.at)]
+        return [Settable("epoch", epochs, f"{state.epoch:g}", AttentionState.at)]
 
-    plots = {"attention": LivePlot(drawn(state)["attention"], ABOUT, least_width=900)}
-    return Panel("attention", "13", state, controls, arrangement, plots, look, drawn, settable)
+    return Panel(
+        "attention", "13", state, arrangement, controls, ABOUT, look, drawn, settable,
+        least_width=900,
+    )  # fmt: skip

@@ -10,9 +10,8 @@ import plotly.graph_objects as go
 from lnlab.figures import distributions as draw
 
 from ..widgets.controls import Chips, choice, choice_slider, in_columns
-from ..widgets.live_plot import LivePlot
 from ..widgets.panel import Panel
-from ..widgets.stills import Setting
+from ..widgets.stills import Settable
 from ..widgets.view import Drawing, View
 from .measurement import Recorded, measure
 from .state import MOST, WHAT, DistributionsState
@@ -21,10 +20,12 @@ from .words import conditions, sentence
 if TYPE_CHECKING:
     import pandas as pd
 
-ABOUT = (
-    "Quantiles of the summed inputs, or of their gradients, of every layer of a net at one "
-    "step of its training, a panel for each normalizer"
-)
+ABOUT = {
+    "distributions": (
+        "Quantiles of the summed inputs, or of their gradients, of every layer of a net at "
+        "one step of its training, a panel for each normalizer"
+    ),
+}
 
 
 def distributions(frames: "Mapping[str, Mapping[str, pd.DataFrame]]", **settings: Any) -> Panel:
@@ -40,14 +41,8 @@ def distributions(frames: "Mapping[str, Mapping[str, pd.DataFrame]]", **settings
     """
     recorded = Recorded(frames)
     state = recorded.whole(DistributionsState(**settings))
-    arrangement, controls = arranged(recorded)
-    plots = {
-        "distributions": LivePlot(
-            drawn(recorded, state)["distributions"], ABOUT, least_width=860
-        )
-    }
     return Panel(
-        "distributions", "15", state, controls, arrangement, plots,
+        "distributions", "15", state, *arranged(recorded), ABOUT,
         partial(look, recorded), partial(drawn, recorded), partial(settable, recorded),
     )  # fmt: skip
 
@@ -82,7 +77,7 @@ def look(recorded: Recorded, state: DistributionsState) -> View:
     )
 
 
-def settable(recorded: Recorded, state: DistributionsState) -> list[Setting]:
+def settable(recorded: Recorded, state: DistributionsState) -> list[Settable]:
     """What can be set without a kernel: the step."""
     steps = {str(step): step for step in recorded.steps}
-    return [Setting("step", steps, str(state.step), DistributionsState.at)]
+    return [Settable("step", steps, str(state.step), DistributionsState.at)]

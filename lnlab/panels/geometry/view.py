@@ -9,19 +9,20 @@ from lnlab.figures import geometry as draw
 from lnlab.probes.fisher.families import FAMILIES
 
 from ..widgets.controls import Chips, choice, choice_slider, in_columns, log_slider
-from ..widgets.live_plot import LivePlot
 from ..widgets.panel import Panel
-from ..widgets.stills import Setting, digits, sizes
+from ..widgets.stills import Settable, digits, sizes
 from ..widgets.view import Drawing, View
 from .measurement import measure
 from .state import MOST, NORMALIZERS, SIZES, UNITS, GeometryState
 from .words import conditions, sentence
 
-ABOUT = (
-    "The curvature along a step of W against its length, that along the gains against the "
-    "scale of the inputs, and the error of equation 13 against the number of units, a line for "
-    "each normalizer"
-)
+ABOUT = {
+    "geometry": (
+        "The curvature along a step of W against its length, that along the gains against the"
+        " scale of the inputs, and the error of equation 13 against the number of units, a "
+        "line for each normalizer"
+    ),
+}
 
 
 def geometry(**settings: Any) -> Panel:
@@ -32,9 +33,7 @@ def geometry(**settings: Any) -> Panel:
             returns to.
     """
     state = GeometryState(**settings)
-    arrangement, controls = arranged()
-    plots = {"geometry": LivePlot(drawn(state)["geometry"], ABOUT, least_width=860)}
-    return Panel("geometry", "03", state, controls, arrangement, plots, look, drawn, settable)
+    return Panel("geometry", "03", state, *arranged(), ABOUT, look, drawn, settable)
 
 
 def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
@@ -64,7 +63,7 @@ def look(state: GeometryState) -> View:
     return View(sentence(state, measurement), titles, {"geometry": drawing})
 
 
-def settable(state: GeometryState) -> list[Setting]:
+def settable(state: GeometryState) -> list[Settable]:
     """What can be set without a kernel: the length of W."""
     stops = sizes(SIZES, state.length)
-    return [Setting("W times", stops, digits(state.length), GeometryState.longer)]
+    return [Settable("W times", stops, digits(state.length), GeometryState.longer)]

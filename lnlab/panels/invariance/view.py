@@ -20,19 +20,18 @@ from ..widgets.controls import (
     lock,
     log_slider,
 )
-from ..widgets.live_plot import LivePlot
 from ..widgets.panel import Panel
-from ..widgets.stills import Setting, digits, sizes
+from ..widgets.stills import Settable, digits, sizes
 from ..widgets.view import Drawing, View
 from .measurement import measure, measured
 from .state import BATCHES, DTYPES, EPS, MOST, SIZES, InvarianceState, states
 from .words import conditions, framed, sentence
 
-ABOUT_MOVEMENT = (
-    "Distributions of summed inputs and outputs before and after the change, and how far "
-    "outputs move against the size of the change"
-)
-ABOUT_TABLE = "Table 1 and its extension: the measured defect and the claim of every cell"
+ABOUT = {
+    "movement": "Distributions of summed inputs and outputs before and after the change, and "
+    "how far outputs move against the size of the change",
+    "table": "Table 1 and its extension: the measured defect and the claim of every cell",
+}
 
 
 def invariance(
@@ -58,12 +57,8 @@ def invariance(
     """
     state = states(own or {})(**settings)
     arrangement, controls = arranged(state.rows)
-    plots = {
-        "movement": LivePlot(draw.movement(*measure(state)), ABOUT_MOVEMENT, least_width=860),
-        "table": LivePlot(draw.table(measured(state)), ABOUT_TABLE, least_width=860),
-    }
     new = Panel(
-        "invariance", notebook, state, controls, arrangement, plots, look, drawn, settable,
+        "invariance", notebook, state, arrangement, controls, ABOUT, look, drawn, settable,
         plays="delta",
     )  # fmt: skip
     if alone:
@@ -160,8 +155,8 @@ def drawn(state: InvarianceState) -> dict[str, go.Figure]:
     }
 
 
-def settable(state: InvarianceState) -> list[Setting]:
+def settable(state: InvarianceState) -> list[Settable]:
     """What can be set without a kernel: the size of the change."""
     stops = sizes(SIZES[::2], abs(state.amount))
     name = ("δ =" if state.delta > 0 else "δ = −") if state.scales else "shift"
-    return [Setting(name, stops, digits(abs(state.amount)), InvarianceState.resized)]
+    return [Settable(name, stops, digits(abs(state.amount)), InvarianceState.resized)]

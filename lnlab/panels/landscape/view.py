@@ -9,16 +9,17 @@ from lnlab.figures import landscape as draw
 
 from ..choices import MODES
 from ..widgets.controls import choice, choice_slider, in_columns, lock, log_slider
-from ..widgets.live_plot import LivePlot
 from ..widgets.panel import Panel
-from ..widgets.stills import Setting
+from ..widgets.stills import Settable
 from ..widgets.view import Drawing, View
 from .measurement import measure, plane
 from .state import EXTENTS, FOLLOW, NORMALIZERS, SEEDS, LandscapeState
 from .words import conditions, sentence
 
-ABOUT_LINES = "The loss of a trained net along five random lines through its weights"
-ABOUT_PLANE = "The loss of a trained net on a plane through its weights, as a surface"
+ABOUT = {
+    "lines": "The loss of a trained net along five random lines through its weights",
+    "plane": "The loss of a trained net on a plane through its weights, as a surface",
+}
 
 
 def landscape(**settings: Any) -> Panel:
@@ -29,13 +30,9 @@ def landscape(**settings: Any) -> Panel:
             returns to.
     """
     state = LandscapeState(**settings)
-    arrangement, controls = arranged()
-    figures = drawn(state)
-    plots = {
-        "lines": LivePlot(figures["lines"], ABOUT_LINES, least_width=600),
-        "plane": LivePlot(figures["plane"], ABOUT_PLANE, least_width=600),
-    }
-    return Panel("landscape", "16", state, controls, arrangement, plots, look, drawn, settable)
+    return Panel(
+        "landscape", "16", state, *arranged(), ABOUT, look, drawn, settable, least_width=600
+    )
 
 
 def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
@@ -84,8 +81,8 @@ def drawn(state: LandscapeState) -> dict[str, go.Figure]:
     return {"lines": draw.cuts(measure(state).lines), "plane": draw.plane(plane(state))}
 
 
-def settable(state: LandscapeState) -> list[Setting]:
+def settable(state: LandscapeState) -> list[Settable]:
     """What can be set without a kernel: where statistics over cases come from."""
     sources = {statistics.value: name for name, statistics in MODES.items()}
     at = MODES[state.statistics].value
-    return [Setting("statistics", sources, at, LandscapeState.by, slides=False)]
+    return [Settable("statistics", sources, at, LandscapeState.by, slides=False)]

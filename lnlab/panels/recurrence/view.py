@@ -11,18 +11,19 @@ from lnlab.figures import recurrence as draw
 from lnlab.probes.dynamics import Dynamics
 
 from ..widgets.controls import Chips, choice, choice_slider, in_columns, lock, log_slider
-from ..widgets.live_plot import LivePlot
 from ..widgets.panel import Panel
-from ..widgets.stills import Setting, digits, sizes
+from ..widgets.stills import Settable, digits, sizes
 from ..widgets.view import Drawing, View
 from .measurement import measure
 from .state import CELLS, MOST, NORMALIZERS, STEPS, RecurrenceState
 from .words import conditions, sentence
 
-ABOUT = (
-    "Root mean squares of the summed inputs, of the hidden state and of the gradient at every "
-    "time step of a recurrent net, a line for each normalizer"
-)
+ABOUT = {
+    "recurrence": (
+        "Root mean squares of the summed inputs, of the hidden state and of the gradient at "
+        "every time step of a recurrent net, a line for each normalizer"
+    ),
+}
 SIZES = np.logspace(-1, 1, 21)
 """The sizes of the recurrent weights that a page without a kernel offers."""
 
@@ -35,9 +36,7 @@ def recurrence(**settings: Any) -> Panel:
             returns to.
     """
     state = RecurrenceState(**settings)
-    arrangement, controls = arranged()
-    plots = {"recurrence": LivePlot(drawn(state)["recurrence"], ABOUT, least_width=860)}
-    return Panel("recurrence", "06", state, controls, arrangement, plots, look, drawn, settable)
+    return Panel("recurrence", "06", state, *arranged(), ABOUT, look, drawn, settable)
 
 
 def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
@@ -82,7 +81,7 @@ def look(state: RecurrenceState) -> View:
     return View(sentence(state, courses), titles, {"recurrence": drawing})
 
 
-def settable(state: RecurrenceState) -> list[Setting]:
+def settable(state: RecurrenceState) -> list[Settable]:
     """What can be set without a kernel: the size of the recurrent weights."""
     stops = sizes(SIZES, state.recurrent)
-    return [Setting("W_h times", stops, digits(state.recurrent), RecurrenceState.rescaled)]
+    return [Settable("W_h times", stops, digits(state.recurrent), RecurrenceState.rescaled)]

@@ -20,7 +20,7 @@ from IPython.display import display
 
 from .controls import onward, put
 from .live_plot import LivePlot, as_json
-from .stills import Setting, played, still
+from .stills import Settable, played, still
 from .view import Drawing, View
 
 HERE = Path(__file__).parent
@@ -59,13 +59,14 @@ class Panel(ipywidgets.VBox):
             replaces when the cell is run again.
         notebook: number of the notebook whose parameter ``panel`` takes the state.
         state: what the panel starts with and Reset returns to, of a frozen dataclass.
-        controls: for each field of the state, a widget with a ``value``.
         arrangement: the widget that holds the controls.
-        plots: the plots by name, in their order.
+        controls: for each field of the state, a widget with a ``value``.
+        about: what each plot shows, in words for those who cannot see it, by name.
         look: the view of a state; pure.
         drawn: the figures of a state, by the names of the plots.
         settable: what can be set in the figures where no kernel runs.
         plays: the logarithmic control that a button moves from end to end; empty: no button.
+        least_width: of a plot, in pixels.
     """
 
     def __init__(
@@ -73,21 +74,26 @@ class Panel(ipywidgets.VBox):
         name: str,
         notebook: str,
         state: Any,
-        controls: Mapping[str, Any],
         arrangement: ipywidgets.DOMWidget,
-        plots: Mapping[str, LivePlot],
+        controls: Mapping[str, Any],
+        about: Mapping[str, str],
         look: Callable[[Any], View],
         drawn: Callable[[Any], Mapping[str, go.Figure]],
-        settable: Callable[[Any], Sequence[Setting]],
+        settable: Callable[[Any], Sequence[Settable]],
         plays: str = "",
+        least_width: int = 860,
     ) -> None:
-        self.controls, self.plots, self.bar = controls, plots, Bar(plays=plays)
+        self.controls, self.bar = controls, Bar(plays=plays)
+        self.plots = {
+            plot: LivePlot(figure, about[plot], least_width=least_width)
+            for plot, figure in drawn(state).items()
+        }
         self.notebook, self.start, self.defaults = notebook, state, type(state)()
         self._look, self._drawn, self._settable = look, drawn, settable
         self._lock, self._held = threading.RLock(), False
         self._late: Mapping[str, Callable[[], Drawing]] = {}
         self._on_a_page = False
-        super().__init__(children=[arrangement, self.bar, *plots.values()])
+        super().__init__(children=[arrangement, self.bar, *self.plots.values()])
         self.add_class("lnlab-panel")
         arrangement.add_class("lnlab-controls")
         self._set_controls(state)

@@ -15,7 +15,7 @@ from .view import View
 
 
 @dataclass(frozen=True)
-class Setting:
+class Settable:
     """A control of a panel that is there without a kernel too.
 
     Attributes:
@@ -60,7 +60,7 @@ def still(figures: Mapping[str, go.Figure], view: View) -> list[go.Figure]:
 def played(
     figures: Mapping[str, go.Figure],
     state: Any,
-    settings: Sequence[Setting],
+    settings: Sequence[Settable],
     look: Callable[[Any], View],
 ) -> list[go.Figure]:
     """The figures of a state, each with what its panel shows at every stop of the settings.

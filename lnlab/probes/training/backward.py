@@ -173,7 +173,7 @@ def microscope(objective: Objective, name: str, *, call: int = 0) -> Parts:
     return gradient_parts(norm, a, slope, *rest)
 
 
-def moments(gradient: Tensor) -> tuple[Tensor, Tensor]:
+def case_moments(gradient: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance over the units of every case: (*cases, H) to twice (*cases,)."""
     var, mean = torch.var_mean(gradient, dim=-1, correction=0)
     return mean, var

@@ -8,7 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from lnlab.cells import INITIALISATIONS, MODERN, Sums
+from lnlab.cells import MODERN, STARTS, Sums
 from lnlab.data import Speech, load
 from lnlab.kernels import fuse
 from lnlab.norms import GroupNorm, Identity, LayerNorm
@@ -65,7 +65,7 @@ class Spelling(Experiment):
     published: bool = setting(False, past=False)
     """Whether a normalized speller has the cell of the published code; with ``swapped`` it is
     that cell, slip included."""
-    initialisation: str = setting("modern", choices=INITIALISATIONS)
+    initialisation: str = setting("modern", choices=STARTS)
     gain: float = 1.0
     """The first gain of the normalizers of W_h h."""
     batch_size: int = 16
@@ -192,7 +192,7 @@ class Spelling(Experiment):
 
     def _normalized(self, normalized: bool) -> dict[str, Any]:
         """The settings of an LSTM that say what normalizes it and how it starts."""
-        initial = INITIALISATIONS[self.initialisation]
+        initial = STARTS[self.initialisation]
         if not normalized:
             return {"norm": Identity, "initial": initial}
         return {"norm": LayerNorm, "initial": replace(initial, recurrent_gain=self.gain)}

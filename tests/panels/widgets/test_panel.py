@@ -10,10 +10,9 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
-from lnlab.panels import LivePlot
 from lnlab.panels.widgets.live_plot import plotly_script
 from lnlab.panels.widgets.panel import PLOTLY, Panel, descendants
-from lnlab.panels.widgets.stills import Setting, sizes
+from lnlab.panels.widgets.stills import Settable, sizes
 from lnlab.panels.widgets.view import Drawing, View
 from lnlab.workbook import value
 
@@ -49,7 +48,7 @@ def drawn_anew(state):
 def settable(state):
     deltas = sizes([1.0, 2.0], state.delta)
     put = lambda state, delta: replace(state, delta=delta)  # noqa: E731
-    return [Setting("δ", deltas, f"{state.delta:g}", put)]
+    return [Settable("δ", deltas, f"{state.delta:g}", put)]
 
 
 def panel(**settings):
@@ -57,10 +56,10 @@ def panel(**settings):
         "delta": ipywidgets.FloatLogSlider(min=-4, max=2, step=0.1, description="delta"),
         "name": ipywidgets.Text(description="name"),
     }
-    plots = {name: LivePlot(go.Figure([go.Scatter(name="line")])) for name in ("line", "late")}
+    about = {"line": "the number", "late": "its square"}
     box = ipywidgets.VBox(list(controls.values()))
     return Panel(
-        "test", "02", State(**settings), controls, box, plots, look, drawn_anew, settable
+        "test", "02", State(**settings), box, controls, about, look, drawn_anew, settable
     )
 
 

@@ -15,10 +15,10 @@ from lnlab.norms.invariances import Statistics
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.training.backward import (
     Detached,
+    case_moments,
     gradient_norms,
     gradient_parts,
     microscope,
-    moments,
 )
 
 B, D, H, CLASSES = 7, 4, 6, 3
@@ -79,7 +79,7 @@ def test_mu_centres_the_gradient_and_sigma_makes_it_smaller():
     a, r = torch.randn(2, 500, H) * torch.tensor([[[1.0]], [[3.0]]]) + 0.5
     found = gradient_parts(layer_norm(), a, r).detached()
     (mean, var), (mean_sigma, var_sigma), (mean_mu, var_mu), (mean_both, var_both) = map(
-        moments, found.values()
+        case_moments, found.values()
     )
     for centred in (mean, mean_sigma):
         assert centred.abs().max() < 1e-12

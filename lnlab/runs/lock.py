@@ -9,19 +9,19 @@ class Busy(RuntimeError):
     """The folder of a run is being written by another process, or by this one."""
 
 
-def claimed(folder: Path) -> FileLock:
+def locked(folder: Path) -> FileLock:
     """The right to write in a folder, until it is released or its process ends.
 
     Raises:
         Busy: if somebody has it.
     """
     # Not thread-local: a generator may be closed by another thread than began it.
-    claim = FileLock(folder / ".claim", thread_local=False)
+    lock = FileLock(folder / ".lock", thread_local=False)
     try:
-        claim.acquire(timeout=0)
+        lock.acquire(timeout=0)
     except Timeout:
         raise Busy(
             f"{folder} is being written by another run of the same task, in this process or "
             "another: wait for it, or stop it (close() its iterator)."
         ) from None
-    return claim
+    return lock
