@@ -1,7 +1,7 @@
 """Data by one door, ``load``: each source says its kind, its licence and its checksum.
 
 - ``load(spec, what)`` gives a data set, read when a split of it is first used: ``what`` is
-  ``"images"`` or ``"speech"``; ``spec`` is ``embedded``, ``NAME`` or ``NAME=PATH``.
+  ``"images"``, ``"speech"`` or ``"text"``; ``spec`` is ``embedded``, ``NAME`` or ``NAME=PATH``.
 - ``sources()`` lists what there is: ``lnlab data list``.
 - ``fetch(name)`` downloads and verifies the files of a source: ``lnlab data fetch NAME``.
 
@@ -14,11 +14,12 @@ user's cache folder. A kind of data is a room of its own, a module with ``SOURCE
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from lnlab.data import images, speech
+from lnlab.data import images, speech, text
 from lnlab.data.dataset import Dataset
 from lnlab.data.images import Images, Split
 from lnlab.data.source import File, Source, What, data_folder, find, split_spec
 from lnlab.data.speech import Speech
+from lnlab.data.text import Text
 
 __all__ = [
     "Dataset",
@@ -27,19 +28,22 @@ __all__ = [
     "Source",
     "Speech",
     "Split",
+    "Text",
     "data_folder",
     "fetch",
     "load",
     "sources",
 ]
 
-ROOMS: dict[What, Any] = {"images": images, "speech": speech}
+ROOMS: dict[What, Any] = {"images": images, "speech": speech, "text": text}
 
 
 @overload
 def load(spec: str = ..., what: Literal["images"] = ..., **options: Any) -> Images: ...
 @overload
 def load(spec: str, what: Literal["speech"], **options: Any) -> Speech: ...
+@overload
+def load(spec: str, what: Literal["text"], **options: Any) -> Text: ...
 def load(spec: str = "embedded", what: What = "images", **options: Any) -> Dataset:
     """The data set that ``spec`` names, at once: its cases are read when they are first used.
 

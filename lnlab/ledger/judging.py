@@ -6,12 +6,17 @@ from dataclasses import asdict, replace
 from math import isfinite
 from typing import Any
 
-from lnlab.ledger import ba2016, benothman2018, ziaee2022
+from lnlab.ledger import ba2016, benothman2018, transformer, ziaee2022
 from lnlab.ledger.claim import Claim, Declared, Differences, Evidence
 from lnlab.ledger.rule import Outcome, Verdict, judge, verdict
 from lnlab.runs import Run
 
-CLAIMS: tuple[Claim, ...] = (*ba2016.CLAIMS, *benothman2018.CLAIMS, *ziaee2022.CLAIMS)
+CLAIMS: tuple[Claim, ...] = (
+    *ba2016.CLAIMS,
+    *benothman2018.CLAIMS,
+    *ziaee2022.CLAIMS,
+    *transformer.CLAIMS,
+)
 
 
 def evidence(runs: Iterable[Run], claims: Sequence[Claim] = CLAIMS) -> dict[str, Evidence]:

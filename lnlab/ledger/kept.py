@@ -25,6 +25,7 @@ EXPERIMENTS = {
     "Speech": "benothman2018-4.1-error",
     "CIFAR-10": "ziaee2022-4-cifar-against-ln-25",
     "IMDB": "ziaee2022-4-imdb-against-ln",
+    "Transformer": "xiong2020-without",
 }
 """The experiments of the papers, and the claim that each is told by in one line."""
 
@@ -147,9 +148,9 @@ def table(roots: Sequence[Path] = ROOTS) -> str:
     lines = [
         "# The ledger",
         "",
-        f"The {len(claims)} statements of the three papers that can be tested, and what became "
-        "of them. Written by `lnlab claims docs`; `lnlab claims show ID` has the values of "
-        "each seed, the declaration and the command.",
+        f"The {len(claims)} statements of the three papers, and of those on transformers, that "
+        "can be tested, and what became of them. Written by `lnlab claims docs`; `lnlab claims "
+        "show ID` has the values of each seed, the declaration and the command.",
     ]
     for kind in ("equation", "reading", "measurement"):
         lines += ["", f"## {kind.capitalize()}s", ""]

@@ -46,6 +46,8 @@ class DyT(Normalizer):
     alpha, one learned number, starts at 0.5. It shares no invariance with LayerNorm.
     """
 
+    stacks = True
+
     def __init__(self, units: int, *, alpha: float = 0.5, space: int = 0) -> None:
         super().__init__(units, space=space)
         self.alpha = nn.Parameter(torch.tensor(alpha))
@@ -54,5 +56,7 @@ class DyT(Normalizer):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        squashed = (self.alpha * wide(a)).tanh()
+        alpha = self.alpha  # of S models (S,)
+        alpha = alpha.view(-1, *(1,) * (a.dim() - 1)) if alpha.dim() else alpha
+        squashed = (alpha * wide(a)).tanh()
         return (self.along_units(self.g) * squashed + self.along_units(self.b)).to(a.dtype)

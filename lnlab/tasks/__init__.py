@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from lnlab.tasks.las.task import Spelling
     from lnlab.tasks.mnist import PermutationInvariantMNIST
     from lnlab.tasks.sequences import SequentialDigits
+    from lnlab.tasks.transformer.task import CharacterModel
     from lnlab.training import Experiment
 
 WHERE = {
     "mnist": ("mnist", "PermutationInvariantMNIST"),
     "sequences": ("sequences", "SequentialDigits"),
     "las": ("las.task", "Spelling"),
+    "transformer": ("transformer.task", "CharacterModel"),
 }
 """The module and the class of each experiment, by its name."""
 
@@ -50,4 +52,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["TASKS", "PermutationInvariantMNIST", "SequentialDigits", "Spelling"]
+__all__ = [
+    "TASKS",
+    "CharacterModel",
+    "PermutationInvariantMNIST",
+    "SequentialDigits",
+    "Spelling",
+]

@@ -112,7 +112,7 @@ def evaluate(
         model: from x to a score for each class; a :class:`Stacked` one shows all of its
             models the same cases.
         x: cases (N, ...).
-        y: their classes (N,).
+        y: their classes (N,), or several of each case (N, T).
         loss: as in :func:`fit`.
         size: how many cases are in memory at a time.
 
@@ -132,8 +132,9 @@ def evaluate(
                 some_y = some_y.expand(model.count, *some_y.shape)
             output = model(some_x)
             nll = nll + loss(output, some_y).double().cpu() * cases
-            wrong = wrong + (output.argmax(-1) != some_y).sum(-1).cpu()
+            missed = output.argmax(-1) != some_y
+            wrong = wrong + missed.reshape(*nll.shape, -1).sum(-1).cpu()
     return {
         "nll": (nll / len(x)).reshape(-1).tolist(),
-        "error": (wrong.double() / len(x)).reshape(-1).tolist(),
+        "error": (wrong.double() / y.numel()).reshape(-1).tolist(),
     }

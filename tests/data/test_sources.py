@@ -18,12 +18,20 @@ from tests.data.test_images import write_idx
 SMALL = {"train": 6, "valid": 2, "test": 3}
 SPEECH = ("spoken", "espeak", "fsdd", "an4", "cepstra", "timit", "librispeech")
 IMAGES = ("digits", "idx")
+TEXT = ("tales", "txt")
+WHAT = {
+    n: w for w, names in (("speech", SPEECH), ("images", IMAGES), ("text", TEXT)) for n in names
+}
 
 
 def written(name: str, folder: Path) -> str:
     """The spec of a source, its files written into the folder if it has any."""
-    if name in ("spoken", "espeak", "digits"):
+    if name in ("spoken", "espeak", "digits", "tales"):
         return name
+    if name == "txt":
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "own.txt").write_text("als ich ein kind war, ähnlich klein. " * 100, "utf-8")
+        return f"txt={folder / 'own.txt'}"
     if name == "idx":
         return f"idx={write_idx(folder)}"
     if name == "cepstra":
@@ -42,7 +50,7 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
     cases = {}
     for split in ("test", "train") if backwards else ("train", "test"):
         part = getattr(found, split)
-        if what == "images":
+        if what in ("images", "text"):
             cases[split] = part.x.numpy().tobytes() + part.y.numpy().tobytes()
             continue
         for said in reversed(part) if backwards else part:
@@ -61,11 +69,11 @@ def made_small(monkeypatch):
     monkeypatch.setattr(spoken, "SIZES", SMALL)
 
 
-@pytest.mark.parametrize("name", [*SPEECH, *IMAGES])
+@pytest.mark.parametrize("name", [*WHAT])
 def test_cases_depend_on_no_setting_and_on_no_order(name, tmp_path, monkeypatch):
     if name == "espeak":
         there_or_skip()
-    what = "speech" if name in SPEECH else "images"
+    what = WHAT[name]
     spec = written(name, tmp_path / "files")
     found = set()
     for number, dtype in enumerate((torch.float64, torch.float32, torch.float16)):
@@ -96,15 +104,12 @@ print(json.dumps([fingerprint(*each, backwards=True) for each in specs]))
 
 def test_a_fresh_process_has_the_same_cases(tmp_path, monkeypatch):
     """One with two threads; and this one again, from what the other has kept."""
-    names = [*SPEECH, *IMAGES]
+    names = [*WHAT]
     try:
         espeak.library()
     except FileNotFoundError:
         names.remove("espeak")
-    specs = [
-        (written(name, tmp_path / name), "speech" if name in SPEECH else "images")
-        for name in names
-    ]
+    specs = [(written(name, tmp_path / name), WHAT[name]) for name in names]
     here = [fingerprint(*each) for each in specs]
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "kept"))
     done = subprocess.run(
@@ -119,11 +124,11 @@ def test_a_fresh_process_has_the_same_cases(tmp_path, monkeypatch):
     assert [fingerprint(*each) for each in specs] == here
 
 
-@pytest.mark.parametrize("name", [*SPEECH, *IMAGES])
+@pytest.mark.parametrize("name", [*WHAT])
 def test_what_a_data_set_is_costs_no_reading_twice(name, tmp_path, monkeypatch):
     if name == "espeak":
         there_or_skip()
-    what = "speech" if name in SPEECH else "images"
+    what = WHAT[name]
     spec = written(name, tmp_path)
     first = data.load(spec, what)
     known = first.name, first.kind, first.licence, first.checksum, first.checksum_of
@@ -145,7 +150,7 @@ def test_what_a_source_offers_is_what_the_door_takes():
 @pytest.mark.parametrize(
     ("spec", "what", "options", "message"),
     [
-        ("embedded", "music", {}, "what is 'music': choose from images, speech"),
+        ("embedded", "music", {}, "what is 'music': choose from images, speech, text"),
         ("mnist", "speech", {}, "unknown data 'mnist': choose from embedded, spoken"),
         ("timit", "images", {}, "unknown data 'timit': choose from embedded, digits"),
         ("spoken", "speech", {"mix": True}, "spoken has no option mix: it has unit, most"),

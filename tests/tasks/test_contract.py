@@ -17,6 +17,7 @@ every_task = pytest.mark.parametrize("kind", TASKS.values(), ids=TASKS)
 OTHERWISE = {
     "las": {"location": (0, 3), "dropout": (0.0, 0.5), "gain": (0.1, 1.0), "beam": (1, 2)},
     "sequences": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "epochs": (1, 2)},
+    "transformer": {"learning_rate": (0.1, 0.01), "layers": (1, 2), "weight_decay": (0.0, 1.0)},
     "mnist": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},
 }
 """Fields that have no list to choose from, and values to compare."""

@@ -1,0 +1,230 @@
+"""Text, character by character: tales made here, Tiny Shakespeare, and a user's own file.
+
+torch is imported when cases are loaded: to list or to download sources does not take it.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lnlab.data import tales
+from lnlab.data.dataset import Dataset
+from lnlab.data.kept import code, stamp
+from lnlab.data.source import File, Source, data_folder
+
+if TYPE_CHECKING:
+    import torch
+
+CONTEXT = {"context": "characters of a case, 64 if nothing is said"}
+
+TALES = Source(
+    name="tales",
+    title="tales of two people and a thing, made here from a grammar",
+    kind="synthetic",
+    licence="made here",
+    citation="",
+    offers="text",
+    options=CONTEXT,
+)
+
+SHAKESPEARE = Source(
+    name="shakespeare",
+    title="Tiny Shakespeare: 40,000 lines from plays of Shakespeare",
+    kind="official",
+    licence="public domain",
+    citation="Karpathy (2015), char-rnn, https://github.com/karpathy/char-rnn",
+    offers="text",
+    options=CONTEXT,
+    urls=(
+        "https://raw.githubusercontent.com/karpathy/char-rnn/"
+        "6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/",
+        "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/",
+    ),
+    files=(
+        File(
+            "input.txt",
+            1_115_394,
+            "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+            "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+        ),
+    ),
+    checksum="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+)
+
+TXT = Source(
+    name="txt",
+    title="your own text: one file in UTF-8",
+    kind="own",
+    licence="yours to know",
+    citation="",
+    offers="text",
+    options=CONTEXT,
+)
+
+SOURCES = (TALES, SHAKESPEARE, TXT)
+LENGTH = 200_000
+"""Characters of tales."""
+PARTS = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
+"""The parts of a text, in its order: 90, 5 and 5 %, as in char-rnn."""
+MOST = 100_000_000
+"""Bytes of a user's file: every character becomes two numbers of 8 bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Cases of one part of a text: ``x`` int64 ``(N, T)``, and ``y`` ``(N, T)``, what comes next.
+
+    They lie one behind the other and do not overlap; what would be less than a case at the
+    end is left out.
+    """
+
+    x: "torch.Tensor"
+    y: "torch.Tensor"
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+class Text(Dataset[Windows]):
+    """A text as windows of characters. The checksum is over its bytes in UTF-8.
+
+    Args:
+        source, of: as of :class:``Dataset``.
+        written: reads the text.
+        context: T, the characters of a case.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        written: Callable[[], str],
+        of: Callable[[], str],
+        *,
+        context: int,
+    ) -> None:
+        super().__init__(source, self._windows, of)
+        self._written, self.context = written, context
+
+    @cached_property
+    def text(self) -> str:
+        """All of it."""
+        return self._written()
+
+    @cached_property
+    def vocabulary(self) -> str:
+        """The characters that occur in it, in their order; a character's code is its place."""
+        return "".join(sorted(set(self.text)))
+
+    def encode(self, text: str) -> "torch.Tensor":
+        """The codes of a text, int64 ``(N,)``.
+
+        Raises:
+            ValueError: for a character that is not in the vocabulary; names it and its place.
+        """
+        import torch
+
+        codes = {character: place for place, character in enumerate(self.vocabulary)}
+        for place, character in enumerate(text):
+            if character not in codes:
+                raise ValueError(
+                    f"character {place} is {character!r}, which {self.source.name} does not "
+                    f"have: write with {self.vocabulary!r}."
+                )
+        return torch.tensor([codes[character] for character in text], dtype=torch.int64)
+
+    def decode(self, codes: "torch.Tensor") -> str:
+        """The text that has these codes ``(N,)``."""
+        return "".join(self.vocabulary[code] for code in codes.tolist())
+
+    def _windows(self) -> tuple[Mapping[str, Windows], str]:
+        codes, T = self.encode(self.text), self.context
+        splits = {}
+        for split, (begin, end) in PARTS.items():
+            part = codes[int(begin * len(codes)) : int(end * len(codes))]
+            count = (len(part) - 1) // T
+            if count < 1:
+                raise ValueError(
+                    f"{self.source.name}: the {split} part of the text has {len(part):,} "
+                    f"characters, a case of context {T} needs {T + 1:,}: give a longer text or "
+                    "a smaller context."
+                )
+            x, y = part[: count * T], part[1 : count * T + 1]
+            splits[split] = Windows(x.view(count, T), y.view(count, T))
+        return splits, ""
+
+    def _digest(self) -> bytes:
+        return hashlib.sha256(self.text.encode()).digest()
+
+
+def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text:
+    """A text, to be predicted character by character.
+
+    - ``tales``: 200,000 characters from a grammar, always the same.
+    - ``shakespeare``: 1,115,394 characters with 65 different ones. Without a path it is what
+      ``lnlab data fetch shakespeare`` left; else ``input.txt``, or a folder that has it.
+    - ``txt``: your own file, in UTF-8.
+
+    The first 90 % are to train on, 5 % validate, the last 5 % test. The file is read when a
+    split is first used: that it is damaged is noticed then.
+
+    Args:
+        context: T, the characters of a case.
+
+    Raises:
+        ValueError: if the context is below 1, or a path is given or lacks against the above;
+            later, if the text is too short, no UTF-8, too large or not the official one.
+        FileNotFoundError: if the file is not there.
+    """
+    if context < 1:
+        raise ValueError(f"context is {context}: give at least one character.")
+    if source is TALES:
+        if path:
+            raise ValueError(f"tales={path}: they are made here, give no path.")
+        made = f"{LENGTH} {code(tales.__file__)}"
+        return Text(source, lambda: tales.tales(LENGTH), lambda: made, context=context)
+    file = _file(source, path)
+    return Text(
+        source,
+        lambda: _read(file, source),
+        lambda: f"{stamp([file])} {code(__file__)}",
+        context=context,
+    )
+
+
+def _file(source: Source, path: Path | None) -> Path:
+    """The file of a source.
+
+    Raises:
+        ValueError, FileNotFoundError: as :func:``load``.
+    """
+    if source is TXT and (path is None or path.is_dir()):
+        raise ValueError(f"data 'txt' is {path}: name your file, txt=PATH.")
+    file = path or data_folder() / source.name
+    if source is SHAKESPEARE and not file.is_file():
+        file = file / source.files[0].name
+    if not file.is_file():
+        fetch = f"run `lnlab data fetch {source.name}`, or " if source.urls else ""
+        raise FileNotFoundError(f"{file} is not there: {fetch}name it, {source.name}=PATH.")
+    return file
+
+
+def _read(file: Path, source: Source) -> str:
+    """The text of a file.
+
+    Raises:
+        ValueError: if it is too large, not the official one, or no UTF-8.
+    """
+    size = file.stat().st_size
+    if size > MOST:
+        raise ValueError(f"{file} has {size:,} bytes: give at most {MOST:,} of them.")
+    content = file.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if source.checksum and found != source.checksum:
+        raise ValueError(f"{file} has sha256 {found}, expected {source.checksum}.")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is no UTF-8 at byte {error.start}: convert it.") from error

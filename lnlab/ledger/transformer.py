@@ -1,0 +1,318 @@
+"""Papers on the normalizers of transformers: what they claim, on characters at four layers.
+
+None of it is their own setting, translation and large language models, so that nothing here
+can be reproduced: it is also seen, or not. Every measurement was declared before a run of a
+seed from 99 up.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite, log
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.optimize import linprog
+from torch import Tensor
+
+from lnlab.ledger.claim import Claim
+from lnlab.ledger.exact import Defect, unchanged
+from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
+from lnlab.ledger.paired import Number, final
+from lnlab.ledger.rule import Kind
+from lnlab.norms import LayerNorm
+from lnlab.probes.givens import normal
+from lnlab.probes.invariance import relative_change
+from lnlab.tasks import CharacterModel
+
+SEEDS = (100, 101, 102)
+STARTS = tuple(range(100, 105))
+RATES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+SHALLOW, DEEP = 4, 16
+CLOSE = log(1.25)
+TASK = CharacterModel.budget("paper", seeds=SEEDS, updates=200)
+AT_START = CharacterModel.budget("paper", seeds=STARTS, updates=1)
+TURNING = CharacterModel.budget(
+    "paper", seeds=SEEDS, updates=300, learning_rate=1e-2, weight_decay=1.0
+)
+TUNED = Tuning("learning_rate", RATES, final("valid_nll"), 99, {})
+OWN_RATE = (
+    f"learning_rate of each arm from {', '.join(map(str, RATES))}, by the validation NLL at "
+    "the end of one run of seed 99"
+)
+OPEN = ("everything: other data, and a net a thousand times smaller",)
+WAITS = "the declared seeds were not trained yet"
+TOLERANCE = 0.03
+"""Nats a character: less than 2 % of such a net's loss, which nobody would retrain for."""
+
+
+def measured(
+    id: str,
+    source: str,
+    statement: str,
+    task: CharacterModel,
+    terms: tuple[Term, ...],
+    numbers: Numbers,
+    *,
+    measure: str,
+    window: str,
+    split: str,
+    margin: float,
+    reason: str,
+    family: str,
+    tuning: Tuning | None = None,
+    note: str = "",
+) -> Claim:
+    """A measurement: ``numbers``, by the signs of ``terms``, are negative as the claim says."""
+    test, declared = declare(
+        Measurement(task, terms, numbers, tuning=tuning),
+        measure=measure, window=window, split=split, margin=margin, reason=reason,
+        family=family, tuning=OWN_RATE if tuning else "", open=OPEN,
+    )  # fmt: skip
+    return Claim(
+        id, source, statement, test=test, declared=declared, waits=WAITS, note=note,
+        command="lnlab data fetch shakespeare && " + test.command(),
+    )  # fmt: skip
+
+
+def combined(value: Callable[..., float]) -> Numbers:
+    """One number of all terms together, in the place of the first, whose sign is 1."""
+    return lambda frames: [value(*frames), *(0.0 for _ in frames[1:])]
+
+
+def slopes(metrics: pd.DataFrame) -> np.ndarray:
+    """log ||dL/dW_2|| of each layer before the first update, bottom first."""
+    first = metrics.loc[metrics["update"] == 0].iloc[0].dropna()
+    layers = sum(str(name).startswith("gradient_") for name in first.index)
+    return np.log([first[f"gradient_{layer}"] for layer in range(1, layers + 1)])
+
+
+def from_law(exponent: float) -> Numbers:
+    """How far the top layer's gradient is from L ** exponent, less the tolerance."""
+
+    def beyond(deep: pd.DataFrame, shallow: pd.DataFrame) -> float:
+        seen = slopes(deep)[-1] - slopes(shallow)[-1]
+        return abs(seen - exponent * log(DEEP / SHALLOW)) - CLOSE
+
+    return combined(beyond)
+
+
+def depth_law(id: str, statement: str, arm: str, exponent: float) -> Claim:
+    """The law by which the last layer's gradient goes with depth."""
+    return measured(
+        f"xiong2020-start-{id}", "Xiong et al. (2020), theorem 1", statement, AT_START,
+        ((1, {"norm": arm, "layers": DEEP}), (0, {"norm": arm, "layers": SHALLOW})),
+        from_law(exponent),
+        measure=f"|log of the last layer's gradient of W_2, {DEEP} over {SHALLOW} layers, less "
+        f"that of L^{exponent:g}| − log 1.25",
+        window="before the first update", split=f"16 training cases of {TASK.context}",
+        margin=0.05, reason="a fifth of the tolerance", family="transformer, at the start",
+    )  # fmt: skip
+
+
+def profile(id: str, statement: str, arm: str, value: Numbers, measure: str) -> Claim:
+    """What the gradient does from the bottom to the top."""
+    return measured(
+        f"xiong2020-start-{id}", "Xiong et al. (2020), Fig. 3", statement, AT_START,
+        ((1, {"norm": arm, "layers": DEEP}),), value,
+        measure=f"{measure}, {DEEP} layers",
+        window="before the first update", split=f"16 training cases of {TASK.context}",
+        margin=0.1, reason="a tenth would not be seen in a figure",
+        family="transformer, at the start",
+    )  # fmt: skip
+
+
+def loss(
+    id: str, source: str, statement: str, terms: tuple[Term, ...], number: Number,
+    measure: str, **more: Any,
+) -> Claim:  # fmt: skip
+    """The test losses of arms, each at its own rate."""
+    return measured(
+        id, source, statement, TASK, terms, each(number),
+        measure=f"{measure}, nats a character", window="the end of 200 updates",
+        split="the first 512 test cases", margin=TOLERANCE / 3,
+        reason="a third of the tolerance", family="transformer, each arm at its own rate",
+        tuning=TUNED, **more,
+    )  # fmt: skip
+
+
+def within(sign_apart: bool) -> Numbers:
+    """By how much an arm is worse than another (or apart from it), less the tolerance."""
+
+    def beyond(arm: pd.DataFrame, other: pd.DataFrame) -> float:
+        apart = final("test_nll")(arm) - final("test_nll")(other)
+        return (abs(apart) if sign_apart else apart) - TOLERANCE
+
+    return combined(beyond)
+
+
+def as_good(
+    id: str, source: str, statement: str, arm: Mapping[str, Any], other: Mapping[str, Any],
+    measure: str, *, apart: bool = False,
+) -> Claim:  # fmt: skip
+    """One arm is no worse than another, or as good, within the tolerance."""
+    return measured(
+        id, source, statement, TASK, ((1, arm), (0, other)), within(apart),
+        measure=f"{measure} − {TOLERANCE}, nats a character", window="the end of 200 updates",
+        split="the first 512 test cases", margin=TOLERANCE / 3,
+        reason="a third of the tolerance", family="transformer, each arm at its own rate",
+        tuning=TUNED,
+    )  # fmt: skip
+
+
+def sensitivity(frames: Sequence[pd.DataFrame]) -> float:
+    """The mean over the rates of min(loss, loss at the start) less the best rate's loss."""
+    first = float(frames[0]["valid_nll"].iloc[0])
+    ends = [float(frame["valid_nll"].iloc[-1]) for frame in frames]
+    kept = [min(end, first) if isfinite(end) else first for end in ends]
+    return float(np.mean(kept) - min(kept))
+
+
+def band(*frames: pd.DataFrame) -> float:
+    """The sensitivity of the first half of the terms less that of the second."""
+    half = len(frames) // 2
+    return sensitivity(frames[:half]) - sensitivity(frames[half:])
+
+
+def turn(id: str, arm: str, matrix: str, follows: str) -> Claim:
+    """How far a matrix turns in a step, next to the equilibrium."""
+    return measured(
+        f"kosson2023-turn-{id}", "Kosson et al. (2023), Table 1",
+        "under AdamW a scale-invariant weight comes to turn by sqrt(2 eta lambda (1 - beta_1) "
+        f"/ (1 + beta_1)) in a step: W_{matrix}, which {follows} follows",
+        TURNING, ((1, {"norm": arm}),),
+        each(lambda metrics: abs(final(f"turn_{matrix}")(metrics)) - CLOSE),
+        measure=f"|log of the angle of W_{matrix} over the equilibrium| − log 1.25",
+        window="a running mean over the last 50 of 300 updates or so",
+        split="training batches", margin=0.05, reason="a fifth of the tolerance",
+        family="transformer, turning",
+        note="at weight decay 1 and rate 0.01, where the equilibrium is near after 100 updates",
+    )  # fmt: skip
+
+
+def projected(x: Tensor) -> Tensor:
+    """x without its component along (1, ..., 1), at length sqrt(d)."""
+    ones = torch.ones_like(x) / x.shape[-1] ** 0.5
+    apart = x - (x * ones).sum(-1, keepdim=True) * ones
+    return apart / apart.norm(dim=-1, keepdim=True) * x.shape[-1] ** 0.5
+
+
+def as_projection(seed: int) -> float:
+    x = normal(seed, 0, 16, 8)
+    return relative_change(projected(x), LayerNorm(8, eps=0.0, affine=False)(x))
+
+
+def unselectable(keys: np.ndarray) -> int:
+    """The number of keys (n, d) that no query gives the highest score (Brody et al., 4)."""
+    count = 0
+    for i, key in enumerate(keys):
+        above = np.delete(keys, i, 0) - key  # q (k_j - k_i) + t <= 0, t as large as can be
+        rows = np.hstack([above, np.ones((len(above), 1))])
+        limits = [(-100, 100)] * keys.shape[1] + [(None, 1)]
+        found = linprog(
+            [*np.zeros(keys.shape[1]), -1.0], rows, np.zeros(len(rows)), bounds=limits
+        )
+        count += found.x[-1] < 1e-7
+    return count
+
+
+def unselected(norm: Callable[[Tensor], Tensor]) -> Defect:
+    """The part of 24 normal keys in 4 dimensions that cannot be selected."""
+    return lambda seed: unselectable(norm(normal(seed, 0, 24, 4)).numpy()) / 24
+
+
+NO_WARMUP = {"warmup": 0.0}
+BANDS = tuple(
+    (1, {"norm": arm, "learning_rate": rate}) for arm in ("qk", "pre") for rate in RATES
+)
+
+CLAIMS = [
+    depth_law(
+        "post", "in a post-LN transformer of L layers the gradient of the last layer does not "
+        "shrink with L at the start", "post", 0.0,
+    ),
+    depth_law(
+        "pre", "in a pre-LN transformer of L layers the gradient of the last layer goes as "
+        "1/sqrt(L) at the start", "pre", -0.5,
+    ),
+    profile(
+        "top", "in a post-LN transformer the gradients are larger near the output", "post",
+        each(lambda metrics: slopes(metrics)[0] - slopes(metrics)[-1]),
+        "log of the gradient of W_2, first layer over last",
+    ),
+    profile(
+        "even", "in a pre-LN transformer the gradients are much the same in all layers", "pre",
+        each(lambda metrics: float(np.ptp(slopes(metrics))) - log(2)),
+        "log of the gradient of W_2, greatest layer over least − log 2",
+    ),
+    loss(
+        "xiong2020-warmup", "Xiong et al. (2020), Fig. 2",
+        "a post-LN transformer needs the warm-up: it gains by it more than a pre-LN one",
+        ((1, {"norm": "post"}), (-1, {"norm": "post", **NO_WARMUP}),
+         (-1, {"norm": "pre"}), (1, {"norm": "pre", **NO_WARMUP})),
+        final("test_nll"), "test NLL with warm-up less without, post less pre",
+    ),
+    as_good(
+        "xiong2020-without", "Xiong et al. (2020), abstract",
+        "pre-LN transformers without the warm-up reach results comparable with post-LN ones "
+        "with it", {"norm": "pre", **NO_WARMUP}, {"norm": "post"},
+        "test NLL, pre without warm-up less post with it",
+    ),
+    as_good(
+        "zhang2019-comparable", "Zhang & Sennrich (2019), abstract",
+        "RMSNorm achieves a performance comparable with that of LayerNorm", {"norm": "rms"},
+        {"norm": "pre"}, "size of the difference of test NLL, RMSNorm less LayerNorm",
+        apart=True,
+    ),
+    as_good(
+        "zhu2025-match", "Zhu et al. (2025), abstract",
+        "transformers with DyT match or exceed those with a normalizer, mostly without tuning "
+        "of hyper-parameters", {"norm": "dyt"}, {"norm": "pre"},
+        "test NLL, DyT less LayerNorm",
+    ),
+    loss(
+        "kim2025-lower", "Kim et al. (2025), abstract",
+        "peri-LN (a layer norm before and behind each module) ends at a lower loss than pre-LN",
+        ((1, {"norm": "sandwich"}), (-1, {"norm": "pre"})), final("test_nll"),
+        "test NLL, sandwich less pre",
+        note="theirs has a layer norm behind the embedding too",
+    ),
+    measured(
+        "wortsman2023-sensitivity", "Wortsman et al. (2023), Fig. 1",
+        "with a layer norm of queries and keys the loss depends less on the learning rate",
+        TASK, BANDS, combined(band),
+        measure="mean over rates of the validation NLL above the best rate's, nats a "
+        "character, none counted above the start's: qk less pre",
+        window="the end of 200 updates", split="the first 512 validation cases", margin=0.05,
+        reason="a step of the grid changes the loss by more", family="transformer, over rates",
+    ),
+    turn("Q", "qk", "Q", "the norm of queries"),
+    turn("K", "qk", "K", "the norm of keys"),
+    turn("O", "sandwich", "O", "the norm behind attention"),
+    turn("2", "sandwich", "2", "the norm behind the feed-forward net"),
+    Claim(
+        "sun2024-massive", "Sun et al. (2024), abstract",
+        "large language models have massive activations: above 100 and above 1,000 times the "
+        "median of their layer",
+        would="streams of trained models of 1e9 parameters and more", waits="of nets of 2e5 "
+        "parameters their absence says nothing; `largest` of kept runs has what there is",
+    ),
+    Claim(
+        "brody2023-projection", "Brody et al. (2023), abstract",
+        "layer norm without gain and bias projects onto the space orthogonal to (1, ..., 1) "
+        "and scales to the length sqrt(d)", kind=Kind.EQUATION, judge=unchanged(as_projection),
+        command="lnlab claims judge", waits="nothing",
+    ),
+    Claim(
+        "brody2023-selectable", "Brody et al. (2023), abstract",
+        "behind layer norm every key can be given the highest score by some query",
+        kind=Kind.EQUATION,
+        judge=unchanged(
+            unselected(LayerNorm(4, eps=0.0, affine=False)),
+            "part of the keys that cannot be selected",
+            "24 normal keys in 4 dimensions, a linear program each",
+        ),
+        command="lnlab claims judge", waits="nothing",
+        note="without it there are some, see notebook 19",
+    ),
+]  # fmt: skip

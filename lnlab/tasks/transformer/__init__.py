@@ -1,0 +1,1 @@
+"""A small transformer that writes text: where its normalizer stands, and which it is."""
