@@ -111,7 +111,7 @@ class CharacterModel(Experiment):
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
         """Before the first update, and then five times, the last time at the end."""
-        last = self.updates or self.epochs * updates_per_epoch
+        last = self.length(updates_per_epoch)
         return {round(last * fifth / 5) for fifth in range(6)}
 
     def measure(
@@ -147,7 +147,8 @@ class CharacterModel(Experiment):
         optimizer = self.optimizer(model.parameters())
         expected = equilibrium(optimizer, optimizer.param_groups[0])
         squares: dict[str, list[Tensor]] = defaultdict(list)
-        for name, angles in model.module.turned.angles().items():
+        turned: Any = model.module.turned
+        for name, angles in turned.angles().items():
             squares[_short(name)].append(angles.reshape(-1).square())
         means = {name: torch.stack(every).mean(0).sqrt() for name, every in squares.items()}
         return {

@@ -1,0 +1,105 @@
+"""Text: windows that say what comes next, codes that are read back, and files that are not."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from lnlab import data
+from lnlab.data.tales import tales
+from lnlab.data.text import SHAKESPEARE
+
+
+def own(tmp_path, content, **options):
+    path = tmp_path / "own.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return data.load(f"txt={path}", "text", **options)
+
+
+def test_a_case_is_a_window_and_its_answer_the_characters_behind_each_of_them():
+    text = data.load("embedded", "text", context=7)
+    for part in (text.train, text.valid, text.test):
+        assert part.x.shape == part.y.shape == (len(part), 7)
+        assert torch.equal(part.x.flatten()[1:], part.y.flatten()[:-1])
+    assert text.decode(text.train.x[:3].flatten()) == text.text[:21]
+    assert text.decode(text.train.y[0]) == text.text[1:8]
+    assert text.kind == "synthetic"
+    assert text.checksum == hashlib.sha256(text.text.encode()).hexdigest()
+
+
+def test_parts_lie_behind_each_other_and_share_no_character(tmp_path):
+    text = own(tmp_path, "".join(chr(200 + n) for n in range(1000)), context=4)
+    firsts = [text.train.x, text.valid.x, text.test.x]
+    assert [x.min().item() for x in firsts] == [0, 900, 950]
+    assert [x.max().item() for x in firsts] == [895, 947, 997]
+    assert len(text.vocabulary) == 1000
+
+
+def test_longer_tales_begin_with_shorter_ones_and_pronouns_are_never_in_doubt():
+    assert tales(5000).startswith(tales(900))
+    assert len(tales(900)) == 900
+    assert tales(900, seed=1) != tales(900)
+    for line in tales(20_000).splitlines()[:-1]:
+        _, told, *_ = line.split(". ")
+        giver, _, given, *_ = told.split()
+        assert {giver, given} not in ({"she", "her"}, {"he", "him"}), line
+
+
+def test_a_character_outside_the_vocabulary_is_named():
+    text = data.load("embedded", "text")
+    assert text.decode(text.encode("anna met ben.")) == "anna met ben."
+    with pytest.raises(ValueError, match="character 3 is 'É', which tales does not have"):
+        text.encode("annÉ")
+
+
+@pytest.mark.parametrize("context", [0, -1])
+def test_a_context_is_at_least_one_character(context):
+    with pytest.raises(ValueError, match=f"context is {context}: give at least one"):
+        data.load("embedded", "text", context=context)
+
+
+def test_a_text_shorter_than_a_context_says_how_long_it_has_to_be(tmp_path):
+    text = own(tmp_path, "ab" * 60, context=8)
+    with pytest.raises(ValueError, match="the valid part of the text has 6 characters, a case"):
+        text.train  # noqa: B018
+    assert len(own(tmp_path, "ab" * 100, context=8).valid) == 1
+
+
+def test_files_that_are_no_text_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="is no UTF-8 at byte 3"):
+        own(tmp_path, b"abc\xff" * 100).train  # noqa: B018
+    with pytest.raises(ValueError, match="name your file, txt=PATH"):
+        data.load("txt", "text")
+    with pytest.raises(ValueError, match="made here, give no path"):
+        data.load(f"tales={tmp_path}", "text")
+    with pytest.raises(FileNotFoundError, match="is not there: name it, txt=PATH"):
+        data.load(f"txt={tmp_path / 'nothing'}", "text")
+    monkeypatch.setattr("lnlab.data.text.MOST", 10)
+    with pytest.raises(ValueError, match=r"has 400 bytes: give at most 10"):
+        own(tmp_path, b"abcd" * 100).train  # noqa: B018
+
+
+def test_what_is_not_the_official_text_is_not_taken_for_it(tmp_path, monkeypatch):
+    (tmp_path / "input.txt").write_text("First Citizen:\n" * 1000)
+    text = data.load(f"shakespeare={tmp_path}", "text")
+    with pytest.raises(ValueError, match=r"has sha256 .* expected 86c4"):
+        text.train  # noqa: B018
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "none"))
+    with pytest.raises(FileNotFoundError, match="lnlab data fetch shakespeare"):
+        data.load("shakespeare", "text")
+
+
+@pytest.mark.parametrize("as_folder", [True, False])
+def test_the_official_text_is_read_as_it_is(as_folder):
+    folder = os.environ.get("LNLAB_TEST_DATA")
+    path = Path(folder or "none") / "tinyshakespeare"
+    if not path.is_dir():
+        pytest.skip("set LNLAB_TEST_DATA to a folder that holds tinyshakespeare/input.txt")
+    path = path if as_folder else path / "input.txt"
+    text = data.load(f"shakespeare={path}", "text")
+    assert (len(text.text), len(text.vocabulary)) == (1_115_394, 65)
+    assert text.decode(text.train.x[0]).startswith("First Citizen:\nBefore we proceed")
+    assert text.checksum == SHAKESPEARE.files[0].sha256
+    assert len(text.train) == 15_685
