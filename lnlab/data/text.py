@@ -75,7 +75,7 @@ MOST = 100_000_000
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Cases of one part of a text: ``x`` int64 ``(N, T)``, and ``y`` ``(N, T)``, what comes next.
+    """Cases of one part of a text: ``x`` int64 (N, T), and ``y`` (N, T), what comes next.
 
     They lie one behind the other and do not overlap; what would be less than a case at the
     end is left out.
