@@ -1,5 +1,8 @@
 """Figures that can be played with where no kernel runs: one picture stored for each choice."""
 
+import base64
+import gzip
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -7,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.io.json import to_json_plotly
 
 from .style.text import caption_lines, heading, literal, titled
 
@@ -54,10 +58,10 @@ def playable(
 ) -> go.Figure:
     """``figure`` with its frames, under the title and over the slider of the first choice.
 
-    A page of lnlab reads the choices from ``layout.meta`` and has a control for each of them;
-    everything else that draws plotly figures (JupyterLab where no kernel runs) has plotly's own
-    slider over the first one. Arrays are stored in float32: half the size, and a picture shows
-    no more.
+    A page of lnlab reads the choices and the frames (:func:`packed`) from ``layout.meta`` and
+    has a control for each choice; everything else that draws plotly figures (JupyterLab where
+    no kernel runs) has plotly's own slider over the first one. Arrays are stored in float32:
+    half the size, and a picture shows no more.
 
     Args:
         figure: all traces are named; it shows the frame at ``choice.at`` of every choice.
@@ -85,22 +89,35 @@ def playable(
         lines=max(caption_lines(frame.caption) for frame in frames.values()),
     )
     traces, layouts = moving(frames)
+    for place in places:
+        title, caption = frames[place].title, frames[place].caption
+        layouts[place]["title"] = heading(title, caption)
+        layouts[place]["meta"] = {"caption": literal(caption)}
     figure.frames = [
         go.Frame(
             name=named(place),
             data=[{"type": kinds[name], **new} for name, new in traces[place].items()],
             traces=[index[name] for name in traces[place]],
-            layout={
-                **layouts[place],
-                "title": heading(frames[place].title, frames[place].caption),
-                "meta": {"caption": literal(frames[place].caption)},
-            },
+            layout=layouts[place],
         )
         for place in places
+        if place[1:] == shown[1:]
     ]
+    stops = {
+        named(place): {
+            "traces": {index[name]: new for name, new in traces[place].items()},
+            "layout": layouts[place],
+        }
+        for place in places
+    }
     layout: Any = figure.layout
     return figure.update_layout(
-        meta=layout.meta | {"choices": [stored(choice) for choice in choices], "below": BELOW},
+        meta=layout.meta
+        | {
+            "choices": [stored(choice) for choice in choices],
+            "frames": packed(stops),
+            "below": BELOW,
+        },
         sliders=[slider(choices, shown)],
         height=layout.height + BELOW,
         margin={"b": (layout.margin.b or 80) + BELOW},
@@ -115,6 +132,43 @@ def stored(choice: Choice) -> dict[str, Any]:
         "at": choice.at,
         "slides": choice.slides,
     }
+
+
+def packed(frames: Mapping[str, Mapping[str, Any]]) -> str:
+    """Frames in few bytes: base64 of gzip of JSON, what is equal in several of them once.
+
+    The JSON has ``parts``, a list of values of attributes, and ``frames``, in which the number
+    of a part stands for each value.
+
+    Args:
+        frames: by name, each with ``traces``, attributes by the number of a trace, and
+            ``layout``, attributes.
+    """
+    parts: dict[str, int] = {}
+
+    def part(value: Any) -> int:
+        return parts.setdefault(to_json_plotly(binary(value)), len(parts))
+
+    def numbered(attributes: Mapping[str, Any]) -> dict[str, int]:
+        return {key: part(value) for key, value in attributes.items()}
+
+    short = {
+        name: {
+            "traces": {index: numbered(new) for index, new in frame["traces"].items()},
+            "layout": numbered(frame["layout"]),
+        }
+        for name, frame in frames.items()
+    }
+    whole = f'{{"parts":[{",".join(parts)}],"frames":{json.dumps(short)}}}'
+    return base64.b64encode(gzip.compress(whole.encode(), mtime=0)).decode()
+
+
+def binary(value: Any) -> Any:
+    """An array of float32 as plotly.js reads it in base64; anything else as it is."""
+    if getattr(value, "dtype", None) != np.float32:
+        return value
+    data = base64.b64encode(value.tobytes()).decode()
+    return {"dtype": "f4", "bdata": data, "shape": ",".join(map(str, value.shape))}
 
 
 BELOW = 90
@@ -159,8 +213,7 @@ def moving(
         for place, new in differing(each).items():
             if new:
                 traces[place][name] = {key: small(value) for key, value in new.items()}
-    layouts = {place: padded(frames, frame) for place, frame in frames.items()}
-    return traces, differing(layouts)
+    return traces, differing(padded(frames))
 
 
 def differing(each: Mapping[Place, Mapping[str, Any]]) -> dict[Place, dict[str, Any]]:
@@ -193,18 +246,21 @@ SIZE = ("height", "margin")
 """Attributes of a layout that are the same at every stop: the figure stands still."""
 
 
-def padded(frames: Mapping[Place, Frame], frame: Frame) -> dict[str, Any]:
-    """The layout of a frame with as many annotations and shapes as the longest has.
+def padded(frames: Mapping[Place, Frame]) -> dict[Place, dict[str, Any]]:
+    """The layout of each frame with as many annotations and shapes as the longest has.
 
     An animation of plotly writes one list over another: what is longer would keep its end.
     """
-    layout = {key: value for key, value in frame.layout.items() if key not in SIZE}
+    layouts = {
+        place: {key: value for key, value in frame.layout.items() if key not in SIZE}
+        for place, frame in frames.items()
+    }
     for kind in ("annotations", "shapes"):
-        longest = max(len(other.layout.get(kind, ())) for other in frames.values())
-        if longest:
+        longest = max(len(frame.layout.get(kind, ())) for frame in frames.values())
+        for layout in layouts.values() if longest else ():
             there = [{"visible": True, **item} for item in layout.get(kind, ())]
             layout[kind] = there + [{"visible": False}] * (longest - len(there))
-    return layout
+    return layouts
 
 
 def small(value: Any) -> Any:

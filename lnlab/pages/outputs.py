@@ -39,9 +39,11 @@ def text(lines: str) -> str:
 def figure(spec: dict[str, Any], number: str) -> str:
     """A place for a plotly figure and its data; ``figures.js`` draws the one from the other."""
     # inside a script only "</script" and "<!--" mean something: no "<" is left
-    data = json.dumps(spec).replace("<", "\\u003c")
     layout = spec.get("layout", {})
     meta = layout.get("meta") or {}
+    if "frames" in meta:  # all of them; plotly's own are those along one choice
+        spec = {key: value for key, value in spec.items() if key != "frames"}
+    data = json.dumps(spec).replace("<", "\\u003c")
     height = int(layout.get("height") or 450) - meta.get("above", 0) - meta.get("below", 0)
     return (
         '<figure class="plot"><p class="title" hidden></p>'

@@ -58,10 +58,14 @@ def normal(seed: int, stream: int | tuple[int, ...], *shape: int) -> Tensor:
     return torch.from_numpy(np.random.default_rng([seed, *streams]).standard_normal(shape))
 
 
+def shift_length(given: Given) -> int:
+    """The number of elements that is enough for every shift of ``given``."""
+    return max(len(given.x), given.x.shape[1], len(given.W), given.W[0].numel())
+
+
 def random_shift(given: Given, *, seed: int = 0) -> Tensor:
     """A standard normal vector long enough for every shift of ``given``."""
-    length = max(len(given.x), given.x.shape[1], len(given.W), given.W[0].numel())
-    return normal(seed, 3, length).to(given.x.dtype)
+    return normal(seed, 3, shift_length(given)).to(given.x.dtype)
 
 
 def cast(given: Given, dtype: torch.dtype) -> Given:

@@ -26,7 +26,14 @@ from lnlab.norms.invariances import (
     Transformation,
 )
 
-from .givens import cast, random_given, random_shift, refuse_delta, refuse_nonfinite
+from .givens import (
+    cast,
+    random_given,
+    random_shift,
+    refuse_delta,
+    refuse_nonfinite,
+    shift_length,
+)
 from .untouched import Buffers, remember
 
 if TYPE_CHECKING:
@@ -137,7 +144,7 @@ class NormalizedLayer:
         if shift is None:
             return random_shift(self.given)
         refuse_nonfinite("shift", shift)
-        needed = len(random_shift(self.given))
+        needed = shift_length(self.given)
         if shift.dim() != 1 or len(shift) < needed:
             raise ValueError(
                 f"shift has shape {tuple(shift.shape)}: give a vector of at least {needed}."

@@ -1,5 +1,6 @@
 """A figure with something to choose, for where no kernel runs."""
 
+import base64
 import json
 from typing import Any
 
@@ -8,6 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 from lnlab.figures.playable import Choice, Frame, playable
+from tests.unpacked import unpacked
 
 DELTAS = Choice("δ", ("1", "2", "4"), at=1)
 MODES = Choice("statistics", ("batch", "frozen"), at=0, slides=False)
@@ -65,15 +67,37 @@ def test_of_two_choices_every_combination_has_a_frame():
         (i, k): frame(delta, mode=k) for i, delta in enumerate((1, 2, 4)) for k in range(2)
     }
     figure: Any = playable(drawn(), (DELTAS, MODES), frames)
-    assert {f.name: f.data[0].y[0] for f in figure.frames} == {
-        f"{i},{k}": 10.0 * k + delta for i, delta in enumerate((1, 2, 4)) for k in range(2)
-    }
+    stored = unpacked(json.loads(figure.to_json()))
+    assert {*stored} == {f"{i},{k}" for i in range(3) for k in range(2)}
+    for (i, k), wanted in frames.items():
+        ((index, new),) = stored[f"{i},{k}"]["traces"].items()
+        assert index == 1
+        assert new["y"]["dtype"] == "f4"
+        there = np.frombuffer(base64.b64decode(new["y"]["bdata"]), np.float32)
+        np.testing.assert_array_equal(there, wanted.traces["moving"]["y"])
+        assert stored[f"{i},{k}"]["layout"]["title"]["text"] == wanted.title
     assert figure.layout.meta["choices"] == [
         {"name": "δ", "stops": ["1", "2", "4"], "at": 1, "slides": True},
         {"name": "statistics", "stops": ["batch", "frozen"], "at": 0, "slides": False},
     ]
+    assert [f.name for f in figure.frames] == ["0,0", "1,0", "2,0"], "of plotly's own slider"
     slider_frames = [step.args[0] for step in figure.layout.sliders[0].steps]
     assert slider_frames == [("0,0",), ("1,0",), ("2,0",)]
+
+
+def test_what_is_equal_in_several_frames_is_stored_once():
+    def size(count) -> int:
+        noise = np.random.default_rng(0).normal(size=1000)
+        some = {
+            (i, k): Frame(f"{i}", "", {"moving": {"y": noise + i}}, {})
+            for i in range(3)
+            for k in range(count)
+        }
+        modes = Choice("mode", [f"{k}" for k in range(count)], at=0)
+        figure: Any = playable(drawn(), (DELTAS, modes), some)
+        return len(figure.layout.meta["frames"])
+
+    assert size(20) < 1.1 * size(2)
 
 
 def test_attributes_that_are_missing_somewhere_are_stored_where_they_are():

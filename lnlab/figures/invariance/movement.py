@@ -232,7 +232,7 @@ def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
         layout[name] = {
             "domain": [start, min(start + width, 1.0)],
             "range": [-reach, reach],
-            "anchor": f"y{slot + 1}",
+            "anchor": f"y{slot + 1 if slot else ''}",
             "visible": part is not None,
             "nticks": 5,
             "showgrid": False,
@@ -241,7 +241,7 @@ def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
         layout[axis_name("y", slot + 1)] = {
             "domain": [bottom, top],
             "range": [-_DEPTH, _PEAK],
-            "anchor": f"x{slot + 1}",
+            "anchor": f"x{slot + 1 if slot else ''}",
             "visible": False,
             "fixedrange": True,
         }

@@ -20,7 +20,7 @@ function element(tag, parent, attributes = {}, text = "") {
 // controls, which break lines on a phone, are read aloud and can be reached by the keyboard.
 function unpacked(spec) {
   const layout = { ...spec.layout };
-  const { above = 0, below = 0, caption = "", choices = [] } = layout.meta ?? {};
+  const { above = 0, below = 0, caption = "", choices = [], frames = "" } = layout.meta ?? {};
   const heading = layout.title;
   const title = above ? plain(heading.text) : "";
   if (above) delete layout.title;
@@ -30,8 +30,21 @@ function unpacked(spec) {
     layout.height -= above + below;
     layout.margin = { ...layout.margin, t: t - above, b: below ? b - below : b };
   }
-  const frames = new Map((spec.frames ?? []).map((frame) => [frame.name, frame]));
-  return { data: spec.data, layout, config: spec.config, frames, choices, heading, above, title, caption };
+  return { data: spec.data, layout, config: spec.config, choices, frames, heading, above, title, caption };
+}
+
+// The frames as `figures/playable.py` packs them: the frame of a name, its values in their places.
+async function framed(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const { parts, frames } = await new Response(plain).json();
+  // a copy: plotly writes into what it draws
+  const values = (numbers) =>
+    Object.fromEntries(Object.entries(numbers).map(([name, part]) => [name, structuredClone(parts[part])]));
+  return (name) => ({
+    traces: Object.entries(frames[name].traces).map(([index, numbers]) => [index, values(numbers)]),
+    layout: values(frames[name].layout),
+  });
 }
 
 // A figure on the page: `show` brings it to a stop of every choice.
@@ -69,19 +82,28 @@ async function draw(figure) {
     button.addEventListener("click", () => save(format));
   }
 
+  const config = { ...CALM, ...spec.config };
+  // What is drawn is a copy, for plotly writes into it. A zoom or a turn of the reader's own stays:
+  // in space it is put back, as plotly leaves traces of a surface that it is told to change.
+  const put = (data, layout) => {
+    if (!layout.scene) return Plotly.react(plot, data, { uirevision: "kept", ...layout }, config);
+    const camera = plot.layout?.scene?.camera ?? layout.scene.camera;
+    return Plotly.newPlot(plot, data, { ...layout, scene: { ...layout.scene, camera } }, config);
+  };
   say(spec.title, plain(spec.caption));
-  await Plotly.newPlot(plot, spec.data, spec.layout, { ...CALM, ...spec.config });
+  await put(structuredClone(spec.data), structuredClone(spec.layout));
+  const at = spec.frames && (await framed(spec.frames));
   return {
     figure,
     choices: spec.choices,
     async show(stops) {
-      const frame = spec.frames.get(stops.join(","));
+      const frame = at(stops.join(","));
       const { title, meta, ...layout } = frame.layout;
+      const data = structuredClone(spec.data);
+      for (const [index, values] of frame.traces) Object.assign(data[index], values);
       heading = title;
-      frame.traces.forEach((index, place) => Object.assign(plot.data[index], frame.data[place]));
-      Object.assign(plot.layout, layout);
       say(plain(title.text), plain(meta.caption));
-      await Plotly.redraw(plot);
+      await put(data, { ...structuredClone(spec.layout), ...layout });
     },
   };
 }

@@ -20,3 +20,7 @@ class AttentionState:
     def at(self, epoch: float) -> "AttentionState":
         """The same at another moment."""
         return replace(self, epoch=epoch)
+
+    def of(self, example: int) -> "AttentionState":
+        """Another utterance at the same moment."""
+        return replace(self, example=example)

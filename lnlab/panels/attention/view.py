@@ -61,7 +61,12 @@ def attention(
 
     def settable(state: AttentionState) -> list[Settable]:
         epochs = {f"{epoch:g}": epoch for epoch in there.epochs}
-        return [Settable("epoch", epochs, f"{state.epoch:g}", AttentionState.at)]
+        said = {f"{u.name}: {' '.join(u.units)}": i for i, u in enumerate(there.utterances)}
+        example = [*said][state.example]
+        return [
+            Settable("epoch", epochs, f"{state.epoch:g}", AttentionState.at),
+            Settable("example", said, example, AttentionState.of, slides=False),
+        ]
 
     return Panel(
         "attention", "13", state, arrangement, controls, ABOUT, look, drawn, settable,

@@ -37,3 +37,11 @@ class DistributionsState:
     def at(self, step: int) -> "DistributionsState":
         """The same at another step."""
         return replace(self, step=step)
+
+    def of(self, net: str) -> "DistributionsState":
+        """The same of another net."""
+        return replace(self, net=net)
+
+    def by(self, what: str) -> "DistributionsState":
+        """The same with activations or gradients shown."""
+        return replace(self, what=what)

@@ -78,6 +78,12 @@ def look(recorded: Recorded, state: DistributionsState) -> View:
 
 
 def settable(recorded: Recorded, state: DistributionsState) -> list[Settable]:
-    """What can be set without a kernel: the step."""
+    """What can be set without a kernel: the step, the net, and what is shown of it."""
     steps = {str(step): step for step in recorded.steps}
-    return [Settable("step", steps, str(state.step), DistributionsState.at)]
+    shown = {words: what for what, words in WHAT.items()}
+    nets = {name: name for name in recorded.frames}
+    return [
+        Settable("step", steps, str(state.step), DistributionsState.at),
+        Settable("net", nets, state.net, DistributionsState.of, slides=False),
+        Settable("shown", shown, WHAT[state.what], DistributionsState.by, slides=False),
+    ]

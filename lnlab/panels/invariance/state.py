@@ -28,6 +28,19 @@ PAPER = ("batch", "weight", "layer")
 TABLE = (*PAPER, *(name for name in DENSE if name not in PAPER))
 
 SIZES = np.logspace(-4, 4, 34)
+STOPS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4)
+"""Sizes of a change that can be chosen where no kernel runs."""
+
+FAMILIES = (
+    PAPER,
+    ("layer", "rms", "group", "scale"),
+    ("batch", "ghost batch", "recurrent batch", "batch layer"),
+    ("batch", "batch renorm, r = 1, d = 0", "batch renorm, clips off"),
+    ("weight", "weight, mean-only batch", "weight standardization", "spectral"),
+    ("none", "layer", "ada", "dyt"),
+)
+"""Normalizers that can be chosen together where no kernel runs."""
+
 EPS = (0.0, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in EXACT}
@@ -100,6 +113,14 @@ class InvarianceState:
         """The same with a change of another size, of the same sign."""
         name = "delta" if self.scales else "shift"
         return replace(self, **{name: float(np.copysign(size, self.amount))})
+
+    def by(self, transformation: int) -> "InvarianceState":
+        """The same under another change."""
+        return replace(self, transformation=transformation)
+
+    def of(self, normalizers: tuple[str, ...]) -> "InvarianceState":
+        """The same of other normalizers."""
+        return replace(self, normalizers=normalizers)
 
     @property
     def precision(self) -> torch.dtype:

@@ -1,12 +1,15 @@
 """The panel of notebooks 00 and 02: what stays the same when weights or inputs change."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import ipywidgets
 import plotly.graph_objects as go
 
 from lnlab.figures import invariance as draw
+from lnlab.figures.invariance import Measured
 from lnlab.norms import Norm
 from lnlab.norms.transformations import TRANSFORMATIONS
 
@@ -24,7 +27,7 @@ from ..widgets.panel import Panel
 from ..widgets.stills import Settable, digits, sizes
 from ..widgets.view import Drawing, View
 from .measurement import measure, measured
-from .state import BATCHES, DTYPES, EPS, MOST, SIZES, InvarianceState, states
+from .state import BATCHES, DTYPES, EPS, FAMILIES, MOST, STOPS, InvarianceState, states
 from .words import conditions, framed, sentence
 
 ABOUT = {
@@ -131,8 +134,15 @@ def look(state: InvarianceState) -> View:
 
 def tabled(state: InvarianceState) -> Drawing:
     """The table at a state: 200 cells take longer than one step of a slider may."""
+    traces, cells = filled(replace(state, transformation=1, normalizers=()))
+    return Drawing(traces, draw.table_layout(cells, *framed(state)))
+
+
+@lru_cache(maxsize=32)
+def filled(state: InvarianceState) -> tuple[Mapping[int | str, Mapping[str, Any]], Measured]:
+    """The cells of the table, whichever of them are framed."""
     cells = measured(state)
-    return Drawing(draw.table_traces(cells), draw.table_layout(cells, *framed(state)))
+    return draw.table_traces(cells), cells
 
 
 def titles(state: InvarianceState) -> dict[str, str]:
@@ -156,7 +166,15 @@ def drawn(state: InvarianceState) -> dict[str, go.Figure]:
 
 
 def settable(state: InvarianceState) -> list[Settable]:
-    """What can be set without a kernel: the size of the change."""
-    stops = sizes(SIZES[::2], abs(state.amount))
-    name = ("δ =" if state.delta > 0 else "δ = −") if state.scales else "shift"
-    return [Settable(name, stops, digits(abs(state.amount)), InvarianceState.resized)]
+    """What can be set without a kernel: the size of the change, the change, the normalizers."""
+    changes = {f"{t.column}: {t.formula}, {t.name}": t.column for t in TRANSFORMATIONS}
+    change = next(words for words, n in changes.items() if n == state.transformation)
+    own = [] if state.normalizers in FAMILIES else [state.normalizers]
+    sets = {" · ".join(names): names for names in (*own, *FAMILIES)}
+    here, kind = digits(abs(state.amount)), type(state)
+    size = "size of δ < 0, or of the shift" if state.delta < 0 else "δ, or the shift"
+    return [
+        Settable(size, sizes(STOPS, abs(state.amount)), here, kind.resized),
+        Settable("change", changes, change, kind.by, slides=False),
+        Settable("normalizers", sets, " · ".join(state.normalizers), kind.of, slides=False),
+    ]
