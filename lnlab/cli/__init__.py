@@ -1,4 +1,5 @@
-"""The command line: ``lnlab list | run | train | sweep | results | data | claims | bench``.
+"""The command line: ``lnlab list | run | train | sweep | results | data | claims |
+audit | bench``.
 
 What a command needs is imported when it runs: ``lnlab --help`` answers without torch.
 """
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 import lnlab
-from lnlab.cli import bench, claims, data, notebooks, results, sweep, train
+from lnlab.cli import audit, bench, claims, data, notebooks, results, sweep, train
 
 
 class Commands(click.Group):
@@ -38,4 +39,5 @@ app.add_command(sweep.sweep)
 app.add_command(results.results)
 app.add_command(data.data)
 app.add_command(claims.claims)
+app.add_command(audit.audit)
 app.add_command(bench.bench)

@@ -1,9 +1,9 @@
 """A user's module, evaluated again and again without leaving a trace."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -26,20 +26,21 @@ GAINS = ("weight_g", "original0")
 
 
 def first_tensor(output: Any) -> Tensor:
-    """The first tensor of a tuple, a list or a mapping, at any depth.
+    """The first tensor of a tuple, a list, a mapping or a dataclass, at any depth.
 
     Raises:
         TypeError: where there is none.
     """
     if isinstance(output, Tensor):
         return output
-    parts = output.values() if isinstance(output, Mapping) else output
-    if isinstance(parts, list | tuple) or isinstance(output, Mapping):
-        for part in parts:
-            try:
-                return first_tensor(part)
-            except TypeError:
-                continue
+    parts: Any = output if isinstance(output, list | tuple) else ()
+    if isinstance(output, Mapping):
+        parts = output.values()
+    elif is_dataclass(output):
+        parts = vars(output).values()
+    for part in parts:
+        with suppress(TypeError):
+            return first_tensor(part)
     raise TypeError(
         f"the module returned {type(output).__name__}, which holds no tensor: give read=, a "
         "function from what it returns to the tensor that is to be judged."

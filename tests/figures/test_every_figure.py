@@ -17,6 +17,7 @@ from lnlab import figures
 from lnlab.figures import (
     attention,
     curves,
+    depth,
     distributions,
     fusion,
     geometry,
@@ -125,6 +126,7 @@ FIGURES = {
         {(0,): playable.Frame(text, text, {text: {"y": AT}}, {})},
     ),
     race.race: lambda text: race.race({text: {"LN-GRU, fused": [RATIO]}}, made_on=text),
+    depth.over_depth: lambda text: depth.over_depth([text, "1"], {text: AT[:2]}, y=text),
     ribbons.ribbons: lambda text: ribbons.ribbons({text: layers(text)}, x=text, y=text),
     smoothness.smoothness_ribbons: lambda text: smoothness.smoothness_ribbons(
         {text: {text: (AT, SEEDS, SEEDS)}}, made_on=text, x=text
@@ -171,8 +173,9 @@ NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
 @pytest.mark.parametrize(
     "draw",
     [
-        curves.curves, distributions.distributions, geometry.geometry, invariance.movement,
-        landscape.bands, learning.learning_curves, recurrence.recurrence, ribbons.ribbons,
+        curves.curves, depth.over_depth, distributions.distributions, geometry.geometry,
+        invariance.movement, landscape.bands, learning.learning_curves,
+        recurrence.recurrence, ribbons.ribbons,
         smoothness.smoothness_ribbons, sweeps.sweeps,
     ],
     ids=lambda draw: draw.__name__,

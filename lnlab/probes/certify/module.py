@@ -24,6 +24,7 @@ from .judge import USUAL, Judge
 
 COLUMNS = (*OF_WEIGHTS, *OF_INPUTS, *OF_SUMMED, OTHERS.column)
 BADNESS = list(Grade)
+MODES = ("train", "frozen", "recomputed", "evaluation")
 
 
 def certify(
@@ -35,6 +36,7 @@ def certify(
     read: Read = first_tensor,
     feature_axis: int | None = None,
     dtypes: Iterable[torch.dtype] = (torch.float64, torch.float32, torch.bfloat16),
+    modes: Collection[str] | None = None,
     progress: bool = False,
 ) -> Certificate:
     """Try every transformation of Table 1 and its extension on ``module``.
@@ -56,6 +58,8 @@ def certify(
         feature_axis: of x, along which one case's inputs stand; None: the second for a
             picture or where the first weight is a kernel, else the last.
         dtypes: precisions; the first is graded by itself, the others are never graded better.
+        modes: of "train", "frozen", "recomputed" and "evaluation", those to try where the
+            module has them; None: all.
         progress: whether to show a bar: of all changes in all precisions and modes, of which
             there are fewer where some can do nothing.
 
@@ -71,11 +75,11 @@ def certify(
     dtypes = tuple(dtypes)
     _check(x, columns, dtypes)
     chosen = weights_of(module, None if weights is None else list(weights))
-    modes = _modes(module, x, read)
+    chosen_modes = _chosen(_modes(module, x, read), modes)
     session = _Session(columns, feature_axis)
 
     def tried() -> Iterator[Change]:
-        for dtype, (mode, statistics) in product(dtypes, modes.items()):
+        for dtype, (mode, statistics) in product(dtypes, chosen_modes.items()):
             label = f"{_name(dtype)}, {mode}"
             try:
                 subject = Subject(module, x, dtype=dtype, statistics=statistics, read=read)
@@ -85,7 +89,7 @@ def certify(
                 continue
             yield from session.hear(judge, mode, label)
 
-    most = len(dtypes) * len(modes) * _most(chosen.values(), columns)
+    most = len(dtypes) * len(chosen_modes) * _most(chosen.values(), columns)
     for _ in bar(tried(), most, type(module).__name__, progress=progress):
         pass
     if not session.invariances:
@@ -100,6 +104,24 @@ def certify(
         evaluations=session.evaluations,
         seconds=time.perf_counter() - start,
     )
+
+
+def _chosen(
+    there: dict[str, Statistics], wanted: Collection[str] | None
+) -> dict[str, Statistics]:
+    """Those of the modes that are there which are wanted.
+
+    Raises:
+        ValueError: for a mode that does not exist, and where none is left.
+    """
+    if wanted is None:
+        return there
+    if unknown := sorted(set(wanted) - set(MODES)):
+        raise ValueError(f"there are no modes {unknown}: choose from {', '.join(MODES)}.")
+    chosen = {mode: statistics for mode, statistics in there.items() if mode in wanted}
+    if not chosen:
+        raise ValueError(f"modes is {sorted(wanted)}: the module has {', '.join(there)}.")
+    return chosen
 
 
 class _Session:

@@ -16,8 +16,18 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
-from lnlab.norms import AffineNormalizer, LayerNorm, Norm, Stats, wide
+from lnlab.norms import (
+    AffineNormalizer,
+    BatchNorm,
+    GroupNorm,
+    LayerNorm,
+    Norm,
+    RMSNorm,
+    Stats,
+    wide,
+)
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.untouched import Buffers, untouched
 
@@ -49,22 +59,39 @@ class Detached(AffineNormalizer):
         return f"{super().extra_repr()}, constant: {', '.join(constant) or 'nothing'}"
 
 
-def affine(norm: nn.Module) -> AffineNormalizer:
-    """``norm`` itself, or torch's layer norm as ours, with its own gain and bias.
+def affine(norm: nn.Module, space: int = 0) -> AffineNormalizer:
+    """``norm`` itself, or one of torch's as ours, with its own gain, bias and statistics.
+
+    Args:
+        norm: of :mod:`lnlab.norms`, or torch's LayerNorm or RMSNorm over one axis, BatchNorm
+            or GroupNorm.
+        space: the spatial axes of its input, which torch's BatchNorm and GroupNorm do not say.
 
     Raises:
         TypeError: for what is no rule for (mu, sigma).
     """
     if isinstance(norm, AffineNormalizer):
         return norm
+    same: AffineNormalizer | None = None
     if isinstance(norm, nn.LayerNorm) and len(norm.normalized_shape) == 1:
         same = LayerNorm(norm.normalized_shape[0], eps=norm.eps)
-        same.g, same.b = norm.weight, norm.bias
-        return same
-    raise TypeError(
-        f"{type(norm).__name__} is no rule for (mu, sigma): give one of lnlab.norms, or "
-        "torch's LayerNorm over one axis."
-    )
+    elif isinstance(norm, nn.RMSNorm) and len(norm.normalized_shape) == 1:
+        least = torch.finfo(torch.float32 if norm.weight is None else norm.weight.dtype).eps
+        same = RMSNorm(norm.normalized_shape[0], eps=least if norm.eps is None else norm.eps)
+    elif isinstance(norm, nn.GroupNorm):
+        same = GroupNorm(norm.num_channels, norm.num_groups, eps=norm.eps, space=space)
+    elif isinstance(norm, TorchBatchNorm) and norm.running_mean is not None:
+        same = BatchNorm(norm.num_features, eps=norm.eps, space=space)
+        for name in ("running_mean", "running_var"):
+            same.register_buffer(name, norm.get_buffer(name))
+    if same is None:
+        raise TypeError(
+            f"{type(norm).__name__} is no rule for (mu, sigma): give one of lnlab.norms, or "
+            "torch's LayerNorm or RMSNorm over one axis, BatchNorm or GroupNorm."
+        )
+    own = dict(norm.named_parameters())
+    same.g, same.b = own.get("weight"), own.get("bias")
+    return same.train(norm.training)
 
 
 class Parts(NamedTuple):
@@ -101,7 +128,7 @@ def gradient_parts(
     """The fate of a gradient on its way back through a normalizer.
 
     Args:
-        norm: of :mod:`lnlab.norms` or torch's LayerNorm; not touched, in the mode it is in.
+        norm: as :func:`affine` takes it; not touched, in the mode it is in.
         a: its input (*cases, H, *space).
         slope: dL/dh (*cases, H, *space) of its output.
         W: the weights that made ``a``, where the rule reads them.
@@ -113,7 +140,7 @@ def gradient_parts(
     """
     if slope.shape != a.shape:
         raise ValueError(f"slope is {tuple(slope.shape)}, a {tuple(a.shape)}: give one shape.")
-    rule = untouched(affine(norm))
+    rule = untouched(affine(norm, max(a.dim() - 2, 0)))
     assert isinstance(rule, AffineNormalizer)
     with torch.enable_grad():
         a = wide(a.detach()).requires_grad_()
@@ -128,8 +155,34 @@ def gradient_parts(
     return Parts(direct, with_mu - direct, with_sigma - direct)
 
 
+class Passage(NamedTuple):
+    """What a normalizer inside a net is given, on the way there and on the way back.
+
+    Attributes:
+        norm: a copy of it, with the statistics that it had then.
+        a: its input.
+        slope: dL/dh of its output.
+        rest: what it was called with beside ``a``: W and t, of one of ours.
+    """
+
+    norm: nn.Module
+    a: Tensor
+    slope: Tensor
+    rest: tuple
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of dL/da."""
+        return gradient_parts(self.norm, self.a, self.slope, *self.rest)
+
+
 def microscope(objective: Objective, name: str, *, call: int = 0) -> Parts:
-    """The parts of dL/da at one normalizer inside a net.
+    """The parts of dL/da at one normalizer inside a net; all else as :func:`passage`."""
+    return passage(objective, name, call=call).parts
+
+
+def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
+    """What one normalizer inside a net is given, there and back.
 
     Args:
         objective: the loss; evaluated at the module's own parameters.
@@ -139,17 +192,18 @@ def microscope(objective: Objective, name: str, *, call: int = 0) -> Parts:
     Raises:
         ValueError: where there is no such part, or it is called less often, or where the loss
             does not depend on it.
-        TypeError: where it is no rule for (mu, sigma).
+        TypeError: where it makes no tensor of one.
     """
     parts = dict(objective.module.named_modules())
     if name not in parts:
         raise ValueError(f"there is no part {name!r}; there are: {', '.join(parts)}.")
-    affine(parts[name])
     calls: list[tuple[tuple, Buffers, Tensor]] = []
 
     def keep(part: nn.Module, args: tuple, h: Tensor) -> Tensor:
         if not torch.is_grad_enabled():  # statistics are being recomputed
             return h
+        if not isinstance(h, Tensor) or not args:
+            raise TypeError(f"{name} is no normalizer: it makes no tensor of its first input.")
         # statistics that were recomputed are gone afterwards
         calls.append((args, Buffers(part), h.detach().requires_grad_()))
         return calls[-1][-1] if len(calls) == call + 1 else h
@@ -170,7 +224,7 @@ def microscope(objective: Objective, name: str, *, call: int = 0) -> Parts:
         raise ValueError(f"the loss has no gradient by what {name} puts out.")
     norm = untouched(parts[name])
     buffers.into(norm)
-    return gradient_parts(norm, a, slope, *rest)
+    return Passage(norm, a, slope, tuple(rest))
 
 
 def case_moments(gradient: Tensor) -> tuple[Tensor, Tensor]:

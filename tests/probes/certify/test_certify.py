@@ -1,6 +1,7 @@
 import json
 import math
 import random
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -396,6 +397,23 @@ def test_a_batch_of_one_cannot_train_batch_norm_and_the_rest_is_tried():
     assert {v.mode for v in certificate.invariances} >= {"frozen"}
 
 
+@pytest.mark.parametrize(
+    ("modes", "found"), [(("train",), {"train"}), (("frozen", "evaluation"), {"frozen"})]
+)
+def test_modes_choose_what_is_tried(modes, found):
+    net, x = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)), torch.randn(5, 4)
+    some = certify(net, x, columns=(1,), dtypes=(torch.float64,), modes=modes)
+    assert {v.mode for v in some.invariances} == found
+
+
+@pytest.mark.parametrize(
+    ("modes", "error"), [(("eval",), "no modes"), (("train",), "has eval")]
+)
+def test_modes_that_are_not_there_are_named(modes, error):
+    with pytest.raises(ValueError, match=error):
+        certify(nn.Linear(4, 3), torch.randn(5, 4), modes=modes)
+
+
 def test_the_first_tensor_is_read_from_what_is_returned():
     lstm, x = nn.LSTM(D, H, batch_first=True), torch.randn(B, 5, D)
     weights = ["weight_ih_l0"]
@@ -418,6 +436,19 @@ class Returns(nn.Module):
 
 def test_a_mapping_is_read():
     net = Returns(lambda x: {"name": "no tensor", "logits": (x / x.norm(dim=1, keepdim=True),)})
+    assert certify(net, torch.randn(B, D), dtypes=DOUBLE).grade("x", 4) is Grade.EXACT
+
+
+@dataclass
+class Boxed:
+    """What many a module returns."""
+
+    loss: None
+    hidden: torch.Tensor
+
+
+def test_a_dataclass_is_read():
+    net = Returns(lambda x: Boxed(None, x / x.norm(dim=1, keepdim=True)))
     assert certify(net, torch.randn(B, D), dtypes=DOUBLE).grade("x", 4) is Grade.EXACT
 
 

@@ -1,0 +1,341 @@
+"""Somebody's module with its input and its loss, made ready to be looked at.
+
+All probes take a module that is called with one tensor. A module of several inputs becomes one:
+on a copy, the first floating point tensor is left open and the others are put in its place.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
+from torch.overrides import TorchFunctionMode
+
+from lnlab.norms.invariances import Statistics
+from lnlab.probes.givens import normal
+from lnlab.probes.loss.objective import Objective
+from lnlab.probes.subject import Subject
+from lnlab.probes.untouched import Buffers, over_cases, uncompiled, untouched
+
+from .finding import CannotCheck
+
+OwnLoss = Callable[[Any], Tensor]
+"""From what a module returns to a scalar."""
+
+CHANCES = ("dropout", "dropout_p", "drop_prob", "p_drop", "attn_dropout")
+"""The names under which parts keep the probability of dropping something."""
+
+
+class Call:
+    """The inputs of one call: ``module(*args, **kwargs)``."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.args, self.kwargs = args, kwargs
+
+    @classmethod
+    def of(cls, inputs: Any) -> Call:
+        """A tensor or a dataclass is the one input, a tuple or list all of them in order, a
+        mapping all of them by keyword."""
+        if isinstance(inputs, Call):
+            return inputs
+        if isinstance(inputs, Mapping):
+            return cls(**inputs)
+        plain = isinstance(inputs, tuple | list) and not hasattr(inputs, "_fields")
+        return cls(*inputs) if plain else cls(inputs)
+
+
+def mapped(tree: Any, change: Callable[[Tensor], Any]) -> Any:
+    """``tree`` with every tensor changed: in tuples, lists, mappings and dataclasses."""
+    if isinstance(tree, Tensor):
+        return change(tree)
+    if isinstance(tree, Mapping):
+        return {key: mapped(value, change) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(mapped(value, change) for value in tree))
+    if isinstance(tree, tuple | list):
+        return type(tree)(mapped(value, change) for value in tree)
+    if is_dataclass(tree) and not isinstance(tree, type):
+        new = {f.name: mapped(getattr(tree, f.name), change) for f in fields(tree) if f.init}
+        return replace(tree, **new)
+    return tree
+
+
+def tensors(tree: Any) -> list[Tensor]:
+    """Every tensor of a tree, in order."""
+    found: list[Tensor] = []
+    mapped(tree, lambda tensor: found.append(tensor) or tensor)
+    return found
+
+
+def of_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
+    """A copy of ``module`` called with one tensor, and that tensor.
+
+    The open one is the first floating point tensor of ``call``, or the first tensor. The
+    others are buffers of the copy, so that a change of precision reaches them. Parts and
+    parameters keep their names.
+
+    Raises:
+        TypeError: where the call has no tensor.
+        ValueError: where the module cannot be copied.
+    """
+    trained = {name for name, p in uncompiled(module).named_parameters() if p.requires_grad}
+    copy = untouched(module)
+    for name, p in copy.named_parameters():
+        p.requires_grad_(name in trained)
+    given = tensors((call.args, call.kwargs))
+    if not given:
+        raise TypeError(
+            f"the input of {type(copy).__name__} holds no tensor: give what it is called with."
+        )
+    place = next((i for i, v in enumerate(given) if v.is_floating_point()), 0)
+    if len(given) == 1 and len(call.args) == 1 and isinstance(call.args[0], Tensor):
+        return copy, given[0].detach().clone()
+    for i, tensor in enumerate(given):
+        if i != place:
+            copy.register_buffer(f"_given_{i}", tensor.detach().clone(), persistent=False)
+    kind = type(copy)
+
+    def forward(self: nn.Module, x: Tensor) -> Any:
+        order = iter(range(len(given)))
+
+        def put(_: Tensor) -> Tensor:
+            i = next(order)
+            return x if i == place else self.get_buffer(f"_given_{i}")
+
+        args, kwargs = mapped((call.args, call.kwargs), put)
+        return kind.forward(self, *args, **kwargs)
+
+    copy.__class__ = type(kind.__name__, (kind,), {"forward": forward})
+    return copy, given[place].detach().clone()
+
+
+def without_chance(module: nn.Module) -> list[str]:
+    """Let nothing be dropped; the names of the parts where something was."""
+    found = []
+    for name, part in module.named_modules():
+        own = (*CHANCES, "p") if isinstance(part, _DropoutNd) else CHANCES
+        for key in own:
+            if isinstance(getattr(part, key, None), float) and getattr(part, key):
+                setattr(part, key, 0.0)
+                found.append(name)
+    return found
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One call of a part of the module.
+
+    Attributes:
+        name: of the part.
+        part: itself.
+        given: the tensors it was called with.
+        made: the tensors it returned.
+        number: the place in the order in which parts returned.
+    """
+
+    name: str
+    part: nn.Module
+    given: tuple[Tensor, ...]
+    made: tuple[Tensor, ...]
+    number: int
+
+
+class Watched(TorchFunctionMode):
+    """Takes down, while it is active, what a module calls.
+
+    Attributes:
+        module: itself, hooks on it.
+        visits: every call of a part, in the order of return.
+        functions: every call of one of torch's functions by its name, with the part in which
+            it stands.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.visits: list[Visit] = []
+        self.functions: list[tuple[str, str]] = []
+        self._within: list[str] = []
+        for name, part in module.named_modules():
+            part.register_forward_pre_hook(partial(self._enter, name))
+            part.register_forward_hook(self._leave, with_kwargs=True)
+
+    def _enter(self, name: str, part: nn.Module, args: tuple) -> None:
+        self._within.append(name)
+
+    def _leave(self, part: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
+        given, made = tuple(tensors((args, kwargs))), tuple(tensors(output))
+        name = self._within.pop()
+        self.visits.append(Visit(name, part, given, made, len(self.visits)))
+
+    def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
+        where = self._within[-1] if self._within else ""
+        self.functions.append((getattr(func, "__name__", ""), where))
+        return func(*args, **kwargs or {})
+
+
+class Audited:
+    """A module with its input and its loss, as every check is given it.
+
+    Args:
+        module: not touched.
+        inputs: a :class:`Call`, or what :meth:`Call.of` understands.
+        loss: of what the module returns; None: the half squared distance from a random
+            target stands in for it.
+
+    Attributes:
+        name: the class of the module.
+        module: a copy that is called with ``x`` alone and drops nothing.
+        x: the open input.
+        dropped: the parts whose dropout was put to 0.
+        own_loss: whether a loss was given.
+        kept: what several checks need and one has made.
+
+    Raises:
+        TypeError: where ``module`` is none, or the input holds no tensor.
+        ValueError: where the module cannot be copied, or does not take the input.
+    """
+
+    def __init__(self, module: nn.Module, inputs: Any, loss: OwnLoss | None = None) -> None:
+        if not isinstance(module, nn.Module):
+            raise TypeError(f"module is a {type(module).__name__}: give a torch.nn.Module.")
+        if loss is not None and not callable(loss):
+            raise TypeError(f"loss is a {type(loss).__name__}: give a function of the output.")
+        self.name = type(uncompiled(module)).__name__
+        self.module, self.x = of_one_input(module, Call.of(inputs))
+        self.module.train(uncompiled(module).training)
+        self.dropped = without_chance(self.module)
+        self.kept: dict[str, Any] = {}
+        self.own_loss, self._loss = loss is not None, loss
+        self.dtype = next(
+            (p.dtype for p in self.module.parameters() if p.is_floating_point()), self.x.dtype
+        )
+        self.output = self._evaluated()
+
+    def _evaluated(self) -> Any:
+        """What the module returns, as it is."""
+        module = deepcopy(self.module)
+        try:
+            with torch.no_grad(), undrawn():
+                return module(self.x.clone())
+        except Exception as error:  # whatever a module of the user's may raise
+            raise ValueError(f"{self.name} does not take the input: {error}") from error
+
+    def loss(self, output: Any, _: Any = None) -> Tensor:
+        """The user's loss, or the one that stands in."""
+        if self._loss is not None:
+            return self._loss(output)
+        made = [v for v in tensors(output) if v.is_floating_point()]
+        if not made:
+            raise CannotCheck("the module returns no floating point numbers.")
+        apart = (v - normal(7, i, v.numel()).view_as(v).to(v) for i, v in enumerate(made))
+        return torch.stack([d.square().mean() / 2 for d in apart]).mean()
+
+    @cached_property
+    def _scales(self) -> list[float]:
+        made = [v for v in tensors(self.output) if v.is_floating_point()]
+        return [float(v.double().abs().nan_to_num().max()) or 1.0 for v in made]
+
+    def read(self, output: Any) -> Tensor:
+        """All floating point outputs as one tensor, each about 1 at most."""
+        made = [v for v in tensors(output) if v.is_floating_point()]
+        if len(made) == 1 and made[0].dim():
+            return made[0]
+        if not made:
+            raise TypeError("the module returns no floating point numbers.")
+        flat = [v.reshape(len(v) if v.dim() else 1, -1) for v in made]
+        if len({len(v) for v in flat}) > 1:
+            flat = [v.reshape(1, -1) for v in flat]
+        return torch.cat([v / s for v, s in zip(flat, self._scales, strict=True)], dim=1)
+
+    def subject(self, statistics: Statistics | None = None) -> Subject:
+        """A float64 copy whose parameters can be tried out; as it trains, by default."""
+        statistics = self.statistics if statistics is None else statistics
+        return Subject(
+            self.module, self.x, dtype=self.wide, statistics=statistics, read=self.read
+        )
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The loss as a function of the parameters, as it trains, in float64 if that goes.
+
+        Raises:
+            CannotCheck: where there is no such function.
+        """
+        why = ""
+        for dtype in (torch.float64, None):
+            for statistics in (Statistics.BATCH, Statistics.FROZEN):
+                try:
+                    with undrawn():
+                        return Objective(
+                            self.module, self.x, None, self.loss,
+                            statistics=statistics, dtype=dtype,
+                        )  # fmt: skip
+                except Exception as error:  # whatever a loss of the user's may raise
+                    why = why or str(error)
+        raise CannotCheck(why)
+
+    @cached_property
+    def wide(self) -> torch.dtype | None:
+        """float64 where the module can be evaluated in it; None: as it is."""
+        with suppress(Exception):
+            Subject(self.module, self.x, dtype=torch.float64, read=self.read).see()
+            return torch.float64
+        return None
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """BATCH, as in training, where the module can be evaluated so; else FROZEN."""
+        with suppress(Exception):
+            Subject(
+                self.module, self.x, dtype=self.wide, statistics=Statistics.BATCH,
+                read=self.read,
+            ).see()  # fmt: skip
+            return Statistics.BATCH
+        return Statistics.FROZEN
+
+    @cached_property
+    def watched(self) -> Watched:
+        """One evaluation, as it trains, with every call of a part and of a function."""
+        module = deepcopy(self.module).to(self.wide)
+        module.train(self.statistics is Statistics.BATCH)
+        x = self.x.to(self.wide) if self.x.is_floating_point() else self.x
+        watched = Watched(module)
+        with torch.no_grad(), undrawn(), Buffers(module), watched:
+            module(x.clone())
+        return watched
+
+    @property
+    def course(self) -> list[Visit]:
+        """Every call of a part, in the order of return."""
+        return self.watched.visits
+
+    @property
+    def over_cases(self) -> bool:
+        """Whether a part remembers statistics over cases."""
+        return bool(over_cases(self.module))
+
+    def has_parts(self, part: nn.Module) -> bool:
+        """Whether a part has parts with parameters of their own."""
+        return any(next(child.parameters(), None) is not None for child in part.children())
+
+
+@contextmanager
+def undrawn() -> Iterator[None]:
+    """Puts every generator of random numbers back at the end."""
+    python, old = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(old)  # noqa: NPY002

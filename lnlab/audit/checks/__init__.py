@@ -1,0 +1,37 @@
+"""The checks of an audit, one file each: ``check(audited) -> Result``."""
+
+from collections.abc import Callable
+
+from lnlab.audit.audited import Audited
+from lnlab.audit.finding import Result
+
+from . import (
+    activations,
+    backward,
+    biases,
+    curvature,
+    gradients,
+    invariances,
+    normalizers,
+    population,
+    precision,
+    rates,
+    units,
+)
+
+Check = Callable[[Audited], Result]
+
+CHECKS: dict[str, Check] = {
+    "normalizers": normalizers.check,
+    "parameters without effect": biases.check,
+    "statistics over cases": population.check,
+    "dead units": units.check,
+    "invariances": invariances.check,
+    "effective learning rates": rates.check,
+    "gradients over depth": gradients.check,
+    "activations": activations.check,
+    "mu and sigma on the way back": backward.check,
+    "curvature": curvature.check,
+    "precision": precision.check,
+}
+"""By name, in the order of a report."""

@@ -1,0 +1,78 @@
+r"""The learning rate that a weight really has.
+
+A weight whose scale the loss does not see turns under a step of size eta as one of length 1
+would under :math:`\eta/\lVert w\rVert^2` (van Laarhoven 2017).
+"""
+
+from __future__ import annotations
+
+from lnlab.audit.audited import Audited
+from lnlab.audit.checks.invariances import certified, holds, mode_of
+from lnlab.audit.finding import CannotCheck, Finding, Profile, Result, Severity, listed, number
+from lnlab.probes.certify.certificate import Certificate
+from lnlab.probes.training.learning_rate import ROWS, WHOLE
+
+APART = 30.0
+"""Effective rates further apart than this have no learning rate that suits both."""
+
+
+def scale_invariant(certificate: Certificate) -> dict[str, str]:
+    """For every weight whose scale is not seen, "whole" or "rows"."""
+    mode = mode_of(certificate)
+    held = {(v.where, v.column) for v in certificate.invariances if holds(v) and v.mode == mode}
+    names = dict.fromkeys(v.where for v in certificate.invariances)
+    return {n: ROWS if (n, 3) in held else WHOLE for n in names if (n, 1) in held}
+
+
+def check(audited: Audited) -> Result:
+    """Length, effective rate and turning of every scale-invariant weight."""
+    invariant = scale_invariant(certified(audited))
+    if not invariant:
+        raise CannotCheck("the loss sees the scale of every weight: rates are what they say.")
+    weights = dict(audited.module.named_parameters())
+    rows = []
+    for name, kind in invariant.items():
+        W = weights[name].detach().double()
+        square = float(
+            W.flatten(1).square().sum(1).mean() if kind == ROWS else W.square().sum()
+        )
+        rows.append(
+            {"weight": name, "invariant": kind, "length": square**0.5,
+             "effective rate / rate": 1 / square if square else float("inf")}
+        )  # fmt: skip
+    rates = [r["effective rate / rate"] for r in rows]
+    note = "Of weights whose rows are invariant, length is the root mean square of a row's."
+    profile = Profile(
+        "Effective learning rates", "1 / ||w||²", tuple(invariant), {"1/||w||²": tuple(rates)}
+    )
+    return Result(tuple(_findings(rows)), tuple(rows), note, profile if len(rows) > 1 else None)
+
+
+def _findings(rows: list[dict]) -> list[Finding]:
+    rate = "effective rate / rate"
+    least, most = min(rows, key=lambda r: r[rate]), max(rows, key=lambda r: r[rate])
+    names = [r["weight"] for r in rows]
+    found = [
+        Finding(
+            Severity.FACT, listed(names),
+            f"a step turns these {len(rows)} weights as if the learning rate were eta times "
+            f"{number(least[rate])} to {number(most[rate])}",
+            "weight decay does not make them simpler: it keeps them short, and so the "
+            "effective rate up.",
+            "tune rate and decay by their product (an angle of sqrt(2 eta lambda) a step), "
+            "and change neither alone.",
+        )
+    ]  # fmt: skip
+    kinds = {kind: [r[rate] for r in rows if r["invariant"] == kind] for kind in (ROWS, WHOLE)}
+    for own in kinds.values():
+        if own and max(own) > APART * min(own):
+            found.append(
+                Finding(
+                    Severity.RISK, f"{most['weight']} and {least['weight']}",
+                    f"effective rates are apart by a factor of {number(max(own) / min(own))}",
+                    "under plain gradient descent one turns fast while the other hardly moves.",
+                    "start them at one length of row, or use an optimizer with a scale of its "
+                    "own for each (Adam, LAMB).",
+                )
+            )  # fmt: skip
+    return found

@@ -1,0 +1,81 @@
+"""The audit: every check on one module, one after the other."""
+
+import time
+from collections.abc import Collection
+from typing import Any
+
+from torch import nn
+
+from lnlab.norms.invariances import Statistics
+
+from .audited import Audited, OwnLoss
+from .checks import CHECKS
+from .finding import CannotCheck, Result
+from .report import Audit
+
+
+def audit(
+    module: nn.Module,
+    inputs: Any,
+    loss: OwnLoss | None = None,
+    *,
+    checks: Collection[str] | None = None,
+    progress: bool = False,
+) -> Audit:
+    """What lnlab's probes find in a module, what matters most first.
+
+    Everything is done on copies: the module, its mode, its buffers and the random state stay
+    as they are. Dropout is put to 0 in the copies. A check that cannot run says why.
+
+    Args:
+        module: of any make; behind torch.compile it is taken as it was before.
+        inputs: what it is called with: a tensor, a tuple of all inputs in order, a mapping of
+            all by keyword, or a :class:`Call`. A few cases suffice, 16 or so; with one case
+            there are no statistics over cases.
+        loss: from what the module returns to a scalar; without one gradients are those of a
+            stand-in, and curvature is left out.
+        checks: names of those to run; None: all of :data:`lnlab.audit.CHECKS`.
+        progress: whether to show a bar.
+
+    Raises:
+        TypeError: where ``module`` is no module, the loss no function, or the input holds no
+            tensor.
+        ValueError: where the module cannot be copied or does not take the input, and for a
+            check that does not exist.
+    """
+    names = list(CHECKS) if checks is None else list(checks)
+    if unknown := [name for name in names if name not in CHECKS]:
+        raise ValueError(f"there are no checks {unknown}: choose from {', '.join(CHECKS)}.")
+    start = time.perf_counter()
+    audited = Audited(module, inputs, loss)
+    results: dict[str, Result] = {}
+    not_run: dict[str, str] = {}
+    for name in _bar(names, audited.name, progress):
+        try:
+            results[name] = CHECKS[name](audited)
+        except CannotCheck as error:
+            not_run[name] = _sentence(error)
+        except Exception as error:  # one check must not take the others with it
+            not_run[name] = f"{type(error).__name__}: {_sentence(error)}"
+    about = _about(audited)
+    return Audit(audited.name, about, results, not_run, time.perf_counter() - start)
+
+
+def _sentence(error: Exception) -> str:
+    """The first line of an error, in bounded length."""
+    return (str(error).strip().splitlines() or ["no reason was given"])[0][:300]
+
+
+def _about(audited: Audited) -> str:
+    """Size, input and mode of what was audited."""
+    count = sum(p.numel() for p in audited.module.parameters())
+    dtype = str(audited.dtype).removeprefix("torch.")
+    mode = "as in training" if audited.statistics is Statistics.BATCH else "as in evaluation"
+    dropped = f", dropout of {len(audited.dropped)} parts at 0" if audited.dropped else ""
+    return f"{count:,} parameters in {dtype}, input {tuple(audited.x.shape)}, {mode}{dropped}."
+
+
+def _bar(names: list[str], title: str, progress: bool):
+    from lnlab.probes.patience import bar
+
+    return bar(names, len(names), title, progress=progress)

@@ -1,0 +1,181 @@
+"""Before and after an exchange of normalizers, trained side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.ledger.rule import interval
+from lnlab.training import Batches
+
+from .audited import Call, mapped, undrawn
+from .swap import Rules, swap
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Losses = Callable[[Any, Any], Tensor]
+"""``loss(output, y)``, a scalar."""
+
+LAST = 0.2
+"""The final loss of a run is its mean over this last part of the updates: a single batch is
+mostly noise."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Trainings before and after an exchange, seed by seed from one start on the same batches.
+
+    Attributes:
+        before: the loss of the module as it was, (seeds, updates).
+        after: likewise of the new one.
+        seeds: one a row.
+        rates: the learning rate of each: its own best of those that were tried.
+        eta_seed: the seed on which these were chosen; None where there was no choice.
+    """
+
+    before: Tensor
+    after: Tensor
+    seeds: tuple[int, ...]
+    rates: tuple[float, float]
+    eta_seed: int | None
+
+    @property
+    def differences(self) -> tuple[float, ...]:
+        """After less before, of each seed's final loss: negative if the new one is better."""
+        return tuple((final(self.after) - final(self.before)).tolist())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the mean difference; NaN where a training diverged."""
+        if not all(map(math.isfinite, self.differences)):
+            return math.nan, math.nan
+        return interval(self.differences)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        one, other = (float(final(losses).mean()) for losses in (self.before, self.after))
+        said = (
+            f"final loss {one:.4g} before (eta {self.rates[0]:g}), "
+            f"{other:.4g} after (eta {self.rates[1]:g}); "
+            f"difference in [{low:.3g}, {high:.3g}], {len(self.seeds)} seeds"
+        )
+        if math.isnan(low):
+            return f"{said}: a training diverged, and nothing can be said."
+        if low <= 0 <= high:
+            return f"{said}: it may be none."
+        return f"{said}: {'better' if high < 0 else 'worse'} after the exchange."
+
+    def frame(self) -> pd.DataFrame:
+        """One row a seed: final losses before and after, and their difference."""
+        import pandas as pd
+
+        columns = {"before": final(self.before), "after": final(self.after)}
+        frame = pd.DataFrame(columns, index=pd.Index(self.seeds, name="seed"))
+        return frame.assign(difference=frame["after"] - frame["before"])
+
+
+def final(losses: Tensor) -> Tensor:
+    """The mean loss over the last part of each row."""
+    return losses[:, -max(1, round(LAST * losses.shape[1])) :].mean(1)
+
+
+def paired(
+    make: Callable[[], nn.Module],
+    rules: Rules,
+    x: Any,
+    y: Tensor,
+    loss: Losses,
+    *,
+    updates: int = 200,
+    batch: int = 32,
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    rates: Sequence[float] = (1e-3,),
+    optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
+) -> Paired:
+    """Train a module before and after an exchange, from the same start on the same batches.
+
+    With several rates each of the two is trained at all of them on a seed of its own, and
+    judged at its own best.
+
+    Args:
+        make: makes the module; called after torch's seed is set, once a seed.
+        rules: as in :func:`~lnlab.audit.swap.swap`.
+        x: all cases, along the first axis; what of them makes a batch is handed to the module
+            as :meth:`Call.of` says.
+        y: what the loss compares with, a case each.
+        loss: ``loss(output, y)``, a scalar.
+        updates: of each training.
+        batch: cases in a batch.
+        seeds: two or more.
+        rates: learning rates to choose from.
+        optimizer: called with the parameters and ``lr=``.
+
+    Raises:
+        ValueError: for fewer than two seeds, no rate, as :func:`swap` and ``Batches``, or
+            where every rate of an arm diverges.
+    """
+    if len(seeds) < 2 or not rates or updates < 1:
+        raise ValueError("give two seeds or more, a rate, and at least one update.")
+
+    def losses(seed: int, rate: float, exchanged: bool) -> Tensor:
+        with undrawn():
+            torch.manual_seed(seed)
+            module = make()
+            module = swap(module, rules).make() if exchanged else module
+            torch.manual_seed(seed)  # dropout draws the same, whatever the new parts drew
+            return _trained(module, x, y, loss, updates, batch, seed, optimizer, rate)
+
+    tuning = None if len(rates) == 1 else max(seeds) + 1
+    own = []
+    for exchanged in (False, True):
+        chosen = rates[0] if tuning is None else _best(
+            {rate: losses(tuning, rate, exchanged) for rate in rates}
+        )  # fmt: skip
+        own.append(chosen)
+    before, after = (
+        torch.stack([losses(seed, rate, exchanged) for seed in seeds])
+        for exchanged, rate in zip((False, True), own, strict=True)
+    )
+    return Paired(before, after, tuple(seeds), (own[0], own[1]), tuning)
+
+
+def _best(tried: dict[float, Tensor]) -> float:
+    ends = {rate: float(final(losses[None])) for rate, losses in tried.items()}
+    finite = {rate: end for rate, end in ends.items() if math.isfinite(end)}
+    if not finite:
+        raise ValueError(
+            f"every rate diverges: {', '.join(f'{r:g}' for r in ends)}; lower them."
+        )
+    return min(finite, key=lambda rate: finite[rate])
+
+
+def _trained(
+    module: nn.Module, x: Any, y: Tensor, loss: Losses, updates: int, batch: int,
+    seed: int, optimizer: Callable[..., torch.optim.Optimizer], rate: float,
+) -> Tensor:  # fmt: skip
+    """The loss of every update."""
+    module.train()
+    steps = optimizer(module.parameters(), lr=rate)
+    batches, seen, epoch = Batches(x, y, batch, [seed]), [], 0
+    while True:
+        for of_x, of_y in batches.epoch(epoch):
+            call = Call.of(_first(of_x))
+            steps.zero_grad()
+            value = loss(module(*call.args, **call.kwargs), _first(of_y))
+            value.backward()
+            steps.step()
+            seen.append(float(value.detach()))
+            if len(seen) == updates:
+                return torch.tensor(seen, dtype=torch.float64)
+        epoch += 1
+
+
+def _first(tree: Any) -> Any:
+    """Of a stack of batches, one a seed, the only one."""
+    return mapped(tree, lambda tensor: tensor[0])

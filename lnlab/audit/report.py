@@ -1,0 +1,161 @@
+"""What an audit found, and how it is read: as text, in a notebook, as a page, as data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .finding import Finding, Result, Severity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The findings about one module, what matters most first; prints as a page of text.
+
+    Attributes:
+        module: its class.
+        about: its size, its input and how it was evaluated, in a sentence.
+        results: of each check that ran, by name.
+        not_run: of each other one, why.
+        seconds: how long all took.
+    """
+
+    module: str
+    about: str
+    results: Mapping[str, Result]
+    not_run: Mapping[str, str]
+    seconds: float
+
+    @property
+    def findings(self) -> list[tuple[str, Finding]]:
+        """(check, finding), by severity, then in the order of the checks."""
+        found = [(name, f) for name, result in self.results.items() for f in result.findings]
+        return sorted(found, key=lambda pair: pair[1].severity)
+
+    def of(self, severity: Severity) -> list[Finding]:
+        """The findings of one severity."""
+        return [f for _, f in self.findings if f.severity is severity]
+
+    def frame(self) -> pd.DataFrame:
+        """One row a finding: check, severity, where, seen, means, do."""
+        import pandas as pd
+
+        columns = ["check", "severity", "where", "seen", "means", "do"]
+        return pd.DataFrame([{"check": c} | f.row() for c, f in self.findings], columns=columns)
+
+    def table(self, check: str) -> pd.DataFrame:
+        """The numbers behind one check.
+
+        Raises:
+            KeyError: where it did not run; the message says why.
+        """
+        import pandas as pd
+
+        if check not in self.results:
+            known = f"there are {', '.join(self.results)}"
+            raise KeyError(f"{check!r} did not run: {self.not_run.get(check, known)}")
+        return pd.DataFrame(self.results[check].rows)
+
+    def to_json(self) -> str:
+        """All of it; what is not finite is null."""
+        return json.dumps(
+            {
+                "module": self.module,
+                "about": self.about,
+                "findings": [{"check": c} | f.row() for c, f in self.findings],
+                "tables": {n: [_plain(r) for r in v.rows] for n, v in self.results.items()},
+                "not_run": dict(self.not_run),
+                "seconds": self.seconds,
+            },
+            allow_nan=False,
+        )
+
+    def summary(self) -> str:
+        """How many findings there are of each severity, in a sentence."""
+        counts = [f"{n} {s.word}{'s' * (n != 1)}" for s in Severity if (n := len(self.of(s)))]
+        checks = f"{len(self.results)} checks in {self.seconds:.1f} s"
+        return f"{', '.join(counts) or 'nothing to say'}; {checks}"
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.module}: {self.summary()}"
+        yield self.about
+        for check, f in self.findings:
+            yield ""
+            yield f"{f.severity.name}  {check}{': ' + f.where if f.where else ''}"
+            yield f"  seen   {f.seen}."
+            yield f"  means  {f.means}"
+            yield f"  do     {f.do}"
+        if self.not_run:
+            yield ""
+        for check, why in self.not_run.items():
+            yield f"not run: {check}: {why}"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td><b>{f.severity.word}</b></td><td>{escape(check)}<br>"
+            f"<code>{escape(f.where)}</code></td><td>{escape(f.seen)}</td>"
+            f"<td>{escape(f.means)}</td><td>{escape(f.do)}</td></tr>"
+            for check, f in self.findings
+        )
+        notes = "".join(
+            f"<br>not run: {escape(check)}: {escape(why)}"
+            for check, why in self.not_run.items()
+        )
+        head = "".join(f"<th>{t}</th>" for t in ("", "where", "seen", "means", "do"))
+        return (
+            f"<p><b>{escape(self.module)}</b>: {escape(self.summary())}<br>"
+            f"{escape(self.about)}{notes}</p><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the audit as one page that needs no network, and return where it is.
+
+        Raises:
+            OSError: where it cannot be written.
+        """
+        from lnlab.figures.depth import over_depth
+        from lnlab.pages.report import Section, write_report
+
+        sections = []
+        for name, result in self.results.items():
+            drawn = result.profile and over_depth(
+                result.profile.names, result.profile.values, y=result.profile.unit
+            )
+            sections.append(Section(name, result.note, tuple(map(_said, result.rows)), drawn))
+        found = [{"check": c} | f.row() for c, f in self.findings]
+        return write_report(
+            Path(path), title=f"Audit of {self.module}", about=[self.summary(), self.about],
+            findings=found, sections=sections, not_run=self.not_run,
+        )  # fmt: skip
+
+
+def _plain(row: dict) -> dict[str, Any]:
+    return {
+        k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()
+    }
+
+
+def _said(row: dict) -> dict[str, str]:
+    """A row as it is read: three digits of a number."""
+    return {
+        k: (
+            ""
+            if isinstance(v, float) and math.isnan(v)
+            else f"{v:.3g}"
+            if isinstance(v, float)
+            else str(v)
+        )
+        for k, v in row.items()
+    }

@@ -1,0 +1,391 @@
+"""Real architectures, written small: what people bring to an audit."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lnlab.audit import Call
+
+
+class Residual(nn.Module):
+    """He et al. (2016), a basic block: two convolutions, batch norm, a shortcut."""
+
+    def __init__(self, inputs, units, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, units, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(units)
+        self.conv2 = nn.Conv2d(units, units, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(units)
+        self.down = None
+        if stride > 1 or inputs != units:
+            self.down = nn.Sequential(
+                nn.Conv2d(inputs, units, 1, stride, bias=False), nn.BatchNorm2d(units)
+            )
+
+    def forward(self, x):
+        h = F.relu(self.bn1(self.conv1(x)))
+        return F.relu(self.bn2(self.conv2(h)) + (x if self.down is None else self.down(x)))
+
+
+def resnet():
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(),
+        Residual(8, 8, 1), Residual(8, 16, 2),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5),
+    )  # fmt: skip
+    return net, torch.randn(8, 3, 8, 8), lambda y: F.cross_entropy(y, torch.arange(8) % 5)
+
+
+class ConvNeXtBlock(nn.Module):
+    """Liu et al. (2022): depthwise convolution, LN over channels last, GELU, layer scale."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.dwconv = nn.Conv2d(units, units, 7, padding=3, groups=units)
+        self.norm = nn.LayerNorm(units, eps=1e-6)
+        self.pwconv1, self.pwconv2 = nn.Linear(units, 2 * units), nn.Linear(2 * units, units)
+        self.gamma = nn.Parameter(1e-1 * torch.ones(units))
+
+    def forward(self, x):
+        h = self.norm(self.dwconv(x).permute(0, 2, 3, 1))
+        h = self.gamma * self.pwconv2(F.gelu(self.pwconv1(h)))
+        return x + h.permute(0, 3, 1, 2)
+
+
+class ChannelsFirst(nn.Module):
+    """The same normalization on (B, C, H, W), as its authors write it by hand."""
+
+    def __init__(self, units, eps=1e-6):
+        super().__init__()
+        self.weight, self.bias = (
+            nn.Parameter(torch.ones(units)),
+            nn.Parameter(torch.zeros(units)),
+        )
+        self.eps = eps
+
+    def forward(self, x):
+        mean = x.mean(1, keepdim=True)
+        var = (x - mean).pow(2).mean(1, keepdim=True)
+        x = (x - mean) / torch.sqrt(var + self.eps)
+        return self.weight[:, None, None] * x + self.bias[:, None, None]
+
+
+def convnext():
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 2, 2), ChannelsFirst(8), ConvNeXtBlock(8), ConvNeXtBlock(8)
+    )
+    return net, torch.randn(4, 3, 12, 12), lambda y: y.square().mean()
+
+
+class UNet(nn.Module):
+    """Ronneberger et al. (2015), two levels, with group norm; a dictionary comes out."""
+
+    def __init__(self):
+        super().__init__()
+        self.down1, self.down2 = self.double(1, 8), self.double(8, 16)
+        self.up = nn.ConvTranspose2d(16, 8, 2, 2)
+        self.last, self.out = self.double(16, 8), nn.Conv2d(8, 2, 1)
+
+    def double(self, inputs, units):
+        return nn.Sequential(
+            nn.Conv2d(inputs, units, 3, padding=1), nn.GroupNorm(2, units), nn.SiLU(),
+            nn.Conv2d(units, units, 3, padding=1), nn.GroupNorm(2, units), nn.SiLU(),
+        )  # fmt: skip
+
+    def forward(self, image):
+        one = self.down1(image)
+        two = self.down2(F.max_pool2d(one, 2))
+        joined = torch.cat([one, self.up(two)], 1)
+        return {"mask": self.out(self.last(joined)), "bottom": two.mean((2, 3))}
+
+
+def unet():
+    return UNet(), {"image": torch.randn(4, 1, 8, 8)}, lambda out: out["mask"].square().mean()
+
+
+class ViT(nn.Module):
+    """Dosovitskiy et al. (2021): patches, a class token, pre-LN blocks."""
+
+    def __init__(self):
+        super().__init__()
+        self.patch = nn.Conv2d(3, 16, 4, 4)
+        self.cls = nn.Parameter(torch.zeros(1, 1, 16))
+        self.pos = nn.Parameter(0.02 * torch.randn(1, 5, 16))
+        block = nn.TransformerEncoderLayer(
+            16, 2, 32, 0.1, "gelu", batch_first=True, norm_first=True
+        )
+        self.blocks = nn.TransformerEncoder(
+            block, 2, nn.LayerNorm(16), enable_nested_tensor=False
+        )
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x):
+        x = self.patch(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls.expand(len(x), -1, -1), x], 1) + self.pos
+        return self.head(self.blocks(x)[:, 0])
+
+
+def vit():
+    return ViT(), torch.randn(6, 3, 8, 8), lambda y: F.cross_entropy(y, torch.arange(6) % 4)
+
+
+class Recurrent(nn.Module):
+    """An nn.LSTM or nn.GRU that reads words, with a layer norm behind it."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.words = nn.Embedding(11, 8)
+        self.rnn = kind(8, 12, num_layers=2, batch_first=True, dropout=0.2)
+        self.norm, self.out = nn.LayerNorm(12), nn.Linear(12, 11)
+
+    def forward(self, words):
+        h, state = self.rnn(self.words(words))
+        return self.out(self.norm(h)), state
+
+
+def words(cases=4, length=6):
+    return torch.arange(cases * length).reshape(cases, length) % 11
+
+
+def next_word(y):
+    y = y[0] if isinstance(y, tuple) else y
+    return F.cross_entropy(y.flatten(0, 1), words().flatten())
+
+
+def lstm():
+    return Recurrent(nn.LSTM), words(), next_word
+
+
+def gru():
+    return Recurrent(nn.GRU), words(), next_word
+
+
+class MixerBlock(nn.Module):
+    """Tolstikhin et al. (2021): an MLP over tokens, one over channels."""
+
+    def __init__(self, tokens, units):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(units), nn.LayerNorm(units)
+        self.tokens = nn.Sequential(nn.Linear(tokens, 16), nn.GELU(), nn.Linear(16, tokens))
+        self.units = nn.Sequential(nn.Linear(units, 24), nn.GELU(), nn.Linear(24, units))
+
+    def forward(self, x):
+        x = x + self.tokens(self.norm1(x).transpose(1, 2)).transpose(1, 2)
+        return x + self.units(self.norm2(x))
+
+
+def mixer():
+    net = nn.Sequential(nn.Linear(5, 12), MixerBlock(7, 12), MixerBlock(7, 12))
+    return net, torch.randn(4, 7, 5), lambda y: y.square().mean()
+
+
+class GPTBlock(nn.Module):
+    """Radford et al. (2019): pre-LN, causal attention by torch's fused operator."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(units), nn.LayerNorm(units)
+        self.c_attn, self.c_proj = nn.Linear(units, 3 * units), nn.Linear(units, units)
+        self.c_fc, self.c_out = nn.Linear(units, 4 * units), nn.Linear(4 * units, units)
+
+    def forward(self, x):
+        B, T, D = x.shape
+        qkv = self.c_attn(self.ln_1(x)).view(B, T, 3, 2, D // 2).permute(2, 0, 3, 1, 4)
+        h = F.scaled_dot_product_attention(*qkv, is_causal=True)
+        x = x + self.c_proj(h.transpose(1, 2).reshape(B, T, D))
+        return x + self.c_out(F.gelu(self.c_fc(self.ln_2(x)), approximate="tanh"))
+
+
+class GPT(nn.Module):
+    """The blocks, and a head tied to the embedding."""
+
+    def __init__(self, units=12):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(11, units), nn.Embedding(6, units)
+        self.h = nn.ModuleList([GPTBlock(units), GPTBlock(units)])
+        self.ln_f, self.head = nn.LayerNorm(units), nn.Linear(units, 11, bias=False)
+        self.head.weight = self.wte.weight
+
+    def forward(self, words):
+        x = self.wte(words) + self.wpe.weight[: words.shape[1]]
+        for block in self.h:
+            x = block(x)
+        return self.head(self.ln_f(x))
+
+
+def gpt():
+    return GPT(), words(), next_word
+
+
+@dataclass
+class Encoded:
+    """What a BERT returns."""
+
+    last_hidden_state: torch.Tensor
+    pooled: torch.Tensor
+
+
+class BERT(nn.Module):
+    """Devlin et al. (2019): embeddings that are normalized, post-LN, a mask, eps 1e-12."""
+
+    def __init__(self, units=12):
+        super().__init__()
+        self.words, self.segments = nn.Embedding(11, units), nn.Embedding(2, units)
+        self.norm = nn.LayerNorm(units, eps=1e-12)
+        layer = nn.TransformerEncoderLayer(units, 2, 24, activation="gelu", batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.pooler = nn.Linear(units, units)
+
+    def forward(self, input_ids, segments=None, *, mask=None):
+        x = self.words(input_ids)
+        x = x if segments is None else x + self.segments(segments)
+        h = self.layers(self.norm(x), src_key_padding_mask=mask)
+        return Encoded(h, torch.tanh(self.pooler(h[:, 0])))
+
+
+def bert():
+    mask = torch.zeros(4, 6, dtype=torch.bool)
+    mask[1:, 5] = True
+    inputs = Call(words(), segments=(words() > 5).long(), mask=mask)
+    return BERT(), inputs, lambda out: out.pooled.square().mean()
+
+
+class RMS(nn.Module):
+    """RMSNorm as the code of Llama and Mamba has it."""
+
+    def __init__(self, units, eps=1e-5):
+        super().__init__()
+        self.eps, self.weight = eps, nn.Parameter(torch.ones(units))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
+
+
+class Mamba(nn.Module):
+    """Gu & Dao (2023), one block: RMSNorm, gate, short convolution, a selective scan."""
+
+    def __init__(self, units=8, states=4):
+        super().__init__()
+        self.norm, self.inwards = RMS(units), nn.Linear(units, 4 * units, bias=False)
+        self.conv = nn.Conv1d(2 * units, 2 * units, 3, groups=2 * units, padding=2)
+        self.select = nn.Linear(2 * units, 2 * states + 1, bias=False)
+        self.A_log = nn.Parameter(torch.log(torch.arange(1.0, states + 1)).repeat(2 * units, 1))
+        self.outwards, self.states = nn.Linear(2 * units, units, bias=False), states
+
+    def forward(self, x):
+        u, z = self.inwards(self.norm(x)).chunk(2, -1)
+        u = F.silu(self.conv(u.transpose(1, 2))[..., : x.shape[1]].transpose(1, 2))
+        dt, B, C = self.select(u).split([1, self.states, self.states], -1)
+        decay = torch.exp(-F.softplus(dt)[..., None] * self.A_log.exp())
+        h, out = torch.zeros_like(decay[:, 0]), []
+        for t in range(x.shape[1]):
+            h = decay[:, t] * h + u[:, t, :, None] * B[:, t, None]
+            out.append((h * C[:, t, None]).sum(-1))
+        return x + self.outwards(torch.stack(out, 1) * F.silu(z))
+
+
+def mamba():
+    return nn.Sequential(Mamba(), Mamba(), RMS(8)), torch.randn(4, 5, 8), None
+
+
+class ActNorm(nn.Module):
+    """Kingma & Dhariwal (2018): called a norm, an affine map of each unit."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.log_s, self.t = nn.Parameter(torch.zeros(units)), nn.Parameter(torch.zeros(units))
+
+    def forward(self, x):
+        return x * self.log_s.exp() + self.t
+
+
+class Coupling(nn.Module):
+    """Dinh et al. (2017): half of the units scaled and shifted by a function of the others."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.act = ActNorm(units)
+        self.net = nn.Sequential(
+            nn.Linear(units // 2, 16), nn.LayerNorm(16), nn.Tanh(), nn.Linear(16, units)
+        )
+
+    def forward(self, x):
+        still, moved = self.act(x).chunk(2, -1)
+        log_s, t = self.net(still).chunk(2, -1)
+        log_s = torch.tanh(log_s)
+        return torch.cat([moved * log_s.exp() + t, still], -1), log_s.sum(-1)
+
+
+class Flow(nn.Module):
+    """Couplings after one another; z and log |det| come out."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Coupling(6), Coupling(6)])
+
+    def forward(self, x):
+        log_det = torch.zeros_like(x[:, 0])
+        for layer in self.layers:
+            x, each = layer(x)
+            log_det = log_det + each
+        return x, log_det
+
+
+def flow():
+    def nll(out):
+        z, log_det = out
+        return (z.square().sum(1) / 2 - log_det).mean()
+
+    return Flow(), torch.randn(16, 6), nll
+
+
+def transformer():
+    """torch's own, with two inputs."""
+    net = nn.Transformer(12, 2, 1, 1, 24, 0.1, batch_first=True)
+    return net, (torch.randn(4, 5, 12), torch.randn(4, 3, 12)), lambda y: y.pow(4).mean()
+
+
+def adaptive():
+    """A diffusion block: LN without gain, scaled and shifted by a condition (two inputs)."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.LayerNorm(8, elementwise_affine=False)
+            self.ada, self.mlp = nn.Linear(4, 16), nn.Linear(8, 8)
+
+        def forward(self, x, condition):
+            scale, shift = self.ada(condition).unsqueeze(1).chunk(2, -1)
+            return x + self.mlp(F.silu(self.norm(x) * (1 + scale) + shift))
+
+    return Block(), {"x": torch.randn(4, 5, 8), "condition": torch.randn(4, 4)}, None
+
+
+def perceptron():
+    """Batch norm behind layers that keep their bias, the commonest waste of all."""
+    net = nn.Sequential(
+        nn.Linear(6, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 12), nn.BatchNorm1d(12),
+        nn.ReLU(), nn.Linear(12, 3),
+    )  # fmt: skip
+    return net, torch.randn(32, 6), lambda y: F.cross_entropy(y, torch.arange(32) % 3)
+
+
+ARCHITECTURES = {
+    make.__name__: make
+    for make in (
+        transformer, resnet, convnext, unet, vit, lstm, gru, mixer, gpt, bert, mamba, flow,
+        adaptive, perceptron,
+    )
+}  # fmt: skip
+
+NORMALIZERS = {
+    "transformer": {"LayerNorm": 7}, "resnet": {"BatchNorm": 6},
+    "convnext": {"LayerNorm": 3}, "unet": {"GroupNorm(2)": 6}, "vit": {"LayerNorm": 5},
+    "lstm": {"LayerNorm": 1}, "gru": {"LayerNorm": 1}, "mixer": {"LayerNorm": 4},
+    "gpt": {"LayerNorm": 5}, "bert": {"LayerNorm": 5}, "mamba": {"RMSNorm": 3},
+    "flow": {"LayerNorm": 2, "no normalizer": 2}, "adaptive": {"LayerNorm or InstanceNorm": 1},
+    "perceptron": {"BatchNorm": 2},
+}  # fmt: skip
+"""What each of them has, by what it computes."""

@@ -1,0 +1,330 @@
+"""Every check finds the mistake that it is for, names its place, and is silent without it."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lnlab.audit import Severity, audit
+from lnlab.norms import BatchNorm, LayerNorm
+from lnlab.probes.loss.objective import Objective
+
+
+class Own(nn.Module):
+    """A layer norm by hand, in which one thing can be wrong."""
+
+    def __init__(self, units=6, *, axis=-1, correction=0, eps=1e-5, outside=False):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(units) + 0.5)
+        self.bias = nn.Parameter(torch.randn(units))
+        self.axis, self.correction, self.eps, self.outside = axis, correction, eps, outside
+
+    def forward(self, x):
+        mean = x.mean(self.axis, keepdim=True)
+        var = x.var(self.axis, keepdim=True, correction=self.correction)
+        sigma = var.sqrt() + self.eps if self.outside else (var + self.eps).sqrt()
+        return self.weight * (x - mean) / sigma + self.bias
+
+
+class OwnLayerNorm(Own):
+    """The same, under a name that promises."""
+
+
+class OwnBatchNorm(Own):
+    """A layer norm that is called a batch norm."""
+
+
+def only(check, module, x=None, loss=None):
+    x = torch.randn(16, 5, 6) if x is None else x
+    found = audit(module, x, loss, checks=[check])
+    assert not found.not_run, found.not_run
+    return [f for _, f in found.findings]
+
+
+def worst(findings):
+    return min(findings, key=lambda f: f.severity)
+
+
+def test_right_layer_norm_is_right():
+    findings = only("normalizers", nn.Sequential(nn.Linear(6, 6), OwnLayerNorm()))
+    assert not findings
+
+
+@pytest.mark.parametrize(
+    ("module", "severity", "seen"),
+    [
+        (OwnLayerNorm(axis=1), Severity.FAULT, "statistics over axis 1 of"),
+        (OwnLayerNorm(axis=0), Severity.FAULT, "by the statistics of its own batch"),
+        (OwnLayerNorm(eps=0.0), Severity.FAULT, "has no eps"),
+        (OwnLayerNorm(correction=1), Severity.RISK, "unbiased, not 1/N"),
+        (OwnLayerNorm(eps=1e-5, outside=True), Severity.RISK, "added to sigma"),
+        (OwnBatchNorm(), Severity.RISK, "OwnBatchNorm computes LayerNorm"),
+        (nn.LayerNorm(6, eps=1e-8), Severity.FACT, "eps is 1e-08"),
+    ],
+)
+def test_wrong_normalizer_is_named(module, severity, seen):
+    findings = only("normalizers", nn.Sequential(nn.Linear(6, 6), module.double()))
+    (found,) = [f for f in findings if seen in f.seen]
+    assert found.severity is severity
+    assert found.where == "1"
+
+
+def test_normalizer_is_found_without_its_name():
+    class Rescale(nn.Module):
+        def forward(self, x):
+            return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+
+    table = audit(nn.Sequential(nn.Linear(6, 6), Rescale()), torch.randn(4, 5, 6)).table
+    assert list(table("normalizers")["is"]) == ["RMSNorm"]
+
+
+def test_function_that_normalizes_is_found():
+    class Functional(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(6, 4)
+
+        def forward(self, x):
+            return self.linear(F.layer_norm(x, (6,)))
+
+    (found,) = only("normalizers", nn.Sequential(nn.LayerNorm(6), Functional()))
+    assert found.seen == "calls F.layer_norm itself"
+    assert found.where == "1"
+
+
+def test_cases_below_eps_are_found():
+    x = torch.randn(16, 6)
+    x[:4] = 1e-4 * x[:4]
+    (found,) = only("normalizers", nn.LayerNorm(6), x)
+    assert "25% of the cases have a variance below 10 eps" in found.seen
+    assert not only("normalizers", nn.LayerNorm(6), torch.randn(16, 6))
+
+
+def test_gains_that_are_off_are_counted():
+    norm = nn.LayerNorm(6)
+    norm.weight.data[:2] = 1e-5
+    (found,) = only("normalizers", norm, torch.randn(16, 6))
+    assert found.seen.startswith("2 of 6 gains")
+
+
+def test_bias_in_front_of_batch_norm_has_no_effect():
+    net = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
+    (found,) = [
+        f
+        for f in only("parameters without effect", net, torch.randn(16, 6))
+        if "biases" in f.seen
+    ]
+    assert found.where == "0.bias (before 1)"
+    assert found.seen.startswith("4 numbers of 1")
+
+
+def test_bias_in_front_of_layer_norm_has_an_effect():
+    net = nn.Sequential(nn.Linear(6, 4), nn.LayerNorm(4), nn.Linear(4, 2))
+    assert not only("parameters without effect", net, torch.randn(16, 6))
+
+
+def test_parameter_that_nothing_uses_is_a_fault():
+    class Forgetful(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.forgotten = nn.Linear(6, 2), nn.Linear(6, 2)
+
+        def forward(self, x):
+            return self.used(x)
+
+    (found,) = only("parameters without effect", Forgetful(), torch.randn(16, 6))
+    assert found.severity is Severity.FAULT
+    assert found.where == "forgotten.weight, forgotten.bias"
+
+
+def test_dead_units_are_counted():
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+    net[0].bias.data[:3] = -100.0
+    (found,) = only("dead units", net, torch.randn(32, 6))
+    assert found.seen.startswith("3 of 8 units")
+    assert found.severity is Severity.RISK
+    net[0].bias.data[:] = -100.0
+    assert only("dead units", net, torch.randn(32, 6))[0].severity is Severity.FAULT
+
+
+def test_remembered_statistics_of_other_data_are_found():
+    net = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4))
+    x = torch.randn(64, 6)
+    assert "no batch has been seen" in only("statistics over cases", net, x)[0].seen
+    for _ in range(200):
+        net(x)
+    assert not only("statistics over cases", net, x)
+    found = worst(only("statistics over cases", net, 5 * x + 3))
+    assert found.severity is Severity.RISK
+    assert "not those of this input" in found.seen
+    assert "statistics of 4 values" in worst(only("statistics over cases", net, x[:4])).seen
+
+
+def test_effective_rates_are_one_over_the_square_of_the_length():
+    net = nn.Sequential(
+        nn.Linear(6, 8, bias=False), LayerNorm(8, eps=0), nn.ReLU(),
+        nn.Linear(8, 8, bias=False), BatchNorm(8, eps=0), nn.ReLU(), nn.Linear(8, 2),
+    )  # fmt: skip
+    net[3].weight.data *= 20
+    found = audit(net, torch.randn(16, 6))
+    rows = {r["weight"]: r for r in found.results["effective learning rates"].rows}
+    W, V = net[0].weight.detach(), net[3].weight.detach()
+    assert set(rows) == {"0.weight", "3.weight"}
+    assert rows["0.weight"]["invariant"] == "whole"
+    assert rows["3.weight"]["invariant"] == "rows"
+    torch.testing.assert_close(
+        rows["0.weight"]["effective rate / rate"], float(1 / W.norm() ** 2)
+    )
+    mean_square = float(V.square().sum(1).mean())
+    torch.testing.assert_close(rows["3.weight"]["effective rate / rate"], 1 / mean_square)
+
+
+def test_rates_apart_are_a_risk():
+    net = nn.Sequential(
+        *(part for _ in range(2) for part in (nn.Linear(6, 6), nn.LayerNorm(6)))
+    )
+    for layer in (net[0], net[2]):
+        layer.bias.data.zero_()
+    net[0].weight.data *= 30
+    checks = ["effective learning rates"]
+    assert audit(net, torch.randn(16, 6), checks=checks).of(Severity.RISK)
+    net[0].weight.data /= 30
+    assert not audit(net, torch.randn(16, 6), checks=checks).of(Severity.RISK)
+
+
+def test_gradients_that_vanish_are_found():
+    net = nn.Sequential(*(nn.Linear(6, 6) for _ in range(8)))
+    assert not [
+        f for f in only("gradients over depth", net, torch.randn(9, 6)) if f.severity < 2
+    ]
+    for layer in net:
+        layer.weight.data *= 0.1
+    (found,) = [
+        f for f in only("gradients over depth", net, torch.randn(9, 6)) if f.severity < 2
+    ]
+    assert "grows" in found.seen
+    assert found.where == "0.weight to 7.weight"
+
+
+def test_numbers_of_gradients_are_those_of_autograd():
+    net, x = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(9, 6)
+    rows = audit(net, x, lambda y: y.square().mean()).results["gradients over depth"].rows
+    net(x).square().mean().backward()
+    for row, layer in zip(rows, (net[0], net[2]), strict=True):
+        torch.testing.assert_close(row["gradient"], float(layer.weight.grad.norm()))
+
+
+def test_outlier_channel_is_found():
+    net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))
+    assert not only("activations", net, torch.randn(32, 6))
+    net[2].weight.data[3] *= 20
+    net[2].bias.data[3] *= 20
+    (found,) = only("activations", net, torch.randn(32, 6))
+    assert found.where == "2 (1 channels)"
+
+
+def test_saturation_is_found():
+    net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))
+    net[0].weight.data *= 40
+    (found,) = only("activations", net, torch.randn(32, 6))
+    assert "bounded f" in found.seen
+    assert found.where.startswith("1: tanh")
+
+
+def test_cases_that_cannot_be_told_apart_are_found():
+    net = nn.Linear(6, 8)
+    net.bias.data[:] = 50.0
+    assert "point the same way" in only("activations", net, torch.randn(32, 6))[0].seen
+
+
+def test_shares_of_mu_and_sigma_are_projections():
+    net, x = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8, eps=0.0)), torch.randn(5, 6)
+    target = torch.randn(5, 8)
+
+    def loss(y):
+        return F.mse_loss(y, target)
+
+    (row,) = audit(net, x, loss).results["mu and sigma on the way back"].rows
+    a = net[0](x).detach()
+    y = (a - a.mean(1, keepdim=True)) / a.std(1, correction=0, keepdim=True)
+    sigma = a.std(1, correction=0, keepdim=True)
+    direct = 2 * (y - target) / y.numel() / sigma
+    ones = torch.ones(8) / 8**0.5
+    of_mu = (direct @ ones).square().sum() / direct.square().sum()
+    along = (direct * y).sum(1) / 8**0.5
+    of_sigma = along.square().sum() / direct.square().sum()
+    torch.testing.assert_close(row["taken by mu"], float(of_mu))
+    torch.testing.assert_close(row["taken by sigma"], float(of_sigma))
+
+
+def test_normalizer_by_hand_is_looked_through():
+    own, torchs = OwnLayerNorm(), nn.LayerNorm(6)
+    torchs.weight, torchs.bias = own.weight, own.bias
+    first = nn.Linear(6, 6)
+    rows = [
+        audit(nn.Sequential(first, norm), torch.ones(4, 6).cumsum(0).sin(), checks=checks)
+        .results[checks[0]]
+        .rows[0]
+        for norm in (own, torchs)
+        for checks in [["mu and sigma on the way back"]]
+    ]
+    assert rows[0].keys() == rows[1].keys()
+    for name in rows[0].keys() - {"where"}:
+        torch.testing.assert_close(rows[0][name], rows[1][name])
+
+
+@pytest.mark.parametrize(
+    ("norm", "x"),
+    [
+        (nn.RMSNorm(6), torch.randn(4, 6)), (nn.GroupNorm(3, 6), torch.randn(4, 6, 5)),
+        (nn.BatchNorm2d(6), torch.randn(4, 6, 3, 3)), (nn.LayerNorm(6), torch.randn(4, 6)),
+    ],
+    ids=lambda v: type(v).__name__,
+)  # fmt: skip
+def test_parts_of_torchs_normalizers_sum_to_autograd(norm, x):
+    from lnlab.probes.training.backward import gradient_parts
+
+    for p in norm.parameters():
+        p.data = torch.rand_like(p) + 0.5
+    norm, x, slope = norm.double(), x.double().requires_grad_(), torch.randn(x.shape)
+    (right,) = torch.autograd.grad(norm(x), x, slope)
+    torch.testing.assert_close(gradient_parts(norm, x, slope).total, right)
+
+
+def test_loss_that_a_normalizer_is_blind_to_is_a_risk():
+    net = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8, eps=0.0))
+    found = audit(net, torch.randn(5, 6), lambda y: y.square().mean())
+    assert any("all of the gradient" in f.seen for f in found.of(Severity.RISK))
+
+
+def test_curvature_is_the_largest_eigenvalue():
+    net, x, y = nn.Linear(3, 2), torch.randn(20, 3), torch.randn(20, 2)
+    found = audit(net, x, lambda out: F.mse_loss(out, y)).results["curvature"].rows[0]
+    objective = Objective(net, x, y, F.mse_loss, statistics="batch")
+    H = torch.autograd.functional.hessian(objective, objective.start)
+    torch.testing.assert_close(
+        found["largest"], float(torch.linalg.eigvalsh(H)[-1]), rtol=1e-2, atol=0
+    )  # the eigenvalues are asked for to one in a hundred
+
+
+def test_overflow_in_half_precision_is_found():
+    class Square(nn.Module):
+        def forward(self, x):
+            return x.square().mean(-1, keepdim=True).sqrt()
+
+    x = 1000 * torch.randn(8, 6)
+    findings = only("precision", nn.Sequential(nn.Linear(6, 6), Square()), x)
+    assert any("float16 the outputs are not finite" in f.seen for f in findings)
+    assert not only("precision", nn.Linear(6, 6), torch.randn(8, 6))
+
+
+def test_worst_comes_first_and_all_is_kept():
+    net = nn.Sequential(nn.Linear(6, 6), OwnLayerNorm(eps=0.0), nn.Linear(6, 2))
+    found = audit(net, torch.randn(16, 6), lambda y: y.square().mean())
+    severities = [f.severity for _, f in found.findings]
+    assert severities == sorted(severities)
+    assert severities[0] is Severity.FAULT
+    assert str(found).index("FAULT") < str(found).index("FACT")
+    assert len(found.frame()) == len(severities)
+    with pytest.raises(KeyError, match="did not run"):
+        found.table("statistics over cases")

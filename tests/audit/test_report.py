@@ -1,0 +1,48 @@
+"""A page of an audit stands alone, shows letters for tags, and holds all that was found."""
+
+import json
+import re
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lnlab.audit import audit
+
+TAG = "<img src=x onerror=alert`1`>"
+
+
+@pytest.fixture(scope="module")
+def found():
+    net = nn.Sequential()
+    net.add_module(TAG, nn.Linear(6, 4))
+    net.add_module("norm", nn.BatchNorm1d(4))
+    net.add_module("out", nn.Linear(4, 3))
+    return audit(net, torch.randn(16, 6), lambda y: F.cross_entropy(y, torch.arange(16) % 3))
+
+
+def test_page_needs_nothing_beside_it(found, tmp_path):
+    page = found.save(tmp_path / "report.html").read_text()
+    assert not re.search(
+        r'(src|href)="(?!#|data:)[^"]+"', re.sub(r"(?s)<script.*?</script>", "", page)
+    )
+    assert "prefers-color-scheme: dark" in page
+    assert page.count('class="finding ') == len(found.findings)
+    assert page.count('class="plot"') == sum(
+        r.profile is not None for r in found.results.values()
+    )
+    assert TAG not in page
+    assert found.summary() in page
+
+
+def test_page_goes_where_it_is_told_or_says_why_not(found, tmp_path):
+    with pytest.raises(OSError, match="no"):
+        found.save(tmp_path / "no" / "report.html")
+
+
+def test_notebook_and_data(found):
+    assert TAG not in found._repr_html_()
+    kept = json.loads(found.to_json())
+    assert [f["seen"] for f in kept["findings"]] == [f.seen for _, f in found.findings]
+    assert kept["tables"]["gradients over depth"]

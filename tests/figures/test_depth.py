@@ -1,0 +1,19 @@
+"""A line over the parts of a net has every part, and names those that fit."""
+
+from typing import Any
+
+import numpy as np
+
+from lnlab.figures.depth import LETTERS, over_depth
+
+
+def test_every_part_is_drawn_in_its_order():
+    names = [f"blocks.{i}.attention.output.projection.weight" for i in range(60)]
+    figure: Any = over_depth(names, {"norm": np.arange(1.0, 61)}, y="||dL/dW||")
+    (line,) = figure.data
+    np.testing.assert_array_equal(line.y, np.arange(1.0, 61))
+    assert list(line.customdata) == names
+    shown = figure.layout.xaxis.ticktext
+    assert len(shown) <= 24
+    assert all(len(text) <= LETTERS + 1 for text in shown)
+    assert figure.layout.yaxis.type == "log"
