@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lnlab.cli.judged import metrics
-
 if TYPE_CHECKING:
     from lnlab.runs import Run
 
 COLUMNS = 6
 """The most settings that are shown; ``lnlab results compare --csv`` has the others."""
+
+USUAL = ("test_error", "test_nll", "loss")
+"""The metrics of a run that does not say by which it is judged: it is on its way, or older."""
 
 WIDE = 24
 """The most letters of a setting that are shown."""
@@ -54,11 +55,11 @@ def differing(runs: "Sequence[Run]") -> list[str]:
 def number(run: "Run") -> str:
     """The number that matters, the mean over the seeds of its last rows.
 
-    It is the metric that chose the weights that count, where there is one, else the one by
-    which the experiment judges (:mod:`lnlab.cli.judged`).
+    It is the metric that chose the weights that count, where there is one, else the last that
+    the experiment judges by and that the run has.
     """
-    last = run.last()
-    for name in (run.config.get("best"), *metrics(run.task)):
+    last, judged = run.last(), run.result.get("judged_by", ()) if run.done else ()
+    for name in (run.config.get("best"), *reversed(judged), *USUAL):
         found = [row[name] for row in last if row.get(name) is not None]
         if found:
             return f"{name} {fmean(found):.4g}"

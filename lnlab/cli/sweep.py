@@ -68,9 +68,10 @@ def sweep(
 def work_off(tasks: list[Any], **where: Any) -> None:
     """Sweep with a bar, report what failed, and show the table of what is there."""
     from lnlab import runs, training
+    from lnlab.progress import progress
     from lnlab.sweep import sweep
 
-    outcomes = list(training.progress(sweep(tasks, **where), len(tasks), "sweep"))
+    outcomes = list(progress(sweep(tasks, **where), len(tasks), "sweep"))
     place = {"root": where["root"], "device": where["device"]}
     there = [run for task in tasks if (run := training.found(task, **place))]
     if there:

@@ -1,20 +1,8 @@
-"""Long measurements: a bar while they run, and what there is when somebody stops them."""
+"""Long measurements that somebody stops: what there is by then is kept."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
-
-T = TypeVar("T")
-
-
-def bar(items: Iterable[T], total: int, text: str, *, progress: bool) -> Iterable[T]:
-    """The items; with ``progress``, tqdm shows how many of ``total`` have come."""
-    if not progress:
-        return items
-    from tqdm.auto import tqdm
-
-    return tqdm(items, total=total, desc=text, leave=False)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from lnlab.training.batches import Batches
 from lnlab.training.buckets import Bucketed
 from lnlab.training.clipping import clipped
 from lnlab.training.loop import Step, cross_entropy, evaluate, evaluating, fit
-from lnlab.training.progress import progress
 from lnlab.training.ranks import first, launch
 from lnlab.training.running import finish, found, shareable, train
 from lnlab.training.settings import setting
@@ -27,7 +26,6 @@ __all__ = [
     "fit",
     "found",
     "launch",
-    "progress",
     "setting",
     "shareable",
     "stack",

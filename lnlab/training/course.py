@@ -216,11 +216,12 @@ class Course:
         }
 
     def result(self) -> dict[str, Any]:
-        """The time that the run took, and the ending of each seed."""
+        """The time that the run took, the ending of each seed, and the metrics that judge."""
         return {
             "updates": self.step.update,
             "seconds": self.step.seconds,
             "cpu_seconds": self.step.cpu_seconds,
+            "judged_by": [*self.task.falls, *self.task.rises],
             "outcomes": {str(s): self._outcome(i) for i, s in enumerate(self.task.seeds)},
         }
 

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
+from lnlab.progress import progress
 from lnlab.runs import Run, place
 from lnlab.training.course import TOGETHER, Course, models
 from lnlab.training.loop import Step
 from lnlab.training.machine import available, one_thread
-from lnlab.training.progress import progress
 from lnlab.training.ranks import first, joined, own, refuse_mixing, world
 from lnlab.training.stacked import stack
 from lnlab.training.task import Beside, Described, Experiment

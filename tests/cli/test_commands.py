@@ -12,11 +12,10 @@ from click.testing import CliRunner
 
 from lnlab import checkout, ledger
 from lnlab.cli import app
-from lnlab.cli.judged import WITHOUT, metrics
 from lnlab.cli.shown import number
 from lnlab.ledger import Verdict
 from lnlab.runs import Run, read
-from lnlab.tasks import TASKS, PermutationInvariantMNIST
+from lnlab.tasks import PermutationInvariantMNIST
 from lnlab.training import train
 from tests.data.layouts import librispeech, put, tone
 
@@ -187,12 +186,6 @@ def test_comparing_what_is_kept_fits_a_screen(monkeypatch):
     assert "more settings differ: --csv" in lines[-1]
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_metrics_of_a_task_are_read_off_its_source(name):
-    kind = TASKS[name]
-    assert metrics(name) == (*(*kind.falls, *kind.rises)[::-1], *WITHOUT)
-
-
 def test_the_number_of_a_run_is_what_chose_its_weights_or_what_judges_it(root):
     lnlab(*SMOKE)
     lnlab(*SMOKE, "--set", "best=test_nll")
@@ -206,8 +199,10 @@ def test_a_run_of_an_experiment_elsewhere_shows_what_is_there(root):
     config = {"units": 3}
     with Run.open("own", config, {"name": "d", "kind": "own", "checksum": "0"}, root) as run:
         run.log({"update": 1, "seed": 0, "loss": 2.5})
-        run.finish({}, {})
-    assert number(run) == "loss 2.5"
+        assert number(run) == "loss 2.5"
+        run.log({"update": 2, "seed": 0, "loss": 2.0, "recall": 0.25, "rank": 4.0})
+        run.finish({"judged_by": ["rank", "recall", "unmeasured"]}, {})
+    assert number(run) == "recall 0.25"
 
 
 def test_help_of_a_task_lists_its_fields(root):

@@ -10,7 +10,7 @@ from torch import nn
 
 from lnlab.probes.training.record import record
 from lnlab.runs import Run, read
-from lnlab.training import found, stack, train
+from lnlab.training import finish, found, stack, train
 
 TIMES = ["seconds", "cpu_seconds"]
 LIBRARIES = ["torch", "numpy", "Python"]
@@ -258,3 +258,20 @@ def test_models_are_drawn_in_float32_from_their_seed(tiny):
         torch.set_default_dtype(torch.float64)
     model, _ = models(tiny(), SimpleNamespace())
     assert torch.equal(model.get_parameter("0.weight"), expected)
+
+
+def test_a_run_that_was_done_is_read_back_and_says_so(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LNLAB_HEADLESS", "1")
+    steps = train(tiny(), root=tmp_path)
+    for _ in range(5):
+        next(steps)
+    steps.close()
+    done = finish(tiny(), "batch norm", root=tmp_path)
+    assert done is not None
+    assert done.done
+    assert capsys.readouterr().out.startswith("batch norm: 16 of 16 in "), "of 21, 5 were made"
+    again = finish(tiny(), "batch norm", root=tmp_path)
+    assert again is not None
+    assert again.key == done.key
+    said = f"batch norm: read back from run {done.key}, trained {done.finished} UTC\n"
+    assert capsys.readouterr().out == said

@@ -14,9 +14,9 @@ from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import refuse_nonfinite, refuse_unreadable
 from lnlab.probes.inside import dead_units
 from lnlab.probes.invariance import EXACT
-from lnlab.probes.patience import bar
 from lnlab.probes.subject import Read, Subject, Weight, first_tensor, weights_of
 from lnlab.probes.untouched import over_cases, uncompiled
+from lnlab.progress import progress as bar
 
 from .certificate import Certificate, Grade, Invariance
 from .changes import OF_INPUTS, OF_SUMMED, OF_WEIGHTS, OTHERS, Change, changes_of
@@ -90,7 +90,7 @@ def certify(
             yield from session.hear(judge, mode, label)
 
     most = len(dtypes) * len(chosen_modes) * _most(chosen.values(), columns)
-    for _ in bar(tried(), most, type(module).__name__, progress=progress):
+    for _ in bar(tried(), most, type(module).__name__, shown=progress):
         pass
     if not session.invariances:
         why = session.not_tried or "it has no matrix or kernel, and columns are of weights"

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import normal
-from lnlab.probes.patience import bar, keeping
+from lnlab.probes.patience import keeping
+from lnlab.progress import progress as bar
 
 from .objective import Objective
 
@@ -168,7 +169,7 @@ def ends(
     found = Krylov(_drawn(objective, seed, 0), min(steps, P))
     iterations = found.grow(_product(objective, w))
     with keeping(lambda: found.rows and f"{len(found.rows)} products of at most {steps}"):
-        for _ in bar(iterations, steps, "eigenvalues", progress=progress):
+        for _ in bar(iterations, steps, "eigenvalues", shown=progress):
             places, _, errors = found.ritz()
             outermost = torch.cat([errors[-count:], errors[:1]])
             if len(places) > count and bool(
@@ -207,7 +208,7 @@ def trace(
         raise ValueError(f"draws is {draws}: give 1 or more, 2 for an error.")
     product, values = _product(objective, objective.start if w is None else w), []
     with keeping(lambda: values and f"{len(values)} draws of {draws}"):
-        for number in bar(range(draws), draws, "trace", progress=progress):
+        for number in bar(range(draws), draws, "trace", shown=progress):
             v = _drawn(objective, seed, number).sign()
             values.append(float(v @ product(v)))
     return Trace(torch.tensor(values, dtype=torch.float64), objective.statistics)
@@ -239,7 +240,7 @@ def density(
     steps = min(steps, len(objective.start))
     rules: list[tuple[Tensor, Tensor]] = []
     with keeping(lambda: rules and f"{len(rules)} draws of {draws}"):
-        for number in bar(range(draws), draws, "density", progress=progress):
+        for number in bar(range(draws), draws, "density", shown=progress):
             found = Krylov(_drawn(objective, seed, number), steps)
             for _ in found.grow(product):
                 pass

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.norms.invariances import Statistics
-from lnlab.probes.patience import bar, keeping
+from lnlab.probes.patience import keeping
+from lnlab.progress import progress as bar
 
 from .directions import random_directions
 from .objective import Objective
@@ -176,7 +177,7 @@ def grid(
     places = list(torch.cartesian_prod(*(torch.arange(len(a)) for a in at)).view(-1, len(at)))
     computed = 0
     with keeping(lambda: computed and f"{computed} of {losses.numel()} points are there"):
-        for place in bar(places, len(places), "landscape", progress=progress):
+        for place in bar(places, len(places), "landscape", shown=progress):
             where = torch.stack([a[i] for a, i in zip(at, place, strict=True)])
             losses[tuple(place)] = (
                 objective(w + where.to(w) @ directions) if products is None else products(where)

@@ -10,8 +10,7 @@ at a right angle make w longer, weight decay makes it shorter, and where the two
 turns by an angle that depends on the optimizer alone: :func:`equilibrium`.
 """
 
-from collections.abc import Collection, Mapping
-from types import TracebackType
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 
 from lnlab.probes.certify.certificate import Grade
 from lnlab.probes.certify.module import certify
+from lnlab.probes.training.listening import Listening
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +77,7 @@ def angle(w: Tensor, moved: Tensor) -> Tensor:
     return 2 * torch.atan2((w - moved).norm(dim=-1), (w + moved).norm(dim=-1))
 
 
-class Turning:
+class Turning(Listening):
     """Listens to the steps of an optimizer: how far each one turns each parameter.
 
         with Turning(model, optimizer, scale_invariant(model, x)) as seen:
@@ -132,27 +132,12 @@ class Turning:
             raise ValueError("the optimizer moves none of these parameters of the model.")
         self._rows: list[dict[str, Any]] = []
         self._before: dict[str, Tensor] = {}
-        self._hooks: list[Any] = []
+        super().__init__()
 
-    def __enter__(self) -> "Turning":
-        if self._hooks:
-            raise RuntimeError("this one is listening already.")
-        self._hooks = [
-            self.optimizer.register_step_pre_hook(self._remember),
-            self.optimizer.register_step_post_hook(self._compare),
-        ]
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
-        self._before.clear()
+    def _hook(self) -> Iterator[Any]:
+        self._before.clear()  # of a step that an error ended
+        yield self.optimizer.register_step_pre_hook(self._remember)
+        yield self.optimizer.register_step_post_hook(self._compare)
 
     def _remember(self, *_: Any) -> None:
         self.step += 1

@@ -11,7 +11,6 @@ however long the training is.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
+from .listening import Listening
 from .summary import (
     Row,
     as_matrix,
@@ -102,7 +102,7 @@ def chosen(model: nn.Module, where: Where) -> dict[str, nn.Module]:
     return found
 
 
-class Recorder:
+class Recorder(Listening):
     """The recorder that :func:`record` returns; entered again, it goes on where it was."""
 
     def __init__(
@@ -120,23 +120,10 @@ class Recorder:
         self._rows: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
         self._last: dict[tuple[str, str, int], tuple[int, Tensor, Tensor]] = {}
         self._calls: dict[str, int] = {}
-        self._hooks: list[Any] = []
+        super().__init__()
 
-    def __enter__(self) -> "Recorder":
-        if self._hooks:
-            raise RuntimeError("this recorder is listening already.")
-        self._hooks.append(self.model.register_forward_pre_hook(self._begin, prepend=True))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
+    def _hook(self) -> Iterator[Any]:
+        yield self.model.register_forward_pre_hook(self._begin, prepend=True)
 
     def _listen(self) -> None:
         """Hear the parts, in this call of the model and until :meth:`_turn_away`."""

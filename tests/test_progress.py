@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from lnlab.training import finish, progress, train
+from lnlab.progress import progress
 
 
 @pytest.fixture
@@ -53,6 +53,11 @@ def test_nothing_to_do_is_said_too(clock, capsys):
     assert capsys.readouterr().out == "training: 0 of 0 in 0.0 s\n"
 
 
+def test_nothing_is_said_where_that_is_not_wanted(clock, capsys):
+    assert list(progress(ticking(clock, 3, 60), 3, "training", shown=False)) == [0, 1, 2]
+    assert capsys.readouterr() == ("", "")
+
+
 def test_terminal_gets_a_bar(monkeypatch, capsys):
     monkeypatch.delenv("LNLAB_HEADLESS", raising=False)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
@@ -60,20 +65,3 @@ def test_terminal_gets_a_bar(monkeypatch, capsys):
     captured = capsys.readouterr()
     assert "training: 100%" in captured.err
     assert captured.out == ""
-
-
-def test_a_run_that_was_done_is_read_back_and_says_so(tiny, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("LNLAB_HEADLESS", "1")
-    steps = train(tiny(), root=tmp_path)
-    for _ in range(5):
-        next(steps)
-    steps.close()
-    done = finish(tiny(), "batch norm", root=tmp_path)
-    assert done is not None
-    assert done.done
-    assert capsys.readouterr().out.startswith("batch norm: 16 of 16 in "), "of 21, 5 were made"
-    again = finish(tiny(), "batch norm", root=tmp_path)
-    assert again is not None
-    assert again.key == done.key
-    said = f"batch norm: read back from run {done.key}, trained {done.finished} UTC\n"
-    assert capsys.readouterr().out == said

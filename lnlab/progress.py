@@ -9,15 +9,19 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def progress(items: Iterable[T], total: int, text: str) -> Generator[T, None, None]:
+def progress(
+    items: Iterable[T], total: int, text: str, *, shown: bool = True
+) -> Generator[T, None, None]:
     """The items as they come, with a bar or lines that say how many of ``total`` there were.
 
     In a terminal or a live notebook by tqdm's bar. Anywhere else (a pipe, or where
     ``LNLAB_HEADLESS`` is set, as when a notebook is executed without anybody) by plain
     lines: one when another tenth has come and ten seconds have gone by since the last, and
-    one at the end, wherever that is.
+    one at the end, wherever that is. With ``shown=False`` nothing is said.
     """
-    if watched():
+    if not shown:
+        yield from items
+    elif watched():
         from tqdm.auto import tqdm
 
         yield from tqdm(items, total=total, desc=text, mininterval=0.5)
@@ -26,7 +30,7 @@ def progress(items: Iterable[T], total: int, text: str) -> Generator[T, None, No
 
 
 def watched() -> bool:
-    """Whether somebody may be looking on: a terminal, or a notebook that is not headless."""
+    """True if somebody may be looking on: a terminal, or a notebook that is not headless."""
     if os.environ.get("LNLAB_HEADLESS"):
         return False
     return sys.stderr.isatty() or "ipykernel" in sys.modules
