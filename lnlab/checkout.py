@@ -1,4 +1,4 @@
-"""Where lnlab's own files are: the checkout that it is installed from."""
+"""The folder of lnlab's own files: the checkout that it is installed from."""
 
 from pathlib import Path
 

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 def within(lengths: Tensor, T: int) -> Tensor:
-    """Which steps are no padding, (B, T)."""
+    """The steps that are no padding, a mask (B, T)."""
     return torch.arange(T, device=lengths.device) < lengths[:, None]
 
 

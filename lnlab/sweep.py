@@ -24,7 +24,7 @@ PATIENCE = 0.5
 
 @dataclass(frozen=True)
 class Ended:
-    """How one run of a sweep ended: the seconds it took here, and its error if any."""
+    """The end of one run of a sweep: the seconds it took here, and its error if any."""
 
     task: Experiment
     seconds: float = 0.0

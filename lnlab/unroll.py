@@ -103,7 +103,7 @@ def checked(cell: Cell, x: Tensor, state: State | None, lengths: Lengths) -> Ten
 
 
 def same_kind(name: str, x: Tensor, W: Tensor) -> None:
-    """Raise ValueError unless ``x`` is on the device and of the dtype of the weights."""
+    """Raise ValueError unless x (T, B, D) is on the device and of the dtype of the weights."""
     if x.device != W.device:
         raise ValueError(f"{name} is on {x.device}, the weights on {W.device}: move one.")
     if x.dtype != W.dtype and not torch.is_autocast_enabled(x.device.type):
@@ -175,7 +175,7 @@ class Recurrent(nn.Module):
 
     @property
     def opaque(self) -> bool:
-        """Whether the loop over time is not the reference: torch.func cannot look into it."""
+        """True if the loop over time is not the reference: torch.func cannot look into it."""
         return self.unroll is not unroll
 
     def forward(
@@ -187,6 +187,9 @@ class Recurrent(nn.Module):
             x: (T, B, D), (B, T, D) if batch_first, (T, D) of one sequence, or packed.
             state: h, or (h, c) for an LSTM.
             lengths: instead of packing; 0 is a length too.
+
+        Raises:
+            ValueError: if x has other dimensions, or states or lengths do not fit.
         """
         parts = (state,) if isinstance(state, Tensor) else state
         if isinstance(x, PackedSequence):

@@ -60,7 +60,7 @@ class Attention(nn.Module):
                 self.place = Linear(location, units, Identity)
 
     def annotate(self, h: Tensor, lengths: Tensor) -> Annotations:
-        """What is attended to: h (B, T, H), of which the first ``lengths`` (B,) steps count."""
+        """The memory to attend to: h (B, T, H), whose first ``lengths`` (B,) steps count."""
         return Annotations(h, self.key(h), within(lengths, h.shape[1]))
 
     def forward(

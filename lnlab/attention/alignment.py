@@ -39,8 +39,13 @@ def mass(alpha: Tensor, step: float, begins: Times, ends: Times) -> Tensor:
 
 
 def monotonicity(alpha: Tensor) -> float:
-    """The fraction of units that are not attended before the one before them; 1 for a single
-    unit."""
+    """The fraction of units that are not attended before the one before them.
+
+    1 for a single unit.
+
+    Args:
+        alpha: attention (U, T) of the units over time.
+    """
     place = (alpha * torch.arange(alpha.shape[1]).to(alpha)).sum(-1)
     forward = place.diff() >= 0
     return float(forward.double().mean()) if len(forward) else 1.0

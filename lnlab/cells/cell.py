@@ -128,7 +128,12 @@ class Cell(nn.Module, ABC):
 
     @abstractmethod
     def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
-        """Parameters of torch's layer under the names and in the order of this cell."""
+        """Parameters of torch's layer under the names and in the order of this cell.
+
+        Args:
+            W_x, W_h: (G H, D) and (G H, H), the gates in torch's order.
+            b_x, b_h: (G H,).
+        """
 
     def start(self, x: Tensor) -> State:
         """The state before the first of the inputs ``x`` (..., B, D): zeros, or learned."""
@@ -153,7 +158,11 @@ class Cell(nn.Module, ABC):
             s.zero_()
 
     def temper(self, *norms: Normalizer) -> None:
-        """Set the gain of the normalizers of ``W_h h`` to the initial recurrent gain."""
+        """Set the gain g (H,) of the normalizers of ``W_h h`` to the initial recurrent gain.
+
+        Raises:
+            ValueError: if one of them has no gain.
+        """
         gain = self.initial.recurrent_gain
         if gain is None:
             return
@@ -212,5 +221,5 @@ class Gated(Cell):
 
 
 def has_bias(norm: Normalizer) -> bool:
-    """Whether a normalizer brings a bias ``b`` of its own."""
+    """True if a normalizer brings a bias ``b`` of its own."""
     return isinstance(getattr(norm, "b", None), Tensor)

@@ -123,7 +123,7 @@ def run(
 
 
 UNFINISHED = "unfinished.json"
-"""In the folder of pages: what a run was asked for, and had done when it was stopped.
+"""A file in the folder of pages: what a run was asked for, and had done when it was stopped.
 
 The notebooks asked for have their fingerprints, by which a change of one is noticed.
 """
@@ -132,7 +132,7 @@ The notebooks asked for have their fingerprints, by which a change of one is not
 def rest(
     plan: dict[str, Any], wanted: "dict[Path, dict[str, Any]]", out: Path
 ) -> "dict[Path, dict[str, Any]]":
-    """What of a plan is left to do: all of it, unless the very same one was stopped.
+    """The part of a plan that is left to do: all of it, unless the very same one was stopped.
 
     A notebook that was done and has changed since, or whose code has, is left to do again.
     """

@@ -93,6 +93,9 @@ def timit(folder: Path) -> Lists:
 
     Args:
         folder: with TRAIN/DR1/FCJF0/SX127.WAV and .PHN, in capitals or not.
+
+    Raises:
+        FileNotFoundError: if no such files are there.
     """
     parts: Lists = {"train": [], "valid": [], "test": []}
     found = {"train": set(), "test": set()}
@@ -163,6 +166,9 @@ def librispeech(folder: Path) -> Lists:
     Args:
         folder: with ``train-clean-100/103/1240/103-1240.trans.txt`` and .flac, or with a
             folder LibriSpeech that has them.
+
+    Raises:
+        FileNotFoundError: if no transcripts are there.
     """
     parts: Lists = {"train": [], "valid": [], "test": []}
     names = {"train": "train", "dev": "valid", "test": "test"}

@@ -194,7 +194,11 @@ def library() -> tuple[str, str | None]:
 
 
 def folded(events: list[tuple[int, str]]) -> tuple[list[str], list[int]]:
-    """Phones among the 39, and the samples at which they begin, the first at 0."""
+    """Phones among the 39, and the samples at which they begin, the first at 0.
+
+    Raises:
+        ValueError: for a phone of eSpeak that is none of them.
+    """
     phones: list[str] = []
     begins: list[int] = []
     for sample, name in events:

@@ -61,7 +61,11 @@ def normalized(frames: Tensor) -> Tensor:
 
 
 def log_mel(sound: np.ndarray, rate: int) -> Tensor:
-    """(T, 41): the log of the energy in each mel filter, and of all of it, in nats."""
+    """(T, 41): the log of the energy in each mel filter, and of all of it, in nats.
+
+    Raises:
+        ValueError: if the sound is shorter than one window.
+    """
     window, hop = round(WINDOW * rate), round(HOP * rate)
     if len(sound) < window:
         raise ValueError(

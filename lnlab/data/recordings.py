@@ -33,10 +33,12 @@ class Samples:
 
     @property
     def frames(self) -> int:
+        """The number T of frames of its features."""
         return filterbank.frames(len(self.samples), self.rate)
 
     @property
     def digest(self) -> bytes:
+        """The SHA-256 of its samples."""
         return hashlib.sha256(self.samples.tobytes()).digest()
 
     def sound(self) -> np.ndarray:
@@ -63,6 +65,7 @@ class Recording:
 
     @property
     def frames(self) -> int:
+        """The number T of frames of its features."""
         if self.path.suffix == CEPSTRA:
             return self.length
         return filterbank.frames(self.length, self.rate)
@@ -88,11 +91,13 @@ class Joined:
 
     @property
     def frames(self) -> int:
+        """The number T of frames of its features."""
         length = sum(self.quiet) + sum(part.length for part in self.parts)
         return filterbank.frames(length, self.parts[0].rate)
 
     @property
     def digest(self) -> bytes:
+        """The SHA-256 of its parts and of the silence before each."""
         total = hashlib.sha256()
         for quiet, part in zip(self.quiet, self.parts, strict=True):
             total.update(f"{quiet} ".encode() + part.digest)
@@ -152,7 +157,7 @@ def looked_at(
 
 
 def _looks(paths: Sequence[Path], rate: int) -> Arrays:
-    """Of each file its length, its channels, the hash of what is in it, and what is wrong."""
+    """The length of each file, its channels, the hash of what is in it, and what is wrong."""
     lengths, channels = np.zeros(len(paths), np.int64), np.zeros(len(paths), np.int64)
     digests, faults = np.zeros((len(paths), 32), np.uint8), []
     for place, path in enumerate(tqdm(paths, "recordings", disable=None, delay=2)):

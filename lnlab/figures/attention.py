@@ -37,7 +37,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """What one recognizer attended to.
+    """The attention of one recognizer.
 
     Attributes:
         alpha: (units, steps).
@@ -77,7 +77,7 @@ def attention(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> go.Figu
 
 
 def attention_traces(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> Traces:
-    """What :func:`attention` draws, trace by trace."""
+    """The traces of :func:`attention`."""
     T, filters = spoken.spectrogram.shape
     traces: Traces = {
         "sound": {

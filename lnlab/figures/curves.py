@@ -11,7 +11,7 @@ from .style.palette import GREY, PREDICTED, TEMPLATE, lines, rank
 from .style.text import literal
 
 Curve = tuple[np.ndarray, np.ndarray]
-"""Where, and what, each (K,)."""
+"""Places and values, each (K,)."""
 
 
 def curves(

@@ -45,7 +45,7 @@ def distributions(sections: Sections, *, reach: float, y: str) -> go.Figure:
 
 
 def distributions_traces(sections: Sections) -> Traces:
-    """What :func:`distributions` draws, trace by trace."""
+    """The traces of :func:`distributions`."""
     looks, names = lines(sections), list(sections)
     traces: Traces = {}
     for slot in range(SLOTS):

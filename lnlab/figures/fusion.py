@@ -176,6 +176,6 @@ def _arrow(figure: go.Figure, start: tuple[float, float], end: tuple[float, floa
 
 
 def _legend(figure: go.Figure, y: float) -> None:
-    """What the colours mean, below the picture."""
+    """The legend: what the colours mean, below the picture."""
     said = [f"<span style='color:{color}'>■</span> {text}" for text, color in WORK.values()]
     _label(figure, 0.0, y, " &nbsp; &nbsp; ".join(said))

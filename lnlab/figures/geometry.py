@@ -1,4 +1,4 @@
-"""What a step in the space of parameters costs, and how far a formula for it is off."""
+"""The cost of a step in the space of parameters, and how far a formula for it is off."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -59,7 +59,7 @@ def geometry(costs: Costs) -> go.Figure:
 
 
 def geometry_traces(costs: Costs) -> Traces:
-    """What :func:`geometry` draws, trace by trace; what is 0 is drawn at the foot, 1e-17."""
+    """The traces of :func:`geometry`; what is 0 is drawn at the foot, 1e-17."""
     looks, names = lines(costs), list(costs)
     traces: Traces = {}
     for number, part in enumerate(PARTS):

@@ -205,7 +205,7 @@ def slider(choices: Sequence[Choice], shown: Place) -> dict[str, Any]:
 def moving(
     frames: Mapping[Place, Frame],
 ) -> tuple[dict[Place, dict[int | str, dict[str, Any]]], dict[Place, dict[str, Any]]]:
-    """Of each frame the attributes of traces, and of the layout, that are not those of all."""
+    """The attributes of traces and layout of each frame that are not those of all."""
     names = dict.fromkeys(name for frame in frames.values() for name in frame.traces)
     traces: dict[Place, dict[int | str, dict[str, Any]]] = {place: {} for place in frames}
     for name in names:
@@ -231,7 +231,7 @@ def differing(each: Mapping[Place, Mapping[str, Any]]) -> dict[Place, dict[str, 
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two attributes are equal; NaN is equal to itself."""
+    """True if two attributes are equal; NaN is equal to itself."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

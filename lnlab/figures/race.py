@@ -32,7 +32,7 @@ TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 def contenders(
     rows: Sequence[Mapping[str, Any]], place: int, phase: str
 ) -> dict[str, list[Ratio]]:
-    """What :func:`race` draws of rows of benchmarks/recurrent.py.
+    """The bars of :func:`race`, made of rows of benchmarks/recurrent.py.
 
     The ratio of a fused layer is the median over rounds, with its quartiles; those of the
     others are ratios of medians.

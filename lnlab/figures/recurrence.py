@@ -40,7 +40,7 @@ def recurrence(courses: Courses) -> go.Figure:
 
 
 def recurrence_traces(courses: Courses) -> Traces:
-    """What :func:`recurrence` draws, trace by trace."""
+    """The traces of :func:`recurrence`."""
     looks, names = lines(courses), list(courses)
     traces: Traces = {}
     for number, part in enumerate(PARTS):

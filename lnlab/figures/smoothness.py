@@ -18,7 +18,7 @@ Ribbon = tuple[np.ndarray, np.ndarray, np.ndarray]
 def smoothness_ribbons(
     rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str, x: str = "updates"
 ) -> go.Figure:
-    """What lies between the ends of a band along a training, a panel for each normalizer.
+    """Ribbons between the ends of a band along a training, a panel for each normalizer.
 
     The ribbon goes from the mean of the lower ends over the seeds to that of the upper ones;
     the light one around it from the least seed to the greatest.

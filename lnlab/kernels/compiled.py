@@ -22,7 +22,7 @@ def unroll(
     lengths: reference.Lengths = None,
     reverse: bool = False,
 ) -> tuple[Tensor, State]:
-    """``cell`` over the time steps of ``x``, as the reference loop, in its parameters' dtype.
+    """``cell`` over the steps of x (T, B, D), as the reference loop, in its parameters' dtype.
 
     A cell without a fused form, or with hooks on it, runs through the reference loop, an LSTM
     without normalization through torch's, one of another device or dtype on torch's
@@ -58,7 +58,7 @@ def unroll(
 
 
 def has(cell: Cell) -> bool:
-    """Whether ``cell`` has a form here, or the reference loop serves it."""
+    """True if ``cell`` has a form here; else the reference loop serves it."""
     return form(cell) is not None or torchs.has(cell)
 
 
@@ -76,10 +76,10 @@ class Task:
     reverse: bool
     threads: int
     keep: bool = False
-    """Whether there will be a way back."""
+    """True if there will be a way back."""
 
     def problem(self, x: Tensor, **tensors: Tensor | None) -> Problem:
-        """The C structure for these tensors, which must outlive it."""
+        """The C structure for x (T, B, D) and the other tensors, which must outlive it."""
         T, B, D = x.shape
         H = tensors["h0"].shape[1]  # pyright: ignore[reportOptionalMemberAccess]
         self.eps_array = (ctypes.c_double * 4)(*self.eps)
@@ -92,7 +92,11 @@ class Task:
         return problem
 
     def run(self, name: str, problem: Problem) -> int:
-        """Call the function ``name`` of the library."""
+        """The result of the function ``name`` of the library: bytes, or 0.
+
+        Raises:
+            MemoryError: if there is too little memory.
+        """
         result = getattr(self.lib, name)(ctypes.byref(problem))
         if result < 0:
             raise MemoryError(f"no memory for {problem.T} steps of {problem.B} sequences.")
@@ -113,7 +117,10 @@ class Pooled:
 
 
 def pooled(lib: ctypes.CDLL, like: Tensor, shape: torch.Size | None = None) -> Tensor:
-    """An empty tensor in the library's pool: fresh pages would cost up to a tenth more."""
+    """An empty tensor of the ``shape`` of ``like``, or of another, in the library's pool.
+
+    Fresh pages would cost up to a tenth more.
+    """
     shape = like.shape if shape is None else shape
     size = shape.numel() * like.element_size()
     if size < FRESH_PAGES:

@@ -55,7 +55,7 @@ def form(cell: Cell) -> Form | None:
 
 
 def exactly(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
-    """Whether ``module`` is of one of these kinds, no subclass, with no method replaced.
+    """True if ``module`` is of one of these kinds, no subclass, with no method replaced.
 
     What a subclass, a parametrization or ``module.forward = ...`` computes, nobody knows.
     """
@@ -65,7 +65,7 @@ def exactly(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
 
 
 def watched(cell: nn.Module) -> bool:
-    """Whether there are hooks on ``cell``, on anything in it, or on all modules there are.
+    """True if there are hooks on ``cell``, on anything in it, or on all modules there are.
 
     Forward or backward, they are called by modules; a fused form calls none.
     """
@@ -76,7 +76,7 @@ def watched(cell: nn.Module) -> bool:
 
 
 def plain(norm: Normalizer | None) -> bool:
-    """Whether ``norm`` is eq. 15 with nothing set otherwise."""
+    """True if ``norm`` is eq. 15 with nothing set otherwise."""
     return (
         norm is not None
         and exactly(norm, LayerNorm, FusedLayerNorm)
@@ -132,17 +132,17 @@ def _rnn(cell: RNNCell) -> Form | None:
 
 
 def b_inside(cell: LSTMCell | RNNCell) -> bool:
-    """Whether the cell's own b stands inside a normalizer, where the kernels have none."""
+    """True if the cell's own b stands inside a normalizer, where the kernels have none."""
     return cell.bias in (Bias.TWICE, Bias.INSIDE)
 
 
 def gain(norm: Normalizer, W: Tensor) -> Tensor:
-    """g, or ones like ``W`` where there is none."""
+    """The gain g (H,), or ones like ``W`` where there is none."""
     g = getattr(norm, "g", None)
     return g if isinstance(g, Tensor) else W.new_ones(norm.units)
 
 
 def bias(norm: Normalizer, W: Tensor) -> Tensor:
-    """b, or zeros like ``W`` where there is none."""
+    """The bias b (H,), or zeros like ``W`` where there is none."""
     b = getattr(norm, "b", None)
     return b if isinstance(b, Tensor) else W.new_zeros(norm.units)

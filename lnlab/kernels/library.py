@@ -80,7 +80,11 @@ def build(folder: Path) -> Path:
 
 
 def compiler() -> list[str]:
-    """``CXX``, or the first C++ compiler on the path."""
+    """The command in ``CXX``, or the first C++ compiler on the path.
+
+    Raises:
+        BuildError: if there is none.
+    """
     if given := os.environ.get("CXX"):
         return shlex.split(given)
     for name in ("c++", "g++", "clang++"):
@@ -96,7 +100,11 @@ def native() -> str:
 
 
 def key(command: list[str]) -> str:
-    """A digest of all that the build depends on."""
+    """A digest of all that the build depends on.
+
+    Raises:
+        BuildError: if the compiler cannot be run.
+    """
     try:
         version = subprocess.run(
             [*compiler(), "--version"], capture_output=True, text=True, timeout=60
@@ -146,7 +154,7 @@ def seal(target: Path) -> Path:
 
 
 def intact(target: Path) -> bool:
-    """Whether ``target`` is a build, and the one that was sealed."""
+    """True if ``target`` is a build, and the one that was sealed."""
     try:
         return hashlib.sha256(target.read_bytes()).hexdigest() == seal(target).read_text()
     except OSError:

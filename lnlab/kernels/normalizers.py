@@ -118,7 +118,7 @@ FUSED: dict[type[Normalizer], type[Normalizer]] = {
 
 
 def in_torch(norm: Normalizer) -> bool:
-    """Whether torch's operator has the settings of this normalizer."""
+    """True if torch's operator has the settings of this normalizer."""
     if getattr(norm, "root", inside_root) is not inside_root or getattr(norm, "correction", 0):
         return False
     if isinstance(norm, RMSNorm):
@@ -133,7 +133,9 @@ def apart(h: Tensor, g: Tensor, b: Tensor | None) -> Tensor:
 
 
 def values_a_case(a: Tensor, space: int) -> int:
-    """H times the positions. A statistic of one value only is left to the reference.
+    """The number of values in a case of a (*cases, H, *space): H times the positions.
+
+    A statistic of one value only is left to the reference.
 
     Torch's operators refuse it in training mode, or make noise of it.
     """
@@ -148,7 +150,10 @@ def cases_first(a: Tensor, space: int) -> Tensor:
 def alike(
     a: Tensor, g: Tensor | None, b: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """``a``, g and b in the widest dtype among them: not every device takes a mixture."""
+    """``a`` (*cases, H, *space), g (H,) and b (H,) in the widest dtype among them.
+
+    Not every device takes a mixture.
+    """
     dtype = a.dtype
     if (g is None or g.dtype == dtype) and (b is None or b.dtype == dtype):
         return a, g, b

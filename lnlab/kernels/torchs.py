@@ -14,11 +14,11 @@ from lnlab.unroll import flip
 from .forms import exactly, watched
 
 ORDER = (1, 0, 3, 2)
-"""From the paper's gates f, i, o, g to torch's i, f, g, o."""
+"""The places of torch's gates i, f, g, o among the paper's f, i, o, g."""
 
 
 def has(cell: Cell) -> bool:
-    """Whether torch has an operator for ``cell``, and nobody listens to it."""
+    """True if torch has an operator for ``cell``, and nobody listens to it."""
     if watched(cell) or not exactly(cell, LSTMCell) or cell.bias is Bias.TWICE:
         return False
     norms = (cell.norm_h, cell.norm_x, cell.norm_c)

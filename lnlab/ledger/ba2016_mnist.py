@@ -44,14 +44,14 @@ START = "depends on the initialisation: N(0, 2/D) here, which helps the plain ne
 
 
 class Read(NamedTuple):
-    """What is read of each run, in code and in the words of its declaration."""
+    """A reading of runs, in code and in the words of its declaration."""
 
     number: Number
     words: str
     window: str
     split: str
     failed: float
-    """What a failed run counts as: what a net does that guesses among ten digits."""
+    """The value that a failed run counts as: that of a net which guesses among ten digits."""
 
 
 class Compared(NamedTuple):

@@ -1,4 +1,4 @@
-"""What Ba et al. (2016) claim of recurrent nets, where digits read as a sequence can test it.
+"""Claims of Ba et al. (2016) about recurrent nets that digits read as a sequence can test.
 
 Their own experiments are others, so that no verdict here is stronger than "also seen".
 """

@@ -1,4 +1,4 @@
-"""What Ben Othman (2018) claims of recognizers: declared for TIMIT, and for recorded digits.
+"""Claims of Ben Othman (2018) about recognizers: declared for TIMIT, and for recorded digits.
 
 TIMIT may not be given away: whoever has it can train the study's own settings. Everybody can
 train on FSDD, where each of the six speakers is unheard in turn; no other seed makes those

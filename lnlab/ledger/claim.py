@@ -9,7 +9,7 @@ from lnlab.ledger.rule import Kind, Outcome, Setting, Verdict
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found for a statement.
+    """The findings for a statement.
 
     Attributes:
         quantity: what was measured, in words and with its unit.
@@ -52,7 +52,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Declared:
-    """What will be measured, written down before anyone looks.
+    """A declaration: what will be measured, written down before anyone looks.
 
     Attributes:
         measure: what is compared, such that the statement says it is negative, with its unit.
@@ -89,7 +89,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class Before:
-    """What a row said before it was changed, and why it does no longer."""
+    """An earlier verdict of a row, and why it was changed."""
 
     verdict: str
     reason: str
@@ -97,7 +97,7 @@ class Before:
 
 
 Judge = Callable[[], Evidence]
-"""What an equation or a reading is judged by: it needs no runs."""
+"""A judge of an equation or a reading: it needs no runs."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""When a learning curve has come down: the time to a level that both runs of a pair reach.
+"""The time in which a learning curve comes down to a level that both runs of a pair reach.
 
 The first time near a run's own least value is no measure of it: the least of a noisy curve
 falls with the number of looks, so that longer runs seem to converge later, and what gets worse
@@ -14,7 +14,7 @@ from scipy.optimize import isotonic_regression
 
 
 class Reached(NamedTuple):
-    """When a curve was at a level.
+    """The time at which a curve was at a level.
 
     Attributes:
         at: updates, or what was asked for; the end of the run where ``censored``.
@@ -31,7 +31,10 @@ def falling(values: np.ndarray) -> np.ndarray:
 
 
 def time_to(metrics: pd.DataFrame, metric: str, level: float, of: str = "update") -> Reached:
-    """When the falling trend of a metric is first at ``level``, between two looks by a line."""
+    """The time at which the falling trend of a metric is first at ``level``.
+
+    Between two looks the trend is a straight line.
+    """
     at, trend = metrics[of].to_numpy(float), falling(metrics[metric].to_numpy(float))
     below = np.flatnonzero(trend <= level)
     if not len(below):

@@ -20,7 +20,7 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def evidence(runs: Iterable[Run], claims: Sequence[Claim] = CLAIMS) -> dict[str, Evidence]:
-    """What was found for each claim, by id; the measurements of a family together."""
+    """The findings for each claim, by id; the measurements of a family are judged together."""
     runs = list(runs)
     found = {claim.id: claim.judge() if claim.judge else Evidence() for claim in claims}
     families: dict[str, list[tuple[Claim, Declared, Differences]]] = defaultdict(list)

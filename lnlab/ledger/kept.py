@@ -49,7 +49,7 @@ def source(roots: Sequence[Path] = ROOTS) -> str:
 
 
 def _newest(roots: Sequence[Path]) -> dict[str, Any]:
-    """What is kept: one's own where it is current, else what came with the checkout."""
+    """The kept verdicts: one's own where they are current, else those of the checkout."""
     wanted, found = source(roots), []
     for root in reversed(roots):
         if (root / NAME).exists():
@@ -63,7 +63,7 @@ def _newest(roots: Sequence[Path]) -> dict[str, Any]:
 
 
 def current(roots: Sequence[Path] = ROOTS) -> bool:
-    """Whether the verdicts that :func:`entries` reads are of the code and runs of today."""
+    """True if the verdicts that :func:`entries` reads are of the code and runs of today."""
     return _newest(roots)["source"] == source(roots)
 
 
@@ -104,7 +104,7 @@ def ends(interval: Sequence[float | None] | None) -> str:
 
 
 def found(entry: dict[str, Any]) -> str:
-    """What was measured of a claim, in a few words: an interval, or the worst of some draws."""
+    """The measurement of a claim in a few words: an interval, or the worst of some draws."""
     if entry["interval"]:
         return f"{ends(entry['interval'])} (margin {entry['margin']:g}); {entry['quantity']}"
     if entry["worst"] is not None:

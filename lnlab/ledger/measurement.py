@@ -23,10 +23,10 @@ Term = tuple[int, Mapping[str, Any]]
 """A sign, and the fields that an arm changes in the experiment."""
 
 KINDS = ("official", "embedded", "synthetic")
-"""What papers are judged by: a user's own data are not among it."""
+"""The kinds of data that papers are judged by: a user's own are not among them."""
 
 BESIDE = ("seeds", "device", "precision", "measures")
-"""What a configuration has that is no part of what was declared; what a run did not measure,
+"""Fields of a configuration that are no part of what was declared; what a run did not measure,
 it does not have."""
 
 
@@ -104,7 +104,7 @@ class Measurement:
         )
 
     def exploratory(self, runs: Iterable[Run]) -> str:
-        """What other seeds than the declared say, in words; they decide nothing."""
+        """The interval of other seeds than the declared, in words; it decides nothing."""
         runs = _finished(runs, self.task)
         declared = set(self.task.seeds)
         for block in self.blocks or ({},):
@@ -181,7 +181,7 @@ class Measurement:
         return Setting.OWN if same else Setting.SCALED
 
     def command(self, data: str = "") -> str:
-        """What makes the declared runs, or, where a rate is tuned, those of the grid."""
+        """The command for the declared runs; where a rate is tuned, for those of the grid."""
         arms = [
             {**fields, **block} for block in self.blocks or ({},) for _, fields in self.terms
         ]
@@ -193,7 +193,7 @@ class Measurement:
         return _one_after_the_other(tasks, data)
 
     def then(self, runs: Iterable[Run]) -> str:
-        """What makes the runs at each arm's own rate, once those of the grid are there."""
+        """The command for the runs at each arm's own rate, once those of the grid are there."""
         if self.tuning is None:
             return ""
         tasks: list[Experiment] = []
@@ -215,7 +215,7 @@ class Measurement:
 
 
 def failed(run: Run, seed: int) -> bool:
-    """Whether the training of a seed ended in no finite number."""
+    """True if the training of a seed ended in no finite number."""
     return run.result.get("outcomes", {}).get(str(seed), {}).get("outcome") == "diverged"
 
 

@@ -18,7 +18,7 @@ Arms = dict[str, dict[int, Run]]
 """Finished runs that differ in normalizer and seed alone: by name, then by seed."""
 
 BETWEEN_ARMS = ("norm", "seeds")
-"""What may differ between runs that are compared."""
+"""Fields that may differ between runs that are compared."""
 
 TIMES = ("seconds", "cpu_seconds")
 """Metrics that seeds trained side by side share."""
@@ -70,7 +70,7 @@ def numbers(runs: Mapping[int, Run], number: Number) -> dict[int, float]:
 
 
 def rows(metrics: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """What was measured of one seed."""
+    """The rows of one seed."""
     return metrics.loc[metrics.seed == seed]
 
 
@@ -119,7 +119,7 @@ def like(runs: Iterable[Run], task: Experiment, device: str = "") -> Arms:
 
 
 def made_on(arms: Arms) -> str:
-    """What has to be said of every figure: data and their kind, seeds, hardware."""
+    """The words that every figure needs: data and their kind, seeds, hardware."""
     runs = [run for by_seed in arms.values() for run in by_seed.values()]
     seeds = sorted({len(by_seed) for by_seed in arms.values()})
     data, machines = runs[0].data, {run.environment["device_name"] for run in runs}

@@ -24,7 +24,7 @@ ROUNDING = 1e-12
 
 
 class Kind(Enum):
-    """What a statement is about, and so what decides it."""
+    """The kind of a statement, which says what decides it."""
 
     EQUATION = "equation"
     READING = "reading"
@@ -44,7 +44,7 @@ class Setting(Enum):
 
 
 class Outcome(Enum):
-    """What an interval says next to its margin."""
+    """The outcome of an interval next to its margin."""
 
     NO_EFFECT = "no effect as large"
     SUPPORTED = "supported"
@@ -53,7 +53,7 @@ class Outcome(Enum):
 
 
 class Verdict(Enum):
-    """What became of a statement.
+    """The verdict on a statement.
 
     An equation *holds* or *fails* as it is written; so does a reading, where the text allows
     several, if all of them do. Of a measurement "reproduced" and "not reproduced" are said in
@@ -152,7 +152,7 @@ def holm(p: Sequence[float], size: int | None = None) -> list[float]:
 
 
 def outcome(ends: tuple[float, float], margin: float, values: Sequence[float] = ()) -> Outcome:
-    """What an interval says of "this is negative", in this order.
+    """The outcome of an interval for the claim "this is negative", tried in this order.
 
     Inside the margins: no effect as large. Wholly below 0, the claimed side: supported.
     Wholly above: contradicted. Else inconclusive; so are ``values`` that are all the same,
@@ -192,7 +192,7 @@ def verdict(setting: Setting, found: Outcome, seeds: int) -> Verdict:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the rule makes of the differences of one claim.
+    """The judgement of the rule on the differences of one claim.
 
     Attributes:
         interval: that which decides, at ``confidence``.

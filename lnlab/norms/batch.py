@@ -77,16 +77,16 @@ class OverCases(AffineNormalizer):
 
     @property
     def from_batch(self) -> bool:
-        """Whether the statistics come from the cases at hand."""
+        """True if the statistics come from the cases at hand."""
         return self.training if self.mode is None else self.mode is Mode.BATCH
 
     def corrected(self, var: Tensor, m: int) -> Tensor:
-        """A biased variance of m values with the asked-for correction; of a lone value, 0."""
+        """A biased variance (H,) of m values with the asked-for correction; of one value, 0."""
         return var * (m / (m - self.correction)) if m > self.correction else var
 
     @abstractmethod
     def remember(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
-        """Let the running statistics take in a batch of m values, ``var`` being biased."""
+        """Let the running statistics take in mu and the biased var (H,) of m values."""
 
     @abstractmethod
     def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:

@@ -77,6 +77,7 @@ class Place(Enum):
 
     @property
     def space(self) -> int:
+        """The number of spatial axes of x."""
         return 0 if self is Place.DENSE else 2
 
 
@@ -120,7 +121,7 @@ class Row:
         return norm
 
     def claims(self, column: int) -> bool:
-        """Whether column 1 to 12 is claimed to change nothing."""
+        """True if column 1 to 12 is claimed to change nothing."""
         return self.cells[column - 1] == "Y"
 
 

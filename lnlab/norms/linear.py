@@ -47,7 +47,7 @@ class Layer(nn.Module, ABC):
 
     @abstractmethod
     def summed(self, x: Tensor, W: Tensor) -> Tensor:
-        """The summed inputs ``a`` of the layer for x, with ``W`` in place of its own."""
+        """The summed inputs ``a`` (B, H) of x (B, D), with ``W`` (H, D) in place of its own."""
 
     def forward(self, x: Tensor, t: int | None = None) -> Tensor:
         norm, W = self.norm, self.W

@@ -37,7 +37,11 @@ class Population:
 
     @classmethod
     def named(cls, letters: str) -> "Population":
-        """The configuration that the paper's tables call, say, "TTFF"."""
+        """The configuration that the paper's tables call, say, "TTFF".
+
+        Raises:
+            ValueError: if these are not four letters T and F.
+        """
         if len(letters) != 4 or set(letters) - set("TF"):
             raise ValueError(f"{letters!r} is no configuration: give four of T and F.")
         return cls(*(letter == "T" for letter in letters))
@@ -85,7 +89,10 @@ class Average(nn.Module):
 
     @torch.no_grad()
     def take(self, mu: Tensor, spread: Tensor) -> None:
-        """Take in one batch. Tensors are changed in place: a fused model shares them."""
+        """Take in the statistics of one batch, of any one shape.
+
+        Tensors are changed in place: a fused model shares them.
+        """
         if self.mu.shape != mu.shape:
             self.forget()
             self.mu.resize_(mu.shape).zero_()
@@ -205,7 +212,7 @@ class BatchLayerNorm(Normalizer):
         return Stats((slope_B * mu_B + slope_F * mu_F) / slope, self.units**0.5 / slope)
 
     def alone(self, a: Tensor) -> bool:
-        """Whether the batch part has nothing to see: one case and its own statistics."""
+        """True if the batch part sees nothing of a (B, H): one case, its own statistics."""
         asked = self.asked
         return len(a) == 1 and not (asked.mu_B or asked.sigma_B)
 
@@ -246,7 +253,7 @@ class BatchLayerNorm(Normalizer):
         return Stats(mu, (var + self.eps).sqrt())
 
     def population_sigma(self, spread: Tensor, cases: int) -> Tensor:
-        """Eq. 19 and 21, or the code's root of the averaged variance."""
+        """The population's sigma, shaped as ``spread``: eq. 19 and 21, or the code's."""
         m = self.m or cases
         bessel = m / (m - 1) if m > 1 else float("inf")
         if self.reading.of_variance:
@@ -255,7 +262,7 @@ class BatchLayerNorm(Normalizer):
 
     @torch.no_grad()
     def remember(self, average: Average, mu: Tensor, var: Tensor, cases: int) -> None:
-        """Let ``average`` take in one training batch."""
+        """Let ``average`` take in mu and var, in its shapes, of one batch of so many cases."""
         slots = self.m or len(self.over_features.mu) or cases
         if self.reading.by_slot and cases != slots:
             return  # the code drops the last, smaller batch

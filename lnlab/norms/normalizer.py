@@ -50,7 +50,7 @@ def outside_root(var: Tensor, eps: float) -> Tensor:
 
 
 def wide(a: Tensor) -> Tensor:
-    """``a`` in at least float32, the precision in which statistics are taken."""
+    """``a``, of any shape, in at least float32, in which statistics are taken."""
     return a if a.dtype in (torch.float32, torch.float64) else a.float()
 
 
@@ -72,7 +72,7 @@ class Normalizer(nn.Module, ABC):
     """0 where the rule needs none."""
 
     stacks = False
-    """Whether S models are computed at once, a (S, B, H, *space), when its parameters have a
+    """True if S models are computed at once, a (S, B, H, *space), when its parameters have a
     leading axis S (:class:`lnlab.training.Stacked`). A subclass must say so for itself."""
 
     def __init__(self, units: int, *, space: int = 0) -> None:
@@ -92,11 +92,11 @@ class Normalizer(nn.Module, ABC):
         """
 
     def weight(self, W: Tensor) -> Tensor:
-        """The weights that the layer multiplies by: ``W`` itself unless the rule is on W."""
+        """The weights (H, D) that the layer multiplies by: ``W`` unless the rule is on W."""
         return W
 
     def start(self, W: Tensor) -> None:
-        """Called once by the layer that owns ``W``, when W has its first values."""
+        """The start, once, when the layer that owns W (H, D) has given it first values."""
 
     def extra_repr(self) -> str:
         return f"{self.units}" + (f", space={self.space}" if self.space else "")
@@ -174,13 +174,13 @@ class AffineNormalizer(Normalizer):
         return self.affine(a_ - mu, sigma).to(a.dtype)
 
     def affine(self, centred: Tensor, sigma: Tensor) -> Tensor:
-        """g/sigma * centred + b, the gain and bias being absent where affine=False."""
+        """g/sigma * (a - mu) + b (*cases, H, *space); affine=False: without g and b."""
         scale = 1 / sigma if self.g is None else self.along_units(wide(self.g)) / sigma
         h = scale * centred
         return h if self.b is None else h + self.along_units(self.b)
 
     def sigma(self, var: Tensor) -> Tensor:
-        """The sigma of a variance, eps put in its place."""
+        """The sigma of a variance, in its shape, with eps in its place."""
         return self.root(var, self.eps)
 
     def extra_repr(self) -> str:

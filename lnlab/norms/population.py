@@ -39,7 +39,7 @@ def recompute(model: nn.Module, batches: Iterable[Tensor]) -> nn.Module:
 
     Args:
         model: any module; its mode of training and its parameters are left alone.
-        batches: inputs of ``model``, at least one.
+        batches: inputs x (B, ...) of ``model``, at least one.
 
     Raises:
         ValueError: where no batch reached a normalizer.

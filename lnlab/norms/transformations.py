@@ -39,7 +39,7 @@ class Given:
         return F.conv2d(self.x, W, padding=self.padding) + self.c
 
     def output(self, norm: Normalizer) -> Tensor:
-        """The normalized summed inputs, before f: h may hide a change behind a dead unit."""
+        """The normalized summed inputs (B, H): behind f a dead unit may hide a change."""
         return norm(self.summed_inputs(norm), self.W, 0)
 
     def along(self, v: Tensor, axis: int) -> Tensor:
@@ -84,7 +84,7 @@ def _shift_weights(given: Given, delta: float, shift: Tensor) -> Given:
 
 
 def scale_rows(given: Given, delta: float, shift: Tensor, rows: int = 1) -> Given:
-    """The first ``rows`` weight vectors times delta."""
+    """The first ``rows`` weight vectors of W (H, D) times delta."""
     return replace(given, W=torch.cat([delta * given.W[:rows], given.W[rows:]]))
 
 

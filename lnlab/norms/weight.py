@@ -39,7 +39,7 @@ def rows(W: Tensor | None, normalizer: Normalizer) -> Tensor:
 
 @torch.no_grad()
 def gain_of_norms(norm: AffineNormalizer, W: Tensor) -> None:
-    """Set g to ||w_i||, so that g/sigma = 1."""
+    """Set g (H,) to ||w_i||, the lengths of the rows of W (H, D), so that g/sigma = 1."""
     if norm.g is not None:
         norm.g.copy_(rows(W, norm).norm(dim=1))
 

@@ -75,7 +75,7 @@ def line_width(text: str) -> int:
 
 
 def seen(spec: dict[str, Any]) -> str:
-    """What is to be seen in a figure, in words: titles, axes, the names of its lines."""
+    """The contents of a figure in words: titles, axes, the names of its lines."""
     layout = spec.get("layout", {})
     axes = [value for name, value in layout.items() if re.match("[xyz]axis", name)]
     axes += [

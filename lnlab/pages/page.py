@@ -69,7 +69,7 @@ class Chapter:
 
 
 def chapter(source: Path, out: Path) -> tuple[Chapter, nbformat.NotebookNode]:
-    """What is known of a notebook: its opening, and how its last runs in ``out`` ended.
+    """The facts about a notebook: its opening, and how its last runs in ``out`` ended.
 
     A run that failed does not take the place of one that did not.
     """
@@ -85,7 +85,7 @@ def chapter(source: Path, out: Path) -> tuple[Chapter, nbformat.NotebookNode]:
 
 
 def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
-    """What the template shows of each cell."""
+    """The parts of each cell that the template shows."""
     shown = []
     for position, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
@@ -159,7 +159,7 @@ def write(path: Path, template: str, **values: Any) -> None:
 
 
 def parts() -> dict[str, str]:
-    """What a page in one file has in itself: style sheet, font, plotly.js, figures.js."""
+    """The parts within a page in one file: style sheet, font, plotly.js, figures.js."""
     font = base64.b64encode(FONT_FILE.read_bytes()).decode()
     style = (OWN / "page.css").read_text(encoding="utf-8")
     return {

@@ -1,4 +1,4 @@
-"""What a field of a panel's state may be."""
+"""Choices that fields of a panel's state have."""
 
 from collections.abc import Collection
 

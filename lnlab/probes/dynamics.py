@@ -43,7 +43,7 @@ class Dynamics(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """What the gradient is multiplied by in a step backwards, on average over the steps."""
+        """The factor of the gradient in a step backwards, on average over the steps."""
         T = len(self.gradient)
         return float(self.gradient[0] ** (1 / (T - 1))) if T > 1 else 1.0
 
@@ -110,7 +110,10 @@ def scales(cell: Stepping, norm: AffineNormalizer, x: Tensor) -> Tensor:
 
 
 def root_mean_square(a: Tensor) -> Tensor:
-    """Over all axes but the first; what is too large to be squared is not squared."""
+    """The root mean square of a (T, ...) over all axes but the first: (T,).
+
+    Numbers that are too large to be squared are not squared.
+    """
     a = a.detach().flatten(1)
     largest = a.abs().amax(1, keepdim=True)
     largest = torch.where(largest > 0, largest, 1.0)

@@ -74,7 +74,7 @@ def cast(given: Given, dtype: torch.dtype) -> Given:
 
 
 def refuse_unreadable(name: str, v: Tensor) -> None:
-    """Raise ValueError where ``v``, called ``name``, is sparse or on the meta device."""
+    """Raise ValueError where ``v`` (any shape), called ``name``, is sparse or on meta."""
     if v.is_meta:
         raise ValueError(
             f"{name} is on the meta device, without numbers: give one that has some."
@@ -84,7 +84,7 @@ def refuse_unreadable(name: str, v: Tensor) -> None:
 
 
 def refuse_nonfinite(name: str, v: Tensor) -> None:
-    """Raise ValueError where ``v``, called ``name``, holds NaN or an infinity."""
+    """Raise ValueError where ``v`` (any shape), called ``name``, holds NaN or an infinity."""
     if not bool(v.isfinite().all()):
         place = tuple((~v.isfinite()).nonzero()[0].tolist())
         raise ValueError(

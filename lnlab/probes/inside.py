@@ -140,7 +140,7 @@ class Inside(TorchFunctionMode):
         self._within.pop()
 
     def _behind(self, normalizer: str, output: Tensor) -> Site:
-        """What a normalizer put out; that of the tape where it is the same."""
+        """The output of a normalizer; that of the tape where it is the same."""
         name = self._name(normalizer)
         origin = None if self.tape is None else self.tape.origin(output)
         if origin is None:
@@ -162,7 +162,7 @@ def _nonlinearity(func, args: tuple, kwargs: dict) -> str | None:
 
 
 def _shut(func, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) -> Tensor:
-    """Where f answers neither a small step up nor one down."""
+    """The places where f answers neither a small step up nor one down."""
     step = 1e-2 * (a.abs() + torch.finfo(a.dtype).tiny)
     kwargs = {**kwargs, **({"inplace": False} if "inplace" in kwargs else {})}
     up, down = (func((a + d).clone(), *rest, **kwargs) for d in (step, -step))
@@ -170,7 +170,7 @@ def _shut(func, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) -> Tensor:
 
 
 def dead_units(sites: list[Site]) -> dict[str, tuple[int, int]]:
-    """For each f with units that are shut in all cases: how many, and of how many.
+    """The number of units that are shut in all cases, and of how many, for each f that has any.
 
     Units stand along the last axis, in pictures (B, H, height, width) along the second.
     """

@@ -129,7 +129,7 @@ class NormalizedLayer:
         deltas: Iterable[float],
         shift: Tensor | None = None,
     ) -> np.ndarray:
-        """The defect for each of ``deltas``; shifts are by delta times ``shift``."""
+        """The defect for each delta; shifts are by delta times ``shift`` (N,)."""
         shift = self._shift(shift)
         return np.array(
             [
@@ -213,7 +213,7 @@ def relative_change(changed: Tensor, y: Tensor, largest: float | None = None) ->
 
 
 def greatest(y: Tensor) -> float:
-    """max|y|; NaN where y holds one."""
+    """The largest |y| of y (any shape); NaN where y holds one."""
     return float(y.double().abs().max())
 
 

@@ -48,7 +48,7 @@ class Call:
 
     @property
     def there(self) -> bool:
-        """Whether there is a result, as it was."""
+        """True if there is a result, as it was."""
         return self.result is not None and self.versions in (None, _versions(self.result))
 
 
@@ -68,7 +68,7 @@ class Tape:
         self._start(roots)
 
     def repeat(self, roots: Iterable[tuple[Origin, Tensor]]) -> None:
-        """Begin a repetition; what is changed is left out of ``roots``."""
+        """Begin a repetition; changed tensors are left out of ``roots`` (any shape)."""
         self._recording = False
         for call, result, versions in self._given_out:
             if not self._closed and _versions(result) == versions:
@@ -90,7 +90,8 @@ class Tape:
         self._origins[id(tensor)] = origin, tensor._version, tensor
 
     def origin(self, tensor: Tensor) -> Origin | None:
-        """None where it is not known, or somebody has written into the tensor since."""
+        """The origin of a tensor (any shape); None where it is not known, or the tensor was
+        written into since."""
         origin, version, _ = self._origins.get(id(tensor), (None, -1, None))
         return origin if version == tensor._version else None
 
@@ -220,12 +221,12 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _versions(value: Any) -> list[int]:
-    """How often each tensor of a result was written into."""
+    """The number of times that each tensor of a result was written into."""
     return [tensor._version for tensor in _tensors(value)]
 
 
 def _hides(func: Callable, result: Any) -> bool:
-    """Whether what writes through a result is not seen: nothing behind it is told apart."""
+    """True if what writes through a result is not seen: nothing behind it is told apart."""
     return func in (Tensor.data.__get__, Tensor.data.__set__) or not _plain(result)
 
 
@@ -238,7 +239,7 @@ def _cloned(value: Any) -> Any:
 
 
 def _plain(value: Any) -> bool:
-    """Whether a result holds tensors and plain values only: an array could be written into."""
+    """True if a result holds tensors and plain values only: an array could be written into."""
     if isinstance(value, (tuple, list)):
         return all(map(_plain, value))
     return isinstance(value, Tensor) or type(value) in PLAIN

@@ -19,7 +19,7 @@ from .replay import Tape
 from .untouched import Buffers, in_one_pass, remember, taking_statistics, untouched
 
 Read = Callable[[Any], Tensor]
-"""From what a module returns to the tensor that is judged."""
+"""A reader: from what a module returns to the tensor that is judged."""
 
 GAINS = ("weight_g", "original0")
 """Parameters of torch's weight_norm that are gains, though they are matrices (H, 1)."""
@@ -178,6 +178,9 @@ class Subject:
             find_shut: whether to ask each f where it is shut.
             reuse: whether what the trial does not change is taken from the first evaluation
                 that was to be reused, with no trial.
+
+        Raises:
+            TypeError: if what is read of the output is no tensor.
         """
         trial = Trial(self.x) if trial is None else trial
         with torch.random.fork_rng(self._devices), self._buffers, self._changed(trial):
@@ -264,7 +267,7 @@ class Subject:
 
 
 def _drop_eps(part: nn.Module) -> bool:
-    """Whether there was one."""
+    """True if there was one."""
     if isinstance(part, nn.RMSNorm) and part.eps is None:  # torch's: that of the precision
         part.eps = NO_EPS
         return True
@@ -275,7 +278,7 @@ def _drop_eps(part: nn.Module) -> bool:
 
 
 def _drop_bias(part: nn.Module) -> bool:
-    """Whether there was one."""
+    """True if there was one."""
     if not isinstance(part, SUMMING):
         return False
     b = part.b_inside if isinstance(part, Linear | Conv2d) else part.bias

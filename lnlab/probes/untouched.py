@@ -94,13 +94,13 @@ def uncompiled(module: nn.Module) -> nn.Module:
 
 
 def _passing(module: nn.Module) -> dict[int, Tensor]:
-    """What a module keeps of its last call, for deepcopy, which takes no such tensor."""
+    """The tensors that a module keeps of its last call, for deepcopy, which takes none such."""
     kept = (value for part in module.modules() for value in tree_leaves(vars(part)))
     return {id(v): v.detach().clone() for v in kept if isinstance(v, Tensor) and not v.is_leaf}
 
 
 def _torchs(hook: Callable) -> bool:
-    """Whether a hook is one of torch's own: old weight_norm makes its weight in one."""
+    """True if a hook is one of torch's own: old weight_norm makes its weight in one."""
     return type(hook).__module__.startswith("torch.nn.")
 
 
@@ -134,7 +134,7 @@ def over_cases(module: nn.Module) -> list[nn.Module]:
 
 @torch.no_grad()
 def in_one_pass(module: nn.Module, x: Tensor) -> bool:
-    """Whether :func:`taking_statistics` does for ``module`` what :func:`remember` does.
+    """True if :func:`taking_statistics` does what :func:`remember` does, on x (B, ...).
 
     It does where every statistic is that of a single call: of batch normalization alone, each
     called once.

@@ -68,7 +68,11 @@ def of_json(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A tensor, an array or one of their numbers as what JSON can hold."""
+    """A tensor, an array or one of their numbers as what JSON can hold.
+
+    Raises:
+        TypeError: for anything else.
+    """
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

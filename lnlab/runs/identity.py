@@ -1,4 +1,4 @@
-"""Which run is meant: by its configuration and by what it was trained on."""
+"""The identity of a run: its configuration and what it was trained on."""
 
 import json
 from collections.abc import Mapping

@@ -78,7 +78,7 @@ class PermutationInvariantMNIST(Classification):
     """Not stated; the default of Adam, which the paper says it used."""
     initialisation: str = setting("modern", choices=INITIALISATIONS)
     unbiased: bool = False
-    """Whether batch norm takes the unbiased variance, as 6.6 does for the small batch."""
+    """True if batch norm takes the unbiased variance, as 6.6 does for the small batch."""
 
     name = "mnist"
 

@@ -98,7 +98,7 @@ class Course:
             yield self.step
 
     def _sees(self, update: int) -> bool:
-        """Whether the losses are looked at after this update, besides at evaluation points: an
+        """True if the losses are looked at after this update, besides at evaluation points: an
         accelerator would have to be waited for, and other ranks to be asked."""
         if self.ranks.count == 1:
             return self.device.type == "cpu"
@@ -114,7 +114,7 @@ class Course:
 
     @property
     def lost(self) -> list[bool]:
-        """Whether each seed has diverged (S,)."""
+        """True for each seed that has diverged (S,)."""
         return [seed in self.diverged for seed in self.task.seeds]
 
     def _set_rates(self, part: float) -> None:
@@ -207,7 +207,7 @@ class Course:
             self.beside.load_state_dict(state["beside"])
 
     def weights(self) -> dict[str, Tensor]:
-        """Parameters and buffers of every model, by ``<seed>.<name>``."""
+        """Parameters and buffers (as each model has them), by ``<seed>.<name>``."""
         pairs = zip(self.task.seeds, self.model.unstack(), strict=True)
         return {
             f"{seed}.{name}": tensor
@@ -235,7 +235,7 @@ class Course:
 
 
 def is_picture(value: Any) -> bool:
-    """Whether a measurement has axes: attention, a canvas, a stroke."""
+    """True if a measurement has axes: attention, a canvas, a stroke."""
     return isinstance(value, Tensor | np.ndarray) and value.ndim > 0
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lnlab.training.task import Epochs
 
 Loss = Callable[[Any, Any], Tensor]
-"""From outputs and targets of S models to their losses (S,), each a mean over its cases."""
+"""A loss: from outputs and targets of S models to their losses (S,), means over the cases."""
 
 
 class Step(NamedTuple):

@@ -90,7 +90,7 @@ class Noise:
 
     @property
     def state(self) -> list[Tensor]:
-        """The states of torch's generators, of numpy's and of Python's, in tensors whose sizes
+        """The states of torch's generators, of numpy's and of Python's: tensors (n,) whose n
         no draw changes."""
         numpy = self._numpy.state["state"]
         _, words, reserve = self._python

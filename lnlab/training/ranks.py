@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_leaves, tree_map
 
 PATIENCE = timedelta(minutes=3)
-"""For how long ranks wait for each other; then they fail, and torchrun starts them again. They
+"""The time that ranks wait for each other; then they fail, and torchrun starts them again. They
 measure all alike, so that none waits for that."""
 
 ENVIRONMENT = {
@@ -43,7 +43,7 @@ def world() -> int:
 
 
 def first() -> bool:
-    """Whether this process is the one that writes and speaks."""
+    """True if this process is the one that writes and speaks."""
     return int(os.environ.get("RANK", 0)) == 0
 
 
@@ -56,6 +56,7 @@ class Ranks:
 
     @property
     def first(self) -> bool:
+        """True for the rank that writes and speaks."""
         return self.rank == 0
 
     def share(self, model: nn.Module, device: torch.device) -> nn.Module:
@@ -68,7 +69,7 @@ class Ranks:
         return DistributedDataParallel(model, device_ids=own, find_unused_parameters=True)
 
     def mean(self, losses: Tensor) -> Tensor:
-        """The mean over the ranks, known to each."""
+        """The mean (S,) over the ranks, known to each."""
         if self.count == 1:
             return losses
         losses = losses.clone()
@@ -162,7 +163,7 @@ def refuse_mixing(model: nn.Module, x: Any, ranks: int) -> None:
 
 
 def _mixes(model: nn.Module, x: Any) -> bool:
-    """Whether the first case comes out otherwise when all others are 0."""
+    """True if the first case comes out otherwise when all others are 0."""
     alone = tree_map(lambda v: torch.cat([v[:1], torch.zeros_like(v[1:])]), x)
     outputs, count = [], getattr(model, "count", 1)
     for cases in (x, alone):

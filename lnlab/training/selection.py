@@ -58,7 +58,7 @@ class Best:
         return tensor[index] if self.model.count > 1 else tensor
 
     def report(self, index: int) -> dict[str, Any]:
-        """For a result: the metric, its value, and the update after which it was measured."""
+        """The entry in a result: metric, value, and the update after which it was measured."""
         return {
             "metric": self.metric,
             "value": self.values[index],

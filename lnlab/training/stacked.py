@@ -136,7 +136,7 @@ def stack(models: Sequence[nn.Module]) -> Stacked:
 
 
 def _stacks(part: nn.Module) -> bool:
-    """Whether a part computes S models at once; what a subclass inherits does not count."""
+    """True if a part computes S models at once; what a subclass inherits does not count."""
     return type(part) is nn.ModuleList or vars(type(part)).get("stacks", False)
 
 

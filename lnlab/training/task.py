@@ -111,7 +111,7 @@ class Experiment(ABC):
     measures: int = setting(1, least=1, past=1)
     """The version of what is measured."""
     fused: bool = True
-    """Whether fast equivalents take the place of the reference, where there are any."""
+    """True if fast equivalents take the place of the reference, where there are any."""
 
     name: ClassVar[str]
     falls: ClassVar[tuple[str, ...]] = ()
@@ -233,7 +233,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def dataset(self) -> Any:
-        """What is :class:`Described`, as :func:`lnlab.data.load` gives it."""
+        """The data set, :class:`Described`, as :func:`lnlab.data.load` gives it."""
 
     @abstractmethod
     def model(self, seed: int, dataset: Any) -> nn.Module:
@@ -272,6 +272,7 @@ class Experiment(ABC):
         return -(-self.updates // updates_per_epoch) or self.epochs
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimizer of all models' parameters, each (S, ...): Adam."""
         return torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
 
     def schedule(self, part: float) -> float:

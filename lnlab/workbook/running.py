@@ -48,7 +48,7 @@ def settled(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def seconds_before(path: Path, out: Path) -> float:
-    """What a notebook took when it last ran into ``out``, else what its first cell says."""
+    """The seconds of a notebook's last run into ``out``, else those its first cell says."""
     try:
         return nbformat.read(out / path.name, as_version=4).metadata["lnlab"]["seconds"]
     except (OSError, ValueError, KeyError):
@@ -59,7 +59,7 @@ def seconds_before(path: Path, out: Path) -> float:
 
 @dataclass(frozen=True)
 class Executed:
-    """How the run of one notebook ended.
+    """The end of the run of one notebook.
 
     Attributes:
         name: the notebook's.
@@ -203,7 +203,7 @@ def run_one(
 
 
 def executed(draft: Path, path: Path) -> nbformat.NotebookNode:
-    """What there is of a run: the draft, or the notebook itself if it was never written."""
+    """The output of a run so far: the draft, or the notebook itself if there is none."""
     try:
         return nbformat.read(draft, as_version=4)
     except (OSError, ValueError):

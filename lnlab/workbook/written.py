@@ -30,7 +30,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def fingerprint(path: Path) -> str:
-    """What decides the pages of a notebook: the SHA-256 of it and of every source of lnlab."""
+    """The SHA-256 of a notebook and of every source of lnlab, which decide its pages."""
     digest = hashlib.sha256(path.read_bytes())
     for source in sorted(Path(lnlab.__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())

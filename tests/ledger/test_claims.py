@@ -9,6 +9,7 @@ import pytest
 from lnlab import checkout, ledger
 from lnlab.cli import app
 from lnlab.cli.train import changed
+from lnlab.ledger import benothman2018
 from lnlab.ledger.judging import CLAIMS, entries
 from lnlab.ledger.rule import Kind, Verdict
 from lnlab.runs import read
@@ -158,3 +159,9 @@ def test_commands_train_what_was_declared(claim):
             assert config["seeds"] == tuple(claim.declared.seeds) or (
                 tuned and config["seeds"] == (tuned.seed,)
             )
+
+
+def test_the_points_of_error_are_those_of_the_study():
+    points = benothman2018.points
+    assert points(benothman2018.STUDY) == pytest.approx(2.3)  # .268 - .245
+    assert points(benothman2018.STUDY_LIBRISPEECH) == pytest.approx(2.5)  # .426 - .401

@@ -1,4 +1,4 @@
-"""What moves and what stands still: pictures of a transformation's effect on a layer."""
+"""Pictures of a transformation's effect on a layer: what moves and what stands still."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -112,7 +112,7 @@ def movement(parts: Sequence[Moved], sweep: Sweep) -> go.Figure:
 
 
 def movement_traces(parts: Sequence[Moved], sweep: Sweep) -> Traces:
-    """What :func:`movement` draws, trace by trace."""
+    """The traces of :func:`movement`."""
     traces: Traces = {}
     looks = lines(sweep.defects)
     for slot in range(SLOTS):

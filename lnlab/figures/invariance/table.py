@@ -74,7 +74,7 @@ def table(cells: Measured, column: int | None = None, rows: Sequence[str] = ()) 
 
 
 def table_traces(cells: Measured) -> dict[int | str, dict[str, Any]]:
-    """What :func:`table` draws."""
+    """The traces of :func:`table`."""
     with np.errstate(divide="ignore"):
         z = np.clip(np.log10(cells.defects), SMALLEST, None)
     texts = [

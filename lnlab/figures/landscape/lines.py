@@ -99,7 +99,7 @@ def cuts(several: Sequence[Landscape]) -> go.Figure:
 
 
 def cuts_traces(several: Sequence[Landscape]) -> Traces:
-    """What :func:`cuts` draws, trace by trace."""
+    """The traces of :func:`cuts`."""
     at = np.asarray(several[0].at[0])
     losses = np.stack([np.asarray(line.losses) for line in several])
     band = np.concatenate([losses.max(0), losses.min(0)[::-1]])

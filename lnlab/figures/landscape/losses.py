@@ -23,7 +23,7 @@ class Named(Protocol):
 
 
 class Landscape(Protocol):
-    """What is drawn: :class:`lnlab.probes.loss.landscape.Surface`."""
+    """A landscape as it is drawn: :class:`lnlab.probes.loss.landscape.Surface`."""
 
     @property
     def at(self) -> Sequence[Any]: ...

@@ -166,7 +166,7 @@ def plane(landscape: Landscape) -> go.Figure:
 
 
 def plane_traces(landscape: Landscape) -> Traces:
-    """What :func:`plane` draws, trace by trace."""
+    """The traces of :func:`plane`."""
     low, high = reach([landscape])
     return {
         "losses": {**sheet_values(landscape), "cmin": low, "cmax": high},

@@ -1,1 +1,1 @@
-"""What all figures share: colours, words in them, axes, and traces that move in place."""
+"""The style of all figures: colours, words in them, axes, and traces that move in place."""

@@ -1,4 +1,4 @@
-"""What recognizers attended to in their training: a pure function of the panel's state."""
+"""The attention of recognizers in their training: a pure function of the panel's state."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -71,7 +71,7 @@ class Recognizers:
         )
 
     def attentions(self, state: AttentionState) -> dict[str, AttentionMap]:
-        """What each recognizer attends to in it."""
+        """The attention of each recognizer to it."""
         utterance = self.utterances[state.example]
         found = {}
         for name, rows in self.rows.items():
@@ -87,7 +87,7 @@ class Recognizers:
         return found
 
     def heard(self, state: AttentionState) -> dict[str, str]:
-        """What each of them heard in it."""
+        """The words that each of them heard in it."""
         said = {}
         for name, rows in self.rows.items():
             row = rows.iloc[(rows.epoch - state.epoch).abs().argmin()]
@@ -96,7 +96,7 @@ class Recognizers:
 
 
 class Measurement(NamedTuple):
-    """What recognizers do with an utterance at one moment.
+    """The attention and the words of recognizers for an utterance, at one moment.
 
     Attributes:
         spoken: the utterance.
@@ -110,7 +110,7 @@ class Measurement(NamedTuple):
 
 
 def measure(recognizers: Recognizers, state: AttentionState) -> Measurement:
-    """What was kept of a state; the one way into this room for a slider."""
+    """The measurement of a state, as it was kept; the one way into this room for a slider."""
     return Measurement(
         recognizers.spoken(state), recognizers.attentions(state), recognizers.heard(state)
     )

@@ -1,4 +1,4 @@
-"""What recorders saw of several nets, step by step: a pure function of the panel's state."""
+"""The records of several nets, step by step: a pure function of the panel's state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Recorded:
-    """What recorders have seen of several nets, ready to be looked at step by step.
+    """The records of several nets, ready to be looked at step by step.
 
     Args:
         frames: by kind of net and by arm, as
@@ -71,7 +71,7 @@ class Recorded:
 
 
 class Measurement(NamedTuple):
-    """What recorders saw at one step.
+    """The records of one step.
 
     Attributes:
         sections: by arm: a row a layer, in the order of the net.
@@ -83,7 +83,7 @@ class Measurement(NamedTuple):
 
 
 def measure(recorded: Recorded, state: DistributionsState) -> Measurement:
-    """What was recorded of a state; the one way into this room for a slider."""
+    """The record of a state; the one way into this room for a slider."""
     return Measurement(recorded.sections(state), recorded.reach(state))
 
 

@@ -66,7 +66,7 @@ def drawn(recorded: Recorded, state: DistributionsState) -> dict[str, go.Figure]
 
 
 def look(recorded: Recorded, state: DistributionsState) -> View:
-    """What the panel shows of a state."""
+    """The view of a state."""
     measurement = measure(recorded, state)
     sections, reach = measurement
     layout = draw.distributions_layout(sections, reach=reach, y=WHAT[state.what])

@@ -1,4 +1,4 @@
-"""What the distributions panel says of the layers of a net."""
+"""The sentence of the distributions panel, of the layers of a net."""
 
 from lnlab.figures.style.text import number
 
@@ -7,7 +7,7 @@ from .state import WHAT, DistributionsState
 
 
 def conditions(state: DistributionsState) -> str:
-    """What is shown, in short."""
+    """The title: what is shown, in short."""
     return f"{state.net}: {WHAT[state.what]}, step {state.step}"
 
 

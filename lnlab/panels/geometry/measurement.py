@@ -1,4 +1,4 @@
-"""What a step in the space of parameters costs: a pure function of the panel's state."""
+"""The cost of a step in the space of parameters: a pure function of the panel's state."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -27,7 +27,7 @@ def model(name: str, family: str, length: float, inputs: float, units: int) -> G
 def costs(
     name: str, family: str, length: float, inputs: float, units: int
 ) -> tuple[float, float]:
-    """What a step costs that turns W, and one of the gains, in nats a squared step.
+    """The cost of a step that turns W, and of one of the gains, in nats a squared step.
 
     That is 2 D_KL/||delta||², the curvature along a random step of W and along one of all
     gains, or of all ||w_i|| where nothing normalizes.
@@ -53,7 +53,7 @@ def error(name: str, family: str, units: int) -> float:
 
 
 class Measurement(NamedTuple):
-    """What steps cost in the layers of a state.
+    """The costs of steps in the layers of a state.
 
     Attributes:
         curves: for each normalizer the three curves of the figure, and the place of the state
@@ -67,7 +67,7 @@ class Measurement(NamedTuple):
 
 
 def measure(state: GeometryState) -> Measurement:
-    """What steps cost in the layers of a state; the one way into this room for a slider."""
+    """The costs of steps in the layers of a state; the one way into this room for a slider."""
     curves = {name: (*_curves(name, state), _errors(name, state)) for name in state.normalizers}
     factors = {}
     for name, (turn, stretch, _) in curves.items():

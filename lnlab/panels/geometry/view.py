@@ -26,7 +26,7 @@ ABOUT = {
 
 
 def geometry(**settings: Any) -> Panel:
-    """What a step costs: set the length of W, the scale of x and H, and see it change.
+    """The panel of what a step costs: set the length of W, the scale of x and H.
 
     Args:
         settings: fields of :class:`GeometryState`: where the panel starts, and what Reset
@@ -55,7 +55,7 @@ def drawn(state: GeometryState) -> dict[str, go.Figure]:
 
 
 def look(state: GeometryState) -> View:
-    """What the panel shows of a state."""
+    """The view of a state."""
     measurement = measure(state)
     curves = measurement.curves
     drawing = Drawing(draw.geometry_traces(curves), draw.geometry_layout(curves))
@@ -64,6 +64,6 @@ def look(state: GeometryState) -> View:
 
 
 def settable(state: GeometryState) -> list[Settable]:
-    """What can be set without a kernel: the length of W."""
+    """The control that works without a kernel: the length of W."""
     stops = sizes(SIZES, state.length)
     return [Settable("W times", stops, digits(state.length), GeometryState.longer)]

@@ -1,4 +1,4 @@
-"""What the geometry panel says of a step and of its cost."""
+"""The sentence of the geometry panel, of a step and of its cost."""
 
 from lnlab.figures.style.text import number
 
@@ -7,7 +7,7 @@ from .state import CASES, INPUTS, GeometryState
 
 
 def conditions(state: GeometryState) -> str:
-    """What was measured, in short."""
+    """The title: what was measured, in short."""
     return (
         f"{state.family} outputs, H = {state.units}, W × {state.length:g}, "
         f"x × {state.inputs:g}, D = {INPUTS}, {CASES} cases"
@@ -15,7 +15,7 @@ def conditions(state: GeometryState) -> str:
 
 
 def sentence(state: GeometryState, measurement: Measurement) -> str:
-    """What a step costs at this length and these inputs, against both at 1."""
+    """A sentence on the cost of a step at this length and these inputs, against both at 1."""
     if not state.normalizers:
         return f"{conditions(state)}. Choose a normalizer to see what a step costs."
     factors = ", ".join(

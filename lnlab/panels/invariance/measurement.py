@@ -1,4 +1,4 @@
-"""What a transformation does to layers: a pure function from a state to arrays."""
+"""The effect of a transformation on layers: a pure function from a state to arrays."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -29,7 +29,7 @@ def given(dtype: torch.dtype, batch: int) -> Given:
 
 @lru_cache(maxsize=8)
 def unit_shift(dtype: torch.dtype) -> Tensor:
-    """What shifts are multiples of."""
+    """The vector that shifts are multiples of."""
     return random_shift(given(dtype, CASES))
 
 

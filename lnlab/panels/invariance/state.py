@@ -76,7 +76,7 @@ class InvarianceState:
     mode: str = "batch"
 
     rows: ClassVar[Mapping[str, Row]] = {name: ROWS[name] for name in NORMALIZERS}
-    """What stands behind the names of normalizers."""
+    """The rows behind the names of normalizers."""
 
     def __post_init__(self) -> None:
         # What comes from a command line is a list.
@@ -96,7 +96,7 @@ class InvarianceState:
 
     @property
     def scales(self) -> bool:
-        """Whether the transformation reads delta; the others read the shift."""
+        """True if the transformation reads delta; the others read the shift."""
         return TRANSFORMATIONS[self.transformation - 1].scales
 
     @property
@@ -160,5 +160,5 @@ def refuse(name: str, norm: Norm) -> None:
 
 @lru_cache(maxsize=64)
 def over_cases(kind: type[InvarianceState], name: str) -> bool:
-    """Whether a row has statistics over cases, and so a mode."""
+    """True if a row has statistics over cases, and so a mode."""
     return isinstance(kind.rows[name].make(UNITS), OverCases)

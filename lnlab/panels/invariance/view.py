@@ -44,7 +44,7 @@ def invariance(
     own: Mapping[str, Norm] | None = None,
     **settings: Any,
 ) -> Panel:
-    """What stays the same: transform weights or inputs, and see which outputs move.
+    """The panel of invariances: transform weights or inputs, and see which outputs move.
 
     Args:
         notebook: number of the one that it stands in, for its command.
@@ -121,7 +121,7 @@ def arranged(normalizers: Iterable[str]) -> tuple[ipywidgets.Box, dict[str, Any]
 
 
 def look(state: InvarianceState) -> View:
-    """What the panel shows of a state."""
+    """The view of a state."""
     moved, swept = measure(state)
     traces = draw.movement_traces(moved, swept)
     return View(
@@ -146,7 +146,7 @@ def filled(state: InvarianceState) -> tuple[Mapping[int | str, Mapping[str, Any]
 
 
 def titles(state: InvarianceState) -> dict[str, str]:
-    """What both plots show, and of what."""
+    """The titles: what both plots show, and of what."""
     by, source = (
         f"δ = {digits(state.delta)}, shifts of {digits(state.shift)}",
         MODES[state.mode].value,

@@ -1,4 +1,4 @@
-"""What the panel says of a change and of its measurement."""
+"""The sentence of the panel, of a change and of its measurement."""
 
 from collections.abc import Mapping
 
@@ -39,7 +39,7 @@ def framed(state: InvarianceState) -> tuple[int, list[str]]:
 
 
 def conditions(state: InvarianceState) -> str:
-    """What else every measurement depends on."""
+    """The conditions that every measurement depends on besides."""
     return f"ε = {state.eps:g}, {state.dtype}, batch of {state.batch}"
 
 

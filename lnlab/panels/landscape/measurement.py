@@ -105,7 +105,7 @@ def training_loss(state: LandscapeState) -> float:
 
 
 class Measurement(NamedTuple):
-    """What one move of a slider shows; the plane follows it once the slider rests.
+    """The numbers that one move of a slider shows; the plane follows once the slider rests.
 
     Attributes:
         lines: the losses on five lines through the net.

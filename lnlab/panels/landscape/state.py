@@ -12,7 +12,7 @@ FOLLOW = {
     "follow": "as long as the rows of W",
     "stay": "as long as the rows of W were before",
 }
-"""What the lengths of the directions do when W is re-scaled."""
+"""Rules for the lengths of the directions when W is re-scaled."""
 
 
 @dataclass(frozen=True)

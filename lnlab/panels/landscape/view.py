@@ -59,7 +59,7 @@ def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
 
 
 def look(state: LandscapeState) -> View:
-    """What the panel shows of a state."""
+    """The view of a state."""
     measurement = measure(state)
     lines = measurement.lines
     return View(
@@ -82,7 +82,7 @@ def drawn(state: LandscapeState) -> dict[str, go.Figure]:
 
 
 def settable(state: LandscapeState) -> list[Settable]:
-    """What can be set without a kernel: where statistics over cases come from."""
+    """The control that works without a kernel: where statistics over cases come from."""
     sources = {statistics.value: name for name, statistics in MODES.items()}
     at = MODES[state.statistics].value
     return [Settable("statistics", sources, at, LandscapeState.by, slides=False)]

@@ -1,4 +1,4 @@
-"""What the landscape panel says of a net and of the loss around it."""
+"""The sentence of the landscape panel, of a net and of the loss around it."""
 
 from lnlab.figures.style.text import number
 
@@ -7,7 +7,7 @@ from .state import FOLLOW, LandscapeState
 
 
 def conditions(state: LandscapeState) -> str:
-    """What is looked at, in short."""
+    """The title: what is looked at, in short."""
     return (
         f"{state.normalizer}, W × {state.size:g}, directions {FOLLOW[state.lengths]}, "
         f"seed {state.seed}"
@@ -15,7 +15,7 @@ def conditions(state: LandscapeState) -> str:
 
 
 def sentence(measurement: Measurement) -> str:
-    """Whether the plot is of the net that was trained."""
+    """A sentence that says whether the plot is of the net that was trained."""
     greatest = max(float(line.losses.max()) for line in measurement.lines)
     here, there = number(measurement.lines[0].centre), number(measurement.trained)
     return (

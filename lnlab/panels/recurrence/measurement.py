@@ -1,4 +1,4 @@
-"""What happens in a recurrent net from step to step: a pure function of the panel's state."""
+"""The course of a recurrent net from step to step: a pure function of the panel's state."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -38,7 +38,7 @@ def made(name: str, cell: str, recurrent: float, inputs: float, gain: float) -> 
 def course(
     name: str, cell: str, recurrent: float, inputs: float, gain: float, steps: int
 ) -> Dynamics:
-    """What :func:`~lnlab.probes.dynamics.dynamics` measures, on inputs always the same."""
+    """The measurement of :func:`~lnlab.probes.dynamics.dynamics` on inputs always the same."""
     x = normal(0, 5, max(STEPS), CASES, INPUTS)[:steps]
     return dynamics(made(name, cell, recurrent, inputs, gain), x)
 

@@ -29,7 +29,7 @@ SIZES = np.logspace(-1, 1, 21)
 
 
 def recurrence(**settings: Any) -> Panel:
-    """What grows and what dies out: set a recurrent net's weights, and follow it in time.
+    """The panel of growth and decay: set a recurrent net's weights, and follow it in time.
 
     Args:
         settings: fields of :class:`RecurrenceState`: where the panel starts, and what Reset
@@ -63,7 +63,7 @@ def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
 
 
 def arrays(courses: Mapping[str, Dynamics]) -> dict[str, list[np.ndarray]]:
-    """What was measured, as the figure takes it."""
+    """The measurement as the figure takes it."""
     return {name: [part.numpy() for part in each] for name, each in courses.items()}
 
 
@@ -73,7 +73,7 @@ def drawn(state: RecurrenceState) -> dict[str, go.Figure]:
 
 
 def look(state: RecurrenceState) -> View:
-    """What the panel shows of a state."""
+    """The view of a state."""
     courses = measure(state)
     seen = arrays(courses)
     drawing = Drawing(draw.recurrence_traces(seen), draw.recurrence_layout(seen))
@@ -82,6 +82,6 @@ def look(state: RecurrenceState) -> View:
 
 
 def settable(state: RecurrenceState) -> list[Settable]:
-    """What can be set without a kernel: the size of the recurrent weights."""
+    """The control that works without a kernel: the size of the recurrent weights."""
     stops = sizes(SIZES, state.recurrent)
     return [Settable("W_h times", stops, digits(state.recurrent), RecurrenceState.rescaled)]

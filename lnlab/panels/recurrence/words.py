@@ -1,4 +1,4 @@
-"""What the recurrence panel says of a net and of its gradients."""
+"""The sentence of the recurrence panel, of a net and of its gradients."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from .state import RecurrenceState
 
 
 def conditions(state: RecurrenceState) -> str:
-    """What was measured, in short."""
+    """The title: what was measured, in short."""
     return (
         f"{state.cell} ({state.equation}), W_h × {state.recurrent:g}, W_x × {state.inputs:g}, "
         f"gain {state.gain:g}, {state.steps} steps"
@@ -17,7 +17,7 @@ def conditions(state: RecurrenceState) -> str:
 
 
 def sentence(state: RecurrenceState, courses: Mapping[str, Dynamics]) -> str:
-    """What becomes of the gradient on its way back."""
+    """A sentence that says what becomes of the gradient on its way back."""
     if not state.normalizers:
         return f"{conditions(state)}. Choose a normalizer to see what becomes of the gradient."
     said = ", ".join(

@@ -1,4 +1,4 @@
-"""What every panel is made of: controls, plots that move in place, and the frame of both."""
+"""The parts of every panel: controls, plots that move in place, and the frame of both."""
 
 from .live_plot import LivePlot
 from .panel import Panel

@@ -125,7 +125,7 @@ def as_json(figure: go.Figure) -> dict[str, Any]:
 
 
 def changed(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """What of ``wanted`` is not ``known`` yet; it is known from now on."""
+    """The part of ``wanted`` that is not ``known`` yet; it is known from now on."""
     new = {
         key: value
         for key, value in wanted.items()
@@ -136,7 +136,7 @@ def changed(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two attributes are equal, NaN at the same place being so too."""
+    """True if two attributes are equal, NaN at the same place being so too."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
     return type(a) is type(b) and a == b

@@ -105,7 +105,7 @@ class Panel(ipywidgets.VBox):
 
     @property
     def state(self) -> Any:
-        """What the controls say; setting it moves them and draws once."""
+        """The state that the controls show; setting it moves them and draws once."""
         said = {name: as_read(control.value) for name, control in self.controls.items()}
         return replace(self.start, **said)
 
@@ -121,7 +121,7 @@ class Panel(ipywidgets.VBox):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What differs from the defaults: with ``**`` it makes the same panel again."""
+        """The settings that are not the defaults: with ``**`` they make the same panel."""
         defaults, state = asdict(self.defaults), asdict(self.state)
         return {name: value for name, value in state.items() if value != defaults[name]}
 
@@ -213,7 +213,7 @@ class Panel(ipywidgets.VBox):
             display(bundle, raw=True)
 
     def bundles(self) -> list[dict[str, Any]]:
-        """What displaying it leaves in the notebook: figures, and the widget where it lives."""
+        """The output in the notebook: figures, and the widget where a kernel lives."""
         headless = bool(os.environ.get("LNLAB_HEADLESS"))
         figures = self.stills(headless)
         said = {"text/plain": self.bar.sentence}

@@ -34,7 +34,7 @@ class Settable:
 
     @property
     def choice(self) -> Choice:
-        """What a reader sees of it."""
+        """The choice as a reader sees it."""
         words = list(self.values)
         return Choice(self.name, words, words.index(self.at), self.slides)
 

@@ -1,4 +1,4 @@
-"""What a panel shows of a state."""
+"""The view of a panel's state: all that is shown of it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class Drawing(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """What a state looks like.
+    """The looks of a state: sentence, titles and drawings.
 
     Attributes:
         sentence: the number that matters, in words.

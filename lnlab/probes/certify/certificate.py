@@ -116,7 +116,7 @@ def _no_number(v: object) -> bool:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What stays the same in a module; prints as a table.
+    """The invariances of a module; prints as a table.
 
     Attributes:
         module: its class.

@@ -143,7 +143,7 @@ def _others_replaced(subject: Subject, delta: float) -> Trial:
 
 
 class Jitter:
-    """What makes every input and weight of a subject off by about one rounding, at random."""
+    """A change of every input and weight of a subject by about one rounding, at random."""
 
     def __init__(self, subject: Subject, weights: Collection[str]) -> None:
         self.own = {name: subject.parameters[name].data for name in weights}

@@ -86,18 +86,19 @@ class Judge:
         self.dtype = y.dtype
 
     def see(self, trial: Trial | None, *, reuse: bool = False) -> Seen:
+        """The subject under a trial, see :meth:`.Subject.see`; counted."""
         self.evaluations += 1
         return self.subject.see(trial, reuse=reuse)
 
     def uses(self, weight: Weight) -> bool:
-        """Whether anything that can be seen depends on ``weight``."""
+        """True if anything that can be seen depends on ``weight``."""
         W = self.subject.parameters[weight.name].data
         other = normal(2, 0, W.numel()).view_as(W).to(W)
         return self._shows(Trial(self.subject.x, {weight.name: other}))
 
     @cache  # noqa: B019  a judge lives as long as a certificate takes
     def uses_x(self) -> bool:
-        """Whether anything that can be seen depends on x; of integers, that is not tried."""
+        """True if anything that can be seen depends on x; of integers, that is not tried."""
         x = self.subject.x
         if not x.is_floating_point():
             return True
@@ -111,7 +112,7 @@ class Judge:
         )
 
     def differs(self, change: Change) -> bool:
-        """Whether a change changes anything: a weight of zeros is re-scaled to itself."""
+        """True if a change changes anything: a weight of zeros is re-scaled to itself."""
         scales = change.transformation.scales
         trial = change.trial(self.subject, USUAL if scales else 1.0)
         own = self.subject.parameters
@@ -187,7 +188,7 @@ class Judge:
         return [*points, mirrored], sign_of(y, minus, EXACT[self.dtype]) if scales else ""
 
     def seen(self, change: Change, delta: float) -> tuple[Seen, Seen]:
-        """What is seen at one delta, and what was seen before any change."""
+        """The module seen at one delta, and as it was seen before any change."""
         seen, base = self.see(change.trial(self.subject, delta), reuse=True), self.base
         if change.first_case_only:
             return _first_case(seen), _first_case(base)
@@ -199,7 +200,7 @@ class Judge:
         return relative_change(seen.y, base.y)
 
     def point(self, change: Change, delta: float) -> tuple[Point, Tensor]:
-        """The defects at one delta, and the outputs."""
+        """The defects at one delta, and the outputs y (B, ...)."""
         seen, base = self.seen(change, delta)
         outputs = relative_change(seen.y, base.y, self._largest.get(id(base.y)))
         moves = self._moves(seen.inside, base.inside)
@@ -227,7 +228,7 @@ class Judge:
         return (low * high) ** 0.5
 
     def rounding(self, change: Change, delta: float) -> tuple[float, float]:
-        """What weights and inputs off by one rounding do, to the outputs and inside."""
+        """The effect of weights and inputs off by one rounding, on the outputs and inside."""
         if self._jitter is None:
             self._jitter = Jitter(self.subject, self.weights)
         seen, _ = self.seen(change, delta)
@@ -255,7 +256,7 @@ class Judge:
         return relative_change(new.a, old.a, largest)
 
     def _swallowed(self, now: list[Site], before: list[Site], exact: float) -> bool:
-        """Whether the last place that moved is in front of an f which lets nothing through."""
+        """True if the last place that moved is in front of an f which lets nothing through."""
         pairs = list(zip(now, before, strict=False))
         for new, old in reversed(pairs):
             if new.a.shape == old.a.shape and not self._moved(new, old) <= exact:

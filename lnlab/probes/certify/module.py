@@ -164,7 +164,7 @@ class _Session:
         self.evaluations += judge.evaluations + (plainer.evaluations if plainer else 0)
 
     def _does_something(self, change: Change, judge: Judge) -> bool:
-        """Whether a change can be seen at all: where it cannot, exact would mean nothing."""
+        """True if a change can be seen at all: where it cannot, exact would mean nothing."""
         if change.where == "x" and not judge.uses_x():
             self.not_tried["x"] = "nothing that can be seen depends on it"
             return False
@@ -209,7 +209,7 @@ class _Plainer:
         return sum(judge.evaluations for judge in self.judges.values())
 
     def exact_without(self, change: Change) -> str:
-        """What must be 0 for ``change`` to change nothing; "" where that does not help."""
+        """The setting that, at 0, lets ``change`` change nothing; "" where none does."""
         *single, everything = self.judges or [""]
         if not everything or not self._exact(everything, change):
             return ""
@@ -223,7 +223,7 @@ class _Plainer:
 
 
 def _most(weights: Iterable[Weight], columns: Sequence[int]) -> int:
-    """How many changes there can be in one precision and mode."""
+    """The number of changes there can be in one precision and mode."""
     at_weights = (OF_WEIGHTS + (OF_SUMMED if weight.summed else ()) for weight in weights)
     each = (*at_weights, (*OF_INPUTS, OTHERS.column))
     return sum(len(set(own) & set(columns)) for own in each)

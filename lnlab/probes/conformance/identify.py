@@ -77,7 +77,7 @@ class Box:
 
 
 def alike(one: Tensor, other: Tensor, tolerance: float = SAME) -> bool:
-    """Whether two outputs are the same but for rounding."""
+    """True if two outputs (B, ...) are the same but for rounding."""
     return float((one - other).abs().max()) <= tolerance * float(other.abs().max())
 
 
@@ -91,7 +91,7 @@ def open_gains(box: Box) -> None:
 
 
 def extents(box: Box, x: Tensor) -> list[tuple[int, dict[int, Extent | None]]]:
-    """The extents of inputs along each axis but that of the cases, where they differ."""
+    """The extents of inputs x (B, ...) along each axis but the first, where they differ."""
     middle = [n // 2 for n in x.shape]
     found = []
     for axis in range(1, x.dim()):
@@ -104,7 +104,9 @@ def extents(box: Box, x: Tensor) -> list[tuple[int, dict[int, Extent | None]]]:
 
 
 def extent(box: Box, x: Tensor, at: tuple[int, ...] | None = None) -> Extent | None:
-    """Which outputs a change of one input reaches; None where they form no such pattern.
+    """The outputs that a change of one input of x (B, ...) reaches.
+
+    None where they form no such pattern.
 
     Args:
         box: the module.
@@ -150,7 +152,7 @@ class Parameter:
 
 
 def parameters(box: Box, x: Tensor) -> list[Parameter]:
-    """The role of each parameter; gains become 1 and biases 0 in ``box``."""
+    """The role of each parameter on x (B, ...); gains become 1 and biases 0 in ``box``."""
     names = list(box.subject.parameters)
     gains = {name: found for name in names if (found := _gain(box, x, name))}
     for name, gain in gains.items():
@@ -230,11 +232,11 @@ class Divisor:
 
 
 SIZES = (1e-30, *(10.0**k for k in range(-12, 3)), 1e6, 1e8)
-"""What x is multiplied by to see s."""
+"""Factors by which x is multiplied to see s."""
 
 
 def divisor(box: Box, x: Tensor, over: Extent) -> Divisor | None:
-    """How s grows with var; None where y is not of the form d / s."""
+    """The law by which s (B, ...) grows with var; None where y is not of the form d / s."""
     outputs = {size: box.odd(size * x) for size in SIZES}
     mean = over.mean(x)
     for centred in (True, False):

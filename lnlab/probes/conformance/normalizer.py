@@ -133,7 +133,7 @@ def _extent_of(training: Box, z: Tensor) -> tuple[Extent | None, list[Finding]]:
 
 
 def _differing(axis: int, found: dict[int, Extent | None]) -> Finding:
-    """Which places along an axis have statistics over what: "0 to 5: of 6 values"."""
+    """The places along an axis, and what their statistics are over: "0 to 5: of 6 values"."""
     places, said = list(found), []
     for _, group in groupby(range(len(places)), key=lambda i: found[places[i]]):
         run = list(group)
@@ -173,7 +173,7 @@ def _over(over: Extent, z: Tensor, right: tuple[int, ...]) -> Finding:
 
 
 def _of_law(law: Divisor, over: Extent, peer: Peer) -> list[Finding]:
-    """What is subtracted and what is divided by."""
+    """The lines on what is subtracted and what is divided by."""
     centring = peer.name != "RMSNorm"
     means = {(True, True): "removed", (False, False): "kept"}
     mean = means.get(
@@ -201,7 +201,7 @@ def _of_law(law: Divisor, over: Extent, peer: Peer) -> list[Finding]:
 
 
 def _factor(factor: float, N: int) -> tuple[str, bool]:
-    """What the sum of squares is divided by, or what that makes of the outputs."""
+    """The divisor of the sum of squares, or what it makes of the outputs."""
     known = {
         1.0: ("1/N", False),
         N / (N - 1): ("1/(N-1), unbiased", True),
@@ -234,7 +234,7 @@ def _of_parameter(role: Parameter, over: Extent, peer: Peer) -> Finding:
 def _of_evaluation(
     training: Box, evaluation: Box, z: Tensor, over: Extent, law: Divisor, peer: Peer
 ) -> list[Finding]:
-    """What it does in evaluation, and what it remembers for that."""
+    """The lines on what it does in evaluation, and what it remembers for that."""
     if not peer.over_cases:
         same = alike(evaluation(z), training(z))
         found = "as training" if same else "another function"
@@ -256,7 +256,7 @@ def _of_evaluation(
 
 
 def _of_precision(module: nn.Module, training: Box, peer: Peer, law: Divisor) -> list[Finding]:
-    """Whether mean(x²) - mean(x)² cancels: float32 at a mean of 1e4."""
+    """The line on whether mean(x²) - mean(x)² cancels: float32 at a mean of 1e4."""
     if not law.about_mean:
         return []
     x = (LARGE_MEAN + normal(4, 0, *training.subject.x.shape)).float()
@@ -276,7 +276,7 @@ def _of_precision(module: nn.Module, training: Box, peer: Peer, law: Divisor) ->
 
 
 def _difference(training: Box, z: Tensor, law: Divisor, peer: Peer) -> Finding:
-    """By how much the outputs differ from torch's, gains 1 and biases 0."""
+    """The difference of the outputs from torch's, gains 1 and biases 0."""
     eps = law.eps if law.place == "inside" and law.eps else 1e-5 if law.eps else 1e-300
     off = (training(z) - peer(z, eps)).abs()
     largest = float(off.max())

@@ -27,6 +27,7 @@ class Peer:
 
     @property
     def over_cases(self) -> bool:
+        """True if its statistics are over the cases."""
         return 0 in self.axes
 
     def __call__(self, x: Tensor, eps: float) -> Tensor:
@@ -45,7 +46,7 @@ class Peer:
 
 
 def nearest(over: Extent, law: Divisor, roles: list[Parameter], x: Tensor) -> Peer:
-    """The operator whose statistics are most like those found.
+    """The operator whose statistics are most like those found on x (B, ...).
 
     The extent decides, then whether anything is centred; between operators that differ only
     in what the gain belongs to, the gain does.

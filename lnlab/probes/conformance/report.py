@@ -45,12 +45,12 @@ class Report:
 
     @property
     def conforms(self) -> bool:
-        """Whether it is torch.nn's operator, eps and parameters aside."""
+        """True if it is torch.nn's operator, eps and parameters aside."""
         return self.kind != NOTHING and not self.defects
 
     @property
     def defects(self) -> list[str]:
-        """What is done otherwise, in words."""
+        """The lines on what is done otherwise."""
         return [f"{f.what}: {f.found}, not {f.torch}" for f in self.findings if f.wrong]
 
     def frame(self) -> pd.DataFrame:

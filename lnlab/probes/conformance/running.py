@@ -12,7 +12,7 @@ from .identify import Box, Divisor, Extent, alike
 
 @dataclass(frozen=True)
 class Running:
-    """What evaluation knows of a training batch.
+    """The memory that evaluation has of a training batch.
 
     Attributes:
         momentum: the weight of the newest batch, 0.1 in torch; None where all batches weigh
@@ -27,7 +27,7 @@ class Running:
 
 @torch.no_grad()
 def running(box: Box, x: Tensor, over: Extent, law: Divisor) -> Running | None:
-    """What is remembered of batches like ``x``; None where evaluation knows nothing of them.
+    """The memory of batches like x (B, ...); None where evaluation knows nothing of them.
 
     Evaluation then is an affine map of each unit, and slope and offset of it give away the
     mean and variance that are remembered.
@@ -58,7 +58,7 @@ def running(box: Box, x: Tensor, over: Extent, law: Divisor) -> Running | None:
 
 
 def _elementwise(evaluate: Callable[[Tensor], Tensor], x: Tensor) -> bool:
-    """Whether each y is an affine function of its own x."""
+    """True if each y is an affine function of its own x."""
     bend = evaluate(x + 2) - 2 * evaluate(x + 1) + evaluate(x)
     nudged = x.clone()
     nudged[(0,) * x.dim()] += 1
@@ -98,7 +98,7 @@ def _rule(
 def _estimator(
     before: Tensor, after: Tensor, batch: Tensor, weight: float, over: Extent
 ) -> str:
-    """Which estimate of the batch's variance moved the remembered one."""
+    """The estimate of the batch's variance that moved the remembered one."""
     biased = over.mean((batch - over.mean(batch)).square())
     unbiased = biased * (over.size / (over.size - 1))
     if not abs(weight) > 1e-9:

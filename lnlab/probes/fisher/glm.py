@@ -84,7 +84,7 @@ class GLM:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing normalizes: the standard model of eq. 12."""
+        """True if nothing normalizes: the standard model of eq. 12."""
         return isinstance(self._rule, Identity)
 
     @cached_property

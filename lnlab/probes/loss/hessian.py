@@ -228,7 +228,7 @@ def density(
     An interrupt ends it early, with a warning and the draws that there are.
 
     Args:
-        draws: random v, each of which takes ``steps`` products.
+        draws: random v (P,), each of which takes ``steps`` products.
 
     Raises:
         ValueError: for less than one draw or step, or where there is no H, or none that is

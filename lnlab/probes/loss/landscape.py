@@ -169,7 +169,18 @@ def grid(
     fast: bool = True,
     progress: bool = False,
 ) -> Surface:
-    """The loss at every combination of the coordinates ``at`` along each of ``directions``."""
+    """The loss at every combination of the coordinates along ``directions``.
+
+    Args:
+        objective: the loss, whose w has P numbers.
+        directions: (n, P).
+        at: the coordinates along each of them, n vectors.
+        fast: whether products that all points share are computed once.
+        progress: whether to show a bar.
+
+    Raises:
+        ValueError: if the shapes do not fit.
+    """
     _refuse(objective, directions, at)
     w, directions = objective.start, directions.to(objective.start)
     losses = torch.full([len(a) for a in at], float("nan"), dtype=torch.float64)

@@ -17,7 +17,7 @@ from lnlab.probes.untouched import Buffers, remember, untouched
 from .twice import breaks_off, plain_operators
 
 Loss = Callable[..., Tensor]
-"""From what a module returns, and y, to a scalar."""
+"""A loss: from what a module returns, and y, to a scalar."""
 
 
 class Objective:
@@ -104,7 +104,7 @@ class Objective:
         return self.at(self.split(w), self.x)
 
     def at(self, tensors: dict[str, Tensor], x: Tensor) -> Tensor:
-        """The loss with these parameters by name, and on ``x`` in place of its own cases."""
+        """The loss () with these parameters by name, on x (B, ...) in place of its cases."""
         with torch.random.fork_rng(self._devices), self._buffers:
             torch.set_rng_state(self._state)
             own = [registry[key] for registry, key, _ in self._places]
@@ -145,7 +145,7 @@ class Objective:
         return self.flat([own[name] for name in self.names]).to(self.start)
 
     def slices(self) -> dict[str, slice]:
-        """Where in w each parameter stands."""
+        """The place of each parameter in w."""
         ends = torch.tensor([shape.numel() for shape in self.shapes]).cumsum(0).tolist()
         starts = [0, *ends[:-1]]
         return {n: slice(a, b) for n, a, b in zip(self.names, starts, ends, strict=True)}
@@ -284,7 +284,7 @@ class Objective:
 
 
 Place = tuple[dict[str, Any], str, str]
-"""Where a module keeps a parameter, its name there, and its name in the whole."""
+"""A module's dict that holds a parameter, its name there, and its name in the whole."""
 
 
 def _places(module: nn.Module, names: dict[int, str]) -> list[Place]:

@@ -58,8 +58,8 @@ class SharedProducts:
         return self.objective.at(tensors, Still.of(x, self))
 
     def product(self, func: Callable, given: dict[str, Any]) -> Tensor | None:
-        """``func`` of the arguments ``given`` by the products that are there; None if its
-        weight is no parameter of w."""
+        """``func`` of the arguments ``given``, (B, H), by the products that are there; None if
+        its weight is no parameter of w."""
         name = self.names.get(id(given["weight"]))
         if name is None:
             return None
@@ -76,7 +76,7 @@ class SharedProducts:
         return total if bias is None else total.add_(bias.view(-1, *(1,) * space))
 
     def _same(self, one: Tensor, other: Tensor) -> bool:
-        """Whether two inputs of a layer are equal; views of the cases are known by sight."""
+        """True if two inputs of a layer are equal; views of the cases are known by sight."""
         cases = self.objective.x.untyped_storage().data_ptr()
         if {v.untyped_storage().data_ptr() for v in (one, other)} == {cases}:
             seen = [(v.data_ptr(), v.shape, v.stride()) for v in (one, other)]
@@ -111,6 +111,7 @@ class Still(Tensor):
 
     @staticmethod
     def of(tensor: Tensor, shared: SharedProducts) -> "Still":
+        """``tensor`` (B, ...) as what no weight has come into."""
         still = tensor.as_subclass(Still)
         still.shared = shared
         return still

@@ -1,4 +1,4 @@
-"""Whether torch can differentiate a second time what it has differentiated once."""
+"""A test of gradients: can torch differentiate a second time what it differentiated once?"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +10,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 @contextmanager
 def plain_operators() -> Iterator[None]:
-    """Without torch's fused attention and cuDNN's recurrent nets, differentiable once."""
+    """A context without fused attention and cuDNN's recurrent nets, differentiable once."""
     with sdpa_kernel(SDPBackend.MATH), torch.backends.cudnn.flags(enabled=False):
         yield
 
 
 def breaks_off(slope: Tensor) -> bool:
-    """Whether a gradient went through what is differentiable once.
+    """True if a gradient (any shape) went through what is differentiable once.
 
     Torch would silently leave the part of the second derivative out of what is marked so, and
     raise later where it knows of none.

@@ -109,11 +109,11 @@ class Parts(NamedTuple):
 
     @property
     def total(self) -> Tensor:
-        """dL/da."""
+        """The whole gradient dL/da (*cases, H)."""
         return self.direct + self.through_mu + self.through_sigma
 
     def detached(self) -> dict[str, Tensor]:
-        """dL/da where nothing, sigma, mu, or both are taken as constants."""
+        """The gradient dL/da (*cases, H) where nothing, sigma, mu, or both are constants."""
         return {
             "nothing": self.total,
             "sigma": self.direct + self.through_mu,

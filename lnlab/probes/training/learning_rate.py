@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WHOLE, ROWS, NONE = "whole", "rows", "none"
-"""What of a parameter may be re-scaled alone: all of it, any of its rows, nothing."""
+"""The part of a parameter that may be re-scaled alone: all of it, any of its rows, nothing."""
 
 
 def scale_invariant(module: nn.Module, x: Tensor, **settings: Any) -> dict[str, str]:
-    """For every weight of ``module`` whose scale it does not see, "whole" or "rows".
+    """The weights of ``module`` whose scale it does not see, by name: "whole" or "rows".
 
     Found by trying (:func:`~lnlab.probes.certify.certify`, columns 1 and 3, in training mode),
     not by names. An invariance that only the eps of a normalizer stands in the way of counts.

@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def summary(tensor: Tensor) -> Row:
-    """The numbers of a tensor for a frame; quantiles are of an even sample of it."""
+    """The numbers of a tensor (any shape) for a frame; quantiles are of an even sample."""
     values = widened(tensor)
     finite, mean = values.reshape(-1), float(values.mean())
     if not isfinite(mean):  # cheaper than to look at each of them
@@ -49,7 +49,7 @@ def quantiles(sample: np.ndarray) -> np.ndarray:
 
 
 def widened(tensor: Tensor) -> Tensor:
-    """A tensor in at least float32."""
+    """A tensor (any shape) in at least float32."""
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 

@@ -28,7 +28,7 @@ PLACES: dict[str, tuple[bool, bool]] = {
     "decoder": (False, True),
     "both": (True, True),
 }
-"""Whether the listener and the speller are normalized: the four columns of the study."""
+"""The four columns of the study: are the listener and the speller normalized?"""
 
 FORMS = {
     "cell": None,
@@ -36,7 +36,7 @@ FORMS = {
     "time": OverTime,
     "time masked": partial(OverTime, masked=True),
 }
-"""Where the listener is normalized: inside its LSTMs, eq. 7-9 of the study, or its outputs over
+"""The places where the listener is normalized: its LSTMs, eq. 7-9 of the study, or outputs over
 features; over time, as the study's published code does, padding included or not."""
 
 PUBLISHED: dict[str, Any] = {
@@ -61,9 +61,9 @@ class Spelling(Experiment):
     norm: str = setting("encoder", choices=PLACES)
     form: str = setting("cell", choices=FORMS)
     swapped: bool = False
-    """Whether the speller's h and c change places at each step, as in the published code."""
+    """True if the speller's h and c change places at each step, as in the published code."""
     published: bool = setting(False, past=False)
-    """Whether a normalized speller has the cell of the published code; with ``swapped`` it is
+    """True if a normalized speller has the cell of the published code; with ``swapped`` it is
     that cell, slip included."""
     initialisation: str = setting("modern", choices=STARTS)
     gain: float = 1.0
@@ -78,9 +78,9 @@ class Spelling(Experiment):
     unheard: str = ""
     """A speaker of ``fsdd`` whom only the test has; empty: all speakers are in all parts."""
     mix: bool = setting(False, past=False)
-    """Whether recordings of several channels are mixed to one. Without it they are an error."""
+    """True if recordings of several channels are mixed to one. Without it they are an error."""
     leave_out: bool = setting(False, past=False)
-    """Whether faulty recordings (too short, silent, damaged) are left out. Without it they are
+    """True if faulty recordings (too short, silent, damaged) are left out. Without it they are
     an error; the name of the data, in every result, says how many were mixed or left out."""
     utterances: int = setting(0, least=0)
     """The largest number of utterances to train on; 0: all."""
@@ -110,7 +110,7 @@ class Spelling(Experiment):
     longest: int = setting(100, least=1)
     """Units after which a hypothesis is cut; 100 in the study."""
     mixed: bool = False
-    """Whether to train with products in bfloat16; meant for GPUs."""
+    """True if to train with products in bfloat16; meant for GPUs."""
     measures: int = setting(1, least=1, most=2, past=1)
     """1: what is measured on the way is of the test cases; 2: of the validation cases too."""
 

@@ -1,0 +1,86 @@
+"""Docstrings begin with what the thing is, and name the errors that it raises itself."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "lnlab"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+QUESTIONS = {
+    "Of",
+    "Where",
+    "How",
+    "By",
+    "What",
+    "Whether",
+    "When",
+    "Which",
+    "From",
+    "For",
+    "In",
+}
+COMPUTING = ("norms", "cells", "kernels", "unroll", "probes", "attention", "training", "data")
+
+
+def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line and text of each docstring, those of fields and constants too."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        for before, here in zip([None, *body], body, strict=False):
+            heads = before is None and not isinstance(node, ast.If | ast.For | ast.With)
+            if not (heads or isinstance(before, ast.Assign | ast.AnnAssign)):
+                continue
+            value = here.value if isinstance(here, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield here.lineno, value.value
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_docstring_begins_with_what_the_thing_is(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    asked = [(line, text) for line, text in texts(tree) if text.split(" ")[0] in QUESTIONS]
+    assert not asked
+
+
+def public(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
+    """The functions and methods that others call."""
+    for node in body:
+        protocol = isinstance(node, ast.ClassDef) and "Protocol" in map(ast.unparse, node.bases)
+        if isinstance(node, ast.ClassDef) and not (node.name.startswith("_") or protocol):
+            yield from public(node.body)
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            yield node
+
+
+def documented(function: ast.FunctionDef, overridden: set[str]) -> bool:
+    """True for a docstring, an override of what has one, and a property's setter."""
+    decorators = {ast.unparse(decorator) for decorator in function.decorator_list}
+    free = any(d == "overload" or d.endswith(".setter") for d in decorators)
+    return bool(ast.get_docstring(function)) or function.name in overridden or free
+
+
+OVERRIDDEN = {
+    "forward", "backward", "extra_repr", "state_dict", "load_state_dict",  # torch's
+    "stats", "remember", "population", "start", "check", "weight", "summed", "recalled",
+    "reset", "from_torch", "sound", "features",  # norms', cells' and recordings'
+}  # fmt: skip
+ROOMS = [p for p in MODULES if p.relative_to(PACKAGE).parts[0].removesuffix(".py") in COMPUTING]
+
+
+@pytest.mark.parametrize("path", ROOMS, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_what_is_public_says_what_it_is_its_shapes_and_its_errors(path):
+    for function in public(ast.parse(path.read_text(encoding="utf-8")).body):
+        where = f"{path.name}:{function.lineno} {function.name}"
+        assert documented(function, OVERRIDDEN), where
+        text = ast.get_docstring(function)
+        if not text:
+            continue
+        annotations = [argument.annotation for argument in function.args.args]
+        kinds = " ".join(ast.unparse(a) for a in (*annotations, function.returns) if a)
+        assert "Tensor" not in kinds or "(" in text or "shape" in text, f"{where}: which shape?"
+        raised = any(isinstance(n, ast.Raise) and n.exc for n in ast.walk(function))
+        assert not raised or "Error" in text or "Raises:" in text, f"{where}: which errors?"
