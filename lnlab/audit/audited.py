@@ -29,7 +29,7 @@ from lnlab.probes.untouched import Buffers, over_cases, uncompiled, untouched
 from .finding import CannotCheck
 
 OwnLoss = Callable[[Any], Tensor]
-"""From what a module returns to a scalar."""
+"""A loss: from what a module returns to a scalar."""
 
 CHANCES = ("dropout", "dropout_p", "drop_prob", "p_drop", "attn_dropout")
 """The names under which parts keep the probability of dropping something."""
@@ -222,7 +222,7 @@ class Audited:
         self.output = self._evaluated()
 
     def _evaluated(self) -> Any:
-        """What the module returns, as it is."""
+        """The output of the module, as it is."""
         module = deepcopy(self.module)
         try:
             with torch.no_grad(), undrawn():
@@ -321,11 +321,11 @@ class Audited:
 
     @property
     def over_cases(self) -> bool:
-        """Whether a part remembers statistics over cases."""
+        """True if a part remembers statistics over cases."""
         return bool(over_cases(self.module))
 
     def has_parts(self, part: nn.Module) -> bool:
-        """Whether a part has parts with parameters of their own."""
+        """True if a part has parts with parameters of their own."""
         return any(next(child.parameters(), None) is not None for child in part.children())
 
 

@@ -1,4 +1,4 @@
-"""What a check finds: data, with one sentence of what it means and one of what to do."""
+"""The findings of checks: data, with one sentence of what each means and one of what to do."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Severity(IntEnum):
-    """How much a finding matters, worst first."""
+    """The weight of a finding, worst first."""
 
     FAULT = 0
     RISK = 1
@@ -60,7 +60,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Result:
-    """What one check brought back.
+    """The result of one check.
 
     Attributes:
         findings: in no order.

@@ -22,7 +22,7 @@ def audit(
     checks: Collection[str] | None = None,
     progress: bool = False,
 ) -> Audit:
-    """What lnlab's probes find in a module, what matters most first.
+    """The findings of lnlab's probes in a module, those that matter most first.
 
     Everything is done on copies: the module, its mode, its buffers and the random state stay
     as they are. Dropout is put to 0 in the copies. A check that cannot run says why.
@@ -76,6 +76,6 @@ def _about(audited: Audited) -> str:
 
 
 def _bar(names: list[str], title: str, progress: bool):
-    from lnlab.probes.patience import bar
+    from lnlab.progress import progress as bar
 
-    return bar(names, len(names), title, progress=progress)
+    return bar(names, len(names), title, shown=progress)

@@ -72,7 +72,7 @@ def first_calls(audited: Audited) -> list[Visit]:
 
 
 def candidate(audited: Audited, visit: Visit) -> bool:
-    """Whether a part may be a normalizer: of the shape of its input, without layers inside."""
+    """True if a part may be a normalizer: of the shape of its input, without layers inside."""
     part = visit.part
     if not visit.given or len(visit.made) != 1 or visit.made[0].shape != visit.given[0].shape:
         return isinstance(part, NORMALIZERS)
@@ -86,12 +86,12 @@ def candidate(audited: Audited, visit: Visit) -> bool:
 
 
 def promised(part: nn.Module) -> bool:
-    """Whether a class name promises a normalizer."""
+    """True if a class name promises a normalizer."""
     return bool(SOUNDS_LIKE.search(type(part).__name__))
 
 
 def _likeness(visit: Visit) -> Any:
-    """What is the same for two normalizers that compute the same but for their parameters."""
+    """A key that is the same for normalizers which differ in their parameters alone."""
     plain = {
         key: value
         for key, value in vars(visit.part).items()

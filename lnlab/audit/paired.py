@@ -177,5 +177,5 @@ def _trained(
 
 
 def _first(tree: Any) -> Any:
-    """Of a stack of batches, one a seed, the only one."""
+    """The only batch of a stack of batches, one a seed."""
     return mapped(tree, lambda tensor: tensor[0])

@@ -27,7 +27,7 @@ class CannotSwap(ValueError):
 
 @dataclass(frozen=True)
 class Place:
-    """What a normalizer must fit: its units, where they stand, and its eps.
+    """The place that a normalizer must fit: its units, where they stand, and its eps.
 
     Attributes:
         units: H.

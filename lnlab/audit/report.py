@@ -1,4 +1,4 @@
-"""What an audit found, and how it is read: as text, in a notebook, as a page, as data."""
+"""The report of an audit, to be read as text, in a notebook, as a page, or as data."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Audit:
         )
 
     def summary(self) -> str:
-        """How many findings there are of each severity, in a sentence."""
+        """The number of findings of each severity, in a sentence."""
         counts = [f"{n} {s.word}{'s' * (n != 1)}" for s in Severity if (n := len(self.of(s)))]
         checks = f"{len(self.results)} checks in {self.seconds:.1f} s"
         return f"{', '.join(counts) or 'nothing to say'}; {checks}"

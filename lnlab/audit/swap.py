@@ -25,7 +25,7 @@ from .audited import Audited, Call
 from .replacement import BIASES, GAINS, CannotSwap, made_for
 
 Rules = Mapping[type[nn.Module] | str, Any]
-"""Which parts, by class or by a pattern of their names, and what stands in their place: a
+"""The parts, by class or by a pattern of their names, and what stands in their place: a
 class, ``partial`` of one, or a function from the old part to the new."""
 
 
@@ -52,7 +52,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Swap:
-    """What an exchange would change; prints as a table. Nothing has been changed yet.
+    """The plan of an exchange; prints as a table. Nothing has been changed yet.
 
     Attributes:
         exchanges: one a part that is exchanged.
@@ -107,7 +107,7 @@ class Swap:
         ]  # fmt: skip
 
     def summary(self) -> str:
-        """How many parts and parameters, and by how much the outputs move."""
+        """The number of parts and parameters, and by how much the outputs move."""
         before, after = self.parameters
         moved = "" if self.moved is None else f"; outputs move by {self.moved:.2g}"
         return (
@@ -146,7 +146,7 @@ def _path(owner: str, name: str) -> str:
 
 
 def swap(module: nn.Module, rules: Rules, inputs: Any = None) -> Swap:
-    """What it would change to exchange parts of ``module``, and the way to do it.
+    """The plan of an exchange of parts of ``module``, and the way to carry it out.
 
     The module itself is not touched; a part that stands in several places is exchanged once.
     Of rules that fit one part, a name goes before a class, and the first before the others.
@@ -277,7 +277,7 @@ def _spaces(audited: Audited) -> dict[str, int]:
 
 
 def _tried(before: Audited, new: nn.Module, inputs: Any) -> float:
-    """How far the outputs of the new module are from those of the old.
+    """The distance of the outputs of the new module from those of the old.
 
     Raises:
         ValueError: where the new one does not take the input, or returns another shape.

@@ -88,7 +88,7 @@ def slopes(metrics: pd.DataFrame) -> np.ndarray:
 
 
 def from_law(exponent: float) -> Numbers:
-    """How far the top layer's gradient is from L ** exponent, less the tolerance."""
+    """The distance of the top layer's gradient from L ** exponent, less the tolerance."""
 
     def beyond(deep: pd.DataFrame, shallow: pd.DataFrame) -> float:
         seen = slopes(deep)[-1] - slopes(shallow)[-1]
@@ -111,7 +111,7 @@ def depth_law(id: str, statement: str, arm: str, exponent: float) -> Claim:
 
 
 def profile(id: str, statement: str, arm: str, value: Numbers, measure: str) -> Claim:
-    """What the gradient does from the bottom to the top."""
+    """The course of the gradient from the bottom to the top."""
     return measured(
         f"xiong2020-start-{id}", "Xiong et al. (2020), Fig. 3", statement, AT_START,
         ((1, {"norm": arm, "layers": DEEP}),), value,
@@ -137,7 +137,7 @@ def loss(
 
 
 def within(sign_apart: bool) -> Numbers:
-    """By how much an arm is worse than another (or apart from it), less the tolerance."""
+    """The amount that an arm is worse than another by (or apart), less the tolerance."""
 
     def beyond(arm: pd.DataFrame, other: pd.DataFrame) -> float:
         apart = final("test_nll")(arm) - final("test_nll")(other)
@@ -175,7 +175,7 @@ def band(*frames: pd.DataFrame) -> float:
 
 
 def turn(id: str, arm: str, matrix: str, follows: str) -> Claim:
-    """How far a matrix turns in a step, next to the equilibrium."""
+    """The turn of a matrix in a step, next to the equilibrium."""
     return measured(
         f"kosson2023-turn-{id}", "Kosson et al. (2023), Table 1",
         "under AdamW a scale-invariant weight comes to turn by sqrt(2 eta lambda (1 - beta_1) "

@@ -64,7 +64,7 @@ def shift_length(given: Given) -> int:
 
 
 def random_shift(given: Given, *, seed: int = 0) -> Tensor:
-    """A standard normal vector long enough for every shift of ``given``."""
+    """A standard normal vector (N,), long enough for every shift of ``given``."""
     return normal(seed, 3, shift_length(given)).to(given.x.dtype)
 
 

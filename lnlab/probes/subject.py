@@ -26,7 +26,7 @@ GAINS = ("weight_g", "original0")
 
 
 def first_tensor(output: Any) -> Tensor:
-    """The first tensor of a tuple, a list, a mapping or a dataclass, at any depth.
+    """The first tensor (any shape) of a tuple, a list, a mapping or a dataclass, at any depth.
 
     Raises:
         TypeError: where there is none.

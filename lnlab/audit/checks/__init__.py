@@ -34,4 +34,4 @@ CHECKS: dict[str, Check] = {
     "curvature": curvature.check,
     "precision": precision.check,
 }
-"""By name, in the order of a report."""
+"""The checks by name, in the order of a report."""

@@ -44,7 +44,7 @@ def check(audited: Audited) -> Result:
 
 
 def _judged(visit: Visit) -> bool:
-    """Whether a part without parts made a matrix of numbers that it had not been given."""
+    """True if a part without parts made a matrix of numbers that it had not been given."""
     if any(visit.part.children()) or isinstance(visit.part, _DropoutNd | nn.Identity):
         return False
     made = visit.made[0] if visit.made else None
@@ -70,7 +70,7 @@ def _row(visit: Visit) -> dict:
 
 
 def _saturation(sites: list[Site]) -> dict[str, float]:
-    """For each bounded f, the fraction of its inputs where it is flat."""
+    """The fraction of its inputs where it is flat, of each bounded f."""
     found = {}
     for site in sites:
         f = site.name.rpartition(": ")[2]

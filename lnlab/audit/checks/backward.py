@@ -1,4 +1,4 @@
-"""What the derivatives of mu and sigma do to the gradient (Xu et al. 2019, section 3)."""
+"""The work of the derivatives of mu and sigma on the gradient (Xu et al. 2019, section 3)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from lnlab.probes.conformance.report import Report
 from lnlab.probes.training.backward import affine, gradient_parts, passage
 
 OURS = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}
-"""What normalizers written by hand most often are, as ours."""
+"""The normalizers that are most often written by hand, as ours."""
 
 MOST = 24
 """Normalizers that are looked at, evenly over the depth: each costs a pass back."""
 
 BLIND = 1e-6
-"""With less than this left of the squared gradient a part asks for what cannot change."""
+"""The share of the squared gradient below which a part asks for what cannot change."""
 
 AMPLIFIED = 10.0
 """A gradient that comes back so many times as long is worth a warning."""
 
 
 def check(audited: Audited) -> Result:
-    """Of every normalizer, how much of the gradient its mu and its sigma take away."""
+    """The part of the gradient that mu and sigma of every normalizer take away."""
     objective = audited.objective
     kinds = {n: found.report for found in require(normalizers(audited)) for n in found.names}
     names = list(kinds)
@@ -90,7 +90,7 @@ def like_ours(norm: nn.Module, report: Report | None, a: Tensor) -> nn.Module:
 
 
 def _layout(over: str, axes: int) -> dict[str, Any] | None:
-    """Where the units of a statistic stand: last, or along axis 1 of pictures."""
+    """The place of the units of a statistic: last, or along axis 1 of pictures."""
     if over.startswith(f"axis {axes - 1} "):
         return {}
     if over.startswith("axis 1 "):

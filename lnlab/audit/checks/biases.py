@@ -18,7 +18,7 @@ belong to what nothing depends on: it is then tried."""
 
 
 def check(audited: Audited) -> Result:
-    """Which numbers of which parameters can be anything, as far as a training batch tells."""
+    """The numbers of parameters that can be anything, as far as a training batch tells."""
     subject = audited.subject()
     exact = 1e3 * EXACT.get(audited.wide or audited.dtype, 1e-3)
     y = subject.see().y
@@ -41,7 +41,7 @@ def _owner(name: str) -> str:
 
 
 def _suspects(audited: Audited) -> dict[str, Tensor]:
-    """For every parameter, where a random function of the outputs has no gradient by it."""
+    """The places in each parameter by which a random function of outputs has no gradient."""
     subject = audited.subject()
     with torch.enable_grad(), undrawn():
         for p in subject.parameters.values():
@@ -64,7 +64,7 @@ def _suspects(audited: Audited) -> dict[str, Tensor]:
 def _stands_still(
     subject: Subject, name: str, suspects: Tensor, y: Tensor, exact: float
 ) -> bool:
-    """Whether the outputs stay what they are when the suspects are replaced, twice."""
+    """True if the outputs stay what they are when the suspects are replaced, twice."""
     p = subject.parameters[name].data
     size = float(p.abs().mean()) or 1.0
     for draw in range(2):

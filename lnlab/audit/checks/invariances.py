@@ -19,7 +19,7 @@ EACH = 20
 
 
 def check(audited: Audited) -> Result:
-    """What may be done to each weight without changing what comes out."""
+    """The changes of each weight that leave what comes out as it is."""
     certificate = certified(audited)
     formulas = {T.column: T.formula for T in TRANSFORMATIONS}
     rows: dict[str, dict] = {}
@@ -36,7 +36,7 @@ def check(audited: Audited) -> Result:
 
 
 def holds(v) -> bool:
-    """Whether an invariance holds, an eps aside."""
+    """True if an invariance holds, an eps aside."""
     return v.grade is Grade.EXACT or v.exact_without == "eps"
 
 

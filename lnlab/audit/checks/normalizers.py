@@ -1,4 +1,4 @@
-"""Which normalizers there are, and whether each is what its name says."""
+"""The normalizers that there are, and whether each is what its name says."""
 
 from __future__ import annotations
 
@@ -125,11 +125,11 @@ ADVICE = {
         "put eps inside the root: (var + eps).sqrt().",
     ),
 }
-"""What a defect of conformance means, and what to do."""
+"""The meaning of a defect of conformance, and what to do."""
 
 
 def _differences(found: Found, where: str, report: Report) -> Iterator[Finding]:
-    """What conformance found to be otherwise than in torch, each by itself."""
+    """The findings of conformance that are otherwise than in torch, each by itself."""
     for f in report.findings:
         if f.wrong and not f.what.startswith("differs"):
             severity, means, do = ADVICE.get(
@@ -170,7 +170,7 @@ def _eps(found: Found, where: str, report: Report) -> Iterator[Finding]:
 
 
 def _at_a_constant(part: nn.Module, x: Tensor) -> bool:
-    """Whether a constant input comes out as NaN or infinite."""
+    """True if a constant input comes out as NaN or infinite."""
     copy = untouched(part).to(x.dtype).train()
     with torch.no_grad(), undrawn():
         try:

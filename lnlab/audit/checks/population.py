@@ -18,12 +18,12 @@ FEW = 16
 """The variance of fewer values is off by a third or more, one time in three."""
 
 APART = 0.5
-"""How far (in remembered sigmas) or how much larger (in powers of e) the batch's statistics
+"""The limits of how far (in remembered sigmas) or larger (in powers of e) a batch's statistics
 are of a typical unit when the remembered ones no longer describe it."""
 
 
 def check(audited: Audited) -> Result:
-    """How far the remembered statistics are from those of this input, and what it costs."""
+    """The distance of remembered statistics from those of this input, and what it costs."""
     if not audited.over_cases:
         raise CannotCheck("no part remembers statistics over cases.")
     if audited.statistics is not Statistics.BATCH:
@@ -51,13 +51,13 @@ def check(audited: Audited) -> Result:
 
 
 def _batches(part: nn.Module) -> int | str:
-    """How many batches torch's BatchNorm says it has seen."""
+    """The number of batches that torch's BatchNorm says it has seen."""
     count = getattr(part, "num_batches_tracked", None)
     return "not counted" if count is None else int(count)
 
 
 def _gap(audited: Audited) -> float:
-    """How far the outputs of evaluation are from those of training, of the largest."""
+    """The distance of the outputs of evaluation from those of training, of the largest."""
     training = audited.subject(Statistics.BATCH).see().y
     return relative_change(audited.subject(Statistics.FROZEN).see().y, training)
 

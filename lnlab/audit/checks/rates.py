@@ -17,7 +17,7 @@ APART = 30.0
 
 
 def scale_invariant(certificate: Certificate) -> dict[str, str]:
-    """For every weight whose scale is not seen, "whole" or "rows"."""
+    """The weights whose scale is not seen, by name: "whole" or "rows"."""
     mode = mode_of(certificate)
     held = {(v.where, v.column) for v in certificate.invariances if holds(v) and v.mode == mode}
     names = dict.fromkeys(v.where for v in certificate.invariances)

@@ -5,7 +5,7 @@ from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, listed
 from lnlab.probes.inside import Site, dead_units
 
 FEW = 16
-"""With fewer cases than this a unit that is shut in all of them may open in the next."""
+"""The cases below which a unit that is shut in all of them may open in the next."""
 
 
 def check(audited: Audited) -> Result:
@@ -26,7 +26,7 @@ def _site(sites: list[Site], name: str) -> Site:
 
 
 def _cases(site: Site) -> int:
-    """How many values of one unit were seen."""
+    """The number of values of one unit that were seen."""
     shut = site.shut
     assert shut is not None
     units = shut.shape[1] if shut.dim() == 4 else shut.shape[-1]

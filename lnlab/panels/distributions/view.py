@@ -78,7 +78,7 @@ def look(recorded: Recorded, state: DistributionsState) -> View:
 
 
 def settable(recorded: Recorded, state: DistributionsState) -> list[Settable]:
-    """What can be set without a kernel: the step, the net, and what is shown of it."""
+    """The controls that work without a kernel: the step, the net, and what is shown of it."""
     steps = {str(step): step for step in recorded.steps}
     shown = {words: what for what, words in WHAT.items()}
     nets = {name: name for name in recorded.frames}

@@ -166,7 +166,7 @@ def drawn(state: InvarianceState) -> dict[str, go.Figure]:
 
 
 def settable(state: InvarianceState) -> list[Settable]:
-    """What can be set without a kernel: the size of the change, the change, the normalizers."""
+    """The controls that work without a kernel: size of the change, change, normalizers."""
     changes = {f"{t.column}: {t.formula}, {t.name}": t.column for t in TRANSFORMATIONS}
     change = next(words for words, n in changes.items() if n == state.transformation)
     own = [] if state.normalizers in FAMILIES else [state.normalizers]

@@ -156,7 +156,7 @@ def gradient_parts(
 
 
 class Passage(NamedTuple):
-    """What a normalizer inside a net is given, on the way there and on the way back.
+    """The tensors that a normalizer inside a net is given, there and back.
 
     Attributes:
         norm: a copy of it, with the statistics that it had then.
@@ -182,7 +182,7 @@ def microscope(objective: Objective, name: str, *, call: int = 0) -> Parts:
 
 
 def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
-    """What one normalizer inside a net is given, there and back.
+    """The tensors that one normalizer inside a net is given, there and back.
 
     Args:
         objective: the loss; evaluated at the module's own parameters.

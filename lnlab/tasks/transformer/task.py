@@ -51,7 +51,7 @@ class CharacterModel(Experiment):
     warmup: float = setting(0.1, least=0, most=1)
     """The part of the updates in which the learning rate rises from 0; then it stays."""
     weight_decay: float = setting(0.0, least=0)
-    """Of every matrix, decoupled (AdamW). Where there is any, turns are measured."""
+    """The decay of every matrix, decoupled (AdamW). Where there is any, turns are measured."""
 
     name = "transformer"
     falls = ("train_nll", "valid_nll", "test_nll")
