@@ -27,13 +27,13 @@ from lnlab.tasks import CharacterModel
 
 SEEDS = (100, 101, 102)
 STARTS = tuple(range(100, 105))
-RATES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+RATES = (1e-3, 3e-3, 1e-2, 3e-2)
 SHALLOW, DEEP = 4, 16
 CLOSE = log(1.25)
-TASK = CharacterModel.budget("paper", seeds=SEEDS, updates=200)
+TASK = CharacterModel.budget("paper", seeds=SEEDS, updates=150)
 AT_START = CharacterModel.budget("paper", seeds=STARTS, updates=1)
 TURNING = CharacterModel.budget(
-    "paper", seeds=SEEDS, updates=300, learning_rate=1e-2, weight_decay=1.0
+    "paper", seeds=SEEDS, updates=200, learning_rate=1e-2, weight_decay=1.0
 )
 TUNED = Tuning("learning_rate", RATES, final("valid_nll"), 99, {})
 OWN_RATE = (
@@ -129,7 +129,7 @@ def loss(
     """The test losses of arms, each at its own rate."""
     return measured(
         id, source, statement, TASK, terms, each(number),
-        measure=f"{measure}, nats a character", window="the end of 200 updates",
+        measure=f"{measure}, nats a character", window="the end of 150 updates",
         split="the first 512 test cases", margin=TOLERANCE / 3,
         reason="a third of the tolerance", family="transformer, each arm at its own rate",
         tuning=TUNED, **more,
@@ -153,7 +153,7 @@ def as_good(
     """One arm is no worse than another, or as good, within the tolerance."""
     return measured(
         id, source, statement, TASK, ((1, arm), (0, other)), within(apart),
-        measure=f"{measure} − {TOLERANCE}, nats a character", window="the end of 200 updates",
+        measure=f"{measure} − {TOLERANCE}, nats a character", window="the end of 150 updates",
         split="the first 512 test cases", margin=TOLERANCE / 3,
         reason="a third of the tolerance", family="transformer, each arm at its own rate",
         tuning=TUNED,
@@ -183,7 +183,7 @@ def turn(id: str, arm: str, matrix: str, follows: str) -> Claim:
         TURNING, ((1, {"norm": arm}),),
         each(lambda metrics: abs(final(f"turn_{matrix}")(metrics)) - CLOSE),
         measure=f"|log of the angle of W_{matrix} over the equilibrium| − log 1.25",
-        window="a running mean over the last 50 of 300 updates or so",
+        window="a running mean over the last 50 of 200 updates or so",
         split="training batches", margin=0.05, reason="a fifth of the tolerance",
         family="transformer, turning",
         note="at weight decay 1 and rate 0.01, where the equilibrium is near after 100 updates",
@@ -283,7 +283,7 @@ CLAIMS = [
         TASK, BANDS, combined(band),
         measure="mean over rates of the validation NLL above the best rate's, nats a "
         "character, none counted above the start's: qk less pre",
-        window="the end of 200 updates", split="the first 512 validation cases", margin=0.05,
+        window="the end of 150 updates", split="the first 512 validation cases", margin=0.05,
         reason="a step of the grid changes the loss by more", family="transformer, over rates",
     ),
     turn("Q", "qk", "Q", "the norm of queries"),

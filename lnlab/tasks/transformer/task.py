@@ -39,7 +39,7 @@ class CharacterModel(Experiment):
     """``embedded``, ``shakespeare``, ``shakespeare=PATH`` or ``txt=PATH``."""
     seeds: tuple[int, ...] = (100, 101, 102)
     batch_size: int = 16
-    updates: int = 300
+    updates: int = 150
     learning_rate: float = 3e-3
     layers: int = setting(4, least=1)
     units: tuple[int, ...] = setting((64,), least=1, count=1)
