@@ -6,6 +6,7 @@ from .geometry import geometry
 from .invariance import invariance
 from .landscape import landscape
 from .recurrence import recurrence
+from .transformer import transformer
 from .widgets import LivePlot
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "invariance",
     "landscape",
     "recurrence",
+    "transformer",
 ]

@@ -31,6 +31,7 @@ from lnlab.figures import (
     ribbons,
     smoothness,
     sweeps,
+    transformer,
     verdicts,
 )
 from lnlab.figures.style import text as words
@@ -132,6 +133,8 @@ FIGURES = {
         {text: {text: (AT, SEEDS, SEEDS)}}, made_on=text, x=text
     ),
     smoothness.level: lambda text: smoothness.level(drawn(), 0.5, text),
+    transformer.profile: lambda text: transformer.profile({text: SEEDS}),
+    transformer.first_steps: lambda text: transformer.first_steps(AT, {text: SEEDS}),
     sweeps.sweeps: lambda text: sweeps.sweeps(AT, {text: AT}, x=text, y=text),
     words.signed: lambda text: words.signed(drawn(), text),
     words.titled: lambda text: words.titled(drawn(), text, text),
@@ -176,7 +179,8 @@ NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
         curves.curves, depth.over_depth, distributions.distributions, geometry.geometry,
         invariance.movement, landscape.bands, learning.learning_curves,
         recurrence.recurrence, ribbons.ribbons,
-        smoothness.smoothness_ribbons, sweeps.sweeps,
+        smoothness.smoothness_ribbons, sweeps.sweeps, transformer.first_steps,
+        transformer.profile,
     ],
     ids=lambda draw: draw.__name__,
 )  # fmt: skip

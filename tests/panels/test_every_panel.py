@@ -173,6 +173,16 @@ CASES = {
             ({"normalizers": ["layer"] * 5}, "at most 4"),
         ],
     ),
+    "transformer": Case(
+        (),
+        {"depth": 2},
+        {"places": ("sandwich",), "kind": "dyt", "depth": 4},
+        [
+            ({"places": ["middle"]}, "a place is 'middle': choose from pre, post, sandwich"),
+            ({"kind": "batch"}, "kind is 'batch': choose from layer, rms"),
+            ({"depth": 5}, "depth is 5: choose from 1, 2"),
+        ],
+    ),
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ PANELS: dict[str, Callable[..., Panel]] = {
     "invariance": lambda *_: panels.invariance(delta=-2.5),
     "landscape": lambda *_: panels.landscape(),
     "recurrence": lambda *_: panels.recurrence(steps=25),
+    "transformer": lambda *_: panels.transformer(depth=2),
 }
 
 

@@ -42,8 +42,17 @@ NORMALIZERS = {
 }
 """The colour of each normalizer, in the order of every legend."""
 
-PLACES = {"encoder": SKY, "decoder": ORANGE, "both": "#5B3FD6"}
-"""The colour of each place where a normalizer stands in an encoder with a decoder."""
+PLACES = {
+    "encoder": SKY,
+    "decoder": ORANGE,
+    "both": "#5B3FD6",
+    "pre": "#1B6FE0",
+    "post": "#B8420F",
+    "sandwich": "#0090A8",
+    "qk": "#B400C8",
+}
+"""The colour of each place where a normalizer stands: in an encoder with a decoder, and in the
+branches of a transformer."""
 
 NAMED = NORMALIZERS | PLACES
 OTHERS = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)

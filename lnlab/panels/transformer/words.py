@@ -1,0 +1,26 @@
+"""What the transformer panel says of gradients at the start."""
+
+from lnlab.figures.style.text import number
+
+from .measurement import Measurement
+from .state import TransformerState
+
+
+def conditions(state: TransformerState) -> str:
+    """What was measured, in short."""
+    kind = "no norm, damped branches" if state.kind == "none" else f"{state.kind} norm"
+    return f"{kind}, {state.depth} layers, before the first update"
+
+
+def sentence(state: TransformerState, measurement: Measurement) -> str:
+    """The gradient at the top, and that at the bottom as a multiple of it."""
+    if not state.places:
+        return f"{conditions(state)}. Choose a place to see its gradients."
+    said = []
+    for place, norms in measurement.profiles.items():
+        bottom, top = norms.mean(0)[[0, -1]]
+        said.append(f"{place} {number(top)} ({number(bottom / top) if top else 'NaN'})")
+    return (
+        "Gradient of W₂ in the top layer at the start, and that of the bottom layer as a "
+        f"multiple of it: {', '.join(said)}."
+    )
