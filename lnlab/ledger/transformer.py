@@ -77,7 +77,7 @@ def measured(
 
 def combined(value: Callable[..., float]) -> Numbers:
     """One number of all terms together, in the place of the first, whose sign is 1."""
-    return lambda frames: [value(*frames), *(0.0 for _ in frames[1:])]
+    return lambda frames: [float(value(*frames)), *(0.0 for _ in frames[1:])]
 
 
 def slopes(metrics: pd.DataFrame) -> np.ndarray:
@@ -237,7 +237,7 @@ CLAIMS = [
     ),
     profile(
         "top", "in a post-LN transformer the gradients are larger near the output", "post",
-        each(lambda metrics: slopes(metrics)[0] - slopes(metrics)[-1]),
+        each(lambda metrics: float(slopes(metrics)[0] - slopes(metrics)[-1])),
         "log of the gradient of W_2, first layer over last",
     ),
     profile(

@@ -18,8 +18,8 @@ from lnlab.tasks.transformer.net import ARMS, Transformer, Turned
 from lnlab.training import Experiment, Moment, Stacked, cross_entropy, evaluate, setting
 from lnlab.training.machine import generator
 
-CASES = {Moment.START: 64, Moment.CHEAP: 64, Moment.DEAR: 64, Moment.END: 512}
-"""The number of cases of each split, the first ones, whose loss is measured."""
+CASES = 64
+"""The number of cases of each split, the first ones, whose loss is measured on the way."""
 FEW = 16
 """The number of training cases whose gradients, and streams, are looked at."""
 
@@ -50,6 +50,8 @@ class CharacterModel(Experiment):
     """T, the characters of a case."""
     warmup: float = setting(0.1, least=0, most=1)
     """The part of the updates in which the learning rate rises from 0; then it stays."""
+    cases: int = setting(512, least=1, past=512)
+    """How many of each split, the first ones, the loss is measured on at the end."""
     weight_decay: float = setting(0.0, least=0)
     """The decay of every matrix, decoupled (AdamW). Where there is any, turns are measured."""
 
@@ -65,10 +67,16 @@ class CharacterModel(Experiment):
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
-        small: Any = {"data": "embedded", "heads": 2, "context": 32, "batch_size": 8}
+        small: Any = {
+            "data": "embedded",
+            "heads": 2,
+            "context": 32,
+            "batch_size": 8,
+            "cases": 64,
+        }
         return {
             "smoke": cls(**small, units=(16,), layers=2, updates=4, seeds=(0, 1)),
-            "notebook": cls(**small, units=(32,), updates=150, seeds=(0, 1, 2)),
+            "notebook": cls(**small, units=(32,), updates=80, seeds=(0, 1, 2)),
             "paper": cls(),
         }
 
@@ -125,7 +133,7 @@ class CharacterModel(Experiment):
         the logarithm of how far a matrix turns in a step, over the layers, as a multiple of
         :func:`~lnlab.probes.training.learning_rate.equilibrium`.
         """
-        found, few = {}, CASES[moment]
+        found, few = {}, self.cases if moment is Moment.END else CASES
         for split in ("train", "valid", "test"):
             cases = getattr(dataset, split)
             measured = evaluate(model, cases.x[:few], cases.y[:few], self.loss)
