@@ -9,6 +9,7 @@ from statistics import median
 import nbformat
 import pytest
 
+from lnlab.norms.invariances import Row
 from lnlab.pages.formulas import markdown
 from lnlab.workbook import notebooks, parameters
 
@@ -132,6 +133,57 @@ def test_experiments_share_their_headings_and_parameters(path):
     if "Watch it train" in headings(path):
         assert headings(path) == HEADINGS
         assert {"budget", "seeds", "device", "data"} <= set(parameters(path))
+
+
+def shows(cell):
+    """Whether what a cell computes is seen below it; a panel or a bar is there to be used."""
+    body = ast.parse(cell.source).body
+    seen = isinstance(body[-1], ast.Expr) or "print(" in cell.source
+    return seen and not re.search(r"\b(finish|progress)\(|panels\.", cell.source)
+
+
+@every_notebook
+def test_what_is_to_be_predicted_is_covered(path):
+    cells = read(path).cells
+    for number, cell in enumerate(cells):
+        if cell.cell_type == "markdown" and re.search(r"\*\*Predict", cell.source):
+            after = [c for c in cells[number:] if c.cell_type == "code"]
+            first = next(c for c in after if shows(c) or "panels." in c.source)
+            hidden = first.metadata.get("jupyter", {}).get("outputs_hidden", False)
+            assert hidden or "panels." in first.source, cell.source[-200:]
+
+
+DETAILS = r"(?s)<details><summary>([\w ]+)</summary>\n\n(.*?)\n\n</details>"
+CODE = r"(?s)```python\n(.*?)```"
+
+
+def exercises(path):
+    """Of each exercise its hidden parts: summary and text."""
+    _, _, text = prose(path).partition("## Exercises\n\n")
+    return [re.findall(DETAILS, each) for each in re.split(r"(?m)^\d\. ", text)[1:]]
+
+
+@every_notebook
+def test_every_exercise_has_a_hidden_answer(path):
+    for number, parts in enumerate(exercises(path), 1):
+        assert {"Solution", "What to look for"} & {summary for summary, _ in parts}, number
+
+
+@pytest.mark.parametrize("number", ["01", "02", "03", "04", "06"])
+def test_the_code_of_an_answer_passes_its_check(number):
+    (path,) = (path for path in PATHS if path.stem.startswith(number))
+    cells = code_cells(path) if number == "01" else [code_cells(path)[0]]
+    space = {"Row": Row}
+    for cell in cells:
+        exec(cell.source, space)
+    ran = 0
+    for parts in exercises(path):
+        # a check is of what the solution defines
+        for summary in ("Solution", "Check yours"):
+            for code in re.findall(CODE, "".join(text for s, text in parts if s == summary)):
+                exec(code, space)
+                ran += 1
+    assert ran
 
 
 @every_notebook

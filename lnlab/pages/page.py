@@ -94,7 +94,11 @@ def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
             shown.append({"prose": prose})
         elif cell.cell_type == "code" and cell.source.strip():
             outputs = list(rendered(cell.outputs, f"output-{position}"))
-            shown.append({"code": HIGHLIGHT(cell.source), "outputs": outputs})
+            # JupyterLab's own mark: what comes out is covered until it is clicked
+            covered = cell.metadata.get("jupyter", {}).get("outputs_hidden", False)
+            shown.append(
+                {"code": HIGHLIGHT(cell.source), "outputs": outputs, "covered": covered}
+            )
     return shown
 
 

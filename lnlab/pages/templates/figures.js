@@ -176,6 +176,12 @@ async function start() {
     groups.get(key).push(drawn);
   }
   for (const figures of groups.values()) controls(figures);
+  for (const covered of document.querySelectorAll("details.covered")) {
+    // drawn while it was covered, a figure knows no width
+    covered.addEventListener("toggle", () => {
+      for (const plot of covered.querySelectorAll(".picture")) Plotly.Plots.resize(plot);
+    });
+  }
   document.body.dataset.drawn = "";
 }
 
