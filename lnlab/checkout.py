@@ -1,5 +1,6 @@
 """The folder of lnlab's own files: the checkout that it is installed from."""
 
+import tomllib
 from pathlib import Path
 
 import lnlab
@@ -18,6 +19,12 @@ def root() -> Path:
             "the benchmarks: clone the repository and run `make setup` in it."
         )
     return folder
+
+
+def repository() -> str:
+    """The address of the repository, as ``tool.lnlab`` of pyproject.toml has it; may be ""."""
+    with (root() / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)["tool"]["lnlab"]["repository"]
 
 
 def place(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""The command line: ``lnlab list | run | train | sweep | results | data | claims |
+"""The command line: ``lnlab list | run | site | train | sweep | results | data | claims |
 audit | bench``.
 
 What a command needs is imported when it runs: ``lnlab --help`` answers without torch.
@@ -34,6 +34,7 @@ def app() -> None:
 
 app.add_command(notebooks.list_all)
 app.add_command(notebooks.run)
+app.add_command(notebooks.site)
 app.add_command(train.train)
 app.add_command(sweep.sweep)
 app.add_command(results.results)

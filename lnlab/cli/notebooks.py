@@ -122,6 +122,30 @@ def run(
         raise SystemExit(1)
 
 
+@click.command()
+@click.option(
+    "--pages",
+    type=click.Path(path_type=Path),
+    default=Path("build"),
+    show_default=True,
+    help="The folder that `lnlab run` filled.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("site"), show_default=True,
+    help="The folder for a static host.",
+)  # fmt: skip
+def site(pages: Path, out: Path) -> None:
+    """Make the site of what `lnlab run` left: a first page, and the pages of the notebooks."""
+    from lnlab import checkout, ledger, workbook
+    from lnlab.pages.site import site as made
+
+    index = made(
+        workbook.notebooks(checkout.root() / "notebooks"), pages, out,
+        claims=ledger.entries(), table=ledger.markdown(), repository=checkout.repository(),
+    )  # fmt: skip
+    click.echo(f"site: {index}")
+
+
 UNFINISHED = "unfinished.json"
 """A file in the folder of pages: what a run was asked for, and had done when it was stopped.
 

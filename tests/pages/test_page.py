@@ -192,13 +192,13 @@ def test_the_slider_of_plotly_tells_the_truth_where_pages_have_none(site, browse
     page.goto((site / "00_first.html").as_uri())
     page.wait_for_selector("body[data-drawn]")
     page.evaluate(
-        """async () => {
-          const spec = JSON.parse(document.querySelector("figure.plot script").textContent);
+        """async (spec) => {
           const place = document.body.appendChild(document.createElement("div"));
           place.id = "alone";
           await Plotly.newPlot(place, spec.data, spec.layout);
           await Plotly.addFrames(place, spec.frames);
-        }"""
+        }""",
+        figure().data[PLOTLY],
     )
     alone = page.locator("#alone")
     before = alone.locator(".heatmaplayer").screenshot()

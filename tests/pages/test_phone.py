@@ -28,7 +28,8 @@ OVERPRINTED = """() => [...document.querySelectorAll(".picture")].flatMap((plot)
 
 @pytest.mark.browser
 @pytest.mark.parametrize(
-    ("panel", "settings"), [(panels.invariance, {"eps": 0.0}), (panels.recurrence, {})]
+    ("panel", "settings"),
+    [(panels.invariance, {"eps": 0.0}), (panels.invariance, {}), (panels.recurrence, {})],
 )
 def test_no_word_covers_another(panel, settings, tmp_path, browser):
     figures = [json.loads(str(f.to_json())) for f in panel(**settings).stills(False)]

@@ -68,7 +68,7 @@ def test_activations_keep_their_axis_and_gradients_follow_it(panel):
 
 def test_the_sentence_has_the_ratio_of_widths(panel):
     panel.controls["net"].value = "deep"
-    assert panel.bar.sentence.endswith("none 1, layer 5e-04.")
+    assert panel.bar.sentence.endswith("none 1, layer 5e-4.")
 
 
 def test_no_arm_is_a_state_too(panel):

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from ..style.palette import INK, SIZES, TEMPLATE, VERMILLION, lines
 from ..style.text import literal, number
 
-ROW, HEAD, FOOT, SIDE = 23, 70, 10, 210
+ROW, HEAD, FOOT, SIDE = 23, 70, 10, 190
 LEGEND = "✓ claimed to stay · ✗ to move<br>for ε = 0, δ > 0<br>! measured otherwise"
 SMALLEST, LARGEST = -17, 2
 
@@ -54,7 +54,7 @@ def table(cells: Measured, column: int | None = None, rows: Sequence[str] = ()) 
         x=[heading(n, formula) for n, formula in enumerate(cells.columns, 1)],
         y=list(range(len(cells.rows))),
         texttemplate="%{text}",
-        textfont={"size": 12},
+        textfont={"size": 11},
         hovertemplate="%{text}<extra></extra>",
         colorscale=SIZES,
         zmin=SMALLEST,
@@ -94,7 +94,7 @@ def cell(defect: float, claim: bool, exact: float) -> str:
     if np.isnan(defect):
         return number(defect)
     text = f"{'✓' if claim else '✗'} {number(defect)}"
-    return text if (defect < exact) == claim else f"<b>{text} !</b>"
+    return text if (defect < exact) == claim else f"<b>{text}!</b>"
 
 
 def table_layout(cells: Measured, column: int | None, rows: Sequence[str]) -> dict[str, Any]:

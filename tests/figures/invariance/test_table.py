@@ -42,8 +42,8 @@ def test_only_an_exact_zero_is_written_zero(defect, text):
     [
         (2e-16, True, "✓ 2e-16"),
         (0.5, False, "✗ 0.5"),
-        (4e-7, True, "<b>✓ 4e-07 !</b>"),
-        (0.0, False, "<b>✗ 0 !</b>"),
+        (4e-7, True, "<b>✓ 4e-7!</b>"),
+        (0.0, False, "<b>✗ 0!</b>"),
         (np.nan, True, "NaN"),
     ],
 )

@@ -1,0 +1,101 @@
+"""The published site: the pages of a run, and a first page that says what they are about."""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from lnlab.pages.formulas import markdown
+from lnlab.pages.outputs import PLOTLY, figure
+from lnlab.pages.page import OWN, chapter, put, share, write
+
+
+def site(
+    sources: Sequence[Path],
+    pages: Path,
+    out: Path,
+    *,
+    claims: Iterable[Mapping[str, Any]],
+    table: str,
+    repository: str = "",
+) -> Path:
+    """The folder that a static host serves: every page of a run, and ``index.html``.
+
+    The first page has the question, a panel to play with, the verdicts, and each notebook
+    beside the first picture in it.
+
+    Args:
+        sources: every notebook of the workbook, in reading order.
+        pages: where ``lnlab run`` left notebooks and pages.
+        out: the folder; what is in it of these names is replaced.
+        claims: statements of the papers, each with its ``verdict``.
+        table: what became of their experiments, in Markdown.
+        repository: its address; empty: nothing links to it.
+
+    Raises:
+        ValueError: no notebook was run without a mistake.
+    """
+    known = [chapter(source, pages)[0] for source in sources]
+    ran = [one for one in known if one.page and one.run and not one.run.get("error")]
+    if not ran:
+        raise ValueError(f"{pages} has no page of a run: `lnlab run` makes them.")
+    out.mkdir(parents=True, exist_ok=True)
+    for one in ran:
+        shutil.copyfile(pages / f"{one.page}", out / f"{one.page}")
+    share(out)
+    put(out / "site.js", (OWN / "site.js").read_bytes())
+    put(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
+    pictures = {one.name: first_picture(pages / f"{one.name}.ipynb") for one in ran}
+    verdicts = Counter(claim["verdict"] for claim in claims).most_common()
+    verdicts.sort(key=lambda counted: counted[0] == "not yet run")
+    index = out / "index.html"
+    write(
+        index,
+        "site.html",
+        chapters=ran,
+        panel=panel(pages / f"{ran[0].name}.ipynb"),
+        pictures={name: spec and figure(spec, name) for name, spec in pictures.items()},
+        verdicts=verdicts,
+        table=markdown(table, trusted=True),
+        repository=repository,
+        links={one.name: links(repository, one.name) for one in ran},
+    )
+    return index
+
+
+def figures(path: Path) -> list[dict[str, Any]]:
+    """The figures of an executed notebook, in their order."""
+    notebook = nbformat.read(path, as_version=4)
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
+    return [output.data[PLOTLY] for output in outputs if PLOTLY in output.get("data", {})]
+
+
+def panel(path: Path) -> str:
+    """The first figure of a notebook with all that can be set in it, as HTML; "" for none."""
+    return next((figure(spec, "panel") for spec in figures(path)), "")
+
+
+def first_picture(path: Path) -> dict[str, Any] | None:
+    """The first figure of a notebook as it stands, with nothing to set."""
+    for spec in figures(path):
+        layout = {k: v for k, v in spec["layout"].items() if k != "sliders"}
+        meta = layout.get("meta") or {}
+        left = {k: v for k, v in meta.items() if k not in ("choices", "frames", "caption")}
+        return {"data": spec["data"], "layout": layout | {"meta": left}}
+    return None
+
+
+def links(repository: str, name: str) -> dict[str, str]:
+    """Where a notebook opens in one click, by the service; only of a repository of GitHub."""
+    host = "https://github.com/"
+    if not repository.startswith(host):
+        return {}
+    place = repository.removeprefix(host).removesuffix("/").removesuffix(".git")
+    file = f"notebooks/{name}.ipynb"
+    return {
+        "Binder": f"https://mybinder.org/v2/gh/{place}/HEAD?labpath={file.replace('/', '%2F')}",
+        "Colab": f"https://colab.research.google.com/github/{place}/blob/HEAD/{file}",
+    }

@@ -1,0 +1,24 @@
+// Small pictures of the notebooks, each drawn when it comes into sight: figures of the run, at
+// their own size and made smaller. They are taken out before figures.js looks for figures.
+
+const WIDTH = 760;
+
+for (const thumbnail of document.querySelectorAll(".thumbnail")) {
+  const text = thumbnail.querySelector("script")?.textContent;
+  thumbnail.replaceChildren();
+  if (!text) continue;
+  new IntersectionObserver(async ([{ isIntersecting }], observer) => {
+    if (!isIntersecting) return;
+    observer.disconnect();
+    const { data, layout } = JSON.parse(text);
+    const picture = thumbnail.appendChild(document.createElement("div"));
+    const { title, height = 450, margin = {}, meta = {}, ...rest } = layout;
+    const { above = 0, below = 0 } = meta;
+    const t = (margin.t ?? 100) - above;
+    const b = (margin.b ?? 80) - below;
+    const size = { width: WIDTH, height: height - above - below, margin: { ...margin, t, b } };
+    await Plotly.newPlot(picture, data, { ...rest, ...size }, { staticPlot: true });
+    const scale = thumbnail.clientWidth / WIDTH;
+    picture.style.transform = `scale(${scale})`;
+  }).observe(thumbnail);
+}

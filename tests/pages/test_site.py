@@ -1,0 +1,85 @@
+"""The published site: what a static host serves."""
+
+import re
+from typing import Any
+
+import pytest
+
+from lnlab import checkout
+from lnlab.pages.page import publish
+from lnlab.pages.site import site
+from tests.pages.test_page import executed, figure
+
+CLAIMS = [{"verdict": "not yet run"}] * 3 + [{"verdict": "holds"}] * 2
+TABLE = "| claim | verdict |\n|---|---|\n| of $\\sigma$ | **holds** |"
+GIVEN: dict[str, Any] = {"claims": CLAIMS, "table": TABLE}
+
+
+@pytest.fixture
+def ran(tmp_path):
+    """Three notebooks and where two of them were run, one without a mistake."""
+    sources = [tmp_path / f"{name}.ipynb" for name in ("00_first", "18_second", "19_third")]
+    for source in sources:
+        executed(tmp_path, source.stem)
+    build = tmp_path / "build"
+    build.mkdir()
+    executed(build, "00_first", figure())
+    executed(build, "18_second", suffix=".failed.ipynb", error="E", place="here")
+    publish(sources, build)
+    return sources, build
+
+
+def test_it_has_the_pages_of_runs_without_a_mistake_and_what_they_use(ran, tmp_path):
+    index = site(*ran, tmp_path / "site", **GIVEN)
+    files = {path.name for path in index.parent.iterdir()}
+    assert {"00_first.html", "plotly.min.js", "figures.js", "site.js", "page.css"} <= files
+    assert not {"18_second.html", "19_third.html"} & files
+    page = index.read_text()
+    assert set(re.findall(r'href="([^"#]+\.html)"', page)) == {"00_first.html"}
+    for used in re.findall(r'(?:src|href)="([^"#]+)"', page):
+        assert (index.parent / used).is_file(), used
+
+
+def test_the_first_page_has_panel_verdicts_and_a_picture_of_each_notebook(ran, tmp_path):
+    page = site(*ran, tmp_path / "site", **GIVEN).read_text()
+    panel, picture = re.findall(r'<script type="application/json">(.*?)</script>', page)
+    assert '"choices"' in panel
+    assert '"choices"' not in picture
+    assert "<strong>2</strong> holds, <strong>3</strong> not yet run." in page
+    assert "<td>of <math>" in page
+
+
+def test_links_to_other_hosts_are_made_of_one_setting(ran, tmp_path):
+    page = site(*ran, tmp_path / "site", **GIVEN).read_text()
+    assert not re.search(r"https?:", page)
+    there = {"repository": "https://github.com/somebody/lnlab.git"}
+    page = site(*ran, tmp_path / "site", **GIVEN, **there).read_text()
+    place = "somebody/lnlab"
+    assert f"mybinder.org/v2/gh/{place}/HEAD?labpath=notebooks%2F00_first.ipynb" in page
+    assert f"colab.research.google.com/github/{place}/blob/HEAD/notebooks/00_first" in page
+    page = site(*ran, tmp_path / "site", **GIVEN, repository="https://a.forge/x/y").read_text()
+    assert "mybinder" not in page
+    assert isinstance(checkout.repository(), str)
+
+
+def test_without_a_run_there_is_no_site(ran, tmp_path):
+    sources, _ = ran
+    with pytest.raises(ValueError, match="lnlab run"):
+        site(sources, tmp_path / "nothing", tmp_path / "site", **GIVEN)
+
+
+@pytest.mark.browser
+def test_the_panel_is_played_and_pictures_are_drawn(ran, tmp_path, browser):
+    index = site(*ran, tmp_path / "site", **GIVEN)
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    problems = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(index.as_uri())
+    page.wait_for_selector("body[data-drawn]")
+    page.get_by_role("slider").press("ArrowRight")
+    page.wait_for_selector("figure[data-stops='1,0']")
+    page.locator(".thumbnail").scroll_into_view_if_needed()
+    page.wait_for_selector(".thumbnail .main-svg")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert not problems
+    page.close()
