@@ -12,6 +12,7 @@ HEAVY = ("browser", "stress", "slow")
 def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="where gpu tests run: cuda, mps, pretend")
     parser.addoption("--full", action="store_true", help="stress tests at their full size")
+    parser.addoption("--pages", default="", help="what `lnlab run` left, to move its sliders")
     parser.addoption("--network", action="store_true", help="also run tests that download")
 
 

@@ -3,7 +3,10 @@
 import base64
 import gzip
 import json
+from pathlib import Path
 from typing import Any
+
+from lnlab.pages.outputs import figure as on_page
 
 
 def unpacked(figure: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -21,3 +24,15 @@ def unpacked(figure: dict[str, Any]) -> dict[str, dict[str, Any]]:
         }
         for name, frame in whole["frames"].items()
     }
+
+
+def write_page(folder: Path, name: str, figures: list[dict[str, Any]]) -> Path:
+    """A page of figures in one cell; what pages share lies beside it."""
+    cells = "".join(on_page(spec, f"figure-{i}") for i, spec in enumerate(figures))
+    page = folder / name
+    page.write_text(
+        '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="page.css">'
+        f'<main><div class="cell">{cells}</div></main>'
+        '<script src="plotly.min.js"></script><script src="figures.js"></script>'
+    )
+    return page

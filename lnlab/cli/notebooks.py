@@ -139,9 +139,10 @@ def site(pages: Path, out: Path) -> None:
     from lnlab import checkout, ledger, workbook
     from lnlab.pages.site import site as made
 
+    table = f"{ledger.markdown()}\n\nWrong as printed:\n\n{ledger.faults()}"
     index = made(
         workbook.notebooks(checkout.root() / "notebooks"), pages, out,
-        claims=ledger.entries(), table=ledger.markdown(), repository=checkout.repository(),
+        claims=ledger.entries(), table=table, repository=checkout.repository(),
     )  # fmt: skip
     click.echo(f"site: {index}")
 

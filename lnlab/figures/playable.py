@@ -147,7 +147,7 @@ def packed(frames: Mapping[str, Mapping[str, Any]]) -> str:
     parts: dict[str, int] = {}
 
     def part(value: Any) -> int:
-        return parts.setdefault(to_json_plotly(binary(value)), len(parts))
+        return parts.setdefault(str(to_json_plotly(binary(value))), len(parts))
 
     def numbered(attributes: Mapping[str, Any]) -> dict[str, int]:
         return {key: part(value) for key, value in attributes.items()}

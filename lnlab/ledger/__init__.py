@@ -4,7 +4,17 @@ What stands here reads verdicts that are kept, without torch; :mod:`lnlab.ledger
 makes them.
 """
 
-from lnlab.ledger.kept import ROOTS, current, ends, entries, frame, judge, markdown, table
+from lnlab.ledger.kept import (
+    ROOTS,
+    current,
+    ends,
+    entries,
+    faults,
+    frame,
+    judge,
+    markdown,
+    table,
+)
 from lnlab.ledger.rule import Verdict, interval
 
 __all__ = [
@@ -13,6 +23,7 @@ __all__ = [
     "current",
     "ends",
     "entries",
+    "faults",
     "frame",
     "interval",
     "judge",

@@ -114,7 +114,7 @@ def found(entry: dict[str, Any]) -> str:
 
 
 def markdown(roots: Sequence[Path] = ROOTS) -> str:
-    """The tables of the README: a line for each experiment, and what is wrong in the papers.
+    """The table of the README: a line for each experiment of the papers.
 
     The verdict of an experiment is that of one claim; the others are in the whole table.
     """
@@ -132,14 +132,17 @@ def markdown(roots: Sequence[Path] = ROOTS) -> str:
             claim["setting"] or "–", str(seeds or "–"), f"**{claim['verdict']}**",
         )  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "What is wrong in the papers as it is printed:", ""]
-    lines += [
+    return "\n".join(lines)
+
+
+def faults(roots: Sequence[Path] = ROOTS) -> str:
+    """A list of what is wrong in the papers as it is printed."""
+    return "\n".join(
         f"- {claim['source']}: {claim['statement']}. {claim['note'][:1].upper()}"
         f"{claim['note'][1:]}."
-        for claim in claims.values()
+        for claim in entries(roots)
         if claim["verdict"] == "fails"
-    ]
-    return "\n".join(lines)
+    )
 
 
 def table(roots: Sequence[Path] = ROOTS) -> str:
@@ -151,6 +154,10 @@ def table(roots: Sequence[Path] = ROOTS) -> str:
         f"The {len(claims)} statements of the three papers, and of those on transformers, that "
         "can be tested, and what became of them. Written by `lnlab claims docs`; `lnlab claims "
         "show ID` has the values of each seed, the declaration and the command.",
+        "",
+        "## What is wrong in the papers as it is printed",
+        "",
+        faults(roots),
     ]
     for kind in ("equation", "reading", "measurement"):
         lines += ["", f"## {kind.capitalize()}s", ""]

@@ -1,6 +1,7 @@
 """The published site: what a static host serves."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ GIVEN: dict[str, Any] = {"claims": CLAIMS, "table": TABLE}
 
 
 @pytest.fixture
-def ran(tmp_path):
+def ran(tmp_path) -> tuple[list[Path], Path]:
     """Three notebooks and where two of them were run, one without a mistake."""
     sources = [tmp_path / f"{name}.ipynb" for name in ("00_first", "18_second", "19_third")]
     for source in sources:
@@ -30,7 +31,7 @@ def ran(tmp_path):
 
 
 def test_it_has_the_pages_of_runs_without_a_mistake_and_what_they_use(ran, tmp_path):
-    index = site(*ran, tmp_path / "site", **GIVEN)
+    index = site(ran[0], ran[1], tmp_path / "site", **GIVEN)
     files = {path.name for path in index.parent.iterdir()}
     assert {"00_first.html", "plotly.min.js", "figures.js", "site.js", "page.css"} <= files
     assert not {"18_second.html", "19_third.html"} & files
@@ -41,7 +42,7 @@ def test_it_has_the_pages_of_runs_without_a_mistake_and_what_they_use(ran, tmp_p
 
 
 def test_the_first_page_has_panel_verdicts_and_a_picture_of_each_notebook(ran, tmp_path):
-    page = site(*ran, tmp_path / "site", **GIVEN).read_text()
+    page = site(ran[0], ran[1], tmp_path / "site", **GIVEN).read_text()
     panel, picture = re.findall(r'<script type="application/json">(.*?)</script>', page)
     assert '"choices"' in panel
     assert '"choices"' not in picture
@@ -50,14 +51,16 @@ def test_the_first_page_has_panel_verdicts_and_a_picture_of_each_notebook(ran, t
 
 
 def test_links_to_other_hosts_are_made_of_one_setting(ran, tmp_path):
-    page = site(*ran, tmp_path / "site", **GIVEN).read_text()
+    page = site(ran[0], ran[1], tmp_path / "site", **GIVEN).read_text()
     assert not re.search(r"https?:", page)
-    there = {"repository": "https://github.com/somebody/lnlab.git"}
-    page = site(*ran, tmp_path / "site", **GIVEN, **there).read_text()
+    there: Any = {"repository": "https://github.com/somebody/lnlab.git"}
+    page = site(ran[0], ran[1], tmp_path / "site", **GIVEN, **there).read_text()
     place = "somebody/lnlab"
     assert f"mybinder.org/v2/gh/{place}/HEAD?labpath=notebooks%2F00_first.ipynb" in page
     assert f"colab.research.google.com/github/{place}/blob/HEAD/notebooks/00_first" in page
-    page = site(*ran, tmp_path / "site", **GIVEN, repository="https://a.forge/x/y").read_text()
+    page = site(
+        ran[0], ran[1], tmp_path / "site", **GIVEN, repository="https://a.forge/x/y"
+    ).read_text()
     assert "mybinder" not in page
     assert isinstance(checkout.repository(), str)
 
@@ -70,7 +73,7 @@ def test_without_a_run_there_is_no_site(ran, tmp_path):
 
 @pytest.mark.browser
 def test_the_panel_is_played_and_pictures_are_drawn(ran, tmp_path, browser):
-    index = site(*ran, tmp_path / "site", **GIVEN)
+    index = site(ran[0], ran[1], tmp_path / "site", **GIVEN)
     page = browser.new_page(viewport={"width": 390, "height": 844})
     problems = []
     page.on("pageerror", lambda error: problems.append(str(error)))

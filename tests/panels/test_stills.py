@@ -2,19 +2,17 @@
 
 import base64
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lnlab import panels
-from lnlab.pages.outputs import figure as on_page
 from lnlab.pages.page import share
 from lnlab.panels.widgets import Panel
 from lnlab.panels.widgets.live_plot import as_json
 from lnlab.panels.widgets.stills import still
-from tests.unpacked import unpacked
+from tests.unpacked import unpacked, write_page
 
 PANELS: dict[str, Callable[..., Panel]] = {
     "attention": lambda recognizers, _: panels.attention(*recognizers, example=2),
@@ -122,17 +120,6 @@ def assert_same(one, other):
         np.testing.assert_array_equal(one, other)
     else:
         assert one == other
-
-
-def write_page(folder: Path, name: str, figures: list[dict[str, Any]]) -> Path:
-    cells = "".join(on_page(spec, f"figure-{i}") for i, spec in enumerate(figures))
-    page = folder / name
-    page.write_text(
-        '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="page.css">'
-        f'<main><div class="cell">{cells}</div></main>'
-        '<script src="plotly.min.js"></script><script src="figures.js"></script>'
-    )
-    return page
 
 
 @pytest.mark.browser

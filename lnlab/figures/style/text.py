@@ -102,7 +102,7 @@ def number(defect: float) -> str:
         return "NaN"
     if defect == 0:
         return "0"
-    if 0.01 <= defect < 1000:
+    if 0.01 <= defect < 1000 or np.isinf(defect):
         return f"{float(f'{defect:.2g}'):g}"
     digit, power = f"{defect:.0e}".split("e")
     return f"{digit}e{int(power)}"
