@@ -1,0 +1,87 @@
+"""The panel of notebook 19, driven from Python as the page would drive it."""
+
+import numpy as np
+import pytest
+import torch
+
+from lnlab import panels
+from lnlab.norms import NORMS
+from lnlab.panels.transformer.measurement import (
+    CONTEXT,
+    HEADS,
+    STEPS,
+    WIDTH,
+    first_steps,
+    profile,
+    start,
+)
+from lnlab.panels.transformer.state import DEPTHS, TransformerState
+from lnlab.tasks.transformer import inside
+from lnlab.tasks.transformer.net import Arm, Transformer
+from lnlab.training.machine import generator
+
+
+def alone(place, kind, depth, draw):
+    """One of the draws, by itself."""
+    here = start(place, kind, depth)
+    V = here.w["module.readout.W"].shape[1]
+    net = Transformer(V, CONTEXT, depth, WIDTH, HEADS, Arm(place, NORMS[kind]), fused=False)
+    net.draw(lambda name: generator(f"{name} of draw {draw}"))
+    return net.double(), here.x[draw], here.y[draw]
+
+
+@pytest.mark.parametrize("kind", ["layer", "dyt"])
+def test_draws_side_by_side_have_the_gradients_that_they_have_alone(kind):
+    for draw in (0, 2):
+        net, x, y = alone("pre", kind, 2, draw)
+        expected = inside.profile(inside.objective(net, x, y))
+        np.testing.assert_allclose(profile("pre", kind, 2)[draw], expected)
+
+
+def test_a_first_step_is_that_of_adam():
+    net, x, y = alone("post", "layer", 1, 0)
+    optimizer = torch.optim.Adam(net.parameters(), lr=STEPS[4], eps=0.0)
+    inside.nll(net(x), y).backward()
+    optimizer.step()
+    with torch.no_grad():
+        loss = inside.nll(net(x), y)
+    # parameters without any gradient would be 0/0: there are none
+    assert first_steps("post", "layer", 1)[0, 4] == pytest.approx(loss.item())
+
+
+def test_the_sizes_of_theorem_1_can_be_seen():
+    shallow, deep = (profile("pre", "layer", depth)[:, -1].mean() for depth in (1, 12))
+    assert deep < 0.6 * shallow
+    shallow, deep = (profile("post", "layer", depth)[:, -1].mean() for depth in (1, 12))
+    assert deep > 0.8 * shallow
+
+
+def test_without_a_normalizer_places_are_the_same_and_a_step_can_explode():
+    np.testing.assert_array_equal(
+        first_steps("pre", "none", 12), first_steps("post", "none", 12)
+    )
+    assert first_steps("pre", "none", 12).max() > 100 > first_steps("pre", "layer", 12).max()
+
+
+def test_dragging_the_depth_moves_both_pictures():
+    panel = panels.transformer(depth=1)
+    for depth in DEPTHS[:3]:
+        panel.controls["depth"].value = depth
+        assert panel.plots["profile"].current("mean 0")["x"].tolist() == [*range(1, depth + 1)]
+        np.testing.assert_allclose(
+            panel.plots["steps"].current("mean 1")["y"],
+            first_steps("post", "layer", depth).mean(0),
+        )
+    assert panel.bar.error == ""
+
+
+def test_no_place_is_asked_for_one():
+    panel = panels.transformer(places=(), depth=1)
+    assert "Choose a place" in panel.bar.sentence
+
+
+def test_drawing_leaves_the_generator_alone():
+    before = torch.get_rng_state()
+    start.cache_clear()
+    panels.transformer(**vars(TransformerState(depth=1)))
+    assert torch.equal(torch.get_rng_state(), before)
