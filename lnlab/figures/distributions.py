@@ -8,6 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from .ribbons import DARK, LIGHT
+from .style.axes import axis_number, side_by_side
 from .style.palette import TEMPLATE, lines
 from .style.text import literal, text_above
 from .style.traces import Traces, fill
@@ -77,16 +78,14 @@ def distributions_traces(sections: Sections) -> Traces:
 def distributions_layout(sections: Sections, *, reach: float, y: str) -> dict[str, Any]:
     """The axes and titles of :func:`distributions`."""
     layout: dict[str, Any] = {"margin": {"l": 64, "r": 12, "t": 34, "b": 46}}
-    gap, looks = 0.03, lines(sections)
-    shown = max(1, len(sections))
-    width = (1 - gap * (shown - 1)) / shown
+    looks, panels = lines(sections), side_by_side(max(1, len(sections)), 0.03)
     annotations = []
     for slot in range(SLOTS):
-        axis, name = "" if slot == 0 else str(slot + 1), [*sections, *[None] * SLOTS][slot]
-        start = min(slot, shown - 1) * (width + gap)
+        axis, name = axis_number(slot), [*sections, *[None] * SLOTS][slot]
+        left, right = panels[min(slot, len(panels) - 1)]
         layers = len(sections[name]) if name is not None else 1
         layout[f"xaxis{axis}"] = {
-            "domain": [start, start + width],
+            "domain": [left, right],
             "anchor": f"y{axis}",
             "range": [0.7, layers + 0.3],
             "dtick": 1 if layers <= 6 else 2,
@@ -106,5 +105,5 @@ def distributions_layout(sections: Sections, *, reach: float, y: str) -> dict[st
         if name is not None:
             color = {"color": looks[name]["color"], "size": 14}
             title = f"<b>{literal(name)}</b>"
-            annotations.append(text_above(title, start + width / 2, 4, "center", color))
+            annotations.append(text_above(title, (left + right) / 2, 4, "center", color))
     return layout | {"annotations": annotations}

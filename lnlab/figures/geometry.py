@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.axes import decades
+from .style.axes import axis_number, decades, side_by_side
 from .style.palette import INK, TEMPLATE, lines
 from .style.text import legend, text_above
 from .style.traces import Traces, fill
@@ -92,12 +92,11 @@ def geometry_layout(costs: Costs) -> dict[str, Any]:
     """The axes, titles and names of :func:`geometry`."""
     layout: dict[str, Any] = {"margin": {"l": 60, "r": 12, "t": 62, "b": 46}}
     annotations = []
-    width, gap = 0.265, 0.1025
     for number, (part, (title, x, y)) in enumerate(PARTS.items()):
-        start, axis = number * (width + gap), "" if number == 0 else str(number + 1)
+        (left, right), axis = side_by_side(len(PARTS), 0.1025)[number], axis_number(number)
         shown = [parts[number] for parts in costs.values()]
         layout[f"xaxis{axis}"] = {
-            "domain": [start, start + width],
+            "domain": [left, right],
             "anchor": f"y{axis}",
             "title": {"text": x},
         } | _x(part, shown)
@@ -106,7 +105,7 @@ def geometry_layout(costs: Costs) -> dict[str, Any]:
             "title": {"text": y},
         } | _y(part, shown)
         look = {"color": INK, "size": 14}
-        annotations.append(text_above(f"<b>{title}</b>", start + width / 2, 4, "center", look))
+        annotations.append(text_above(f"<b>{title}</b>", (left + right) / 2, 4, "center", look))
     annotations.append(text_above(legend(costs), 0, 32, "left", {"size": 14}))
     return layout | {"annotations": annotations}
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.axes import EDGE, decades
+from .style.axes import EDGE, axis_number, decades, side_by_side
 from .style.palette import INK, TEMPLATE, lines
 from .style.text import legend, text_above
 from .style.traces import Traces, fill
@@ -63,14 +63,13 @@ def recurrence_layout(courses: Courses, also: Sequence[Courses] = ()) -> dict[st
     """The axes, titles and names of :func:`recurrence`; the axes hold those of ``also``."""
     layout: dict[str, Any] = {"margin": {"l": 50, "r": 12, "t": 62, "b": 46}}
     annotations = []
-    width, gap = 0.285, 0.0725
     shown = [parts for each in (courses, *also) for parts in each.values()]
     steps = max((len(parts[0]) for parts in shown), default=1)
     for number, (part, title) in enumerate(PARTS.items()):
-        start, axis = number * (width + gap), "" if number == 0 else str(number + 1)
+        (left, right), axis = side_by_side(len(PARTS), 0.0725)[number], axis_number(number)
         low, high = decades([parts[number] for parts in shown], *LEAST[part])
         layout[f"xaxis{axis}"] = {
-            "domain": [start, start + width],
+            "domain": [left, right],
             "anchor": f"y{axis}",
             "range": [0, steps + 1],
             "title": {"text": "time step t"},
@@ -86,7 +85,7 @@ def recurrence_layout(courses: Courses, also: Sequence[Courses] = ()) -> dict[st
         }
         annotations.append(
             text_above(
-                f"<b>{title}</b>", start + width / 2, 4, "center", {"color": INK, "size": 14}
+                f"<b>{title}</b>", (left + right) / 2, 4, "center", {"color": INK, "size": 14}
             )
         )
     annotations.append(text_above(legend(courses), 0, 32, "left", {"size": 14}))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from ..style.axes import axis_number, side_by_side
 from ..style.palette import GREY, INK, PREDICTED, TEMPLATE, lines
 from ..style.text import literal
 from ..style.traces import Traces, fill
@@ -220,38 +221,35 @@ def shown(defects: np.ndarray) -> np.ndarray:
 def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
     """The axes and titles of :func:`movement`."""
     layout: dict[str, Any] = {"margin": {"l": 66, "r": 16, "t": 34, "b": 48}}
-    gap, bottom, top = 0.025, 0.575, 1.0
-    width = (1 + gap) / len(parts) - gap
+    bottom, top, panels = 0.575, 1.0, side_by_side(len(parts), 0.025)
     titles = []
     looks = lines(sweep.defects)
     for slot in range(SLOTS):
-        name = axis_name("x", slot + 1)
-        part = parts[slot] if slot < len(parts) else None
-        start = slot * (width + gap) if part else 0.0
+        axis, part = axis_number(slot), parts[slot] if slot < len(parts) else None
+        left, right = panels[slot if part else 0]
         reach = part.reach if part else 1.0
-        layout[name] = {
-            "domain": [start, min(start + width, 1.0)],
+        layout[f"xaxis{axis}"] = {
+            "domain": [left, right],
             "range": [-reach, reach],
-            "anchor": f"y{slot + 1 if slot else ''}",
+            "anchor": f"y{axis}",
             "visible": part is not None,
             "nticks": 5,
             "showgrid": False,
             "fixedrange": True,
         }
-        layout[axis_name("y", slot + 1)] = {
+        layout[f"yaxis{axis}"] = {
             "domain": [bottom, top],
             "range": [-_DEPTH, _PEAK],
-            "anchor": f"x{slot + 1 if slot else ''}",
+            "anchor": f"x{axis}",
             "visible": False,
             "fixedrange": True,
         }
         if part:
             color = looks[part.name]["color"] if slot else INK
             text = f"<b>{literal(part.name)}</b>"
-            titles.append(_title(text, start + width / 2, top, color))
-    x, y = axis_name("x", SLOTS + 1), axis_name("y", SLOTS + 1)
+            titles.append(_title(text, (left + right) / 2, top, color))
     sizes = np.log10(sweep.sizes)
-    layout[x] = {
+    layout[f"xaxis{SLOTS + 1}"] = {
         "domain": [0.0, 1.0],
         "anchor": f"y{SLOTS + 1}",
         "type": "log",
@@ -262,7 +260,7 @@ def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
         "title": {"text": literal(sweep.what), "standoff": 4},
     }
     powers = [FLOOR, 1e-16, 1e-12, 1e-8, 1e-4, 1.0, 1e4]
-    layout[y] = {
+    layout[f"yaxis{SLOTS + 1}"] = {
         "domain": [0.0, 0.44],
         "anchor": f"x{SLOTS + 1}",
         "type": "log",
@@ -287,8 +285,3 @@ def _title(text: str, x: float, y: float, color: str) -> dict[str, Any]:
         "showarrow": False,
         "font": {"color": color, "size": 15},
     }
-
-
-def axis_name(letter: str, number: int) -> str:
-    """The layout's name of an axis: xaxis, xaxis2, ..."""
-    return f"{letter}axis{'' if number == 1 else number}"

@@ -1,15 +1,29 @@
-"""Logarithmic axes that hold what is drawn."""
+"""Axes side by side, and logarithmic ones that hold what is drawn."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
+from plotly.subplots import make_subplots
 
 EDGE = 36
 """The power of ten at which an axis ends at most, as float32 does about.
 
 What is beyond is drawn at the edge.
 """
+
+
+def axis_number(slot: int) -> str:
+    """The number of an axis in plotly's names, from slot 0 on: x, x2, x3, ..."""
+    return str(slot + 1) if slot else ""
+
+
+@cache
+def side_by_side(count: int, gap: float) -> tuple[tuple[float, float], ...]:
+    """The beginning and the end of each of ``count`` panels from 0 to 1, ``gap`` apart."""
+    figure = make_subplots(1, count, horizontal_spacing=gap)
+    return tuple(axis.domain for axis in figure.select_xaxes())
 
 
 def decades(values: Sequence[np.ndarray], low: int, high: int) -> tuple[int, int]:
