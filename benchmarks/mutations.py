@@ -90,7 +90,7 @@ def in_python(text: str) -> Iterator[tuple[int, int, str]]:
 
     tree = ast.parse(text)
     tables = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
-    settings = {node for table in tables for node in ast.walk(table)}
+    settings = {node for table in tables for node in ast.walk(table)} | streams(tree)
     for node in alive(tree):
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             yield from between(node.left, node.comparators[0], node.ops[0])
@@ -114,6 +114,17 @@ def in_python(text: str) -> Iterator[tuple[int, int, str]]:
             yield *ends(node), "pass"
 
 
+def streams(tree: ast.AST) -> set[ast.AST]:
+    """The numbers that name a stream of random numbers: another one is as good."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {
+        argument
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id == "normal"
+        for argument in call.args[:2]
+    }
+
+
 def alive(tree: ast.AST) -> Iterator[ast.AST]:
     """The nodes that run: no annotation, no default of a text, nothing for type checkers."""
     for name, value in ast.iter_fields(tree):
@@ -135,6 +146,12 @@ def in_cpp(text: str) -> Iterator[tuple[int, int, str]]:
         for found in re.finditer(r"(?<= )(\+=|-=|[-+*<])(?= )", code):
             yield at + found.start(), at + found.end(), IN_CPP[found[0]]
         at += len(line)
+
+
+def left_out(folder: str, names: list[str]) -> set[str]:
+    """The parts of a folder of the checkout that a copy does not need."""
+    made = {".git", ".venv", "build", "runs"} if Path(folder) == ROOT else set()
+    return {"__pycache__", *made} & {*names}
 
 
 def drawn(count: int, seed: int, only: str = "") -> list[Mutation]:
@@ -198,7 +215,6 @@ def main() -> None:
         copies: Queue[Path] = Queue()
         for number in range(chosen.jobs):
             copy = Path(folder) / str(number)
-            left_out = shutil.ignore_patterns(".git", ".venv", "build", "runs", "__pycache__")
             shutil.copytree(ROOT, copy, ignore=left_out)
             copies.put(copy)
 

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from benchmarks.mutations import ROOT, drawn, in_cpp, in_python
+from benchmarks.mutations import ROOT, drawn, in_cpp, in_python, left_out
 
 
 def changed(text, mutations):
@@ -32,6 +32,18 @@ def test_each_operator_has_its_mistake(text, wanted):
 def test_settings_annotations_and_errors_stay_as_they_are():
     text = "EPS = 1e-5\ndef f(a: int | None) -> Literal[3]:\n    raise ValueError(f'{a + 1}')"
     assert not list(in_python(text))
+
+
+def test_the_number_of_a_random_stream_is_as_good_as_another():
+    found = changed("x = f(normal(5, 0, n - 2))", in_python("x = f(normal(5, 0, n - 2))"))
+    assert found == ["x = f(normal(5, 0, n + 2))"]
+    found = changed("def f():\n    normal(5, 0, 2)", in_python("def f():\n    normal(5, 0, 2)"))
+    assert sorted(found) == ["def f():\n    normal(5, 0, 3)", "def f():\n    pass"]
+
+
+def test_a_copy_has_every_room_of_the_code():
+    assert left_out(str(ROOT), ["lnlab", "runs", ".git"]) == {"runs", ".git"}
+    assert left_out(str(ROOT / "lnlab"), ["runs", "__pycache__"]) == {"__pycache__"}
 
 
 def test_mistakes_in_cpp():

@@ -26,7 +26,7 @@ def profile(norms: Spread) -> go.Figure:
 
 
 def profile_traces(norms: Spread) -> Traces:
-    """What :func:`profile` draws, trace by trace."""
+    """The traces of :func:`profile`."""
     layers = max((values.shape[1] for values in norms.values()), default=1)
     return _traces(np.arange(1.0, layers + 1), norms)
 
@@ -54,7 +54,7 @@ def first_steps(eta: np.ndarray, losses: Spread) -> go.Figure:
 
 
 def first_steps_traces(eta: np.ndarray, losses: Spread) -> Traces:
-    """What :func:`first_steps` draws, trace by trace."""
+    """The traces of :func:`first_steps`."""
     return _traces(eta, losses)
 
 

@@ -23,6 +23,13 @@ def test_failed_write_keeps_the_old_file_and_names_it(tmp_path):
     assert path.read_bytes() == b"old"
 
 
+def test_a_write_that_fails_at_the_last_step_leaves_no_part(tmp_path):
+    (tmp_path / "a.txt").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write(tmp_path / "a.txt", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
 def test_whole_lines_leaves_a_torn_one_out():
     assert whole_lines(b"") == []
     assert whole_lines(b"1\n2") == [b"1\n"]

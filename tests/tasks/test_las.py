@@ -62,6 +62,7 @@ def test_an_utterance_without_frames_is_refused():
 
 def heard(T=6):
     speller = Speller(V, 2 * H, 8)
+    assert len(speller.cells) == 1
     h = torch.randn(3, T, 2 * H)
     return speller, speller.attention.annotate(h, torch.tensor([T, 4, 1]))
 

@@ -84,7 +84,7 @@ def stepped(state: TransformerState) -> dict[str, np.ndarray]:
 
 
 class Measurement(NamedTuple):
-    """What one move of a slider shows; the first steps follow once it rests.
+    """The numbers that one move of a slider shows; the first steps follow once it rests.
 
     Attributes:
         profiles: by place the gradients (draws, L).

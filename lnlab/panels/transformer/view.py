@@ -57,7 +57,7 @@ def drawn(state: TransformerState) -> dict[str, go.Figure]:
 
 
 def look(state: TransformerState) -> View:
-    """What the panel shows of a state."""
+    """The view of a state."""
     measurement = measure(state)
     profiles = measurement.profiles
     drawing = Drawing(draw.profile_traces(profiles), draw.profile_layout(profiles))
@@ -76,6 +76,6 @@ def moved(state: TransformerState) -> Drawing:
 
 
 def settable(state: TransformerState) -> list[Settable]:
-    """What can be set without a kernel: the depth."""
+    """The control that works without a kernel: the depth."""
     depths = {str(depth): depth for depth in DEPTHS}
     return [Settable("layers L", depths, str(state.depth), TransformerState.at)]

@@ -1,4 +1,4 @@
-"""What the transformer panel says of gradients at the start."""
+"""The sentence of the transformer panel, of gradients at the start."""
 
 from lnlab.figures.style.text import number
 
@@ -7,7 +7,7 @@ from .state import TransformerState
 
 
 def conditions(state: TransformerState) -> str:
-    """What was measured, in short."""
+    """The title: what was measured, in short."""
     kind = "no norm, damped branches" if state.kind == "none" else f"{state.kind} norm"
     return f"{kind}, {state.depth} layers, before the first update"
 

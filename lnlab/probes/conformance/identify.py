@@ -203,11 +203,8 @@ def _bias(box: Box, x: Tensor, name: str) -> Parameter:
 
 def _varies(v: Tensor) -> tuple[int, ...]:
     """The axes along which v is not constant."""
-    return tuple(
-        axis
-        for axis in range(v.dim())
-        if v.shape[axis] > 1 and not alike(v, v.narrow(axis, 0, 1).expand_as(v), 1e-6)
-    )
+    means = [v.mean(axis, keepdim=True).expand_as(v) for axis in range(v.dim())]
+    return tuple(axis for axis, mean in enumerate(means) if not alike(v, mean, 1e-6))
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,29 @@ def test_products_with_the_cases_are_shared(name):
     assert (flops[1] < counter.get_total_flops()) == bool(SHARED[name])
 
 
+def test_a_module_that_reads_other_columns_elsewhere_has_its_own_products():
+    """One weight, of all but the last column of the cases, or of all but the first."""
+
+    class Choosing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.W = nn.Parameter(torch.tensor([[0.5, 2.0, -1.0]]))
+
+        def forward(self, x):
+            x = x[:, :3] if float(self.W.detach()[0, 0]) > 0 else x[:, 1:]
+            return F.linear(x, self.W)
+
+    x = torch.randn(6, 4)
+    found = Objective(
+        Choosing(), x, torch.zeros(6, 1), F.mse_loss, statistics=Statistics.FROZEN
+    )
+    at = torch.tensor([-1.0, 0.0, 1.0])
+    fast, plain = (
+        grid(found, torch.tensor([[1.0, 0.0, 0.0]]), [at], fast=fast) for fast in (True, False)
+    )
+    torch.testing.assert_close(fast.losses, plain.losses)
+
+
 def test_single_precision_agrees_to_its_rounding():
     found = Objective(
         NETS["our own"](), torch.randn(X), torch.randint(3, Y), F.cross_entropy,
