@@ -10,7 +10,7 @@ from torch import Tensor
 from lnlab import unroll as reference
 from lnlab.cells import Cell, State
 
-from . import hoisted, torchs
+from . import hoisted, torchs, triton
 from .forms import Kernel, form
 from .library import Problem, library
 
@@ -25,8 +25,8 @@ def unroll(
     """``cell`` over the steps of x (T, B, D), as the reference loop, in its parameters' dtype.
 
     A cell without a fused form, or with hooks on it, runs through the reference loop, an LSTM
-    without normalization through torch's, one of another device or dtype on torch's
-    operators. Under autocast the kernel computes in the
+    without normalization through torch's, one on a GPU through Triton's programs, and one of
+    another device or dtype on torch's operators. Under autocast the kernels compute in the
     dtype of the parameters. There is no second derivative.
 
     In float32 the squares of the numbers that are normalized together, a - mu, must add up
@@ -45,7 +45,8 @@ def unroll(
     dtype = cell.W_h.dtype
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
     if lib is None:
-        return hoisted.unroll(cell, fused, x, state, lengths, reverse)
+        steps = triton.steps(x.device, dtype, cell.units)
+        return hoisted.unroll(cell, fused, x, state, lengths, reverse, steps)
     products = x.numel() // cell.inputs * len(cell.W_h) * (cell.inputs + cell.units)
     # a second thread changes no byte, and for little work costs more than it saves
     threads = torch.get_num_threads() if products > 2_000_000 else 1
@@ -136,6 +137,15 @@ FRESH_PAGES = 128 * 1024
 """Bytes from which on malloc may ask the system for pages each time."""
 
 
+def refuse_second() -> None:
+    """Raise RuntimeError where a way back is to be differentiated again."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "the fused recurrence has no second derivative: differentiate the reference, "
+            "the module that was given to kernels.fuse."
+        )
+
+
 class Recurrence(torch.autograd.Function):
     """(x, W_x, W_h, parameters, h0[, c0]) to (y, h_n[, c_n])."""
 
@@ -160,11 +170,7 @@ class Recurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy, *dlast):
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "the fused recurrence has no second derivative: differentiate the reference, "
-                "the module that was given to kernels.fuse."
-            )
+        refuse_second()
         y, x, *tensors = ctx.saved_tensors
         named = dict(zip(ctx.names, tensors, strict=True))
         dy, *dlast = (a.contiguous() for a in (dy, *dlast))

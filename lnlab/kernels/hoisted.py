@@ -1,8 +1,10 @@
-"""Fused forms on torch's own operators: for devices and machines without the kernel.
+"""Fused forms for other devices than the CPU: the share of x is computed for all steps at once.
 
-What does not depend on the step before, W_x x and its normalization, is computed for all
-steps at once, and normalization is torch's one operator. Not measured on a GPU.
+The steps themselves are on torch's own operators here, normalization being one of them, for
+devices and machines without a kernel; :mod:`lnlab.kernels.triton` has others.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -13,6 +15,13 @@ from lnlab.unroll import flip
 
 from .forms import Form, Kernel
 
+Steps = Callable[
+    [Form, Tensor, Tensor, tuple[Tensor, ...], State, Tensor | None], tuple[Tensor, State]
+]
+"""A loop over time: from a form, the share of x (T, B, G H), W_h, what else a step reads (see
+:func:`shares`), the first state and the lengths to every h (T, B, H), 0 at padding, and the
+last state."""
+
 
 def unroll(
     cell: Cell,
@@ -21,62 +30,91 @@ def unroll(
     state: State,
     lengths: Tensor | None,
     reverse: bool,
+    steps: Steps | None = None,
 ) -> tuple[Tensor, State]:
-    """Every h (T, B, H) and the last state, given lengths (B,) that were checked."""
-    T = len(x)
-    steps = torch.arange(T, device=x.device)[:, None]
-    going = None if lengths is None else (steps < lengths)[:, :, None]  # (T, B, 1)
-    if going is not None:
-        x = torch.where(going, x, 0.0)
+    """Every h (T, B, H) and the last state, given lengths (B,) that were checked.
+
+    Args:
+        steps: another loop over time than :func:`in_torch`.
+    """
+    if lengths is not None:
+        x = torch.where(inside(lengths, x), x, 0.0)
     x = flip(x, lengths) if reverse else x
-    from_x, step = prepared(cell, form, x)
+    from_x, rest = shares(cell, form, x)
+    y, last = (steps or in_torch)(form, from_x, cell.W_h, rest, state, lengths)
+    return flip(y, lengths) if reverse else y, last
+
+
+def inside(lengths: Tensor, x: Tensor) -> Tensor:
+    """Whether a step of ``x`` (T, B, n) is inside its sequence: (T, B, 1)."""
+    return (torch.arange(len(x), device=x.device)[:, None] < lengths)[:, :, None]
+
+
+def shares(cell: Cell, form: Form, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The share of x in all steps (T, B, G H), and the parameters of a step beside W_h: gains
+    and biases, those of the sum of products first."""
+    H, eps, p = cell.units, form.eps, form.parameters.to(cell.W_h)
+    a = F.linear(x, cell.W_x)
+    if form.kernel in (Kernel.LSTM, Kernel.DRAW):
+        g_h, g_x, b, g_c, b_c = p.split([4 * H, 4 * H, 4 * H, H, H])
+        return a + b if form.kernel is Kernel.DRAW else LN(a, g_x, b, eps[1]), (g_h, g_c, b_c)
+    if form.kernel in (Kernel.GRU_WRITES, Kernel.GRU_KEEPS):
+        g_h, g_U, g_x, g_W, b, b_W, b_U = p.split([2 * H, H, 2 * H, H, 2 * H, H, H])
+        zr, candidate = a.split([2 * H, H], -1)
+        from_x = [LN(zr, g_x, b, eps[1]), LN(candidate, g_W, b_W, eps[3])]
+        return torch.cat(from_x, -1), (g_h, g_U, b_U)
+    return a, tuple(p.chunk(2))
+
+
+def LN(a: Tensor, g: Tensor, b: Tensor | None, eps: float) -> Tensor:
+    """Layer norm over the last axis, by torch's operator."""
+    return F.layer_norm(a, a.shape[-1:], g, b, eps)
+
+
+def in_torch(
+    form: Form,
+    from_x: Tensor,
+    W_h: Tensor,
+    rest: tuple[Tensor, ...],
+    state: State,
+    lengths: Tensor | None,
+) -> tuple[Tensor, State]:
+    """The loop on torch's operators."""
+    going = None if lengths is None else inside(lengths, from_x)
+    known: dict[Kernel, Callable[..., State]]
+    known = {Kernel.LSTM: lstm, Kernel.DRAW: lstm, Kernel.RNN: rnn}
+    step = known.get(form.kernel, gru)
     hs = []
-    for t in range(T):
-        new = step(from_x[t], state)
+    for t, a_x in enumerate(from_x):
+        new = step(form, a_x, F.linear(state[0], W_h), rest, state)
         if going is not None:
             new = tuple(torch.where(going[t], n, s) for n, s in zip(new, state, strict=True))
         state = new
         hs.append(state[0])
     y = torch.stack(hs)
-    y = y if going is None else torch.where(going, y, 0.0)
-    return flip(y, lengths) if reverse else y, state
+    return y if going is None else torch.where(going, y, 0.0), state
 
 
-def prepared(cell: Cell, form: Form, x: Tensor):
-    """The share of x in all steps (T, B, G H), and the function of one step."""
-    H, eps, p = cell.units, form.eps, form.parameters.to(cell.W_h)
-    a_x, W_h = F.linear(x, cell.W_x), cell.W_h
+def lstm(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], state: State) -> State:
+    """One step of eq. 20-22 or 29-31, given the share of x and the product W_h h."""
+    g_h, g_c, b_c = rest
+    a = a_x + (a_h if form.kernel is Kernel.DRAW else LN(a_h, g_h, None, form.eps[0]))
+    f, i, o, g = a.chunk(4, -1)
+    c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
+    return o.sigmoid() * LN(c, g_c, b_c, form.eps[2]).tanh(), c
 
-    def LN(a: Tensor, g: Tensor, b: Tensor | None, eps: float) -> Tensor:
-        return F.layer_norm(a, a.shape[-1:], g, b, eps)
 
-    if form.kernel in (Kernel.LSTM, Kernel.DRAW):
-        draw = form.kernel is Kernel.DRAW
-        g_h, g_x, b, g_c, b_c = p.split([4 * H, 4 * H, 4 * H, H, H])
+def gru(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], state: State) -> State:
+    """One step of eq. 26-28."""
+    (g_h, g_U, b_U), (h,) = rest, state
+    H = h.shape[-1]
+    (zr, Uh), (a_zr, Wx) = a_h.split([2 * H, H], -1), a_x.split([2 * H, H], -1)
+    z, r = (a_zr + LN(zr, g_h, None, form.eps[0])).sigmoid().chunk(2, -1)
+    new = (Wx + r * LN(Uh, g_U, b_U, form.eps[2])).tanh()
+    keeps = form.kernel is Kernel.GRU_KEEPS
+    return (torch.lerp(new, h, z) if keeps else torch.lerp(h, new, z),)
 
-        def lstm(a_x: Tensor, state: State) -> State:
-            h, c = state
-            a_h = F.linear(h, W_h)
-            a = a_x + (a_h if draw else LN(a_h, g_h, None, eps[0]))
-            f, i, o, g = a.chunk(4, -1)
-            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-            return o.sigmoid() * LN(c, g_c, b_c, eps[2]).tanh(), c
 
-        return a_x + b if draw else LN(a_x, g_x, b, eps[1]), lstm
-    if form.kernel in (Kernel.GRU_WRITES, Kernel.GRU_KEEPS):
-        keeps = form.kernel is Kernel.GRU_KEEPS
-        g_h, g_U, g_x, g_W, b, b_W, b_U = p.split([2 * H, H, 2 * H, H, 2 * H, H, H])
-        zr, candidate = a_x.split([2 * H, H], -1)
-        from_x = torch.cat([LN(zr, g_x, b, eps[1]), LN(candidate, g_W, b_W, eps[3])], -1)
-
-        def gru(a_x: Tensor, state: State) -> State:
-            (h,) = state
-            zr, Uh = F.linear(h, W_h).split([2 * H, H], -1)
-            a_zr, Wx = a_x.split([2 * H, H], -1)
-            z, r = (a_zr + LN(zr, g_h, None, eps[0])).sigmoid().chunk(2, -1)
-            new = (Wx + r * LN(Uh, g_U, b_U, eps[2])).tanh()
-            return (torch.lerp(new, h, z) if keeps else torch.lerp(h, new, z),)
-
-        return from_x, gru
-    g, b = p.chunk(2)
-    return a_x, lambda a_x, state: (LN(a_x + F.linear(state[0], W_h), g, b, eps[0]).tanh(),)
+def rnn(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], _: State) -> State:
+    """One step of eq. 4."""
+    return (LN(a_x + a_h, *rest, form.eps[0]).tanh(),)

@@ -1,0 +1,291 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+"""One time step of each kernel of :class:`~lnlab.kernels.forms.Kernel`, as Triton programs.
+
+A program is one case of the batch: it has the whole vector over which its layer norm runs, and
+waits for no other. Before it runs, torch has written the product ``P = W_h h`` of the step; the
+share of x, in every step, is ``A``. What the way back needs is kept as it was read, and the
+gates are computed again: that costs less than to write and read them. Rows: a tensor (T, B, n)
+is read at row ``t B + case``; ``H`` units stand in a block of ``BLOCK``, a power of two.
+
+Statistics are one row of four numbers: mu and 1/sigma of two layer norms, 0 at padding.
+This file needs the package ``triton``; import it late.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def tanh(x):
+    """tanh in float32 to 3 units in the last place; near 0 by its series, least error fit."""
+    s = x * x
+    p = 2.218362135e-03 * s - 8.276125077e-03
+    p = ((p * s + 2.174755011e-02) * s - 5.395655646e-02) * s + 1.333329185e-01
+    near = x + x * s * (p * s - 3.333333309e-01)
+    q = tl.exp(-2.0 * tl.abs(x))
+    far = (1.0 - q) / (1.0 + q)
+    return tl.where(s < 0.4225, near, tl.where(x < 0, -far, far))
+
+
+@triton.jit
+def centre(a, i, H):
+    """H numbers less their mean, 0 beyond them, and the mean."""
+    mu = tl.sum(tl.where(i < H, a, 0.0)) / H
+    return tl.where(i < H, a - mu, 0.0), mu
+
+
+@triton.jit
+def normed(a, i, H, eps):
+    """(a - mu) / sigma of H numbers, mu, and 1/sigma."""
+    d, mu = centre(a, i, H)
+    r = 1.0 / tl.sqrt(tl.sum(d * d) / H + eps)
+    return d * r, mu, r
+
+
+@triton.jit
+def back(slope, n, mean, slant, r):
+    """The slope with respect to a of n = (a - mu) r, given that of n and its two means."""
+    return r * (slope - mean - n * slant)
+
+
+@triton.jit
+def remember(stats, row, mu_1, r_1, mu_2, r_2, going):
+    """Keep the statistics of one row."""
+    tl.store(stats + row * 4, tl.where(going, mu_1, 0.0))
+    tl.store(stats + row * 4 + 1, tl.where(going, r_1, 0.0))
+    tl.store(stats + row * 4 + 2, tl.where(going, mu_2, 0.0))
+    tl.store(stats + row * 4 + 3, tl.where(going, r_2, 0.0))
+
+
+@triton.jit
+def lies(lengths, case, t, RAGGED: tl.constexpr):
+    """Whether step t lies inside the sequence of a case."""
+    return t < tl.load(lengths + case) if RAGGED else t >= 0
+
+
+@triton.jit
+def lstm(
+    A, P, C, stats, y, last, c_last, first, c_first, g_h, g_c, b_c, lengths,
+    t, B, eps_h, eps_c,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, NORMED: tl.constexpr,
+):  # fmt: skip
+    """Eq. 20 to 22; with NORMED false eq. 29 to 31, where c alone is normalized."""
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    p, a = P + row * 4 * H, A + row * 4 * H
+    p_f, p_i = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
+    p_o, p_g = tl.load(p + 2 * H + i, m, 0.0), tl.load(p + 3 * H + i, m, 0.0)
+    mu_h, r_h = 0.0, 1.0
+    if NORMED:
+        mu_h = (tl.sum(p_f) + tl.sum(p_i) + tl.sum(p_o) + tl.sum(p_g)) / (4 * H)
+        p_f, p_i = tl.where(m, p_f - mu_h, 0.0), tl.where(m, p_i - mu_h, 0.0)
+        p_o, p_g = tl.where(m, p_o - mu_h, 0.0), tl.where(m, p_g - mu_h, 0.0)
+        squares = tl.sum(p_f * p_f) + tl.sum(p_i * p_i) + tl.sum(p_o * p_o) + tl.sum(p_g * p_g)
+        r_h = 1.0 / tl.sqrt(squares / (4 * H) + eps_h)
+        p_f = p_f * r_h * tl.load(g_h + i, m, 0.0)
+        p_i = p_i * r_h * tl.load(g_h + H + i, m, 0.0)
+        p_o = p_o * r_h * tl.load(g_h + 2 * H + i, m, 0.0)
+        p_g = p_g * r_h * tl.load(g_h + 3 * H + i, m, 0.0)
+    f = tl.sigmoid(p_f + tl.load(a + i, m, 0.0))
+    w = tl.sigmoid(p_i + tl.load(a + H + i, m, 0.0))
+    o = tl.sigmoid(p_o + tl.load(a + 2 * H + i, m, 0.0))
+    g = tanh(p_g + tl.load(a + 3 * H + i, m, 0.0))
+    old = tl.load(c_first + case * H + i, m & (t == 0), 0.0)
+    old += tl.load(C + (row - B) * H + i, m & (t > 0), 0.0)
+    c = tl.where(going, f * old + w * g, old)
+    n, mu_c, r_c = normed(c, i, H, eps_c)
+    h = o * tanh(n * tl.load(g_c + i, m, 0.0) + tl.load(b_c + i, m, 0.0))
+    tl.store(C + row * H + i, c, m)
+    tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
+    tl.store(last + case * H + i, h, m & going)
+    tl.store(c_last + case * H + i, c, m & going)
+    remember(stats, row, mu_h, r_h, mu_c, r_c, going)
+
+
+@triton.jit
+def lstm_back(
+    A, P, C, stats, dy, dh, dc, c_first, dA, dP, dN, g_h, g_c, b_c, lengths,
+    t, B,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, NORMED: tl.constexpr,
+):  # fmt: skip
+    """The way back through one step of :func:`lstm`.
+
+    It reads and writes dh and dc (B, H), the slopes of the state behind the step and then,
+    of h without its share by way of P, before it; dN (T, B, H) is the slope of LN(c).
+    """
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    p, a, s = P + row * 4 * H, A + row * 4 * H, stats + row * 4
+    n_f, n_i = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
+    n_o, n_g = tl.load(p + 2 * H + i, m, 0.0), tl.load(p + 3 * H + i, m, 0.0)
+    g_f, g_i, g_o, g_g = 1.0, 1.0, 1.0, 1.0
+    if NORMED:
+        mu, r = tl.load(s), tl.load(s + 1)
+        n_f, n_i = tl.where(m, (n_f - mu) * r, 0.0), tl.where(m, (n_i - mu) * r, 0.0)
+        n_o, n_g = tl.where(m, (n_o - mu) * r, 0.0), tl.where(m, (n_g - mu) * r, 0.0)
+        g_f, g_i = tl.load(g_h + i, m, 0.0), tl.load(g_h + H + i, m, 0.0)
+        g_o, g_g = tl.load(g_h + 2 * H + i, m, 0.0), tl.load(g_h + 3 * H + i, m, 0.0)
+    f = tl.sigmoid(n_f * g_f + tl.load(a + i, m, 0.0))
+    w = tl.sigmoid(n_i * g_i + tl.load(a + H + i, m, 0.0))
+    o = tl.sigmoid(n_o * g_o + tl.load(a + 2 * H + i, m, 0.0))
+    g = tanh(n_g * g_g + tl.load(a + 3 * H + i, m, 0.0))
+    old = tl.load(c_first + case * H + i, m & (t == 0), 0.0)
+    old += tl.load(C + (row - B) * H + i, m & (t > 0), 0.0)
+    c = tl.load(C + row * H + i, m, 0.0)
+    r_c, gain_c = tl.load(s + 3), tl.load(g_c + i, m, 0.0)
+    n_c = tl.where(m, (c - tl.load(s + 2)) * r_c, 0.0)
+    v = tanh(n_c * gain_c + tl.load(b_c + i, m, 0.0))
+    slope_h, slope_c = tl.load(dh + case * H + i, m, 0.0), tl.load(dc + case * H + i, m, 0.0)
+    d = tl.where(going, slope_h + tl.load(dy + row * H + i, m, 0.0), 0.0)
+    d_n = d * o * (1.0 - v * v)
+    tl.store(dN + row * H + i, d_n, m)
+    d_n = d_n * gain_c
+    d_c = tl.where(going, slope_c, 0.0)
+    d_c += back(d_n, n_c, tl.sum(d_n) / H, tl.sum(d_n * n_c) / H, r_c)
+    d_f, d_i = d_c * old * f * (1.0 - f), d_c * g * w * (1.0 - w)
+    d_o, d_g = d * v * o * (1.0 - o), d_c * w * (1.0 - g * g)
+    q = dA + row * 4 * H
+    tl.store(q + i, d_f, m)
+    tl.store(q + H + i, d_i, m)
+    tl.store(q + 2 * H + i, d_o, m)
+    tl.store(q + 3 * H + i, d_g, m)
+    if NORMED:
+        d_f, d_i, d_o, d_g = d_f * g_f, d_i * g_i, d_o * g_o, d_g * g_g
+        mean = (tl.sum(d_f) + tl.sum(d_i) + tl.sum(d_o) + tl.sum(d_g)) / (4 * H)
+        slant = tl.sum(d_f * n_f) + tl.sum(d_i * n_i) + tl.sum(d_o * n_o) + tl.sum(d_g * n_g)
+        slant = slant / (4 * H)
+        q = dP + row * 4 * H
+        tl.store(q + i, back(d_f, n_f, mean, slant, r), m)
+        tl.store(q + H + i, back(d_i, n_i, mean, slant, r), m)
+        tl.store(q + 2 * H + i, back(d_o, n_o, mean, slant, r), m)
+        tl.store(q + 3 * H + i, back(d_g, n_g, mean, slant, r), m)
+    tl.store(dh + case * H + i, tl.where(going, 0.0, slope_h), m)
+    tl.store(dc + case * H + i, tl.where(going, d_c * f, slope_c), m)
+
+
+@triton.jit
+def gru(
+    A, P, stats, y, last, first, g_h, g_U, b_U, lengths,
+    t, B, eps_h, eps_U,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, KEEPS: tl.constexpr,
+):  # fmt: skip
+    """Eq. 26 to 28; with KEEPS an open gate z keeps what there is."""
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    p, a = P + row * 3 * H, A + row * 3 * H
+    p_z, p_r = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
+    mu_h = (tl.sum(p_z) + tl.sum(p_r)) / (2 * H)
+    p_z, p_r = tl.where(m, p_z - mu_h, 0.0), tl.where(m, p_r - mu_h, 0.0)
+    r_h = 1.0 / tl.sqrt((tl.sum(p_z * p_z) + tl.sum(p_r * p_r)) / (2 * H) + eps_h)
+    z = p_z * r_h * tl.load(g_h + i, m, 0.0) + tl.load(a + i, m, 0.0)
+    r = p_r * r_h * tl.load(g_h + H + i, m, 0.0) + tl.load(a + H + i, m, 0.0)
+    z, r = tl.sigmoid(z), tl.sigmoid(r)
+    n, mu_U, r_U = normed(tl.load(p + 2 * H + i, m, 0.0), i, H, eps_U)
+    u = n * tl.load(g_U + i, m, 0.0) + tl.load(b_U + i, m, 0.0)
+    new = tanh(tl.load(a + 2 * H + i, m, 0.0) + r * u)
+    old = tl.load(first + case * H + i, m & (t == 0), 0.0)
+    old += tl.load(y + (row - B) * H + i, m & (t > 0), 0.0)
+    h = new + z * (old - new) if KEEPS else old + z * (new - old)
+    tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
+    tl.store(last + case * H + i, h, m & going)
+    remember(stats, row, mu_h, r_h, mu_U, r_U, going)
+
+
+@triton.jit
+def gru_back(
+    A, P, stats, y, dy, dh, first, dA, dP, dN, g_h, g_U, b_U, lengths,
+    t, B,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, KEEPS: tl.constexpr,
+):  # fmt: skip
+    """The way back through one step of :func:`gru`; dN is the slope of LN(U h)."""
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    p, a, s = P + row * 3 * H, A + row * 3 * H, stats + row * 4
+    mu, r_h, r_U = tl.load(s), tl.load(s + 1), tl.load(s + 3)
+    n_z = tl.where(m, (tl.load(p + i, m, 0.0) - mu) * r_h, 0.0)
+    n_r = tl.where(m, (tl.load(p + H + i, m, 0.0) - mu) * r_h, 0.0)
+    n_U = tl.where(m, (tl.load(p + 2 * H + i, m, 0.0) - tl.load(s + 2)) * r_U, 0.0)
+    g_z, g_r = tl.load(g_h + i, m, 0.0), tl.load(g_h + H + i, m, 0.0)
+    gain_U = tl.load(g_U + i, m, 0.0)
+    z = tl.sigmoid(n_z * g_z + tl.load(a + i, m, 0.0))
+    r = tl.sigmoid(n_r * g_r + tl.load(a + H + i, m, 0.0))
+    u = n_U * gain_U + tl.load(b_U + i, m, 0.0)
+    new = tanh(tl.load(a + 2 * H + i, m, 0.0) + r * u)
+    old = tl.load(first + case * H + i, m & (t == 0), 0.0)
+    old += tl.load(y + (row - B) * H + i, m & (t > 0), 0.0)
+    slope = tl.load(dh + case * H + i, m, 0.0)
+    d = tl.where(going, slope + tl.load(dy + row * H + i, m, 0.0), 0.0)
+    d_z = (d * (old - new) if KEEPS else d * (new - old)) * z * (1.0 - z)
+    d_new = (d * (1.0 - z) if KEEPS else d * z) * (1.0 - new * new)
+    d_old = d * z if KEEPS else d * (1.0 - z)
+    d_r, d_u = d_new * u * r * (1.0 - r), d_new * r
+    tl.store(dN + row * H + i, d_u, m)
+    q = dA + row * 3 * H
+    tl.store(q + i, d_z, m)
+    tl.store(q + H + i, d_r, m)
+    tl.store(q + 2 * H + i, d_new, m)
+    d_z, d_r, d_u = d_z * g_z, d_r * g_r, d_u * gain_U
+    mean = (tl.sum(d_z) + tl.sum(d_r)) / (2 * H)
+    slant = (tl.sum(d_z * n_z) + tl.sum(d_r * n_r)) / (2 * H)
+    q = dP + row * 3 * H
+    tl.store(q + i, back(d_z, n_z, mean, slant, r_h), m)
+    tl.store(q + H + i, back(d_r, n_r, mean, slant, r_h), m)
+    d_U = back(d_u, n_U, tl.sum(d_u) / H, tl.sum(d_u * n_U) / H, r_U)
+    tl.store(q + 2 * H + i, d_U, m)
+    tl.store(dh + case * H + i, tl.where(going, d_old, slope), m)
+
+
+@triton.jit
+def rnn(
+    A, P, stats, y, last, g, b, lengths,
+    t, B, eps,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
+):  # fmt: skip
+    """Eq. 4 with f = tanh; leaves the summed inputs where the product was."""
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    a = tl.load(A + row * H + i, m, 0.0) + tl.load(P + row * H + i, m, 0.0)
+    n, mu, r = normed(a, i, H, eps)
+    h = tanh(n * tl.load(g + i, m, 0.0) + tl.load(b + i, m, 0.0))
+    tl.store(P + row * H + i, a, m)
+    tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
+    tl.store(last + case * H + i, h, m & going)
+    remember(stats, row, mu, r, 0.0, 0.0, going)
+
+
+@triton.jit
+def rnn_back(
+    P, stats, y, dy, dh, dP, dN, g, lengths,
+    t, B,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
+):  # fmt: skip
+    """The way back through one step of :func:`rnn`; dN is the slope of LN(a)."""
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    r = tl.load(stats + row * 4 + 1)
+    n = tl.where(m, (tl.load(P + row * H + i, m, 0.0) - tl.load(stats + row * 4)) * r, 0.0)
+    h = tl.load(y + row * H + i, m, 0.0)
+    slope = tl.load(dh + case * H + i, m, 0.0)
+    d = tl.where(going, slope + tl.load(dy + row * H + i, m, 0.0), 0.0) * (1.0 - h * h)
+    tl.store(dN + row * H + i, d, m)
+    d = d * tl.load(g + i, m, 0.0)
+    tl.store(dP + row * H + i, back(d, n, tl.sum(d) / H, tl.sum(d * n) / H, r), m)
+    tl.store(dh + case * H + i, tl.where(going, 0.0, slope), m)

@@ -1,0 +1,103 @@
+"""The Triton programs without a GPU: values by the interpreter, code by the compiler.
+
+Triton decides when it is imported whether it interprets: each has a process of its own.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from lnlab.kernels import fuse, triton
+from lnlab.kernels.library import NoKernel
+from lnlab.unroll import LSTM
+
+HERE = Path(__file__).with_name("triton")
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="needs Triton: pip install triton==3.7.1"
+)
+
+
+def passes(file, **environment):
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        HERE / file,
+    ]
+    given = {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, env=given, timeout=1200)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+@needs_triton
+@pytest.mark.slow
+def test_values_and_gradients_by_the_interpreter():
+    passes("values.py", TRITON_INTERPRET="1")
+
+
+@needs_triton
+@pytest.mark.slow
+def test_code_for_three_generations_of_gpus():
+    passes("builds.py", TRITON_INTERPRET="0")
+
+
+def test_it_serves_float32_on_a_gpu_of_at_most_so_many_units(monkeypatch):
+    monkeypatch.setattr(triton, "installed", lambda: True)
+    monkeypatch.setitem(
+        sys.modules, "lnlab.kernels.triton.loop", pretended := object.__new__(Loop)
+    )
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    assert triton.steps(gpu, torch.float32, triton.WIDEST) is pretended.steps
+    assert triton.steps(gpu, torch.float32, triton.WIDEST + 1) is None
+    assert triton.steps(gpu, torch.float64, 8) is None
+    assert triton.steps(cpu, torch.float32, 8) is None
+
+
+class Loop:
+    """A module with a loop."""
+
+    steps = object()
+
+
+def test_a_layer_takes_the_loop_of_its_device(monkeypatch):
+    from lnlab.kernels import compiled, hoisted
+
+    asked, taken = [], []
+
+    def steps(*given):
+        taken.append(1)
+        return hoisted.in_torch(*given)
+
+    def chosen(*given):
+        asked.append(given)
+        return steps
+
+    monkeypatch.setattr(compiled.triton, "steps", chosen)
+    monkeypatch.setattr(compiled, "library", lambda: None)
+    layer, x = LSTM(3, 4, num_layers=2, bidirectional=True), torch.randn(5, 2, 3)
+    torch.testing.assert_close(fuse(layer)(x, lengths=[5, 3]), layer(x, lengths=[5, 3]))
+    assert len(taken) == 4
+    assert {*asked} == {(x.device, x.dtype, 4)}
+
+
+def test_where_there_is_no_triton_it_says_so_once(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    triton.installed.cache_clear()
+    try:
+        with pytest.warns(NoKernel, match=r"lnlab\[triton\]"):
+            assert triton.steps(torch.device("cuda"), torch.float32, 8) is None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert triton.steps(torch.device("cuda"), torch.float32, 8) is None
+    finally:
+        triton.installed.cache_clear()
