@@ -21,11 +21,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from benchmarks import _device
 from lnlab.cells import Cell
 from lnlab.kernels import fuse
 from lnlab.kernels.compiled import Task
 from lnlab.kernels.forms import form
 from lnlab.kernels.library import library
+from lnlab.runs.environment import device_name
+from lnlab.training.machine import available
 from lnlab.unroll import GRU, LSTM, Recurrent
 
 SIZES = [
@@ -47,8 +50,13 @@ Times = dict[str, list[float]]
 """Seconds by candidate; NaN in the rounds that leave it out."""
 
 
-def main(json: bool) -> None:
-    """Print a table, or one JSON object."""
+def main(json: bool, device: str = "cpu") -> None:
+    """Print a table, or one JSON object; of another device, medians beside cuDNN's layers."""
+    if device != "cpu":
+        found = _device.rows(available(device), SIZES)
+        told = {"hardware": device_name(available(device)), "rows": found}
+        print(json_text.dumps(told, indent=1) if json else _device.table(found))
+        return
     if library() is None:
         raise RuntimeError("There is no compiled kernel to measure: install g++ or clang++.")
     threads = torch.get_num_threads()

@@ -2,25 +2,36 @@
 
 import sys
 from importlib.machinery import SourceFileLoader
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 
 import click
 
+from lnlab import checkout
+
 
 @click.command()
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not a table.")
-def bench(name: str, as_json: bool) -> None:
+@click.option("--device", help="Where, for the benchmarks that can be elsewhere: cuda.")
+def bench(name: str, as_json: bool, device: str | None) -> None:
     """Measure speed beside a named peer, on this machine; a wrong name lists what there is."""
-    from lnlab import checkout
-
     folder = checkout.root() / "benchmarks"
     existing = {path.stem: path for path in sorted(folder.glob("[!_]*.py"))}
     if name not in existing:
         raise ValueError(f"There is no benchmark {name!r}. There are: {', '.join(existing)}")
-    sys.path.insert(0, str(checkout.root()))  # where a benchmark finds what several share
-    program(existing[name]).main(json=as_json)
+    main = shared(name).main
+    if device is not None and "device" not in signature(main).parameters:
+        raise ValueError(f"benchmark {name} is of the CPU: leave --device out.")
+    main(json=as_json, **({} if device is None else {"device": device}))
+
+
+def shared(name: str) -> ModuleType:
+    """A file of the checkout's ``benchmarks``."""
+    if str(checkout.root()) not in sys.path:
+        sys.path.insert(0, str(checkout.root()))  # where it finds what several share
+    return program(checkout.root() / "benchmarks" / f"{name}.py")
 
 
 def program(path: Path) -> ModuleType:

@@ -81,9 +81,8 @@ def in_torch(
 ) -> tuple[Tensor, State]:
     """The loop on torch's operators."""
     going = None if lengths is None else inside(lengths, from_x)
-    known: dict[Kernel, Callable[..., State]]
     known = {Kernel.LSTM: lstm, Kernel.DRAW: lstm, Kernel.RNN: rnn}
-    step = known.get(form.kernel, gru)
+    step: Callable[..., State] = known.get(form.kernel, gru)
     hs = []
     for t, a_x in enumerate(from_x):
         new = step(form, a_x, F.linear(state[0], W_h), rest, state)
@@ -117,4 +116,5 @@ def gru(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], state: S
 
 def rnn(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], _: State) -> State:
     """One step of eq. 4."""
-    return (LN(a_x + a_h, *rest, form.eps[0]).tanh(),)
+    g, b = rest
+    return (LN(a_x + a_h, g, b, form.eps[0]).tanh(),)

@@ -142,8 +142,9 @@ class Tape:
         number = len(self.calls)
         result = self._made(number, func, args, kwargs)
         written = any(t._version != v for t, v in zip(own, versions, strict=True))
-        places = {tensor.untyped_storage().data_ptr() for tensor in own}
-        shared = any(t.untyped_storage().data_ptr() in places for t in _tensors(result))
+        # the storages themselves: where they lie is no place on a device that is pretended
+        places = {tensor.untyped_storage()._cdata for tensor in own}
+        shared = any(t.untyped_storage()._cdata in places for t in _tensors(result))
         drawn = any(
             not torch.equal(a, b) for a, b in zip(state, _random_state(own), strict=True)
         )

@@ -363,3 +363,4 @@ def test_bench_runs_the_named_one(root):
     (root / "benchmarks" / "_shared.py").write_text("")
     assert lnlab("bench", "step", "--json").output == "json True\n"
     assert "There are: step\n" in lnlab("bench", "panel").output
+    assert "leave --device out" in lnlab("bench", "step", "--device", "cuda").output

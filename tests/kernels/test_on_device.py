@@ -1,0 +1,44 @@
+"""Fused recurrent layers on an accelerator: the values and gradients of the CPU's reference."""
+
+import warnings
+from functools import partial
+
+import pytest
+import torch
+
+from lnlab.kernels import fuse
+from lnlab.kernels.library import NoKernel
+from lnlab.norms import Identity
+from lnlab.unroll import GRU, LSTM, RNN
+
+pytestmark = pytest.mark.gpu
+
+LAYERS = {"LSTM": LSTM, "DRAW": partial(LSTM, gates=Identity), "GRU": GRU, "RNN": RNN}
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+def test_a_fused_layer_is_that_of_the_cpu(make, ragged, device):
+    """Five times, as what comes again may be played from a recording."""
+    torch.set_default_dtype(torch.float32)
+    layer = make(3, 5, 2, bidirectional=True)
+    lengths = torch.tensor([6, 2]) if ragged else None
+    # what of this is computed in TF32 is not what is looked at
+    torch.backends.cuda.matmul.allow_tf32 = False
+    inputs = [torch.randn(6, 2, 3, requires_grad=True) for _ in range(5)]
+    expected = [outcome(layer, x, lengths) for x in inputs]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoKernel)
+        fused = fuse(layer.to(device))
+        for x, values in zip(inputs, expected, strict=True):
+            found = outcome(fused, x.detach().to(device).requires_grad_(), lengths)
+            for one, other in zip(found, values, strict=True):
+                # float32, other orders of summation, sigmas of a tenth
+                torch.testing.assert_close(one.cpu(), other, rtol=1e-3, atol=1e-4)
+
+
+def outcome(layer, x, lengths):
+    """y, and its gradients to x and to all parameters."""
+    y, _ = layer(x, lengths=lengths)
+    slopes = torch.linspace(-1, 1, y.numel(), device=y.device).view_as(y)
+    return y.detach(), *torch.autograd.grad((y * slopes).sum(), [x, *layer.parameters()])
