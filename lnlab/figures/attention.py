@@ -161,7 +161,7 @@ def attention_layout(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> 
             "fixedrange": True,
             "showgrid": False,
         }
-        text = f"<b>{literal(name)}</b>  {literal(attention.text)}"
+        text = f"<b>{literal(name)}</b><br>{literal(attention.text)}"
         notes.append(_note(text, 0.49 * across, top, 6))
     for slot in range(len(attentions), SLOTS):
         layout[f"xaxis{slot + 2}"] = layout[f"yaxis{slot + 2}"] = {"visible": False}

@@ -115,6 +115,7 @@ def kept(sizes: Mapping[str, float], *, unit: str) -> go.Figure:
     """A bar for each: how much is kept for the way back."""
     names = [literal(name) for name in sizes]
     figure = go.Figure(layout={"template": TEMPLATE, "height": 90 + 55 * len(sizes)})
+    figure.update_layout(margin={"r": 60})  # for the numbers behind the bars
     figure.add_bar(
         x=list(sizes.values()), y=names, orientation="h", marker={"color": BLUE},
         texttemplate="%{x:.3g}", textposition="outside", cliponaxis=False,
@@ -128,6 +129,7 @@ def _canvas(height: int) -> go.Figure:
     """A figure without axes, in which shapes are drawn."""
     margin = {"l": 10, "r": 10, "t": 10, "b": 10}
     figure = go.Figure(layout={"template": TEMPLATE, "height": height, "margin": margin})
+    figure.update_layout(meta={"width": 820})  # what stands in boxes does not shrink
     figure.update_xaxes(visible=False, fixedrange=True)
     return figure.update_yaxes(visible=False, fixedrange=True)
 

@@ -51,6 +51,9 @@ def matrices(
     figure.update_yaxes(
         showticklabels=False, ticks="", showline=False, showgrid=False, autorange="reversed"
     )
+    # of a cell, so that no number covers another
+    across = 60 + sum(widths) * (46 if digits == 2 else 34)
     return figure.update_layout(
-        template=TEMPLATE, height=height, margin={"l": 20, "r": 20, "t": 50, "b": 20}
-    )
+        template=TEMPLATE, height=height, margin={"l": 20, "r": 20, "t": 50, "b": 20},
+        meta={"width": across},
+    )  # fmt: skip

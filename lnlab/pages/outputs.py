@@ -61,11 +61,37 @@ def width(spec: dict[str, Any]) -> int:
     said = (layout.get("meta") or {}).get("width")
     if said:
         return said
-    axes = sum(bool(re.fullmatch(r"(xaxis|scene)\d*", name)) for name in layout)
-    margins = sum((layout.get("margin") or {}).get(side, 80) for side in "lr")
-    notes = (note.get("text", "") for note in layout.get("annotations", ()))
-    longest = max(map(line_width, notes), default=0)
-    return max(420 if axes < 2 else min(760, 320 * axes), longest + margins)
+    axes = [v for name, v in layout.items() if re.fullmatch(r"(xaxis|scene)\d*", name)]
+    beside = len({first(axis.get("domain", (0, 1))) for axis in axes})
+    margin = {"l": 80, "r": 80} | (layout.get("margin") or {})
+    left = max(margin["l"], labels(spec) + 30)
+    notes = layout.get("annotations", ())
+    over = [n["text"] for n in notes if n.get("xanchor") == "center" and n.get("text")]
+    under = [(axis.get("title") or {}).get("text") or "" for axis in axes]
+    along = [note.get("text", "") for note in notes if note.get("text") not in over]
+    own = max((20 + line_width(text) for text in over + under), default=0)
+    longest = max(map(line_width, along), default=0)
+    least = 420 if beside < 2 else min(760, 320 * beside)
+    return max(least, left + margin["r"] + max(beside * own, longest))
+
+
+def first(domain: Any) -> float:
+    """Where an axis begins; a scene has the domains of both directions."""
+    return (domain["x"] if isinstance(domain, dict) else domain)[0]
+
+
+def labels(spec: dict[str, Any]) -> int:
+    """Pixels that the words take that stand at the left of a figure as labels."""
+    layout = spec.get("layout", {})
+    words = [
+        t
+        for name, axis in layout.items()
+        if re.fullmatch(r"yaxis\d*", name)
+        for t in axis.get("ticktext") or ()
+    ]
+    values = (trace.get("y") for trace in spec.get("data", ()))
+    words += [y for each in values if isinstance(each, list) for y in each]
+    return max((line_width(word) for word in words if isinstance(word, str)), default=0)
 
 
 def line_width(text: str) -> int:

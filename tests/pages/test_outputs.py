@@ -100,4 +100,14 @@ def test_a_narrow_window_scrolls_a_figure_before_its_words_are_cut():
     long = {"layout": {"margin": margin, "annotations": [{"text": "x" * 100 + "<br>y"}]}}
     assert width(long) == 80 + 650
     assert width({"layout": {"meta": {"width": 860}}}) == 860
-    assert width({"layout": {"xaxis": {}, "xaxis2": {}}}) == 640
+    two = {"xaxis": {"domain": [0, 0.4]}, "xaxis2": {"domain": [0.6, 1]}}
+    assert width({"layout": two}) == 640
+    for long in (
+        {"title": {"text": "x" * 60}},
+        {"title": {"text": "x" * 60}, "domain": [0, 1]},
+    ):
+        assert width({"layout": {"xaxis": long, "margin": margin}}) == 80 + 390 + 20
+    named = {"data": [{"y": ["x" * 40]}], "layout": {"margin": margin, "xaxis": {}}}
+    assert width(named) == 420
+    named["layout"]["annotations"] = [{"text": "x" * 60}]
+    assert width(named) == 40 * 6.5 + 30 + 20 + 390
