@@ -1,7 +1,8 @@
 """Data by one door, ``load``: each source says its kind, its licence and its checksum.
 
 - ``load(spec, what)`` gives a data set, read when a split of it is first used: ``what`` is
-  ``"images"``, ``"speech"`` or ``"text"``; ``spec`` is ``embedded``, ``NAME`` or ``NAME=PATH``.
+  ``"images"``, ``"speech"``, ``"text"`` or ``"captions"``; ``spec`` is ``embedded``, ``NAME``
+  or ``NAME=PATH``.
 - ``sources()`` lists what there is: ``lnlab data list``.
 - ``fetch(name)`` downloads and verifies the files of a source: ``lnlab data fetch NAME``.
 
@@ -14,28 +15,39 @@ user's cache folder. A kind of data is a room of its own, a module with ``SOURCE
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from lnlab.data import images, speech, text
+from lnlab.data import captions, images, speech, text
+from lnlab.data.captioned import Pictures
+from lnlab.data.captions import Captions
 from lnlab.data.dataset import Dataset
 from lnlab.data.images import Images, Split
 from lnlab.data.source import File, Source, What, data_folder, find, split_spec
 from lnlab.data.speech import Speech
 from lnlab.data.text import Text
+from lnlab.data.vocabulary import Vocabulary
 
 __all__ = [
+    "Captions",
     "Dataset",
     "File",
     "Images",
+    "Pictures",
     "Source",
     "Speech",
     "Split",
     "Text",
+    "Vocabulary",
     "data_folder",
     "fetch",
     "load",
     "sources",
 ]
 
-ROOMS: dict[What, Any] = {"images": images, "speech": speech, "text": text}
+ROOMS: dict[What, Any] = {
+    "images": images,
+    "speech": speech,
+    "text": text,
+    "captions": captions,
+}
 
 
 @overload
@@ -44,6 +56,8 @@ def load(spec: str = ..., what: Literal["images"] = ..., **options: Any) -> Imag
 def load(spec: str, what: Literal["speech"], **options: Any) -> Speech: ...
 @overload
 def load(spec: str, what: Literal["text"], **options: Any) -> Text: ...
+@overload
+def load(spec: str, what: Literal["captions"], **options: Any) -> Captions: ...
 def load(spec: str = "embedded", what: What = "images", **options: Any) -> Dataset:
     """The data set that ``spec`` names, at once: its cases are read when they are first used.
 

@@ -1,4 +1,4 @@
-"""The LSTM without normalization, by torch's own operator: the plain arm of a comparison.
+"""LSTM and GRU without normalization, by torch's own operators: the plain arm of a comparison.
 
 Sequences of several lengths go through it piece by piece, from one end to the next: torch
 would pack them, and the way back through what is packed takes longer than the reference loop.
@@ -7,7 +7,7 @@ would pack them, and the way back through what is packed takes longer than the r
 import torch
 from torch import Tensor
 
-from lnlab.cells import Bias, Cell, LSTMCell, State
+from lnlab.cells import Bias, Cell, GRUCell, LSTMCell, State, Update
 from lnlab.norms import Identity
 from lnlab.unroll import flip
 
@@ -19,9 +19,14 @@ ORDER = (1, 0, 3, 2)
 
 def has(cell: Cell) -> bool:
     """True if torch has an operator for ``cell``, and nobody listens to it."""
-    if watched(cell) or not exactly(cell, LSTMCell) or cell.bias is Bias.TWICE:
+    if watched(cell):
         return False
-    norms = (cell.norm_h, cell.norm_x, cell.norm_c)
+    if exactly(cell, GRUCell):
+        norms = (cell.norm_h, cell.norm_x, cell.norm_W, cell.norm_U)
+    elif exactly(cell, LSTMCell) and cell.bias is not Bias.TWICE:
+        norms = (cell.norm_h, cell.norm_x, cell.norm_c)
+    else:
+        return False
     return all(norm is None or exactly(norm, Identity) for norm in norms)
 
 
@@ -32,9 +37,7 @@ def unroll(
     if reverse:
         y, last = unroll(cell, flip(x, lengths), state, lengths, False)
         return flip(y, lengths), last
-    b = getattr(cell, "b", None)
-    W = [ordered(cell.W_x), ordered(cell.W_h)]
-    W += [] if b is None else [ordered(b), torch.zeros_like(b)]
+    W = _of_gru(cell) if isinstance(cell, GRUCell) else _of_lstm(cell)
     if lengths is None:
         return _same_length(x, state, W)
     ys, begin = [], 0
@@ -52,8 +55,33 @@ def unroll(
 def _same_length(x: Tensor, state: State, W: list[Tensor]) -> tuple[Tensor, State]:
     first = [s.unsqueeze(0).contiguous() for s in state]
     # biases, layers, dropout, training, bidirectional, batch first
-    y, *last = torch.lstm(x, first, W, len(W) > 2, 1, 0.0, False, False, False)
+    settings = len(W) > 2, 1, 0.0, False, False, False
+    if len(first) == 1:
+        y, *last = torch.gru(x, first[0], W, *settings)
+    else:
+        y, *last = torch.lstm(x, first, W, *settings)
     return y, tuple(s.squeeze(0) for s in last)
+
+
+def _of_lstm(cell: Cell) -> list[Tensor]:
+    b = getattr(cell, "b", None)
+    W = [ordered(cell.W_x), ordered(cell.W_h)]
+    return W if b is None else [*W, ordered(b), torch.zeros_like(b)]
+
+
+def _of_gru(cell: GRUCell) -> list[Tensor]:
+    """The parameters in torch's order of gates r, z, n; an open z of torch's keeps."""
+    sign = 1 if cell.update is Update.KEEPS else -1  # 1 - sigma(z) = sigma(-z)
+
+    def reordered(rows: Tensor) -> Tensor:
+        z, r, candidate = rows.chunk(3)
+        return torch.cat([r, sign * z, candidate])
+
+    W = [reordered(cell.W_x), reordered(cell.W_h)]
+    if cell.b_x is None or cell.b_h is None:
+        return W
+    b_h = torch.cat([torch.zeros_like(cell.b_h).repeat(2), cell.b_h])
+    return [*W, reordered(cell.b_x), b_h]
 
 
 def ordered(W: Tensor) -> Tensor:

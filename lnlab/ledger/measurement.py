@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 import pandas as pd
@@ -67,7 +67,7 @@ class Measurement:
         numbers: what is read of each seed of the terms.
         stated: what the paper states of its own setting, the arms aside, by field.
         blocks: changes of fields, the unit of the interval where it is not the seed: of each
-            the mean over the seeds is one value.
+            the mean over the seeds, its own where it names ``seeds``, is one value.
         failed: what a failed run counts as.
         tuning: how the rate of each term is chosen.
     """
@@ -85,7 +85,7 @@ class Measurement:
         runs = _finished(runs, self.task)
         values, used, failures = [], [], 0
         for block in self.blocks or ({},):
-            found = self._of_block(runs, block, tuple(self.task.seeds))
+            found = self._of_block(runs, block, tuple(block.get("seeds", self.task.seeds)))
             if found is None:
                 return None
             by_seed, its_runs, failed = found
@@ -197,12 +197,13 @@ class Measurement:
         if self.tuning is None:
             return ""
         tasks: list[Experiment] = []
-        for same in _alike(_finished(runs, self.task)):
-            best = [self._best(same, fields) for _, fields in self.terms]
+        for same, block in product(_alike(_finished(runs, self.task)), self.blocks or ({},)):
+            terms = [{**fields, **block} for _, fields in self.terms]
+            best = [self._best(same, fields) for fields in terms]
             if None not in best:
                 tasks += [
                     replace(self.task, **{**fields, self.tuning.field: value})  # pyright: ignore
-                    for value, (_, fields) in zip(best, self.terms, strict=True)
+                    for value, fields in zip(best, terms, strict=True)
                 ]
         return _one_after_the_other(tasks)
 

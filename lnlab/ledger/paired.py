@@ -154,16 +154,22 @@ def curves(
 
 
 def trajectories(
-    arms: Arms, metric: str, x: str = "update"
+    arms: Arms,
+    metric: str,
+    x: str = "update",
+    read: Callable[[pd.DataFrame], pd.DataFrame] = lambda metrics: metrics,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Along the runs of each arm: ``x`` (K,), averaged over seeds, and a metric (S, K).
 
     The times of seeds that trained side by side are divided among them.
+
+    Args:
+        read: of the rows of a seed those that are meant; by default all.
     """
     curves = {}
     for arm, runs in arms.items():
         by_seed = sorted(runs.items())
-        frames = [rows(run.metrics(), seed) for seed, run in by_seed]
+        frames = [read(rows(run.metrics(), seed)) for seed, run in by_seed]
         at, values = (
             np.stack([frame[column].to_numpy(float) for frame in frames])
             for column in (x, metric)

@@ -5,6 +5,7 @@ from .distributions import distributions
 from .geometry import geometry
 from .invariance import invariance
 from .landscape import landscape
+from .order import order
 from .recurrence import recurrence
 from .transformer import transformer
 from .widgets import LivePlot
@@ -16,6 +17,7 @@ __all__ = [
     "geometry",
     "invariance",
     "landscape",
+    "order",
     "recurrence",
     "transformer",
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lnlab.tasks.las.task import Spelling
     from lnlab.tasks.mnist import PermutationInvariantMNIST
+    from lnlab.tasks.order.task import OrderEmbeddings
     from lnlab.tasks.sequences import SequentialDigits
     from lnlab.tasks.transformer.task import CharacterModel
     from lnlab.training import Experiment
@@ -19,6 +20,7 @@ WHERE = {
     "sequences": ("sequences", "SequentialDigits"),
     "las": ("las.task", "Spelling"),
     "transformer": ("transformer.task", "CharacterModel"),
+    "order": ("order.task", "OrderEmbeddings"),
 }
 """The module and the class of each experiment, by its name."""
 
@@ -55,6 +57,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "TASKS",
     "CharacterModel",
+    "OrderEmbeddings",
     "PermutationInvariantMNIST",
     "SequentialDigits",
     "Spelling",

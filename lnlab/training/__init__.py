@@ -2,7 +2,8 @@
 
 from lnlab.training.batches import Batches
 from lnlab.training.buckets import Bucketed
-from lnlab.training.clipping import clipped
+from lnlab.training.clipping import clipped, clipped_each
+from lnlab.training.hot import heated
 from lnlab.training.loop import Step, cross_entropy, evaluate, evaluating, fit
 from lnlab.training.ranks import first, launch
 from lnlab.training.running import finish, found, shareable, train
@@ -18,6 +19,7 @@ __all__ = [
     "Stacked",
     "Step",
     "clipped",
+    "clipped_each",
     "cross_entropy",
     "evaluate",
     "evaluating",
@@ -25,6 +27,7 @@ __all__ = [
     "first",
     "fit",
     "found",
+    "heated",
     "launch",
     "setting",
     "shareable",

@@ -1,4 +1,4 @@
-"""Gradients cut to a length, each model of a stack by itself."""
+"""Gradients cut to a length, each model of a stack by itself, whole or tensor by tensor."""
 
 import torch
 from torch import nn
@@ -19,3 +19,11 @@ def clipped(optimizer: torch.optim.Optimizer, largest: float, models: int) -> No
     factor = (largest / (squares.sqrt() + 1e-6)).clamp(max=1)
     for slope in slopes:
         slope.mul_(factor.view(-1, *(1,) * (slope.dim() - 1)))
+
+
+def clipped_each(optimizer: torch.optim.Optimizer, largest: float, models: int) -> None:
+    """Cut the gradient of each tensor of each of several stacked models to ``largest``."""
+    for group in optimizer.param_groups:
+        for slope in (p.grad for p in group["params"] if p.grad is not None):
+            rows = slope.view(models, -1)  # of a stack the first axis is the model
+            rows.mul_((largest / (rows.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1))

@@ -1,5 +1,7 @@
 """Small corpora in the layouts of their authors, written into a folder."""
 
+import json
+import zipfile
 from itertools import product
 from pathlib import Path
 
@@ -78,4 +80,50 @@ def an4(folder, cepstra=False):
 def fsdd(folder, takes=10, speakers=("ann",)):
     for digit, speaker, take in product(range(10), speakers, range(takes)):
         put(folder / f"top/recordings/{digit}_{speaker}_{take}.wav", tone(0.2, 8000), 8000)
+    return folder
+
+
+def coco(folder, pictures=3):
+    """Order embeddings' own layout; the features of a split are a row a picture."""
+    (folder / "images" / "10crop").mkdir(parents=True)
+    for number, split in enumerate(("train", "val", "test")):
+        lines = [
+            f"a {split} dog {k} sits on picture {n}" for n in range(pictures) for k in range(5)
+        ]
+        put(folder / f"{split}.txt", text="\n".join(lines) + "\n")
+        vectors = np.random.default_rng(number).random((pictures, 4), np.float32)
+        np.save(folder / "images" / "10crop" / f"{split}.npy", vectors)
+    return folder
+
+
+def coco_boxes(folder, pictures=8):
+    """COCO's captions, six to a picture, and the boxes of things in them."""
+    images = [
+        {"id": n, "file_name": f"{n:012}.jpg", "width": 100, "height": 50}
+        for n in range(pictures)
+    ]
+    said = [
+        {"id": 10 * n + k, "image_id": n, "caption": f"A man, and {k} dogs; picture {n}."}
+        for n in range(pictures)
+        for k in range(6)
+    ]
+    put(
+        folder / "annotations" / "captions_val2017.json",
+        text=json.dumps({"images": images, "annotations": said}),
+    )
+    put(folder / "boxes" / "coco_name.txt", text="background\nperson\ndog\n")
+    lines = [f"{n:012}.jpg 0 {n} 25 {n + 50} 1 10 10 20 40 2" for n in range(pictures - 1)]
+    lines.append(f"{pictures - 1:012}.jpg")  # nothing stands in it
+    put(folder / "boxes" / "coco_val2017.txt", text="\n".join(lines) + "\n")
+    return folder
+
+
+def flickr8k(folder, pictures=10):
+    names = [f"{n}.jpg" for n in range(pictures)]
+    said = [f"{name}#{k}\tA dog jumps {k} .\n" for name in names for k in range(5)]
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(folder / "Flickr8k_text.zip", "w") as packed:
+        packed.writestr("Flickr8k.token.txt", "".join(said))
+    probs = np.random.default_rng(0).dirichlet(np.ones(7), pictures).astype(np.float32)
+    np.savez(folder / "xception_probs_test.npz", names=np.array(names), probs=probs)
     return folder

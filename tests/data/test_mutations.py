@@ -10,7 +10,8 @@ import pytest
 import soundfile
 
 from lnlab import data
-from lnlab.data import audio
+from lnlab.data import audio, captioned
+from tests.data import layouts
 
 RATE = 16_000
 TONE = 0.3 * np.sin(np.arange(RATE // 4) / 6)
@@ -94,6 +95,19 @@ def spoken(name: str, above: int) -> Callable[[Path], bool]:
     return read
 
 
+def pictured(layout: Callable[[Path], Path], name: str) -> Callable[[Path], Path]:
+    return lambda folder: layout(folder / "data") / name
+
+
+def captions(source: str, above: int) -> Callable[[Path], bool]:
+    def read(path: Path) -> bool:
+        found = data.load(f"{source}={path.parents[above]}", "captions")
+        parts = (found.train, found.valid, found.test)
+        return all(len(part.captions) == 5 * len(part) for part in parts if part)
+
+    return read
+
+
 FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
     "wav": (lambda folder: waves(folder, ".wav"), sound),
     "flac": (lambda folder: waves(folder, ".flac"), sound),
@@ -102,6 +116,18 @@ FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
     "trans.txt": (librispeech, spoken("librispeech", 3)),
     "phn": (timit, spoken("timit", 3)),
     "fileids": (lambda folder: an4(folder, "fileids"), spoken("an4", 2)),
+    "txt": (pictured(layouts.coco, "train.txt"), captions("coco", 0)),
+    "npy": (pictured(layouts.coco, "images/10crop/test.npy"), captions("coco", 2)),
+    "json": (
+        pictured(layouts.coco_boxes, "annotations/captions_val2017.json"),
+        captions("coco-boxes", 1),
+    ),
+    "boxes": (
+        pictured(layouts.coco_boxes, "boxes/coco_val2017.txt"),
+        captions("coco-boxes", 1),
+    ),
+    "zip": (pictured(layouts.flickr8k, "Flickr8k_text.zip"), captions("flickr8k", 0)),
+    "npz": (pictured(layouts.flickr8k, "xception_probs_test.npz"), captions("flickr8k", 0)),
     "transcription": (lambda folder: an4(folder, "transcription"), spoken("an4", 2)),
 }
 
@@ -117,8 +143,9 @@ def complaint_of(read: Callable[[Path], bool], path: Path) -> str:
 
 @pytest.mark.stress
 @pytest.mark.parametrize("name", FORMATS)
-def test_no_mutation_crashes_or_hangs(name, full, tmp_path):
+def test_no_mutation_crashes_or_hangs(name, full, tmp_path, monkeypatch):
     """What can be read afterwards has the right kind: no hash is known of these."""
+    monkeypatch.setattr(captioned, "HELD", 2)
     make, read = FORMATS[name]
     path, chance = make(tmp_path), random.Random(name)
     whole = path.read_bytes()

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lnlab import data
-from lnlab.data import espeak, fsdd, spoken
+from lnlab.data import captioned, espeak, fsdd, scenes, spoken
 from tests.data import layouts
 from tests.data.test_images import write_idx
 
@@ -19,14 +19,18 @@ SMALL = {"train": 6, "valid": 2, "test": 3}
 SPEECH = ("spoken", "espeak", "fsdd", "an4", "cepstra", "timit", "librispeech")
 IMAGES = ("digits", "idx")
 TEXT = ("tales", "txt")
+CAPTIONS = ("scenes", "coco", "coco-boxes", "flickr8k")
 WHAT = {
-    n: w for w, names in (("speech", SPEECH), ("images", IMAGES), ("text", TEXT)) for n in names
+    **dict.fromkeys(SPEECH, "speech"),
+    **dict.fromkeys(IMAGES, "images"),
+    **dict.fromkeys(TEXT, "text"),
+    **dict.fromkeys(CAPTIONS, "captions"),
 }
 
 
 def written(name: str, folder: Path) -> str:
     """The spec of a source, its files written into the folder if it has any."""
-    if name in ("spoken", "espeak", "digits", "tales"):
+    if name in ("spoken", "espeak", "digits", "tales", "scenes"):
         return name
     if name == "txt":
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,12 +40,13 @@ def written(name: str, folder: Path) -> str:
         return f"idx={write_idx(folder)}"
     if name == "cepstra":
         return f"an4={layouts.an4(folder, cepstra=True)}"
-    return f"{name}={getattr(layouts, name)(folder)}"
+    return f"{name}={getattr(layouts, name.replace('-', '_'))(folder)}"
 
 
 def small() -> None:
     """Have the corpora that are made here small, in this process."""
-    fsdd.STRINGS = spoken.SIZES = SMALL
+    fsdd.STRINGS = spoken.SIZES = scenes.PARTS = SMALL
+    captioned.HELD = 2
 
 
 def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
@@ -52,6 +57,9 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
         part = getattr(found, split)
         if what in ("images", "text"):
             cases[split] = part.x.numpy().tobytes() + part.y.numpy().tobytes()
+            continue
+        if what == "captions":
+            cases[split] = part.vectors.tobytes() + "\n".join(part.captions).encode()
             continue
         for said in reversed(part) if backwards else part:
             sound = b"" if said.sound is None else said.sound.tobytes()
@@ -67,6 +75,8 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
 def made_small(monkeypatch):
     monkeypatch.setattr(fsdd, "STRINGS", SMALL)
     monkeypatch.setattr(spoken, "SIZES", SMALL)
+    monkeypatch.setattr(scenes, "PARTS", SMALL)
+    monkeypatch.setattr(captioned, "HELD", 2)
 
 
 @pytest.mark.parametrize("name", [*WHAT])
@@ -150,10 +160,18 @@ def test_what_a_source_offers_is_what_the_door_takes():
 @pytest.mark.parametrize(
     ("spec", "what", "options", "message"),
     [
-        ("embedded", "music", {}, "what is 'music': choose from images, speech, text"),
+        (
+            "embedded",
+            "music",
+            {},
+            "what is 'music': choose from images, speech, text, captions",
+        ),
         ("mnist", "speech", {}, "unknown data 'mnist': choose from embedded, spoken"),
         ("timit", "images", {}, "unknown data 'timit': choose from embedded, digits"),
         ("spoken", "speech", {"mix": True}, "spoken has no option mix: it has unit, most"),
+        ("coco", "captions", {"split": 1}, "coco has no option split: it has none"),
+        ("flickr8k=.", "captions", {"split": 5}, "split is 5: the fold that tests, 0 to 4"),
+        ("scenes=.", "captions", {}, "it is made here, give no path"),
         ("embedded", "speech", {"most": 0}, "most is 0: give at least 1"),
     ],
 )

@@ -25,6 +25,7 @@ from lnlab.figures import (
     landscape,
     learning,
     matrices,
+    order,
     playable,
     race,
     recurrence,
@@ -60,6 +61,13 @@ def claims(text) -> pd.DataFrame:
 def attended(text) -> go.Figure:
     spoken = attention.Spoken(text, np.zeros((8, 4)), 0.01, [text, "b"], AT[:2], AT[1:3])
     return attention.attention(spoken, {text: attention.AttentionMap(np.eye(2, 8), 0.04, text)})
+
+
+def ordered(text) -> go.Figure:
+    things = [order.Thing(text, "", "", (0.1, 0.1, 0.5, 0.5))]
+    shown = [order.Shown(things, 0.1, None), order.Shown(things, 0.2, True)]
+    around = [order.Neighbour(text, 0.1)]
+    return order.order(text, shown, AT, AT > 0.5, around, around)
 
 
 def plane(text, *at) -> Any:
@@ -121,6 +129,7 @@ FIGURES = {
         {text: ([1.0], (0.0, 2.0))}, x=text, made_on=text
     ),
     matrices.matrices: lambda text: matrices.matrices({text: SEEDS}, rows=text, columns=text),
+    order.order: ordered,
     playable.playable: lambda text: playable.playable(
         drawn(),
         [playable.Choice(text, [text], 0)],

@@ -125,7 +125,7 @@ def test_a_fused_layer_is_the_same_function_or_names_what_it_left(layer, name):
     known, settings = kind(make), getattr(make, "keywords", {})
     said = assert_the_same(shaken(LAYERS[layer](D, H, norm=make)), torch.randn(T, B, D))
     fused = known is LayerNorm and not {"correction", "root"} & settings.keys()
-    plain = fused or (known is Identity and layer == "LSTM")
+    plain = fused or (known is Identity and layer in ("LSTM", "GRU"))
     if layer == "GRU" and "affine" in settings:
         plain = False  # its own biases stand inside the normalizers
     assert (f"{layer}Cell" in said) == (not plain)

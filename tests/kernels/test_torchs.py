@@ -1,4 +1,4 @@
-"""The plain LSTM by torch's operator: the reference loop's values and every gradient."""
+"""The plain LSTM and GRU by torch: the reference loop's values and every gradient."""
 
 import warnings
 from functools import partial
@@ -6,17 +6,20 @@ from functools import partial
 import pytest
 import torch
 
-from lnlab.cells import PUBLISHED, Bias, GRUCell, LSTMCell
+from lnlab.cells import PUBLISHED, Bias, GRUCell, LSTMCell, Update
 from lnlab.kernels import fuse, torchs
 from lnlab.kernels.compiled import unroll as fused
 from lnlab.norms import Identity, LayerNorm
-from lnlab.unroll import LSTM, unroll
+from lnlab.unroll import GRU, LSTM, unroll
 
 from .test_compiled import everything, shaken
 
 CELLS = {
     "plain": partial(LSTMCell, norm=Identity),
     "without b": partial(LSTMCell, norm=Identity, bias=Bias.NONE),
+    "GRU": partial(GRUCell, norm=Identity),
+    "GRU that keeps": partial(GRUCell, norm=Identity, update=Update.KEEPS),
+    "GRU without b": partial(GRUCell, norm=Identity, bias=False),
 }
 
 
@@ -27,7 +30,7 @@ CELLS = {
 def test_values_and_every_gradient(make, size, reverse, ragged):
     T, B, D, H = size
     cell = shaken(make(D, H))
-    x, state = torch.randn(T, B, D), (torch.randn(B, H), torch.randn(B, H))
+    x, state = torch.randn(T, B, D), tuple(torch.randn(B, H) for _ in range(cell.states))
     lengths = torch.randint(0, T + 1, (B,)) if ragged else None
     ours = everything(fused, cell, x, state, lengths, reverse)
     theirs = everything(unroll, cell, x, state, lengths, reverse)
@@ -57,7 +60,7 @@ def test_it_is_torchs_operator_that_computes():
 )
 def test_what_is_not_torchs_is_left_alone(make):
     assert not torchs.has(make(3, 4))
-    assert not torchs.has(GRUCell(3, 4, Identity))
+    assert not torchs.has(GRUCell(3, 4))
 
 
 def test_a_cell_with_hooks_is_left_to_the_reference():
@@ -66,13 +69,14 @@ def test_a_cell_with_hooks_is_left_to_the_reference():
     assert not torchs.has(cell)
 
 
-def test_fuse_says_nothing_of_a_plain_lstm():
+@pytest.mark.parametrize("kind", [LSTM, GRU])
+def test_fuse_says_nothing_of_a_plain_layer(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        layer = fuse(LSTM(3, 4, 2, bidirectional=True, norm=Identity))
+        layer = fuse(kind(3, 4, 2, bidirectional=True, norm=Identity))
     x = torch.randn(7, 5, 3)
     lengths = torch.tensor([7, 0, 3, 1, 6])
-    reference = LSTM(3, 4, 2, bidirectional=True, norm=Identity)
+    reference = kind(3, 4, 2, bidirectional=True, norm=Identity)
     reference.load_state_dict(layer.state_dict())
     for ours, theirs in zip(
         torch.utils._pytree.tree_leaves(layer(x, lengths=lengths)),

@@ -65,6 +65,21 @@ def test_of_exploratory_seeds_the_block_is_named(ran):
     assert said.startswith("units (20, 20): ")
 
 
+def test_a_block_may_have_a_seed_of_its_own(ran):
+    blocks = {"units": (10, 10), "seeds": (100,)}, {"units": (20, 20), "seeds": (101,)}
+    runs = [
+        ran(replace(TASK, **fields, **block), {block["seeds"][0]: s * value})
+        for s, fields in ARMS
+        for value, block in zip((1.0, 3.0), blocks, strict=True)
+    ]
+    test = replace(TEST, blocks=blocks)
+    assert test.differences(runs).values == (2.0, 6.0)
+    assert test.differences(runs[1:]) is None
+    assert [part.split("seeds=")[1][:3] for part in test.command().split(" && ")] == [
+        "100", "100", "101", "101",
+    ]  # fmt: skip
+
+
 def test_a_run_that_measured_more_or_less_counts_if_it_has_what_is_asked(ran):
     task = Spelling(epochs=1, measures=2, seeds=(100, 101))
     arms = (1, {"norm": "encoder"}), (-1, {"norm": "none"})

@@ -3,7 +3,7 @@
 import html
 import shlex
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -14,11 +14,17 @@ import pytest
 import torch
 
 from lnlab import panels
+from lnlab.data import Captions, Pictures
+from lnlab.data.boxes import Boxes
+from lnlab.data.captions import COCO_BOXES
 from lnlab.data.recordings import Samples
 from lnlab.data.utterance import Utterance
+from lnlab.norms import LayerNorm
 from lnlab.pages.outputs import figure as on_page
 from lnlab.panels.widgets import LivePlot, Panel
 from lnlab.panels.widgets.panel import PLOTLY
+from lnlab.tasks import OrderEmbeddings
+from lnlab.tasks.order import OrderEmbedding
 from lnlab.workbook import value
 
 TAG = "<img src=x onerror=alert`1`>"
@@ -79,6 +85,27 @@ def recorded(text="layers", scale=1.0) -> pd.DataFrame:
         for layer in (1, 2, 3)
     ]
     return pd.DataFrame(rows)
+
+
+def embeddings() -> tuple[dict[str, Any], Captions]:
+    """Two nets that never learned, and few scenes."""
+    task = OrderEmbeddings.budget("smoke")
+    dataset = task.dataset()
+    arms = {
+        name: replace(task, norm=norm) for name, norm in (("none", "none"), ("layer", "layer"))
+    }
+    return {name: arm.model(0, dataset) for name, arm in arms.items()}, dataset
+
+
+def photographs(text) -> tuple[dict[str, Any], Captions]:
+    """A net that never learned, and pictures of which nobody knows what is true."""
+    boxes = Boxes(np.array([0]), np.array([[0.1, 0.1, 0.5, 0.5]]))
+    vectors = np.random.default_rng(0).random((9, 4), np.float32)
+    names = tuple(f"{text} {n}" for n in range(9))
+    part = Pictures(names, vectors, (text,) * 45, (boxes,) * 9)
+    parts = dict.fromkeys(("train", "valid", "test"), part)
+    dataset = Captions(COCO_BOXES, lambda: parts, lambda: f"test {text}", lambda: (text,))
+    return {text: OrderEmbedding(dataset.vocabulary, 4, 8, 6, LayerNorm)}, dataset
 
 
 CASES = {
@@ -156,6 +183,15 @@ CASES = {
             ({"lengths": "long"}, "lengths is 'long'"),
             ({"extent": 3.0}, "extent is 3"),
             ({"seed": 9}, "seed is 9"),
+        ],
+    ),
+    "order": Case(
+        embeddings(),
+        {"caption": "a star"},
+        {"caption": "a small red heart left of a square", "net": "layer"},
+        [
+            ({"net": "batch"}, "net is 'batch': choose from none, layer"),
+            ({"caption": "a dog"}, "'a dog' is not understood: say it like"),
         ],
     ),
     "recurrence": Case(
@@ -312,6 +348,7 @@ def test_what_makes_no_sense_does_not_start(name, wrong, says):
 GIVEN = {
     "attention": ({TAG: recognizer(TAG)}, utterances(TAG)),
     "distributions": ({TAG: {TAG: recorded(TAG)}},),
+    "order": photographs(TAG),
 }
 """The panels that are given data, with a tag wherever these have text."""
 

@@ -12,6 +12,7 @@ from lnlab.pages.page import share
 from lnlab.panels.widgets import Panel
 from lnlab.panels.widgets.live_plot import as_json
 from lnlab.panels.widgets.stills import still
+from tests.panels.test_every_panel import embeddings
 from tests.unpacked import unpacked, write_page
 
 PANELS: dict[str, Callable[..., Panel]] = {
@@ -19,6 +20,7 @@ PANELS: dict[str, Callable[..., Panel]] = {
     "distributions": lambda _, frames: panels.distributions(frames),
     "geometry": lambda *_: panels.geometry(normalizers=("none", "layer")),
     "invariance": lambda *_: panels.invariance(delta=-2.5),
+    "order": lambda *_: panels.order(*embeddings(), net="layer"),
     "landscape": lambda *_: panels.landscape(),
     "recurrence": lambda *_: panels.recurrence(steps=25),
     "transformer": lambda *_: panels.transformer(depth=2),

@@ -16,10 +16,14 @@ every_task = pytest.mark.parametrize("kind", TASKS.values(), ids=TASKS)
 
 OTHERWISE = {
     "las": {"location": (0, 3), "dropout": (0.0, 0.5), "gain": (0.1, 1.0), "beam": (1, 2)},
+    "order": {
+        "gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "clip": (0.5, 2.0),
+        "margin": (0.05, 0.2),
+    },
     "sequences": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "epochs": (1, 2)},
     "transformer": {"learning_rate": (0.1, 0.01), "layers": (1, 2), "weight_decay": (0.0, 1.0)},
     "mnist": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},
-}
+}  # fmt: skip
 """Fields that have no list to choose from, and values to compare."""
 
 
@@ -107,7 +111,8 @@ def test_it_trains_in_updates_and_is_found_again(kind, tmp_path):
     assert len(list(train(task, root=tmp_path))) == 3
     (run,) = read(tmp_path)
     assert run.config["updates"] == 3
-    assert run.result["outcomes"] == {"0": {"outcome": "finished", "update": 3}}
+    (ending,) = run.result["outcomes"].values()
+    assert (ending["outcome"], ending["update"]) == ("finished", 3)
     again = found(kind.of(run.config), root=tmp_path)
     assert again is not None
     assert again.key == run.key

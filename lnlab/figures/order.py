@@ -1,0 +1,265 @@
+"""A caption in the order: the pictures nearest to it, all pictures, and captions around it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from .style.palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION
+from .style.text import literal
+from .style.traces import Traces, fill
+
+SLOTS = 8
+"""Pictures that are drawn, four in a row."""
+NEIGHBOURS = 5
+"""Captions that are shown above, and below."""
+PAINTS = {
+    "red": "#D7263D", "pink": "#F49AC2", "yellow": "#F2C14E", "green": "#2E933C",
+    "blue": "#1B6FC2", "purple": "#7B3FA0", "": GREY,
+}  # fmt: skip
+"""The colours of things; "" is a thing of which only the box is known."""
+NAMED = 3
+"""Things of a picture whose names are written, the largest."""
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A thing in a picture.
+
+    Attributes:
+        name: of its kind.
+        shape: circle, ring, heart, triangle, square or star; "" draws its box.
+        paint: one of :data:`PAINTS`.
+        place: left, top, right, bottom, as fractions of the picture's sides.
+    """
+
+    name: str
+    shape: str
+    paint: str
+    place: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture: its things, how far the caption lies beyond it, whether it is true of it."""
+
+    things: Sequence[Thing]
+    violation: float
+    true: bool | None
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A caption above or below another, and the violation of the upper one by the lower one."""
+
+    text: str
+    violation: float
+
+
+def order(
+    caption: str,
+    nearest: Sequence[Shown],
+    violations: np.ndarray,
+    true: np.ndarray | None,
+    above: Sequence[Neighbour],
+    below: Sequence[Neighbour],
+) -> go.Figure:
+    """Eight pictures, the violation by every picture, and the captions above and below.
+
+    Args:
+        nearest: the first eight pictures.
+        violations: of the caption by each picture (P,).
+        true: whether it is true of each (P,); None where nobody knows.
+    """
+    figure = go.Figure(layout={"template": TEMPLATE, "height": 640, "showlegend": False})
+    for paint, colour in PAINTS.items():
+        figure.add_scatter(
+            name=f"things {paint}", xaxis="x", yaxis="y", mode="lines", hoverinfo="skip",
+            fill="toself" if paint else "none", fillcolor=colour,
+            line={"color": colour, "width": 1.5},
+        )  # fmt: skip
+    for name, colour in (("true", GREEN), ("false", VERMILLION), ("unknown", GREY)):
+        figure.add_scatter(
+            name=f"frames {name}", xaxis="x", yaxis="y", mode="lines", hoverinfo="skip",
+            line={"color": colour, "width": 2.5},
+        )  # fmt: skip
+        figure.add_histogram(
+            name=f"pictures {name}", xaxis="x2", yaxis="y2", marker={"color": colour},
+            opacity=0.75, hovertemplate="%{x:.3f}: %{y}<extra></extra>",
+        )  # fmt: skip
+    figure.add_scatter(
+        name="words", xaxis="x", yaxis="y", mode="text", hoverinfo="skip",
+        textfont={"size": 11, "color": INK},
+    )  # fmt: skip
+    for name, colour in (("above", ORANGE), ("below", BLUE)):
+        figure.add_bar(
+            name=name, xaxis="x3", yaxis="y3", orientation="h", width=0.55,
+            marker={"color": colour}, textposition="none",
+            hovertemplate="%{text}: %{x:.3f}<extra></extra>",
+        )  # fmt: skip
+    given = caption, nearest, violations, true, above, below
+    fill(figure, order_traces(*given))
+    return figure.update_layout(order_layout(*given))
+
+
+def order_traces(
+    caption: str,
+    nearest: Sequence[Shown],
+    violations: np.ndarray,
+    true: np.ndarray | None,
+    above: Sequence[Neighbour],
+    below: Sequence[Neighbour],
+) -> Traces:
+    """What :func:`order` draws, trace by trace."""
+    traces: Traces = {}
+    for paint in PAINTS:
+        drawn = [
+            corner(slot) + outline(thing)
+            for slot, shown in enumerate(nearest)
+            for thing in shown.things
+            if thing.paint == paint
+        ]
+        traces[f"things {paint}"] = polygons(drawn)
+    unknown = np.full(len(violations), true is None)
+    known = unknown if true is None else true
+    parts = {
+        "true": (True, known & ~unknown), "false": (False, ~known), "unknown": (None, unknown)
+    }  # fmt: skip
+    for name, (wanted, mine) in parts.items():
+        frames = [
+            corner(slot) + FRAME for slot, one in enumerate(nearest) if one.true is wanted
+        ]
+        traces[f"frames {name}"] = polygons(frames)
+        traces[f"pictures {name}"] = {"x": violations[mine], "xbins": _bins(violations)}
+    traces["words"] = _words(nearest)
+    for name, neighbours, sign in (("above", above, 1), ("below", below, -1)):
+        traces[name] = {
+            "x": np.array([one.violation for one in neighbours]),
+            "y": sign * np.arange(1.0, len(neighbours) + 1),
+            "text": [literal(one.text) for one in neighbours],
+        }
+    return traces
+
+
+def order_layout(
+    caption: str,
+    nearest: Sequence[Shown],
+    violations: np.ndarray,
+    true: np.ndarray | None,
+    above: Sequence[Neighbour],
+    below: Sequence[Neighbour],
+) -> dict[str, Any]:
+    """The axes and the words of :func:`order`."""
+    quiet = {"visible": False, "fixedrange": True}
+    widest = max([0.01, *(one.violation for one in (*above, *below))])
+    lines = [(0.0, f"<b>{literal(caption)}</b>")]
+    lines += [(k + 1.0, literal(one.text)) for k, one in enumerate(above)]
+    lines += [(-k - 1.0, literal(one.text)) for k, one in enumerate(below)]
+    notes: list[dict[str, Any]] = [
+        {"x": 0, "xref": "x3", "y": y + 0.42, "yref": "y3", "text": text, "showarrow": False,
+         "xanchor": "left", "font": {"size": 12, "color": INK}}
+        for y, text in lines
+    ]  # fmt: skip
+    heads = [
+        (0.0, 1.05, "the nearest pictures, and how far the caption lies beyond them"),
+        (0.66, 1.05, "says less ↑"), (0.66, -0.075, "says more ↓"),
+    ]  # fmt: skip
+    notes += [
+        {"x": x, "xref": "paper", "y": y, "yref": "paper", "text": text, "showarrow": False,
+         "xanchor": "left", "font": {"size": 13}}
+        for x, y, text in heads
+    ]  # fmt: skip
+    return {
+        "margin": {"l": 50, "r": 14, "t": 50, "b": 50},
+        "barmode": "overlay",
+        "xaxis": quiet | {"domain": [0, 0.62], "anchor": "y", "range": [-0.05, 4.4]},
+        "yaxis": quiet | {"domain": [0.32, 1], "anchor": "x", "range": [2.62, -0.05]},
+        "xaxis2": {"domain": [0, 0.62], "anchor": "y2",
+                   "title": {"text": "violation of the caption by each picture"}},
+        "yaxis2": {"domain": [0, 0.2], "anchor": "x2", "type": "log",
+                   "title": {"text": "pictures"}, "dtick": 1},
+        "xaxis3": {"domain": [0.66, 1], "anchor": "y3", "range": [0, 1.15 * widest],
+                   "title": {"text": "violation"}},
+        "yaxis3": quiet | {"domain": [0.04, 1], "anchor": "x3",
+                           "range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]},
+        "annotations": notes,
+    }  # fmt: skip
+
+
+FRAME = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], float)
+"""The edge of a picture, across and down."""
+
+
+def corner(slot: int) -> np.ndarray:
+    """The top left of a picture (2,), in units of its side."""
+    return np.array([1.1 * (slot % 4), 1.32 * (slot // 4)])
+
+
+def polygons(parts: Sequence[np.ndarray]) -> dict[str, Any]:
+    """Polygons (K, 2) as one line that is broken between them."""
+    gap = np.full((1, 2), np.nan)
+    line = np.concatenate([piece for part in parts for piece in (part, gap)] or [gap])
+    return {"x": line[:, 0], "y": line[:, 1]}
+
+
+def outline(thing: Thing) -> np.ndarray:
+    """The outline of a thing in its picture (K, 2), closed."""
+    left, top, right, bottom = thing.place
+    unit = OUTLINES.get(thing.shape, FRAME)
+    return np.array([left, top]) + unit * np.array([right - left, bottom - top])
+
+
+def _turned(radii: np.ndarray, start: float = -0.25) -> np.ndarray:
+    """Points at distances from the middle of the unit square, once around, closed."""
+    around = 2 * np.pi * (start + np.arange(len(radii)) / len(radii))
+    points = 0.5 + 0.5 * radii[:, None] * np.stack([np.cos(around), np.sin(around)], 1)
+    return np.concatenate([points, points[:1]])
+
+
+def _heart() -> np.ndarray:
+    t = np.linspace(0, 2 * np.pi, 41)
+    x = 16 * np.sin(t) ** 3
+    y = -(13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t))
+    return np.stack([(x + 16) / 32, (y - y.min()) / np.ptp(y)], 1)
+
+
+_CIRCLE = _turned(np.ones(32))
+OUTLINES = {
+    "circle": _CIRCLE,
+    "ring": np.concatenate([_CIRCLE, 0.5 + 0.55 * (_CIRCLE[::-1] - 0.5), _CIRCLE[:1]]),
+    "heart": _heart(),
+    "triangle": np.array([[0.5, 0], [1, 1], [0, 1], [0.5, 0]]),
+    "square": FRAME,
+    "star": _turned(np.tile([1.0, 0.4], 5)),
+}
+"""Outlines of shapes in the unit square, across and down."""
+
+
+def _words(nearest: Sequence[Shown]) -> dict[str, Any]:
+    """What stands below every picture, and in the boxes of which only the kind is known."""
+    at, text = [], []
+    for slot, shown in enumerate(nearest):
+        at.append(corner(slot) + np.array([0.5, 1.09]))
+        said = {True: "true", False: "not true", None: ""}[shown.true]
+        text.append(f"{shown.violation:.3f} {said}".strip())
+        large = sorted(shown.things, key=lambda thing: -_area(thing))[:NAMED]
+        for thing in large:
+            if not thing.shape:
+                left, top, right, bottom = thing.place
+                middle = np.array([(left + right) / 2, (top + bottom) / 2])
+                at.append(corner(slot) + middle)
+                text.append(literal(thing.name))
+    places = np.array(at).reshape(-1, 2)
+    return {"x": places[:, 0], "y": places[:, 1], "text": text}
+
+
+def _area(thing: Thing) -> float:
+    left, top, right, bottom = thing.place
+    return (right - left) * (bottom - top)
+
+
+def _bins(violations: np.ndarray) -> dict[str, float]:
+    low, high = float(violations.min()), float(violations.max())
+    return {"start": low, "end": high + 1e-9, "size": max((high - low) / 40, 1e-9)}

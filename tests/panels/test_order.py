@@ -1,0 +1,73 @@
+"""The panel of notebook 08: what it says of a caption is what nets and scenes say."""
+
+import numpy as np
+import pytest
+
+from lnlab import panels
+from lnlab.data import Vocabulary
+from lnlab.data.scenes import parsed
+from lnlab.figures import order as draw
+from lnlab.norms import LayerNorm
+from lnlab.panels.order.measurement import Embedded, measure
+from lnlab.panels.order.state import OrderState
+from lnlab.tasks.order import OrderEmbedding, penalty
+from lnlab.tasks.order.retrieval import points, seen
+
+from .test_every_panel import embeddings
+
+
+@pytest.fixture(scope="module")
+def there():
+    return Embedded(*embeddings())
+
+
+def test_the_nearest_are_those_of_least_violation_and_their_truth_is_the_scenes(there):
+    state = OrderState("a heart left of a thing", "layer")
+    found, net = measure(there, state), there.nets["layer"]
+    own = points(net, (state.caption,), there.dataset.vocabulary)
+    expected = penalty(own, seen(net, there.dataset.test))[0].numpy()
+    np.testing.assert_allclose(found.violations, expected, rtol=1e-5)  # float32
+    shown = [one.violation for one in found.nearest]
+    assert shown == sorted(shown) == pytest.approx(sorted(expected)[:8], rel=1e-5)
+    first = int(expected.argmin())
+    assert found.nearest[0].true == bool(found.true[first])
+    names = [thing.name for thing in found.nearest[0].things]
+    kinds = there.dataset.test.boxes[first].kinds
+    assert names == [there.dataset.kinds[kind] for kind in kinds]
+
+
+def test_captions_above_say_less_and_those_below_say_more(there):
+    found = measure(there, OrderState("a heart and a polygon"))
+    said = parsed(found.caption)
+    assert found.above
+    assert found.below
+    assert all(said.below(parsed(one.text)) for one in found.above)
+    assert all(parsed(one.text).below(said) for one in found.below)
+
+
+def test_what_cannot_be_understood_is_said_in_the_panel_and_changes_no_picture(there):
+    panel = panels.order(there.nets, there.dataset)
+    sentence = panel.bar.sentence
+    panel.controls["caption"].value = "two dogs"
+    assert "'two dogs' is not understood: say it like" in panel.bar.error
+    assert panel.bar.sentence == sentence
+    panel.controls["caption"].value = "a ring"
+    assert panel.bar.error == ""
+    assert panel.bar.sentence.startswith("“a ring”, read by none.")
+
+
+def test_a_net_of_another_vocabulary_is_refused(there):
+    other = OrderEmbedding(Vocabulary(["a"]), 144, 8, 6, LayerNorm)
+    with pytest.raises(ValueError, match="layer was trained with another vocabulary"):
+        panels.order({"layer": other}, there.dataset)
+    with pytest.raises(ValueError, match="there are no nets"):
+        panels.order({}, there.dataset)
+
+
+def test_every_thing_is_drawn_inside_its_box():
+    for shape, unit in draw.OUTLINES.items():
+        place = (0.2, 0.4, 0.5, 0.6)
+        drawn = draw.outline(draw.Thing(shape, shape, "red", place))
+        inside = np.clip(drawn, [0.2, 0.4], [0.5, 0.6])
+        np.testing.assert_allclose(drawn, inside, atol=1e-12)
+        np.testing.assert_allclose(unit[0], unit[-1], atol=1e-12)  # closed
