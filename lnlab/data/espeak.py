@@ -23,7 +23,7 @@ from lnlab.data import formant, phones, speaker, spoken
 from lnlab.data.formant import RATE
 from lnlab.data.kept import code
 from lnlab.data.phones import SILENCE
-from lnlab.data.speech import first
+from lnlab.data.utterance import first
 
 GET = "apt install espeak-ng, brew install espeak-ng, or pip install 'lnlab[espeak]'"
 SYSTEM = "libespeak-ng.so.1", "libespeak-ng.dylib", "libespeak-ng.dll"

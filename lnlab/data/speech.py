@@ -5,19 +5,18 @@ when, the ends of the units are kept too, so that an alignment can be held again
 """
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from lnlab.data.archive import unpacked
 from lnlab.data.dataset import Dataset
 from lnlab.data.kept import code, stamp
 from lnlab.data.phones import DIGITS, PHONES
 from lnlab.data.source import Source, data_folder
-from lnlab.data.utterance import Memory, Unit, Utterance
+from lnlab.data.utterance import Memory, Unit, Utterance, first
 
 MADE = {"unit": "phones", "most": "how many utterances to train on at most"}
 FILES = {
@@ -246,12 +245,3 @@ def _synthesised(source: Source, most: int | None) -> Speech:
         units=PHONES,
         rate=formant.RATE,
     )
-
-
-Said = TypeVar("Said")
-
-
-def first(parts: Mapping[str, list[Said]], most: int | None) -> dict[str, list[Said]]:
-    """The first utterances of each part, at most ``most`` to train on."""
-    part = 1 if most is None else min(1, most / max(1, len(parts["train"])))
-    return {split: said[: math.ceil(part * len(said))] for split, said in parts.items()}

@@ -1,8 +1,9 @@
 """Something that was said, ready for a recognizer, its sound read when it is asked for."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -95,3 +96,12 @@ class Utterance:
     def sound(self) -> np.ndarray | None:
         """The samples, to be listened to, read when asked for; None where there are none."""
         return self.heard.sound()
+
+
+Said = TypeVar("Said")
+
+
+def first(parts: Mapping[str, list[Said]], most: int | None) -> dict[str, list[Said]]:
+    """The first utterances of each part, at most ``most`` to train on."""
+    part = 1 if most is None else min(1, most / max(1, len(parts["train"])))
+    return {split: said[: math.ceil(part * len(said))] for split, said in parts.items()}

@@ -46,7 +46,7 @@ def unroll(
 
 
 def inside(lengths: Tensor, x: Tensor) -> Tensor:
-    """Whether a step of ``x`` (T, B, n) is inside its sequence: (T, B, 1)."""
+    """True where a step of ``x`` (T, B, n) is inside its sequence: (T, B, 1)."""
     return (torch.arange(len(x), device=x.device)[:, None] < lengths)[:, :, None]
 
 
@@ -67,7 +67,7 @@ def shares(cell: Cell, form: Form, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...
 
 
 def LN(a: Tensor, g: Tensor, b: Tensor | None, eps: float) -> Tensor:
-    """Layer norm over the last axis, by torch's operator."""
+    """Layer norm of a (B, n) over the last axis, by torch's operator."""
     return F.layer_norm(a, a.shape[-1:], g, b, eps)
 
 

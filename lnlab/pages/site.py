@@ -89,7 +89,7 @@ def first_picture(path: Path) -> dict[str, Any] | None:
 
 
 def links(repository: str, name: str) -> dict[str, str]:
-    """Where a notebook opens in one click, by the service; only of a repository of GitHub."""
+    """Addresses that open a notebook in one click, by service; of GitHub repositories only."""
     host = "https://github.com/"
     if not repository.startswith(host):
         return {}

@@ -54,7 +54,7 @@ def packets(content: bytes) -> "Iterator[tuple[int, int, dict[str, np.ndarray]]]
     from safetensors.numpy import load
 
     at = 0
-    while len(content) - at >= 8:
+    while True:
         begins = at + 8 + int.from_bytes(content[at : at + 8], "little")
         if begins > len(content):
             return

@@ -28,6 +28,7 @@ from lnlab.norms import (
     outside_root,
     statistics_from,
 )
+from lnlab.norms.normalizer import AffineNormalizer, Stats
 
 BY_CASE = ["none", "layer", "weight", "rms", "group", "instance", "scale", "spectral"]
 BY_CASE += ["weight standardization", "ada", "dyt"]
@@ -378,3 +379,14 @@ def test_mode_is_put_back_even_after_an_error(name):
     with pytest.raises(KeyError), statistics_from(norm, Mode.RUNNING):
         raise KeyError
     assert getattr(norm, "mode", None) is None
+
+
+def test_a_rule_alone_makes_a_normalizer_of_units_in_the_last_axis():
+    class Largest(AffineNormalizer):
+        def stats(self, a, W=None, t=None):
+            return Stats(torch.zeros_like(a[..., :1]), a.abs().amax(-1, keepdim=True))
+
+    norm, a = Largest(5), torch.randn(3, 5)
+    norm.g.data, norm.b.data = torch.randn(5), torch.randn(5)
+    right = norm.g * a / a.abs().amax(1, keepdim=True) + norm.b
+    torch.testing.assert_close(norm(a), right)

@@ -31,7 +31,7 @@ def steps(device: torch.device, dtype: torch.dtype, units: int) -> Steps | None:
 
 @functools.cache
 def installed() -> bool:
-    """Whether there is Triton; where not, one :class:`NoKernel` warning has said so."""
+    """True if there is Triton; where not, one :class:`NoKernel` warning has said so."""
     if importlib.util.find_spec("triton"):
         return True
     warnings.warn(

@@ -47,7 +47,7 @@ def borrowed(told: "Pass", keep: bool) -> "Borrowed | None":
 
 
 def possible(device: torch.device) -> bool:
-    """Whether something can be recorded now."""
+    """True if something can be recorded now."""
     return device.type == "cuda" and not torch.cuda.is_current_stream_capturing()
 
 
@@ -57,7 +57,7 @@ def stream(device: torch.device) -> int:
 
 
 def recorded(run: Callable[[], None]) -> Callable[[], None]:
-    """What ``run`` does, in one launch."""
+    """The work of ``run`` in one launch."""
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):  # compiles programs and makes room, which no graph can
@@ -86,7 +86,7 @@ class Plan:
 
 
 READ = "A", "W_h", "rest", "first", "lengths"
-"""What a pass reads, by the names of its fields."""
+"""The tensors that a pass reads, by the names of its fields."""
 
 
 class Borrowed:
@@ -99,7 +99,7 @@ class Borrowed:
         self.home.append(self.plan)
 
     def forward(self, told: "Pass") -> tuple[Tensor, ...]:
-        """y and the last state of a pass."""
+        """y (T, B, H) and the last state (B, H) of a pass."""
         plan = self.plan
         for name in READ:
             fill(getattr(plan.way, name), getattr(told, name))

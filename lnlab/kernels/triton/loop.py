@@ -35,14 +35,14 @@ def steps(
 
 
 class Given(NamedTuple):
-    """What has no slope, of one call."""
+    """The arguments of one call that have no slope."""
 
     kernel: Kernel
     eps: tuple[float, ...]
     states: int
     lengths: Tensor | None
     keep: bool
-    """Whether there will be a way back."""
+    """True if there will be a way back."""
 
 
 class Recurrence(torch.autograd.Function):
@@ -83,7 +83,7 @@ class Pass:
 
     @classmethod
     def of(cls, given: Given, inputs: list[Tensor]) -> "Pass":
-        """The pass over inputs that lie in order, with room for what it keeps."""
+        """The pass over inputs (T, B, D) that lie in order, with room for what it keeps."""
         A, W_h, *others = inputs
         rest, first = tuple(others[: -given.states]), tuple(others[-given.states :])
         (T, B, _), H = A.shape, W_h.shape[1]
@@ -151,16 +151,16 @@ def shape(H: int) -> dict[str, int]:
 
 @dataclass
 class Slopes:
-    """What the way back is given, and what it finds."""
+    """The slopes that the way back is given, and those that it finds."""
 
     dy: Tensor
     dstate: State
-    """Of the last state; behind the way back, of the first."""
+    """The slopes of the last state; behind the way back, of the first."""
     dA: Tensor
     dP: Tensor
-    """Of the products W_h h."""
+    """The slopes of the products W_h h."""
     dN: Tensor
-    """Of the layer norm that has a bias of its own: LN(c), LN(U h), LN(a)."""
+    """The slopes of the layer norm that has a bias of its own: LN(c), LN(U h), LN(a)."""
 
     def launch(self, way: Pass, y: Tensor) -> None:
         """Every step, the last one first."""

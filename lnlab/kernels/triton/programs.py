@@ -59,7 +59,7 @@ def remember(stats, row, mu_1, r_1, mu_2, r_2, going):
 
 @triton.jit
 def lies(lengths, case, t, RAGGED: tl.constexpr):
-    """Whether step t lies inside the sequence of a case."""
+    """True if step t lies inside the sequence of a case."""
     return t < tl.load(lengths + case) if RAGGED else t >= 0
 
 

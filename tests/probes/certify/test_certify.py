@@ -642,6 +642,15 @@ def test_a_break_is_never_said_to_be_of_size_0(defect, worst, said):
     assert str(found) == said
 
 
+def test_a_knee_that_no_law_gives_is_where_delta_squared_var_is_eps():
+    eps, x = 1e-6, torch.randn(1, D)
+    layer = Linear(D, H, partial(LayerNorm, eps=eps))
+    v = next(v for v in certify(layer, x, dtypes=[torch.float32]).invariances if v.column == 1)
+    assert math.isnan(v.rate)  # too few points of float32 lie on the slope
+    var = float((x @ layer.W.detach().T).var(1, correction=0))
+    assert v.knee == pytest.approx((eps / var) ** 0.5, rel=5e-3)  # 12 halvings of decades
+
+
 @pytest.mark.parametrize(("columns", "less"), [(None, 1), ([1, 4], 0), ([7, 11], 1)])
 def test_one_bar_counts_the_changes_of_every_precision_and_mode(monkeypatch, columns, less):
     bars = []
