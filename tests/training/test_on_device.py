@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from lnlab.tasks import PermutationInvariantMNIST, SequentialDigits, Spelling
+from lnlab.tasks import TASKS, PermutationInvariantMNIST, SequentialDigits, Spelling
 from lnlab.training import found, train
 
 pytestmark = pytest.mark.gpu
@@ -35,6 +35,22 @@ def test_a_run_has_the_numbers_of_the_cpu(task, tmp_path, device):
     # float32, other orders of summation, some twenty updates
     torch.testing.assert_close(
         torch.tensor(measured), torch.tensor(expected), rtol=1e-4, atol=1e-5, equal_nan=True
+    )
+
+
+@pytest.mark.parametrize("kind", [TASKS[name] for name in TASKS if name != "las"])
+def test_every_task_has_the_numbers_of_the_cpu(kind, tmp_path, device):
+    """All that a task measures before and after an update, whatever it is about.
+
+    Recognizers, whose search takes minutes on the pretended device, have a test of their own.
+    """
+    task = kind.budget("smoke", updates=1, seeds=(0,))
+    for where in ("cpu", device):
+        assert list(train(task, root=tmp_path, device=where))
+    expected, measured = (metrics(task, tmp_path, d).to_numpy(float) for d in ("cpu", device))
+    # float32, other orders of summation
+    torch.testing.assert_close(
+        torch.tensor(measured), torch.tensor(expected), rtol=1e-3, atol=1e-4, equal_nan=True
     )
 
 
