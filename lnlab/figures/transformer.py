@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.axes import EDGE, decades
+from .style.axes import EDGE
 from .style.palette import TEMPLATE, lines
 from .style.text import legend, text_above
 from .style.traces import Traces, fill
+
+LEAST = 0.3
+"""The power of ten at which the axis of losses begins: 2 nats, below which no first step gets."""
 
 SLOTS = 4
 """The number of names that one picture holds."""
@@ -34,7 +37,7 @@ def profile_traces(norms: Spread) -> Traces:
 def profile_layout(norms: Spread) -> dict[str, Any]:
     """The axes and names of :func:`profile`."""
     layers = max((values.shape[1] for values in norms.values()), default=1)
-    low, high = decades([*norms.values()], -2, 2)
+    low, high = _held(norms, -1, 0.5)
     return _layout(norms) | {
         "xaxis": {
             "title": {"text": "layer, from the bottom"},
@@ -60,7 +63,7 @@ def first_steps_traces(eta: np.ndarray, losses: Spread) -> Traces:
 
 def first_steps_layout(losses: Spread) -> dict[str, Any]:
     """The axes and names of :func:`first_steps`."""
-    _, high = decades([*losses.values()], 0, 2)
+    _, high = _held(losses, LEAST, 1)
     return _layout(losses) | {
         "xaxis": {
             "title": {"text": "first step of Adam, η"},
@@ -69,7 +72,7 @@ def first_steps_layout(losses: Spread) -> dict[str, Any]:
             "exponentformat": "power",
             "fixedrange": True,
         },
-        "yaxis": _powers(0, high) | {"title": {"text": "loss behind it (nats)"}},
+        "yaxis": _powers(LEAST, high) | {"title": {"text": "loss behind it (nats)"}},
     }
 
 
@@ -122,11 +125,23 @@ def _layout(spread: Spread) -> dict[str, Any]:
     }
 
 
-def _powers(low: int, high: int) -> dict[str, Any]:
+def _held(spread: Spread, low: float, high: float) -> tuple[float, float]:
+    """Powers of ten that hold all values, whole ones beyond ``low`` and ``high``."""
+    for values in spread.values():
+        logs = np.log10(values[np.isfinite(values) & (values > 0)])
+        if logs.size and logs.min() < low:
+            low = float(max(np.floor(logs.min()), -EDGE))
+        if logs.size and logs.max() > high:
+            high = float(min(np.ceil(logs.max()), EDGE))
+    return low, high
+
+
+def _powers(low: float, high: float) -> dict[str, Any]:
+    few = high - low <= 2
     return {
         "type": "log",
         "range": [low, high],
         "exponentformat": "power",
-        "dtick": max(1, round((high - low) / 6)),
+        "dtick": "D2" if few else max(1, round((high - low) / 6)),
         "fixedrange": True,
     }
