@@ -12,7 +12,7 @@ from .style.text import legend, text_above
 from .style.traces import Traces, fill
 
 LEAST = 0.3
-"""The power of ten at which the axis of losses begins: 2 nats, below which no first step gets."""
+"""The power of ten at which the axis of losses begins: 2 nats, which no first step reaches."""
 
 SLOTS = 4
 """The number of names that one picture holds."""
