@@ -1,4 +1,4 @@
-"""What stands in a picture and where, as boxes; and the vector that stands for the picture."""
+"""The things in a picture and their places, as boxes; and the vector that stands for it."""
 
 from dataclasses import dataclass
 

@@ -27,7 +27,7 @@ DAMAGED = (
     ValueError, KeyError, TypeError, EOFError, SyntaxError, OverflowError, NotImplementedError,
     RuntimeError, OSError, MemoryError, TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What the readers of arrays and archives raise of damaged ones."""
+"""The errors that readers of arrays and archives raise of damaged ones."""
 HELD = 1000
 """Pictures of COCO's boxes that validate, and that test."""
 
@@ -79,7 +79,7 @@ class Pictures:
 
     @property
     def alike(self) -> int:
-        """How many pictures have the vector of another: nobody can tell these apart."""
+        """The number of pictures with the vector of another: nobody can tell these apart."""
         _, counts = np.unique(np.asarray(self.vectors), axis=0, return_counts=True)
         return int(counts[counts > 1].sum())
 
@@ -146,6 +146,9 @@ def coco_boxes(folder: Path, split: int) -> dict[str, Pictures]:
 
     A thousand validate, a thousand test, the others train; which ones depends on ``split``
     alone.
+
+    Raises:
+        ValueError: if a picture has boxes and no captions.
     """
     path = folder / "annotations" / "captions_val2017.json"
     captions, sizes = _captions(path)
@@ -217,6 +220,9 @@ def flickr8k(folder: Path, fold: int) -> dict[str, Pictures]:
 
     Vectors are logarithms of the probabilities of 1,000 classes. A fifth of them tests, the
     next fifth validates, the others train: ``fold`` 0 to 4 says which.
+
+    Raises:
+        ValueError: if the files do not fit each other.
     """
     archive, outputs = folder / "Flickr8k_text.zip", folder / "xception_probs_test.npz"
     said: dict[str, list[str]] = {}

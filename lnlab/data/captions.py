@@ -138,7 +138,7 @@ class Captions(Dataset[Pictures]):
         )
 
     def true(self, captions: Sequence[str], split: str = "test") -> np.ndarray | None:
-        """Whether each caption is true of each picture (captions, N); None where nobody knows.
+        """True if each caption is true of each picture (captions, N); None where nobody knows.
 
         Raises:
             ValueError: of scenes, if a caption is not understood; says how to say it.

@@ -51,7 +51,7 @@ class Noun:
         return " ".join(filter(None, ["a", self.size, self.colour, self.shape]))
 
     def of(self, other: "Noun") -> bool:
-        """Whether all that ``other`` is called, this may be called too: it says no more."""
+        """True if all that ``other`` is called, this may be called too: it says no more."""
         return (
             self.shape in ("thing", other.shape, SHAPES.get(other.shape))
             and self.colour in ("", other.colour, COLOURS.get(other.colour))
@@ -70,7 +70,7 @@ class Noun:
 
 @dataclass(frozen=True)
 class Said:
-    """What a caption says: one or two things, and how they stand to each other, if it does."""
+    """The meaning of a caption: one or two things, and how they stand, if it says so."""
 
     things: tuple[Noun, ...]
     relation: str = ""
@@ -80,7 +80,7 @@ class Said:
         return f" {between} ".join(map(str, self.things))
 
     def below(self, other: "Said") -> bool:
-        """Whether ``other`` is true of every scene that this is true of."""
+        """True if ``other`` is true of every scene that this is true of."""
         if len(other.things) > len(self.things):
             return False
         places = permutations(range(len(self.things)), len(other.things))
@@ -91,11 +91,11 @@ class Said:
         )
 
     def _between(self, chosen: Sequence[int]) -> str:
-        """How its things stand to each other in the order in which they are ``chosen``."""
+        """The relation of its things in the order in which they are ``chosen``."""
         return OPPOSITE.get(self.relation, "") if chosen[0] > chosen[-1] else self.relation
 
     def above(self) -> Iterator["Said"]:
-        """What says one step less."""
+        """The meanings that say one step less."""
         if self.relation:
             yield replace(self, relation="")
         elif len(self.things) > 1:
@@ -123,7 +123,7 @@ class Gallery:
         self._called: dict[Noun, np.ndarray] = {}
 
     def true(self, said: Said) -> np.ndarray:
-        """Whether it is true of each scene (N,)."""
+        """True if it is true of each scene (N,)."""
         one: Any = self.called(said.things[0])
         if len(said.things) == 1:
             return one.any(1)
@@ -135,7 +135,7 @@ class Gallery:
         return pairs.any((1, 2))
 
     def called(self, noun: Noun) -> np.ndarray:
-        """Which things of each scene may be called that (N, things)."""
+        """The things of each scene that may be called that, a mask (N, things)."""
         if noun not in self._called:
             found = np.zeros(self.away.shape[:2], bool)
             for place, there in zip(found, self.nouns, strict=True):
@@ -145,7 +145,7 @@ class Gallery:
 
 
 def parsed(caption: str) -> Said:
-    """What a caption says.
+    """The meaning of a caption.
 
     Raises:
         ValueError: if it is not of the form "a small red heart left of a square"; says what

@@ -12,7 +12,7 @@ END = 0
 UNKNOWN = 1
 """The number of every word that a vocabulary does not have."""
 NAMES = ("<end>", "<unknown>")
-"""What stands for :data:`END` and :data:`UNKNOWN`; no sentence may have such words."""
+"""The words that stand for :data:`END` and :data:`UNKNOWN`; no sentence may have such words."""
 
 
 class Vocabulary:

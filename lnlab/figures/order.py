@@ -112,7 +112,7 @@ def order_traces(
     above: Sequence[Neighbour],
     below: Sequence[Neighbour],
 ) -> Traces:
-    """What :func:`order` draws, trace by trace."""
+    """The traces of :func:`order`."""
     traces: Traces = {}
     for paint in PAINTS:
         drawn = [
@@ -238,7 +238,7 @@ OUTLINES = {
 
 
 def _words(nearest: Sequence[Shown]) -> dict[str, Any]:
-    """What stands below every picture, and in the boxes of which only the kind is known."""
+    """The words below every picture, and in the boxes of which only the kind is known."""
     at, text = [], []
     for slot, shown in enumerate(nearest):
         at.append(corner(slot) + np.array([0.5, 1.09]))

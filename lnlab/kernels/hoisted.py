@@ -79,7 +79,7 @@ def in_torch(
     state: State,
     lengths: Tensor | None,
 ) -> tuple[Tensor, State]:
-    """The loop on torch's operators."""
+    """The loop over x (T, B, n) on torch's operators."""
     going = None if lengths is None else inside(lengths, from_x)
     known = {Kernel.LSTM: lstm, Kernel.DRAW: lstm, Kernel.RNN: rnn}
     step: Callable[..., State] = known.get(form.kernel, gru)
@@ -95,7 +95,7 @@ def in_torch(
 
 
 def lstm(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], state: State) -> State:
-    """One step of eq. 20-22 or 29-31, given the share of x and the product W_h h."""
+    """One step of eq. 20-22 or 29-31, given the share of x (B, 4 H) and W_h h."""
     g_h, g_c, b_c = rest
     a = a_x + (a_h if form.kernel is Kernel.DRAW else LN(a_h, g_h, None, form.eps[0]))
     f, i, o, g = a.chunk(4, -1)
@@ -104,7 +104,7 @@ def lstm(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], state: 
 
 
 def gru(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], state: State) -> State:
-    """One step of eq. 26-28."""
+    """One step of eq. 26-28, given the share of x (B, 3 H)."""
     (g_h, g_U, b_U), (h,) = rest, state
     H = h.shape[-1]
     (zr, Uh), (a_zr, Wx) = a_h.split([2 * H, H], -1), a_x.split([2 * H, H], -1)
@@ -115,6 +115,6 @@ def gru(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], state: S
 
 
 def rnn(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], _: State) -> State:
-    """One step of eq. 4."""
+    """One step of eq. 4, given the share of x (B, H)."""
     g, b = rest
     return (LN(a_x + a_h, g, b, form.eps[0]).tanh(),)

@@ -71,7 +71,7 @@ WORDS_ALONE = {
     "image_mean_rank": 34.36,
     "image_median_rank": 9.0,
 }
-"""What :func:`lnlab.tasks.order.retrieval.baseline` finds on the boxes: means over the five
+"""Findings of :func:`lnlab.tasks.order.retrieval.baseline` on the boxes: means over the five
 splits. No two pictures have the same vector."""
 WORDS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "mean_rank": "mean rank"}
 SHORT = {"mean_rank": "rank"}

@@ -76,7 +76,7 @@ def width(spec: dict[str, Any]) -> int:
 
 
 def first(domain: Any) -> float:
-    """Where an axis begins; a scene has the domains of both directions."""
+    """The place where an axis begins; a scene has the domains of both directions."""
     return (domain["x"] if isinstance(domain, dict) else domain)[0]
 
 

@@ -108,7 +108,7 @@ class Borrowed:
         return copied((plan.y, *plan.last))
 
     def backward(self, _: Tensor, dy: Tensor, dlast: State) -> tuple[Tensor, ...]:
-        """The slopes of A, W_h, ``rest`` and ``first``."""
+        """The slopes of A (T, B, n), W_h, ``rest`` and ``first``."""
         plan = self.plan
         fill((plan.slopes.dy, plan.slopes.dstate), (dy, tuple(dlast)))
         plan.backward()

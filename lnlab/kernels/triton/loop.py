@@ -92,25 +92,25 @@ class Pass:
         return cls(given.kernel, given.eps, A, W_h, rest, first, given.lengths, *kept)
 
     def results(self) -> tuple[Tensor, State]:
-        """Room for y, and for the last state, which is the first where no step is."""
+        """Room for y (T, B, H), and for the last state, which is the first where no step is."""
         (T, B, _), H = self.A.shape, self.W_h.shape[1]
         return self.A.new_empty(T, B, H), tuple(s.clone() for s in self.first)
 
     def forward(self, _: "Pass") -> tuple[Tensor, ...]:
-        """y and the last state."""
+        """y (T, B, H) and the last state (B, H)."""
         y, last = self.results()
         self.launch(y, last)
         return (y, *last)
 
     def backward(self, y: Tensor, dy: Tensor, dlast: State) -> tuple[Tensor, ...]:
-        """The slopes of A, W_h, ``rest`` and ``first``."""
+        """The slopes of A (T, B, n), W_h, ``rest`` and ``first``."""
         slopes = self.slopes(dy)
         graphs.fill(slopes.dstate, dlast)
         slopes.launch(self, y)
         return slopes.dA, *slopes.of_weights(self, y), *slopes.dstate
 
     def slopes(self, dy: Tensor) -> "Slopes":
-        """Room for the slopes of this pass, given that of y."""
+        """Room for the slopes of this pass, given that of y (T, B, H)."""
         dA = torch.empty_like(self.A)
         # where no norm stands between, that of the products is that of A
         dP = torch.empty_like(dA) if self.kernel in (Kernel.LSTM, *GRUS) else dA

@@ -1,4 +1,4 @@
-"""Where a caption lies among pictures and captions: a pure function of the panel's state."""
+"""The place of a caption among pictures and captions: a pure function of the panel's state."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -67,7 +67,7 @@ class Embedded:
         return state
 
     def said(self, caption: str) -> Said | None:
-        """What a caption says; None where nobody but its author knows.
+        """The meaning of a caption; None where nobody but its author knows.
 
         Raises:
             ValueError: if it has no words, or, of scenes, is not understood.
@@ -88,7 +88,7 @@ class Embedded:
         return retrieval.points(self.nets[net], captions, self.dataset.vocabulary)
 
     def things(self, place: int) -> list[Thing]:
-        """What stands in a test picture."""
+        """The things in a test picture."""
         boxes = self.dataset.test.boxes
         if not boxes:
             return []
@@ -102,7 +102,7 @@ class Embedded:
 
 
 class Measurement(NamedTuple):
-    """Where a caption lies.
+    """The place of a caption.
 
     Attributes:
         caption: as it was said.
@@ -123,7 +123,7 @@ class Measurement(NamedTuple):
 
 
 def measure(there: Embedded, state: OrderState) -> Measurement:
-    """Where the caption of a state lies; the one way into this room for a move."""
+    """The place of the caption of a state; the one way into this room for a move."""
     state = there.whole(state)
     said, dataset = there.said(state.caption), there.dataset
     own = there.points(state.net, (str(said) if said else state.caption.lower(),))

@@ -1,4 +1,4 @@
-"""What the order panel says of a caption."""
+"""The sentence of the order panel, of a caption."""
 
 from statistics import mean
 
@@ -7,7 +7,7 @@ from .state import OrderState
 
 
 def sentence(state: OrderState, measurement: Measurement) -> str:
-    """How many of the nearest pictures it is true of, and how the captions around it lie."""
+    """The number of nearest pictures that it is true of, and how the captions around it lie."""
     said = [f"“{measurement.caption}”, read by {state.net}."]
     if measurement.unknown:
         unknown = ", ".join(measurement.unknown)

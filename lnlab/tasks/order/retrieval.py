@@ -18,7 +18,7 @@ AT = (1, 5, 10)
 TOGETHER = 500
 """Captions that are read at a time."""
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3)
-"""Of the linear baseline, among which validation chooses."""
+"""Values of the linear baseline, among which validation chooses."""
 SEEN = 5
 """Training captions that have a word which the baseline knows."""
 
@@ -121,7 +121,7 @@ def chance(pictures: int, each: int = 5) -> dict[str, float]:
 
 
 def baseline(dataset: Captions, fold: int = 1000) -> dict[str, float]:
-    """What words alone retrieve, in any order: ridge regression from them to the vectors.
+    """The retrieval by words alone, in any order: ridge regression from them to the vectors.
 
     A caption is the set of its words; a picture is near where the cosine of its standardised
     vector with the regressed one is large. The penalty is the best on validation.
@@ -162,7 +162,7 @@ def recall(found: Mapping[str, float], prefix: str = "valid") -> float:
 
 
 def order(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
-    """How far captions keep the order that is known of them; nothing where none is.
+    """The degree to which captions keep the order that is known of them; nothing where none is.
 
     ``entailment``: the mean violation of pairs of which the second is true wherever the first
     is; ``strangers``: the same with the second of another pair; ``direction``: the part of the

@@ -42,12 +42,12 @@ class OrderEmbeddings(Experiment):
     """"hot" is that of the authors' code, whose first hundred updates are 3 to 6.6 times as
     long (:mod:`lnlab.training.hot`)."""
     unit_captions: bool = True
-    """Whether captions are divided by their lengths, as pictures are; the authors' files
+    """True if captions are divided by their lengths, as pictures are; the authors' files
     differ."""
     data: str = "coco"
     """``scenes``, ``coco=PATH``, ``coco-boxes=PATH`` or ``flickr8k=PATH``."""
     split: int = setting(0, least=0)
-    """Which pictures of ``coco-boxes`` and ``flickr8k`` train, validate and test."""
+    """The number of a split of ``coco-boxes`` and ``flickr8k``: who trains and who tests."""
     scenes: int = setting(0, least=0)
     """The largest number of scenes to train on; 0: all."""
     batch_size: int = setting(128, least=2)
