@@ -137,16 +137,18 @@ class Visit:
     Attributes:
         name: of the part.
         part: itself.
-        given: the tensors it was called with.
-        made: the tensors it returned.
-        number: the place in the order in which parts returned.
+        given: the tensors it was called with, as they were then.
+        made: the tensors it returned, likewise.
+        taken: where in memory those it was called with stood.
+        left: likewise those it returned.
     """
 
     name: str
     part: nn.Module
     given: tuple[Tensor, ...]
     made: tuple[Tensor, ...]
-    number: int
+    taken: tuple[int, ...]
+    left: tuple[int, ...]
 
 
 class Watched(TorchFunctionMode):
@@ -165,6 +167,7 @@ class Watched(TorchFunctionMode):
         self.visits: list[Visit] = []
         self.functions: list[tuple[str, str]] = []
         self._within: list[str] = []
+        self._held: list[Any] = []
         for name, part in module.named_modules():
             part.register_forward_pre_hook(partial(self._enter, name))
             part.register_forward_hook(self._leave, with_kwargs=True)
@@ -173,14 +176,22 @@ class Watched(TorchFunctionMode):
         self._within.append(name)
 
     def _leave(self, part: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        given, made = tuple(tensors((args, kwargs))), tuple(tensors(output))
-        name = self._within.pop()
-        self.visits.append(Visit(name, part, given, made, len(self.visits)))
+        both = tensors((args, kwargs)), tensors(output)
+        self._held.append(both)  # what is freed may come again at the same place
+        with torch._C.DisableTorchFunction():  # looking is no part of the computation
+            given, made = (tuple(v.clone() for v in each) for each in both)
+            taken, left = (tuple(map(_place, each)) for each in both)
+        self.visits.append(Visit(self._within.pop(), part, given, made, taken, left))
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         where = self._within[-1] if self._within else ""
         self.functions.append((getattr(func, "__name__", ""), where))
         return func(*args, **kwargs or {})
+
+
+def _place(tensor: Tensor) -> int:
+    """The place in memory where a tensor's numbers begin; views of one have one place."""
+    return tensor.untyped_storage().data_ptr()
 
 
 class Audited:

@@ -47,7 +47,7 @@ def named(where: str) -> Callable:
         raise ValueError(f"{where!r} is no FILE.py:FUNCTION, as in net.py:make.")
     if not path.is_file():
         raise ValueError(f"there is no file {file}.")
-    sys.path.insert(0, str(path.resolve().parent))
+    sys.path.append(str(path.resolve().parent))  # last: its files must not hide packages
     try:
         module = program(path)
     except Exception as error:  # whatever a file of the user's may raise

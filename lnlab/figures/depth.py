@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import plotly.graph_objects as go
 
 from .style.axes import logarithmic
@@ -38,6 +39,10 @@ def over_depth(
         tickvals=at[::every], ticktext=short[::every], tickangle=-60, automargin=True,
         title_text="parts, in the order of the computation",
     )  # fmt: skip
+    drawn = np.concatenate([np.asarray(each, float) for each in values.values()])
+    decades = np.log10(drawn[np.isfinite(drawn) & (drawn > 0)])
+    if decades.size:  # whole decades: a spread of a few percent is not to look like a cliff
+        figure.update_yaxes(range=[np.floor(decades.min()), np.floor(decades.max()) + 1])
     figure.update_yaxes(logarithmic(values.values()), title_text=literal(y))
     return figure.update_layout(
         template=TEMPLATE, height=440, showlegend=len(values) > 1, legend={"y": 1.09}

@@ -78,6 +78,27 @@ def test_normalizer_is_found_without_its_name():
     assert list(table("normalizers")["is"]) == ["RMSNorm"]
 
 
+def test_float32_inside_a_subclass_is_no_other_function():
+    class Fp32GroupNorm(nn.GroupNorm):
+        def forward(self, x):
+            own = (self.weight.float(), self.bias.float(), self.eps)
+            return F.group_norm(x.float(), self.num_groups, *own).type_as(x)
+
+    net = nn.Sequential(nn.Conv1d(4, 8, 1), Fp32GroupNorm(8, 8))
+    assert not only("normalizers", net, torch.randn(8, 4, 9))
+
+
+def test_what_is_overwritten_in_place_was_seen_before():
+    net = nn.Sequential(
+        nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(inplace=True), nn.Linear(8, 2)
+    )
+    found = audit(net, torch.randn(32, 6))
+    assert "mu and sigma on the way back" in found.results
+    rms = [row["rms"] for row in found.results["activations"].rows]
+    assert abs(rms[1] - 1) < 0.01
+    assert rms[2] < 0.9
+
+
 def test_function_that_normalizes_is_found():
     class Functional(nn.Module):
         def __init__(self):
@@ -96,7 +117,7 @@ def test_cases_below_eps_are_found():
     x = torch.randn(16, 6)
     x[:4] = 1e-4 * x[:4]
     (found,) = only("normalizers", nn.LayerNorm(6), x)
-    assert "25% of the cases have a variance below 10 eps" in found.seen
+    assert "25% of the statistics have a variance below 10 eps" in found.seen
     assert not only("normalizers", nn.LayerNorm(6), torch.randn(16, 6))
 
 
@@ -255,6 +276,13 @@ def test_shares_of_mu_and_sigma_are_projections():
     of_sigma = along.square().sum() / direct.square().sum()
     torch.testing.assert_close(row["taken by mu"], float(of_mu))
     torch.testing.assert_close(row["taken by sigma"], float(of_sigma))
+
+
+def test_unbiased_one_is_looked_through_as_well():
+    net = nn.Sequential(nn.Linear(6, 6), OwnLayerNorm(correction=1, outside=True))
+    found = audit(net, torch.randn(9, 6), lambda y: y.pow(4).mean())
+    (row,) = found.results["mu and sigma on the way back"].rows
+    assert abs(row["taken by mu"] + row["taken by sigma"] + row["left"] - 1) < 1e-9
 
 
 def test_normalizer_by_hand_is_looked_through():

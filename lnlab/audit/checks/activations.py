@@ -20,6 +20,9 @@ ALIKE = 0.98
 """Cases whose mean cosine is above this can hardly be told apart. (Behind a ReLU all numbers
 are positive, and two thirds is nothing special.)"""
 
+FEW = 3
+"""Among so few units cases point the same way by chance."""
+
 FLAT = {"tanh": 2.0, "sigmoid": 4.0, "hardtanh": 1.0, "hardsigmoid": 3.0, "softsign": 3.0}
 """|a| beyond which the slope of f is below a fourteenth of its largest, tanh'(2) = 0.07; that
 of softsign a sixteenth."""
@@ -40,7 +43,7 @@ def check(audited: Audited) -> Result:
         {"root mean square": tuple(r["rms"] for r in rows)},
     )  # fmt: skip
     findings = [*_of_rows(rows), *_of_saturation(flat)]
-    return Result(tuple(findings), tuple(rows), profile=profile if len(rows) > 1 else None)
+    return Result(tuple(findings), tuple(rows), profile=profile if len(rows) > 2 else None)
 
 
 def _judged(visit: Visit) -> bool:
@@ -64,6 +67,7 @@ def _row(visit: Visit) -> dict:
         "outliers": int((channels > OUTLIER * median).sum()) if median else 0,
         "rank": stable_rank(A) if finite and top else math.nan,
         "of": min(A.shape),
+        "units": A.shape[1],
         "cosine": mean_cosine(A),
         "finite": finite,
     }
@@ -103,7 +107,7 @@ def _of_rows(rows: list[dict]) -> list[Finding]:
                 "keep them in mind before quantizing; look at the gain of the normalizer.",
             )
         )  # fmt: skip
-    alike = [r["where"] for r in rows if r["cosine"] > ALIKE and r["finite"]]
+    alike = [r["where"] for r in rows if r["cosine"] > ALIKE and r["units"] > FEW]
     if alike:
         found.append(
             Finding(

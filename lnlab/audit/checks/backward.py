@@ -10,7 +10,7 @@ from lnlab.audit.audited import Audited
 from lnlab.audit.checks.gradients import STAND_IN
 from lnlab.audit.finding import CannotCheck, Finding, Profile, Result, Severity, listed, number
 from lnlab.audit.normalizers import eps_of, normalizers, require
-from lnlab.norms import LayerNorm, RMSNorm
+from lnlab.norms import LayerNorm, RMSNorm, outside_root
 from lnlab.probes.conformance.report import Report
 from lnlab.probes.training.backward import affine, gradient_parts, passage
 
@@ -60,7 +60,7 @@ def check(audited: Audited) -> Result:
         "Gradient that the derivatives of mu and sigma leave", "fraction of ||dL/da||²",
         tuple(r["where"] for r in rows), {"left": tuple(r["left"] for r in rows)},
     )  # fmt: skip
-    return Result(tuple(_findings(rows)), tuple(rows), note, profile if len(rows) > 1 else None)
+    return Result(tuple(_findings(rows)), tuple(rows), note, profile if len(rows) > 2 else None)
 
 
 def like_ours(norm: nn.Module, report: Report | None, a: Tensor) -> nn.Module:
@@ -73,14 +73,19 @@ def like_ours(norm: nn.Module, report: Report | None, a: Tensor) -> nn.Module:
     try:
         affine(norm)
     except TypeError:
-        if report is None or not report.conforms or report.kind not in OURS:
+        if report is None or report.kind not in OURS:
             raise
         said = {f.what: f.found for f in report.findings}
+        wrong = {f.what for f in report.findings if f.wrong and "differs" not in f.what}
         own = {n: p for n, p in norm.named_parameters() if p.dim() == 1 and n in said}
-        over = said["statistics over"]
-        layout = _layout(over, a.dim())
-        if layout is None or len(own) < sum(1 for _ in norm.parameters()):
+        layout = _layout(said["statistics over"], a.dim())
+        known = wrong <= {"variance", "eps"} and "sum" not in said.get("variance", "")
+        if not known or layout is None or len(own) < sum(1 for _ in norm.parameters()):
             raise
+        if "unbiased" in said.get("variance", ""):
+            layout["correction"] = 1
+        if "added to sigma" in said["eps"]:
+            layout["root"] = outside_root
         units = a.shape[-1 - layout.get("space", 0)]
         same = OURS[report.kind](units, eps=eps_of(norm), **layout)
         same.g = next((p for n, p in own.items() if said[n].startswith("multiplies")), None)

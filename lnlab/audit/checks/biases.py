@@ -21,11 +21,14 @@ def check(audited: Audited) -> Result:
     """The numbers of parameters that can be anything, as far as a training batch tells."""
     subject = audited.subject()
     exact = 1e3 * EXACT.get(audited.wide or audited.dtype, 1e-3)
-    y = subject.see().y
+    y = subject.see(reuse=True).y
     idle: dict[str, tuple[int, int]] = {}
     for name, suspects in _suspects(audited).items():
         count = int(suspects.sum())
-        if count and _stands_still(subject, name, suspects, y, exact):
+        # of a matrix single numbers are those of words that did not occur, and of dead units
+        if (count if suspects.dim() < 2 else bool(suspects.all())) and _stands_still(
+            subject, name, suspects, y, exact
+        ):
             idle[name] = count, suspects.numel()
     ahead = _in_front(audited)
     findings = [*_of_biases(idle, ahead), *_of_others(idle, ahead)]
@@ -69,7 +72,8 @@ def _stands_still(
     size = float(p.abs().mean()) or 1.0
     for draw in range(2):
         other = size * normal(9, draw, p.numel()).view_as(p).to(p)
-        moved = subject.see(Trial(subject.x, {name: torch.where(suspects, p + other, p)})).y
+        trial = Trial(subject.x, {name: torch.where(suspects, p + other, p)})
+        moved = subject.see(trial, reuse=True).y
         if not relative_change(moved, y) <= exact:
             return False
     return True
@@ -81,13 +85,12 @@ def _in_front(audited: Audited) -> dict[str, str]:
     makers: dict[int, str] = {}
     ahead: dict[str, str] = {}
     for visit in audited.course:
-        if visit.name in parts and visit.given:
-            maker = makers.get(visit.given[0].untyped_storage().data_ptr())
+        if visit.name in parts and visit.taken:
+            maker = makers.get(visit.taken[0])
             if maker is not None:
                 ahead[maker] = visit.name
-        for made in visit.made:
-            if not any(True for _ in visit.part.children()):
-                makers[made.untyped_storage().data_ptr()] = visit.name
+        if not any(visit.part.children()):
+            makers |= dict.fromkeys(visit.left, visit.name)
     return ahead
 
 
@@ -128,9 +131,9 @@ def _of_others(idle: dict[str, tuple[int, int]], ahead: dict[str, str]) -> list[
             Finding(
                 Severity.FACT, listed(numbers),
                 "some numbers of these parameters have no effect",
-                "rows for what did not occur in this input (words, dead units), or what "
-                "cancels, as the bias of attention's keys does under softmax.",
-                "nothing, if the input is a small sample.",
+                "they belong to dead units, or cancel, as the bias of keys does under "
+                "softmax.",
+                "nothing; expect no gradient there.",
             )
         )  # fmt: skip
     return found

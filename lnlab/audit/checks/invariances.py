@@ -1,102 +1,158 @@
-"""The certificate of invariances, weight by weight."""
+"""Changes of each weight that do not change what comes out."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+
+import torch
 
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, listed
 from lnlab.norms.invariances import TRANSFORMATIONS
 from lnlab.probes.certify import certify
-from lnlab.probes.certify.certificate import Certificate, Grade
+from lnlab.probes.certify.certificate import Grade
+from lnlab.probes.certify.changes import changes_of
+from lnlab.probes.certify.judge import USUAL, Judge
+from lnlab.probes.invariance import EXACT
 from lnlab.probes.subject import weights_of
 
 OF_WEIGHTS, OF_SCALE = (1, 2, 3, 7, 8, 10), (1, 3)
-PATIENCE = 30.0
-"""Seconds that the certificate may take: with more weights only their scales are tried."""
-EACH = 20
-"""Evaluations that all columns of one weight take, about; its scales take half."""
+PATIENCE = 20.0
+"""Seconds that a certificate of all columns may take; beyond, only scales are tried, once."""
+EACH = 40
+"""Evaluations that a certificate takes for each weight, about."""
+FORMULAS = {T.column: T.formula for T in TRANSFORMATIONS}
+
+
+@dataclass(frozen=True)
+class Held:
+    """The changes that were tried on the weights, and those that held.
+
+    Attributes:
+        said: for each weight, what became of every column that was tried.
+        exact: (weight, column) of what holds, an eps aside.
+        note: how it was tried.
+    """
+
+    said: dict[str, dict[int, str]]
+    exact: set[tuple[str, int]]
+    note: str
+
+    def weights(self, column: int) -> list[str]:
+        """The weights of which a column holds."""
+        return [name for name in self.said if (name, column) in self.exact]
 
 
 def check(audited: Audited) -> Result:
-    """The changes of each weight that leave what comes out as it is."""
-    certificate = certified(audited)
-    formulas = {T.column: T.formula for T in TRANSFORMATIONS}
-    rows: dict[str, dict] = {}
-    for v in certificate.invariances:
-        if v.mode == mode_of(certificate):
-            said = v.grade.value + (
-                f", exact without {v.exact_without}" if v.exact_without else ""
-            )
-            rows.setdefault(v.where, {"weight": v.where})[formulas[v.column]] = said
-    exact = [v for v in certificate.invariances if holds(v) and v.mode == mode_of(certificate)]
-    findings = _findings(exact, formulas, len(rows))
-    note = f"As in {mode_of(certificate)}, {certificate.evaluations} evaluations in float64."
-    return Result(tuple(findings), tuple(rows.values()), note)
+    """A certificate of the weights, or in large nets whether their scales are seen."""
+    tried = held(audited)
+    rows = [
+        {"weight": name} | {FORMULAS[column]: said for column, said in columns.items()}
+        for name, columns in tried.said.items()
+    ]
+    return Result(tuple(_findings(tried)), tuple(rows), tried.note)
 
 
-def holds(v) -> bool:
-    """True if an invariance holds, an eps aside."""
-    return v.grade is Grade.EXACT or v.exact_without == "eps"
-
-
-def mode_of(certificate: Certificate) -> str:
-    """The mode that counts: that of training, where it differs from evaluation."""
-    modes = {v.mode for v in certificate.invariances}
-    return "train" if "train" in modes else "evaluation"
-
-
-def certified(audited: Audited) -> Certificate:
-    """The certificate of the weights; made once.
+def held(audited: Audited) -> Held:
+    """The invariances of the weights, found out once for an audit.
 
     Raises:
-        CannotCheck: where there is no weight to try, or too many for the patience.
+        CannotCheck: where there is no weight to try.
     """
-    kept = audited.kept.get("certificate")
+    kept = audited.kept.get("invariances")
     if kept is None:
         try:
-            kept = _certified(audited)
+            kept = _held(audited)
         except (ValueError, TypeError) as error:
             kept = CannotCheck(str(error))
-        audited.kept["certificate"] = kept
+        audited.kept["invariances"] = kept
     if isinstance(kept, CannotCheck):
         raise kept
     return kept
 
 
-def _certified(audited: Audited) -> Certificate:
+def _held(audited: Audited) -> Held:
     if audited.wide is None:
         raise CannotCheck("the module cannot be evaluated in float64.")
-    count, start = len(weights_of(audited.module)), time.perf_counter()
-    audited.subject().see()
+    if not weights_of(audited.module):
+        raise CannotCheck("the module has no matrix or kernel.")
+    subject = audited.subject()
+    start = time.perf_counter()
+    subject.see()
     each = time.perf_counter() - start
-    columns = OF_WEIGHTS if count * EACH * each < PATIENCE else OF_SCALE
-    if count * EACH * each / 2 > 10 * PATIENCE:
-        raise CannotCheck(
-            f"{count} weights at {each:.2g} s an evaluation would take minutes: give fewer "
-            "cases, or certify(module, x, weights=[...]) for those that matter."
-        )
-    return certify(
-        audited.module, audited.x, columns=columns, dtypes=(audited.wide,),
+    large = len(weights_of(audited.module)) * EACH * each > PATIENCE
+    return _scales(audited) if large else _certificate(audited)
+
+
+def _certificate(audited: Audited) -> Held:
+    """All columns, graded over many deltas."""
+    found = certify(
+        audited.module, audited.x, columns=OF_WEIGHTS, dtypes=(torch.float64,),
         modes=("train", "evaluation"), read=audited.read,
     )  # fmt: skip
+    modes = {v.mode for v in found.invariances}
+    mode = "train" if "train" in modes else "evaluation"
+    said: dict[str, dict[int, str]] = {}
+    exact = set()
+    for v in (v for v in found.invariances if v.mode == mode):
+        without = f", exact without {v.exact_without}" if v.exact_without else ""
+        said.setdefault(v.where, {})[v.column] = v.grade.value + without
+        if v.grade is Grade.EXACT or v.exact_without == "eps":
+            exact.add((v.where, v.column))
+    return Held(said, exact, f"As in {mode}, {found.evaluations} evaluations in float64.")
 
 
-def _findings(exact: list, formulas: dict[int, str], weights: int) -> list[Finding]:
-    means = {
-        1: ("the loss does not see how long they are, only where they point.",
-            "see the effective learning rate below: weight decay acts on it alone."),
-        2: ("whatever is added to all rows alike is taken away again by the mean.",
-            "nothing: those directions get no gradient."),
-        7: ("whatever is added to all units of a case alike is taken away by the mean.",
-            "nothing."),
-        8: ("a shift of each unit is taken away: a bias there has no effect.",
-            "leave out the bias of these layers."),
-    }  # fmt: skip
+def _scales(audited: Audited) -> Held:
+    """The scales of each weight and of a quarter of its rows at one delta, without eps."""
+    subject = audited.subject()
+    subject = subject.without(eps=True) or subject
+    judge = Judge(subject, weights_of(subject.module))
+    said: dict[str, dict[int, str]] = {}
+    exact = set()
+    changes = changes_of(judge.weights.values(), subject, judge.base.called, None)
+    for change in (
+        c for c in changes if c.transformation.column in OF_SCALE and c.where != "x"
+    ):
+        column, defect = change.transformation.column, judge.outputs(change, USUAL)
+        holds = defect <= EXACT[judge.dtype]
+        said.setdefault(change.where, {})[column] = (
+            "exact" if holds else f"broken ({defect:.2g})"
+        )
+        if holds:
+            exact.add((change.where, column))
+    note = (
+        f"The module is large: of {len(said)} weights only scales were tried, at delta = "
+        f"{USUAL} and eps = 0; certify(module, x, weights=[...]) does more."
+    )
+    return Held(said, exact, note)
+
+
+MEANS = {
+    1: (
+        "what comes out does not depend on their length, only on where they point.",
+        "see the effective learning rate below: weight decay acts on it alone.",
+    ),
+    2: (
+        "whatever is added to all rows alike is taken away again by the mean.",
+        "nothing: those directions get no gradient.",
+    ),
+    7: ("whatever is added to all units of a case is taken away by the mean.", "nothing."),
+    8: (
+        "a shift of each unit is taken away: a bias there has no effect.",
+        "leave out the bias of these layers.",
+    ),
+}
+"""The meaning of the columns for a module, and what to do."""
+
+
+def _findings(tried: Held) -> list[Finding]:
     found = []
-    for column, (what, do) in means.items():
-        names = [v.where for v in exact if v.column == column]
+    for column, (means, do) in MEANS.items():
+        names = tried.weights(column)
         if names:
-            seen = f"{len(names)} of {weights} weights are invariant: {formulas[column]}"
-            found.append(Finding(Severity.FACT, listed(names), seen, what, do))
+            seen = (
+                f"{len(names)} of {len(tried.said)} weights are invariant: {FORMULAS[column]}"
+            )
+            found.append(Finding(Severity.FACT, listed(names), seen, means, do))
     return found

@@ -192,10 +192,11 @@ def _beside_the_data(found: Found) -> Iterator[Finding]:
         worst = max(decided.values())
         yield Finding(
             Severity.RISK if worst > 0.01 else Severity.FACT, listed(list(decided)),
-            f"up to {worst:.0%} of the cases have a variance below 10 eps",
-            "there eps decides and not the data: they come out smaller than the others, and "
+            f"up to {worst:.0%} of the statistics have a variance below 10 eps",
+            "there eps decides and not the data: what is normalized comes out smaller, and a "
             "re-scaling is not undone.",
-            "look at these cases (padding, dead channels); make eps smaller if they are meant.",
+            "look at these cases or channels (padding, dead units); make eps smaller if they "
+            "are meant.",
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from torch import nn
+from torch import Tensor
 
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, listed, number
@@ -42,7 +42,7 @@ def check(audited: Audited) -> Result:
                 shift = ((mu - mean).abs() / (spread + 1e-12).sqrt()).median()
                 ratio = ((var + 1e-12) / (spread + 1e-12)).log().abs().median()
                 rows.append(
-                    {"where": visit.name, "batches seen": _batches(visit.part),
+                    {"where": visit.name, "as at the start": fresh(mean, spread),
                      "values a unit": m, "mean off by (sigma)": float(shift),
                      "variance off by a factor": float(ratio.exp())}
                 )  # fmt: skip
@@ -50,10 +50,9 @@ def check(audited: Audited) -> Result:
     return Result(tuple(_findings(rows, gap)), tuple(rows), f"evaluation differs by {gap:.2g}.")
 
 
-def _batches(part: nn.Module) -> int | str:
-    """The number of batches that torch's BatchNorm says it has seen."""
-    count = getattr(part, "num_batches_tracked", None)
-    return "not counted" if count is None else int(count)
+def fresh(mean: Tensor, spread: Tensor) -> bool:
+    """True of remembered statistics that are those a batch norm starts with."""
+    return not bool(mean.any()) and bool((spread == 1).all())
 
 
 def _gap(audited: Audited) -> float:
@@ -79,17 +78,17 @@ def _findings(rows: list[dict], gap: float) -> list[Finding]:
                 "give larger batches, or a normalizer that looks at one case.",
             )
         )  # fmt: skip
-    fresh = [r["where"] for r in rows if r["batches seen"] == 0]
-    if fresh:
+    new = [r["where"] for r in rows if r["as at the start"]]
+    if new:
         found.append(
             Finding(
-                Severity.FACT, listed(fresh), "no batch has been seen yet",
+                Severity.FACT, listed(new), "no batch has been seen yet",
                 f"evaluation normalizes by mean 0 and variance 1, and differs by {gap:.0%}.",
                 "train before you evaluate.",
             )
         )  # fmt: skip
     off = [
-        r["where"] for r in rows if r["where"] not in fresh and _off(r)
+        r["where"] for r in rows if r["where"] not in new and _off(r)
     ]  # fmt: skip
     if off:
         worst = max(r["variance off by a factor"] for r in rows)

@@ -7,26 +7,23 @@ would under :math:`\eta/\lVert w\rVert^2` (van Laarhoven 2017).
 from __future__ import annotations
 
 from lnlab.audit.audited import Audited
-from lnlab.audit.checks.invariances import certified, holds, mode_of
+from lnlab.audit.checks.invariances import Held, held
 from lnlab.audit.finding import CannotCheck, Finding, Profile, Result, Severity, listed, number
-from lnlab.probes.certify.certificate import Certificate
 from lnlab.probes.training.learning_rate import ROWS, WHOLE
 
 APART = 30.0
 """Effective rates further apart than this have no learning rate that suits both."""
 
 
-def scale_invariant(certificate: Certificate) -> dict[str, str]:
-    """The weights whose scale is not seen, by name: "whole" or "rows"."""
-    mode = mode_of(certificate)
-    held = {(v.where, v.column) for v in certificate.invariances if holds(v) and v.mode == mode}
-    names = dict.fromkeys(v.where for v in certificate.invariances)
-    return {n: ROWS if (n, 3) in held else WHOLE for n in names if (n, 1) in held}
+def scale_invariant(tried: Held) -> dict[str, str]:
+    """Every weight whose scale is not seen: "whole" or "rows"."""
+    rows = tried.weights(3)
+    return {name: ROWS if name in rows else WHOLE for name in tried.weights(1)}
 
 
 def check(audited: Audited) -> Result:
     """Length, effective rate and turning of every scale-invariant weight."""
-    invariant = scale_invariant(certified(audited))
+    invariant = scale_invariant(held(audited))
     if not invariant:
         raise CannotCheck("the loss sees the scale of every weight: rates are what they say.")
     weights = dict(audited.module.named_parameters())
@@ -45,7 +42,7 @@ def check(audited: Audited) -> Result:
     profile = Profile(
         "Effective learning rates", "1 / ||w||²", tuple(invariant), {"1/||w||²": tuple(rates)}
     )
-    return Result(tuple(_findings(rows)), tuple(rows), note, profile if len(rows) > 1 else None)
+    return Result(tuple(_findings(rows)), tuple(rows), note, profile if len(rows) > 2 else None)
 
 
 def _findings(rows: list[dict]) -> list[Finding]:

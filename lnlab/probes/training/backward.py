@@ -206,7 +206,7 @@ def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
             raise TypeError(f"{name} is no normalizer: it makes no tensor of its first input.")
         # statistics that were recomputed are gone afterwards
         calls.append((args, Buffers(part), h.detach().requires_grad_()))
-        return calls[-1][-1] if len(calls) == call + 1 else h
+        return calls[-1][-1].clone() if len(calls) == call + 1 else h  # may be written into
 
     hook = parts[name].register_forward_hook(keep)
     try:

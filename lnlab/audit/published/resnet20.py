@@ -1,0 +1,89 @@
+"""ResNet20 for CIFAR-10: He et al. (2016), section 4.2, shortcuts without parameters.
+
+The names are those of Y. Idelbayev's trained networks, BSD 2-clause
+(github.com/akamaster/pytorch_resnet_cifar10).
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .weights import loaded
+
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""The numbers by which pixels over 255 were centred and divided, one a colour."""
+
+RECORD = 1 + 3 * 32 * 32
+"""Bytes of a picture in the binary version of CIFAR-10: its class, then a plane a colour."""
+
+
+class Block(nn.Module):
+    """Two convolutions with batch norm, and a shortcut: every second pixel, zeros for the
+    channels that it has not (their option A)."""
+
+    def __init__(self, inputs: int, units: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, units, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(units)
+        self.conv2 = nn.Conv2d(units, units, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(units)
+        self.stride, self.more = stride, units - inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        short = x[:, :, :: self.stride, :: self.stride]
+        side = self.more // 2
+        return F.relu(h + F.pad(short, (0, 0, 0, 0, side, self.more - side)))
+
+
+class ResNet20(nn.Module):
+    """Pictures (B, 3, 32, 32) to scores of ten classes (B, 10)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
+        self.layer1, self.layer2, self.layer3 = (
+            nn.Sequential(
+                Block(inputs, units, stride), Block(units, units, 1), Block(units, units, 1)
+            )
+            for inputs, units, stride in ((16, 16, 1), (16, 32, 2), (32, 64, 2))
+        )
+        self.linear = nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.bn1(self.conv1(x)))
+        h = self.layer3(self.layer2(self.layer1(h)))
+        return self.linear(h.mean((2, 3)))
+
+
+def resnet20(path: str | Path) -> nn.Module:
+    """The net with the weights of a file; raises as :func:`~.weights.loaded`."""
+    return loaded(ResNet20(), path)
+
+
+def pictures(path: str | Path, count: int = 64) -> tuple[Tensor, Tensor]:
+    """The first ``count`` pictures (B, 3, 32, 32), normalized, and their classes (B,).
+
+    Args:
+        path: a file of the binary version of CIFAR-10, ``test_batch.bin``.
+        count: how many.
+
+    Raises:
+        ValueError: where the file does not hold so many whole pictures, or other classes.
+    """
+    size = Path(path).stat().st_size
+    if size % RECORD or size < count * RECORD:
+        raise ValueError(
+            f"{path} has {size} bytes, not {count} pictures or more of {RECORD} each: "
+            "give a file of the binary version, test_batch.bin."
+        )
+    records = np.fromfile(path, np.uint8, count * RECORD).reshape(count, RECORD)
+    y = torch.from_numpy(records[:, 0].astype(np.int64))
+    if int(y.max()) > 9:
+        raise ValueError(f"{path} has a class {int(y.max())}: CIFAR-10 has 0 to 9.")
+    x = torch.from_numpy(records[:, 1:].reshape(count, 3, 32, 32).astype(np.float32)) / 255
+    mean, deviation = (torch.tensor(v)[:, None, None] for v in (MEAN, DEVIATION))
+    return ((x - mean) / deviation).to(torch.get_default_dtype()), y

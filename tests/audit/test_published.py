@@ -1,0 +1,122 @@
+"""Published networks: their nets take the weights by name, and an audit of them is reproduced.
+
+The files are nobody's but their authors': set LNLAB_TEST_DATA to a folder that holds models/.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from lnlab.audit import audit
+from lnlab.audit.published import ResNet20, SASRec, pictures, resnet20, sasrec
+
+
+def trained(name):
+    folder = os.environ.get("LNLAB_TEST_DATA")
+    path = Path(folder or "", "models", name)
+    if not folder or not path.is_file():
+        pytest.skip(f"set LNLAB_TEST_DATA to a folder that holds models/{name}")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def single():
+    torch.set_default_dtype(torch.float32)
+
+
+def rows(found, check):
+    return found.results[check].rows
+
+
+@pytest.mark.slow
+def test_audit_of_resnet20():
+    net = resnet20(trained("resnet20-12fca82f.safetensors"))
+    checks = ["normalizers", "invariances", "effective learning rates"]
+    found = audit(net, torch.randn(2, 3, 32, 32), checks=checks)
+    assert {(row["is"], row["how many"]) for row in rows(found, "normalizers")} == {
+        ("BatchNorm", 7), ("BatchNorm", 6)
+    }  # fmt: skip
+    assert sum(row["how many"] for row in rows(found, "normalizers")) == 19
+    off = [int(f.seen.split()[0]) for _, f in found.findings if "gains are below" in f.seen]
+    assert sum(off) == 18
+    rates = {row["weight"]: row for row in rows(found, "effective learning rates")}
+    assert len(rates) == 19
+    assert "linear.weight" not in rates
+    assert {row["invariant"] for row in rates.values()} == {"rows"}
+    sizes = [row["effective rate / rate"] for row in rates.values()]
+    assert round(min(sizes), 2) == 0.21
+    assert round(max(sizes), 2) == 0.75
+
+
+@pytest.mark.slow
+def test_audit_of_sasrec():
+    net = sasrec(trained("sasrec-ml-1m-epoch1000.safetensors"))
+    items = torch.arange(1, 33).reshape(4, 8)
+    items[0, :3] = 0
+    found = audit(net, items, checks=["normalizers", "parameters without effect"])
+    (row,) = rows(found, "normalizers")
+    assert (row["how many"], row["is"]) == (5, "LayerNorm")
+    assert row["eps"].startswith("1.0e-08")
+    assert any("eps is 1e-08" in f.seen for _, f in found.findings)
+    idle = {
+        r["parameter"]: r["without effect"] for r in rows(found, "parameters without effect")
+    }
+    assert idle == {f"attention_layers.{i}.in_proj_bias": 50 for i in range(2)}
+    assert not net.item_emb.weight[0].any()
+    assert not net.pos_emb.weight[0].any()
+
+
+def test_nets_take_weights_under_a_prefix(tmp_path):
+    for make, kind in ((resnet20, ResNet20), (sasrec, SASRec)):
+        net = kind()
+        state = {f"module.{n}": v for n, v in net.state_dict().items() if "tracked" not in n}
+        save_file(state, tmp_path / "net.safetensors")
+        again = make(tmp_path / "net.safetensors")
+        assert not again.training
+        for name, value in again.named_parameters():
+            torch.testing.assert_close(value, net.get_parameter(name))
+
+
+def test_sasrec_sees_no_later_film():
+    net = SASRec().eval()
+    items = torch.arange(1, 13).reshape(2, 6)
+    hidden = []
+    net.last_layernorm.register_forward_hook(lambda part, args, out: hidden.append(out))
+    net(items)
+    later = items.clone()
+    later[:, 4:] += 100
+    net(later)
+    torch.testing.assert_close(hidden[0][:, :4], hidden[1][:, :4])
+    assert not torch.allclose(hidden[0][:, 4:], hidden[1][:, 4:])
+
+
+def test_wrong_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        resnet20(tmp_path / "no.safetensors")
+    (tmp_path / "text.safetensors").write_text("not weights")
+    with pytest.raises(ValueError, match="no safetensors"):
+        resnet20(tmp_path / "text.safetensors")
+    save_file({"weight": torch.zeros(2)}, tmp_path / "other.safetensors")
+    with pytest.raises(ValueError, match="is not of SASRec: missing"):
+        sasrec(tmp_path / "other.safetensors")
+
+
+def test_pictures_of_the_binary_version(tmp_path):
+    records = np.zeros((3, 3073), np.uint8)
+    records[:, 0] = [4, 9, 0]
+    records[1, 1 : 1 + 1024] = 255
+    records.tofile(tmp_path / "test_batch.bin")
+    x, y = pictures(tmp_path / "test_batch.bin", 2)
+    assert y.tolist() == [4, 9]
+    torch.testing.assert_close(x[1, 0], torch.full((32, 32), (1 - 0.485) / 0.229))
+    torch.testing.assert_close(x[1, 2], torch.full((32, 32), -0.406 / 0.225))
+    with pytest.raises(ValueError, match="not 4 pictures"):
+        pictures(tmp_path / "test_batch.bin", 4)
+    records[0, 0] = 12
+    records.tofile(tmp_path / "test_batch.bin")
+    with pytest.raises(ValueError, match="class 12"):
+        pictures(tmp_path / "test_batch.bin", 2)
