@@ -24,7 +24,7 @@ from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import normal
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.subject import Subject
-from lnlab.probes.untouched import Buffers, over_cases, uncompiled, untouched
+from lnlab.probes.untouched import Buffers, uncompiled, untouched
 
 from .finding import CannotCheck
 
@@ -329,11 +329,6 @@ class Audited:
     def course(self) -> list[Visit]:
         """Every call of a part, in the order of return."""
         return self.watched.visits
-
-    @property
-    def over_cases(self) -> bool:
-        """True if a part remembers statistics over cases."""
-        return bool(over_cases(self.module))
 
     def has_parts(self, part: nn.Module) -> bool:
         """True if a part has parts with parameters of their own."""

@@ -24,7 +24,7 @@ are of a typical unit when the remembered ones no longer describe it."""
 
 def check(audited: Audited) -> Result:
     """The distance of remembered statistics from those of this input, and what it costs."""
-    if not audited.over_cases:
+    if not over_cases(audited.module):
         raise CannotCheck("no part remembers statistics over cases.")
     if audited.statistics is not Statistics.BATCH:
         raise CannotCheck("the module cannot be evaluated as in training on this input.")
