@@ -15,7 +15,7 @@ ROOTS = (place("results"), place("runs"))
 """The places where runs are looked for: those that are committed, then one's own."""
 
 EXPERIMENTS = {
-    "Order embeddings": "ba2016-6.1-table2-caption-r1",
+    "Order embeddings": "ba2016-6.1-table2-caption-r1-boxes",
     "Attentive reader": "ba2016-6.2-better-baseline",
     "Skip-thoughts": "ba2016-6.3-table3-sick-r",
     "DRAW": "ba2016-6.4-bound",
