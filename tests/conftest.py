@@ -52,9 +52,15 @@ def pytest_xdist_make_scheduler(config, log):
     return WholeFiles(config, log)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    """One thread also where a fixture outlives a test: sums depend on their number."""
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(autouse=True)
 def same_numbers():
-    """Float64 by default, a fixed seed, and one thread (sums depend on their number)."""
+    """Float64 by default, a fixed seed, and one thread again."""
     before = torch.get_default_dtype(), torch.get_num_threads()
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)

@@ -3,9 +3,10 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # listing what data there are costs no torch
+    from torch import Tensor
 
 END = 0
 """The number that ends every sentence, and the padding behind it: lengths tell them apart."""
@@ -66,11 +67,13 @@ class Vocabulary:
             raise ValueError("a sentence without words has nothing to read: leave it out.")
         return [*(self._numbers.get(word, UNKNOWN) for word in words), END]
 
-    def encoded(self, sentences: Sequence[str]) -> tuple[Tensor, Tensor]:
+    def encoded(self, sentences: Sequence[str]) -> "tuple[Tensor, Tensor]":
         """The numbers of sentences (N, T), :data:`END` behind their ends, and lengths (N,).
 
         Nothing is cut off; the length of a sentence counts the number that ends it.
         """
+        import torch
+
         rows = [self.numbers(sentence) for sentence in sentences]
         lengths = torch.tensor([len(row) for row in rows])
         whole = torch.full((len(rows), int(lengths.max())), END)

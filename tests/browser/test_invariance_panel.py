@@ -121,7 +121,7 @@ def test_the_table_follows_once_the_slider_rests(page):
     settled(page, "δ = 10000")
     page.wait_for_function(
         """() => [...document.querySelectorAll('.lnlab-plot')[1].querySelectorAll('text')]
-                 .some(({ textContent }) => textContent === '✗ 1e+04')"""
+                 .some(({ textContent }) => textContent === '✗ 1e4')"""
     )
 
 

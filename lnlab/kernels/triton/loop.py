@@ -118,7 +118,7 @@ class Pass:
         return Slopes(dy, dstate, dA, dP, torch.empty_like(dy))
 
     def launch(self, y: Tensor, last: State) -> None:
-        """Every step."""
+        """Every step of y (T, B, H), whose last state goes into ``last``."""
         W = self.W_h.t()
         before = [self.first[0], *y.unbind(0)[:-1]]
         program, told, eps, flag = self._program(y, last)
@@ -163,7 +163,7 @@ class Slopes:
     """The slopes of the layer norm that has a bias of its own: LN(c), LN(U h), LN(a)."""
 
     def launch(self, way: Pass, y: Tensor) -> None:
-        """Every step, the last one first."""
+        """Every step of the way back, slopes (B, n) of each, the last one first."""
         program, told, flag = self._program(way, y)
         dh = self.dstate[0]
         for t, dP in reversed(list(enumerate(self.dP.unbind(0)))):
