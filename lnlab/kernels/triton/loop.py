@@ -182,7 +182,7 @@ class Slopes:
         return programs.lstm_back, (*told, *way.rest), {"NORMED": way.kernel is Kernel.LSTM}
 
     def of_weights(self, way: Pass, y: Tensor) -> tuple[Tensor, ...]:
-        """The slopes of W_h and of ``rest``, those of all steps added up."""
+        """The slopes of W_h (n, H) and of ``rest``, given y (T, B, H): all steps added up."""
         H, (one, other) = self.dN.shape[2], way.stats.split(2, -1)
         dW = self.dP[0].t() @ way.first[0]
         dW.addmm_(self.dP[1:].flatten(0, 1).t(), y[:-1].flatten(0, 1))
