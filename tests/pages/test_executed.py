@@ -19,7 +19,7 @@ CONTROLS = ".choices input, .choices select"
 
 def pytest_generate_tests(metafunc):
     folder = metafunc.config.getoption("--pages")
-    pages = sorted(Path(folder).glob("[0-9][0-9]_*.html")) if folder else []
+    pages = sorted(Path(folder).resolve().glob("[0-9][0-9]_*.html")) if folder else []
     absent = pytest.param(None, marks=pytest.mark.skip(reason="needs --pages, of `lnlab run`"))
     metafunc.parametrize("path", pages or [absent], ids=lambda path: path and path.stem)
 
