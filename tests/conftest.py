@@ -53,9 +53,10 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def one_thread():
-    """One thread also where a fixture outlives a test: sums depend on their number."""
-    torch.set_num_threads(1)
+def same_numbers_throughout():
+    """The same numbers also where a fixture outlives a test."""
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)  # on their number depend the last bits of sums
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lnlab.runs import Run
 from lnlab.training.loop import Step, fit
-from lnlab.training.machine import Noise, seconds_until_idle
+from lnlab.training.machine import Noise, default_dtype, seconds_until_idle
 from lnlab.training.ranks import Ranks
 from lnlab.training.selection import Best
 from lnlab.training.stacked import stack
@@ -241,13 +241,8 @@ def is_picture(value: Any) -> bool:
 
 def models(task: Experiment, dataset: Any) -> list[nn.Module]:
     """The model of each seed of a task as it is before training, drawn in float32."""
-    dtype = torch.get_default_dtype()
-    try:
-        torch.set_default_dtype(torch.float32)
-        with Noise("models", torch.device("cpu")):
-            return [_drawn(task, seed, dataset) for seed in task.seeds]
-    finally:
-        torch.set_default_dtype(dtype)
+    with default_dtype(torch.float32), Noise("models", torch.device("cpu")):
+        return [_drawn(task, seed, dataset) for seed in task.seeds]
 
 
 def _drawn(task: Experiment, seed: int, dataset: Any) -> nn.Module:

@@ -46,6 +46,17 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """A precision for what names none: new parameters, and the numbers drawn for them."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 def seconds_until_idle(device: torch.device) -> float:
     """Wait until an accelerator has done what it was given; how long that took."""
     if device.type == "cpu":

@@ -25,6 +25,7 @@ from lnlab.panels.widgets import LivePlot, Panel
 from lnlab.panels.widgets.panel import PLOTLY
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding
+from lnlab.training.machine import default_dtype
 from lnlab.workbook import value
 
 TAG = "<img src=x onerror=alert`1`>"
@@ -302,13 +303,34 @@ def test_the_command_brings_the_panel_back(name, panel):
 
 
 def test_a_view_is_of_its_state_alone(name, panel):
-    generator = torch.get_rng_state()
     first = panel._look(panel.state)
     for field, new in CASES[name].other.items():
         panel.controls[field].value = new
     panel.reset()
     again = panel._look(panel.state)
+    assert again.sentence == first.sentence
+    for plot in first.drawings:
+        assert_same(again.drawings[plot].traces, first.drawings[plot].traces)
+        assert_same(again.drawings[plot].layout, first.drawings[plot].layout)
+
+
+def forget(name):
+    """Empty every cache of a panel's room."""
+    for part in ("measurement", "state", "view"):
+        for kept in vars(import_module(f"lnlab.panels.{name}.{part}")).values():
+            if hasattr(kept, "cache_clear"):
+                kept.cache_clear()
+
+
+def test_a_first_view_depends_on_no_default_and_disturbs_no_generator(name):
+    generator, views = torch.get_rng_state(), []
+    for dtype in (torch.float32, torch.float64):
+        with default_dtype(dtype):
+            forget(name)
+            panel = made(name)
+            views.append(panel._look(panel.state))
     assert torch.equal(torch.get_rng_state(), generator)
+    first, again = views
     assert again.sentence == first.sentence
     for plot in first.drawings:
         assert_same(again.drawings[plot].traces, first.drawings[plot].traces)

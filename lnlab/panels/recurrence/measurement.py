@@ -10,6 +10,7 @@ from lnlab.cells import Cell, Initial
 from lnlab.kernels import fuse
 from lnlab.probes.dynamics import Dynamics, dynamics
 from lnlab.probes.givens import normal
+from lnlab.training.machine import default_dtype
 
 from .state import CASES, CELLS, INPUTS, NORMALIZERS, STEPS, UNITS, RecurrenceState
 
@@ -24,7 +25,8 @@ def drawn(seed: int = 0) -> Callable[[Tensor], object]:
 def made(name: str, cell: str, recurrent: float, inputs: float, gain: float) -> Cell:
     """The cell, its normalizers torch's own operators; the same draw whatever is set."""
     make = CELLS[cell][1]
-    new = make(INPUTS, UNITS, NORMALIZERS[name], initial=Initial(drawn())).double()
+    with default_dtype(torch.float64):
+        new = make(INPUTS, UNITS, NORMALIZERS[name], initial=Initial(drawn()))
     new.W_x.mul_(inputs)
     new.W_h.mul_(recurrent)
     for norm in (new.norm_h, getattr(new, "norm_U", None)):

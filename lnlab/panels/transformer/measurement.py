@@ -14,7 +14,7 @@ from lnlab.probes.loss.objective import Objective
 from lnlab.tasks.transformer.inside import objective
 from lnlab.tasks.transformer.net import Arm, Transformer
 from lnlab.training import cross_entropy, stack
-from lnlab.training.machine import generator
+from lnlab.training.machine import default_dtype, generator
 
 from .state import TransformerState
 
@@ -45,9 +45,10 @@ def start(place: str, kind: str, depth: int) -> Start:
     """The nets of a place, a kind and a depth; the same draws whatever is set."""
     text = load("embedded", "text", context=CONTEXT)
     size = len(text.vocabulary), CONTEXT, depth, WIDTH, HEADS
-    nets = [Transformer(*size, Arm(place, NORMS[kind])) for _ in range(DRAWS)]
-    for draw, net in enumerate(nets):
-        net.draw(lambda name, draw=draw: generator(f"{name} of draw {draw}"))
+    with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
+        nets = [Transformer(*size, Arm(place, NORMS[kind])) for _ in range(DRAWS)]
+        for draw, net in enumerate(nets):
+            net.draw(lambda name, draw=draw: generator(f"{name} of draw {draw}"))
     x, y = (v[:CASES].expand(DRAWS, CASES, CONTEXT) for v in (text.train.x, text.train.y))
     loss = objective(stack(nets), x, y)
     slope = DRAWS * loss.gradient()[1]  # of the sum, so that each has its own
