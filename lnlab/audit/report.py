@@ -102,22 +102,10 @@ class Audit:
             yield f"not run: {check}: {why}"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td><b>{f.severity.word}</b></td><td>{escape(check)}<br>"
-            f"<code>{escape(f.where)}</code></td><td>{escape(f.seen)}</td>"
-            f"<td>{escape(f.means)}</td><td>{escape(f.do)}</td></tr>"
-            for check, f in self.findings
-        )
-        notes = "".join(
-            f"<br>not run: {escape(check)}: {escape(why)}"
-            for check, why in self.not_run.items()
-        )
-        head = "".join(f"<th>{t}</th>" for t in ("", "where", "seen", "means", "do"))
-        return (
-            f"<p><b>{escape(self.module)}</b>: {escape(self.summary())}<br>"
-            f"{escape(self.about)}{notes}</p><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{rows}</tbody></table>"
-        )
+        notes = [f"not run: {check}: {why}" for check, why in self.not_run.items()]
+        said = "<br>".join(map(escape, [self.summary(), self.about, *notes]))
+        table = self.frame().to_html(index=False, border=0)
+        return f"<p><b>{escape(self.module)}</b>: {said}</p>{table}"
 
     def save(self, path: str | Path) -> Path:
         """Write the audit as one page that needs no network, and return where it is.

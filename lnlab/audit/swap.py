@@ -120,16 +120,10 @@ class Swap:
         return "\n".join([self.summary(), *lines])
 
     def _repr_html_(self) -> str:
-        rows = self.rows()
-        head = "".join(f"<th>{name}</th>" for name in rows[0])
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(v)}</td>" for v in row.values()) + "</tr>"
-            for row in rows
-        )
-        return (
-            f"<p>{escape(self.summary())}</p><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>"
-        )
+        import pandas as pd
+
+        table = pd.DataFrame(self.rows()).to_html(index=False, border=0)
+        return f"<p>{escape(self.summary())}</p>{table}"
 
 
 def _fate(row: dict[str, str]) -> str:

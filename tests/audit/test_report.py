@@ -1,5 +1,6 @@
 """A page of an audit stands alone, shows letters for tags, and holds all that was found."""
 
+import html
 import json
 import re
 
@@ -42,7 +43,10 @@ def test_page_goes_where_it_is_told_or_says_why_not(found, tmp_path):
 
 
 def test_notebook_and_data(found):
-    assert TAG not in found._repr_html_()
+    shown = found._repr_html_()
+    assert TAG not in shown
+    for _, finding in found.findings:
+        assert html.escape(finding.do, quote=False) in shown
     kept = json.loads(found.to_json())
     assert [f["seen"] for f in kept["findings"]] == [f.seen for _, f in found.findings]
     assert kept["tables"]["gradients over depth"]

@@ -78,12 +78,8 @@ class Report:
         return "\n".join([self._head(), *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{'<b>!</b> ' if f.wrong else ''}{escape(f.what)}</td>"
-            f"<td>{escape(f.found)}</td><td>{escape(f.torch)}</td></tr>"
-            for f in self.findings
-        )
-        return (
-            f"<p>{escape(self._head())}</p><table><thead><tr><th></th><th>found</th>"
-            f"<th>torch.nn</th></tr></thead><tbody>{rows}</tbody></table>"
-        )
+        import pandas as pd
+
+        rows = [(("! " if f.wrong else "") + f.what, f.found, f.torch) for f in self.findings]
+        table = pd.DataFrame(rows, columns=["", "found", "torch.nn"])
+        return f"<p>{escape(self._head())}</p>{table.to_html(index=False, border=0)}"
