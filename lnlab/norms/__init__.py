@@ -24,7 +24,16 @@ from .batch import (
 from .layer import GroupNorm, InstanceNorm, LayerNorm, RMSNorm, ScaleNorm
 from .linear import Conv2d, Linear, Norm
 from .maps import AdaNorm, DyT
-from .mixture import CODE, PAPER, BatchLayerNorm, Population, Reading
+from .mixture import (
+    CODE,
+    CONFIGURATIONS,
+    PAPER,
+    BatchLayerNorm,
+    Copies,
+    Population,
+    Reading,
+    possible,
+)
 from .normalizer import (
     AffineNormalizer,
     Identity,
@@ -68,6 +77,7 @@ def named(name: str) -> Norm:
 
 __all__ = [
     "CODE",
+    "CONFIGURATIONS",
     "NORMS",
     "PAPER",
     "AdaNorm",
@@ -76,6 +86,7 @@ __all__ = [
     "BatchNorm",
     "BatchRenorm",
     "Conv2d",
+    "Copies",
     "DyT",
     "GhostBatchNorm",
     "GroupNorm",
@@ -100,6 +111,7 @@ __all__ = [
     "inside_root",
     "named",
     "outside_root",
+    "possible",
     "recompute",
     "statistics_from",
     "wide",

@@ -7,7 +7,15 @@ from itertools import product
 import pytest
 import torch
 
-from lnlab.norms import CODE, PAPER, BatchLayerNorm, LayerNorm, Population
+from lnlab.norms import (
+    CODE,
+    CONFIGURATIONS,
+    PAPER,
+    BatchLayerNorm,
+    LayerNorm,
+    Population,
+    possible,
+)
 
 LETTERS = ["".join(letters) for letters in product("TF", repeat=4)]
 configurations = pytest.mark.parametrize("letters", LETTERS)
@@ -174,16 +182,91 @@ def test_one_case_is_layer_norm_but_for_a_constant():
 
 
 @pytest.mark.parametrize("reading", [PAPER, CODE])
-def test_one_case_asks_too_much_of_the_population(reading):
-    """At m = 1, m/(m-1) is infinite: NaN in the code, and one part lost in the paper."""
+@configurations
+def test_one_case_allows_four_of_sixteen(letters, reading):
+    """At m = 1, m/(m-1) is infinite: the code gives NaN or a constant, we say so."""
     norm = BatchLayerNorm(D, m=1, reading=reading)
     x = torch.randn(1, D)
     norm(x)
+    norm.population = Population.named(letters)
     norm.eval()
-    norm.population = Population.named("FTFF")
-    assert norm(x).isnan().all() == (reading is CODE)
-    norm.population = Population.named("FFFT")
-    assert_equal(norm(x), torch.zeros(1, D))  # which is b
+    assert possible(letters, 1, reading) == (letters in ("TFTF", "TFFF", "FFTF", "FFFF"))
+    if possible(letters, 1, reading):
+        assert norm(x).isfinite().all()
+    else:
+        with pytest.raises(ValueError, match=r"m/\(m-1\), which is infinite"):
+            norm(x)
+    norm.reading = replace(reading, corrected=False)
+    assert possible(letters, 1, norm.reading)
+    assert norm(x).isfinite().all()
+
+
+def test_everything_is_possible_of_several_cases():
+    assert all(possible(letters, m) for letters in CONFIGURATIONS for m in (2, 25, None))
+    assert [Population.named(letters).letters for letters in CONFIGURATIONS] == LETTERS
+
+
+@pytest.mark.parametrize("space", [0, 2])
+def test_population_begins_anew_with_each_epoch(space):
+    """The code sums over an epoch, and at the next one starts from zero."""
+    norm = BatchLayerNorm(D, m=M, reading=CODE, epoch=3, space=space)
+    seen = batches(5, M, D, *(2, 2)[:space])
+    for batch in seen:
+        norm(batch)
+    fourth, fifth = (batch.var(0, correction=0, keepdim=True) for batch in seen[3:])
+    assert_equal(norm.over_cases.spread, (fourth + fifth) / 2)
+    norm(seen[0])
+    first = seen[0].mean(1, keepdim=True)
+    expected = (first + sum(batch.mean(1, keepdim=True) for batch in seen[3:])) / 3
+    assert_equal(norm.over_features.mu, expected)
+
+
+def test_beginning_keeps_the_shapes_and_nothing_else():
+    norm = BatchLayerNorm(D, population=Population.named("TTTT"))
+    norm(torch.randn(M, D))
+    norm.begin()
+    assert norm.over_cases.mu.shape == (1, D)
+    with pytest.raises(RuntimeError, match="no population statistics yet"):
+        norm.eval()(torch.randn(M, D))
+    (batch,) = batches(1, M, D)
+    norm.train()(batch)
+    assert_equal(norm.over_cases.mu, batch.mean(0, keepdim=True))
+
+
+def test_controls_are_the_copies_alone():
+    """ "LN / sqrt(d)", "BN over axis 0", the same over sqrt(d), eq. 16 without sqrt(d)."""
+    x = torch.randn(M, D, 3, 2)
+    x_B = (x - x.mean(0)) / (x.var(0, correction=0) + 1e-3).sqrt()
+    x_F = (x - x.mean(1, keepdim=True)) / (x.var(1, correction=0, keepdim=True) + 1e-3).sqrt()
+    w_B, w_F = 1 - (1 / M + 1e-4), 1 / M - 1e-4
+    for copies, expected in (
+        ("cases", x_B), ("features", x_F), ("both", w_B * x_B + w_F * x_F),
+    ):  # fmt: skip
+        for root_d in (False, True):
+            norm = BatchLayerNorm(D, reading=CODE, copies=copies, root_d=root_d, space=2)
+            divisor = D**0.5 if root_d else 1
+            assert_equal(norm(x), expected / divisor)
+            # the sum of two copies is one map only where each unit has one mu and one sigma
+            mu, sigma = norm.stats(x)
+            assert_equal((x - mu) / sigma, expected / divisor)
+
+
+def test_one_case_is_the_control_over_sqrt_d_but_for_one_part_in_ten_thousand():
+    x = torch.randn(1, D, 4, 4)
+    ours = BatchLayerNorm(D, reading=CODE, space=2)(x)
+    control = BatchLayerNorm(D, reading=CODE, copies="features", space=2)(x)
+    assert_equal(ours, 0.9999 * control)
+    layer = LayerNorm(D, eps=1e-3, space=2, per_position=True)
+    assert_equal(control, layer(x) / D**0.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"epoch": 0}, "epoch is 0"), ({"copies": "none"}, "both, cases, features")],
+)
+def test_settings_that_mean_nothing_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        BatchLayerNorm(D, **settings)
 
 
 def test_weights_are_those_of_equation_16():
@@ -287,4 +370,8 @@ def test_repr_names_reading_and_configuration():
     norm = BatchLayerNorm(D, m=25, population=Population.named("TTFF"), reading=CODE)
     said = repr(norm).split("\n")[1].strip()
     assert said == "6, m=25, eps=0.001, CODE, population=TTFF"
+    assert (
+        repr(BatchLayerNorm(6, copies="cases", root_d=False)).count("copies=cases, root_d=")
+        == 1
+    )
     assert "about_mu=True" in repr(BatchLayerNorm(D, reading=replace(CODE, about_mu=True)))
