@@ -2,7 +2,7 @@
 
 ``tarfile.extractall`` has let members out of its folder again and again (CVE-2025-4517 and its
 kin), and says nothing of a bomb. Here only ordinary files with plain names are taken, links
-are not even made, and no more is read than sound and text could hold.
+are not even made, and no more is read than sound, text and pictures could hold.
 """
 
 import gzip
@@ -66,7 +66,7 @@ class _Bounded:
         if self._left < 0:
             raise ValueError(
                 f"{self._path}: more than {MOST} times its size is in it, as in no archive of "
-                "sound: unpack it yourself if you know better, and name the folder."
+                "sound or pictures: unpack it yourself if you know better, and name the folder."
             )
         return content
 

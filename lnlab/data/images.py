@@ -1,11 +1,11 @@
-"""Images with labels: scikit-learn's digits, MNIST, and a user's own IDX files.
+"""Images with labels: digits, MNIST, a user's own IDX files; coloured: shapes, CIFAR-10.
 
 torch and scikit-learn are imported when cases are loaded: to list or to download sources
 takes neither.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lnlab.data import idx
+from lnlab.data import cifar, idx, mnist, shapes
+from lnlab.data.cifar import CIFAR10
 from lnlab.data.dataset import Dataset
 from lnlab.data.kept import code, stamp
-from lnlab.data.source import File, Source, data_folder
+from lnlab.data.mnist import FILES, IDX, MNIST
+from lnlab.data.pixels import Pixels
+from lnlab.data.shapes import SHAPES
+from lnlab.data.source import Source, data_folder
 
 if TYPE_CHECKING:
     import torch
@@ -31,69 +35,8 @@ DIGITS = Source(
     checksum="9e7bc1c2d48e638b2afca1828a5433ed47f524252fa9ca967e64ccf99c1bac0a",
 )
 
-MNIST = Source(
-    name="mnist",
-    title="MNIST handwritten digits, 28 x 28",
-    kind="official",
-    licence="copyright Y. LeCun and C. Cortes; CC BY-SA 3.0 according to Keras",
-    citation="LeCun, Bottou, Bengio and Haffner (1998), http://yann.lecun.com/exdb/mnist/",
-    offers="images",
-    # Mirrors first: the official server has answered 403 or 503 for years.
-    urls=(
-        "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        "https://storage.googleapis.com/cvdf-datasets/mnist/",
-        "http://yann.lecun.com/exdb/mnist/",
-    ),
-    files=(
-        File(
-            "train-images-idx3-ubyte.gz",
-            9_912_422,
-            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        ),
-        File(
-            "train-labels-idx1-ubyte.gz",
-            28_881,
-            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        ),
-        File(
-            "t10k-images-idx3-ubyte.gz",
-            1_648_877,
-            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        ),
-        File(
-            "t10k-labels-idx1-ubyte.gz",
-            4_542,
-            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-        ),
-    ),
-    checksum="edcbea302fcfe28ca238bea820bb3693439ceda34468873ee14ed12129f43368",
-)
-
-IDX = Source(
-    name="idx",
-    title="your own images: four IDX files, named as those of MNIST",
-    kind="own",
-    licence="yours to know",
-    citation="",
-    offers="images",
-    options={"classes": "how many there are, where some have no training image"},
-)
-
-SOURCES = (DIGITS, MNIST, IDX)
+SOURCES = (DIGITS, MNIST, IDX, SHAPES, CIFAR10)
 DIGITS_TRAIN = 1_200
-MNIST_TRAIN = 55_000
-FILES = {
-    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
-    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
-}
-"""Images and labels, as MNIST's files are called."""
-
-Pixels = dict[str, tuple[np.ndarray, np.ndarray]]
-"""Images ``(N, height, width)`` and labels ``(N,)``, uint8, by split."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,28 +55,37 @@ class Images(Dataset[Split]):
 
     Args:
         source, of, noted: as of :class:`Dataset`.
-        pixels: reads the images and their labels.
+        pixels: reads the images and their labels, and says what has to be noted of them.
         top: the value of white.
         classes: how many there are; None: the training images have all of them.
+        names: the words for the classes, which says how many there are; else their numbers.
     """
 
     def __init__(
         self,
         source: Source,
-        pixels: Callable[[], Pixels],
+        pixels: Callable[[], tuple[Pixels, str]],
         of: Callable[[], str],
         *,
         top: int,
         classes: int | None = None,
+        names: Sequence[str] = (),
         noted: bool = False,
     ) -> None:
         super().__init__(source, self._splits, of, noted=noted)
-        self._pixels, self._top, self._said = pixels, top, classes
+        self._pixels, self._top, self._names = pixels, top, names
+        self._said = len(names) or classes
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Height and width, which give a row of ``x`` back its picture."""
+    def shape(self) -> tuple[int, ...]:
+        """Height and width, or 3, height and width, which give a row of ``x`` back its
+        picture."""
         return self._seen.shape
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The words for the classes."""
+        return tuple(self._names) or tuple(map(str, range(self.classes)))
 
     @property
     def classes(self) -> int:
@@ -142,22 +94,23 @@ class Images(Dataset[Split]):
 
     @cached_property
     def _seen(self) -> "_Seen":
-        pixels = self._pixels()
+        pixels, note = self._pixels()
         total = hashlib.sha256()
         for name, (x, y) in pixels.items():
             total.update(f"{name} {x.shape} {self._top}".encode())
             total.update(x.data)
             total.update(y.data)
         first, classes = counted({name: y for name, (_, y) in pixels.items()}, self._said)
-        height, width = pixels["train"][0].shape[1:]
+        shape = pixels["train"][0].shape[1:]
+        note = f"labels 1 to {classes}" if first else note
         splits = {
             name: _split(x, y - np.uint8(first), self._top) for name, (x, y) in pixels.items()
         }
-        return _Seen(splits, (height, width), first, classes, total.digest())
+        return _Seen(splits, shape, note, classes, total.digest())
 
     def _splits(self) -> tuple[Mapping[str, Split], str]:
         seen = self._seen
-        return seen.splits, f"labels 1 to {seen.classes}" if seen.first else ""
+        return seen.splits, seen.note
 
     def _digest(self) -> bytes:
         return self._seen.digest
@@ -165,8 +118,8 @@ class Images(Dataset[Split]):
 
 class _Seen(NamedTuple):
     splits: dict[str, Split]
-    shape: tuple[int, int]
-    first: int
+    shape: tuple[int, ...]
+    note: str
     classes: int
     digest: bytes
 
@@ -214,8 +167,14 @@ def counted(labels: Mapping[str, np.ndarray], classes: int | None = None) -> tup
     return first, len(known)
 
 
-def load(source: Source, folder: Path | None = None, *, classes: int | None = None) -> Images:
-    """The images of a source, as vectors for a permutation-invariant task.
+def load(
+    source: Source,
+    folder: Path | None = None,
+    *,
+    classes: int | None = None,
+    most: int | None = None,
+) -> Images:
+    """The images of a source, each a vector; ``shape`` gives it back its picture.
 
     - ``digits``: scikit-learn's digits, D = 64, pixels / 16; train is the first 1,200, test the
       last 597. They are split by index and never shuffled across: 13 people wrote them, the
@@ -227,10 +186,16 @@ def load(source: Source, folder: Path | None = None, *, classes: int | None = No
       the files have them. Labels count from 0, or from 1 (EMNIST's letters), which the name
       then says; how many classes there are is read from them, see :func:`counted`.
 
+    - ``shapes``: D = 3,072, ten shapes in colours, made here; 20,000 train, 2,000 validate,
+      4,000 test. See :mod:`lnlab.data.shapes`.
+    - ``cifar10``: D = 3,072, pixels / 255; train is the first 45,000, valid the other 5,000,
+      test the official 10,000. The folder may be that of its archive, or the archive.
+
     They are read when a split is first used: a damaged file is noticed then.
 
     Args:
         classes: of ``idx``, how many classes there are, where some have no training image.
+        most: of ``shapes`` and ``cifar10``, how many images to train on at most.
 
     Raises:
         ValueError: if a folder is given or lacks against the above, or there cannot be so many
@@ -241,62 +206,63 @@ def load(source: Source, folder: Path | None = None, *, classes: int | None = No
         if folder:
             raise ValueError(f"digits={folder}: they come with scikit-learn, give no path.")
         return Images(source, _digits, str, top=16)
+    if most is not None and most < 1:
+        raise ValueError(f"most is {most}: give at least 1, or None for all.")
+    if source is SHAPES:
+        if folder:
+            raise ValueError(f"shapes={folder}: they are made here, give no path.")
+        made, of = partial(_shapes, most), f"{most} {shapes.SIZES} {code(shapes.__file__)}"
+        return Images(source, made, lambda: of, top=255, names=shapes.NAMES)
     if source is IDX and not folder:
         raise ValueError("data 'idx': name the folder of your files: idx=PATH")
     if classes is not None and not 1 <= classes <= 256:
         raise ValueError(f"classes is {classes}: give 1 to 256, labels are bytes.")
-    if not folder:
-        folder = data_folder() / source.name
-        if not folder.is_dir():
-            raise FileNotFoundError(
-                f"{source.name} has not been fetched into {folder}: run `lnlab data fetch "
-                f"{source.name}`, or name a folder that holds its files: {source.name}=PATH"
-            )
-    paths = {file: _file(folder, file, source) for pair in FILES.values() for file in pair}
+    folder = folder or _fetched(source)
+    if source is CIFAR10:
+        return _cifar10(folder, most)
+    paths = mnist.files(folder, source)
     return Images(
         source,
-        partial(_idx_files, folder, paths, source),
-        lambda: f"{classes} {stamp(paths.values())} {code(idx.__file__, __file__)}",
+        partial(mnist.read, folder, paths, source),
+        lambda: (
+            f"{classes} {stamp(paths.values())} {code(idx.__file__, mnist.__file__, __file__)}"
+        ),
         top=255,
         classes=classes,
         noted=source is IDX,
     )
 
 
-def _digits() -> Pixels:
+def _fetched(source: Source) -> Path:
+    folder = data_folder() / source.name
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{source.name} has not been fetched into {folder}: run `lnlab data fetch "
+            f"{source.name}`, or name a folder that holds its files: {source.name}=PATH"
+        )
+    return folder
+
+
+def _cifar10(place: Path, most: int | None) -> Images:
+    paths = cifar.files(place)
+    return Images(
+        CIFAR10,
+        partial(cifar.read, paths, most),
+        lambda: f"{most} {stamp(paths.values())} {code(cifar.__file__)}",
+        top=255,
+        names=cifar.NAMES,
+        noted=True,
+    )
+
+
+def _shapes(most: int | None) -> tuple[Pixels, str]:
+    return shapes.made(most), ""
+
+
+def _digits() -> tuple[Pixels, str]:
     from sklearn.datasets import load_digits
 
     rows, labels = load_digits(return_X_y=True)
     x, y = np.asarray(rows, np.uint8).reshape(-1, 8, 8), np.asarray(labels, np.uint8)
     n = DIGITS_TRAIN
-    return {"train": (x[:n], y[:n]), "test": (x[n:], y[n:])}
-
-
-def _idx_files(folder: Path, paths: Mapping[str, Path], source: Source) -> Pixels:
-    """Four IDX files, each checked, and against one another; MNIST's with its validation."""
-    hashes = {file.name: file.content_sha256 for file in source.files}
-    pixels = {}
-    for split, (images, labels) in FILES.items():
-        x = idx.read(paths[images], 3, hashes.get(f"{images}.gz", ""))
-        y = idx.read(paths[labels], 1, hashes.get(f"{labels}.gz", ""))
-        if len(x) != len(y):
-            raise ValueError(
-                f"{folder}: {len(x):,} images in {images}, {len(y):,} labels in {labels}, "
-                "expected as many"
-            )
-        pixels[split] = x, y
-    train, test = pixels["train"][0].shape[1:], pixels["test"][0].shape[1:]
-    if train != test:
-        raise ValueError(f"{folder}: training images are {train}, test images {test}")
-    if source is MNIST:
-        x, y = pixels["train"]
-        pixels["train"] = x[:MNIST_TRAIN], y[:MNIST_TRAIN]
-        pixels["valid"] = x[MNIST_TRAIN:], y[MNIST_TRAIN:]
-    return pixels
-
-
-def _file(folder: Path, name: str, source: Source) -> Path:
-    for path in folder / f"{name}.gz", folder / name:
-        if path.is_file():
-            return path
-    raise FileNotFoundError(f"{source.name}: no {name}.gz and no {name} in {folder}")
+    return {"train": (x[:n], y[:n]), "test": (x[n:], y[n:])}, ""

@@ -17,13 +17,14 @@ class File:
     """One file of a source, as it is downloaded and as it is once unpacked.
 
     ``content_sha256`` is over the unpacked bytes, so a copy that a user has unpacked, or
-    packed again, is known to be the official one by what it holds.
+    packed again, is known to be the official one by what it holds; empty of an archive, whose
+    members are known instead.
     """
 
     name: str
     size: int
     sha256: str
-    content_sha256: str
+    content_sha256: str = ""
 
 
 @dataclass(frozen=True)

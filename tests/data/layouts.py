@@ -1,6 +1,8 @@
 """Small corpora in the layouts of their authors, written into a folder."""
 
 import json
+import pickle
+import tarfile
 import zipfile
 from itertools import product
 from pathlib import Path
@@ -127,3 +129,37 @@ def flickr8k(folder, pictures=10):
     probs = np.random.default_rng(0).dirichlet(np.ones(7), pictures).astype(np.float32)
     np.savez(folder / "xception_probs_test.npz", names=np.array(names), probs=probs)
     return folder
+
+
+CIFAR_BATCH = 20
+
+
+def cifar_batch(name, **changed):
+    """A file of CIFAR-10 with few pictures; ``changed`` replaces what it has."""
+    number = 6 if name == "test_batch" else int(name[-1])
+    part = "testing batch 1 of 1" if number == 6 else f"training batch {number} of 5"
+    random = np.random.default_rng(number)
+    whole = {
+        "batch_label": part,
+        "labels": [n % 10 for n in range(CIFAR_BATCH)],
+        "data": random.integers(0, 256, (CIFAR_BATCH, 3072), np.uint8),
+        "filenames": [f"{n}.png" for n in range(CIFAR_BATCH)],
+    }
+    return pickle.dumps(whole | changed, protocol=2)
+
+
+def cifar10(folder):
+    place = folder / "cifar-10-batches-py"
+    place.mkdir(parents=True)
+    for name in (*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"):
+        (place / name).write_bytes(cifar_batch(name))
+    return folder
+
+
+def cifar10_archive(folder):
+    """The archive of what :func:`cifar10` writes, in a folder of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "cifar-10-python.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(cifar10(folder / "files") / "cifar-10-batches-py", "cifar-10-batches-py")
+    return path

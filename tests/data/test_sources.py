@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from lnlab import data
-from lnlab.data import captioned, espeak, fsdd, scenes, spoken
+from lnlab.data import captioned, cifar, espeak, fsdd, scenes, shapes, spoken
 from tests.data import layouts
 from tests.data.test_images import write_idx
 
 SMALL = {"train": 6, "valid": 2, "test": 3}
 SPEECH = ("spoken", "espeak", "fsdd", "an4", "cepstra", "timit", "librispeech")
-IMAGES = ("digits", "idx")
+IMAGES = ("digits", "idx", "shapes", "cifar10")
 TEXT = ("tales", "txt")
 CAPTIONS = ("scenes", "coco", "coco-boxes", "flickr8k")
 WHAT = {
@@ -30,7 +30,7 @@ WHAT = {
 
 def written(name: str, folder: Path) -> str:
     """The spec of a source, its files written into the folder if it has any."""
-    if name in ("spoken", "espeak", "digits", "tales", "scenes"):
+    if name in ("spoken", "espeak", "digits", "shapes", "tales", "scenes"):
         return name
     if name == "txt":
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,8 +45,9 @@ def written(name: str, folder: Path) -> str:
 
 def small() -> None:
     """Have the corpora that are made here small, in this process."""
-    fsdd.STRINGS = spoken.SIZES = scenes.PARTS = SMALL
+    fsdd.STRINGS = spoken.SIZES = scenes.PARTS = shapes.SIZES = SMALL
     captioned.HELD = 2
+    cifar.BATCH, cifar.VALID = layouts.CIFAR_BATCH, 20
 
 
 def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
@@ -77,6 +78,9 @@ def made_small(monkeypatch):
     monkeypatch.setattr(spoken, "SIZES", SMALL)
     monkeypatch.setattr(scenes, "PARTS", SMALL)
     monkeypatch.setattr(captioned, "HELD", 2)
+    monkeypatch.setattr(shapes, "SIZES", SMALL)
+    monkeypatch.setattr(cifar, "BATCH", layouts.CIFAR_BATCH)
+    monkeypatch.setattr(cifar, "VALID", 20)
 
 
 @pytest.mark.parametrize("name", [*WHAT])

@@ -1,0 +1,170 @@
+"""Coloured pictures made here: one of ten shapes each, anywhere, turned, on a motley ground.
+
+The frame of a picture, :data:`FRAME` pixels wide, is the same whatever the shape is, since no
+shape reaches it and nothing else is decided by the class: who reads the border alone guesses.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.random import Generator
+
+from lnlab.data.pixels import Pixels
+from lnlab.data.source import Source
+
+SHAPES = Source(
+    name="shapes",
+    title="Ten shapes on a motley ground, 32 x 32, coloured",
+    kind="synthetic",
+    licence="made on this machine",
+    citation="lnlab.data.shapes",
+    offers="images",
+    options={"most": "how many pictures to train on at most"},
+)
+
+SIDE = 32
+FRAME = 2
+SIZES = {"train": 20_000, "valid": 2_000, "test": 4_000}
+BLOCK = 500
+"""The number of pictures that are drawn at once, all of one random generator."""
+RADIUS = 6.5, 10.0
+CLUTTER, COARSE, NOISE = 3, 5, 0.04
+"""Bars that lie about, shades of the ground along a side, and the deviation of the noise."""
+
+Level = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""The depth of a place (u, v) inside a shape, below 0 outside. Shapes lie in the unit disc."""
+
+
+def _polygon(corners: int, inside: float) -> Level:
+    turns = 2 * np.pi * np.arange(corners, dtype=np.float32) / corners
+    sides = [(np.cos(turn), np.sin(turn)) for turn in turns]
+    return lambda u, v: inside - np.max([c * u + s * v for c, s in sides], axis=0)
+
+
+def _box(u: np.ndarray, v: np.ndarray, wide: float, high: float) -> np.ndarray:
+    return np.minimum(wide - abs(u), high - abs(v))
+
+
+def _cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return np.maximum(_box(u, v, 0.94, 0.3), _box(u, v, 0.3, 0.94))
+
+
+def _star(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return 0.66 + 0.34 * np.cos(5 * np.arctan2(v, u)) - np.hypot(u, v)
+
+
+def _heart(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return 0.75 - np.hypot(u, v + 0.2 - 0.6 * np.sqrt(abs(u)))
+
+
+def _arrow(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    head = np.minimum(u - 0.1, 0.7 - 0.7 * u - abs(v))
+    return np.maximum(head, _box(u + 0.35, v, 0.55, 0.2))
+
+
+_hexagon = _polygon(6, 0.84)
+
+LEVELS: dict[str, Level] = {
+    "disc": lambda u, v: 0.9 - np.hypot(u, v),
+    "ring": lambda u, v: 0.2 - abs(np.hypot(u, v) - 0.75),
+    "square": lambda u, v: _box(u, v, 0.68, 0.68),
+    "triangle": _polygon(3, 0.48),
+    "cross": _cross,
+    "star": _star,
+    "crescent": lambda u, v: np.minimum(0.95 - np.hypot(u, v), np.hypot(u - 0.5, v) - 0.75),
+    "heart": _heart,
+    "arrow": _arrow,
+    "nut": lambda u, v: np.minimum(_hexagon(u, v), np.hypot(u, v) - 0.4),
+}
+NAMES = tuple(LEVELS)
+
+
+def made(most: int | None = None) -> Pixels:
+    """Pictures (N, 3, 32, 32) and classes (N,) by split, uint8, each class as often.
+
+    Args:
+        most: how many to train on at most: the first ones.
+    """
+    sizes = SIZES | {"train": min(SIZES["train"], most or SIZES["train"])}
+    return {split: _split(number, sizes[split]) for number, split in enumerate(SIZES)}
+
+
+def _split(number: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    pictures, classes = [], []
+    for block in range(-(-size // BLOCK)):
+        random = np.random.default_rng([number, block])
+        classes.append((random.permutation(BLOCK) % len(NAMES)).astype(np.uint8))
+        pictures.append(drawn(classes[-1], random))
+    return np.concatenate(pictures)[:size], np.concatenate(classes)[:size]
+
+
+def drawn(classes: np.ndarray, random: Generator) -> np.ndarray:
+    """Pictures (N, 3, 32, 32) uint8 of the shapes in ``classes`` (N,).
+
+    What is drawn at random is drawn without a look at the classes.
+    """
+    n = len(classes)
+    canvas = _ground(n, random)
+    for _ in range(CLUTTER):
+        _paint(canvas, _bars(n, random), _uniform(random, 0, 1, (n, 3)))
+    inside = _shapes(classes, random)
+    _paint(canvas, inside, _colour(canvas, random))
+    canvas += NOISE * random.standard_normal(canvas.shape, np.float32)
+    return np.rint(255 * canvas.clip(0, 1)).astype(np.uint8)
+
+
+def _uniform(random: Generator, low: float, high: float, shape: tuple[int, ...]) -> np.ndarray:
+    return low + (high - low) * random.random(shape, np.float32)
+
+
+def _ground(n: int, random: Generator) -> np.ndarray:
+    """Shades of a random colour with smooth passages between them, (N, 3, 32, 32)."""
+    shades = _uniform(random, -0.25, 0.25, (n, 3, COARSE, COARSE))
+    colours = _uniform(random, 0.2, 0.8, (n, 3, 1, 1)) + shades
+    at = np.linspace(0, COARSE - 1, SIDE, dtype=np.float32)
+    hats = (1 - abs(at[:, None] - np.arange(COARSE, dtype=np.float32))).clip(0)
+    return hats @ colours @ hats.T
+
+
+def _turned(
+    n: int, x: np.ndarray, y: np.ndarray, random: Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates (N, 32, 32) of the pixels as seen from (x, y), each (N, 1, 1), turned."""
+    pixels = np.arange(SIDE, dtype=np.float32) - (SIDE - 1) / 2
+    turn = _uniform(random, 0, 2 * np.pi, (n, 1, 1))
+    right, down = pixels - x, pixels[:, None] - y
+    cos, sin = np.cos(turn), np.sin(turn)
+    return cos * right + sin * down, cos * down - sin * right
+
+
+def _bars(n: int, random: Generator) -> np.ndarray:
+    x, y = _uniform(random, -SIDE / 2, SIDE / 2, (2, n, 1, 1))
+    along, across = _turned(n, x, y, random)
+    length = _uniform(random, 2, 8, (n, 1, 1))
+    return (np.minimum(length - abs(along), 0.8 - abs(across)) + 0.5).clip(0, 1)
+
+
+def _shapes(classes: np.ndarray, random: Generator) -> np.ndarray:
+    """The part of each pixel that is inside the shape, (N, 32, 32)."""
+    n = len(classes)
+    radius = _uniform(random, *RADIUS, (n, 1, 1))
+    free = SIDE / 2 - FRAME - 0.5 - radius
+    x, y = free * _uniform(random, -1, 1, (2, n, 1, 1))
+    u, v = (c / radius for c in _turned(n, x, y, random))
+    level = np.empty_like(u)
+    for number, name in enumerate(NAMES):
+        one = classes == number
+        level[one] = LEVELS[name](u[one], v[one])
+    return (radius * level + 0.5).clip(0, 1)
+
+
+def _colour(canvas: np.ndarray, random: Generator) -> np.ndarray:
+    """The one of four random colours, (N, 3), that is farthest from the mean of the ground."""
+    offered = _uniform(random, 0, 1, (len(canvas), 4, 3))
+    ground = canvas.mean((2, 3))[:, None]
+    farthest = np.square(offered - ground).sum(2).argmax(1)
+    return offered[np.arange(len(canvas)), farthest]
+
+
+def _paint(canvas: np.ndarray, inside: np.ndarray, colour: np.ndarray) -> None:
+    canvas += inside[:, None] * (colour[:, :, None, None] - canvas)
