@@ -149,7 +149,7 @@ def named(key: str, root: Path | None) -> "Run":
     there, damaged = runs.survey(places(root))
     found = among([*there, *damaged], key)
     if isinstance(found, runs.Damaged):
-        raise ValueError(f"{found.error} `lnlab results rm {found.key}` removes it.")
+        raise ValueError(f"{found.error}\n`lnlab results rm {found.key}` removes it.")
     return found
 
 

@@ -105,6 +105,6 @@ def like(default: Any, name: str, text: str) -> Any:
             value = (value,)
     except (ValueError, SyntaxError):
         value = None
-    if type(value) is not kind:
+    if type(value) is not kind or value == ():
         raise ValueError(f"{name}={text}: write it like its default, {default!r}")
     return value

@@ -82,8 +82,8 @@ def state(run: "Run") -> str:
     """The word "done", or how far a run is and how long ago it last said so."""
     if run.done:
         return "done"
-    ago = round(time.time() - (run.folder / "metrics.jsonl").stat().st_mtime)
     update = max((row["update"] for row in run.last()), default=0)
+    ago = round(time.time() - (run.folder / "metrics.jsonl").stat().st_mtime)
     return f"at update {update}, {ago} s ago"
 
 

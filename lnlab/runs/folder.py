@@ -76,8 +76,12 @@ class Folder:
         return content
 
     def last(self) -> list[dict[str, Any]]:
-        """The rows of the last update that was logged, one for each seed."""
-        lines = whole_lines(self.content(METRICS))
+        """The rows of the last update that was logged, one for each seed.
+
+        Raises:
+            ValueError: if one of them is damaged, and names its line; if there is no file.
+        """
+        lines = self._lines()
         rows: list[dict[str, Any]] = []
         for number in range(len(lines), 0, -1):
             row = self._row(number, lines[number - 1])
@@ -90,10 +94,17 @@ class Folder:
         """Every whole row of the metrics; a last one that was torn off is left out.
 
         Raises:
-            ValueError: if another row is damaged; names its line.
+            ValueError: if another row is damaged, and names its line; if there is no file.
         """
-        lines = whole_lines(self.content(METRICS))
-        return [self._row(*numbered) for numbered in enumerate(lines, start=1)]
+        return [self._row(*numbered) for numbered in enumerate(self._lines(), start=1)]
+
+    def _lines(self) -> list[bytes]:
+        try:
+            return whole_lines(self.content(METRICS))
+        except FileNotFoundError as error:
+            raise ValueError(
+                f"{self.path / METRICS} is missing: the run is damaged."
+            ) from error
 
     def _row(self, number: int, line: bytes) -> dict[str, Any]:
         with self.damage(f"{METRICS}, line {number},"):

@@ -171,12 +171,17 @@ def test_a_damaged_run_is_in_nobodys_way_and_can_be_removed(root):
     assert whole.exists()
 
 
-def test_a_run_with_damaged_metrics_is_listed_as_such(root):
+@pytest.mark.parametrize("gone", [["metrics.jsonl"], ["metrics.jsonl", "result.json"]])
+def test_a_run_with_damaged_metrics_is_listed_as_such(root, gone):
     lnlab(*SMOKE)
-    (only_run(root / "runs") / "metrics.jsonl").write_text("{}")
-    listed = lnlab("results", "list")
-    assert listed.exit_code == 0
-    assert re.search(r"mnist +- +damaged", listed.output)
+    run = only_run(root / "runs")
+    (run / "metrics.jsonl").write_text("{}")
+    for damage in (lambda: None, *((run / name).unlink for name in gone)):
+        damage()
+        listed = lnlab("results", "list")
+        assert listed.exit_code == 0
+        assert re.search(r"mnist +- +damaged", listed.output)
+    assert "metrics.jsonl is missing" in lnlab("results", "show", run.name).output
 
 
 def test_comparing_what_is_kept_fits_a_screen(monkeypatch):
@@ -239,6 +244,7 @@ def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
         (["train", "mnist", "--set", "nrom=layer"], r"'nrom=layer'.*'norm', 'seeds'"),
         (["train", "mnist", "--set", "norm"], "write FIELD=VALUE"),
         (["train", "mnist", "--set", "epochs=many"], "epochs=many.*like its default"),
+        (["train", "mnist", "--set", "seeds=()"], r"seeds=\(\).*like its default"),
         (["train", "mnist", "--set", "norm=lyaer"], "lyaer.*layer"),
         (["train", "mnist", "--data", "mnist=/no/such/folder"], "/no/such/folder"),
         (["train", "mnist", "--nproc", "2", *BATCH], "SyncBatchNorm on GPUs"),

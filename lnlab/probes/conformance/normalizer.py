@@ -13,7 +13,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
-from lnlab.probes.subject import Read, Subject, first_tensor
+from lnlab.probes.subject import Read, Subject, Trial, first_tensor
 
 from .identify import (
     SAME,
@@ -256,7 +256,10 @@ def _of_evaluation(
 
 
 def _of_precision(module: nn.Module, training: Box, peer: Peer, law: Divisor) -> list[Finding]:
-    """The line on whether mean(x²) - mean(x)² cancels: float32 at a mean of 1e4."""
+    """The line on whether mean(x²) - mean(x)² cancels: float32 at a mean of 1e4.
+
+    With gains of 1 and biases of 0: a gain of 0, or a large bias, would hide it.
+    """
     if not law.about_mean:
         return []
     x = (LARGE_MEAN + normal(4, 0, *training.subject.x.shape)).float()
@@ -264,11 +267,12 @@ def _of_precision(module: nn.Module, training: Box, peer: Peer, law: Divisor) ->
         single = Subject(
             module, x, dtype=torch.float32, statistics=Statistics.BATCH,
             read=training.subject.read,
-        ).see().y  # fmt: skip
+        )  # fmt: skip
+        weights = {name: w.float() for name, w in training.weights.items()}
+        y = single.see(Trial(x, weights)).y
     except ValueError:
         return []
-    plain = Box(training.subject)
-    error = relative_change(single, plain(x.double()))
+    error = relative_change(y, training(x.double()))
     torchs = relative_change(peer(x, 1e-5), peer(x.double(), 1e-5))
     wrong = not error <= max(0.05, 10 * torchs)
     found = f"off by {error:.1g}" + (", the variance cancels" if wrong else "")

@@ -124,14 +124,19 @@ def test_unbiased_variance_with_eps_inside():
     assert set(wrong(report)) == {"variance", "differs from LayerNorm by"}
 
 
-def test_a_variance_that_cancels():
-    """E[x²] - E[x]², exact in float64 and noise in float32."""
+@pytest.mark.parametrize(("gain", "bias"), [(1.0, 0.0), (0.0, 0.0), (1.0, 1e6)])
+def test_a_variance_that_cancels(gain, bias):
+    """E[x²] - E[x]², exact in float64 and noise in float32, whatever gain and bias hide."""
 
     def formula(x, eps):
         mean = x.mean(-1, keepdim=True)
-        return (x - mean) / ((x * x).mean(-1, keepdim=True) - mean**2 + eps).sqrt()
+        cancelled = (x * x).mean(-1, keepdim=True) - mean**2
+        return (x - mean) / (cancelled.clamp(min=0) + eps).sqrt()
 
-    report = conformance(Written(formula, eps=1e-5), torch.zeros(2, H))
+    norm = Written(formula, eps=1e-5)
+    nn.init.constant_(norm.gamma, gain)
+    nn.init.constant_(norm.beta, bias)
+    report = conformance(norm, torch.zeros(2, H))
     assert set(wrong(report)) == {"float32 at mean 1e4"}
     assert "the variance cancels" in wrong(report)["float32 at mean 1e4"]
 
