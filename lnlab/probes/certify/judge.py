@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +16,7 @@ from lnlab.probes.subject import Seen, Subject, Trial, Weight
 
 from .certificate import Grade, Invariance
 from .changes import Change, Jitter
+from .grading import VISIBLE, Point, grade, law, sign_of
 
 USUAL = 3.7
 """The delta at which a defect is quoted: nothing special, such as a power of two."""
@@ -30,25 +29,6 @@ SCALES = {
 SHIFTS = {torch.float64: (1e-2, 1e2, 1e4), torch.float32: (1e2,), torch.bfloat16: ()}
 """The deltas that are tried where the first one, 3.7 or a shift of size 1, shows no break."""
 AFTER_A_BREAK = (1e-3, 1e3)
-
-VISIBLE = 0.05
-"""A defect above this at delta >= 1 is a break, whatever its law."""
-
-ROUNDINGS = 8
-"""A defect below this many times that of inputs and weights off by one rounding is none."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """The defects that one delta made."""
-
-    delta: float
-    outputs: float
-    inside: float
-    case: int
-    site: str
-    swallowed: bool
-    doubtful: bool
 
 
 class Judge:
@@ -89,6 +69,36 @@ class Judge:
         """The subject under a trial, see :meth:`.Subject.see`; counted."""
         self.evaluations += 1
         return self.subject.see(trial, reuse=reuse)
+
+    def agrees(self, other: Judge) -> bool:
+        """True if both compute the same to rounding, outside and inside.
+
+        Held against each other are what they compute as they are, and with all weights and
+        inputs drawn anew, of sizes between which an eps would be seen.
+        """
+        pairs = [(self.base, other.base)]
+        for size in (1.0, 1e-3):
+            trial = self._drawn_anew(size)
+            pairs.append((self.see(trial), other.see(trial)))
+        return all(
+            moved <= EXACT[self.dtype]
+            for own, its in pairs
+            for moved in (
+                relative_change(own.y, its.y),
+                *self._moves(own.inside, its.inside).values(),
+            )
+        )
+
+    def _drawn_anew(self, size: float) -> Trial:
+        """Random weights and inputs whose numbers are ``size`` times those that are there."""
+
+        def drawn(like: Tensor, stream: int) -> Tensor:
+            rms = size * float(like.double().square().mean().sqrt())
+            return (rms * normal(2, stream, like.numel())).view_as(like).to(like)
+
+        x, own = self.subject.x, self.subject.parameters
+        weights = {name: drawn(own[name].data, 2 + i) for i, name in enumerate(self.weights)}
+        return Trial(drawn(x, 1) if x.is_floating_point() else x, weights)
 
     def uses(self, weight: Weight) -> bool:
         """True if anything that can be seen depends on ``weight``."""
@@ -264,61 +274,6 @@ class Judge:
                     return False
                 return relative_change(new.h, old.h) <= exact
         return False
-
-
-def sign_of(plus: Tensor, minus: Tensor, exact: float) -> str:
-    """Outputs at delta and at -delta: "same", "flips" (about a bias) or "other"."""
-    plus, minus = plus.double(), minus.double()
-    tolerance = exact * float(plus.abs().max())
-    moved = (plus - minus).abs() > tolerance
-    if not bool(moved.any()):
-        return "same"
-    both = torch.where(moved, plus + minus, 0.0)
-    if both.dim() > 1:
-        both = both[moved.flatten(1).any(1)]
-    if len(both) > 1:
-        both = both - both[:1]  # LN(-a) = -LN(a), and behind it a bias b: their sum is 2b
-    return "flips" if float(both.abs().max()) <= 2 * tolerance else "other"
-
-
-Rounding = Callable[[], float]
-"""The defect that a rounding of weights and inputs makes; costs an evaluation."""
-
-
-def grade(
-    points: list[tuple[float, float, Rounding | None]], scales: bool, dtype: torch.dtype
-) -> Grade:
-    """The grade of (delta, defect, rounding), all of delta > 0.
-
-    Rounding is None where the defect cannot be mistaken for one; it is asked for last.
-    """
-    exact = EXACT[dtype]
-    if all(d <= exact for _, d, rounding in points if rounding is None) and all(
-        d <= max(exact, ROUNDINGS * rounding()) for _, d, rounding in points if rounding
-    ):
-        return Grade.EXACT
-    judged = [d for delta, d, _ in points if delta >= 1 or not scales]
-    return Grade.APPROXIMATE if all(d < VISIBLE for d in judged) else Grade.BROKEN
-
-
-def law(points: list[Point], exact: float) -> tuple[float, float]:
-    """(p, knee): defects go as delta^-p for small delta, and reach order one at the knee.
-
-    With eps inside the root the defect is eps/(2 var) (delta^-2 - 1) while that is small, and
-    the knee is where delta² var = eps; outside, eps/sigma (1/delta - 1), and delta sigma =
-    eps. (NaN, NaN) where no power law is seen.
-    """
-    small = [(p.delta, p.outputs) for p in points if p.delta <= 0.3]
-    small = [(delta, d) for delta, d in small if 10 * exact < d < 0.06]
-    if len(small) < 2:
-        return math.nan, math.nan
-    delta, d = np.array(small).T
-    p = -np.polyfit(np.log(delta), np.log(d), 1)[0]
-    if p < 0.5:
-        return math.nan, math.nan
-    slope, height = np.polyfit(np.log(delta), np.log(d / (1 - delta**p)), 1)
-    size = math.exp(height)
-    return -slope, (2 * size) ** 0.5 if -slope > 1.5 else size
 
 
 def _first_case(seen: Seen) -> Seen:

@@ -44,9 +44,11 @@ def certify(
     Each is tried at every weight (columns 1 to 3, 7, 8, 10) and at the input (4, 5, 6, 9,
     11), for deltas over 60 decades and of both signs, with statistics over cases of the
     batch ("train"), as they are ("frozen"), and taken again after the change ("recomputed"),
-    where the module has any. Outputs are judged, and what goes into each f: a ReLU that is
-    shut must not pass for an invariance. The module itself is not touched, nor is the random
-    state; your hooks on it are not called.
+    where the module has any. A module that computes the same, to rounding, in training and
+    with statistics taken again (batch norm does, without dropout) is tried in training alone,
+    and both modes have what was found. Outputs are judged, and what goes into each f: a ReLU
+    that is shut must not pass for an invariance. The module itself is not touched, nor is the
+    random state; your hooks on it are not called.
 
     Args:
         module: called as ``module(x)``.
@@ -79,6 +81,7 @@ def certify(
     session = _Session(columns, feature_axis)
 
     def tried() -> Iterator[Change]:
+        trained: dict[torch.dtype, Judge] = {}
         for dtype, (mode, statistics) in product(dtypes, chosen_modes.items()):
             label = f"{_name(dtype)}, {mode}"
             try:
@@ -86,6 +89,11 @@ def certify(
                 judge = Judge(subject, chosen)
             except ValueError as error:
                 session.not_tried[label] = str(error)
+                continue
+            if mode == "train":
+                trained[dtype] = judge
+            if mode == "recomputed" and dtype in trained and judge.agrees(trained[dtype]):
+                session.repeat(judge, _name(dtype))
                 continue
             yield from session.hear(judge, mode, label)
 
@@ -162,6 +170,14 @@ class _Session:
                 continue
             self.invariances.append(self._settled(found, change, plainer))
         self.evaluations += judge.evaluations + (plainer.evaluations if plainer else 0)
+
+    def repeat(self, judge: Judge, dtype: str) -> None:
+        """Take down for recomputed statistics what training found of the same function."""
+        found = [v for v in self.invariances if (v.mode, v.dtype) == ("train", dtype)]
+        self.invariances += [
+            replace(v, mode="recomputed") for v in found if v.column != OTHERS.column
+        ]
+        self.evaluations += judge.evaluations
 
     def _does_something(self, change: Change, judge: Judge) -> bool:
         """True if a change can be seen at all: where it cannot, exact would mean nothing."""

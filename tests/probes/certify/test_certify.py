@@ -18,6 +18,7 @@ from lnlab.probes.certify.certificate import Grade, Invariance
 
 D, H, B = 7, 12, 8
 DOUBLE = (torch.float64,)
+MODES = ("train", "frozen", "recomputed")
 MODE = {Statistics.FROZEN: "frozen", Statistics.RECOMPUTED: "recomputed"}
 
 
@@ -395,6 +396,39 @@ def test_a_batch_of_one_cannot_train_batch_norm_and_the_rest_is_tried():
     assert "float64, train" in certificate.not_tried
     assert "more than 1 value" in certificate.not_tried["float64, train"]
     assert {v.mode for v in certificate.invariances} >= {"frozen"}
+
+
+def behind_batch_norm(*between: nn.Module) -> nn.Sequential:
+    """Two layers with batch norm, the smallest net of which two modes could differ."""
+    torch.manual_seed(0)
+    first = nn.Linear(D, H, bias=False), nn.BatchNorm1d(H, eps=1e-3), nn.ReLU()
+    return nn.Sequential(*first, *between, nn.Linear(H, 5, bias=False), nn.BatchNorm1d(5))
+
+
+def test_recomputed_statistics_are_those_of_training_without_dropout():
+    net, x = behind_batch_norm(), torch.randn(B, D)
+    both, alone = certify(net, x), certify(net, x, modes=("recomputed",))
+    found = [v for v in both.invariances if v.mode == "recomputed"]
+    assert len(found) == len(alone.invariances)
+    for own, its in zip(found, alone.invariances, strict=True):
+        assert (own.where, own.column, own.dtype) == (its.where, its.column, its.dtype)
+        assert own.grade is its.grade
+        # what has no defect to speak of has one of rounding, which no two kernels share
+        exact = {"float64": 1e-12, "float32": 1e-4, "bfloat16": 0.1}[own.dtype]
+        assert own.defect == pytest.approx(its.defect, rel=exact, abs=exact)
+    separate = sum(certify(net, x, modes=(mode,)).evaluations for mode in MODES)
+    assert both.evaluations < 0.8 * separate
+
+
+def test_recomputed_statistics_are_tried_where_training_drops_units():
+    net, x = behind_batch_norm(nn.Dropout(0.5)), torch.randn(B, D)
+    both, alone = (
+        certify(net, x, dtypes=DOUBLE, modes=modes) for modes in (None, ("recomputed",))
+    )
+    found = [v for v in both.invariances if v.mode == "recomputed"]
+    assert [v.curve for v in found] == [v.curve for v in alone.invariances]
+    trained = [v for v in both.invariances if v.mode == "train" and v.column != 11]
+    assert [v.curve for v in found] != [v.curve for v in trained]
 
 
 @pytest.mark.parametrize(
