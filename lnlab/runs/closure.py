@@ -59,6 +59,7 @@ def _reached(modules: list[str], asked: set[str]) -> dict[str, Path]:
     """The files of some modules and of all that they lead to, given the kinds of data."""
     followed = {"lnlab", *(name.partition(".")[0] for name in modules)}
     closed = {room for what, room in _rooms().items() if not asked & {what, ANY}}
+    closed |= set() if ANY in asked else set(_passed_on(DOOR))
     waiting, found = list(modules), {}
     while waiting:
         name = waiting.pop()
@@ -85,6 +86,21 @@ def _rooms() -> dict[str, str]:
                     if isinstance(kind, ast.Constant) and isinstance(room, ast.Name)
                 }
     return {}
+
+
+def _passed_on(package: str) -> Iterator[str]:
+    """The modules from which a package only passes names on, without using one of them."""
+    path = _file(package)
+    tree = _tree(path.read_bytes() if path is not None else b"")
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    sources: dict[str, set[str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            source = _absolute(package, node.module, node.level)
+            for alias in node.names:
+                names = sources.setdefault(_definition(source, alias.name), set())
+                names.add(alias.asname or alias.name)
+    yield from (source for source, names in sources.items() if not names & used)
 
 
 def _asked(name: str, path: Path) -> Iterator[str]:
