@@ -10,7 +10,7 @@ from torch import Tensor
 from lnlab import unroll as reference
 from lnlab.cells import Cell, State
 
-from . import hoisted, torchs, triton
+from . import batched, hoisted, torchs, triton
 from .forms import Kernel, form
 from .library import Problem, library
 
@@ -25,7 +25,8 @@ def unroll(
     """``cell`` over the steps of x (T, B, D), as the reference loop, in its parameters' dtype.
 
     A cell without a fused form, or with hooks on it, runs through the reference loop, an LSTM
-    without normalization through torch's, one on a GPU through Triton's programs, and one of
+    without normalization through torch's, one with batch norm through torch's operators (where
+    a step has two sequences or more), one on a GPU through Triton's programs, and one of
     another device or dtype on torch's operators. Under autocast the kernels compute in the
     dtype of the parameters. There is no second derivative.
 
@@ -34,9 +35,13 @@ def unroll(
     """
     fused = form(cell)
     in_torch = fused is None and torchs.has(cell)
-    if (fused is None and not in_torch) or x.numel() == 0:
+    over_cases = fused is None and not in_torch and batched.has(cell)
+    if (fused is None and not in_torch and not over_cases) or x.numel() == 0:
         return reference.unroll(cell, x, state, lengths, reverse)
     lengths = reference.checked(cell, x, state, lengths)
+    if over_cases:
+        state = state or cell.start(x)
+        return batched.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
     if fused is None:
         if lengths is not None and bool((lengths == len(x)).all()):
             lengths = None
@@ -60,7 +65,7 @@ def unroll(
 
 def has(cell: Cell) -> bool:
     """True if ``cell`` has a form here; else the reference loop serves it."""
-    return form(cell) is not None or torchs.has(cell)
+    return form(cell) is not None or torchs.has(cell) or batched.has(cell)
 
 
 KERNEL_DTYPES = torch.float32, torch.float64

@@ -28,6 +28,7 @@ from lnlab.norms import (
     InstanceNorm,
     LayerNorm,
     Normalizer,
+    RecurrentBatchNorm,
     RMSNorm,
     inside_root,
     wide,
@@ -97,15 +98,34 @@ class FusedBatchNorm(BatchNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        a_, g, b = alike(cases_first(wide(a), self.space), self.g, self.b)
-        refused = self.from_batch and (a.numel() <= self.units or not self.eps)
-        if refused or a_.dtype != self.running_mean.dtype:
-            return super().forward(a, W, t)
-        # handed both, torch lets them move; in evaluation the batch leaves nothing behind
-        running = self.training or not self.from_batch
-        mean, var = (self.running_mean, self.running_var) if running else (None, None)
-        h = F.batch_norm(a_, mean, var, g, b, self.from_batch, self.momentum, self.eps)
-        return h.view(a.shape).to(a.dtype)
+        return super().forward(a, W, t) if refused(self, a) else by_torch(self, a, t)
+
+
+class FusedRecurrentBatchNorm(RecurrentBatchNorm):
+    """:class:`~lnlab.norms.RecurrentBatchNorm` by torch's batch_norm, step by step."""
+
+    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
+        self.check(a)
+        return super().forward(a, W, t) if refused(self, a) else by_torch(self, a, t)
+
+
+def refused(norm: BatchNorm, a: Tensor) -> bool:
+    """True if torch's batch_norm does not take ``a``, or makes noise of it."""
+    alone = norm.from_batch and (a.numel() <= norm.units or not norm.eps)
+    return alone or wide(a).dtype != norm.running_mean.dtype
+
+
+def by_torch(norm: BatchNorm, a: Tensor, t: int | None = None) -> Tensor:
+    """The rule of ``norm`` for ``a`` (*cases, H, *space) at step t, by torch's batch_norm."""
+    a_, g, b = alike(cases_first(wide(a), norm.space), norm.g, norm.b)
+    # handed both, torch lets them move; in evaluation the batch leaves nothing behind
+    running = norm.training or not norm.from_batch
+    remembered = norm.recalled(t)
+    mean, var = (v.data for v in remembered) if running else (None, None)
+    # .data: what is remembered of later steps lies in the same tensor, and may move before the
+    # way back, which does not read it
+    h = F.batch_norm(a_, mean, var, g, b, norm.from_batch, norm.momentum, norm.eps)
+    return h.view(a.shape).to(a.dtype)
 
 
 FUSED: dict[type[Normalizer], type[Normalizer]] = {
@@ -114,6 +134,7 @@ FUSED: dict[type[Normalizer], type[Normalizer]] = {
     InstanceNorm: FusedInstanceNorm,
     RMSNorm: FusedRMSNorm,
     BatchNorm: FusedBatchNorm,
+    RecurrentBatchNorm: FusedRecurrentBatchNorm,
 }
 
 

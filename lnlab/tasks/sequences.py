@@ -90,7 +90,7 @@ class SequentialDigits(Classification):
     """The size of the recurrent layer, of which there is one."""
     learning_rate: float = 3e-3
     fused: bool = True
-    """The compiled loop over time where there is one: for layer norm."""
+    """A fast loop over time where there is one: not for every normalizer and cell."""
 
     name = "sequences"
 
@@ -128,6 +128,6 @@ class SequentialDigits(Classification):
                 nn.init.constant_(g, self.gain)
         if not self.fused:
             return reader
-        with warnings.catch_warnings():  # only layer norm has a fused form
+        with warnings.catch_warnings():  # RNN and GRU with batch norm have no fused form
             warnings.simplefilter("ignore", LeftOnReference)
             return fuse(reader)
