@@ -1,8 +1,8 @@
 """LSTMs with recurrent batch norm on torch's own operators, one batch_norm a statistic.
 
 Cases are put in the order of their lengths, the longest first, so that those that still go on
-are the first of every step: a slice, over which the statistics run. A step that only one of them
-has is computed by the reference rule, which knows what to do.
+are the first of every step: a slice, over which the statistics run. A step that only one of
+them has is computed by the reference rule, which knows what to do.
 """
 
 from typing import Any

@@ -163,3 +163,34 @@ def cifar10_archive(folder):
     with tarfile.open(path, "w:gz") as archive:
         archive.add(cifar10(folder / "files") / "cifar-10-batches-py", "cifar-10-batches-py")
     return path
+
+
+def cnn(folder):
+    """CNN's articles: a .question file each, of three, two and five questions."""
+    for part, count in (("training", 5), ("validation", 2), ("test", 3)):
+        for number in range(count):
+            put(
+                folder / "questions" / part / f"{number:040x}.question",
+                text=f"http://cnn.com/{part}/{number}\n\n"
+                f"@entity1 ( @entity0 ) said {number} words . @entity10 , and {part} , said "
+                f"nothing ! the end\n\n@entity0 heard @placeholder in {number} words\n\n"
+                "@entity10\n\n@entity0:CNN\n@entity10:A : B\n@entity1:New York\n",
+            )
+    return folder
+
+
+def cbt(folder):
+    """Ten books of one sentence again and again, in two files."""
+    letters = "abcdefghijklmnopqrst"
+    words = [f"w{letter}lked" for letter in letters]
+    names = [f"{letter.upper()}nna" for letter in letters]
+    for half, part in enumerate(("valid", "test")):
+        text = ""
+        for number in range(5 * half, 5 * half + 5):
+            text += f"_BOOK_TITLE_ : Author___Book_{number}.txt\n"
+            for line in range(80):
+                chosen = [(number + 3 * line + k) % 20 for k in range(3)]
+                said = " , ".join(f"then {names[k]} {words[k]}" for k in chosen)
+                text += f"in {number} {said} .\n"
+        put(folder / "data" / f"cbt_{part}.txt", text=text)
+    return folder

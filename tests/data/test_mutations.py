@@ -108,6 +108,15 @@ def captions(source: str, above: int) -> Callable[[Path], bool]:
     return read
 
 
+def asked(source: str, above: int) -> Callable[[Path], bool]:
+    def read(path: Path) -> bool:
+        found = data.load(f"{source}={path.parents[above]}", "questions")
+        parts = (found.train, found.valid, found.test)
+        return all(q.answer in q.candidates for part in parts for q in part or ())
+
+    return read
+
+
 FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
     "wav": (lambda folder: waves(folder, ".wav"), sound),
     "flac": (lambda folder: waves(folder, ".flac"), sound),
@@ -128,6 +137,10 @@ FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
     ),
     "zip": (pictured(layouts.flickr8k, "Flickr8k_text.zip"), captions("flickr8k", 0)),
     "npz": (pictured(layouts.flickr8k, "xception_probs_test.npz"), captions("flickr8k", 0)),
+    "question": (
+        pictured(layouts.cnn, f"questions/training/{4:040x}.question"),
+        asked("cnn", 2),
+    ),
     "transcription": (lambda folder: an4(folder, "transcription"), spoken("an4", 2)),
 }
 

@@ -11,7 +11,17 @@ import pytest
 import torch
 
 from lnlab import data
-from lnlab.data import captioned, cifar, espeak, fsdd, scenes, shapes, spoken
+from lnlab.data import (
+    captioned,
+    cifar,
+    cloze,
+    espeak,
+    fsdd,
+    scenes,
+    shapes,
+    spoken,
+    storybooks,
+)
 from tests.data import layouts
 from tests.data.test_images import write_idx
 
@@ -20,17 +30,19 @@ SPEECH = ("spoken", "espeak", "fsdd", "an4", "cepstra", "timit", "librispeech")
 IMAGES = ("digits", "idx", "shapes", "cifar10")
 TEXT = ("tales", "txt")
 CAPTIONS = ("scenes", "coco", "coco-boxes", "flickr8k")
+QUESTIONS = ("cloze", "cnn", "cbt")
 WHAT = {
     **dict.fromkeys(SPEECH, "speech"),
     **dict.fromkeys(IMAGES, "images"),
     **dict.fromkeys(TEXT, "text"),
     **dict.fromkeys(CAPTIONS, "captions"),
+    **dict.fromkeys(QUESTIONS, "questions"),
 }
 
 
 def written(name: str, folder: Path) -> str:
     """The spec of a source, its files written into the folder if it has any."""
-    if name in ("spoken", "espeak", "digits", "shapes", "tales", "scenes"):
+    if name in ("spoken", "espeak", "digits", "shapes", "tales", "scenes", "cloze"):
         return name
     if name == "txt":
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,9 +57,10 @@ def written(name: str, folder: Path) -> str:
 
 def small() -> None:
     """Have the corpora that are made here small, in this process."""
-    fsdd.STRINGS = spoken.SIZES = scenes.PARTS = shapes.SIZES = SMALL
+    fsdd.STRINGS = spoken.SIZES = scenes.PARTS = shapes.SIZES = cloze.PARTS = SMALL
     captioned.HELD = 2
     cifar.BATCH, cifar.VALID = layouts.CIFAR_BATCH, 20
+    storybooks.COMMON = 4
 
 
 def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
@@ -58,6 +71,10 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
         part = getattr(found, split)
         if what in ("images", "text"):
             cases[split] = part.x.numpy().tobytes() + part.y.numpy().tobytes()
+            continue
+        if what == "questions":
+            asked = reversed([*part]) if backwards else part
+            cases |= {q.name: repr(q).encode() for q in asked}
             continue
         if what == "captions":
             cases[split] = part.vectors.tobytes() + "\n".join(part.captions).encode()
@@ -81,6 +98,8 @@ def made_small(monkeypatch):
     monkeypatch.setattr(shapes, "SIZES", SMALL)
     monkeypatch.setattr(cifar, "BATCH", layouts.CIFAR_BATCH)
     monkeypatch.setattr(cifar, "VALID", 20)
+    monkeypatch.setattr(cloze, "PARTS", SMALL)
+    monkeypatch.setattr(storybooks, "COMMON", 4)
 
 
 @pytest.mark.parametrize("name", [*WHAT])
@@ -168,7 +187,7 @@ def test_what_a_source_offers_is_what_the_door_takes():
             "embedded",
             "music",
             {},
-            "what is 'music': choose from images, speech, text, captions",
+            "what is 'music': choose from images, speech, text, captions, questions",
         ),
         ("mnist", "speech", {}, "unknown data 'mnist': choose from embedded, spoken"),
         ("timit", "images", {}, "unknown data 'timit': choose from embedded, digits"),

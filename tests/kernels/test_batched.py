@@ -1,4 +1,4 @@
-"""The LSTM with batch norm on torch's operators is the reference loop; padding enters nothing."""
+"""LSTMs with batch norm on torch's operators: the reference loop, in which no padding is."""
 
 import copy
 from functools import partial
