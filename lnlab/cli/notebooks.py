@@ -231,9 +231,12 @@ def watched(
 
 def stop(out: Path, plan: dict[str, Any], by: int) -> NoReturn:
     """End now; what has finished stays, what was running leaves nothing but its name."""
+    from lnlab.workbook.running import drafts
+
     (out / UNFINISHED).write_text(json.dumps(plan), encoding="utf-8")
-    for draft in out.glob(f".*.{os.getpid()}.*"):
-        draft.unlink(missing_ok=True)
+    for draft, process in drafts(out):
+        if process == os.getpid():
+            draft.unlink(missing_ok=True)
     click.echo("stopped; the same command again does the notebooks that are missing", err=True)
     # the threads wait for cells and cannot be told to stop; the kernels end when we are gone
     os._exit(128 + by)

@@ -74,7 +74,8 @@ class Growing:
         """
         content = self.path.read_bytes() if self.path.is_file() else b""
         if sha256(content) != self._digest.hexdigest():
-            raise self._lost(f"it has {len(content)} bytes")
+            other = "other " if len(content) == self._size else ""
+            raise self._lost(f"it has {len(content)} {other}bytes")
 
     def sync(self) -> None:
         """Return when what was added is on the disk."""

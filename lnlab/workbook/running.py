@@ -222,10 +222,18 @@ def settle(draft: Path, notebook: nbformat.NotebookNode, outcome: Executed, out:
 
 def sweep_drafts(out: Path) -> None:
     """Remove what runs that were killed have left half-written."""
-    for draft in out.glob(".*.*.*"):
-        number = draft.name.split(".")[-2]
-        if number.isdecimal() and not psutil.pid_exists(int(number)):
+    for draft, process in drafts(out):
+        if not psutil.pid_exists(process):
             draft.unlink(missing_ok=True)
+
+
+def drafts(out: Path) -> Iterator[tuple[Path, int]]:
+    """The half-written notebooks and pages in a folder, and the process that writes each."""
+    for folder in (out, out / "handout"):
+        for draft in folder.glob(".*.*.*"):
+            number = draft.name.split(".")[-2]
+            if number.isdecimal():
+                yield draft, int(number)
 
 
 def run(

@@ -278,10 +278,26 @@ def test_drafts_of_the_dead_are_swept_up_and_of_nobody_else(tmp_path):
         dead.wait()
     left = [f".01_quick.{dead.pid}.ipynb", f".index.{dead.pid}.html"]
     others = [f".01_quick.{os.getpid()}.ipynb", f".plotly.min.{os.getpid()}.js", "a.1.ipynb"]
-    for name in left + others:
+    (tmp_path / "handout").mkdir()
+    for name in [*left, *others, f"handout/.01_quick.{dead.pid}.html"]:
         (tmp_path / name).touch()
     sweep_drafts(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {*others}
+    assert {path.name for path in tmp_path.iterdir()} == {*others, "handout"}
+    assert not list((tmp_path / "handout").iterdir())
+
+
+@pytest.mark.parametrize("page", ["index.html", "handout/01_quick.html"])
+def test_a_stop_while_a_page_is_written_leaves_no_draft(page, tmp_path):
+    path = tmp_path / page
+    path.parent.mkdir(exist_ok=True)
+    program = (
+        "import os\nfrom pathlib import Path\n"
+        "from lnlab.cli.notebooks import stop\nfrom lnlab.pages.page import put\n"
+        f"os.replace = lambda *_: stop(Path({str(tmp_path)!r}), {{}}, 15)\n"
+        f"put(Path({str(path)!r}), b'page')"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 128 + 15
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == [UNFINISHED]
 
 
 def test_draft_of_a_page_is_swept_up_too(tmp_path, monkeypatch):
