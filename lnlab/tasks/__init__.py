@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lnlab.tasks.las.task import Spelling
+    from lnlab.tasks.mixture.pictures import MixturePictures
     from lnlab.tasks.mnist import PermutationInvariantMNIST
     from lnlab.tasks.order.task import OrderEmbeddings
     from lnlab.tasks.sequences import SequentialDigits
@@ -21,6 +22,7 @@ WHERE = {
     "las": ("las.task", "Spelling"),
     "transformer": ("transformer.task", "CharacterModel"),
     "order": ("order.task", "OrderEmbeddings"),
+    "bln-pictures": ("mixture.pictures", "MixturePictures"),
 }
 """The module and the class of each experiment, by its name."""
 
@@ -57,6 +59,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "TASKS",
     "CharacterModel",
+    "MixturePictures",
     "OrderEmbeddings",
     "PermutationInvariantMNIST",
     "SequentialDigits",

@@ -23,6 +23,7 @@ OTHERWISE = {
     "sequences": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "epochs": (1, 2)},
     "transformer": {"learning_rate": (0.1, 0.01), "layers": (1, 2), "weight_decay": (0.0, 1.0)},
     "mnist": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},
+    "bln-pictures": {"learning_rate": (0.1, 0.01), "batch_size": (5, 25)},
 }  # fmt: skip
 """Fields that have no list to choose from, and values to compare."""
 

@@ -1,0 +1,198 @@
+"""Ziaee & Çano (2022), section 4.1: what it claims of pictures, declared for CIFAR-10.
+
+Arms share one learning rate, as published. Beside the claims against batch and layer
+normalization as Keras has them stand the same ones against controls of the size that eq. 16
+gives its outputs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from lnlab.ledger.claim import Claim
+from lnlab.ledger.measurement import Measurement, Numbers, Term, declare, each
+from lnlab.ledger.paired import final
+from lnlab.tasks import MixturePictures
+
+PAPER = "Ziaee & Çano (2022)"
+DATA = "cifar10=PATH"
+SEEDS = tuple(range(100, 105))
+FEWER = tuple(range(100, 103))
+"""For controls, and where nothing is published."""
+FIFTH = MixturePictures.budget("paper", seeds=SEEDS)
+"""20 % of the training pictures, batch size 25."""
+STATED: dict[str, Any] = {
+    name: value
+    for name, value in FIFTH.config().items()
+    if name in ("data", "epochs", "learning_rate", "validation", "tested", "reading")
+}
+"""Stated in the paper, or in its code."""
+OPEN = (
+    "seeds",
+    "which 9,000 pictures, and which 1,000 validate: drawn by TensorFlow's shuffle there, the "
+    "first ones of each here",
+    "the mean and deviation of a pixel: of all 50,000 pictures there, of those trained on here",
+)
+WAITS = "the declared runs are not all there"
+EPOCH = "the last of 15 epochs"
+CHOSEN = (
+    "the weights of the least validation loss; of 16 configurations the one of the least "
+    "validation loss"
+)
+TEST = "test, all 10,000 pictures, in batches of the training's size"
+TRAIN = "the first 1,000 training pictures after the epoch, with the statistics of each batch"
+POINT = "one point: twice the standard deviation of an accuracy on 10,000 pictures"
+
+
+def trained(metric: str) -> Numbers:
+    """A metric after the last epoch; the row behind it is of the weights that count."""
+
+    def last(frame: pd.DataFrame) -> float:
+        way: Any = frame[frame["chosen_accuracy"].isna()]
+        return final(metric)(way)
+
+    return each(last)
+
+
+def better_of_two(frames: Sequence[pd.DataFrame]) -> Sequence[float]:
+    """The test accuracies of two arms, the greater one first and 0, and of a third."""
+    first, second, third = (final("chosen_accuracy")(frame) for frame in frames)
+    return max(first, second), 0.0, third
+
+
+def batch_mean_of_the_population(frames: Sequence[pd.DataFrame]) -> Sequence[float]:
+    """The test losses in TTFF, in FTFF, and of another size of data in both."""
+    letters = ("TTFF", "FTFF", "TTFF", "FTFF")
+    return [final(f"test_nll_{one}")(frame) for one, frame in zip(letters, frames, strict=True)]
+
+
+def less(other: dict[str, Any], arm: dict[str, Any]) -> tuple[Term, ...]:
+    """Terms whose sum is negative where ``arm`` has the larger number."""
+    return (1, other), (-1, arm)
+
+
+def claim(
+    id: str,
+    source: str,
+    statement: str,
+    terms: tuple[Term, ...],
+    numbers: Numbers,
+    *,
+    seeds: tuple[int, ...] = SEEDS,
+    paper: str = "",
+    note: str = "",
+    failed: float | None = 0.1,
+    **words: Any,
+) -> Claim:
+    """A declared claim about LeNet on CIFAR-10; ``failed``, what a failed run counts as."""
+    task = replace(FIFTH, seeds=seeds)
+    test, declared = declare(
+        Measurement(task, terms, numbers, STATED, failed=failed), open=OPEN, **words
+    )
+    return Claim(
+        f"ziaee2022-{id}", f"{PAPER}, {source}", statement, test=test, declared=declared,
+        command=test.command(DATA), paper=paper, waits=WAITS, note=note,
+    )  # fmt: skip
+
+
+BLN: dict[str, Any] = {"norm": "batch layer"}
+TRAINED: dict[str, Any] = {
+    "measure": "training accuracy, the other arm's less that of batch layer normalization",
+    "window": EPOCH, "split": TRAIN,
+}  # fmt: skip
+PUBLISHED = {
+    ("batch", 1): (0.61, 0.09, 0.26),
+    ("layer", 1): (0.61, 0.34, 0.13),
+    ("batch", 25): (0.87, 0.78, 0.042),
+    ("layer", 25): (0.87, 0.73, 0.069),
+}
+"""Training accuracies of batch layer normalization and another arm, and half of what is
+between them in the logs."""
+SHORT = {"batch": "bn", "layer": "ln"}
+CONTROLS = {
+    "layer, small gain": ("ln-small", "LN whose gain starts at 1/sqrt(d)", "layer"),
+    "batch, axis 0, small": ("bn-small", "BN of each position by itself over sqrt(d)", "batch"),
+}
+
+CLAIMS = [
+    *(
+        claim(
+            f"4-cifar-against-{SHORT[norm]}-{m}", "4.1, Fig. 4",
+            "on 20 % of CIFAR-10 BLN has a higher training accuracy than "
+            f"{SHORT[norm].upper()} at batch {m}",
+            less({"norm": norm, "batch_size": m}, BLN | {"batch_size": m}),
+            trained("train_accuracy"), **TRAINED, margin=margin,
+            reason="half of what the published logs have between the two",
+            family=f"BLN, CIFAR-10, batch {m}", paper=f"{ours} against {theirs}",
+        )
+        for (norm, m), (ours, theirs, margin) in PUBLISHED.items()
+    ),
+    *(
+        claim(
+            f"4-cifar-against-{id}-25", "4.1, Fig. 4",
+            f"on 20 % of CIFAR-10 BLN has a higher training accuracy than {words} at batch 25, "
+            "a control of its own size",
+            less({"norm": norm}, BLN), trained("train_accuracy"), seeds=FEWER, **TRAINED,
+            margin=PUBLISHED[of, 25][2], reason=f"that of the claim about {SHORT[of].upper()}",
+            family="BLN, CIFAR-10, controls",
+            note="not in the paper, whose arms differ in the size of their outputs by sqrt(d)",
+        )
+        for norm, (id, words, of) in CONTROLS.items()
+    ),
+    *(
+        claim(
+            f"4-cifar-test-{m}", "4.1, Fig. 4",
+            f"BLN obtains better test accuracy, at batch {m}",
+            ((1, {"norm": "batch", "batch_size": m}), (1, {"norm": "layer", "batch_size": m}),
+             (-1, BLN | {"batch_size": m})),
+            better_of_two,
+            measure="test accuracy, that of the better of BN and LN less that of BLN",
+            window=CHOSEN, split=TEST, margin=0.01, reason=POINT,
+            family=f"BLN, CIFAR-10, batch {m}",
+            paper=f"published logs of one run each: {numbers}",
+            note="the paper chose among the 16 on the test",
+        )
+        for m, numbers in {
+            1: ".442 against .109 (BN) and .378 (LN)",
+            25: ".455 (best of 16 on the test) against .453 and .423",
+        }.items()
+    ),
+    *(
+        claim(
+            f"4-cifar-bn-{m}", "4.1, Fig. 4", statement, terms, trained("train_accuracy"),
+            measure=f"training accuracy, {order}", window=EPOCH, split=TRAIN, margin=margin,
+            reason="half of what the published logs have between the two",
+            family=f"BLN, CIFAR-10, batch {m}", paper=paper,
+        )
+        for m, statement, terms, order, margin, paper in (
+            (25, "in a convolutional net BN is better than LN at batch 25",
+             less({"norm": "layer"}, {"norm": "batch"}), "LN - BN", 0.026, ".78 against .73"),
+            (1, "and much worse at batch 1",
+             less({"norm": "batch", "batch_size": 1}, {"norm": "layer", "batch_size": 1}),
+             "BN - LN", 0.12, ".09 against .34"),
+        )
+    ),
+    claim(
+        "3-placement", "3, eq. 27",
+        "normalization after the nonlinearity is more accurate than before it",
+        less(BLN | {"place": "before"}, BLN | {"place": "after"}),
+        each(final("chosen_accuracy")),
+        seeds=FEWER, measure="test accuracy of BLN in LeNet, before less after", window=CHOSEN,
+        split=TEST, margin=0.01, reason=POINT, family="BLN, CIFAR-10, placement",
+        note="the paper cites Mishkin et al. (2017) for it and has no experiment",
+    ),
+    claim(
+        "4-cifar-size", "4.1, Table 1",
+        "the size of the training data significantly changes which configuration is best: the "
+        "population's batch mean serves at 20 % and harms at the whole",
+        ((1, BLN), (-1, BLN), (-1, BLN | {"cases": 45_000, "validation": 0}),
+         (1, BLN | {"cases": 45_000, "validation": 0})),
+        batch_mean_of_the_population, seeds=FEWER, failed=None,
+        measure="test loss in nats, TTFF - FTFF, the best of Table 1 A less that of B; at 20 % "
+        "less at the whole", window="the weights of the least validation loss", split=TEST,
+        margin=0.007, reason="half of what the published logs have at 20 %, 0.0136",
+        family="BLN, CIFAR-10, sizes", paper="TTFF is first of 16 at 20 %, 10th at the whole",
+    ),
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Batch layer normalization: all experiments of Ziaee & Çano (2022), and controls."""

@@ -1,0 +1,132 @@
+"""Evaluation as published: in batches of m, in each of the 16 configurations of statistics."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import nan
+from typing import NamedTuple, Protocol
+
+from torch import Tensor, nn
+from torch.func import vmap
+
+from lnlab.norms import (
+    CONFIGURATIONS,
+    BatchLayerNorm,
+    Mode,
+    Population,
+    possible,
+    statistics_from,
+)
+from lnlab.training import evaluating
+from lnlab.training.machine import placed
+
+from .arms import mixtures_of
+
+CASES = 1000
+"""Cases that are in memory at a time."""
+
+
+class Cases(Protocol):
+    """Cases (N, ...) and their classes (N,)."""
+
+    @property
+    def x(self) -> Tensor: ...
+
+    @property
+    def y(self) -> Tensor: ...
+
+
+class Score(NamedTuple):
+    """The mean negative log likelihood, in nats, and the part of classes that are right."""
+
+    nll: float
+    accuracy: float
+
+
+Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""A rule from outputs (N, ...) and classes (N,) to losses (N,) and which are right (N,)."""
+
+
+def score(model: nn.Module, cases: Cases, m: int, judge: Judge) -> Score:
+    """The score of one model on cases in their order, in batches of m; a rest is left out.
+
+    Raises:
+        ValueError: if there is not one whole batch.
+    """
+    batches = len(cases.y) // m
+    if not batches:
+        raise ValueError(f"{len(cases.y)} cases make no batch of {m}: give more of them.")
+    weight = next(model.parameters())
+    x, y = (tensor[: batches * m].unflatten(0, (batches, m)) for tensor in (cases.x, cases.y))
+    nll = right = 0.0
+    with evaluating(model):
+        for some_x, some_y in zip(*(t.split(max(1, CASES // m)) for t in (x, y)), strict=True):
+            some_x, some_y = placed((some_x, some_y), weight.device, weight.dtype)
+            # each batch by itself: its statistics may be its own
+            output = vmap(model)(some_x).flatten(0, 1)
+            losses, correct = judge(output, some_y.flatten())
+            nll, right = nll + losses.double().sum().item(), right + correct.sum().item()
+    return Score(nll / (batches * m), right / (batches * m))
+
+
+def fitted(model: nn.Module, cases: Cases, m: int, judge: Judge) -> Score:
+    """The score with the statistics of each batch, as in training."""
+    with statistics_from(model, Mode.BATCH):
+        return score(model, cases, m, judge)
+
+
+@contextmanager
+def asking(norms: list[BatchLayerNorm], letters: str) -> Iterator[None]:
+    """Normalizers in one of the 16 configurations, "TTFF" say; afterwards as they were."""
+    before = [norm.population for norm in norms]
+    try:
+        for norm in norms:
+            norm.population = Population.named(letters)
+        yield
+    finally:
+        for norm, population in zip(norms, before, strict=True):
+            norm.population = population
+
+
+def searched(
+    model: nn.Module, splits: Mapping[str, Cases], m: int, judge: Judge
+) -> dict[str, float]:
+    """The scores of one model in every configuration that is possible, on valid and test.
+
+    ``valid_accuracy_TTFF`` and so on; and of the test ``chosen_nll`` and ``chosen_accuracy``,
+    of the configuration with the least loss on validation; ``optimistic_...``, of the one with
+    the least loss on the test itself, as published; ``optimism``, what that adds to the
+    accuracy. Of an impossible configuration the numbers are NaN. A model without configurations
+    has one score, and no optimism.
+    """
+    norms = mixtures_of(model)
+    found: dict[str, dict[str, Score]] = {}
+    for letters in CONFIGURATIONS if norms else ("",):
+        if all(_has(norm, letters) for norm in norms):
+            with asking(norms, letters):
+                found[letters] = {
+                    split: score(model, cases, m, judge) for split, cases in splits.items()
+                }
+    missing = dict.fromkeys(splits, Score(nan, nan))
+    chosen, optimistic = (
+        min(found.values(), key=lambda scores, split=split: scores[split].nll)["test"]
+        for split in ("valid", "test")
+    )
+    return {
+        **{
+            f"{split}_{name}_{letters}": value
+            for letters in (CONFIGURATIONS if norms else ())
+            for split in splits
+            for name, value in found.get(letters, missing)[split]._asdict().items()
+        },
+        "chosen_nll": chosen.nll,
+        "chosen_accuracy": chosen.accuracy,
+        "optimistic_nll": optimistic.nll,
+        "optimistic_accuracy": optimistic.accuracy,
+        "optimism": optimistic.accuracy - chosen.accuracy,
+    }
+
+
+def _has(norm: BatchLayerNorm, letters: str) -> bool:
+    """True if a normalizer has all that a configuration asks for."""
+    trained = bool(norm.over_cases.batches)
+    return possible(letters, norm.m, norm.reading) and (trained or "T" not in letters)
