@@ -16,6 +16,7 @@ import pytest
 from lnlab import figures
 from lnlab.figures import (
     attention,
+    configurations,
     curves,
     depth,
     distributions,
@@ -102,6 +103,9 @@ def drawn() -> go.Figure:
 
 FIGURES = {
     attention.attention: attended,
+    configurations.configurations: lambda text: configurations.configurations(
+        {text: (np.arange(16.0),) * 3}, value=text, made_on=text, outlined={text: 3}
+    ),
     curves.curves: lambda text: curves.curves(
         {text: {text: (AT, AT)}}, x=text, y=text, dots=[text], mark=(0.5, text)
     ),

@@ -1,0 +1,96 @@
+"""The 16 configurations of statistics at inference, each with its mean and its interval."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from .style.palette import INK, SIZES, TEMPLATE
+from .style.text import literal, signed
+
+PAIRS = ("TT", "TF", "FT", "FF")
+"""The letters of a mean and of a deviation; T: of the population, F: of the batch at hand."""
+
+Means = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Means and both ends of their intervals, each (16,), from TTTT, TTTF, ... to FFFF."""
+
+
+def configurations(
+    panels: Mapping[str, Means],
+    *,
+    value: str,
+    made_on: str,
+    outlined: Mapping[str, int] | None = None,
+) -> go.Figure:
+    """Squares side by side: rows say where batch statistics come from, columns feature ones.
+
+    Where there is no number, the cell is grey: the configuration is impossible.
+
+    Args:
+        panels: the numbers of each square by its title.
+        value: what they are, with their unit.
+        made_on: data and hardware, printed below.
+        outlined: the place among the 16 that is outlined, by title.
+    """
+    titles = [literal(title) for title in panels]
+    figure = make_subplots(
+        1, len(panels), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.04
+    )
+    known = np.concatenate([means[np.isfinite(means)] for means, _, _ in panels.values()])
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    for column, (title, numbers) in enumerate(panels.items(), start=1):
+        grid = [np.asarray(each, float).reshape(4, 4) for each in numbers]
+        figure.add_trace(_heat(grid, value, low, high), 1, column)
+        for text in _texts(grid, low, high):
+            figure.add_annotation(**text, showarrow=False, row=1, col=column)
+        if title in (outlined or {}):
+            row, place = divmod((outlined or {})[title], 4)
+            figure.add_shape(
+                type="rect", x0=place - 0.46, x1=place + 0.46, y0=row - 0.46, y1=row + 0.46,
+                line={"color": "#D55E00", "width": 4}, row=1, col=column,
+            )  # fmt: skip
+    figure.update_xaxes(
+        title_text="features: mean, deviation", tickvals=[0, 1, 2, 3], ticktext=PAIRS,
+        range=[-0.5, 3.5], showgrid=False,
+    )  # fmt: skip
+    figure.update_yaxes(
+        tickvals=[0, 1, 2, 3], ticktext=PAIRS, range=[3.5, -0.5], showgrid=False
+    )
+    figure.update_yaxes(title_text="batch: mean, deviation", col=1)
+    figure.update_layout(
+        template=TEMPLATE, height=440, margin={"t": 50, "l": 70},
+        plot_bgcolor="#D1D5DB", meta={"width": 120 + 420 * len(panels)},
+    )  # fmt: skip
+    return signed(
+        figure,
+        f"{made_on}. T: the population's, F: the batch's own. Mean and 95 % interval.",
+    )
+
+
+def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Heatmap:
+    """The colours of one square, and what is said of a cell that is pointed at."""
+    mean, lowest, highest = grid
+    names = [[f"{row}{column}" for column in PAIRS] for row in PAIRS]
+    return go.Heatmap(
+        z=mean, zmin=low, zmax=high if high > low else low + 1.0, colorscale=SIZES,
+        showscale=False, xgap=2, ygap=2, hoverongaps=False, text=names,
+        customdata=np.stack([lowest, highest], axis=-1),
+        hovertemplate=f"%{{text}}: {literal(value)} %{{z:.4f}}, %{{customdata[0]:.4f}} to "
+        "%{customdata[1]:.4f}<extra></extra>",
+    )  # fmt: skip
+
+
+def _texts(grid: list[np.ndarray], low: float, high: float) -> list[dict]:
+    """The mean and the interval of each cell, dark on light colours and light on dark ones."""
+    texts = []
+    for row, column in np.ndindex(4, 4):
+        mean, lowest, highest = (float(each[row, column]) for each in grid)
+        known = bool(np.isfinite(mean))
+        dark = known and mean < low + 0.55 * (high - low)
+        said = f"<b>{mean:.3f}</b>" if known else "impossible"
+        if np.isfinite(lowest):
+            said += f"<br>{lowest:.3f} to {highest:.3f}"
+        font = {"size": 12, "color": "#FFFFFF" if dark else INK}
+        texts.append({"x": column, "y": row, "text": said, "font": font})
+    return texts

@@ -1,0 +1,46 @@
+"""The 16 configurations: each in its cell, and those without a number grey."""
+
+from itertools import product
+
+import numpy as np
+
+from lnlab.figures.configurations import configurations
+
+LETTERS = ["".join(letters) for letters in product("TF", repeat=4)]
+
+
+def drawn(values, **settings):
+    means = np.asarray(values, float)
+    return configurations(
+        {"validation": (means, means - 0.1, means + 0.1), "test": (means, means, means)},
+        value="accuracy", made_on="synthetic data", **settings,
+    )  # fmt: skip
+
+
+def test_every_configuration_stands_in_its_cell():
+    heat = drawn(np.arange(16.0)).data[0]
+    for place, letters in enumerate(LETTERS):
+        row, column = divmod(place, 4)
+        assert heat.text[row][column] == letters
+        assert heat.z[row][column] == place
+        assert list(heat.customdata[row][column]) == [place - 0.1, place + 0.1]
+
+
+def test_impossible_configurations_say_so():
+    values = np.where([letters[1] == letters[3] == "F" for letters in LETTERS], 0.5, np.nan)
+    figure = drawn(values)
+    said = [a.text for a in figure.layout.annotations if a.text.startswith(("<b>", "impos"))]
+    assert said[:16].count("impossible") == 12
+    assert said[:16].count("<b>0.500</b><br>0.400 to 0.600") == 4
+    assert np.isnan(np.array(figure.data[0].z)).sum() == 12
+
+
+def test_a_chosen_cell_is_outlined():
+    (shape,) = drawn(np.arange(16.0), outlined={"test": 6}).layout.shapes  # TFFT
+    assert (shape.x0 + shape.x1, shape.y0 + shape.y1) == (4, 2)
+    assert shape.xref == "x2"
+
+
+def test_all_impossible_is_a_figure_too():
+    figure = drawn(np.full(16, np.nan))
+    assert len(figure.data) == 2
