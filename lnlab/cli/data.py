@@ -22,10 +22,10 @@ def list_sources() -> None:
     for source in sources():
         folder = data_folder() / source.name
         where = whereabouts(source, folder)
-        click.echo(f"{source.name:<8} {source.kind:<10} {source.title}\n{'':<19} {where}")
-        click.echo(f"{'':<19} licence: {source.licence}")
+        click.echo(f"{source.name:<11} {source.kind:<10} {source.title}\n{'':<22} {where}")
+        click.echo(f"{'':<22} licence: {source.licence}")
         options = f"; options: {', '.join(source.options)}" if source.options else ""
-        click.echo(f"{'':<19} offers {source.offers}{options}")
+        click.echo(f"{'':<22} offers {source.offers}{options}")
 
 
 @data.command()

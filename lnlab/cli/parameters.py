@@ -10,11 +10,43 @@ def value(name: str, text: str) -> Any:
     """The value that a notebook's parameter is given.
 
     Raises:
-        ValueError: if the text names no seeds, for the parameter ``seeds``.
+        ValueError: if the text names no seeds, budget, device or data, for the parameters of
+            these names; what a notebook would find out minutes later is refused at once.
     """
     from lnlab import workbook
 
-    return seeds(text) if name == "seeds" else workbook.value(text)
+    if name == "seeds":
+        return seeds(text)
+    meant = workbook.value(text)
+    if name in REFUSING:
+        REFUSING[name](str(meant))
+    return meant
+
+
+def refuse_budget(text: str) -> None:
+    """Raise a ValueError unless a budget is called so."""
+    if text not in BUDGETS:
+        raise ValueError(f"-p budget {text!r}: choose from {', '.join(BUDGETS)}.")
+
+
+def refuse_device(text: str) -> None:
+    """Raise a ValueError unless a device may be called so."""
+    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", text):
+        raise ValueError(f"-p device {text!r}: write cpu, cuda, cuda:1 or mps.")
+
+
+def refuse_data(text: str) -> None:
+    """Raise a ValueError unless there is such a source of data; empty is the budget's own."""
+    from lnlab import data
+    from lnlab.data.source import find, split_spec
+
+    if text:
+        find(split_spec(text)[0], data.sources())
+
+
+BUDGETS = ("smoke", "notebook", "paper")
+REFUSING = {"budget": refuse_budget, "device": refuse_device, "data": refuse_data}
+"""The parameters that are looked at before a kernel starts, each with what refuses others."""
 
 
 def seeds(text: str) -> list[int]:

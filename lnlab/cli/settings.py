@@ -2,11 +2,14 @@
 
 import ast
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import cleandoc, formatannotation, getdoc, getsource
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from lnlab.training import Experiment
 
 
 class Fields(click.Command):
@@ -20,9 +23,9 @@ class Fields(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from lnlab.tasks import TASKS
 
-        name = ctx.meta.get("task")
+        name = ctx.meta.get("task") or ""
         if name in TASKS:
-            with formatter.section(f"Fields of {name}, for --set FIELD=VALUE"):
+            with formatter.section(f"Fields of {name}, for --set FIELD=VALUE [what they are]"):
                 formatter.write_dl(described(TASKS[name]))
         else:
             with formatter.section("Tasks"):
@@ -34,21 +37,38 @@ def first_line(kind: type) -> str:
     return (getdoc(kind) or "").partition("\n")[0]
 
 
-def described(kind: type) -> list[tuple[str, str]]:
-    """Each field of a class of tasks: its name and type, then its default and what it is."""
+def described(kind: "type[Experiment]") -> list[tuple[str, str]]:
+    """Each field of a class of tasks: its name and type, then what each budget has and what it
+    is."""
     from lnlab.training.settings import declared
 
     words: dict[str, str] = {}
     for ancestor in reversed(kind.__mro__[:-1]):
         if dataclasses.is_dataclass(ancestor):
             words |= documented(ancestor)
+    budgets = kind.budgets()
     lines = []
     for field in declared(kind).values():
         choices = ", ".join(field.allowed.get("choices", ()))
         said = [words.get(field.name), choices and f"One of {choices}."]
-        about = " ".join(filter(None, [f"[{field.default!r}]", *said]))
+        about = " ".join(filter(None, [f"[{among(budgets, field.name)}]", *said]))
         lines.append((f"{field.name}: {formatannotation(field.kind)}", about.replace("``", "")))
     return lines
+
+
+def among(budgets: Mapping[str, Any], field: str) -> str:
+    """The value of a field at each budget, once where all of them have the same."""
+    values = {name: written(getattr(task, field)) for name, task in budgets.items()}
+    if len(set(values.values())) == 1:
+        return next(iter(values.values()))
+    return "; ".join(f"{name}: {value}" for name, value in values.items())
+
+
+def written(value: Any) -> str:
+    """A value as a command line takes it."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value) if value != "" else "empty"
 
 
 def documented(kind: type) -> dict[str, str]:

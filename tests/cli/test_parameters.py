@@ -2,7 +2,8 @@
 
 import pytest
 
-from lnlab.cli.parameters import seeds, value
+from lnlab.cli.parameters import BUDGETS, seeds, value
+from lnlab.tasks import TASKS
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,28 @@ def test_anything_else_is_refused_with_how_to_write_it(text):
 def test_other_parameters_are_python_or_text():
     assert value("units", "8,8") == [8, 8]
     assert value("data", "an4=x y") == "an4=x y"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("budget", "tiny", "'tiny': choose from smoke, notebook, paper"),
+        ("device", "gpu", "'gpu': write cpu, cuda"),
+        ("data", "mnst", "unknown data 'mnst': choose from embedded, "),
+    ],
+)
+def test_what_no_notebook_could_use_is_refused_at_once(name, text, what):
+    with pytest.raises(ValueError, match=what):
+        value(name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("budget", "smoke"), ("device", "cuda:1"), ("data", ""), ("data", "mnist=some/where")],
+)
+def test_what_a_notebook_may_be_told_is_taken(name, text):
+    assert value(name, text) == text
+
+
+def test_every_experiment_has_the_budgets_that_a_notebook_may_be_told():
+    assert all(tuple(task.budgets()) == BUDGETS for task in TASKS.values())
