@@ -36,7 +36,8 @@ def cross_entropy(logits: Tensor, y: Tensor, lengths: Tensor, smoothing: float =
     It is the mean over the first ``lengths`` (B,) units of each case; the rest is padding.
 
     Args:
-        smoothing: of the labels, Szegedy et al. (2016); 0 is none.
+        smoothing: the share of each label that is spread evenly over all V units, as in
+            Szegedy et al. (2016); 0 leaves the labels as they are.
     """
     inside = within(lengths, y.shape[1])
     return F.cross_entropy(logits[inside], y[inside], label_smoothing=smoothing)

@@ -13,7 +13,7 @@ class Annotations(NamedTuple):
     """The annotations of a batch, ready to be attended to (Bahdanau et al., 2015).
 
     Attributes:
-        h: (B, T, H).
+        h: what is attended to (B, T, H).
         keys: W_h h, computed once (B, T, A).
         inside: which steps are no padding (B, T).
     """
@@ -38,7 +38,7 @@ class Attention(nn.Module):
         annotations: the size of h.
         units: A.
         location: how many kernels; 0 is content alone.
-        width: of the kernels, in steps; odd.
+        width: how many steps a kernel covers; odd.
 
     Raises:
         ValueError: for an even width.

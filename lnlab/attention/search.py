@@ -112,7 +112,7 @@ def search(
 
 
 def better(one: Said | None, other: Said) -> Said:
-    """The hypothesis that ended; of two such, the one with the higher score."""
+    """The better of two hypotheses: one that ended before one that did not, then by score."""
     if one is None or (other.ended, other.score) > (one.ended, one.score):
         return other
     return one

@@ -135,12 +135,12 @@ class Visit:
     """One call of a part of the module.
 
     Attributes:
-        name: of the part.
-        part: itself.
+        name: what the part is called.
+        part: the part itself.
         given: the tensors it was called with, as they were then.
-        made: the tensors it returned, likewise.
-        taken: where in memory those it was called with stood.
-        left: likewise those it returned.
+        made: the tensors it returned, as they were then.
+        taken: where in memory those stood that it was called with.
+        left: where in memory those stood that it returned.
     """
 
     name: str
@@ -200,8 +200,8 @@ class Audited:
     Args:
         module: not touched.
         inputs: a :class:`Call`, or what :meth:`Call.of` understands.
-        loss: of what the module returns; None: the half squared distance from a random
-            target stands in for it.
+        loss: the loss, a function of what the module returns; None: half the squared distance
+            from a random target stands in for it.
 
     Attributes:
         name: the class of the module.
@@ -257,7 +257,7 @@ class Audited:
         return [float(v.double().abs().nan_to_num().max()) or 1.0 for v in made]
 
     def read(self, output: Any) -> Tensor:
-        """All floating point outputs as one tensor, each about 1 at most."""
+        """The floating point outputs as one tensor; of several, each divided by its largest."""
         made = [v for v in tensors(output) if v.is_floating_point()]
         if len(made) == 1 and made[0].dim():
             return made[0]

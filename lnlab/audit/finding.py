@@ -46,10 +46,10 @@ class Profile:
     """Numbers along the depth of a module, to be drawn.
 
     Attributes:
-        title: what they are.
-        unit: of the numbers, the axis.
-        names: of the places, in the order of the computation.
-        values: for each name of a line, one number a place.
+        title: what the numbers are.
+        unit: what their axis is labelled with.
+        names: the places, in the order of the computation.
+        values: a line for each key, one number a place.
     """
 
     title: str

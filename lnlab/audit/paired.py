@@ -108,9 +108,9 @@ def paired(
         rules: as in :func:`~lnlab.audit.swap.swap`.
         x: all cases, along the first axis; what of them makes a batch is handed to the module
             as :meth:`Call.of` says.
-        y: what the loss compares with, a case each.
+        y: what the loss compares outputs with, one entry a case.
         loss: ``loss(output, y)``, a scalar.
-        updates: of each training.
+        updates: how many each training makes.
         batch: cases in a batch.
         seeds: two or more.
         rates: learning rates to choose from.

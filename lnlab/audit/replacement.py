@@ -32,7 +32,7 @@ class Place:
     Attributes:
         units: H.
         space: the axes behind that of the units: 2 for BatchNorm2d, 0 for LayerNorm.
-        eps: of the old one; None where it has none.
+        eps: that of the normalizer that is there; None where it has none.
         shape: what torch's LayerNorm and RMSNorm call the normalized shape.
     """
 
@@ -47,7 +47,8 @@ def place_of(part: nn.Module, space: int | None = None) -> Place:
 
     Args:
         part: the normalizer.
-        space: of its input, where that is known: BatchNorm1d and GroupNorm do not say.
+        space: how many spatial axes its input has, where that is known: BatchNorm1d and
+            GroupNorm do not say.
 
     Raises:
         CannotSwap: where it does not say how many units it has.

@@ -23,8 +23,8 @@ class Audit:
     Attributes:
         module: its class.
         about: its size, its input and how it was evaluated, in a sentence.
-        results: of each check that ran, by name.
-        not_run: of each other one, why.
+        results: what each check found that ran, by its name.
+        not_run: why each other one did not, by its name.
         seconds: how long all took.
     """
 

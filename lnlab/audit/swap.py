@@ -34,7 +34,7 @@ class Exchange:
     """One part and what takes its place.
 
     Attributes:
-        name: of the part; "" is the module itself.
+        name: what the part is called; "" is the module itself.
         old: the class that was there, with its settings.
         new: the one that will be.
         kept: names of new parameters and buffers, and of the old ones whose values they get.

@@ -27,8 +27,8 @@ def distributions(sections: Sections, *, reach: float, y: str) -> go.Figure:
     """Panels side by side, one a net: median, middle half and nine tenths of every layer.
 
     Args:
-        sections: at most four.
-        reach: of the axis, from -reach to reach.
+        sections: the layers of each net; at most four nets.
+        reach: where the axis ends: it goes from -reach to reach.
         y: what the quantiles are of, with its unit.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "height": 400})

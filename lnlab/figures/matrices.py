@@ -22,8 +22,8 @@ def matrices(
     Args:
         arrays: (B, H), or anything that broadcasts to such: a statistic of a case (B, 1) is
             drawn as one column, that of a unit (1, H) or (H,) as one row.
-        rows: what a row is.
-        columns: what a column is.
+        rows: the word for what a row stands for.
+        columns: the word for what a column stands for.
         own_scale: give the colours of each matrix to its own sizes, where those of all differ
             too much to be seen in one scale.
     """

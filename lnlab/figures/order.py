@@ -29,7 +29,7 @@ class Thing:
     """A thing in a picture.
 
     Attributes:
-        name: of its kind.
+        name: what such things are called.
         shape: circle, ring, heart, triangle, square or star; "" draws its box.
         paint: one of :data:`PAINTS`.
         place: left, top, right, bottom, as fractions of the picture's sides.
@@ -70,7 +70,7 @@ def order(
 
     Args:
         nearest: the first eight pictures.
-        violations: of the caption by each picture (P,).
+        violations: how much each picture violates the order below the caption (P,).
         true: whether it is true of each (P,); None where nobody knows.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "height": 640, "showlegend": False})

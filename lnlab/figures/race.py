@@ -38,7 +38,7 @@ def contenders(
     others are ratios of medians.
 
     Args:
-        rows: of one or several cells and phases.
+        rows: what was timed, of one or several cells and phases.
         place: which of T, B, inputs, H the axis of x is.
         phase: "train" or "infer".
     """

@@ -63,7 +63,7 @@ def measured(
     tuning: Tuning | None = None,
     note: str = "",
 ) -> Claim:
-    """A measurement: ``numbers``, by the signs of ``terms``, are negative as the claim says."""
+    """A claim that holds where the sum over ``terms`` of sign times ``numbers`` is negative."""
     test, declared = declare(
         Measurement(task, terms, numbers, tuning=tuning),
         measure=measure, window=window, split=split, margin=margin, reason=reason,

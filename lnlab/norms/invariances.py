@@ -96,8 +96,8 @@ class Row:
         conditions: what else a cell needs, by column.
         variants: further transformations that change nothing, where the column's own does.
         bias_inside: columns 1 to 10 again with a bias inside a; empty where not claimed.
-        odd: whether delta < 0 flips the sign of what precedes the bias b; else it is even
-            another function.
+        odd: whether delta < 0 flips the sign of what is put out before b is added; else
+            the output is not even the same up to its sign.
         batch: how many cases are normalized together; None: all that there are.
     """
 

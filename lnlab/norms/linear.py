@@ -20,7 +20,7 @@ class Layer(nn.Module, ABC):
     BatchNorm, and breaks the scale invariances of LayerNorm.
 
     Args:
-        shape: of W, units first.
+        shape: the shape of W, units first.
         norm: makes the normalizer of that many units.
         bias_inside: whether a = W x + b_inside.
     """

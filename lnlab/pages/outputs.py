@@ -56,7 +56,7 @@ def figure(spec: dict[str, Any], number: str) -> str:
 
 
 def width(spec: dict[str, Any]) -> int:
-    """Pixels below which the words of a figure would overlap: it is scrolled instead."""
+    """The least width of a figure in pixels: in less its words overlap, so it is scrolled."""
     layout = spec.get("layout", {})
     said = (layout.get("meta") or {}).get("width")
     if said:
@@ -76,12 +76,12 @@ def width(spec: dict[str, Any]) -> int:
 
 
 def first(domain: Any) -> float:
-    """The place where an axis begins; a scene has the domains of both directions."""
+    """The left end of a plot, 0 to 1 across the figure, given what its axis or scene spans."""
     return (domain["x"] if isinstance(domain, dict) else domain)[0]
 
 
 def labels(spec: dict[str, Any]) -> int:
-    """Pixels that the words take that stand at the left of a figure as labels."""
+    """The width in pixels of the longest label at the left of a figure."""
     layout = spec.get("layout", {})
     words = [
         t

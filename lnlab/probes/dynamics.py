@@ -31,10 +31,10 @@ class Dynamics(NamedTuple):
     """A root mean square for each of T time steps, each (T,).
 
     Attributes:
-        summed: of the summed inputs W_h h_{t-1} + W_x x_t, before anything normalizes them.
-        hidden: of the hidden state h_t.
-        gradient: of the gradient of a random function of the last h by the state after step
-            t, as a multiple of that after the last one.
+        summed: that of the summed inputs W_h h_{t-1} + W_x x_t, before they are normalized.
+        hidden: that of the hidden state h_t.
+        gradient: that of the gradient of a random function of the last h, by the state after
+            step t; as a multiple of the one by the state after the last step.
     """
 
     summed: Tensor

@@ -43,7 +43,7 @@ class Site(NamedTuple):
     """One place inside, and what was seen there.
 
     Attributes:
-        name: of the module and the function.
+        name: the module and the function.
         a: what goes into f, or comes out of a normalizer.
         h: what f makes of it; None behind a normalizer.
         shut: where f answers no small change of ``a``; None behind a normalizer.

@@ -157,6 +157,7 @@ class NormalizedLayer:
         Statistics of a population stay those of the cases before.
         """
         x = self.given.x
+        # others by an affine map, so that mean and variance over the cases are others, too
         replaced = replace(self.given, x=torch.cat([x[:1], 2 * x[1:].flip(0) + 1]))
         y, changed = (
             self._output(given, self.statistics, self.given) for given in (self.given, replaced)
@@ -169,6 +170,8 @@ class NormalizedLayer:
         Evaluation knows a population that holds other cases too.
         """
         x = self.given.x
+        # with images of x that have another mean and variance: x alone would be its own
+        # population, and training and evaluation the same
         population = replace(self.given, x=torch.cat([x, 2 * x + 1, 1 - x.flip(0)]))
         training = self._output(self.given, Statistics.BATCH, population)
         evaluation = self._output(self.given, Statistics.FROZEN, population)
@@ -194,6 +197,7 @@ def _converge(norm: SpectralNorm, W: Tensor) -> None:
 
 @torch.no_grad()
 def _draw_gains(norm: Normalizer, seed: int) -> None:
+    # at the start, 1 and 0, a gain in the wrong place or a bias left out would not be seen
     generator = torch.Generator().manual_seed(seed)
     for p in norm.parameters():
         p.copy_(0.5 + torch.rand(p.shape, generator=generator, dtype=torch.float64))
@@ -205,7 +209,7 @@ def relative_change(changed: Tensor, y: Tensor, largest: float | None = None) ->
     Args:
         changed: y'.
         y: of the same shape.
-        largest: max|y| where it is known, of a y that much is held against.
+        largest: max|y|, given where several y' are compared with one y.
     """
     largest = greatest(y) if largest is None else largest
     moved = greatest(changed.double() - y.double())
@@ -239,11 +243,11 @@ def table(
         units: H; a multiple of 4 where the rows hold the group normalizers.
         inputs: D.
         cases: B.
-        delta: what is re-scaled is re-scaled by.
-        eps: of every normalizer.
+        delta: the factor by which weights, inputs or cases are re-scaled.
+        eps: the eps of every normalizer.
         dtype: the precision of everything.
         statistics: instead of what each row says.
-        seed: of weights, inputs, shifts, gains and biases.
+        seed: what weights, inputs, shifts, gains and biases are drawn with.
     """
     import pandas as pd
 

@@ -34,9 +34,9 @@ class Call:
             known, or random numbers were drawn: it is always made again.
         result: what it gave, in memory of its own; None where it wrote into what it was given,
             or gave a view of it: it is made again, and gives the same if it is given the same.
-        versions: of the tensors in ``result``, where nobody wrote into what was given out in
-            the first evaluation: the result itself is given out then, and made again if
-            somebody writes into it after all. None: copies of it are given out.
+        versions: how often each tensor in ``result`` had been written into. Known where nobody
+            wrote into it in the first evaluation: then the result itself is given out, and
+            made again once somebody does. None: copies of it are given out.
         note: what the user of the tape wants to remember with it.
     """
 
@@ -48,7 +48,7 @@ class Call:
 
     @property
     def there(self) -> bool:
-        """True if there is a result, as it was."""
+        """True if there is a result, and nobody has written into it since."""
         return self.result is not None and self.versions in (None, _versions(self.result))
 
 

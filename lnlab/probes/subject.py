@@ -61,9 +61,9 @@ class Weight:
     """A matrix or kernel of a module.
 
     Attributes:
-        name: of the parameter, "0.weight".
-        owner: of the module that has it, "0".
-        unit_axis: along which its units stand.
+        name: what the parameter is called, "0.weight".
+        owner: what the module is called that has it, "0".
+        unit_axis: the axis along which its units stand.
         summed: whether its owner makes summed inputs when it is called.
     """
 

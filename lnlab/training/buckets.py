@@ -20,7 +20,7 @@ class Bucketed:
     Cases are gathered when their batch comes, and not before.
 
     Args:
-        lengths: of each case (N,).
+        lengths: how many steps each case has (N,).
         gathered: from the places of some cases to their batch: x and y, trees of tensors
             (B, n, ...) and (B,).
         size: B; the last batch of an epoch may be smaller.

@@ -25,9 +25,9 @@ class Step(NamedTuple):
     Attributes:
         update: how many there were, this one included.
         epoch: how many passes over the data they make; whole at the end of one.
-        loss: of the batch, before the update, for each model (S,), on the device.
-        seconds: of training so far. What is done between two steps is not counted.
-        cpu_seconds: of processor time, likewise.
+        loss: the loss of each model (S,) on the batch, before the update; on the device.
+        seconds: how long training took so far; what is done between two steps is not counted.
+        cpu_seconds: the processor time of the same.
     """
 
     update: int
@@ -57,7 +57,7 @@ def fit(
         model: from x to outputs; put in training mode at the start.
         batches: the data.
         loss: from outputs and targets to the loss of each model.
-        optimizer: of the parameters of the model.
+        optimizer: what moves the parameters of the model.
         epochs: how many in all, those before ``start`` included.
         start: how many updates there were already.
     """

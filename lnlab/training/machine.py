@@ -101,8 +101,10 @@ class Noise:
 
     @property
     def state(self) -> list[Tensor]:
-        """The states of torch's generators, of numpy's and of Python's: tensors (n,) whose n
-        no draw changes."""
+        """The states of torch's generators, of numpy's and of Python's: tensors (n,).
+
+        However much is drawn, each n stays: a checkpoint has one size.
+        """
         numpy = self._numpy.state["state"]
         _, words, reserve = self._python
         return [

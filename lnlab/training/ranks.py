@@ -142,7 +142,7 @@ def refuse_mixing(model: nn.Module, x: Any, ranks: int) -> None:
     be computed over each share, and the run be another one than on a single device.
 
     Args:
-        model: of stacked inputs (S, B, ...).
+        model: called with stacked inputs (S, B, ...).
         x: a few cases, a tree of tensors (B, ...).
         ranks: how many there are.
 

@@ -34,8 +34,8 @@ def setting(
         least, most: the smallest and the largest number, of each member where it is a tuple.
         above: a number that it must exceed.
         count: how many members the tuple has; by default at least one.
-        past: of a field that is newer than some runs, the value that those runs had. There it
-            is left out of the configuration, so that their keys remain.
+        past: the value that older runs had, where the field is newer than some. At that value
+            it is left out of the configuration, so that their keys remain.
     """
     known = {"least": least, "most": most, "above": above, "count": count, "past": past}
     return field(default=default, metadata={**known, "choices": tuple(choices)})

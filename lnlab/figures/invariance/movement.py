@@ -28,7 +28,7 @@ class Moved:
     """Values before and after a transformation.
 
     Attributes:
-        name: of the normalizer; of anything else, what the values are.
+        name: the normalizer, or what the values are where they are not its outputs.
         before: values, in the order of ``after``.
         after: the same values after the transformation.
         reach: half the width of the axis; values beyond it are piled up at its ends.
@@ -73,7 +73,7 @@ def movement(parts: Sequence[Moved], sweep: Sweep) -> go.Figure:
 
     Args:
         parts: the summed inputs, then at most four normalizers.
-        sweep: of the same normalizers.
+        sweep: the defects of the same normalizers over delta.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "height": 470, "showlegend": False})
     for slot in range(SLOTS):

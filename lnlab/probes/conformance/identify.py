@@ -23,13 +23,13 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class Extent:
-    """Over what one statistic is taken.
+    """The values that one statistic is taken over.
 
     Attributes:
         axes: those of x.
         split: the one of them that is cut into parts, each with a statistic; None: none is.
-        groups: into how many.
-        size: of how many values one statistic is.
+        groups: into how many parts it is cut.
+        size: how many values one statistic is taken of.
     """
 
     axes: tuple[int, ...]
@@ -140,10 +140,10 @@ class Parameter:
     """The role of a parameter of a normalizer.
 
     Attributes:
-        name: of the parameter.
+        name: what the parameter is called.
         role: "gain", "gain, 1 + ", "bias", "bias, times the gain", "unused", or "inside": it
             acts before the statistics, or in some other way.
-        axes: of the output, along which it varies.
+        axes: those of the output along which it varies.
     """
 
     name: str

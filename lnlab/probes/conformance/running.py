@@ -59,6 +59,7 @@ def running(box: Box, x: Tensor, over: Extent, law: Divisor) -> Running | None:
 
 def _elementwise(evaluate: Callable[[Tensor], Tensor], x: Tensor) -> bool:
     """True if each y is an affine function of its own x."""
+    # an affine function has no second difference, and one x nudged moves one y
     bend = evaluate(x + 2) - 2 * evaluate(x + 1) + evaluate(x)
     nudged = x.clone()
     nudged[(0,) * x.dim()] += 1
@@ -70,6 +71,7 @@ def _remembered(
     evaluate: Callable[[Tensor], Tensor], like: Tensor, law: Divisor
 ) -> tuple[Tensor, Tensor]:
     """(mean, variance), each in the shape of x: y = (x - mean) / s(variance)."""
+    # y(0) = -mean / s and y(1) - y(0) = 1 / s, then s = var ** power, with eps where it stands
     offset = evaluate(torch.zeros_like(like))
     slope = evaluate(torch.ones_like(like)) - offset
     s = 1 / slope
@@ -85,11 +87,13 @@ def _rule(
     """The momentum from the means, then the estimator from the variances."""
     weights = []
     for (before, _), (after, _), batch in zip(seen, seen[1:], batches, strict=False):
+        # after = before + momentum (mean of the batch - before): momentum by least squares
         towards, step = over.mean(batch) - before, after - before
         weight = float((step * towards).mean() / towards.square().mean())
         weights.append(weight if alike(before + weight * towards, after, 1e-6) else torch.nan)
     first, second = weights
     momentum = first if abs(first - second) < 1e-6 else torch.nan
+    # a mean of all batches gives the n-th the weight 1/n
     if abs(first - 1) < 1e-6 and abs(second - 0.5) < 1e-6:
         momentum = None
     return Running(momentum, _estimator(seen[0][1], seen[1][1], batches[0], first, over))
@@ -104,6 +108,7 @@ def _estimator(
     if not abs(weight) > 1e-9:
         return "unknown"
     for what, root in (("variance", 1.0), ("sigma", 0.5)):
+        # after = before + weight (target - before), solved for what the batch brought in
         target = before**root + (after**root - before**root) / weight
         for name, estimate in (("biased", biased), ("unbiased", unbiased)):
             if alike(target, estimate**root, 1e-6):

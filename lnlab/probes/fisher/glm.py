@@ -241,9 +241,9 @@ class Gap(NamedTuple):
     """The distance of eq. 13 from the metric; all 0 where it is exact.
 
     Attributes:
-        own: of the blocks of one unit with itself, the mean of the relative errors.
-        cross: the exact blocks of the weights of two different units, which eq. 13 has as 0
-            for independent outputs: their mean size relative to the blocks of one.
+        own: the relative error of the block of a unit with itself, a mean over the units.
+        cross: the mean size of the exact blocks of two different units' weights, relative to
+            that of one unit's: eq. 13 has 0 there for independent outputs.
     """
 
     own: float

@@ -29,7 +29,7 @@ class Divergence(Objective):
         x: its input, cases along the first axis: P(x).
         family: the distribution of y that the outputs stand for; logits are CATEGORICAL's.
         statistics: where statistics over cases come from: BATCH or FROZEN.
-        names: of the parameters that may move; None: all that are trained.
+        names: the parameters that may move; None: all that are trained.
         dtype: the precision; None: that of the module.
         read: from what the module returns to h.
 
@@ -55,10 +55,12 @@ class Divergence(Objective):
                 "statistics are RECOMPUTED, whose dependence on w has no derivative here: give "
                 "BATCH, which are those of x too, or FROZEN."
             )
+        # h stays that of theta while w moves: at w = theta the divergence is 0 and so is its
+        # gradient, and what is left of second order is F (eq. 9)
         h = Subject(module, x, dtype=dtype, statistics=statistics, read=read).see().y
 
         def divergence(output: object, h: Tensor) -> Tensor:
-            return family.kl(h, read(output)).sum() / len(h)
+            return family.kl(h, read(output)).sum() / len(h)  # E over P(x); time adds up
 
         given = {"statistics": statistics, "names": names, "dtype": dtype}
         super().__init__(module, x, h, divergence, **given)

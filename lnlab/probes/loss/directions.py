@@ -68,7 +68,7 @@ class Path:
 
     Attributes:
         directions: the two (2, P), each of length 1.
-        coordinates: of each w in that plane (K, 2); the last is (0, 0).
+        coordinates: where each w lies in that plane (K, 2); the last is (0, 0).
         explained: the fraction of the squared distances from the last w that lies along
             each direction (2,).
         distances: how far each w lies from the plane (K,), in the units of w.

@@ -32,11 +32,11 @@ class Ends:
     """The outermost eigenvalues of H.
 
     Attributes:
-        largest: of all, in falling order (K,); fewer after an early interrupt.
-        least: of all, often negative: where the loss bends down.
+        largest: the K largest, in falling order (K,); fewer after an early interrupt.
+        least: the least of all, often negative: the loss bends down there.
         errors: for each of ``largest``, how far from it an eigenvalue lies at most (K,).
-        least_error: likewise.
-        vectors: of ``largest``, of length 1 (K, P).
+        least_error: the same for ``least``.
+        vectors: the eigenvectors of ``largest``, of length 1 (K, P).
         weights: the length of w.
         products: how many H v it took.
         statistics: where BatchNorm's came from.

@@ -29,10 +29,11 @@ class Surface:
         losses: (K_1, K_2, ...), NaN where nobody came before an interrupt.
         centre: the loss at w itself, all coordinates 0.
         statistics: where BatchNorm's came from at every point.
-        lengths: of the directions, one number each; ``weights`` is that of w.
+        lengths: how long each direction is.
+        weights: how long w is.
         cases: how many the loss is a mean of.
         computed: how many points there are; fewer than in ``losses`` after an interrupt.
-        seed: of the directions; None where they are not random.
+        seed: what the directions were drawn with; None where they are not random.
     """
 
     at: tuple[Tensor, ...]
@@ -63,6 +64,8 @@ class Surface:
             "cases": self.cases,
         }
         for axis, (at, length) in enumerate(zip(self.at, self.lengths, strict=True), start=1):
+            # Where the scale of w does not count, a small w looks sharp and a large one flat
+            # in steps of the same length (Li et al., section 4): so in lengths of w.
             reach = float(at.abs().max()) * length / self.weights
             numbers[f"reach of direction {axis}, in lengths of w"] = reach
         if self.seed is not None:
@@ -155,6 +158,7 @@ def between(
         raise ValueError(
             f"other has shape {tuple(other.shape)}: give {tuple(objective.start.shape)}."
         )
+    # beyond both ends, to see whether each is a minimum along the line
     at = torch.linspace(-0.5, 1.5, points, dtype=torch.float64)
     toward = (other - objective.start)[None]
     return grid(objective, toward, [at], fast=fast, progress=progress)

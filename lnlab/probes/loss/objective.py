@@ -39,7 +39,7 @@ class Objective:
             every w; RECOMPUTED: in evaluation mode, taken from x again at every w, by those
             of lnlab.norms and by torch's BatchNorm. The last two differ from each other as
             soon as w moves, and are hardly ever told apart.
-        names: of the parameters that w holds; None: all that are trained.
+        names: the parameters that w holds; None: all that are trained.
         dtype: the precision; None: that of the module.
 
     Raises:

@@ -27,9 +27,10 @@ def along_training(
         module: what is trained, in place; in training mode from then on.
         batches: x and y of each update.
         loss: ``loss(module(x), y)``, a scalar.
-        optimizer: of the module's parameters.
+        optimizer: what moves the module's parameters.
         every: updates from one objective to the next.
-        statistics: of the objectives; the training has those of the batch.
+        statistics: what the objectives normalize with; the training does with those of the
+            batch.
 
     Yields:
         How many updates there were, and the objective at that w on the batch to come.

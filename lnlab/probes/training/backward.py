@@ -63,8 +63,8 @@ def affine(norm: nn.Module, space: int = 0) -> AffineNormalizer:
     """``norm`` itself, or one of torch's as ours, with its own gain, bias and statistics.
 
     Args:
-        norm: of :mod:`lnlab.norms`, or torch's LayerNorm or RMSNorm over one axis, BatchNorm
-            or GroupNorm.
+        norm: one of :mod:`lnlab.norms`, or torch's LayerNorm or RMSNorm over one axis,
+            BatchNorm or GroupNorm.
         space: the spatial axes of its input, which torch's BatchNorm and GroupNorm do not say.
 
     Raises:
@@ -186,8 +186,8 @@ def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
 
     Args:
         objective: the loss; evaluated at the module's own parameters.
-        name: of the normalizer, as ``named_modules`` has it.
-        call: which, where it is called several times.
+        name: the normalizer, as ``named_modules`` calls it.
+        call: which of its calls, counted from 0, where it is called several times.
 
     Raises:
         ValueError: where there is no such part, or it is called less often, or where the loss

@@ -34,7 +34,7 @@ class Shift(NamedTuple):
         distance: ||G - G'||.
         relative: the same as a multiple of ||G||: it does not depend on the scale of the loss,
             nor on that of weights whose scale nothing sees.
-        cosine: of the angle between G and G'.
+        cosine: the cosine of the angle between G and G'.
     """
 
     layer: str

@@ -36,7 +36,7 @@ def scale_invariant(module: nn.Module, x: Tensor, **settings: Any) -> dict[str, 
     Args:
         module: called as ``module(x)``; not touched.
         x: its input.
-        settings: of :func:`~lnlab.probes.certify.certify`.
+        settings: passed on to :func:`~lnlab.probes.certify.certify`.
 
     Raises:
         ValueError: as certify.

@@ -126,7 +126,7 @@ class Recorder(Listening):
         yield self.model.register_forward_pre_hook(self._begin, prepend=True)
 
     def _listen(self) -> None:
-        """Hear the parts, in this call of the model and until :meth:`_turn_away`."""
+        """Put hooks on the parts, to hear them until :meth:`_turn_away` takes these off."""
         for name, part in self.parts.items():
             if self.what & {"activations", "gradients"}:
                 self._hooks.append(part.register_forward_hook(self._hearing(name)))
@@ -138,7 +138,7 @@ class Recorder(Listening):
                         self._hooks.append(hook)
 
     def _turn_away(self) -> None:
-        """Leave one hook: those of the parts would slow down every step."""
+        """Take off all hooks but that of the model: those of the parts slow down every step."""
         for hook in self._hooks[1:]:
             hook.remove()
         del self._hooks[1:]

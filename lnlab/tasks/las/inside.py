@@ -93,7 +93,7 @@ def ribbon(metrics: "pd.DataFrame", name: str) -> "pd.DataFrame":
     """The quantiles of a parameter or layer along a run, for :func:`lnlab.figures.ribbons`.
 
     Args:
-        metrics: of one seed.
+        metrics: the rows of one seed.
 
     Raises:
         ValueError: for a name that was not watched.

@@ -25,9 +25,9 @@ class Listener(nn.Module):
         after: makes what normalizes the outputs of each layer, of 2 H units; it is called
             with what it normalizes (B, T, 2 H) and the lengths. :class:`OverTime` is what
             the study's published code does.
-        dropout: of the outputs of each layer.
+        dropout: the probability with which an output of a layer is dropped.
         noise: standard deviation of what is added to x while training.
-        settings: of :class:`lnlab.cells.LSTMCell`.
+        settings: passed on to :class:`lnlab.cells.LSTMCell`.
     """
 
     def __init__(

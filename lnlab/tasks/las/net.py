@@ -64,7 +64,7 @@ def gathered(
     """A batch, and how many units each has with its end symbol (B,).
 
     Args:
-        numbers: of the units; the end symbol has the number behind the last.
+        numbers: the number of each unit; the end symbol has the one behind the last.
     """
     end = len(numbers)
     heard = [u.features for u in utterances]

@@ -27,7 +27,7 @@ def spelled(
     """Nats a unit, the attention at the right units, and what the search finds.
 
     Args:
-        width, longest: of :func:`lnlab.attention.search`.
+        width, longest: passed on to :func:`lnlab.attention.search`.
     """
     net.eval()
     numbers = {unit: number for number, unit in enumerate(units)}
@@ -48,7 +48,7 @@ def validated(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[st
     """``validation_nll`` in nats a unit, and ``validation_error``, of the validation cases.
 
     Args:
-        width, longest: of :func:`lnlab.attention.search`.
+        width, longest: passed on to :func:`lnlab.attention.search`.
     """
     valid = dataset.valid or []
     nll, _, said = spelled(net, valid, dataset.units, width=width, longest=longest)
@@ -66,7 +66,7 @@ def recognized(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[s
     them.
 
     Args:
-        width, longest: of :func:`lnlab.attention.search`.
+        width, longest: passed on to :func:`lnlab.attention.search`.
     """
     nll, alphas, said = spelled(net, dataset.test, dataset.units, width=width, longest=longest)
     step = HOP * net.listener.joined

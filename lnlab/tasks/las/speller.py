@@ -32,16 +32,17 @@ class Speller(nn.Module):
     Args:
         vocabulary: V, the units that can be said, the end symbol among them.
         heard: the size of h.
-        units: of the LSTMs, and of the attention.
+        units: how many the LSTMs have, and the attention.
         layers: how many LSTMs.
         norm: makes the normalizers inside the LSTMs.
         location: kernels of the attention, see :class:`Attention`.
         swapped: whether h and c change places from each step to the next, as in the study's
             published code: ``h, c = state`` there, and ``(new_c, new_h)`` given back.
-        dropout: of what each LSTM gives to the next, and the last to the readout.
+        dropout: the probability with which a number is dropped that an LSTM gives to the
+            next, or the last one to the readout.
         sampling: how often, while training, the unit before is the speller's own instead of
             the right one (Bengio et al. 2015): drawn from what it holds likely.
-        settings: of :class:`lnlab.cells.LSTMCell`.
+        settings: passed on to :class:`lnlab.cells.LSTMCell`.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Speller(nn.Module):
         self.vocabulary, self.swapped = vocabulary, swapped
 
     def start(self, heard: Annotations) -> Memory:
-        """Before the first unit: nothing said, and the attention nowhere yet."""
+        """The memory before the first unit: nothing is said, and nothing attended to yet."""
         states = tuple(cell.start(heard.h[:, 0]) for cell in self.cells)
         return Memory(
             states, torch.zeros_like(heard.h[:, 0]), torch.zeros_like(heard.keys[..., 0])

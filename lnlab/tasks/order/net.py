@@ -16,9 +16,9 @@ class Pairs(NamedTuple):
     """Pictures, each with one of its captions.
 
     Attributes:
-        vectors: of the pictures (B, D).
-        words: of the captions by number (B, T).
-        lengths: of the captions (B,).
+        vectors: the pictures (B, D).
+        words: the captions, each word by its number (B, T).
+        lengths: how many words each caption has (B,).
     """
 
     vectors: Tensor
@@ -33,14 +33,15 @@ class OrderEmbedding(nn.Module):
     a linear map of its vector; both are divided by their lengths, and signs are dropped.
 
     Args:
-        vocabulary: of the captions. Weights that were trained with another are refused.
+        vocabulary: the words of the captions. Weights that were trained with others are
+            refused.
         inputs: D.
         units: H.
         words: E, numbers a word.
-        norm: of the GRU's summed inputs; nothing else is normalized.
+        norm: makes the normalizers of the GRU's summed inputs; nothing else is normalized.
         initialisation: "paper" is that of the authors' code, "modern" keeps unit variance.
         unit_captions: whether captions are divided by their lengths.
-        settings: of :class:`lnlab.cells.GRUCell`.
+        settings: passed on to :class:`lnlab.cells.GRUCell`.
     """
 
     opaque = True  # how long captions are decides what is computed

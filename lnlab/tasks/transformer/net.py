@@ -281,8 +281,8 @@ class Transformer(nn.Module):
         appendix B, assume.
 
         Args:
-            generator: of random numbers by the name of a parameter: the same weights wherever
-                one has the same name.
+            generator: the random numbers for a parameter, by its name: parameters of the same
+                name have the same weights in every net.
         """
         for name, p in self.named_parameters():
             if p.dim() > 1:
