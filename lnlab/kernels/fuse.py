@@ -38,8 +38,8 @@ def fuse(model: Module) -> Module:
     of the one that it is called on.
 
     What has no equivalent stays on the reference, with one :class:`LeftOnReference` warning
-    that names it: other rules, subclasses, and the settings ``root``, ``correction``, a
-    LayerNorm ``per_position``, an RMSNorm over space. Hooks are served as on the reference:
+    that names it: other rules, subclasses, and the settings ``root``, ``correction``, an
+    RMSNorm over space. Hooks are served as on the reference:
     one on a cell, inside of it or on all modules sends its layer through the reference loop
     for as long as it is registered, also when it is registered later.
     """

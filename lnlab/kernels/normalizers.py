@@ -36,13 +36,20 @@ from lnlab.norms import (
 
 
 class FusedLayerNorm(LayerNorm):
-    """:class:`~lnlab.norms.LayerNorm` by torch's layer_norm, or group_norm over space."""
+    """:class:`~lnlab.norms.LayerNorm` by torch's layer_norm, or group_norm over space.
+
+    A position alone is a row of units to layer_norm, once the units are the last axis.
+    """
 
     stacks = True
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
         a_, g, b = alike(a, self.g, self.b)
+        if self.space and self.per_position:
+            rows = a_.movedim(self.unit_axis, -1)
+            h = F.layer_norm(rows, (self.units,), g, b, self.eps)
+            return h.movedim(-1, self.unit_axis).to(a.dtype)
         if g is not None and g.dim() > 1:
             h = apart(F.layer_norm(a_, (self.units,), eps=self.eps), g, b)
             return h.to(a.dtype)
@@ -142,9 +149,7 @@ def in_torch(norm: Normalizer) -> bool:
     """True if torch's operator has the settings of this normalizer."""
     if getattr(norm, "root", inside_root) is not inside_root or getattr(norm, "correction", 0):
         return False
-    if isinstance(norm, RMSNorm):
-        return not norm.space
-    return not (isinstance(norm, LayerNorm) and norm.per_position and norm.space)
+    return not (isinstance(norm, RMSNorm) and norm.space)
 
 
 def apart(h: Tensor, g: Tensor, b: Tensor | None) -> Tensor:

@@ -80,6 +80,10 @@ class Linear(Layer):
         return torch.baddbmm(self.b_inside.unsqueeze(1), x, W.mT)
 
 
+EDGES = {"zeros": "constant", "reflection": "reflect"}
+"""What may stand around a picture, and its name in torch."""
+
+
 class Conv2d(Layer):
     """The same at every position: x (B, D, height, width) to (B, H, height', width').
 
@@ -90,9 +94,15 @@ class Conv2d(Layer):
         units: H.
         kernel: height and width of the kernel.
         norm: makes the normalizer of H units.
-        padding: zeros around the picture; with any, what is constant over space is no
-            longer so at the border.
+        stride: the step from one position to the next.
+        padding: how many pixels stand around the picture.
+        edge: what they are: ``"zeros"``, with which what is constant over space is no longer
+            so at the border, or ``"reflection"``, the picture mirrored at its border pixels.
+        dilation: the step from one pixel that a kernel reads to the next.
         bias_inside: whether a = W x + b_inside.
+
+    Raises:
+        ValueError: for a kernel, stride or dilation below 1, a padding below 0, another edge.
     """
 
     def __init__(
@@ -102,11 +112,31 @@ class Conv2d(Layer):
         kernel: int,
         norm: Norm,
         *,
+        stride: int = 1,
         padding: int = 0,
+        edge: str = "zeros",
+        dilation: int = 1,
         bias_inside: bool = False,
     ) -> None:
         super().__init__((units, inputs, kernel, kernel), norm, bias_inside=bias_inside)
-        self.padding = padding
+        if min(kernel, stride, dilation) < 1 or padding < 0:
+            raise ValueError(
+                f"kernel is {kernel}, stride {stride}, dilation {dilation}, padding {padding}: "
+                "give at least 1, 1, 1 and 0."
+            )
+        if edge not in EDGES:
+            raise ValueError(f"edge is {edge!r}: choose from {', '.join(EDGES)}.")
+        self.stride, self.padding, self.edge, self.dilation = stride, padding, edge, dilation
 
     def summed(self, x: Tensor, W: Tensor) -> Tensor:
-        return F.conv2d(x, W, self.b_inside, padding=self.padding)
+        padding = self.padding
+        if padding and self.edge != "zeros":
+            x, padding = F.pad(x, (padding,) * 4, EDGES[self.edge]), 0
+        return F.conv2d(x, W, self.b_inside, self.stride, padding, self.dilation)
+
+    def extra_repr(self) -> str:
+        H, D, kernel, _ = self.W.shape
+        return (
+            f"{D}, {H}, kernel={kernel}, stride={self.stride}, padding={self.padding}, "
+            f"edge={self.edge}, dilation={self.dilation}"
+        )

@@ -4,6 +4,8 @@ A row ``w_i`` of ``W`` holds all incoming weights of unit i; a convolution's ker
 height, width) is a row of D * height * width.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -77,14 +79,15 @@ class MeanOnlyBatchNorm(BatchNorm):
 
 
 class WeightStandardization(Normalizer):
-    r"""Qiao et al. (2019), section 3: rows of W of mean 0 and variance 1; then Identity.
+    r"""Qiao et al. (2019), section 3: rows of W of mean 0 and variance 1.
 
     .. math:: \hat w_i = (w_i - \mu_{w_i}) / \sqrt{\sigma_{w_i}^2 + \epsilon}
 
-    It has no gain and no bias: the paper puts another normalizer behind it. The layer that
-    owns W asks for :meth:`weight`.
+    It has no gain and no bias: the paper puts another normalizer behind it, group norm or batch
+    norm. The layer that owns W asks for :meth:`weight`.
 
     Args:
+        behind: makes that normalizer of the same units and space; None: there is none.
         root: where eps stands; their code has it outside.
         correction: 0 divides by the number of weights of a row; 1, as in their code for
             PyTorch, by one less.
@@ -98,9 +101,11 @@ class WeightStandardization(Normalizer):
         root: Root = inside_root,
         correction: int = 0,
         space: int = 0,
+        behind: Callable[..., Normalizer] | None = None,
     ) -> None:
         super().__init__(units, space=space)
         refuse_negative(eps)
+        self.behind = behind(units, space=space) if behind else None
         self.eps, self.root, self.correction = eps, root, correction
 
     def weight(self, W: Tensor) -> Tensor:
@@ -111,7 +116,7 @@ class WeightStandardization(Normalizer):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        return a
+        return a if self.behind is None else self.behind(a, W, t)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, eps={self.eps}"

@@ -43,6 +43,22 @@ CASES = {
     "layer over space, not affine": (partial(LayerNorm, space=1, affine=False), (6, 8, 5)),
     "layer over space without cases": (partial(LayerNorm, space=2), (8, 3, 4)),
     "layer over space of a sequence": (partial(LayerNorm, space=2), (2, 6, 8, 3, 4)),
+    "layer, per position": (
+        partial(LayerNorm, space=2, per_position=True),
+        (6, 8, 3, 4),
+    ),
+    "layer, per position, not affine": (
+        partial(LayerNorm, space=2, per_position=True, affine=False),
+        (6, 8, 3, 4),
+    ),
+    "layer, per position, without cases": (
+        partial(LayerNorm, space=2, per_position=True),
+        (8, 3, 4),
+    ),
+    "layer, per position, of a sequence": (
+        partial(LayerNorm, space=1, per_position=True),
+        (2, 6, 8, 4),
+    ),
     "layer over space, one number": (partial(LayerNorm, units=1, space=1), (1, 1, 1)),
     "group": (partial(GroupNorm, groups=2), (6, 8)),
     "group, eps 0": (partial(GroupNorm, groups=2, eps=0.0), (6, 8)),
@@ -306,7 +322,7 @@ class Mine(LayerNorm):
         (Linear(8, 8, WeightNorm), "WeightNorm"),
         (LayerNorm(8, correction=1), "correction=1"),
         (LayerNorm(8, root=outside_root), "root=outside_root"),
-        (LayerNorm(8, space=2, per_position=True), "per_position"),
+        (LayerNorm(8, space=2, per_position=True, correction=1), "per_position"),
         (RMSNorm(8, root=outside_root), "root=outside_root"),
         (RMSNorm(8, space=1), r"RMSNorm\(8, space=1"),
         (BatchNorm(8, correction=1), "BatchNorm"),
@@ -323,6 +339,34 @@ def test_what_torch_has_no_operator_for_stays_and_is_named_once(norm, name):
     assert str(caught[0].message).count(name.replace("\\", "")) == 1
     assert caught[0].filename == __file__
     assert type(fused[1]) is type(norm)
+
+
+PICTURES = {
+    "batch": partial(BatchNorm, space=2),
+    "layer": partial(LayerNorm, space=2),
+    "layer, per position": partial(LayerNorm, space=2, per_position=True),
+    "group": partial(GroupNorm, groups=4, space=2),
+    "instance": partial(InstanceNorm, affine=True),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"stride": 2, "padding": 1},
+        {"padding": 2, "edge": "reflection", "dilation": 2},
+        {"stride": 2, "dilation": 2},
+    ],
+    ids=str,
+)
+def test_a_convolution_with_torchs_operator_equals_the_reference(name, shape, drawn, outcome):
+    reference = drawn(Conv2d(3, 8, 3, PICTURES[name], **shape))
+    fused = fuse(copy.deepcopy(reference))
+    assert type(fused.norm) is not type(reference.norm)
+    x = (1 + torch.randn(5, 3, 7, 8)).requires_grad_()
+    expected = outcome(reference(x), x=x, **dict(reference.named_parameters()))
+    assert_equal(outcome(fused(x), x=x, **dict(fused.named_parameters())), expected)
 
 
 @pytest.mark.parametrize("name", ["none", "dyt"])

@@ -39,6 +39,56 @@ def test_convolution_gives_its_normalizer_pictures(name):
     assert layer(torch.randn(2, 3, 4, 5), 0).shape == (2, 8, 4, 5)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize(
+    ("padding", "edge"), [(0, "zeros"), (2, "zeros"), (2, "reflection")], ids=str
+)
+def test_convolution_without_normalization_is_torchs(stride, dilation, padding, edge, outcome):
+    layer = Conv2d(
+        3, 4, 3, partial(Identity, space=2), bias_inside=True, stride=stride, dilation=dilation,
+        padding=padding, edge=edge,
+    )  # fmt: skip
+    mode = {"zeros": "zeros", "reflection": "reflect"}[edge]
+    torchs = nn.Conv2d(3, 4, 3, stride, padding, dilation, padding_mode=mode)
+    torchs.load_state_dict({"weight": layer.W, "bias": layer.b_inside})
+    x = torch.randn(2, 3, 7, 8, requires_grad=True)
+    expected = outcome(torchs(x), x=x, W=torchs.weight, b=torchs.bias)
+    torch.testing.assert_close(outcome(layer(x), x=x, W=layer.W, b=layer.b_inside), expected)
+
+
+@pytest.mark.parametrize("norm", ["weight", "weight standardization"])
+def test_rules_on_weights_reach_a_convolution(norm):
+    """By weights of torch's own: its weight_norm, and rows of mean 0 and variance 1."""
+    layer = Conv2d(3, 4, 3, partial(NORMS[norm], space=2), stride=2, padding=1, dilation=2)
+    x = torch.randn(2, 3, 7, 8)
+    rows = layer.W.flatten(1)
+    if norm == "weight":
+        nn.init.uniform_(layer.norm.g)
+        nn.init.uniform_(layer.norm.b)
+        W = torch._weight_norm(layer.W, layer.norm.g.view(4, 1, 1, 1), 0)
+    else:
+        mean, var = rows.mean(1, keepdim=True), rows.var(1, correction=0, keepdim=True)
+        W = ((rows - mean) / (var + layer.norm.eps).sqrt()).view_as(layer.W)
+    b = getattr(layer.norm, "b", None)
+    torch.testing.assert_close(layer(x), F.conv2d(x, W, b, 2, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"stride": 0}, "stride 0, dilation 1, padding 0: give at least 1"),
+        ({"dilation": 0}, "stride 1, dilation 0"),
+        ({"padding": -1}, "padding -1"),
+        ({"edge": "mirror"}, "edge is 'mirror': choose from zeros, reflection"),
+    ],
+    ids=str,
+)
+def test_a_convolution_that_cannot_be_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Conv2d(3, 4, 3, Identity, **wrong)
+
+
 def test_layer_without_normalization_is_torchs():
     layer = Linear(5, 8, Identity, bias_inside=True)
     nn.init.uniform_(layer.b_inside)  # type: ignore[arg-type]

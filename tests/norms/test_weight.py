@@ -1,5 +1,7 @@
 """Oracle: rules on the weights against torch's parametrizations and the papers' formulas."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
 from lnlab.norms import (
+    GroupNorm,
     Linear,
     MeanOnlyBatchNorm,
     SpectralNorm,
@@ -187,3 +190,22 @@ def test_weights_in_half_precision_are_measured_in_float32():
     exact = WeightStandardization(8).weight(W.double())
     # half a unit in the last place of a bfloat16, and of a float32 many
     torch.testing.assert_close(standardized.double(), exact, rtol=2**-8, atol=1e-5)
+
+
+def test_group_norm_behind_standardized_weights_normalizes_what_they_give(given):
+    """Qiao et al. (2019), section 3, by the formulas of both, gradients too."""
+    norm = WeightStandardization(8, space=2, behind=partial(GroupNorm, groups=4))
+    x, W, product, leaves, ours = given(norm, "convolution")
+
+    def theirs():
+        w = W.flatten(1)
+        mean, var = w.mean(1, keepdim=True), w.var(1, correction=0, keepdim=True)
+        a = product(x, ((w - mean) / (var + 1e-5).sqrt()).view_as(W))
+        return F.group_norm(a, 4, norm.behind.g, norm.behind.b)
+
+    grads = torch.autograd.grad(theirs().square().sum(), list(leaves.values()))
+    found = torch.autograd.grad(
+        norm(product(x, norm.weight(W)), W).square().sum(), list(leaves.values())
+    )
+    assert_equal(ours()["output"], theirs().detach())
+    assert_equal(found, grads, atol=1e-10)  # sums of squares of some hundreds
