@@ -186,8 +186,8 @@ def load(
       the files have them. Labels count from 0, or from 1 (EMNIST's letters), which the name
       then says; how many classes there are is read from them, see :func:`counted`.
 
-    - ``shapes``: D = 3,072, ten shapes in colours, made here; 20,000 train, 2,000 validate,
-      4,000 test. See :mod:`lnlab.data.shapes`.
+    - ``shapes``: D = 3,072, ten shapes in colours, made here; 20,000 train, 1,000 validate,
+      2,000 test. See :mod:`lnlab.data.shapes`.
     - ``cifar10``: D = 3,072, pixels / 255; train is the first 45,000, valid the other 5,000,
       test the official 10,000. The folder may be that of its archive, or the archive.
 

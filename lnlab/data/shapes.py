@@ -24,7 +24,7 @@ SHAPES = Source(
 
 SIDE = 32
 FRAME = 2
-SIZES = {"train": 20_000, "valid": 2_000, "test": 4_000}
+SIZES = {"train": 20_000, "valid": 1_000, "test": 2_000}
 BLOCK = 500
 """The number of pictures that are drawn at once, all of one random generator."""
 RADIUS = 6.5, 10.0

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lnlab.tasks.convolutions.task import Convolutions
     from lnlab.tasks.las.task import Spelling
     from lnlab.tasks.mixture.pictures import MixturePictures
     from lnlab.tasks.mnist import PermutationInvariantMNIST
@@ -23,6 +24,7 @@ WHERE = {
     "transformer": ("transformer.task", "CharacterModel"),
     "order": ("order.task", "OrderEmbeddings"),
     "bln-pictures": ("mixture.pictures", "MixturePictures"),
+    "convolutions": ("convolutions.task", "Convolutions"),
 }
 """The module and the class of each experiment, by its name."""
 
@@ -59,6 +61,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "TASKS",
     "CharacterModel",
+    "Convolutions",
     "MixturePictures",
     "OrderEmbeddings",
     "PermutationInvariantMNIST",

@@ -69,20 +69,21 @@ class Classification(Experiment):
     ) -> Mapping[str, list[float]]:
         """Per seed, in evaluation mode: NLL of the first training cases (nats), NLL and error
         rate of the test cases; the same of the validation cases, where some are held out."""
-        train = _measured(model, dataset.train, TRAINING_CASES)
-        test = _measured(model, dataset.test)
+        train = measured(model, dataset.train, TRAINING_CASES)
+        test = measured(model, dataset.test)
         found = {
             "train_nll": train["nll"],
             "test_nll": test["nll"],
             "test_error": test["error"],
         }
         if self.held_out:
-            valid = _measured(model, dataset.valid)
+            valid = measured(model, dataset.valid)
             found |= {"validation_nll": valid["nll"], "validation_error": valid["error"]}
         return found
 
 
-def _measured(
+def measured(
     model: nn.Module, split: Split, cases: int | None = None
 ) -> Mapping[str, list[float]]:
+    """``nll`` and ``error`` of each model on the first cases of a split; None: on all."""
     return evaluate(model, split.x[:cases], split.y[:cases], cross_entropy)

@@ -1,0 +1,1 @@
+"""Convolutional nets on pictures: Ba et al. (2016), section 6.7."""

@@ -1,0 +1,136 @@
+"""Section 6.7 of Ba et al. (2016): convolutional nets with every normalizer.
+
+The section has words and no number: nets, data, optimizer and size are open, and what stands
+in their place here is said field by field.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lnlab.data import Images, load
+from lnlab.initialisation import INITIALISATIONS
+from lnlab.kernels import LeftOnReference, fuse
+from lnlab.norms import Conv2d, Linear
+from lnlab.probes.positions import contrast, contributions, maps, unlikeness
+from lnlab.tasks.classification import Classification, measured
+from lnlab.tasks.convolutions.nets import ARMS, NETS, PADDINGS, Net
+from lnlab.training import Moment, setting
+
+LOOKED_AT = 1_000
+"""The number of cases of each split that are measured on the way, the first ones; at the end
+all test and validation cases are."""
+PROBED = 250
+"""The number of test cases, the first ones, by which units are compared by their place."""
+
+
+@dataclass(frozen=True)
+class Convolutions(Classification):
+    """One arm at one batch size, its seeds trained from paired starts.
+
+    Each seed has the same initial W and the same batches in every arm.
+    """
+
+    norm: str = setting("layer", choices=ARMS)
+    net: str = setting("lenet", choices=NETS)
+    padding: str = setting("zeros", choices=PADDINGS)
+    """What stands around the pictures and the maps."""
+    data: str = "cifar10"
+    """``shapes``, ``cifar10``, ``cifar10=PATH``; ``mnist`` or ``idx=PATH`` for a LeNet."""
+    pictures: int = setting(0, least=0)
+    """The number of pictures to train on, the first ones of the training set; 0: all."""
+    batch_size: int = 128
+    seeds: tuple[int, ...] = (0, 1, 2)
+    epochs: int = 10
+    learning_rate: float = 1e-3
+    initialisation: str = setting("modern", choices=INITIALISATIONS)
+
+    name = "convolutions"
+
+    @classmethod
+    def budgets(cls) -> Mapping[str, Self]:
+        return {
+            "smoke": cls(data="shapes", pictures=256, batch_size=64, epochs=1, seeds=(0, 1)),
+            "notebook": cls(data="shapes", pictures=6_000, epochs=4, seeds=(0,)),
+            "paper": cls(),
+        }
+
+    def dataset(self) -> Any:
+        """:class:`~lnlab.data.Images`, with as many training pictures as are asked for.
+
+        Raises:
+            ValueError: if pictures are held out besides, where the data have a validation set.
+        """
+        if self.held_out:
+            raise ValueError("held_out: pictures have a validation set of their own, leave it.")
+        return load(self.data, most=self.pictures or None)
+
+    def model(self, seed: int, dataset: Images) -> nn.Module:
+        """The net of one seed; its W depends on the seed and on the layer's place and size."""
+        net = NETS[self.net](dataset.shape, dataset.classes, ARMS[self.norm], self.padding)
+        layers = [layer for layer in net.modules() if isinstance(layer, Conv2d | Linear)]
+        own = torch.randint(2**62, (len(layers),), generator=_generator(seed))
+        with torch.no_grad():
+            for layer, number in zip(layers, own.tolist(), strict=True):
+                W = layer.W.flatten(1).clone()
+                drawn = INITIALISATIONS[self.initialisation](W, _generator(number))
+                layer.W.copy_(drawn.view_as(layer.W))
+                layer.norm.start(layer.W)
+        if not self.fused:
+            return net
+        with warnings.catch_warnings():  # rules on the weights have none
+            warnings.simplefilter("ignore", LeftOnReference)
+            return fuse(net)
+
+    def measure(
+        self, model: Any, dataset: Any, moment: Moment = Moment.END
+    ) -> Mapping[str, list[float]]:
+        """Per seed, in evaluation mode: NLL (nats) and error rate of the splits; before the
+        first and after the last update, units by their place (:func:`placed`)."""
+        some = None if moment is Moment.END else LOOKED_AT
+        train = measured(model, dataset.train, LOOKED_AT)
+        test = measured(model, dataset.test, some)
+        found = {
+            "train_nll": train["nll"], "test_nll": test["nll"], "test_error": test["error"],
+        }  # fmt: skip
+        if dataset.valid is not None:
+            valid = measured(model, dataset.valid, some)
+            found |= {"validation_nll": valid["nll"], "validation_error": valid["error"]}
+        if moment in (Moment.START, Moment.END):
+            each = [placed(net, dataset) for net in model.unstack()]
+            found |= {name: [one[name] for one in each] for name in each[0]}
+        return found
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def placed(net: nn.Module, dataset: Images) -> dict[str, float]:
+    """Units by their place: 6.7's explanation in numbers, means over layers, of one net.
+
+    ``border_on`` and ``middle_on`` are parts of cases, ``border_shift`` is Cohen's d; see
+    :class:`~lnlab.probes.positions.Contrast`. ``unlike_map`` and ``unlike_dense`` are the
+    relative deviations of the units' shares in the loss, of convolutions and of dense layers.
+    """
+    assert isinstance(net, Net)
+    x, y = dataset.test.x[:PROBED], dataset.test.y[:PROBED]
+    place = next(net.parameters()).device
+    x, y = x.to(place), y.to(place)
+    convolutions, dense = net.of(Conv2d), net.of(Linear)
+    found = [contrast(of) for of in maps(net, x, convolutions).values()]
+    border, middle, shift = (sum(part) / len(found) for part in zip(*found, strict=True))
+    shares = contributions(
+        net, x, y, [*convolutions, *dense], lambda o, y: F.cross_entropy(o, y, reduction="sum")
+    )
+    unlike = {name: unlikeness(share) for name, share in shares.items()}
+    result = {"border_on": border, "middle_on": middle, "border_shift": shift}
+    for word, layers in (("unlike_map", convolutions), ("unlike_dense", dense)):
+        if layers:
+            result[word] = sum(unlike[name] for name in layers) / len(layers)
+    return result
