@@ -178,7 +178,7 @@ UNTESTED = [
         "2-convolutions",
         "2",
         "layer norm works not as well as batch norm with convolutions",
-        would="ba2016-6.7-batch",
+        would="ba2016-6.7-batch-lenet-128",
         waits="judged there",
     ),
     untested(

@@ -7,6 +7,7 @@ than the rest of the layer, with which layer norm throws them together.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -161,13 +162,13 @@ def _listening(
 ) -> Iterator[None]:
     """While it is called, ``hear(name, a, h)``: what each layer's normalizer is given, and
     what it makes of it."""
-    hooks = []
+
+    def seen(name: str, _: nn.Module, args: tuple[Tensor, ...], h: Tensor) -> None:
+        hear(name, args[0], h)
+
+    norms = {name: module.get_submodule(f"{name}.norm") for name in layers}
+    hooks = [norm.register_forward_hook(partial(seen, name)) for name, norm in norms.items()]
     try:
-        for name in layers:
-            norm = module.get_submodule(f"{name}.norm")
-            hooks.append(
-                norm.register_forward_hook(lambda _, args, h, name=name: hear(name, args[0], h))
-            )
         yield
     finally:
         for hook in hooks:

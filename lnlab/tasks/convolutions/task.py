@@ -22,9 +22,9 @@ from lnlab.tasks.classification import Classification, measured
 from lnlab.tasks.convolutions.nets import ARMS, NETS, PADDINGS, Net
 from lnlab.training import Moment, setting
 
-LOOKED_AT = 1_000
-"""The number of cases of each split that are measured on the way, the first ones; at the end
-all test and validation cases are."""
+SOME = 500
+"""The number of cases of each split, the first ones, that are measured on the way; of the
+training set at the end, too."""
 PROBED = 250
 """The number of test cases, the first ones, by which units are compared by their place."""
 
@@ -48,6 +48,9 @@ class Convolutions(Classification):
     seeds: tuple[int, ...] = (0, 1, 2)
     epochs: int = 10
     learning_rate: float = 1e-3
+    tested: int = setting(0, least=0)
+    """The number of test and of validation cases, the first ones, that are measured at the
+    end; 0: all."""
     initialisation: str = setting("modern", choices=INITIALISATIONS)
 
     name = "convolutions"
@@ -87,17 +90,28 @@ class Convolutions(Classification):
             warnings.simplefilter("ignore", LeftOnReference)
             return fuse(net)
 
+    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
+        """Before the first update, and after every epoch."""
+        return {
+            epoch * updates_per_epoch for epoch in range(self.passes(updates_per_epoch) + 1)
+        }
+
+    def glances(self, updates_per_epoch: int) -> set[int]:
+        """Log-spaced through the first epoch, and then after every half epoch."""
+        return super().evaluation_points(updates_per_epoch)
+
     def measure(
         self, model: Any, dataset: Any, moment: Moment = Moment.END
     ) -> Mapping[str, list[float]]:
-        """Per seed, in evaluation mode: NLL (nats) and error rate of the splits; before the
-        first and after the last update, units by their place (:func:`placed`)."""
-        some = None if moment is Moment.END else LOOKED_AT
-        train = measured(model, dataset.train, LOOKED_AT)
+        """Per seed, in evaluation mode: NLL (nats) and error rate of the splits, of training
+        cases the NLL alone; before the first and after the last update also units by their
+        place (:func:`placed`)."""
+        found = {"train_nll": measured(model, dataset.train, SOME)["nll"]}
+        if moment is Moment.CHEAP:
+            return found
+        some = (self.tested or None) if moment is Moment.END else SOME
         test = measured(model, dataset.test, some)
-        found = {
-            "train_nll": train["nll"], "test_nll": test["nll"], "test_error": test["error"],
-        }  # fmt: skip
+        found |= {"test_nll": test["nll"], "test_error": test["error"]}
         if dataset.valid is not None:
             valid = measured(model, dataset.valid, some)
             found |= {"validation_nll": valid["nll"], "validation_error": valid["error"]}
