@@ -1,8 +1,8 @@
 """Data by one door, ``load``: each source says its kind, its licence and its checksum.
 
 - ``load(spec, what)`` gives a data set, read when a split of it is first used: ``what`` is
-  ``"images"``, ``"speech"``, ``"text"``, ``"captions"`` or ``"questions"``; ``spec`` is
-  ``embedded``, ``NAME`` or ``NAME=PATH``.
+  ``"images"``, ``"speech"``, ``"text"``, ``"captions"``, ``"questions"`` or ``"reviews"``;
+  ``spec`` is ``embedded``, ``NAME`` or ``NAME=PATH``.
 - ``sources()`` lists what there is: ``lnlab data list``.
 - ``fetch(name)`` downloads and verifies the files of a source: ``lnlab data fetch NAME``.
 
@@ -15,13 +15,14 @@ user's cache folder. A kind of data is a room of its own, a module with ``SOURCE
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from lnlab.data import captions, images, questions, speech, text
+from lnlab.data import captions, images, questions, reviews, speech, text
 from lnlab.data.captioned import Pictures
 from lnlab.data.captions import Captions
 from lnlab.data.dataset import Dataset
 from lnlab.data.images import Images, Split
 from lnlab.data.question import Question
 from lnlab.data.questions import Questions
+from lnlab.data.reviews import Reviews
 from lnlab.data.source import File, Source, What, data_folder, find, split_spec
 from lnlab.data.speech import Speech
 from lnlab.data.text import Text
@@ -35,6 +36,7 @@ __all__ = [
     "Pictures",
     "Question",
     "Questions",
+    "Reviews",
     "Source",
     "Speech",
     "Split",
@@ -52,6 +54,7 @@ ROOMS: dict[What, Any] = {
     "text": text,
     "captions": captions,
     "questions": questions,
+    "reviews": reviews,
 }
 
 
@@ -65,6 +68,8 @@ def load(spec: str, what: Literal["text"], **options: Any) -> Text: ...
 def load(spec: str, what: Literal["captions"], **options: Any) -> Captions: ...
 @overload
 def load(spec: str, what: Literal["questions"], **options: Any) -> Questions: ...
+@overload
+def load(spec: str, what: Literal["reviews"], **options: Any) -> Reviews: ...
 def load(spec: str = "embedded", what: What = "images", **options: Any) -> Dataset:
     """The data set that ``spec`` names, at once: its cases are read when they are first used.
 

@@ -9,7 +9,7 @@ from typing import Literal
 import platformdirs
 
 Kind = Literal["official", "embedded", "synthetic", "own"]
-What = Literal["images", "speech", "text", "captions", "questions", "strokes"]
+What = Literal["images", "speech", "text", "captions", "questions", "reviews", "strokes"]
 
 
 @dataclass(frozen=True)

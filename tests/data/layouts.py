@@ -194,3 +194,25 @@ def cbt(folder):
                 text += f"in {number} {said} .\n"
         put(folder / "data" / f"cbt_{part}.txt", text=text)
     return folder
+
+
+def imdb(folder, each=10):
+    """``aclImdb/{train,test}/{neg,pos}/NUMBER_STARS.txt``; returns the folder above."""
+    for split in ("train", "test"):
+        for name, stars, word in (("neg", 2, "dull"), ("pos", 9, "great")):
+            place = folder / "aclImdb" / split / name
+            place.mkdir(parents=True)
+            for n in range(each):
+                text = f"A {word} film, {split} {n}.<br />It isn't {name}!"
+                (place / f"{n}_{stars}.txt").write_text(text)
+    return folder
+
+
+def imdb_archive(folder, each=10):
+    """The same as an archive, in a folder of its own."""
+    imdb(folder / "unpacked", each)
+    packed = folder / "packed"
+    packed.mkdir()
+    with tarfile.open(packed / "aclImdb_v1.tar.gz", "w:gz") as archive:
+        archive.add(folder / "unpacked" / "aclImdb", "aclImdb")
+    return packed

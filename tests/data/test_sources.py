@@ -17,6 +17,7 @@ from lnlab.data import (
     cloze,
     espeak,
     fsdd,
+    reviews,
     scenes,
     shapes,
     spoken,
@@ -31,18 +32,23 @@ IMAGES = ("digits", "idx", "shapes", "cifar10")
 TEXT = ("tales", "txt")
 CAPTIONS = ("scenes", "coco", "coco-boxes", "flickr8k")
 QUESTIONS = ("cloze", "cnn", "cbt")
+REVIEWS = ("opinions", "imdb")
 WHAT = {
     **dict.fromkeys(SPEECH, "speech"),
     **dict.fromkeys(IMAGES, "images"),
     **dict.fromkeys(TEXT, "text"),
     **dict.fromkeys(CAPTIONS, "captions"),
     **dict.fromkeys(QUESTIONS, "questions"),
+    **dict.fromkeys(REVIEWS, "reviews"),
 }
+
+
+MADE = ("spoken", "espeak", "digits", "shapes", "tales", "scenes", "cloze", "opinions")
 
 
 def written(name: str, folder: Path) -> str:
     """The spec of a source, its files written into the folder if it has any."""
-    if name in ("spoken", "espeak", "digits", "shapes", "tales", "scenes", "cloze"):
+    if name in MADE:
         return name
     if name == "txt":
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,6 +64,7 @@ def written(name: str, folder: Path) -> str:
 def small() -> None:
     """Have the corpora that are made here small, in this process."""
     fsdd.STRINGS = spoken.SIZES = scenes.PARTS = shapes.SIZES = cloze.PARTS = SMALL
+    reviews.SIZES = SMALL
     captioned.HELD = 2
     cifar.BATCH, cifar.VALID = layouts.CIFAR_BATCH, 20
     storybooks.COMMON = 4
@@ -69,7 +76,7 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
     cases = {}
     for split in ("test", "train") if backwards else ("train", "test"):
         part = getattr(found, split)
-        if what in ("images", "text"):
+        if what in ("images", "text", "reviews"):
             cases[split] = part.x.numpy().tobytes() + part.y.numpy().tobytes()
             continue
         if what == "questions":
@@ -96,6 +103,7 @@ def made_small(monkeypatch):
     monkeypatch.setattr(scenes, "PARTS", SMALL)
     monkeypatch.setattr(captioned, "HELD", 2)
     monkeypatch.setattr(shapes, "SIZES", SMALL)
+    monkeypatch.setattr(reviews, "SIZES", SMALL)
     monkeypatch.setattr(cifar, "BATCH", layouts.CIFAR_BATCH)
     monkeypatch.setattr(cifar, "VALID", 20)
     monkeypatch.setattr(cloze, "PARTS", SMALL)
