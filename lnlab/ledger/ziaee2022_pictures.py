@@ -5,16 +5,22 @@ normalization as Keras has them stand the same ones against controls of the size
 gives its outputs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from lnlab.ledger.claim import Claim
 from lnlab.ledger.measurement import Measurement, Numbers, Term, declare, each
-from lnlab.ledger.paired import final
+from lnlab.ledger.paired import Arms, final, numbers
+from lnlab.ledger.rule import interval
+from lnlab.norms import CONFIGURATIONS
+from lnlab.runs import Run
 from lnlab.tasks import MixturePictures
+from lnlab.tasks.mixture import published
+from lnlab.tasks.mixture.arms import ARMS
 
 PAPER = "Ziaee & Çano (2022)"
 DATA = "cifar10=PATH"
@@ -46,14 +52,15 @@ TRAIN = "the first 1,000 training pictures after the epoch, with the statistics 
 POINT = "one point: twice the standard deviation of an accuracy on 10,000 pictures"
 
 
+def way(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows after each epoch; the one behind them is of the weights that count."""
+    before: Any = frame[frame["chosen_accuracy"].isna()]
+    return before
+
+
 def trained(metric: str) -> Numbers:
-    """A metric after the last epoch; the row behind it is of the weights that count."""
-
-    def last(frame: pd.DataFrame) -> float:
-        way: Any = frame[frame["chosen_accuracy"].isna()]
-        return final(metric)(way)
-
-    return each(last)
+    """A metric after the last epoch."""
+    return each(lambda frame: final(metric)(way(frame)))
 
 
 def better_of_two(frames: Sequence[pd.DataFrame]) -> Sequence[float]:
@@ -95,6 +102,54 @@ def claim(
         f"ziaee2022-{id}", f"{PAPER}, {source}", statement, test=test, declared=declared,
         command=test.command(DATA), paper=paper, waits=WAITS, note=note,
     )  # fmt: skip
+
+
+def sixteen(runs: Mapping[int, Run], metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means over seeds of a metric in each configuration, and both ends of their intervals.
+
+    Args:
+        runs: of one arm, by seed.
+        metric: ``"test_accuracy"`` say.
+
+    Returns:
+        Three arrays (16,), in the order of :data:`lnlab.norms.CONFIGURATIONS`; NaN where a
+        configuration is impossible, and ends NaN of a single seed.
+    """
+    found = []
+    for letters in CONFIGURATIONS:
+        values = [*numbers(runs, final(f"{metric}_{letters}")).values()]
+        ends = interval(values) if len(values) > 1 else (np.nan, np.nan)
+        found.append((np.mean(values), *ends))
+    means, lows, highs = np.array(found).T
+    return means, lows, highs
+
+
+def beside_the_logs(arms: Arms, m: int = 25) -> pd.DataFrame:
+    """A row for each arm: means over seeds, and what was published of one training.
+
+    ``chosen`` is the test accuracy of the configuration that is best on validation,
+    ``on the test`` of the one that is best on the test itself, as published.
+    """
+    table = {}
+    for arm in sorted(arms, key=[*ARMS].index):
+        runs, log = arms[arm], published.PICTURES[m].get(arm)
+        ends = numbers(runs, lambda frame: final("train_accuracy")(way(frame)))
+        tested = published.OTHERS_TESTED["pictures", m].get(arm)
+        if arm == "batch layer" and m == 25:
+            tested = min(published.PICTURES_TESTED.values())
+        table[arm] = {
+            "seeds": len(runs),
+            "training": _mean(ends),
+            "chosen": _mean(numbers(runs, final("chosen_accuracy"))),
+            "on the test": _mean(numbers(runs, final("optimistic_accuracy"))),
+            "paper, training": log.train_accuracy[-1] if log else np.nan,
+            "paper, on the test": tested[1] if tested else np.nan,
+        }
+    return pd.DataFrame(table).T
+
+
+def _mean(values: Mapping[int, float]) -> float:
+    return round(float(np.mean([*values.values()])), 3)
 
 
 BLN: dict[str, Any] = {"norm": "batch layer"}

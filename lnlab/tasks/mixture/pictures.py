@@ -37,7 +37,9 @@ class MixturePictures(Mixture):
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
-        small = cls(data="shapes", cases=2_000, validation=500, tested=1_000, epochs=4)
+        small = cls(
+            data="shapes", cases=1_500, validation=300, tested=600, epochs=6, seeds=(0, 1)
+        )
         return {
             "smoke": replace(
                 small, cases=100, validation=50, tested=100, epochs=1, seeds=(0, 1)
