@@ -26,7 +26,7 @@ PAPER = "Ziaee & Çano (2022)"
 DATA = "cifar10=PATH"
 SEEDS = tuple(range(100, 105))
 FEWER = tuple(range(100, 103))
-"""For controls, and where nothing is published."""
+"""The seeds of controls, and of claims without a published number."""
 FIFTH = MixturePictures.budget("paper", seeds=SEEDS)
 """20 % of the training pictures, batch size 25."""
 STATED: dict[str, Any] = {
