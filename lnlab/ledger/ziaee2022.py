@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import torch
 
-from lnlab.ledger import ziaee2022_pictures
+from lnlab.ledger import ziaee2022_pictures, ziaee2022_reviews
 from lnlab.ledger.claim import Before, Claim
 from lnlab.ledger.claim import untested as untested_of
 from lnlab.ledger.exact import changed, counted, readings, unchanged
@@ -142,9 +142,6 @@ TABLES = [
           (3, "False", *IMAGES), (3, "False", *REVIEWS)),
 ]  # fmt: skip
 
-IMDB = "IMDB with batch layer normalization (notebook 14) is not built yet"
-GRID = "16 configurations chosen on validation, not on the test set as in the paper"
-LOGS = "published logs of one run each"
 UNTESTED = [
     untested(
         "abstract-inference",
@@ -189,44 +186,11 @@ UNTESTED = [
         waits="judged there",
     ),
     untested(
-        "3-recurrent",
-        "3",
-        "population statistics work with CNNs, not with RNNs for language",
-        would="batch against population statistics in evaluation, IMDB",
-        waits=IMDB,
-    ),
-    untested(
         "4-ics",
         "4.1, Fig. 4",
         "BLN takes a step toward reducing internal covariate shift",
         would="as ba2016-3-covariate, BLN against batch and layer; the figure shows a loss",
         waits="its evidence does not measure it",
-    ),
-    *(
-        untested(
-            f"4-imdb-against-{name}",
-            "4.2, Fig. 6",
-            f"on 20 % of IMDB BLN converges faster than {name.upper()}",
-            would=f"log of times to a common validation NLL; {GRID}",
-            waits=IMDB,
-            paper=f"{LOGS}, test: .771 against {number}",
-        )
-        for name, number in {"bn": ".698", "ln": ".711"}.items()
-    ),
-    untested(
-        "4-imdb-all",
-        "4.2, Fig. 6",
-        "BLN shows significant improvement in all train and test metrics",
-        would=f"four metrics, Holm; {GRID}",
-        waits=IMDB,
-    ),
-    untested(
-        "4-imdb-ln",
-        "4.2, Fig. 6",
-        "in a recurrent net LN is better than BN in loss and accuracy",
-        would="layer against batch, IMDB",
-        waits=IMDB,
-        paper=f"{LOGS}: .711 against .698",
     ),
     untested(
         "5-faster",
@@ -263,5 +227,6 @@ CLAIMS = [
     *EQUATIONS,
     *TABLES,
     *ziaee2022_pictures.CLAIMS,
+    *ziaee2022_reviews.CLAIMS,
     *UNTESTED,
 ]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lnlab.tasks.convolutions.task import Convolutions
     from lnlab.tasks.las.task import Spelling
     from lnlab.tasks.mixture.pictures import MixturePictures
+    from lnlab.tasks.mixture.reviews import MixtureReviews
     from lnlab.tasks.mnist import PermutationInvariantMNIST
     from lnlab.tasks.order.task import OrderEmbeddings
     from lnlab.tasks.sequences import SequentialDigits
@@ -25,6 +26,7 @@ WHERE = {
     "order": ("order.task", "OrderEmbeddings"),
     "bln-pictures": ("mixture.pictures", "MixturePictures"),
     "convolutions": ("convolutions.task", "Convolutions"),
+    "bln-reviews": ("mixture.reviews", "MixtureReviews"),
 }
 """The module and the class of each experiment, by its name."""
 
@@ -63,6 +65,7 @@ __all__ = [
     "CharacterModel",
     "Convolutions",
     "MixturePictures",
+    "MixtureReviews",
     "OrderEmbeddings",
     "PermutationInvariantMNIST",
     "SequentialDigits",

@@ -24,6 +24,7 @@ OTHERWISE = {
     "transformer": {"learning_rate": (0.1, 0.01), "layers": (1, 2), "weight_decay": (0.0, 1.0)},
     "convolutions": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},
     "mnist": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},
+    "bln-reviews": {"learning_rate": (0.1, 0.01), "threshold": (0.0, 0.5)},
     "bln-pictures": {"learning_rate": (0.1, 0.01), "batch_size": (5, 25)},
 }  # fmt: skip
 """Fields that have no list to choose from, and values to compare."""

@@ -1,0 +1,141 @@
+"""Ziaee & Çano (2022), section 4.2: what it claims of reviews, declared for IMDB."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from lnlab.ledger.claim import Claim
+from lnlab.ledger.convergence import to_common_level
+from lnlab.ledger.measurement import Measurement, Numbers, Term, declare, each
+from lnlab.ledger.paired import final
+from lnlab.ledger.ziaee2022_pictures import CHOSEN, PAPER, SHORT, WAITS, trained, way
+from lnlab.tasks import MixtureReviews
+
+DATA = "imdb=PATH"
+SEEDS = tuple(range(100, 105))
+FIFTH = MixtureReviews.budget("paper", seeds=SEEDS)
+"""20 % of the training reviews, batch size 25."""
+STATED: dict[str, Any] = {
+    name: value
+    for name, value in FIFTH.config().items()
+    if name in ("data", "epochs", "learning_rate", "cases", "validation", "tested", "reading",
+                "words", "steps", "embedding", "units", "threshold", "batch_size")
+}  # fmt: skip
+"""Stated in the paper, or in its code."""
+OPEN = (
+    "seeds",
+    "which 4,000 reviews, and which 1,000 validate: drawn by TensorFlow's shuffle there",
+    "the vocabulary: of the training reviews that are not held out; Keras' is of all of them",
+)
+TEST = "test, all 25,000 reviews, in batches of 25; good where the logit exceeds 0.5, as coded"
+VALIDATION = "validation, 1,000 reviews, after every epoch, with the statistics of each batch"
+FAMILY = "BLN, IMDB"
+BLN: dict[str, Any] = {"norm": "batch layer"}
+SPEED = (
+    "log of the ratio of updates until the trend of the validation NLL is at a level both reach"
+)
+
+
+def claim(
+    id: str,
+    statement: str,
+    terms: tuple[Term, ...],
+    numbers: Numbers,
+    *,
+    failed: float | None = None,
+    paper: str = "",
+    note: str = "",
+    **words: Any,
+) -> Claim:
+    """A declared claim about the two LSTMs on IMDB."""
+    test, declared = declare(
+        Measurement(FIFTH, terms, numbers, STATED, failed=failed), open=OPEN, family=FAMILY,
+        **words,
+    )  # fmt: skip
+    return Claim(
+        f"ziaee2022-{id}", f"{PAPER}, 4.2, Fig. 6", statement, test=test, declared=declared,
+        command=test.command(DATA), paper=paper, waits=WAITS, note=note,
+    )  # fmt: skip
+
+
+def on_the_way(numbers: Numbers) -> Numbers:
+    """Numbers that are read of the rows after each epoch."""
+
+    def read(frames: Sequence[pd.DataFrame]) -> Sequence[float]:
+        return numbers([way(frame) for frame in frames])
+
+    return read
+
+
+BLN_LESS = "of BLN less that of the better of BN and LN"
+LESS_BLN = "of the better of BN and LN less that of BLN"
+METRICS = {
+    "train-loss": ("training NLL", "train_nll", BLN_LESS, 0.02, "2 points of a probability"),
+    "train-accuracy": ("training accuracy", "train_accuracy", LESS_BLN, 0.01, "one point"),
+    "test-loss": ("test NLL", "chosen_nll", BLN_LESS, 0.06,
+                  "half of what the logs have, .496 against .620"),
+    "test-accuracy": ("test accuracy", "chosen_accuracy", LESS_BLN, 0.03,
+                      "half of what the logs have, .771 against .711"),
+}  # fmt: skip
+"""The four metrics of "all train and test metrics": words, name, what is compared, and a margin
+with its reason."""
+
+
+def significant(end: str) -> Claim:
+    """The claim that BLN is better than the better of the other two, in one of four metrics."""
+    words, name, order, margin, reason = METRICS[end]
+    trains, sign = end.startswith("train"), 1 if order is BLN_LESS else -1
+    read = trained(name) if trains else each(final(name))
+
+    def falling(frames: Sequence[pd.DataFrame]) -> Sequence[float]:
+        first, second, third = (sign * number for number in read(frames))
+        return min(first, second), 0.0, third
+
+    return claim(
+        f"4-imdb-{end}", f"BLN shows significant improvement in {words}",
+        ((-1, {"norm": "batch"}), (-1, {"norm": "layer"}), (1, BLN)), falling,
+        measure=f"{words} {order}", window="the last of 10 epochs" if trains else CHOSEN,
+        split="the first 1,000 training reviews" if trains else TEST,
+        margin=margin, reason=reason,
+        note='one of four of "all train and test evaluation metrics"',
+    )  # fmt: skip
+
+
+def by_the_batch(frames: Sequence[pd.DataFrame]) -> Sequence[float]:
+    """The test losses in FFFF and in TTFF."""
+    first, second = frames
+    return final("test_nll_FFFF")(first), final("test_nll_TTFF")(second)
+
+
+CLAIMS = [
+    *(
+        claim(
+            f"4-imdb-against-{SHORT[norm]}",
+            f"on 20 % of IMDB BLN converges faster than {SHORT[norm].upper()}",
+            ((1, BLN), (-1, {"norm": norm})), on_the_way(to_common_level("valid_nll")),
+            measure=f"{SPEED}, BLN over {SHORT[norm].upper()}", window="the whole run",
+            split=VALIDATION, margin=0.35,
+            reason="half of log 2: the logs have one epoch against two",
+            paper=f"published logs, test: .771 against {number}",
+        )
+        for norm, number in {"batch": ".698", "layer": ".711"}.items()
+    ),
+    *map(significant, METRICS),
+    claim(
+        "4-imdb-ln", "in a recurrent net LN is better than BN in accuracy",
+        ((1, {"norm": "batch"}), (-1, {"norm": "layer"})), each(final("chosen_accuracy")),
+        measure="test accuracy, BN - LN", window=CHOSEN, split=TEST, margin=0.006,
+        reason="half of what the logs have", paper="published logs of one run each: .711 "
+        "against .698", failed=0.5,
+    ),
+    claim(
+        "3-recurrent",
+        "population statistics work with CNNs, not with RNNs for language: the batch's own "
+        "mean and deviation serve better",
+        ((1, BLN), (-1, BLN)), by_the_batch,
+        measure="test NLL of BLN, FFFF - TTFF", window="the weights of the least validation "
+        "loss", split=TEST, margin=0.07, reason="half of what the logs have, .496 against .650",
+        paper=".496 against .650",
+    ),
+]  # fmt: skip
