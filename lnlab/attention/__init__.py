@@ -2,6 +2,14 @@
 
 from lnlab.attention.additive import Annotations, Attention
 from lnlab.attention.alignment import entropy, mass, monotonicity
-from lnlab.attention.search import Said, search
+from lnlab.attention.search import Hypothesis, search
 
-__all__ = ["Annotations", "Attention", "Said", "entropy", "mass", "monotonicity", "search"]
+__all__ = [
+    "Annotations",
+    "Attention",
+    "Hypothesis",
+    "entropy",
+    "mass",
+    "monotonicity",
+    "search",
+]

@@ -26,7 +26,7 @@ class Decoder(Protocol):
         ...
 
 
-class Said(NamedTuple):
+class Hypothesis(NamedTuple):
     """A hypothesis.
 
     Attributes:
@@ -51,7 +51,7 @@ def search(
     width: int = 1,
     longest: int = 100,
     penalty: float = 1.0,
-) -> list[Said]:
+) -> list[Hypothesis]:
     """The best hypothesis for each utterance; with a width of 1 the greedy one.
 
     All utterances and beginnings are computed together. A beginning that has not ended after
@@ -79,7 +79,7 @@ def search(
     total[:, 0] = 0.0
     units = last.new_empty(B * width, 0)
     alpha = wide.h.new_empty(B * width, 0, wide.h.shape[1])
-    best: list[Said | None] = [None] * B
+    best: list[Hypothesis | None] = [None] * B
     for u in range(longest):
         logits, memory = decoder.step(last, memory, wide, u)
         V = logits.shape[1]
@@ -98,7 +98,7 @@ def search(
                 continue
             ended = bool(ending[case, place])
             row = case * width + place
-            said = Said(
+            said = Hypothesis(
                 units[row, : u if ended else u + 1].tolist(),
                 value / (u + 1) ** penalty,
                 alpha[row],
@@ -111,7 +111,7 @@ def search(
     return [said for said in best if said is not None]
 
 
-def better(one: Said | None, other: Said) -> Said:
+def better(one: Hypothesis | None, other: Hypothesis) -> Hypothesis:
     """The better of two hypotheses: one that ended before one that did not, then by score."""
     if one is None or (other.ended, other.score) > (one.ended, one.score):
         return other

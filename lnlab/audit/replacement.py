@@ -26,7 +26,7 @@ class CannotSwap(ValueError):
 
 
 @dataclass(frozen=True)
-class Place:
+class Slot:
     """The place that a normalizer must fit: its units, where they stand, and its eps.
 
     Attributes:
@@ -42,7 +42,7 @@ class Place:
     shape: tuple[int, ...]
 
 
-def place_of(part: nn.Module, space: int | None = None) -> Place:
+def place_of(part: nn.Module, space: int | None = None) -> Slot:
     """The place of a normalizer, read off its attributes.
 
     Args:
@@ -58,13 +58,11 @@ def place_of(part: nn.Module, space: int | None = None) -> Place:
     if isinstance(part, TorchNorm):
         said = {"2": 2, "3": 3}.get(type(part).__name__.rstrip("d")[-1:], 0)
         space = said if space is None else space
-        return Place(part.num_features, space, eps, (part.num_features,))
+        return Slot(part.num_features, space, eps, (part.num_features,))
     if isinstance(part, nn.GroupNorm):
-        return Place(
-            part.num_channels, 2 if space is None else space, eps, (part.num_channels,)
-        )
+        return Slot(part.num_channels, 2 if space is None else space, eps, (part.num_channels,))
     if isinstance(part, Normalizer):
-        return Place(part.units, part.space, eps, (part.units,))
+        return Slot(part.units, part.space, eps, (part.units,))
     shape = getattr(part, "normalized_shape", None)
     if shape is None:
         gain = next((getattr(part, n, None) for n in GAINS), None)
@@ -75,7 +73,7 @@ def place_of(part: nn.Module, space: int | None = None) -> Place:
             "the old part to the new."
         )
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    return Place(shape[-1], 0, eps, shape)
+    return Slot(shape[-1], 0, eps, shape)
 
 
 def made_for(name: str, part: nn.Module, by: Any, space: int | None) -> nn.Module:
@@ -133,7 +131,7 @@ def _groups(units: int) -> int:
     return groups
 
 
-def _ours(by: Callable, place: Place, own: Mapping, eps: Mapping) -> nn.Module:
+def _ours(by: Callable, place: Slot, own: Mapping, eps: Mapping) -> nn.Module:
     """One of lnlab.norms, with the spatial axes of its place; some have no eps."""
     space = {"space": place.space} if place.space and "space" not in own else {}
     try:

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from lnlab.norms import Normalizer
 
-from .replay import Call, Tape
+from .replay import Operation, Tape
 
 NORMALIZERS = (Normalizer, TorchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
@@ -95,7 +95,7 @@ class Inside(TorchFunctionMode):
             call.note = self.sites[-1]
         return h
 
-    def _call(self, func, args: tuple, kwargs: dict) -> tuple[Any, Call | None, bool]:
+    def _call(self, func, args: tuple, kwargs: dict) -> tuple[Any, Operation | None, bool]:
         if self.tape is None:
             return func(*args, **kwargs), None, False
         return self.tape.call(func, args, kwargs)

@@ -25,7 +25,7 @@ PLAIN = {
 
 
 @dataclass
-class Call:
+class Operation:
     """One call of a torch function.
 
     Attributes:
@@ -60,11 +60,11 @@ class Tape:
     """
 
     def __init__(self, roots: Iterable[tuple[Origin, Tensor]]) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[Operation] = []
         self.notes: dict[Any, Any] = {}
         self._held: list[tuple[Origin, Tensor, int]] = []
         self._recording, self._closed = True, False
-        self._given_out: list[tuple[Call, Any, list[int]]] = []
+        self._given_out: list[tuple[Operation, Any, list[int]]] = []
         self._start(roots)
 
     def repeat(self, roots: Iterable[tuple[Origin, Tensor]]) -> None:
@@ -95,7 +95,9 @@ class Tape:
         origin, version, _ = self._origins.get(id(tensor), (None, -1, None))
         return origin if version == tensor._version else None
 
-    def call(self, func: Callable, args: tuple, kwargs: dict) -> tuple[Any, Call | None, bool]:
+    def call(
+        self, func: Callable, args: tuple, kwargs: dict
+    ) -> tuple[Any, Operation | None, bool]:
         """The result; what is on the tape of this call; whether it was given the same as then.
 
         A call that the first evaluation did not make at this place ends the reuse.
@@ -125,7 +127,9 @@ class Tape:
             self._number(number, result, ())
         return result, call, True
 
-    def _record(self, func: Callable, args: tuple, kwargs: dict) -> tuple[Any, Call | None]:
+    def _record(
+        self, func: Callable, args: tuple, kwargs: dict
+    ) -> tuple[Any, Operation | None]:
         if func in _ASIDE:
             return func(*args, **kwargs), None
         own = list(_tensors((args, kwargs)))
@@ -148,7 +152,7 @@ class Tape:
         drawn = any(
             not torch.equal(a, b) for a, b in zip(state, _random_state(own), strict=True)
         )
-        call = Call(func, None if drawn else given)
+        call = Operation(func, None if drawn else given)
         if not (written or shared):
             call.result = _cloned(result)
             self._given_out.append((call, result, _versions(result)))

@@ -19,16 +19,6 @@ AROUND = ("device", "precision", "ranks")
 """The settings that :func:`lnlab.training.train` adds to an experiment's configuration."""
 
 
-class Split(Protocol):
-    """Cases and their targets: tensors, or trees of them, whose first axis is the case."""
-
-    @property
-    def x(self) -> Any: ...
-
-    @property
-    def y(self) -> Any: ...
-
-
 class Described(Protocol):
     """The name, kind, licence and checksum of a data set; its cases are the experiment's
     affair."""

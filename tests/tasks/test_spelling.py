@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lnlab import data
-from lnlab.attention import Said
+from lnlab.attention import Hypothesis
 from lnlab.cells import PUBLISHED as CELLS
 from lnlab.padding import cross_entropy
 from lnlab.runs import read
@@ -268,7 +268,7 @@ def test_errors_are_counted_as_by_hand():
             self.units = units
 
     def said(*numbers):
-        return Said(list(numbers), 0.0, torch.zeros(0), True)
+        return Hypothesis(list(numbers), 0.0, torch.zeros(0), True)
 
     found = errors([U("a", "b", "c"), U("a")], [said(0, 2), said(1, 0)], ["a", "b", "c"])
     assert found["test_error"] == pytest.approx(2 / 4)  # b left out, b put in

@@ -9,7 +9,7 @@ from lnlab.norms import LayerNorm, Linear
 from lnlab.probes.training.learning_rate import Turning, scale_invariant
 from lnlab.tasks import CharacterModel
 from lnlab.tasks.transformer import inside
-from lnlab.tasks.transformer.net import ARMS, Attention, Embedding, Transformer, Turned
+from lnlab.tasks.transformer.net import ARMS, Embedding, SelfAttention, Transformer, Turned
 from lnlab.training import Moment, stack, train
 from lnlab.training.machine import generator
 
@@ -159,7 +159,7 @@ def test_what_makes_no_sense_is_named():
     with pytest.raises(ValueError, match="heads is 3: it must divide the width, 64"):
         CharacterModel(heads=3)
     with pytest.raises(ValueError, match="heads is 3: it must divide the width, 8"):
-        Attention(8, 3, Linear)
+        SelfAttention(8, 3, Linear)
     with pytest.raises(ValueError, match="context is 0"):
         CharacterModel(context=0)
     with pytest.raises(ValueError, match="a case has 7 characters, the context is 6"):

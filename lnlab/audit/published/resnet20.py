@@ -20,7 +20,7 @@ RECORD = 1 + 3 * 32 * 32
 """Bytes of a picture in the binary version of CIFAR-10: its class, then a plane a colour."""
 
 
-class Block(nn.Module):
+class BasicBlock(nn.Module):
     """Two convolutions with batch norm, and a shortcut: every second pixel, zeros for the
     channels that it has not (their option A)."""
 
@@ -47,7 +47,9 @@ class ResNet20(nn.Module):
         self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
         self.layer1, self.layer2, self.layer3 = (
             nn.Sequential(
-                Block(inputs, units, stride), Block(units, units, 1), Block(units, units, 1)
+                BasicBlock(inputs, units, stride),
+                BasicBlock(units, units, 1),
+                BasicBlock(units, units, 1),
             )
             for inputs, units, stride in ((16, 16, 1), (16, 32, 2), (32, 64, 2))
         )

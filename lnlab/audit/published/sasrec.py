@@ -21,7 +21,7 @@ EPS = 1e-8
 """As the authors' own."""
 
 
-class FeedForward(nn.Module):
+class PointWiseFeedForward(nn.Module):
     """Two layers at every place, and the residual."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class SASRec(nn.Module):
             nn.MultiheadAttention(UNITS, 1, batch_first=True) for _ in range(BLOCKS)
         )
         self.forward_layernorms = nn.ModuleList(nn.LayerNorm(UNITS, EPS) for _ in range(BLOCKS))
-        self.forward_layers = nn.ModuleList(FeedForward() for _ in range(BLOCKS))
+        self.forward_layers = nn.ModuleList(PointWiseFeedForward() for _ in range(BLOCKS))
         self.last_layernorm = nn.LayerNorm(UNITS, EPS)
 
     def forward(self, items: Tensor) -> Tensor:

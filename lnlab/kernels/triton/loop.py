@@ -29,12 +29,12 @@ def steps(
     """Every h (T, B, H), 0 at padding, and the last state: a :data:`hoisted.Steps`."""
     inputs = [a.to(W_h.dtype) for a in (from_x, W_h, *rest, *state)]
     keep = torch.is_grad_enabled() and any(a.requires_grad for a in inputs)
-    given = Given(form.kernel, form.eps, len(state), lengths, keep)
-    y, *last = Recurrence.apply(given, *inputs)
+    given = Fixed(form.kernel, form.eps, len(state), lengths, keep)
+    y, *last = TritonRecurrence.apply(given, *inputs)
     return y, tuple(last)
 
 
-class Given(NamedTuple):
+class Fixed(NamedTuple):
     """The arguments of one call that have no slope."""
 
     kernel: Kernel
@@ -45,11 +45,11 @@ class Given(NamedTuple):
     """True if there will be a way back."""
 
 
-class Recurrence(torch.autograd.Function):
+class TritonRecurrence(torch.autograd.Function):
     """(A, W_h, gains and biases, h0[, c0]) to (y, h_n[, c_n])."""
 
     @staticmethod
-    def forward(ctx: Any, given: Given, *inputs: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, given: Fixed, *inputs: Tensor) -> tuple[Tensor, ...]:
         with torch.autocast(inputs[0].device.type, enabled=False):
             told = Pass.of(given, [a.detach().contiguous() for a in inputs])
             ctx.way = graphs.borrowed(told, given.keep) or told
@@ -82,7 +82,7 @@ class Pass:
     C: Tensor | None
 
     @classmethod
-    def of(cls, given: Given, inputs: list[Tensor]) -> "Pass":
+    def of(cls, given: Fixed, inputs: list[Tensor]) -> "Pass":
         """The pass over inputs (T, B, D) that lie in order, with room for what it keeps."""
         A, W_h, *others = inputs
         rest, first = tuple(others[: -given.states]), tuple(others[-given.states :])

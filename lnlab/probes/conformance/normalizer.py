@@ -29,7 +29,7 @@ from .identify import (
     parameters,
 )
 from .peer import Peer, nearest
-from .report import NOTHING, Finding, Report
+from .report import NOTHING, Aspect, Report
 from .running import running
 
 CASES = 8
@@ -108,7 +108,7 @@ def _report(module: nn.Module, training: Box, evaluation: Box, z: Tensor) -> Rep
     evaluation.weights = training.weights
     law = divisor(training, z, over)
     if law is None:
-        form = Finding("form", "no multiple of x or of x - mean", "(x - mean) / sigma", True)
+        form = Aspect("form", "no multiple of x or of x - mean", "(x - mean) / sigma", True)
         return Report(name, NOTHING, (_over(over, z, over.axes), form))
     peer = nearest(over, law, roles, z)
     findings = [
@@ -120,11 +120,11 @@ def _report(module: nn.Module, training: Box, evaluation: Box, z: Tensor) -> Rep
         _difference(training, z, law, peer),
     ]
     if float(training.even(z).abs().max()) > SAME:
-        findings.append(Finding("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)", True))
+        findings.append(Aspect("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)", True))
     return Report(name, peer.name, tuple(findings))
 
 
-def _extent_of(training: Box, z: Tensor) -> tuple[Extent | None, list[Finding]]:
+def _extent_of(training: Box, z: Tensor) -> tuple[Extent | None, list[Aspect]]:
     """Over what statistics run, behind gains of 0 too; or what is said where that differs."""
     open_gains(training)
     over, differing = extent(training, z), extents(training, z)
@@ -132,14 +132,14 @@ def _extent_of(training: Box, z: Tensor) -> tuple[Extent | None, list[Finding]]:
     return over, [_differing(axis, found) for axis, found in differing]
 
 
-def _differing(axis: int, found: dict[int, Extent | None]) -> Finding:
+def _differing(axis: int, found: dict[int, Extent | None]) -> Aspect:
     """The places along an axis, and what their statistics are over: "0 to 5: of 6 values"."""
     places, said = list(found), []
     for _, group in groupby(range(len(places)), key=lambda i: found[places[i]]):
         run = list(group)
         first, last = places[run[0]], places[run[-1]]
         said.append(f"{first} to {last}: {_of(found[first])}")
-    return Finding(
+    return Aspect(
         "statistics", f"along axis {axis}, {'; '.join(said)}", "the same for all", True
     )
 
@@ -156,23 +156,23 @@ def _axes(axes: tuple[int, ...]) -> str:
     return ("axis " if len(axes) == 1 else "axes ") + ", ".join(map(str, axes))
 
 
-def _no_statistics(over: Extent | None) -> Finding:
+def _no_statistics(over: Extent | None) -> Aspect:
     found = _of(over)
     if over is not None and over.size > 1:
         found += ": too few to tell what is done with them; give a larger x"
-    return Finding("statistics", found, "over axes of x", True)
+    return Aspect("statistics", found, "over axes of x", True)
 
 
-def _over(over: Extent, z: Tensor, right: tuple[int, ...]) -> Finding:
+def _over(over: Extent, z: Tensor, right: tuple[int, ...]) -> Aspect:
     part = "" if over.split is None else f", axis {over.split} in {over.groups} parts"
     found = f"{_axes(over.axes)} of {tuple(z.shape)}{part}: {over.size} values"
     wrong = over.axes != right or (
         over.split is not None and (over.split, 0) != (1, right[0] - 1)
     )
-    return Finding("statistics over", found, _axes(right), wrong)
+    return Aspect("statistics over", found, _axes(right), wrong)
 
 
-def _of_law(law: Divisor, over: Extent, peer: Peer) -> list[Finding]:
+def _of_law(law: Divisor, over: Extent, peer: Peer) -> list[Aspect]:
     """The lines on what is subtracted and what is divided by."""
     centring = peer.name != "RMSNorm"
     means = {(True, True): "removed", (False, False): "kept"}
@@ -193,10 +193,10 @@ def _of_law(law: Divisor, over: Extent, peer: Peer) -> list[Finding]:
     }
     eps = places[law.place] if law.eps else "none"
     return [
-        Finding("mean", mean, right_mean, mean != right_mean),
-        Finding(square, found, "1/N", wrong),
-        Finding("divided by", root, "its root", root != "its root"),
-        Finding("eps", eps, f"added to the {square}", bool(law.eps) and law.place != "inside"),
+        Aspect("mean", mean, right_mean, mean != right_mean),
+        Aspect(square, found, "1/N", wrong),
+        Aspect("divided by", root, "its root", root != "its root"),
+        Aspect("eps", eps, f"added to the {square}", bool(law.eps) and law.place != "inside"),
     ]
 
 
@@ -214,7 +214,7 @@ def _factor(factor: float, N: int) -> tuple[str, bool]:
     return f"{factor:.6g}/N: outputs {factor**-0.5:.4g} times as large", True
 
 
-def _of_parameter(role: Parameter, over: Extent, peer: Peer) -> Finding:
+def _of_parameter(role: Parameter, over: Extent, peer: Peer) -> Aspect:
     """A gain behind the statistics along the peer's axes, a bias behind the gain."""
     said = {
         "gain": "multiplies the normalized",
@@ -228,34 +228,32 @@ def _of_parameter(role: Parameter, over: Extent, peer: Peer) -> Finding:
     plain = role.role in ("gain", "bias", "unused")
     right = "added last" if role.role.startswith("bias") else "multiplies the normalized"
     wrong = not plain or not set(role.axes) <= set(peer.gain_axes)
-    return Finding(role.name, said + along, f"{right}, along {_axes(peer.gain_axes)}", wrong)
+    return Aspect(role.name, said + along, f"{right}, along {_axes(peer.gain_axes)}", wrong)
 
 
 def _of_evaluation(
     training: Box, evaluation: Box, z: Tensor, over: Extent, law: Divisor, peer: Peer
-) -> list[Finding]:
+) -> list[Aspect]:
     """The lines on what it does in evaluation, and what it remembers for that."""
     if not peer.over_cases:
         same = alike(evaluation(z), training(z))
         found = "as training" if same else "another function"
-        return [Finding("evaluation", found, "as training", not same)]
+        return [Aspect("evaluation", found, "as training", not same)]
     remembered = running(training, z, over, law)
     if remembered is None:
         found = "by the statistics of its own batch"
-        return [Finding("evaluation", found, "by running statistics", True)]
+        return [Aspect("evaluation", found, "by running statistics", True)]
     m = remembered.momentum
     weight = "all batches alike" if m is None else f"{m:.3g} for the newest batch"
     variance = remembered.variance
     return [
-        Finding("evaluation", "by running statistics", "by running statistics", False),
-        Finding(
-            "momentum", weight, "0.1 for the newest batch", m is not None and math.isnan(m)
-        ),
-        Finding("running variance", variance, UNBIASED, variance != UNBIASED),
+        Aspect("evaluation", "by running statistics", "by running statistics", False),
+        Aspect("momentum", weight, "0.1 for the newest batch", m is not None and math.isnan(m)),
+        Aspect("running variance", variance, UNBIASED, variance != UNBIASED),
     ]
 
 
-def _of_precision(module: nn.Module, training: Box, peer: Peer, law: Divisor) -> list[Finding]:
+def _of_precision(module: nn.Module, training: Box, peer: Peer, law: Divisor) -> list[Aspect]:
     """The line on whether mean(x²) - mean(x)² cancels: float32 at a mean of 1e4.
 
     With gains of 1 and biases of 0: a gain of 0, or a large bias, would hide it.
@@ -276,10 +274,10 @@ def _of_precision(module: nn.Module, training: Box, peer: Peer, law: Divisor) ->
     torchs = relative_change(peer(x, 1e-5), peer(x.double(), 1e-5))
     wrong = not error <= max(0.05, 10 * torchs)
     found = f"off by {error:.1g}" + (", the variance cancels" if wrong else "")
-    return [Finding("float32 at mean 1e4", found, f"off by {torchs:.1g}", wrong)]
+    return [Aspect("float32 at mean 1e4", found, f"off by {torchs:.1g}", wrong)]
 
 
-def _difference(training: Box, z: Tensor, law: Divisor, peer: Peer) -> Finding:
+def _difference(training: Box, z: Tensor, law: Divisor, peer: Peer) -> Aspect:
     """The difference of the outputs from torch's, gains 1 and biases 0."""
     eps = law.eps if law.place == "inside" and law.eps else 1e-5 if law.eps else 1e-300
     off = (training(z) - peer(z, eps)).abs()
@@ -287,4 +285,4 @@ def _difference(training: Box, z: Tensor, law: Divisor, peer: Peer) -> Finding:
     where = tuple((off == off.max()).nonzero()[0].tolist())
     same = largest < SAME
     found = "nothing" if same else f"up to {largest:.2g}, at {where}"
-    return Finding(f"differs from {peer.name} by", found, "nothing", not same)
+    return Aspect(f"differs from {peer.name} by", found, "nothing", not same)

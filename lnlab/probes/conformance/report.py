@@ -13,7 +13,7 @@ NOTHING = "no normalizer"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Aspect:
     """One thing about a normalizer.
 
     Attributes:
@@ -41,7 +41,7 @@ class Report:
 
     module: str
     kind: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Aspect, ...]
 
     @property
     def conforms(self) -> bool:

@@ -44,7 +44,7 @@ class SharedProducts:
         corners = [objective.start, *directions]
         split = [objective.split(corner) for corner in corners]
         self.parts = {name: [part[name] for part in split] for name in objective.names}
-        self.weights, self.products = Sums(corners), {}
+        self.weights, self.products = KeptSums(corners), {}
         # statistics are recomputed by another call of the module, with its own parameters
         self.shares = objective.statistics is not Statistics.RECOMPUTED
 
@@ -67,7 +67,7 @@ class SharedProducts:
         bias, given = given.get("bias"), given | {"bias": None}
         key, Ws = (name, func, self.calls), self.parts[name]
         if key not in self.products:
-            sums = Sums([func(**given | {"weight": W}) for W in Ws])
+            sums = KeptSums([func(**given | {"weight": W}) for W in Ws])
             self.products[key] = given["input"], sums
         x, sums = self.products[key]
         if not self._same(x, given["input"]):  # the module went another way at this point
@@ -85,7 +85,7 @@ class SharedProducts:
         return torch.equal(one, other)
 
 
-class Sums:
+class KeptSums:
     """a_0 + alpha a_1 + beta a_2 + ..., all but the last term kept from one call to the next.
 
     A sum is written where the one before it was: fresh memory costs more than the adding.

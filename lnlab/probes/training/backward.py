@@ -94,7 +94,7 @@ def affine(norm: nn.Module, space: int = 0) -> AffineNormalizer:
     return same.train(norm.training)
 
 
-class Parts(NamedTuple):
+class Summands(NamedTuple):
     """The summands of a gradient dL/da, each of the shape of ``a``.
 
     Attributes:
@@ -124,7 +124,7 @@ class Parts(NamedTuple):
 
 def gradient_parts(
     norm: nn.Module, a: Tensor, slope: Tensor, W: Tensor | None = None, t: int | None = None
-) -> Parts:
+) -> Summands:
     """The fate of a gradient on its way back through a normalizer.
 
     Args:
@@ -152,7 +152,7 @@ def gradient_parts(
 
         direct = back(mu.detach(), sigma.detach())
         with_mu, with_sigma = back(mu, sigma.detach()), back(mu.detach(), sigma)
-    return Parts(direct, with_mu - direct, with_sigma - direct)
+    return Summands(direct, with_mu - direct, with_sigma - direct)
 
 
 class Passage(NamedTuple):
@@ -171,12 +171,12 @@ class Passage(NamedTuple):
     rest: tuple
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> Summands:
         """The parts of dL/da."""
         return gradient_parts(self.norm, self.a, self.slope, *self.rest)
 
 
-def microscope(objective: Objective, name: str, *, call: int = 0) -> Parts:
+def microscope(objective: Objective, name: str, *, call: int = 0) -> Summands:
     """The parts of dL/da at one normalizer inside a net; all else as :func:`passage`."""
     return passage(objective, name, call=call).parts
 

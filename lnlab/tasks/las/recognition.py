@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from lnlab.attention import Said, entropy, mass, monotonicity, search
+from lnlab.attention import Hypothesis, entropy, mass, monotonicity, search
 from lnlab.data.filterbank import HOP
 from lnlab.data.speech import Speech
 from lnlab.data.utterance import Utterance
@@ -23,7 +23,7 @@ WATCHED = 4
 @torch.no_grad()
 def spelled(
     net: Any, utterances: Sequence[Utterance], units: Sequence[str], *, width: int, longest: int
-) -> tuple[float, list[torch.Tensor], list[Said]]:
+) -> tuple[float, list[torch.Tensor], list[Hypothesis]]:
     """Nats a unit, the attention at the right units, and what the search finds.
 
     Args:
@@ -87,7 +87,7 @@ def recognized(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[s
 
 
 def errors(
-    utterances: Sequence[Utterance], said: Sequence[Said], units: Sequence[str]
+    utterances: Sequence[Utterance], said: Sequence[Hypothesis], units: Sequence[str]
 ) -> dict[str, float]:
     """The error rates of all utterances by name, counted by jiwer.
 

@@ -10,17 +10,17 @@ from lnlab.cells import LSTMCell, State
 from lnlab.norms import Identity, Linear, Norm
 
 
-class Memory(NamedTuple):
+class SpellerState(NamedTuple):
     """The state of a speller: those of its cells, the context, and where it last looked."""
 
     states: tuple[State, ...]
     context: Tensor
     alpha: Tensor
 
-    def pick(self, rows: Tensor) -> "Memory":
+    def pick(self, rows: Tensor) -> "SpellerState":
         """The memory of some rows of the batch."""
         states = tuple(tuple(s[rows] for s in state) for state in self.states)
-        return Memory(states, self.context[rows], self.alpha[rows])
+        return SpellerState(states, self.context[rows], self.alpha[rows])
 
 
 class Speller(nn.Module):
@@ -70,16 +70,16 @@ class Speller(nn.Module):
         self.readout = Linear(units + heard, vocabulary, Identity, bias_inside=True)
         self.vocabulary, self.swapped = vocabulary, swapped
 
-    def start(self, heard: Annotations) -> Memory:
+    def start(self, heard: Annotations) -> SpellerState:
         """The memory before the first unit: nothing is said, and nothing attended to yet."""
         states = tuple(cell.start(heard.h[:, 0]) for cell in self.cells)
-        return Memory(
+        return SpellerState(
             states, torch.zeros_like(heard.h[:, 0]), torch.zeros_like(heard.keys[..., 0])
         )
 
     def step(
-        self, last: Tensor, memory: Memory, heard: Annotations, u: int
-    ) -> tuple[Tensor, Memory]:
+        self, last: Tensor, memory: SpellerState, heard: Annotations, u: int
+    ) -> tuple[Tensor, SpellerState]:
         """Logits (B, V) of unit number u after ``last`` (B,), and where the speller is then."""
         s = torch.cat([self.embedding(last), memory.context], dim=-1)
         states = []
@@ -89,7 +89,7 @@ class Speller(nn.Module):
             s = self.dropout(h)
         context, alpha = self.attention(s, heard, memory.alpha)
         logits = self.readout(torch.cat([s, context], dim=-1))
-        return logits, Memory(tuple(states), context, alpha)
+        return logits, SpellerState(tuple(states), context, alpha)
 
     def forward(self, heard: Annotations, y: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (B, U, V) and alpha (B, U, T) where the right units y (B, U) were said."""

@@ -75,7 +75,7 @@ class Damped(Normalizer):
         return self.factor * a
 
 
-class Attention(nn.Module):
+class SelfAttention(nn.Module):
     r"""Causal attention of several heads of width d: softmax(Q K^T / sqrt(d)) V, then W_O.
 
     Args:
@@ -167,7 +167,7 @@ class Block(nn.Module):
                 places[1] = Damped(D, layers)
             return Residual(f, *places)
 
-        self.attention = branch(Attention(D, heads, arm.of_heads, fused=fused))
+        self.attention = branch(SelfAttention(D, heads, arm.of_heads, fused=fused))
         self.feed_forward = branch(FeedForward(D))
 
     def forward(self, x: Tensor, T: int) -> Tensor:
