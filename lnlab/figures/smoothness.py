@@ -21,7 +21,7 @@ def smoothness_ribbons(
     """Ribbons between the ends of a band along a training, a panel for each normalizer.
 
     The ribbon goes from the mean of the lower ends over the seeds to that of the upper ones;
-    the light one around it from the least seed to the greatest.
+    the one around it from the least seed to the greatest.
 
     Args:
         rows: by what the bands are of, with its unit, those of each normalizer; all rows of
@@ -44,7 +44,9 @@ def smoothness_ribbons(
     figure.update_xaxes(title_text=literal(x), row=len(rows))
     height = 150 + 250 * len(rows)
     figure.update_layout(template=TEMPLATE, height=height, showlegend=False, margin={"t": 50})
-    return signed(figure, f"{made_on}. Dark: mean of the seeds; light: least to greatest.")
+    return signed(
+        figure, f"{made_on}. Inner band: mean of the seeds; outer: least to greatest."
+    )
 
 
 def _ribbon(ribbon: Ribbon, color: str) -> list[go.Scatter]:

@@ -28,13 +28,15 @@ def verdicts(claims: pd.DataFrame) -> go.Figure:
     paper = claims.source.str.replace(r"^(.*?\)).*", r"\1", regex=True)
     counts = pd.crosstab(paper, claims.verdict)
     papers = [literal(name) for name in counts.index]
+    least = counts.sum(axis=1).max() / 40  # a shorter part of a bar has no room for its number
     figure = go.Figure(layout={"template": TEMPLATE, "barmode": "stack"})
     for verdict, color in COLORS.items():
         if verdict in counts:
             number = counts[verdict]
+            text = [n if n > least else "" for n in number]
             figure.add_bar(
                 y=papers, x=list(number), name=verdict, orientation="h",
-                marker_color=color, text=[n or "" for n in number], textposition="inside",
+                marker_color=color, text=text, textposition="inside",
                 hovertemplate=f"%{{y}}: %{{x}} {verdict}<extra></extra>",
             )  # fmt: skip
     figure.update_xaxes(title_text="claims")

@@ -125,7 +125,23 @@ def unmarked(text: str) -> str:
 def table(source: str) -> str:
     """HTML from an output: plain markup stays; scripts, style sheets and handlers go."""
     plain = re.sub(r"(?is)<(style|script)\b.*?</\1\s*>", "", source)
+    plain = re.sub(r"(?s)<thead>.*?</thead>", headed, plain)
     return f'<div class="wide">{TABLES.sanitize_html_tags(plain)}</div>'
+
+
+def headed(head: re.Match[str]) -> str:
+    """The head of a table of pandas without the line that has the name of its index alone.
+
+    The name stands over the index then, where pandas has nothing or the name of its columns.
+    """
+    lines = re.findall(r"(?s)<tr.*?</tr>", head[0])
+    first, *names = re.findall(r"(?s)<th[^>]*>(.*?)</th>", lines[-1])
+    if len(lines) != 2 or any(name.strip() not in ("", "&nbsp;") for name in names):
+        return head[0]
+    line = re.sub(
+        r"(?s)(<th[^>]*>).*?(</th>)", lambda th: f"{th[1]}{first}{th[2]}", lines[0], count=1
+    )
+    return head[0].replace(lines[0], line).replace(lines[1], "")
 
 
 def sounds(source: str) -> str:

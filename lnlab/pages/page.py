@@ -137,6 +137,11 @@ def publish(
         written = cells(notebook)
         shown = {"chapter": this, "cells": written, "plots": plots(notebook)}
         shown["headings"] = headings(written)
+        shown["tables"] = any(
+            'class="lnlab-table"' in html
+            for cell in written
+            for _, html in cell.get("outputs", ())
+        )
         write(
             out / this.page,
             "notebook.html",
@@ -163,13 +168,14 @@ def write(path: Path, template: str, **values: Any) -> None:
 
 
 def parts() -> dict[str, str]:
-    """The parts within a page in one file: style sheet, font, plotly.js, figures.js."""
+    """The parts within a page in one file: style sheet, font, plotly.js, our scripts."""
     font = base64.b64encode(FONT_FILE.read_bytes()).decode()
     style = (OWN / "page.css").read_text(encoding="utf-8")
     return {
         "style": style.replace(f'url("{FONT}")', f'url("data:font/ttf;base64,{font}")'),
         "plotly": get_plotlyjs().replace("</script", r"<\/script"),
         "figures": (OWN / "figures.js").read_text(encoding="utf-8"),
+        "tables": (OWN / "tables.js").read_text(encoding="utf-8"),
     }
 
 
@@ -184,5 +190,5 @@ def put(path: Path, content: bytes) -> None:
 def share(out: Path) -> None:
     """Put beside the pages what all of them use."""
     put(out / "plotly.min.js", get_plotlyjs().encode())
-    for path in (OWN / "page.css", OWN / "figures.js", FONT_FILE):
+    for path in (OWN / "page.css", OWN / "figures.js", OWN / "tables.js", FONT_FILE):
         put(out / path.name, path.read_bytes())

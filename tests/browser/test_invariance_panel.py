@@ -183,6 +183,16 @@ def test_a_number_can_be_typed_and_is_taken_or_refused_in_words(page):
     settled(page, "δ = 0.1")
 
 
+def test_figures_are_dark_where_the_theme_is(page):
+    look = "getComputedStyle(document.querySelector('.lnlab-plot')).filter"
+    assert page.evaluate(look) == "none"
+    theme = "name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})"
+    page.evaluate(theme, "JupyterLab Dark")
+    page.wait_for_function(f"{look}.includes('invert')")
+    page.evaluate(theme, "JupyterLab Light")
+    page.wait_for_function(f"{look} === 'none'")
+
+
 def test_a_panel_that_takes_long_says_so(page):
     busy = page.locator(".lnlab-panel[aria-busy=true]")
     slider(page, "batch size").press("ArrowLeft")

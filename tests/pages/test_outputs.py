@@ -49,6 +49,21 @@ def test_table_of_pandas_keeps_its_shape_and_escapes_its_cells():
     assert "dataframe tbody tr th" not in html, "the style sheet has gone with its content"
 
 
+@pytest.mark.parametrize("style", [False, True])
+def test_no_line_of_a_table_has_the_name_of_its_index_alone(style):
+    frame = pd.DataFrame({"x": [1, 2], "y": [3, 4]}, index=pd.Index(["a", "b"], name="row"))
+    source = frame.style.to_html() if style else frame._repr_html_()
+    html = displayed({"text/html": source}, {}, "o")
+    assert html.count("<tr") == 3
+    assert re.findall(r"(?s)<th\b[^>]*>([^<]*)</th>", html) == ["row", "x", "y", "a", "b"]
+
+
+def test_a_head_of_two_lines_that_both_say_something_keeps_them():
+    frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("u", "x"), ("u", "y")]))
+    html = displayed({"text/html": frame._repr_html_()}, {}, "o")
+    assert html.count("<tr") == 3
+
+
 def test_widget_falls_back_to_its_picture_then_to_words():
     view = {WIDGET: {"model_id": "1"}, "text/plain": "VBox(children=(...))"}
     assert displayed(view | {PLOTLY: figure_json()}, {}, "o").startswith("<figure")

@@ -134,7 +134,7 @@ _AXIS = {
     "title": {"standoff": 6},
 }
 
-# White, also in a dark JupyterLab: a card that a projector shows as the page prints it.
+# White: where a screen is dark, page.css and live_plot.css exchange light and dark.
 TEMPLATE = go.layout.Template(
     layout={
         "font": {"family": "Inter, Helvetica, Arial, sans-serif", "size": 14, "color": INK},

@@ -23,6 +23,8 @@ def moves(defect: float, exact: float) -> str:
         return "unchanged"
     if defect < exact:
         return f"unchanged to {number(defect)}"
+    if defect < 1e-3:
+        return f"changed by {number(defect)}"
     percent = number(100 * defect)
     return f"changed by {f'{float(percent):,.0f}' if 10 < defect < 1e5 else percent} %"
 

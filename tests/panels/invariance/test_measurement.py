@@ -182,7 +182,7 @@ def test_the_sentence_says_what_stays_and_what_moves():
     [
         (0.0, "unchanged"),
         (1e-16, "unchanged to 1e-16"),
-        (1e-9, "changed by 1e-7 %"),
+        (1e-9, "changed by 1e-9"),
         (0.61, "changed by 61 %"),
         (501.2, "changed by 50,000 %"),
         (np.nan, "0/0: not a number"),

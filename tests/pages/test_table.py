@@ -1,0 +1,86 @@
+"""Tables to be read: what they hold, and in a browser what one can do with them."""
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from lnlab.pages.outputs import displayed
+from lnlab.pages.page import publish
+from lnlab.pages.table import Readable, written
+
+FRAME = pd.DataFrame(
+    {
+        "verdict": ["holds", "fails", "holds"],
+        "worst": [1.991546e-01, 0.0, np.nan],
+        "note": ["", "<b>slip</b> of the pen", ""],
+    },
+    index=pd.Index(["ten", "two", "six"], name="id"),
+)
+
+
+def test_a_text_stands_below_its_row_where_there_is_one():
+    html = Readable(FRAME, under=["note"])._repr_html_()
+    assert html.count("<tbody>") == 3
+    assert html.count('class="under"') == 1
+    assert "&lt;b&gt;slip" in html
+    assert "<td>0.2</td>" in html
+    assert "nan" not in html
+
+
+def test_a_page_takes_the_table_and_leaves_its_script():
+    html = displayed({"text/html": Readable(FRAME)._repr_html_()}, {}, "o")
+    assert '<table class="lnlab-table">' in html
+    assert "addEventListener" not in html
+
+
+def test_a_column_that_is_not_there_is_named():
+    with pytest.raises(KeyError, match="no column 'notes': choose from verdict"):
+        Readable(FRAME, under=["notes"])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (np.nan, ""),
+        (0.0, "0"),
+        ([1, "a"], "1; a"),
+        ({"v": "open", "r": ""}, "open"),
+    ],
+)
+def test_values_are_written_as_they_are_read(value, text):
+    assert written(value) == text
+
+
+@pytest.mark.browser
+def test_rows_are_filtered_and_sorted_with_what_is_below_them(tmp_path, browser):
+    html = Readable(FRAME, under=["note"])._repr_html_()
+    outputs = [new_output("display_data", {"text/html": html})]
+    cells = [new_markdown_cell("# N\n\nWhy?"), new_code_cell("table", outputs=outputs)]
+    run = {
+        "name": "00_n",
+        "parameters": {},
+        "error": None,
+        "seconds": 1,
+        "at": "",
+        "version": "",
+    }
+    out = tmp_path / "pages"
+    out.mkdir()
+    nbformat.write(new_notebook(cells=cells, metadata={"lnlab": run}), out / "00_n.ipynb")
+    publish([tmp_path / "00_n.ipynb"], out, embed=["00_n"])
+    for path in (out / "00_n.html", out / "handout" / "00_n.html"):
+        page = browser.new_page()
+        page.goto(path.as_uri())
+        page.get_by_role("button", name="worst").click()
+        names = page.locator("tbody:visible th")
+        assert names.all_text_contents() == ["two", "ten", "six"]
+        page.get_by_role("button", name="worst").click()
+        assert page.locator("[aria-sort]").get_attribute("aria-sort") == "descending"
+        page.get_by_label("only rows with").fill("Slip")
+        assert names.all_text_contents() == ["two"]
+        assert page.locator(".under:visible").count() == 1
+        assert page.locator(".lnlab-filter output").text_content() == "1 of 3"
+        page.close()
