@@ -7,8 +7,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from lnlab.ledger.ba2016_analysis import claim, untested
+from lnlab.ledger.ba2016_analysis import PAPER, claim, untested
 from lnlab.ledger.claim import ALONG, Judge
+from lnlab.ledger.descent import effective_rate
 from lnlab.ledger.exact import Defect, nearly, unchanged
 from lnlab.norms import BatchNorm, Identity, LayerNorm, Norm, WeightNorm
 from lnlab.probes.fisher.families import BERNOULLI, FAMILIES, GAUSSIAN, Family
@@ -192,14 +193,9 @@ CLAIMS = [
         would="ba2016-supplement-eq33: the metric holds (a - mu)/sigma too",
         waits="the statement and its own eq. 33 differ; judged there",
     ),
-    untested(
-        "5.2-learning-rate",
-        "5.2",
+    effective_rate(
+        "ba2016-5.2-learning-rate", f"{PAPER}, 5.2",
         "sigma implicitly reduces the learning rate: the weight vectors grow, and the "
         "norm of one controls how fast it learns",
-        would=(
-            "log of eta/||W||^2 at the end over that at the start, by plain descent, 15 seeds"
-        ),
-        waits=ALONG,
     ),
 ]  # fmt: skip

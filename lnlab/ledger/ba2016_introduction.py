@@ -1,7 +1,8 @@
 """Ba et al. (2016), abstract, sections 1, 2 and 7: what is said of training."""
 
-from lnlab.ledger.ba2016_analysis import untested
+from lnlab.ledger.ba2016_analysis import PAPER, untested
 from lnlab.ledger.claim import ALONG
+from lnlab.ledger.descent import faster_by_descent
 
 EVERY = "train the six experiments of section 6 with and without it"
 
@@ -25,12 +26,12 @@ CLAIMS = [
         ),
         waits=ALONG,
     ),
-    untested(
-        "1-sgd",
-        "1",
+    faster_by_descent(
+        "ba2016-1-sgd",
+        f"{PAPER}, 1",
         "feed-forward nets trained with batch norm converge faster even with simple SGD",
-        would="digits by SGD at each arm's best rate, batch hidden against none",
-        waits="the task trains by Adam alone",
+        "batch hidden",
+        "none",
     ),
     untested(
         "1-regularizer",

@@ -1,7 +1,7 @@
 """Permutation-invariant MNIST: Ba et al. (2016), section 6.6 and Fig. 6."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -16,7 +16,8 @@ from lnlab.initialisation import INITIALISATIONS
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.norms import BatchNorm, Identity, LayerNorm, Linear, Norm, RMSNorm, WeightNorm
 from lnlab.tasks.classification import Classification
-from lnlab.training import setting
+from lnlab.tasks.moved import CASES, moved
+from lnlab.training import Moment, setting
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
     "none": (Identity, Identity),
@@ -29,6 +30,13 @@ ARMS: dict[str, tuple[Norm, Norm]] = {
 """The normalizers of the hidden layers and of the logits. The paper keeps layer norm off the
 logits, whose scale is the confidence, and puts batch norm on all layers; "batch hidden" is
 the comparison it leaves out."""
+
+
+DESCENTS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": partial(torch.optim.Adam, fused=True),
+    "sgd": torch.optim.SGD,
+}
+"""The rules by which weights are moved: the paper's, and gradient descent without memory."""
 
 
 class MLP(nn.Module):
@@ -79,6 +87,9 @@ class PermutationInvariantMNIST(Classification):
     initialisation: str = setting("modern", choices=INITIALISATIONS)
     unbiased: bool = False
     """True if batch norm takes the unbiased variance, as 6.6 does for the small batch."""
+    descent: str = setting("adam", choices=DESCENTS, past="adam")
+    measures: int = setting(1, least=1, most=2, past=1)
+    """2: at every evaluation also shift and smoothness, :func:`lnlab.tasks.moved.moved`."""
 
     name = "mnist"
 
@@ -115,6 +126,24 @@ class PermutationInvariantMNIST(Classification):
         with warnings.catch_warnings():  # weight norm and the unbiased variance have none
             warnings.simplefilter("ignore", LeftOnReference)
             return fuse(mlp)
+
+    def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
+        return DESCENTS[self.descent](parameters, lr=self.learning_rate)
+
+    def measure(
+        self, model: Any, dataset: Any, moment: Moment = Moment.END
+    ) -> Mapping[str, list[float]]:
+        """What is measured of every classification, and with ``measures=2`` shift and
+        smoothness on the first training cases."""
+        found = super().measure(model, dataset, moment)
+        if self.measures < 2:
+            return found
+        nets = model.unstack()
+        weight = next(nets[0].parameters())
+        x = dataset.train.x[:CASES].to(weight)
+        y = dataset.train.y[:CASES].to(weight.device)
+        rows = [moved(net, x, y) for net in nets]
+        return {**found, **{name: [row[name] for row in rows] for name in rows[0]}}
 
     def _corrected(self, norm: Norm) -> Norm:
         unbiased = norm is BatchNorm and self.unbiased

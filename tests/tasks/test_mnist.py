@@ -223,6 +223,7 @@ def test_the_configuration_is_json_and_says_nothing_of_places(tmp_path):
         "best",
         "measures",
         "held_out",
+        "descent",
     }
 
 
