@@ -128,10 +128,14 @@ def by_torch(norm: BatchNorm, a: Tensor, t: int | None = None) -> Tensor:
     # handed both, torch lets them move; in evaluation the batch leaves nothing behind
     running = norm.training or not norm.from_batch
     remembered = norm.recalled(t)
-    mean, var = (v.data for v in remembered) if running else (None, None)
-    # .data: what is remembered of later steps lies in the same tensor, and may move before the
-    # way back, which does not read it
+    # Of steps, copies: the rows of all of them lie in one tensor, which moves on before the way
+    # back, and autograd would refuse what has changed since.
+    held = remembered if t is None else [v.clone() for v in remembered]
+    mean, var = held if running else (None, None)
     h = F.batch_norm(a_, mean, var, g, b, norm.from_batch, norm.momentum, norm.eps)
+    if t is not None and norm.training and norm.from_batch:
+        for row, moved in zip(remembered, held, strict=True):
+            row.copy_(moved)
     return h.view(a.shape).to(a.dtype)
 
 

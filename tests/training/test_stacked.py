@@ -1,6 +1,7 @@
 """Models side by side are the models one by one."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -8,9 +9,10 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
 from lnlab.kernels import fuse
-from lnlab.norms import Identity, LayerNorm, RMSNorm, Stats
+from lnlab.norms import BatchNorm, Identity, LayerNorm, RecurrentBatchNorm, RMSNorm, Stats
 from lnlab.tasks.mnist import MLP
 from lnlab.training import stack
+from lnlab.unroll import LSTM
 
 
 class Tied(nn.Module):
@@ -42,6 +44,17 @@ class Pair(nn.Module):
         return {"a": a, "both": (a.relu(), a.mean(-1))}
 
 
+class Recurrent(nn.Module):
+    """An LSTM that reads the six numbers of a case one by one, statistics a step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = fuse(LSTM(1, 4, norm=partial(RecurrentBatchNorm, steps=6)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x.mT.unsqueeze(-1))[0][-1]
+
+
 def deep(norm) -> nn.Sequential:
     # no bias before a norm: its gradient is the rounding of 0, which Adam would blow up
     return nn.Sequential(
@@ -59,6 +72,7 @@ NETS = {
     "LayerNorm": lambda: deep(nn.LayerNorm),
     "BatchNorm1d": lambda: deep(nn.BatchNorm1d),
     "tied": Tied,
+    "recurrent": Recurrent,
     "parametrized": lambda: nn.Sequential(
         register_parametrization(nn.Linear(6, 8), "weight", nn.Softmax(-1)), nn.Linear(8, 3)
     ),
@@ -69,7 +83,7 @@ NETS = {
         f"our {norm.__name__}, {put.__name__}": lambda norm=norm, put=put: put(
             MLP((6, 8, 8, 3), norm, Identity)
         )
-        for norm in (Identity, LayerNorm, RMSNorm)
+        for norm in (Identity, LayerNorm, RMSNorm, BatchNorm)
         for put in (fuse, copy.deepcopy)
     },
 }
