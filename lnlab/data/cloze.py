@@ -17,7 +17,7 @@ DEEDS = {
     "helped": "assisted", "met": "encountered", "painted": "portrayed", "warned": "alerted",
     "hired": "employed", "freed": "released",
 }  # fmt: skip
-"""What is told, and the word by which it is asked."""
+"""The things that are told, each with the word by which it is asked for."""
 TIMES = ("today", "yesterday", "again", "at noon", "in may", "last week")
 PEOPLE = 16
 """Entities among which four are drawn."""

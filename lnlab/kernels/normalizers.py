@@ -117,7 +117,7 @@ class FusedRecurrentBatchNorm(RecurrentBatchNorm):
 
 
 def refused(norm: BatchNorm, a: Tensor) -> bool:
-    """True if torch's batch_norm does not take ``a``, or makes noise of it."""
+    """True if torch's batch_norm does not take ``a`` (B, H, *space), or makes noise of it."""
     alone = norm.from_batch and (a.numel() <= norm.units or not norm.eps)
     return alone or wide(a).dtype != norm.running_mean.dtype
 

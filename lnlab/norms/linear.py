@@ -81,7 +81,7 @@ class Linear(Layer):
 
 
 EDGES = {"zeros": "constant", "reflection": "reflect"}
-"""What may stand around a picture, and its name in torch."""
+"""The borders that a picture may be given, and the name that torch has for each."""
 
 
 class Conv2d(Layer):

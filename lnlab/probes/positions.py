@@ -146,7 +146,7 @@ def contributions(
 
 
 def unlikeness(shares: Tensor) -> float:
-    """The deviation of the units' shares over their mean; 0 where all contribute alike."""
+    """The deviation of shares (any shape) over their mean; 0 where all contribute alike."""
     return float(shares.std(correction=0) / shares.mean())
 
 

@@ -56,7 +56,7 @@ PADDINGS: dict[str, Mapping[str, Any] | None] = {
     "reflection": {"edge": "reflection"},
     "none": None,
 }
-"""What stands around the pictures and the maps: zeros, their reflection, or nothing, so that
+"""The border of the pictures and of the maps: zeros, their reflection, or nothing, so that
 they shrink."""
 
 

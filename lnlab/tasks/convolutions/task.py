@@ -39,7 +39,7 @@ class Convolutions(Classification):
     norm: str = setting("layer", choices=ARMS)
     net: str = setting("lenet", choices=NETS)
     padding: str = setting("zeros", choices=PADDINGS)
-    """What stands around the pictures and the maps."""
+    """The border of the pictures and of the maps."""
     data: str = "cifar10"
     """``shapes``, ``cifar10``, ``cifar10=PATH``; ``mnist`` or ``idx=PATH`` for a LeNet."""
     pictures: int = setting(0, least=0)
