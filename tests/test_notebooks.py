@@ -1,6 +1,7 @@
 """What every notebook of the workbook keeps to, read off without running it."""
 
 import ast
+import json
 import re
 from itertools import groupby
 from pathlib import Path
@@ -9,9 +10,11 @@ from statistics import median
 import nbformat
 import pytest
 
+from lnlab import checkout
 from lnlab.norms.invariances import Row
 from lnlab.pages.formulas import markdown
 from lnlab.workbook import notebooks, parameters
+from lnlab.workbook.colab import prepared
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 PATHS = notebooks(FOLDER)
@@ -69,6 +72,12 @@ def test_nothing_executed_is_committed(path):
     assert not any(cell.execution_count for cell in code_cells(path))
     assert "widgets" not in notebook.metadata
     assert notebook.metadata.kernelspec.name == "python3"
+
+
+@every_notebook
+def test_it_installs_lnlab_on_colab_once_there_is_an_address(path):
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    assert prepared(notebook, checkout.repository()) == notebook, "run `lnlab colab`"
 
 
 @every_notebook

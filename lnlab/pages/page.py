@@ -92,6 +92,8 @@ def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
             attachments = cell.get("attachments", {})
             prose = markdown(cell.source, trusted=True, attachments=attachments)
             shown.append({"prose": prose})
+        elif "colab" in cell.metadata.get("tags", ()):
+            continue  # it does nothing where pages are made
         elif cell.cell_type == "code" and cell.source.strip():
             outputs = list(rendered(cell.outputs, f"output-{position}"))
             # JupyterLab's own mark: what comes out is covered until it is clicked
