@@ -223,17 +223,12 @@ class Certificate:
         return "\n".join([*self._notes(), "", *(line.rstrip() for line in lines)])
 
     def _repr_html_(self) -> str:
+        import pandas as pd
+
         head, *rows = self._rows()
-        cells = "".join(
-            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>"
-            for row in rows
-        )
         notes = "<br>".join(map(escape, self._notes()))
-        titles = "".join(f"<th>{escape(text)}</th>" for text in head)
-        return (
-            f"<p>{notes}</p><table><thead><tr>{titles}</tr></thead>"
-            f"<tbody>{cells}</tbody></table>"
-        )
+        table = pd.DataFrame(rows, columns=head).to_html(index=False, border=0)
+        return f"<p>{notes}</p>{table}"
 
 
 def _folded(cells: dict[tuple, dict[str, Invariance]]) -> list[list[dict[str, Invariance]]]:
