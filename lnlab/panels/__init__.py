@@ -6,6 +6,7 @@ from .geometry import geometry
 from .invariance import invariance
 from .landscape import landscape
 from .order import order
+from .positions import positions
 from .recurrence import recurrence
 from .transformer import transformer
 from .widgets import LivePlot
@@ -18,6 +19,7 @@ __all__ = [
     "invariance",
     "landscape",
     "order",
+    "positions",
     "recurrence",
     "transformer",
 ]

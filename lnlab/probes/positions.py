@@ -101,6 +101,21 @@ def contrast(of: Maps) -> Contrast:
     return Contrast(on[0], on[1], float(apart.mean()))
 
 
+def over_units(of: Maps) -> dict[str, Tensor]:
+    """A map (height, width) of each statistic, the mean over the units, without a unit.
+
+    - ``on``: the part of cases in which a unit is on.
+    - ``mean``: how far the mean of ``a`` here is from its mean over the map, in deviations of
+      the unit.
+    - ``deviation``: that of ``a`` here, as a multiple of the unit's over the map.
+    """
+    everywhere = torch.ones(of.on.shape[1:], dtype=torch.bool)
+    mean, var = (statistic[:, None, None] for statistic in _pooled(of, everywhere))
+    size = torch.where(var > 0, var.sqrt(), 1.0)
+    shares = of.on, (of.mean - mean).abs() / size, of.deviation / size
+    return {name: share.mean(0) for name, share in zip(of._fields, shares, strict=True)}
+
+
 def _pooled(of: Maps, part: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance (H,) of ``a`` over the cases and the positions of a part."""
     mean = of.mean[:, part].mean(1)

@@ -28,6 +28,7 @@ from lnlab.figures import (
     matrices,
     order,
     playable,
+    positions,
     race,
     recurrence,
     ribbons,
@@ -111,6 +112,9 @@ FIGURES = {
     ),
     distributions.distributions: lambda text: distributions.distributions(
         {text: layers(text)}, reach=1.0, y=text
+    ),
+    positions.positions: lambda text: positions.positions(
+        {text: np.eye(4)}, reaches={text: 1.0}
     ),
     recurrence.recurrence: lambda text: recurrence.recurrence({text: [AT] * 3}),
     fusion.kept: lambda text: fusion.kept({text: 3.0}, unit=text),

@@ -5,6 +5,7 @@ import shlex
 import sys
 from dataclasses import fields, replace
 from importlib import import_module
+from itertools import product
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from lnlab.norms import LayerNorm
 from lnlab.pages.outputs import figure as on_page
 from lnlab.panels.widgets import LivePlot, Panel
 from lnlab.panels.widgets.panel import PLOTLY
+from lnlab.probes.positions import Maps
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding
 from lnlab.training.machine import default_dtype
@@ -96,6 +98,14 @@ def embeddings() -> tuple[dict[str, Any], Captions]:
         name: replace(task, norm=norm) for name, norm in (("none", "none"), ("layer", "layer"))
     }
     return {name: arm.model(0, dataset) for name, arm in arms.items()}, dataset
+
+
+def maps(text="layer") -> tuple[dict[Any, Any]]:
+    """Maps of two arms with two paddings, before and after, of two layers."""
+    drawn = torch.Generator().manual_seed(0)
+    one = lambda side: Maps(*torch.rand(3, 2, side, side, generator=drawn).double())  # noqa: E731
+    nets = product((text, "none"), ("zeros", text), ("before", "after"))
+    return ({net: {text: one(8), "second": one(4)} for net in nets},)
 
 
 def photographs(text) -> tuple[dict[str, Any], Captions]:
@@ -193,6 +203,17 @@ CASES = {
         [
             ({"net": "batch"}, "net is 'batch': choose from none, layer"),
             ({"caption": "a dog"}, "'a dog' is not understood: say it like"),
+        ],
+    ),
+    "positions": Case(
+        maps(),
+        {},
+        {"norm": "none", "padding": "layer", "time": "after", "layer": "second"},
+        [
+            ({"norm": "batch"}, "norm is 'batch': choose from layer, none"),
+            ({"padding": "reflection"}, "padding is 'reflection'"),
+            ({"time": "never"}, "time is 'never': choose from before, after"),
+            ({"layer": "third"}, "layer is 'third': choose from layer, second"),
         ],
     ),
     "recurrence": Case(

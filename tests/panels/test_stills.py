@@ -12,7 +12,7 @@ from lnlab.pages.page import share
 from lnlab.panels.widgets import Panel
 from lnlab.panels.widgets.live_plot import as_json
 from lnlab.panels.widgets.stills import still
-from tests.panels.test_every_panel import embeddings
+from tests.panels.test_every_panel import embeddings, maps
 from tests.unpacked import unpacked, write_page
 
 PANELS: dict[str, Callable[..., Panel]] = {
@@ -22,6 +22,7 @@ PANELS: dict[str, Callable[..., Panel]] = {
     "invariance": lambda *_: panels.invariance(delta=-2.5),
     "order": lambda *_: panels.order(*embeddings(), net="layer"),
     "landscape": lambda *_: panels.landscape(),
+    "positions": lambda *_: panels.positions(*maps(), time="after"),
     "recurrence": lambda *_: panels.recurrence(steps=25),
     "transformer": lambda *_: panels.transformer(depth=2),
 }

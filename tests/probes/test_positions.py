@@ -13,6 +13,7 @@ from lnlab.probes.positions import (
     contrast,
     contributions,
     maps,
+    over_units,
     unlikeness,
 )
 
@@ -107,6 +108,19 @@ def test_a_map_that_is_alike_everywhere_has_no_contrast(net):
     assert found.shift < 0.05
     padded = contrast(maps(net(Identity), 3 + torch.randn(500, 2, 6, 8), ["first"])["first"])
     assert padded.shift > 0.5
+
+
+def test_over_the_units_all_is_relative_to_the_unit():
+    """Another scale and another mean of a unit change nothing but where it is on."""
+    mean, deviation = torch.randn(3, 5, 6), torch.rand(3, 5, 6)
+    found = over_units(Maps(torch.full((3, 5, 6), 0.3), mean, deviation))
+    scaled = over_units(Maps(torch.zeros(3, 5, 6), 7 + 100 * mean, 100 * deviation))
+    torch.testing.assert_close(found["mean"], scaled["mean"])
+    torch.testing.assert_close(found["deviation"], scaled["deviation"])
+    assert (found["on"] == 0.3).all()
+    # of one unit the squares are, on average over the map, those of its whole deviation
+    one = over_units(Maps(mean[:1], mean[:1], deviation[:1]))
+    assert float((one["mean"] ** 2 + one["deviation"] ** 2).mean()) == pytest.approx(1)
 
 
 def test_shares_are_what_leaving_out_a_unit_costs_where_the_loss_is_linear():

@@ -1,0 +1,21 @@
+"""The sentence of the positions panel: the border beside the middle."""
+
+from lnlab.figures.style.text import number
+
+from .measurement import Measurement
+from .state import PositionsState
+
+
+def conditions(state: PositionsState) -> str:
+    """The title: which layer of which net, and when."""
+    return f"{state.layer}, norm {state.norm}, padding {state.padding}, {state.time}"
+
+
+def sentence(state: PositionsState, measurement: Measurement) -> str:
+    """How often units are on at the border and in the middle, and how far apart they are."""
+    found = measurement.contrast
+    return (
+        f"{conditions(state)}: at the border a unit is on in {100 * found.border:.0f} % of the "
+        f"cases, in the middle in {100 * found.middle:.0f} %; the means of its summed inputs "
+        f"are {number(found.shift)} deviations apart."
+    )
