@@ -60,7 +60,7 @@ def configurations(
     figure.update_yaxes(title_text="batch: mean, deviation", col=1)
     figure.update_layout(
         template=TEMPLATE, height=440, margin={"t": 50, "l": 70},
-        plot_bgcolor="#D1D5DB", meta={"width": 120 + 420 * len(panels)},
+        plot_bgcolor="#D1D5DB", meta={"width": 120 + 370 * len(panels)},
     )  # fmt: skip
     return signed(
         figure,
@@ -91,6 +91,6 @@ def _texts(grid: list[np.ndarray], low: float, high: float) -> list[dict]:
         said = f"<b>{mean:.3f}</b>" if known else "impossible"
         if np.isfinite(lowest):
             said += f"<br>{lowest:.3f} to {highest:.3f}"
-        font = {"size": 12, "color": "#FFFFFF" if dark else INK}
+        font = {"size": 11, "color": "#FFFFFF" if dark else INK}
         texts.append({"x": column, "y": row, "text": said, "font": font})
     return texts

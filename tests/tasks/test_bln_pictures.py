@@ -12,7 +12,7 @@ from lnlab.tasks import MixturePictures
 from lnlab.tasks.mixture.arms import ARMS, Around, KerasBatchNorm, mixtures_of
 from lnlab.tasks.mixture.inference import asking, fitted, score, searched
 from lnlab.tasks.mixture.task import Part, Parts
-from lnlab.training import train
+from lnlab.training import Moment, stack, train
 
 M = 5
 
@@ -185,6 +185,21 @@ def test_batches_come_in_one_order_in_every_epoch():
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
     other = MixturePictures(batch_size=M, cases=4 * M, seeds=(1,), data="shapes")
     assert not torch.equal(next(other.batches(dataset()).epoch(0))[0], first[0])
+
+
+def test_training_cases_are_measured_in_their_own_batches_and_in_others():
+    one, x64 = task(validation=M, tested=M), torch.float64
+    data = dataset(valid=pictures(M))
+    model = stack([one.model(0, data)]).double()
+    found = one.measure(model, data, Moment.DEAR)
+    (single,) = model.unstack()
+    for split, batches in (
+        ("own", [(x[0], y[0]) for x, y in one.batches(data, dtype=x64).epoch(3)]),
+        ("train", list(zip(data.train.x.split(M), data.train.y.split(M), strict=True))),
+    ):
+        losses = [F.cross_entropy(single(x.double()), y).item() for x, y in batches]
+        assert found[f"{split}_nll"] == [pytest.approx(sum(losses) / 4, rel=1e-12)]
+    assert found["own_nll"] != found["train_nll"]
 
 
 def test_pixels_are_standardized_over_the_training_cases():

@@ -38,7 +38,7 @@ class MixturePictures(Mixture):
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
         small = cls(
-            data="shapes", cases=1_500, validation=300, tested=600, epochs=6, seeds=(0, 1)
+            data="shapes", cases=5_000, validation=300, tested=600, epochs=5, seeds=(0,)
         )
         return {
             "smoke": replace(

@@ -58,8 +58,12 @@ class Parts:
 class SameOrder(Batches):
     """Batches whose order is drawn once for each seed, and is that of every epoch."""
 
-    def _order(self, seed: int, epoch: int) -> Tensor:
+    def order(self, seed: int) -> Tensor:
+        """The places of the cases in every epoch of a seed (N,)."""
         return super()._order(seed, 0)
+
+    def _order(self, seed: int, epoch: int) -> Tensor:
+        return self.order(seed)
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,10 @@ class Mixture(Experiment):
     weights that are tested are those of the least validation loss, and evaluation is in batches
     of the size of the training's. What is measured of the training is measured after each
     epoch, with the statistics of each batch; Keras' logs are means along the epoch.
+
+    Training cases are measured twice: in the batches that they were trained in (``own_...``,
+    nearest to Keras' logs), and in others (``train_...``). What reads other cases can learn
+    the batch by heart, and not the case.
     """
 
     norm: str = setting("batch layer", choices=ARMS)
@@ -86,6 +94,8 @@ class Mixture(Experiment):
     tested: int = setting(0, least=0)
     """The number of test cases; 0: all, as published."""
     best: str = "valid_nll"
+    measures: int = setting(2, least=1, past=1)
+    """2: training cases in their own batches, too."""
     seeds: tuple[int, ...] = (0, 1, 2)
 
     falls = ("train_nll", "valid_nll")
@@ -149,17 +159,27 @@ class Mixture(Experiment):
     def measure(
         self, model: Any, dataset: Any, moment: Moment = Moment.END
     ) -> dict[str, list[float]]:
-        """Per seed: loss (nats) and accuracy of training and validation cases; at the end, of
-        the weights that count, all that :func:`.inference.searched` finds."""
-        rows = [self._of(one, dataset, moment) for one in model.unstack()]
+        """Per seed: loss (nats) and accuracy of training cases, in their own batches and in
+        others, and of validation cases; at the end, of the weights that count, all that
+        :func:`.inference.searched` finds."""
+        rows = [
+            self._of(one, seed, dataset, moment)
+            for one, seed in zip(model.unstack(), self.seeds, strict=True)
+        ]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
-    def _of(self, model: nn.Module, dataset: Any, moment: Moment) -> dict[str, float]:
-        m, train = self.batch_size, Part(dataset.train.x[:MEASURED], dataset.train.y[:MEASURED])
+    def _of(
+        self, model: nn.Module, seed: int, dataset: Any, moment: Moment
+    ) -> dict[str, float]:
+        m, train = self.batch_size, dataset.train
+        order = self.batches(dataset).order(seed)[:MEASURED]
+        own = Part(train.x[order], train.y[order])
+        others = Part(train.x[:MEASURED], train.y[:MEASURED])
         found = {
             f"{split}_{name}": value
             for split, one in (
-                ("train", fitted(model, train, m, self.judge)),
+                ("own", fitted(model, own, m, self.judge)),
+                ("train", fitted(model, others, m, self.judge)),
                 ("valid", score(model, dataset.valid, m, self.judge)),
             )
             for name, value in one._asdict().items()
