@@ -231,8 +231,8 @@ def test_a_killed_training_goes_on_to_the_same_scores(tmp_path):
     ("settings", "words"),
     [
         ({"data": "digits"}, "digits has no valid cases"),
-        ({"cases": 30_000}, "20,000 train cases"),
-        ({"validation": 3_000}, "2,000 valid cases"),
+        ({"cases": 30_000}, "train cases: ask"),
+        ({"validation": 3_000}, "valid cases: ask"),
     ],
 )
 def test_data_that_do_not_fit_are_named(settings, words):
