@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lnlab.norms import Identity, Linear
+from lnlab.norms import Identity, Linear, Norm
 from lnlab.padding import within
 
 
@@ -39,19 +39,27 @@ class Attention(nn.Module):
         units: A.
         location: how many kernels; 0 is content alone.
         width: how many steps a kernel covers; odd.
+        norm: makes what normalizes W_s s and W_h h; no statistic has padding in it.
 
     Raises:
         ValueError: for an even width.
     """
 
     def __init__(
-        self, queries: int, annotations: int, units: int, *, location: int = 0, width: int = 15
+        self,
+        queries: int,
+        annotations: int,
+        units: int,
+        *,
+        location: int = 0,
+        width: int = 15,
+        norm: Norm = Identity,
     ) -> None:
         super().__init__()
         if width % 2 == 0:
             raise ValueError(f"width is {width}: give an odd number of steps.")
-        self.query = Linear(queries, units, Identity, bias_inside=True)
-        self.key = Linear(annotations, units, Identity)
+        self.query = Linear(queries, units, norm, bias_inside=True)
+        self.key = Linear(annotations, units, norm)
         self.v = Linear(units, 1, Identity)
         self.kernels = self.place = None
         if location:
@@ -61,7 +69,12 @@ class Attention(nn.Module):
 
     def annotate(self, h: Tensor, lengths: Tensor) -> Annotations:
         """The memory to attend to: h (B, T, H), whose first ``lengths`` (B,) steps count."""
-        return Annotations(h, self.key(h), within(lengths, h.shape[1]))
+        inside = within(lengths, h.shape[1])
+        if isinstance(self.key.norm, Identity):
+            return Annotations(h, self.key(h), inside)
+        keys = h.new_zeros(*h.shape[:2], len(self.key.W))
+        keys[inside] = self.key(h[inside])
+        return Annotations(h, keys, inside)
 
     def forward(
         self, s: Tensor, annotations: Annotations, last: Tensor

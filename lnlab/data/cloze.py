@@ -1,10 +1,11 @@
 """Questions made here: who did what to whom, told once and asked in other words.
 
-Four people do four things in a ring, each to the next, so that everybody is named twice, once
-as the one who acts and once as the other. What is asked is one of the four deeds by another
-word for it: to answer one must find the deed, and see who plays which part in it; how often
-and where somebody is named tells nothing. People are entities whose numbers are drawn anew
-for every question.
+Of three people one does something to the second, the third does something to the first, and
+the second and the third have to do with each other, one way or the other: everybody is named
+twice. Asked is to whom the first did it, by another word for what was done. Who is asked about
+is not the answer, and so two candidates are left: to choose between them one must find the
+sentence in which that person acts; how often, where and next to whom somebody is named tells
+nothing. People are entities whose numbers are drawn anew for every question.
 """
 
 import random
@@ -14,16 +15,15 @@ from lnlab.data.question import BLANK, Question
 
 DEEDS = {
     "praised": "acclaimed", "blamed": "accused", "chased": "pursued", "taught": "instructed",
-    "helped": "assisted", "met": "encountered", "painted": "portrayed", "warned": "alerted",
-    "hired": "employed", "freed": "released",
+    "helped": "assisted", "met": "encountered",
 }  # fmt: skip
-"""The things that are told, each with the word by which it is asked for."""
-TIMES = ("today", "yesterday", "again", "at noon", "in may", "last week")
-PEOPLE = 16
-"""Entities among which four are drawn."""
-TOLD = 4
-PASSIVE = 0.25
-"""The part of deeds that are told, or asked, in the passive voice."""
+"""Words that tell, and the word by which each is asked."""
+TIMES = ("today", "yesterday", "at noon", "in may", "last week")
+TIMED = 0.3
+"""The part of deeds that are told with their time: passages have different lengths."""
+PEOPLE = 8
+"""Entities among which three are drawn."""
+TOLD = 3
 PARTS = {"train": 24_000, "valid": 1000, "test": 1000}
 
 
@@ -44,25 +44,19 @@ def corpus(most: int | None, parts: Mapping[str, int]) -> dict[str, tuple[Questi
 
 
 def question(chance: random.Random, name: str) -> Question:
-    """One question about four deeds."""
+    """One question about three deeds."""
     people = [f"@entity{number}" for number in chance.sample(range(PEOPLE), TOLD)]
-    deeds = chance.sample([*DEEDS], TOLD)
-    ring = [*zip(deeds, people, [*people[1:], people[0]], strict=True)]
-    asked, who, whom = chance.choice(ring)
-    chance.shuffle(ring)
-    by_whom = chance.random() < 0.5
-    parts = (BLANK, "somebody") if by_whom else ("somebody", BLANK)
-    return Question(
-        name,
-        tuple(f"{said(chance, *deed)} {chance.choice(TIMES)} ." for deed in ring),
-        f"{said(chance, DEEDS[asked], *parts)} .",
-        tuple(sorted(people, key=lambda one: int(one.removeprefix("@entity")))),
-        who if by_whom else whom,
-    )
+    who, whom, third = people
+    deed, *others = chance.sample([*DEEDS], TOLD)
+    pairs = [(who, whom), (third, who), tuple(chance.sample([whom, third], 2))]
+    told = [
+        f"{one} {done} {other} {_time(chance)}."
+        for (one, other), done in zip(pairs, [deed, *others], strict=True)
+    ]
+    chance.shuffle(told)
+    asked = f"{who} {DEEDS[deed]} {BLANK} ."
+    return Question(name, tuple(told), asked, tuple(sorted(people)), whom)
 
 
-def said(chance: random.Random, deed: str, who: str, whom: str) -> str:
-    """A deed in words, in one of two voices."""
-    if chance.random() < PASSIVE:
-        return f"{whom} was {deed} by {who}"
-    return f"{who} {deed} {whom}"
+def _time(chance: random.Random) -> str:
+    return f"{chance.choice(TIMES)} " if chance.random() < TIMED else ""

@@ -78,11 +78,13 @@ class Questions(Dataset[Sequence[Question]]):
     def _count(self) -> Arrays:
         counts, most, longest = Counter(), -1, [0, 0]
         parts = self._parts[0]
-        for split in ("train", "valid"):
-            for question in parts[split]:
+        for split, part in parts.items():
+            for question in part:
+                most = max([most, *(number(one) for one in question.candidates)])
+                if split == "test":
+                    continue
                 texts = question.passage.split(), question.query.split()
                 counts.update([*texts[0], *texts[1]])
-                most = max([most, *(number(one) for one in question.candidates)])
                 if split == "train":
                     longest = [max(n, len(t)) for n, t in zip(longest, texts, strict=True)]
         words = [
@@ -93,7 +95,7 @@ class Questions(Dataset[Sequence[Question]]):
         words.sort(key=lambda word: (-counts[word], word))
         return {
             "words": np.frombuffer("\n".join(words).encode(), np.uint8),
-            "entities": np.array(most + 1),
+            "entities": np.array([most + 1]),
             "longest": np.array(longest),
         }
 
@@ -101,14 +103,18 @@ class Questions(Dataset[Sequence[Question]]):
     def vocabulary(self) -> Vocabulary:
         """The blank, all entities, and the words of training and validation, frequent first."""
         words = self._counted["words"].tobytes().decode().split("\n")
-        entities = (f"@entity{k}" for k in range(int(self._counted["entities"])))
+        entities = (f"@entity{k}" for k in range(self._entities))
         return Vocabulary([BLANK, *entities, *words])
+
+    @property
+    def _entities(self) -> int:
+        return int(self._counted["entities"][0])
 
     @property
     def anonymous(self) -> range:
         """The numbers of the entities in the vocabulary."""
         first = END + 3  # behind the end, the unknown word and the blank
-        return range(first, first + int(self._counted["entities"]))
+        return range(first, first + self._entities)
 
     @property
     def longest(self) -> tuple[int, int]:

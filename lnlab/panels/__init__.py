@@ -7,6 +7,7 @@ from .invariance import invariance
 from .landscape import landscape
 from .order import order
 from .positions import positions
+from .reading import reading
 from .recurrence import recurrence
 from .transformer import transformer
 from .widgets import LivePlot
@@ -20,6 +21,7 @@ __all__ = [
     "landscape",
     "order",
     "positions",
+    "reading",
     "recurrence",
     "transformer",
 ]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lnlab.tasks.mixture.reviews import MixtureReviews
     from lnlab.tasks.mnist import PermutationInvariantMNIST
     from lnlab.tasks.order.task import OrderEmbeddings
+    from lnlab.tasks.reader.task import AttentiveReading
     from lnlab.tasks.sequences import SequentialDigits
     from lnlab.tasks.transformer.task import CharacterModel
     from lnlab.training import Experiment
@@ -27,6 +28,7 @@ WHERE = {
     "bln-pictures": ("mixture.pictures", "MixturePictures"),
     "convolutions": ("convolutions.task", "Convolutions"),
     "bln-reviews": ("mixture.reviews", "MixtureReviews"),
+    "reader": ("reader.task", "AttentiveReading"),
 }
 """The module and the class of each experiment, by its name."""
 
@@ -62,6 +64,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "TASKS",
+    "AttentiveReading",
     "CharacterModel",
     "Convolutions",
     "MixturePictures",

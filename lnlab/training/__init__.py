@@ -2,7 +2,7 @@
 
 from lnlab.training.batches import Batches
 from lnlab.training.buckets import Bucketed
-from lnlab.training.clipping import clipped, clipped_each
+from lnlab.training.clipping import clipped, clipped_each, rooted
 from lnlab.training.hot import heated
 from lnlab.training.loop import Step, cross_entropy, evaluate, evaluating, fit
 from lnlab.training.ranks import first, launch
@@ -29,6 +29,7 @@ __all__ = [
     "found",
     "heated",
     "launch",
+    "rooted",
     "setting",
     "shareable",
     "stack",

@@ -21,6 +21,20 @@ def clipped(optimizer: torch.optim.Optimizer, largest: float, models: int) -> No
         slope.mul_(factor.view(-1, *(1,) * (slope.dim() - 1)))
 
 
+def rooted(optimizer: torch.optim.Optimizer, largest: float, models: int) -> None:
+    """Cut gradients longer than ``largest`` to ``largest`` times the root of their norm.
+
+    A slip of the published attentive reader, which compares squares and then divides by their
+    fourth root: with 10, a norm of 101 becomes 100.5 and one of 10,000 becomes 1,000.
+    """
+    slopes = [p.grad for group in optimizer.param_groups for p in group["params"]]
+    rows = [slope.view(models, -1) for slope in slopes if slope is not None]
+    norm = torch.stack([row.square().sum(1) for row in rows]).sum(0).sqrt()
+    factor = torch.where(norm > largest, largest / norm.sqrt(), 1.0)
+    for row in rows:
+        row.mul_(factor[:, None])
+
+
 def clipped_each(optimizer: torch.optim.Optimizer, largest: float, models: int) -> None:
     """Cut the gradient of each tensor of each of several stacked models to ``largest``."""
     for group in optimizer.param_groups:

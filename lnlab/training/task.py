@@ -229,6 +229,22 @@ class Experiment(ABC):
     def model(self, seed: int, dataset: Any) -> nn.Module:
         """One model; torch, numpy and Python have been seeded with ``seed`` before."""
 
+    def trained(self, weights: Mapping[str, Tensor], dataset: Any, seed: int) -> Any:
+        """The model of one seed with the weights of a run.
+
+        Args:
+            weights: as :meth:`lnlab.runs.Run.weights` has them, each of the shape of its own.
+
+        Raises:
+            ValueError: if they do not fit it: those of another vocabulary, say.
+        """
+        model = self.model(seed, dataset)
+        own = f"{seed}."
+        model.load_state_dict(
+            {n.removeprefix(own): w for n, w in weights.items() if n.startswith(own)}
+        )
+        return model
+
     @abstractmethod
     def loss(self, output: Any, y: Any) -> Tensor:
         """The loss of each model (S,): outputs and targets are trees of tensors (S, B, ...)."""

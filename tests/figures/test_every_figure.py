@@ -30,6 +30,7 @@ from lnlab.figures import (
     playable,
     positions,
     race,
+    reading,
     recurrence,
     ribbons,
     smoothness,
@@ -70,6 +71,11 @@ def ordered(text) -> go.Figure:
     shown = [order.Shown(things, 0.1, None), order.Shown(things, 0.2, True)]
     around = [order.Neighbour(text, 0.1)]
     return order.order(text, shown, AT, AT > 0.5, around, around)
+
+
+def read(text) -> go.Figure:
+    passage = reading.Posed([text, "b"], text, ["b"], "b")
+    return reading.reading(passage, {text: reading.Look(AT[:2], text)})
 
 
 def plane(text, *at) -> Any:
@@ -138,6 +144,7 @@ FIGURES = {
     ),
     matrices.matrices: lambda text: matrices.matrices({text: SEEDS}, rows=text, columns=text),
     order.order: ordered,
+    reading.reading: read,
     playable.playable: lambda text: playable.playable(
         drawn(),
         [playable.Choice(text, [text], 0)],

@@ -29,6 +29,7 @@ from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding
 from lnlab.training.machine import default_dtype
 from lnlab.workbook import value
+from tests.panels.test_reading import question, reader
 
 TAG = "<img src=x onerror=alert`1`>"
 QUANTILES = ("q05", "q25", "q50", "q75", "q95")
@@ -216,6 +217,12 @@ CASES = {
             ({"layer": "third"}, "layer is 'third': choose from layer, second"),
         ],
     ),
+    "reading": Case(
+        ({"none": reader(), "layer": reader(1)}, [question(number=k) for k in range(2)]),
+        {},
+        {"question": 1, "update": 0},
+        [({"question": 9}, "question is 9: give 0 to 1")],
+    ),
     "recurrence": Case(
         (),
         {"steps": 25},
@@ -392,6 +399,7 @@ GIVEN = {
     "attention": ({TAG: recognizer(TAG)}, utterances(TAG)),
     "distributions": ({TAG: {TAG: recorded(TAG)}},),
     "order": photographs(TAG),
+    "reading": ({TAG: reader(words=13)}, [question(TAG, k) for k in range(2)]),
 }
 """The panels that are given data, with a tag wherever these have text."""
 

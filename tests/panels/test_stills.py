@@ -13,8 +13,10 @@ from lnlab.panels.widgets import Panel
 from lnlab.panels.widgets.live_plot import as_json
 from lnlab.panels.widgets.stills import still
 from tests.panels.test_every_panel import embeddings, maps
+from tests.panels.test_reading import question, reader
 from tests.unpacked import unpacked, write_page
 
+ASKED = [question(number=k) for k in range(2)]
 PANELS: dict[str, Callable[..., Panel]] = {
     "attention": lambda recognizers, _: panels.attention(*recognizers, example=2),
     "distributions": lambda _, frames: panels.distributions(frames),
@@ -24,6 +26,7 @@ PANELS: dict[str, Callable[..., Panel]] = {
     "landscape": lambda *_: panels.landscape(),
     "positions": lambda *_: panels.positions(*maps(), time="after"),
     "recurrence": lambda *_: panels.recurrence(steps=25),
+    "reading": lambda *_: panels.reading({"none": reader(), "layer": reader(1)}, ASKED),
     "transformer": lambda *_: panels.transformer(depth=2),
 }
 

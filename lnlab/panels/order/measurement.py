@@ -37,7 +37,7 @@ class Embedded:
     """
 
     def __init__(self, nets: Mapping[str, Any], dataset: Captions) -> None:
-        from lnlab.tasks.order.net import alphabet
+        from lnlab.tasks.vocabularies import alphabet
 
         if not nets:
             raise ValueError("there are no nets: train some order embeddings first.")

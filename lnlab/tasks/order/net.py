@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from lnlab.cells import STARTS
 from lnlab.data.vocabulary import Vocabulary
 from lnlab.norms import Norm
+from lnlab.tasks.vocabularies import OfVocabulary
 from lnlab.unroll import GRU
 
 
@@ -26,7 +27,7 @@ class Pairs(NamedTuple):
     lengths: Tensor
 
 
-class OrderEmbedding(nn.Module):
+class OrderEmbedding(OfVocabulary):
     """Vendrov et al. (2016): :class:`Pairs` to captions and pictures (B, H), none negative.
 
     A caption is the last state of a GRU (Ba et al., 2016, eq. 26-28) over its words, a picture
@@ -45,7 +46,6 @@ class OrderEmbedding(nn.Module):
     """
 
     opaque = True  # how long captions are decides what is computed
-    alphabet: Tensor
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class OrderEmbedding(nn.Module):
         unit_captions: bool = True,
         **settings: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(vocabulary)
         self.unit_captions = unit_captions
         self.word = nn.Parameter(torch.empty(len(vocabulary), words))
         self.W = nn.Parameter(torch.empty(units, inputs))
@@ -71,7 +71,6 @@ class OrderEmbedding(nn.Module):
             nn.init.normal_(self.word)
             STARTS[initialisation].draw(self.W)
         self.reader = GRU(words, units, norm=norm, **settings)
-        self.register_buffer("alphabet", alphabet(vocabulary))
 
     def forward(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         return self.read(pairs.words, pairs.lengths), self.see(pairs.vectors)
@@ -85,21 +84,6 @@ class OrderEmbedding(nn.Module):
     def see(self, vectors: Tensor) -> Tensor:
         """Pictures (B, D) as points (B, H)."""
         return F.normalize(F.linear(vectors, self.W, self.b), dim=-1).abs()
-
-    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args: Any) -> None:
-        theirs = state_dict.get(f"{prefix}alphabet")
-        if theirs is not None and not torch.equal(theirs.cpu(), self.alphabet.cpu()):
-            raise ValueError(
-                "these weights were trained with another vocabulary: their words have other "
-                "numbers. Take the data of their run."
-            )
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
-
-def alphabet(vocabulary: Vocabulary) -> Tensor:
-    """A vocabulary's digest in whole numbers (8,), to know it again."""
-    digest = vocabulary.digest
-    return torch.tensor([int(digest[at : at + 8], 16) for at in range(0, 64, 8)])
 
 
 def penalty(captions: Tensor, pictures: Tensor) -> Tensor:

@@ -106,22 +106,6 @@ class OrderEmbeddings(Experiment):
             )
         return fuse(net) if self.fused else net
 
-    def trained(
-        self, weights: Mapping[str, Tensor], dataset: Captions, seed: int
-    ) -> OrderEmbedding:
-        """The net of one seed with the weights of a run, as :meth:`lnlab.runs.Run.weights` has
-        them.
-
-        Raises:
-            ValueError: if they were trained with another vocabulary.
-        """
-        net: Any = self.model(seed, dataset)
-        own = f"{seed}."
-        net.load_state_dict(
-            {n.removeprefix(own): w for n, w in weights.items() if n.startswith(own)}
-        )
-        return net
-
     def batches(
         self,
         dataset: Captions,

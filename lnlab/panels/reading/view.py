@@ -1,0 +1,69 @@
+"""The panel of notebook 09: where readers look for an answer while they learn."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ipywidgets
+import plotly.graph_objects as go
+
+from lnlab.data import Question
+from lnlab.figures import reading as draw
+from lnlab.runs import Run
+
+from ..widgets.controls import choice, choice_slider, in_columns
+from ..widgets.panel import Panel
+from ..widgets.stills import Settable
+from ..widgets.view import Drawing, View
+from .measurement import Readers, measure
+from .state import ReadingState
+from .words import sentence
+
+ABOUT = {
+    "reading": (
+        "The words of a passage for each reader, marked where it looks for the word that is"
+        " missing in the question; entities have colours"
+    ),
+}
+
+
+def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: Any) -> Panel:
+    """Drag through the training of several readers, question by question.
+
+    Args:
+        runs: by name, at most five, of the task ``reader``.
+        questions: the validation questions of their data.
+        settings: fields of :class:`ReadingState`: where the panel starts, and what Reset
+            returns to.
+    """
+    there = Readers(runs, questions)
+    state = there.whole(ReadingState(**settings))
+    asked = {f"{k + 1}: {q.query}": k for k, q in enumerate(there.questions)}
+    updates = [(str(update), update) for update in there.updates]
+    controls = {
+        "question": choice("question", [*asked.items()]),
+        "update": choice_slider("update", updates),
+    }
+    arrangement: ipywidgets.DOMWidget = in_columns([*controls.values()])
+
+    def drawn(state: ReadingState) -> dict[str, go.Figure]:
+        passage, looks, _ = measure(there, state)
+        return {"reading": draw.reading(passage, looks)}
+
+    def look(state: ReadingState) -> View:
+        measurement = measure(there, state)
+        shown = measurement.passage, measurement.looks
+        drawing = Drawing(draw.reading_traces(*shown), draw.reading_layout(*shown))
+        titles = {"reading": f"after update {state.update}"}
+        return View(sentence(state, measurement), titles, {"reading": drawing})
+
+    def settable(state: ReadingState) -> list[Settable]:
+        return [
+            Settable("update", dict(updates), str(state.update), ReadingState.at),
+            Settable("question", asked, [*asked][state.question], ReadingState.of,
+                     slides=False),
+        ]  # fmt: skip
+
+    return Panel(
+        "reading", "09", state, arrangement, controls, ABOUT, look, drawn, settable,
+        least_width=900,
+    )  # fmt: skip

@@ -1,0 +1,14 @@
+"""The sentence of the reading panel, of a question and of those who answered it."""
+
+from .measurement import Measurement
+from .state import ReadingState
+
+
+def sentence(state: ReadingState, measurement: Measurement) -> str:
+    """A sentence that says what each of the readers answered at that moment."""
+    answers = "; ".join(
+        f"{name}: {said.candidate} ({said.chance:.0%})"
+        for name, said in measurement.said.items()
+    )
+    passage = measurement.passage
+    return f"Update {state.update}. {passage.query} Right: {passage.answer}. Said by {answers}."

@@ -1,0 +1,6 @@
+"""The attentive reader: questions about a passage, Ba et al. (2016), section 6.2."""
+
+from .net import Asked, AttentiveReader
+from .task import AttentiveReading
+
+__all__ = ["Asked", "AttentiveReader", "AttentiveReading"]
