@@ -54,5 +54,5 @@ def test_damaged_packed_metrics_are_refused(damage, tmp_path):
     with pytest.raises(ValueError, match=r"metrics\.jsonl\.xz is damaged"):
         run.metrics()
     path.unlink()
-    with pytest.raises(FileNotFoundError, match=r"metrics\.jsonl'"):
+    with pytest.raises(ValueError, match=r"metrics\.jsonl is missing"):
         run.metrics()
