@@ -143,13 +143,14 @@ def attention_layout(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> 
         layout["xaxis"] |= named | {"side": "top"}
     for slot, (name, attention) in enumerate(attentions.items()):
         across, down = slot % 2, slot // 2
-        top = 0.72 - 0.39 * down
+        top, lowest = 0.72 - 0.39 * down, slot + 2 >= len(attentions)
         axis = str(slot + 2)
         layout[f"xaxis{axis}"] = {
             "domain": [0.49 * across, 0.49 * across + 0.43],
             "anchor": f"y{axis}",
             "range": [0, seconds],
-            "title": {"text": "seconds" if down or len(attentions) < 3 else ""},
+            "title": {"text": "seconds" if lowest else ""},
+            "showticklabels": lowest,
             "fixedrange": True,
         }
         layout[f"yaxis{axis}"] = {

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .style.palette import INK, SIZES, TEMPLATE
+from .style.palette import SIZES, TEMPLATE
 from .style.text import literal, signed
 
 PAIRS = ("TT", "TF", "FT", "FF")
@@ -42,8 +42,11 @@ def configurations(
     for column, (title, numbers) in enumerate(panels.items(), start=1):
         grid = [np.asarray(each, float).reshape(4, 4) for each in numbers]
         figure.add_trace(_heat(grid, value, low, high), 1, column)
-        for text in _texts(grid, low, high):
-            figure.add_annotation(**text, showarrow=False, row=1, col=column)
+        for row, place in np.argwhere(~np.isfinite(grid[0])).tolist():
+            figure.add_annotation(
+                x=place, y=row, text="impossible", showarrow=False, font={"size": 11},
+                row=1, col=column,
+            )  # fmt: skip
         if title in (outlined or {}):
             row, place = divmod((outlined or {})[title], 4)
             figure.add_shape(
@@ -74,23 +77,19 @@ def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Hea
     names = [[f"{row}{column}" for column in PAIRS] for row in PAIRS]
     return go.Heatmap(
         z=mean, zmin=low, zmax=high if high > low else low + 1.0, colorscale=SIZES,
-        showscale=False, xgap=2, ygap=2, hoverongaps=False, text=names,
-        customdata=np.stack([lowest, highest], axis=-1),
-        hovertemplate=f"%{{text}}: {literal(value)} %{{z:.4f}}, %{{customdata[0]:.4f}} to "
-        "%{customdata[1]:.4f}<extra></extra>",
+        showscale=False, xgap=2, ygap=2, hoverongaps=False,
+        text=_texts(grid), texttemplate="%{text}", textfont={"size": 11},
+        customdata=np.dstack([np.array(names, object), lowest, highest]),
+        hovertemplate=f"%{{customdata[0]}}: {literal(value)} %{{z:.4f}}, "
+        "%{customdata[1]:.4f} to %{customdata[2]:.4f}<extra></extra>",
     )  # fmt: skip
 
 
-def _texts(grid: list[np.ndarray], low: float, high: float) -> list[dict]:
-    """The mean and the interval of each cell, dark on light colours and light on dark ones."""
-    texts = []
-    for row, column in np.ndindex(4, 4):
-        mean, lowest, highest = (float(each[row, column]) for each in grid)
-        known = bool(np.isfinite(mean))
-        dark = known and mean < low + 0.55 * (high - low)
-        said = f"<b>{mean:.3f}</b>" if known else "impossible"
-        if np.isfinite(lowest):
-            said += f"<br>{lowest:.3f} to {highest:.3f}"
-        font = {"size": 11, "color": "#FFFFFF" if dark else INK}
-        texts.append({"x": column, "y": row, "text": said, "font": font})
-    return texts
+def _texts(grid: list[np.ndarray]) -> list[list[str]]:
+    """The mean and the interval of each cell; plotly chooses a colour that can be read."""
+
+    def said(mean: float, lowest: float, highest: float) -> str:
+        interval = f"<br>{lowest:.3f} to {highest:.3f}" if np.isfinite(lowest) else ""
+        return f"<b>{mean:.3f}</b>{interval}" if np.isfinite(mean) else ""
+
+    return [[said(*cell) for cell in zip(*row, strict=True)] for row in zip(*grid, strict=True)]

@@ -9,9 +9,13 @@ SAID = Spoken(
 )
 
 
-def shown(count):
+def layout_of(count):
     attentions = {f"net {k}": AttentionMap(np.eye(2, 5), 0.04, "") for k in range(count)}
-    layout = attention(SAID, attentions).layout
+    return attention(SAID, attentions).layout
+
+
+def shown(count):
+    layout = layout_of(count)
     return [layout[f"{axis}axis{slot + 2}"].visible for slot in range(SLOTS) for axis in "xy"]
 
 
@@ -19,3 +23,11 @@ def test_only_attentions_that_are_there_have_axes():
     assert shown(0) == [False] * 2 * SLOTS
     assert shown(3) == [None] * 6 + [False] * 2
     assert shown(SLOTS) == [None] * 2 * SLOTS
+
+
+def test_no_numbers_stand_where_the_title_of_the_next_picture_does():
+    labels = {
+        count: [layout_of(count)[f"xaxis{slot + 2}"].showticklabels for slot in range(count)]
+        for count in (1, 3, 4)
+    }
+    assert labels == {1: [True], 3: [False, True, True], 4: [False, False, True, True]}
