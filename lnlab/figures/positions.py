@@ -15,7 +15,7 @@ SLOTS = 3
 """The number of maps in a picture."""
 
 Reaches = Mapping[str, float]
-"""Where the colours of a map end, by its name; they begin at 0."""
+"""The ends of the colours of each map, by its name; they begin at 0."""
 
 
 def positions(maps: Mapping[str, np.ndarray], *, reaches: Reaches) -> go.Figure:

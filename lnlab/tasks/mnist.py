@@ -133,7 +133,7 @@ class PermutationInvariantMNIST(Classification):
     def measure(
         self, model: Any, dataset: Any, moment: Moment = Moment.END
     ) -> Mapping[str, list[float]]:
-        """What is measured of every classification, and with ``measures=2`` shift and
+        """The measurements of every classification, and with ``measures=2`` shift and
         smoothness on the first training cases."""
         found = super().measure(model, dataset, moment)
         if self.measures < 2:

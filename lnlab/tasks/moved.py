@@ -70,7 +70,7 @@ def drift(loss: Objective, there: Tensor) -> float:
 
 @torch.no_grad()
 def behind_normalizers(loss: Objective, w: Tensor) -> list[Tensor]:
-    """What the nonlinearity of each hidden layer is given at w (P,): (B, H) each."""
+    """The inputs of the nonlinearity of each hidden layer at w (P,): (B, H) each."""
     seen: list[Tensor] = []
     hidden: Any = loss.module.layers
     hooks = [

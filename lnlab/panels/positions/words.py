@@ -12,7 +12,7 @@ def conditions(state: PositionsState) -> str:
 
 
 def sentence(state: PositionsState, measurement: Measurement) -> str:
-    """How often units are on at the border and in the middle, and how far apart they are."""
+    """The shares of units that are on at the border and in the middle, and their distance."""
     found = measurement.contrast
     return (
         f"{conditions(state)}: at the border a unit is on in {100 * found.border:.0f} % of the "
