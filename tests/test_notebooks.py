@@ -178,7 +178,7 @@ def test_every_exercise_has_a_hidden_answer(path):
         assert {"Solution", "What to look for"} & {summary for summary, _ in parts}, number
 
 
-@pytest.mark.parametrize("number", ["01", "02", "03", "04", "06"])
+@pytest.mark.parametrize("number", ["01", "02", "03", "04", "05", "06"])
 def test_the_code_of_an_answer_passes_its_check(number):
     (path,) = (path for path in PATHS if path.stem.startswith(number))
     cells = code_cells(path) if number == "01" else [code_cells(path)[0]]

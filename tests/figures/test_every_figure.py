@@ -27,6 +27,7 @@ from lnlab.figures import (
     learning,
     matrices,
     order,
+    pictures,
     playable,
     positions,
     race,
@@ -118,6 +119,9 @@ FIGURES = {
     ),
     distributions.distributions: lambda text: distributions.distributions(
         {text: layers(text)}, reach=1.0, y=text
+    ),
+    pictures.pictures: lambda text: pictures.pictures(
+        np.zeros((1, 2, 3, 4, 4)), rows=[text], made_on=text
     ),
     positions.positions: lambda text: positions.positions(
         {text: np.eye(4)}, reaches={text: 1.0}

@@ -59,7 +59,9 @@ class Convolutions(Classification):
     def budgets(cls) -> Mapping[str, Self]:
         return {
             "smoke": cls(data="shapes", pictures=256, batch_size=64, epochs=1, seeds=(0, 1)),
-            "notebook": cls(data="shapes", pictures=6_000, epochs=4, seeds=(0,)),
+            "notebook": cls(
+                data="shapes", pictures=4_000, batch_size=64, epochs=3, tested=1_000
+            ),
             "paper": cls(),
         }
 
