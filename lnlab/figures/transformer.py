@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.axes import EDGE
+from .style.axes import EDGE, logarithmic
 from .style.palette import TEMPLATE, lines
 from .style.text import legend, text_above
 from .style.traces import Traces, fill
@@ -137,11 +137,6 @@ def _held(spread: Spread, low: float, high: float) -> tuple[float, float]:
 
 
 def _powers(low: float, high: float) -> dict[str, Any]:
-    few = high - low <= 2
-    return {
-        "type": "log",
-        "range": [low, high],
-        "exponentformat": "power",
-        "dtick": "D2" if few else max(1, round((high - low) / 6)),
-        "fixedrange": True,
-    }
+    # plotly would print a bare 2 and 5 between powers
+    labelled = logarithmic([10.0**low, 10.0**high])
+    return {**labelled, "range": [low, high], "fixedrange": True}

@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 from lnlab.figures.style.palette import NAMED
-from lnlab.figures.transformer import SLOTS, first_steps, profile, profile_layout
+from lnlab.figures.transformer import SLOTS, _powers, first_steps, profile, profile_layout
 
 NORMS = {"pre": np.array([[1.0, 2.0], [3.0, 8.0]]), "post": np.ones((2, 2))}
 
@@ -35,3 +36,11 @@ def test_the_axis_holds_every_layer_and_every_decade():
     low, high = layout["yaxis"]["range"]
     assert low <= -7
     assert high >= 5
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 0.5), (-1.0, 1.0), (-12.0, 3.0)])
+def test_powers_are_labelled_by_themselves_alone(low, high):
+    axis = _powers(low, high)
+    for value, text in zip(axis["tickvals"], axis["ticktext"], strict=True):
+        plain = text.replace("10<sup>", "1e").replace("·1e", "e").replace("</sup>", "")
+        assert float(plain) == pytest.approx(value), "a 5 must not stand for 0.5"
