@@ -1,4 +1,4 @@
-"""What papers say of covariate shift and smoothness, by gradient descent of two perceptrons.
+"""Claims of covariate shift and smoothness, judged by gradient descent of two perceptrons.
 
 Plain descent, so that a step is the gradient times the rate, whatever came before: what is
 measured of a step tried on always the same cases is then what the training does.
@@ -43,7 +43,7 @@ WIDER = f"{CHOSEN}: 15 seeds give -0.35 to 0.05 where five gave the interval tha
 
 
 class Measure(NamedTuple):
-    """What :func:`lnlab.tasks.moved.moved` measures, in words."""
+    """A number of :func:`lnlab.tasks.moved.moved`, and its words."""
 
     metric: str
     words: str
