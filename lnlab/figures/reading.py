@@ -17,6 +17,7 @@ LETTERS = 92
 """Letters in a line of a passage."""
 PAPER = [[0, "#FFFFFF"], [0.15, "#FFF3C4"], [1, "#F2A900"]]
 """The scale of colours for attention: a marker on paper, through which words can be read."""
+FONT = {"family": "DejaVu Sans Mono, Menlo, Consolas, monospace", "size": 12}
 INKS = (BLUE, VERMILLION, GREEN, PURPLE, "#7B3FA0", "#8C6D1F", "#C2185B", "#00664A", "#5A3A1A",
         "#3B4CC0")  # fmt: skip
 """The colours of entities, in the order of the candidates."""
@@ -53,7 +54,10 @@ class Look:
 
 
 def reading(passage: Posed, looks: Mapping[str, Look]) -> go.Figure:
-    """The passage once for each reader, marked where it looks; entities have colours."""
+    """The passage once for each reader, marked where it looks; entities have colours.
+
+    White is an attention of 0, full orange of 1.
+    """
     figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
     for slot in range(SLOTS):
         axes = {
@@ -61,14 +65,13 @@ def reading(passage: Posed, looks: Mapping[str, Look]) -> go.Figure:
             "yaxis": f"y{slot + 1}" if slot else "y",
         }
         figure.add_heatmap(
-            name=f"attention {slot}", colorscale=PAPER, zmin=0, zmax=1, showscale=slot == 0,
-            colorbar={"title": "attention", "thickness": 14}, xgap=0, ygap=3,
+            name=f"attention {slot}", colorscale=PAPER, zmin=0, zmax=1, showscale=False,
+            ygap=3,
             hovertemplate="%{z:.3f}<extra></extra>", hoverongaps=False, **axes,
         )  # fmt: skip
         figure.add_scatter(
             name=f"words {slot}", mode="text", hoverinfo="skip",
-            textfont={"family": "DejaVu Sans Mono, Menlo, Consolas, monospace", "size": 12},
-            **axes,
+**axes,
         )  # fmt: skip
     fill(figure, reading_traces(passage, looks))
     return figure.update_layout(reading_layout(passage, looks))
@@ -98,7 +101,7 @@ def reading_traces(passage: Posed, looks: Mapping[str, Look]) -> Traces:
             "x": middles,
             "y": lines.astype(float),
             "text": [literal(word) for word in passage.words],
-            "textfont": {"color": [colours.get(word, INK) for word in passage.words]},
+            "textfont": FONT | {"color": [colours.get(word, INK) for word in passage.words]},
             "visible": True,
         }
     return traces

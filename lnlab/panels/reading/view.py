@@ -21,7 +21,7 @@ from .words import sentence
 ABOUT = {
     "reading": (
         "The words of a passage for each reader, marked where it looks for the word that is"
-        " missing in the question; entities have colours"
+        " missing in the question, the stronger the more; entities have colours"
     ),
 }
 
