@@ -24,7 +24,7 @@ MNIST = PermutationInvariantMNIST.budget(
     seeds=tuple(range(100, 105)),
 )  # fmt: skip
 NETS = {"": DIGITS, "-mnist": MNIST}
-"""By what the claim's id ends with: digits 128-128, 15 seeds; MNIST 1000-1000, 5 seeds."""
+"""Experiments by the end of the claim's id: digits 128-128, 15 seeds; MNIST 1000-1000, 5."""
 FETCH = {"": "", "-mnist": "lnlab data fetch mnist && "}
 WAITS = "the declared seeds were not trained yet"
 TENTH = 0.1
