@@ -29,6 +29,8 @@ run: setup
 # a device that tests/pretend.py makes up) also where a test has failed
 CORES := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
+# one thread a process, as in every run: with more threads than cores they wait for each other
+test: export OMP_NUM_THREADS := 1
 test: setup
 	@failed=0; \
 	$(BIN)/python -m pytest $(CORES) --durations=10 || failed=1; \
