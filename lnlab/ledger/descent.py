@@ -37,6 +37,10 @@ SEEN = (
     "seeds 0 and 1 of 64-64 units, 6 epochs, were looked at when the measures were written, "
     "and earlier windows, which the history names"
 )
+SAME_STEP = (
+    "the step has the same rate in both arms; one that lowers the loss as much would be "
+    "another measure, which was not declared"
+)
 SIXTH = "half of the sixth by which the exploratory runs differed"
 CHOSEN = "the window was chosen after looking"
 WIDER = f"{CHOSEN}: 15 seeds give -0.35 to 0.05 where five gave the interval that was here"
@@ -108,7 +112,7 @@ def shift(
     """Claims about covariate shift: the one measure, read in either direction."""
     return layer_against_none(
         id, source, statement, of, *before,
-        sign=sign, margin=0.08, reason=SIXTH, family="covariate shift",
+        sign=sign, margin=0.08, reason=SIXTH, family="covariate shift", note=SAME_STEP,
     )  # fmt: skip
 
 
@@ -127,8 +131,9 @@ def effective_rate(id: str, source: str, statement: str) -> Claim:
         family="effective learning rate", seen=SEEN,
     )  # fmt: skip
     return Claim(
-        id, source, statement, test=test, declared=declared, command=test.command(), waits=WAITS
-    )
+        id, source, statement, test=test, declared=declared, command=test.command(),
+        waits=WAITS, note="the weights do grow, at every seed: by a thousandth in 330 updates",
+    )  # fmt: skip
 
 
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0)
