@@ -38,11 +38,6 @@ TRAINING, TEST = "the first 500 training pictures", "the first 250 test pictures
 TENTH = 0.1
 REASON = "the section has no number; less than a tenth would not be called a speedup"
 WAITS = "the declared seeds were not trained yet"
-UNPAIRED = (
-    "the rates were tried on 5,000 pictures, whose checksum is not that of the 10,000: "
-    "runs of one checksum are compared, so that the grid must be declared anew"
-)
-"""The reason why own rates at batch 128 are not judged, though the nets were trained."""
 
 
 def own_rate(name: str) -> tuple[Tuning, str]:
@@ -75,8 +70,7 @@ def faster(id: str, statement: str, arm: str, other: str, note: str = "") -> lis
                 Claim(f"ba2016-6.7-{id}-{SHORT[name]}" + ("-own-rates" if tuned else ""),
                       f"{PAPER}, 6.7", f"{statement}: {name}"
                       + (", each arm at its best rate" if tuned else ""),
-                      test=test, declared=declared, command=command(test),
-                      waits=UNPAIRED if tuned and name == "LeNet at batch 128" else WAITS,
+                      test=test, declared=declared, command=command(test), waits=WAITS,
                       note=note)
             )  # fmt: skip
     return made

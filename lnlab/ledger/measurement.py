@@ -123,7 +123,8 @@ class Measurement:
     ) -> tuple[dict[int, float], list[Run], int] | None:
         """The value of each seed, the runs behind them, and how many of them failed."""
         for same in _alike(runs):
-            terms = [self._runs(same, {**fields, **block}) for _, fields in self.terms]
+            tried = _of_one_name(runs, same[0])
+            terms = [self._runs(same, {**fields, **block}, tried) for _, fields in self.terms]
             shared = set(seeds).intersection(*terms)
             if not shared or (len(shared) < len(set(seeds)) and not some):
                 continue
@@ -145,11 +146,13 @@ class Measurement:
             return values, [term[seed] for term in terms for seed in shared], failures
         return None
 
-    def _runs(self, runs: Sequence[Run], fields: Mapping[str, Any]) -> dict[int, Run]:
-        """The runs of one term by seed; at its own rate where that is tuned."""
+    def _runs(
+        self, runs: Sequence[Run], fields: Mapping[str, Any], tried: Sequence[Run]
+    ) -> dict[int, Run]:
+        """The runs of one term by seed; at its own rate, found in ``tried``, where tuned."""
         changes = dict(fields)
         if self.tuning:
-            best = self._best(runs, changes)
+            best = self._best(tried, changes)
             if best is None:
                 return {}
             changes[self.tuning.field] = best
@@ -197,9 +200,11 @@ class Measurement:
         if self.tuning is None:
             return ""
         tasks: list[Experiment] = []
-        for same, block in product(_alike(_finished(runs, self.task)), self.blocks or ({},)):
+        runs = _finished(runs, self.task)
+        one_of_each = {_where(run): run for run in runs}.values()
+        for like, block in product(one_of_each, self.blocks or ({},)):
             terms = [{**fields, **block} for _, fields in self.terms]
-            best = [self._best(same, fields) for fields in terms]
+            best = [self._best(_of_one_name(runs, like), fields) for fields in terms]
             if None not in best:
                 tasks += [
                     replace(self.task, **{**fields, self.tuning.field: value})  # pyright: ignore
@@ -226,12 +231,23 @@ def _finished(runs: Iterable[Run], task: Experiment) -> list[Run]:
     ]
 
 
+def _where(run: Run) -> tuple[str, ...]:
+    """The data of a run by name and kind, and the kind of device."""
+    beside = (str(run.config.get(name)) for name in ("device", "precision"))
+    return run.data["name"], run.data["kind"], *beside
+
+
+def _of_one_name(runs: Sequence[Run], like: Run) -> list[Run]:
+    """Runs of the same data or a part of it, whose checksum is another: a rate may be chosen
+    on a part."""
+    return [run for run in runs if _where(run) == _where(like)]
+
+
 def _alike(runs: Sequence[Run]) -> Iterable[list[Run]]:
     """Runs of the same data and the same kind of device, which may be compared."""
 
-    def where(run: Run) -> str:
-        beside = [run.config.get(name) for name in ("device", "precision")]
-        return json.dumps([run.data["name"], run.data["kind"], run.data["checksum"], beside])
+    def where(run: Run) -> tuple[str, ...]:
+        return *_where(run), run.data["checksum"]
 
     for _, same in groupby(sorted(runs, key=where), key=where):
         yield list(same)

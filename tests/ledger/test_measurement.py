@@ -173,13 +173,15 @@ def test_a_failed_run_counts_as_what_was_declared(pair):
     assert found.failures == 1
 
 
-def test_each_arm_has_its_own_rate(ran):
+@pytest.mark.parametrize("part", ["c" * 64, "d" * 64], ids=["same cases", "a part of them"])
+def test_each_arm_has_its_own_rate(ran, part):
     tuning = Tuning("learning_rate", (0.1, 0.2), final("train_nll"), 99, {})
     best = {"layer": 0.1, "batch": 0.2}
     runs = [
         ran(
             replace(TASK, norm=norm, learning_rate=rate, seeds=(99,)),
             {99: abs(rate - best[norm])},
+            checksum=part,
         )
         for norm in best
         for rate in tuning.grid
