@@ -99,7 +99,8 @@ def in_python(text: str) -> Iterator[tuple[int, int, str]]:
         elif isinstance(node, ast.BoolOp):
             yield from between(node.values[0], node.values[1], node.op)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
-            yield ends(node)[0], ends(node.operand)[0], ""
+            begin = ends(node)[0]  # the operand may stand in brackets, which remain
+            yield begin, begin + (3 if isinstance(node.op, ast.Not) else 1), ""
         elif isinstance(node, ast.Constant) and node in settings:
             continue
         elif isinstance(node, ast.Constant) and isinstance(node.value, bool):

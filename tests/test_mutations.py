@@ -20,6 +20,8 @@ def changed(text, mutations):
             "def f(σ):\n    return not σ and max(σ, 0)",
             {"σ or max", " σ and max", "min(σ", "1)"},
         ),
+        ("x = not (y)", {"x =  (y)"}),
+        ("x = -(y)", {"x = (y)"}),
         ("class C:\n    on: bool = True", {"on: bool = False"}),
     ],
 )

@@ -16,7 +16,7 @@ from lnlab.cli.shown import aligned
 OPEN = "not yet run"
 """The verdict of a claim that was not judged."""
 
-WIDTH, NARROWEST = 100, 20
+WIDTH, NARROWEST = 100, 16
 """Letters of a line where there is no terminal, and of a statement in a narrow one."""
 
 BETWEEN = re.compile(r"(?s)(?<=<!-- claims -->\n).*?(?=<!-- /claims -->)")
