@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -236,6 +236,10 @@ def drafts(out: Path) -> Iterator[tuple[Path, int]]:
                 yield draft, int(number)
 
 
+PULSE = 1.0
+"""Seconds after which a run looks whether it was told to stop."""
+
+
 def run(
     wanted: dict[Path, dict[str, Any]],
     out: Path,
@@ -254,8 +258,12 @@ def run(
             pool.submit(run_one, path, out, wanted[path], timeout, hear, hardware)
             for path in sorted(wanted, key=lambda path: seconds_before(path, out))
         ]
-        for finished in as_completed(runs):
-            yield finished.result()
+        pending = set(runs)
+        while pending:
+            # in pulses: a signal that another thread caught is heard when this one moves
+            done, pending = wait(pending, PULSE, FIRST_COMPLETED)
+            for finished in done:
+                yield finished.result()
     finally:
         # whoever gives up (Ctrl-C) does not wait for the cell that is running
         pool.shutdown(wait=False, cancel_futures=True)
