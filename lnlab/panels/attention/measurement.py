@@ -1,10 +1,8 @@
 """The attention of recognizers in their training: a pure function of the panel's state."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import pandas as pd
 import torch
 
 from lnlab.attention import mass
@@ -13,6 +11,7 @@ from lnlab.data.utterance import Utterance
 from lnlab.figures.attention import AttentionMap, Spoken
 from lnlab.runs import Run
 
+from ..looks import looks
 from .state import LAST, AttentionState
 
 
@@ -28,19 +27,8 @@ class Recognizers:
     """
 
     def __init__(self, runs: Mapping[str, Run], utterances: Sequence[Utterance]) -> None:
-        if not runs:
-            raise ValueError("there are no runs: train some recognizers first.")
-        self.rows: dict[str, pd.DataFrame] = {}
-        self.kept: dict[str, dict[int, dict[str, np.ndarray]]] = {}  # by name, then update
-        self.steps: dict[str, float] = {}
-        for name, run in runs.items():
-            metrics: Any = run.metrics()
-            seed = int(metrics.seed.iloc[0])
-            self.kept[name] = run.pictures(seed)
-            if not self.kept[name]:
-                raise ValueError(f"{name}: this run kept no attention, train it again.")
-            self.rows[name] = metrics[metrics.seed == seed].reset_index(drop=True)
-            self.steps[name] = HOP * 2 ** (run.config["layers"] - 1)
+        self.rows, self.kept = looks(runs, "recognizers")
+        self.steps = {name: HOP * 2 ** (run.config["layers"] - 1) for name, run in runs.items()}
         name, first = next(iter(self.rows.items()))
         self.epochs = tuple(first.epoch.tolist())
         self.utterances = utterances[: len(next(iter(self.kept[name].values())))]

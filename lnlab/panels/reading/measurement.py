@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from lnlab.data import Question
 from lnlab.data.vocabulary import END, NAMES
 from lnlab.figures.reading import Look, Posed
 from lnlab.runs import Run
 
+from ..looks import looks
 from .state import LAST, ReadingState
 
 
@@ -26,17 +26,7 @@ class Readers:
     """
 
     def __init__(self, runs: Mapping[str, Run], questions: Sequence[Question]) -> None:
-        if not runs:
-            raise ValueError("there are no runs: train some readers first.")
-        self.rows: dict[str, pd.DataFrame] = {}
-        self.kept: dict[str, dict[int, dict[str, np.ndarray]]] = {}  # by name, then update
-        for name, run in runs.items():
-            metrics: Any = run.metrics()
-            seed = int(metrics.seed.iloc[0])
-            self.kept[name] = run.pictures(seed)
-            if not self.kept[name]:
-                raise ValueError(f"{name}: this run kept no attention, train it again.")
-            self.rows[name] = metrics[metrics.seed == seed].reset_index(drop=True)
+        self.rows, self.kept = looks(runs, "readers")
         name, first = next(iter(self.rows.items()))
         self.updates = tuple(int(update) for update in first["update"])
         self.questions = questions[: len(next(iter(self.kept[name].values())))]
