@@ -25,18 +25,21 @@ $(INSTALLED): pyproject.toml requirements.lock
 run: setup
 	$(BIN)/lnlab run --out build
 
-# a process a core, each with whole files; the notebooks' cells and what is meant for a GPU (on
-# a device that tests/pretend.py makes up) also where a test has failed
-CORES := --numprocesses auto --dist loadfile --no-loadscope-reorder
+# three processes on two cores, as browsers and kernels are waited for, each with whole files; the
+# notebooks' cells and what is meant for a GPU (on a device that tests/pretend.py makes up) also
+# where a test has failed
+CORES := --numprocesses $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
+FILES := --dist loadfile --no-loadscope-reorder
 
 # one thread a process, as in every run: with more threads than cores they wait for each other
 test: export OMP_NUM_THREADS := 1
 test: setup
 	@failed=0; \
-	$(BIN)/python -m pytest $(CORES) --durations=10 || failed=1; \
-	LNLAB_BUDGET=smoke $(BIN)/python -m pytest $(CORES) --nbval-lax --nbval-current-env \
+	$(BIN)/python -m pytest $(CORES) $(FILES) --durations=10 || failed=1; \
+	LNLAB_BUDGET=smoke $(BIN)/python -m pytest $(CORES) $(FILES) --nbval-lax --nbval-current-env \
 		--nbval-cell-timeout=300 notebooks || failed=1; \
-	$(BIN)/python -m pytest $(CORES) -m gpu --device pretend || failed=1; \
+	$(BIN)/python -m pytest $(CORES) --dist worksteal -m gpu --device pretend \
+		$$(grep -rl --include='*.py' 'mark\.gpu' tests) || failed=1; \
 	exit $$failed
 
 lab: setup
