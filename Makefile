@@ -13,7 +13,7 @@ INSTALLED := .venv/.installed
 
 setup: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml requirements.lock
+$(INSTALLED): pyproject.toml setup.py requirements.lock
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'lnlab needs Python 3.11 or newer, this is %d.%d: make setup PYTHON=/path/to/python3.12' % sys.version_info[:2])"
 	$(PYTHON) -m venv .venv
 	@# first and without the lock: the index that pip is configured for decides CPU or CUDA

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,6 +67,7 @@ def jupyterlab(folder: Path) -> Iterator[str]:
         settings.mkdir(parents=True)
         # The toast that offers news would lie over the page.
         (settings / "notification.jupyterlab-settings").write_text(json.dumps(NO_NEWS))
+        extend(Path(own, "share"))
         log = Path(own, "log")
         with log.open("w") as stream:
             server = subprocess.Popen(
@@ -79,6 +81,16 @@ def jupyterlab(folder: Path) -> Iterator[str]:
             server.wait(20)
 
 
+def extend(share: Path) -> None:
+    """Put into ``share`` what an installation of this checkout adds to JupyterLab."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for place, files in project["tool"]["setuptools"]["data-files"].items():
+        folder = share / Path(place).relative_to("share")
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            shutil.copy(ROOT / file, folder)
+
+
 def command(folder: Path) -> list[str]:
     return [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
@@ -89,6 +101,7 @@ def command(folder: Path) -> list[str]:
 
 def environment(own: str, token: str) -> dict[str, str]:
     places = {
+        "JUPYTER_PATH": "share/jupyter",
         "JUPYTER_CONFIG_DIR": "config",
         "JUPYTER_RUNTIME_DIR": "runtime",
         "JUPYTERLAB_SETTINGS_DIR": "settings",

@@ -2,8 +2,11 @@
 
 import ast
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
+import zipfile
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -156,3 +159,18 @@ def test_servers_with_known_holes_are_refused():
     floors = {r.name: r.specifier for r in RUNTIME}
     assert "4.6.1" not in floors["jupyterlab"], "CVE-2026-73417"
     assert "2.19" not in floors["jupyter-server"], "CVE-2026-44727"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+def test_an_installation_brings_jupyterlab_its_style_sheet(kind, tmp_path):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "lnlab", tmp_path / "lnlab", ignore=shutil.ignore_patterns("*.pyc"))
+    build = f"from setuptools import build_meta; build_meta.build_{kind}('built')"
+    subprocess.run([sys.executable, "-c", build], cwd=tmp_path, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "built").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        place = "data/share/jupyter/labextensions/lnlab/"
+        brought = {name.split(place)[1] for name in archive.namelist() if place in name}
+    assert brought == {"package.json", "static/style.js", "static/live_plot.css"}
