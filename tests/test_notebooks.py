@@ -205,3 +205,11 @@ def test_every_formula_can_be_set(path):
 def test_links_between_notebooks_lead_somewhere(path):
     for target in re.findall(r"\]\(([\w.-]+\.ipynb)", prose(path)):
         assert (FOLDER / target).is_file(), target
+
+
+@every_notebook
+def test_intervals_are_shown_in_words(path):
+    shown = [
+        names for cell in code_cells(path) for names in re.findall(r"\[\[.+?\]\]", cell.source)
+    ]
+    assert not [names for names in shown if '"interval"' in names], "show the column found"

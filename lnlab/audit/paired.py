@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lnlab.ledger.rule import interval
+from lnlab.ledger.rule import ends, interval
 from lnlab.training import Batches
 
 from .audited import Call, mapped, undrawn
@@ -63,7 +63,7 @@ class Paired:
         said = (
             f"final loss {one:.4g} before (eta {self.rates[0]:g}), "
             f"{other:.4g} after (eta {self.rates[1]:g}); "
-            f"difference in [{low:.3g}, {high:.3g}], {len(self.seeds)} seeds"
+            f"difference {ends((low, high))} by {len(self.seeds)} seeds"
         )
         if math.isnan(low):
             return f"{said}: a training diverged, and nothing can be said."

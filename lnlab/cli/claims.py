@@ -81,7 +81,7 @@ def listed(entries: Sequence[dict[str, Any]], width: int) -> str:
 
 def number(entry: dict[str, Any]) -> str:
     """The number behind a verdict: an interval, or the worst of some draws; else empty."""
-    from lnlab.ledger.kept import ends
+    from lnlab.ledger.rule import ends
 
     if entry["interval"]:
         return ends(entry["interval"])
@@ -93,6 +93,7 @@ def number(entry: dict[str, Any]) -> str:
 def show(id: str) -> None:
     """One claim: the values of its seeds, its declaration, command, note and history."""
     from lnlab import ledger
+    from lnlab.ledger.rule import ends
 
     there = {entry["id"]: entry for entry in ledger.entries()}
     if id not in there:
@@ -103,7 +104,7 @@ def show(id: str) -> None:
             for inner, said in value.items():
                 click.echo(f"{name}.{inner}: {said}")
         elif value not in (None, "", []):
-            click.echo(f"{name}: {value}")
+            click.echo(f"{name}: {ends(value) if name == 'interval' else value}")
 
 
 @claims.command()

@@ -16,7 +16,7 @@ from lnlab.ledger.claim import Claim
 from lnlab.ledger.convergence import falling
 from lnlab.ledger.measurement import Measurement, Term, Tuning, declare, each
 from lnlab.ledger.paired import Number, along, numbers
-from lnlab.ledger.rule import interval
+from lnlab.ledger.rule import ends, interval
 from lnlab.runs import Run
 from lnlab.tasks import AttentiveReading
 from lnlab.tasks.reader.task import FIGURE_2
@@ -192,8 +192,9 @@ def beside(runs: Sequence[Run], task: AttentiveReading) -> pd.DataFrame:
         ours = numbers(by_seed.get(LN, {}), points(least(AUTHORS)))
         shared = sorted(ours.keys() & there.keys())
         if curve != LN and len(shared) > 1:
-            low, high = interval([ours[seed] - ways[AUTHORS][seed] for seed in shared])
-            row["LN less it"] = f"{low:.2f} to {high:.2f}"
+            row["LN less it"] = ends(
+                interval([ours[seed] - ways[AUTHORS][seed] for seed in shared])
+            )
         rows[curve] = row
     return pd.DataFrame(rows).T
 

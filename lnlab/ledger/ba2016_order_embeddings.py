@@ -16,7 +16,7 @@ from lnlab.ledger.claim import Claim
 from lnlab.ledger.convergence import to_common_level
 from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
 from lnlab.ledger.paired import Arms, Number, along, final, like, logarithm, numbers
-from lnlab.ledger.rule import interval
+from lnlab.ledger.rule import ends, interval
 from lnlab.runs import Run
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order.retrieval import chance
@@ -208,10 +208,10 @@ def beside_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
             for arm in ("none", "layer")
         }
         apart = [b - a for a, b in zip(by_arm["none"], by_arm["layer"], strict=True)]
-        low, high = interval(apart) if len(apart) > 1 else (float("nan"),) * 2
+        bounds = interval(apart) if len(apart) > 1 else None
         rows[f"{WORDS[name]}, {FOUND[way_of]}"] = {
             **{arm: round(sum(v) / len(v), 2) for arm, v in by_arm.items()},
-            "layer − none": f"{sum(apart) / len(apart):.2f} ({low:.2f} to {high:.2f})",
+            "layer − none": f"{sum(apart) / len(apart):.2f} ({ends(bounds)})",
             "guessing": round(guessed[metric], 2),
             "words alone": WORDS_ALONE[metric],
             "paper, none": printed[0],

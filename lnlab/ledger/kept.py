@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lnlab.checkout import place
+from lnlab.ledger.rule import ends
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,23 +91,17 @@ def judge(roots: Sequence[Path] = ROOTS) -> Path:
 
 
 def frame(roots: Sequence[Path] = ROOTS) -> "pd.DataFrame":
-    """:func:`entries` as a table, one row a claim."""
+    """:func:`entries` as a table, one row a claim, with what was :func:`found` in words."""
     import pandas as pd
 
-    return pd.DataFrame(entries(roots)).set_index("id")
-
-
-def ends(interval: Sequence[float | None] | None) -> str:
-    """Both ends of an interval, in two digits, or "none"."""
-    if interval is None:
-        return "none"
-    return " to ".join("∞" if end is None else f"{end:.2g}" for end in interval)
+    rows = [{**entry, "found": found(entry)} for entry in entries(roots)]
+    return pd.DataFrame(rows).set_index("id")
 
 
 def found(entry: dict[str, Any]) -> str:
     """The measurement of a claim in a few words: an interval, or the worst of some draws."""
     if entry["interval"]:
-        return f"{ends(entry['interval'])} (margin {entry['margin']:g}); {entry['quantity']}"
+        return f"{ends(entry['interval'])} (margin {entry['margin']:.2g}); {entry['quantity']}"
     if entry["worst"] is not None:
         draws = f", {len(entry['values'])} draws" if len(entry["values"]) > 1 else ""
         return f"{entry['worst']:.2g}{draws}; {entry['quantity']}"

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lnlab.ledger.claim import Declared, Differences
 from lnlab.ledger.paired import rows
-from lnlab.ledger.rule import Setting, interval
+from lnlab.ledger.rule import Setting, ends, interval
 from lnlab.runs import Run
 from lnlab.training import Experiment
 
@@ -111,10 +111,10 @@ class Measurement:
             others = {seed for run in runs for seed in run.config["seeds"]} - declared
             found = self._of_block(runs, block, tuple(sorted(others)), some=True)
             if found and len(found[0]) > 1:
-                ends = "{:.2g} to {:.2g}".format(*interval(list(found[0].values())))
                 seeds = ", ".join(map(str, found[0]))
                 where = ", ".join(f"{name} {value}" for name, value in block.items())
-                told = f"{ends} by seeds {seeds}, which were not declared"
+                what = ends(interval(list(found[0].values())))
+                told = f"{what} by seeds {seeds}, which were not declared"
                 return f"{where}: {told}" if where else told
         return ""
 

@@ -8,7 +8,7 @@ answers shares one error rate, 5 %, by the method of Holm (1979).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from math import floor, inf, isfinite
+from math import floor, inf, isfinite, isinf
 
 import numpy as np
 from scipy import special
@@ -83,6 +83,19 @@ def interval(values: Sequence[float], confidence: float = 1 - LEVEL) -> tuple[fl
     mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
     reach = float(special.stdtrit(n - 1, (1 + confidence) / 2)) * spread / n**0.5
     return mean - reach, mean + reach
+
+
+def ends(interval: Sequence[float | None] | None) -> str:
+    """Both ends of an interval as they stand everywhere, in two digits; "none" without one.
+
+    An end that is None or infinite stands for no bound on that side.
+    """
+    if interval is None:
+        return "none"
+    return " to ".join(
+        beyond if end is None or isinf(end) else f"{end:.2g}"
+        for end, beyond in zip(interval, ("-∞", "∞"), strict=True)
+    )
 
 
 def exact_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:

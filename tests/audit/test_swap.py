@@ -189,6 +189,7 @@ def test_a_better_arm_is_called_better_and_each_has_its_rate(cases):
     assert found.eta_seed == 3
     assert found.interval[1] < 0
     assert "better after the exchange" in str(found)
+    assert "difference {:.2g} to {:.2g} by 3 seeds".format(*found.interval) in str(found)
     assert len(found.frame()) == 3
 
 

@@ -322,6 +322,10 @@ def test_claims_are_chosen_and_shown():
     shown = lnlab("claims", "show", "ba2016-6.6-faster-128").stdout
     assert "declared.seeds: [100, 101, 102, 103, 104]" in shown
     assert "command: lnlab data fetch mnist && lnlab train mnist" in shown
+    judged = next(claim for claim in everything if claim["interval"])
+    low, high = judged["interval"]
+    shown = lnlab("claims", "show", judged["id"]).stdout
+    assert f"interval: {low:.2g} to {high:.2g}\n" in shown
     assert "There is no claim" in lnlab("claims", "show", "x").output
 
 

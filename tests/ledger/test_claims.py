@@ -129,6 +129,15 @@ def test_the_table_in_docs_is_that_of_the_kept_verdicts():
     assert written == ledger.table((checkout.place("results"),))
 
 
+def test_what_was_found_is_told_in_one_form():
+    claims = ledger.frame()
+    judged = claims[claims.interval.notna()]
+    assert len(judged) > 20
+    for claim in judged.itertuples():
+        assert claim.found.startswith(f"{ledger.ends(claim.interval)} (margin ")
+        assert claim.found.endswith(claim.quantity)  # its unit
+
+
 def test_table_1_is_there_once_and_whole():
     table = [claim for claim in CLAIMS if claim.id.startswith("ba2016-table1-")]
     said = Counter((claim.id.split("-")[2], claim.paper) for claim in table)

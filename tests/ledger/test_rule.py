@@ -12,6 +12,7 @@ from lnlab.ledger.rule import (
     Setting,
     Verdict,
     detectable,
+    ends,
     exact_interval,
     holm,
     interval,
@@ -38,6 +39,13 @@ def error(p, draws=DRAWS):
 
 def alone(values, margin, exact=False):
     return judge([values], [margin], [exact])[0].outcome
+
+
+def test_intervals_have_one_form():
+    assert ends((-0.123, 4.0)) == "-0.12 to 4"
+    assert ends((None, 0.5)) == ends((-math.inf, 0.5)) == "-∞ to 0.5"
+    assert ends((-3.0, None)) == ends((-3.0, math.inf)) == "-3 to ∞"
+    assert ends(None) == "none"
 
 
 def test_interval_is_students():

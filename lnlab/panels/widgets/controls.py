@@ -61,6 +61,7 @@ class Chips(ipywidgets.HBox):
         for name, button in self.buttons.items():
             button.value = name in self.value
             button.disabled = full and name not in self.value
+            button.tooltip = self.why.value if button.disabled else ""
 
 
 class SignedLog(ipywidgets.HBox):

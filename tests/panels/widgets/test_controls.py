@@ -34,9 +34,12 @@ def test_no_more_than_the_most_can_be_pressed(chips):
         chips.value = ("weight", "batch", "layer")
     assert chips.value == ("weight", "batch")
     assert chips.why.value == "2 at most: release one to choose another"
+    # what a pointer over the button is told
+    assert chips.buttons["layer"].tooltip == chips.why.value
+    assert not chips.buttons["batch"].tooltip
     chips.value = ()
     assert chips.why.value == ""
-    assert not any(b.disabled or b.value for b in chips.buttons.values())
+    assert not any(b.disabled or b.value or b.tooltip for b in chips.buttons.values())
 
 
 def test_an_unknown_choice_is_refused_by_name(chips):
