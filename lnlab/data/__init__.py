@@ -1,7 +1,8 @@
 """Data by one door, ``load``: each source says its kind, its licence and its checksum.
 
 - ``load(spec, what)`` gives a data set, read when a split of it is first used: ``what`` is
-  ``"images"``, ``"speech"``, ``"text"``, ``"captions"``, ``"questions"`` or ``"reviews"``;
+  ``"images"``, ``"speech"``, ``"text"``, ``"captions"``, ``"questions"``, ``"reviews"`` or
+  ``"books"``;
   ``spec`` is ``embedded``, ``NAME`` or ``NAME=PATH``.
 - ``sources()`` lists what there is: ``lnlab data list``.
 - ``fetch(name)`` downloads and verifies the files of a source: ``lnlab data fetch NAME``.
@@ -15,7 +16,8 @@ user's cache folder. A kind of data is a room of its own, a module with ``SOURCE
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from lnlab.data import captions, images, questions, reviews, speech, text
+from lnlab.data import books, captions, images, questions, reviews, speech, text
+from lnlab.data.books import Books
 from lnlab.data.captioned import Pictures
 from lnlab.data.captions import Captions
 from lnlab.data.dataset import Dataset
@@ -29,6 +31,7 @@ from lnlab.data.text import Text
 from lnlab.data.vocabulary import Vocabulary
 
 __all__ = [
+    "Books",
     "Captions",
     "Dataset",
     "File",
@@ -55,6 +58,7 @@ ROOMS: dict[What, Any] = {
     "captions": captions,
     "questions": questions,
     "reviews": reviews,
+    "books": books,
 }
 
 
@@ -70,6 +74,8 @@ def load(spec: str, what: Literal["captions"], **options: Any) -> Captions: ...
 def load(spec: str, what: Literal["questions"], **options: Any) -> Questions: ...
 @overload
 def load(spec: str, what: Literal["reviews"], **options: Any) -> Reviews: ...
+@overload
+def load(spec: str, what: Literal["books"], **options: Any) -> Books: ...
 def load(spec: str = "embedded", what: What = "images", **options: Any) -> Dataset:
     """The data set that ``spec`` names, at once: its cases are read when they are first used.
 

@@ -9,7 +9,9 @@ from typing import Literal
 import platformdirs
 
 Kind = Literal["official", "embedded", "synthetic", "own"]
-What = Literal["images", "speech", "text", "captions", "questions", "reviews", "strokes"]
+What = Literal[
+    "images", "speech", "text", "captions", "questions", "reviews", "strokes", "books"
+]
 
 
 @dataclass(frozen=True)

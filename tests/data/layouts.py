@@ -216,3 +216,52 @@ def imdb_archive(folder, each=10):
     with tarfile.open(packed / "aclImdb_v1.tar.gz", "w:gz") as archive:
         archive.add(folder / "unpacked" / "aclImdb", "aclImdb")
     return packed
+
+
+def sentences(number, count=8):
+    """Sentences of a book in small letters, the fourth one long."""
+    lines = [f"in book {number} line {line} ends here ." for line in range(count)]
+    lines[3] = " ".join(["long"] * 40) + " ."
+    return lines
+
+
+def bookcorpus(folder):
+    """A file a book, one in a folder of its own."""
+    for number, place in enumerate(("a.txt", "b.txt", "more/c.txt")):
+        put(folder / place, text="\n".join(sentences(number)) + "\n")
+    return folder
+
+
+LICENCE = "This eBook is for the use of anyone anywhere. Nobody may train on the licence."
+
+
+def gutenberg(folder):
+    """Novels with the licence before and behind them, in ASCII with CRLF and in Latin-1."""
+    for number, (encoding, name) in enumerate((("ASCII", "Ann"), ("ISO-8859-1", "Zoë"))):
+        told = "\n\n".join(
+            f'"Did Mr. {name} go?" asked\nDr. Bell. "No--_never_; she can\'t do it," said I.\n'
+            f"It was {hour} o'clock in book {number}."
+            for hour in range(5)
+        )
+        title = f"THIS PROJECT GUTENBERG EBOOK {name.upper()}"
+        text = (
+            f"The Project Gutenberg EBook of {name}\n\n{LICENCE}\n\n"
+            f"Character set encoding: {encoding}\n\n*** START OF {title} ***\n\n\n"
+            f"Produced by volunteers and\nothers\n\n\n{told}\n\n\n"
+            f"End of the Project Gutenberg EBook of {name}\n\n*** END OF {title} ***\n\n"
+            f"{LICENCE}\n"
+        )
+        path = folder / f"{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.replace("\n", "\r\n").encode(encoding))
+    return folder
+
+
+def cbt_books(folder):
+    return cbt(folder)
+
+
+def novels(folder):
+    gutenberg(folder / "gutenberg")
+    cbt(folder / "cbt" / "CBTest")
+    return folder

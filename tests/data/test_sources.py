@@ -12,6 +12,7 @@ import torch
 
 from lnlab import data
 from lnlab.data import (
+    books,
     captioned,
     cifar,
     cloze,
@@ -33,6 +34,7 @@ TEXT = ("tales", "txt")
 CAPTIONS = ("scenes", "coco", "coco-boxes", "flickr8k")
 QUESTIONS = ("cloze", "cnn", "cbt")
 REVIEWS = ("opinions", "imdb")
+BOOKS = ("stories", "bookcorpus", "gutenberg", "cbt-books", "novels")
 WHAT = {
     **dict.fromkeys(SPEECH, "speech"),
     **dict.fromkeys(IMAGES, "images"),
@@ -40,10 +42,21 @@ WHAT = {
     **dict.fromkeys(CAPTIONS, "captions"),
     **dict.fromkeys(QUESTIONS, "questions"),
     **dict.fromkeys(REVIEWS, "reviews"),
+    **dict.fromkeys(BOOKS, "books"),
 }
 
 
-MADE = ("spoken", "espeak", "digits", "shapes", "tales", "scenes", "cloze", "opinions")
+MADE = (
+    "spoken",
+    "espeak",
+    "digits",
+    "shapes",
+    "tales",
+    "scenes",
+    "cloze",
+    "opinions",
+    "stories",
+)
 
 
 def written(name: str, folder: Path) -> str:
@@ -65,6 +78,7 @@ def small() -> None:
     """Have the corpora that are made here small, in this process."""
     fsdd.STRINGS = spoken.SIZES = scenes.PARTS = shapes.SIZES = cloze.PARTS = SMALL
     reviews.SIZES = SMALL
+    books.COUNT = 6
     captioned.HELD = 2
     cifar.BATCH, cifar.VALID = layouts.CIFAR_BATCH, 20
     storybooks.COMMON = 4
@@ -74,6 +88,8 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
     """The checksum of a data set, and a hash of its cases, read in another order."""
     found = data.load(spec, what)
     cases = {}
+    if what == "books":
+        return [found.checksum, hashlib.sha256(repr(found.books).encode()).hexdigest()]
     for split in ("test", "train") if backwards else ("train", "test"):
         part = getattr(found, split)
         if what in ("images", "text", "reviews"):
@@ -104,6 +120,7 @@ def made_small(monkeypatch):
     monkeypatch.setattr(captioned, "HELD", 2)
     monkeypatch.setattr(shapes, "SIZES", SMALL)
     monkeypatch.setattr(reviews, "SIZES", SMALL)
+    monkeypatch.setattr(books, "COUNT", 6)
     monkeypatch.setattr(cifar, "BATCH", layouts.CIFAR_BATCH)
     monkeypatch.setattr(cifar, "VALID", 20)
     monkeypatch.setattr(cloze, "PARTS", SMALL)
