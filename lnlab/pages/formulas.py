@@ -23,9 +23,20 @@ def mathml(tex: str, *, display: bool) -> str:
     if r"\tag" in tex and not re.match(r"\s*\\begin\{(equation|align|gather)\*\}", tex):
         tex = rf"\begin{{equation*}}{tex}\end{{equation*}}"
     try:
-        return TEX.convert_with_local_state(tex, displaystyle=display)
+        return overlined(TEX.convert_with_local_state(tex, displaystyle=display))
     except LatexError as error:
         raise ValueError(f"{error} (at that character of {tex!r})") from None
+
+
+def overlined(formula: str) -> str:
+    """A formula of MathML whose lines over terms lie over them.
+
+    math-core makes them of the character for a line under a letter, as an accent: a browser
+    draws that through the letter.
+    """
+    lone = r'<mover accent="true">((?:(?!<mover).)*)<mo stretchy="true">\u0332</mo>'
+    formula = re.sub(lone, r'<mover>\1<mo stretchy="true">‾</mo>', formula)
+    return formula.replace("\u0332", "‾")
 
 
 class Renderer(IPythonRenderer):

@@ -26,6 +26,14 @@ def test_formulas_of_the_papers_become_mathml(tex):
     ElementTree.fromstring(mathml(tex, display=True))
 
 
+def test_a_line_over_a_term_lies_over_it():
+    over = mathml(r"\overline{r y} + \overline{\hat a} + \hat{\overline{b}}", display=False)
+    assert "\u0332" not in over, "a line under a letter"
+    assert over.count('<mo stretchy="true">‾</mo></mover>') == 3
+    alone, _, _ = over.split("<mo>+</mo>")
+    assert "accent" not in alone, "an accent is drawn into its letter"
+
+
 def test_aligned_lines_are_rows():
     rows = mathml(PAPER["eq. 2"], display=True)
     assert rows.count("<mtr>") == 2
