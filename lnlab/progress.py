@@ -14,17 +14,20 @@ def progress(
 ) -> Generator[T, None, None]:
     """The items as they come, with a bar or lines that say how many of ``total`` there were.
 
-    In a terminal or a live notebook by tqdm's bar. Anywhere else (a pipe, or where
-    ``LNLAB_HEADLESS`` is set, as when a notebook is executed without anybody) by plain
-    lines: one when another tenth has come and ten seconds have gone by since the last, and
-    one at the end, wherever that is. With ``shown=False`` nothing is said.
+    In a terminal or a live notebook by tqdm's bar, in letters: of one that is a widget a saved
+    notebook keeps nothing. Anywhere else (a pipe, or where ``LNLAB_HEADLESS`` is set, as when
+    a notebook is executed without anybody) by plain lines: one when another tenth has come
+    and ten seconds have gone by since the last, and one at the end, wherever that is. With
+    ``shown=False`` nothing is said.
     """
     if not shown:
         yield from items
     elif watched():
-        from tqdm.auto import tqdm
+        from tqdm import tqdm
 
-        yield from tqdm(items, total=total, desc=text, mininterval=0.5)
+        # a notebook shows what goes to stderr as if something were wrong
+        where = sys.stderr if sys.stderr.isatty() else sys.stdout
+        yield from tqdm(items, total=total, desc=text, mininterval=0.5, file=where)
     else:
         yield from _lines(items, total, text)
 

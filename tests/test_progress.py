@@ -65,3 +65,13 @@ def test_terminal_gets_a_bar(monkeypatch, capsys):
     captured = capsys.readouterr()
     assert "training: 100%" in captured.err
     assert captured.out == ""
+
+
+def test_a_live_notebook_keeps_its_bar_in_letters(monkeypatch, capsys):
+    monkeypatch.delenv("LNLAB_HEADLESS", raising=False)
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    assert list(progress([1, 2], 2, "training")) == [1, 2]
+    said = capsys.readouterr()
+    assert "training: 100%" in said.out
+    assert "2/2" in said.out
+    assert said.err == ""  # which a notebook shows on red

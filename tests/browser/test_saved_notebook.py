@@ -27,6 +27,9 @@ def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
         page.goto(address.format("saved.ipynb"))
         page.wait_for_selector(PLOTS, timeout=PATIENCE)
         assert page.locator(".lnlab-plot").count() == 0
+        lost = page.get_by_text("model not found")
+        lost.wait_for(state="attached")
+        assert not lost.is_visible(), "it would stand over the figure"
         title = page.locator(".gtitle").text_content() or ""
         assert title.startswith("RNN, relu (eq. 4), W_h × 2")
         words = page.locator(".gtitle-subtitle").text_content() or ""
