@@ -63,7 +63,7 @@ def read(path: Path, ndim: int, sha256: str = "") -> np.ndarray:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         size = os.fstat(file.fileno()).st_size * (DEFLATE_RATIO if packed else 1)
-        chunks = _gunzip(file, name) if packed else iter(lambda: file.read(CHUNK), b"")
+        chunks = gunzip(file, name) if packed else iter(lambda: file.read(CHUNK), b"")
         content = _gather(chunks, ndim, min(size, LARGEST), name)
     array = parse(content, ndim, name)
     found = hashlib.sha256(content).hexdigest() if sha256 else ""
@@ -119,10 +119,13 @@ def _gather(chunks: Iterator[bytes], ndim: int, possible: int, name: str) -> byt
     return content
 
 
-def _gunzip(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """The unpacked bytes of a file that is one gzip member and nothing more.
+def gunzip(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """The unpacked bytes of a file that is one gzip member and nothing more, in chunks.
 
     ``gzip.open`` would pass over zeros after the member and read on into further members.
+
+    Raises:
+        ValueError: if it is truncated, damaged, or followed by other bytes.
     """
     inflate = zlib.decompressobj(wbits=31)
     while not inflate.eof:

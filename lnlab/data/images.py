@@ -1,4 +1,5 @@
-"""Images with labels: digits, MNIST, a user's own IDX files; coloured: shapes, CIFAR-10.
+"""Images with labels: digits, MNIST, a user's own IDX files; coloured: shapes, CIFAR-10; and
+black and white ones to be drawn, whose pixels are 0 or 1.
 
 torch and scikit-learn are imported when cases are loaded: to list or to download sources
 takes neither.
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lnlab.data import cifar, idx, mnist, shapes
+from lnlab.data import binary, cifar, idx, mnist, shapes
+from lnlab.data.binary import DIGITS_BINARY, MNIST_BINARY
 from lnlab.data.cifar import CIFAR10
 from lnlab.data.dataset import Dataset
 from lnlab.data.kept import code, stamp
@@ -35,7 +37,7 @@ DIGITS = Source(
     checksum="9e7bc1c2d48e638b2afca1828a5433ed47f524252fa9ca967e64ccf99c1bac0a",
 )
 
-SOURCES = (DIGITS, MNIST, IDX, SHAPES, CIFAR10)
+SOURCES = (DIGITS, MNIST, IDX, SHAPES, CIFAR10, DIGITS_BINARY, MNIST_BINARY)
 DIGITS_TRAIN = 1_200
 
 
@@ -173,6 +175,7 @@ def load(
     *,
     classes: int | None = None,
     most: int | None = None,
+    grey: bool = False,
 ) -> Images:
     """The images of a source, each a vector; ``shape`` gives it back its picture.
 
@@ -190,12 +193,17 @@ def load(
       2,000 test. See :mod:`lnlab.data.shapes`.
     - ``cifar10``: D = 3,072, pixels / 255; train is the first 45,000, valid the other 5,000,
       test the official 10,000. The folder may be that of its archive, or the archive.
+    - ``digits-binary``: D = 256, the digits enlarged, 5,000 train, 400 validate, 597 test; and
+      ``mnist-binary``: D = 784, 50,000, 10,000 and 10,000, without labels: every y is 0. Each
+      pixel is 0 or 1. See :mod:`lnlab.data.binary`.
 
     They are read when a split is first used: a damaged file is noticed then.
 
     Args:
         classes: of ``idx``, how many classes there are, where some have no training image.
-        most: of ``shapes`` and ``cifar10``, how many images to train on at most.
+        most: of ``shapes``, ``cifar10`` and those in black and white, how many images to train
+            on at most.
+        grey: of ``digits-binary``, the grey levels of which black and white were drawn.
 
     Raises:
         ValueError: if a folder is given or lacks against the above, or there cannot be so many
@@ -213,6 +221,12 @@ def load(
             raise ValueError(f"shapes={folder}: they are made here, give no path.")
         made, of = partial(_shapes, most), f"{most} {shapes.SIZES} {code(shapes.__file__)}"
         return Images(source, made, lambda: of, top=255, names=shapes.NAMES)
+    if source is DIGITS_BINARY:
+        if folder:
+            raise ValueError(f"digits-binary={folder}: they are made here, give no path.")
+        drawn, how = partial(_drawn, most, grey), f"{most} {grey} {code(binary.__file__)}"
+        top = 255 if grey else 1
+        return Images(source, drawn, lambda: how, top=top, classes=10, noted=True)
     if source is IDX and not folder:
         raise ValueError("data 'idx': name the folder of your files: idx=PATH")
     if classes is not None and not 1 <= classes <= 256:
@@ -220,6 +234,8 @@ def load(
     folder = folder or _fetched(source)
     if source is CIFAR10:
         return _cifar10(folder, most)
+    if source is MNIST_BINARY:
+        return _binarized(folder, most)
     paths = mnist.files(folder, source)
     return Images(
         source,
@@ -255,8 +271,24 @@ def _cifar10(place: Path, most: int | None) -> Images:
     )
 
 
+def _binarized(folder: Path, most: int | None) -> Images:
+    paths = binary.files(folder)
+    return Images(
+        MNIST_BINARY,
+        partial(binary.read, paths, most),
+        lambda: f"{most} {stamp(paths.values())} {code(binary.__file__, idx.__file__)}",
+        top=1,
+        names=("digit",),
+        noted=True,
+    )
+
+
 def _shapes(most: int | None) -> tuple[Pixels, str]:
     return shapes.made(most), ""
+
+
+def _drawn(most: int | None, grey: bool) -> tuple[Pixels, str]:
+    return binary.enlarged(_digits()[0], most, grey=grey), "grey" if grey else ""
 
 
 def _digits() -> tuple[Pixels, str]:

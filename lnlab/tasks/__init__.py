@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lnlab.tasks.convolutions.task import Convolutions
+    from lnlab.tasks.draw.task import PictureDrawing
     from lnlab.tasks.las.task import Spelling
     from lnlab.tasks.mixture.pictures import MixturePictures
     from lnlab.tasks.mixture.reviews import MixtureReviews
@@ -29,6 +30,7 @@ WHERE = {
     "convolutions": ("convolutions.task", "Convolutions"),
     "bln-reviews": ("mixture.reviews", "MixtureReviews"),
     "reader": ("reader.task", "AttentiveReading"),
+    "draw": ("draw.task", "PictureDrawing"),
 }
 """The module and the class of each experiment, by its name."""
 
@@ -71,6 +73,7 @@ __all__ = [
     "MixtureReviews",
     "OrderEmbeddings",
     "PermutationInvariantMNIST",
+    "PictureDrawing",
     "SequentialDigits",
     "Spelling",
 ]

@@ -29,7 +29,7 @@ from tests.data.test_images import write_idx
 
 SMALL = {"train": 6, "valid": 2, "test": 3}
 SPEECH = ("spoken", "espeak", "fsdd", "an4", "cepstra", "timit", "librispeech")
-IMAGES = ("digits", "idx", "shapes", "cifar10")
+IMAGES = ("digits", "idx", "shapes", "cifar10", "digits-binary")
 TEXT = ("tales", "txt")
 CAPTIONS = ("scenes", "coco", "coco-boxes", "flickr8k")
 QUESTIONS = ("cloze", "cnn", "cbt")
@@ -50,6 +50,7 @@ MADE = (
     "spoken",
     "espeak",
     "digits",
+    "digits-binary",
     "shapes",
     "tales",
     "scenes",

@@ -16,6 +16,7 @@ every_task = pytest.mark.parametrize("kind", TASKS.values(), ids=TASKS)
 
 OTHERWISE = {
     "las": {"location": (0, 3), "dropout": (0.0, 0.5), "gain": (0.1, 1.0), "beam": (1, 2)},
+    "draw": {"learning_rate": (0.1, 0.01), "clip": (0.5, 2.0), "looks": (0, 1)},
     "order": {
         "gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "clip": (0.5, 2.0),
         "margin": (0.05, 0.2),
