@@ -61,6 +61,44 @@ def common_level(frames: Sequence[pd.DataFrame], metric: str, share: float = 0.0
     return float(end + share * max(start - end, 0.0))
 
 
+LEVELS = 20
+"""The number of levels at which trainings are compared where one is not enough."""
+BEGUN = 0.1
+"""The part of a training after which its level is one of those that are looked at."""
+
+
+def common_levels(frames: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
+    """Levels (:data:`LEVELS`,) that all of some runs reach, at equal distances, falling.
+
+    The first is where the highest trend is after a tenth of the updates, the last where the
+    highest one ends. None of them is chosen by anybody.
+    """
+    begins, ends = [], []
+    for frame in frames:
+        at, trend = frame["update"].to_numpy(float), falling(frame[metric].to_numpy(float))
+        begins.append(float(np.interp(BEGUN * at[-1], at, trend)))
+        ends.append(float(trend[-1]))
+    return np.linspace(max(begins), max(ends), LEVELS)
+
+
+def over_levels(metric: str, of: str = "update"):
+    """The mean over :func:`common_levels` of the logarithm of the time that each of some runs
+    takes to a level.
+
+    The difference of two is the logarithm of how many times as long the first takes, the
+    geometric mean over levels.
+    """
+
+    def times(frames: Sequence[pd.DataFrame]) -> list[float]:
+        levels = common_levels(frames, metric)
+        return [
+            float(np.mean([np.log1p(time_to(f, metric, level, of).at) for level in levels]))
+            for f in frames
+        ]
+
+    return times
+
+
 def to_common_level(metric: str, of: str = "update"):
     """The logarithm of the time that each of some runs takes to the level that all reach.
 

@@ -4,7 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lnlab.ledger.convergence import common_level, time_to, to_common_level
+from lnlab.ledger.convergence import (
+    LEVELS,
+    common_level,
+    common_levels,
+    over_levels,
+    time_to,
+    to_common_level,
+)
 
 TIME = 7.5
 KNOWN = 3.0 * TIME
@@ -59,3 +66,26 @@ def test_twice_as_fast_is_found_as_twice_as_fast(length):
     ]
     # log(23.5/46), as both are counted from 1; and noise
     assert np.mean(ratios) == pytest.approx(-np.log(2), abs=0.1)
+
+
+def test_over_levels_is_the_ratio_of_times_at_each_of_them():
+    """A curve and the same one, twice as slow: half the time to every level that both reach."""
+    at = np.arange(0, 401, 10.0)
+    slow, fast = (
+        pd.DataFrame({"update": at, "bound": 80 + 60 * np.exp(-at / pace)})
+        for pace in (200, 100)
+    )
+    levels = common_levels([fast, slow], "bound")
+    assert len(levels) == LEVELS
+    assert (np.diff(levels) < 0).all()
+    assert levels[0] == slow.bound[4]  # after a tenth of the updates
+    assert levels[-1] == slow.bound.iloc[-1]
+    times = over_levels("bound")([fast, slow])
+    assert times[0] - times[1] == pytest.approx(np.log(0.5), abs=0.02)
+
+
+def test_levels_of_curves_that_stand_still_are_one_level():
+    still = pd.DataFrame({"update": [0.0, 50, 100], "bound": [90.0, 80, 80]})
+    levels = common_levels([still, still], "bound")
+    assert np.ptp(levels) <= 8
+    assert over_levels("bound")([still, still])[0] == over_levels("bound")([still])[0]
