@@ -9,6 +9,7 @@ from .order import order
 from .positions import positions
 from .reading import reading
 from .recurrence import recurrence
+from .thoughts import thoughts
 from .transformer import transformer
 from .widgets import LivePlot
 
@@ -23,5 +24,6 @@ __all__ = [
     "positions",
     "reading",
     "recurrence",
+    "thoughts",
     "transformer",
 ]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lnlab.tasks.order.task import OrderEmbeddings
     from lnlab.tasks.reader.task import AttentiveReading
     from lnlab.tasks.sequences import SequentialDigits
+    from lnlab.tasks.thoughts.task import SkipThoughtVectors
     from lnlab.tasks.transformer.task import CharacterModel
     from lnlab.training import Experiment
 
@@ -31,6 +32,7 @@ WHERE = {
     "bln-reviews": ("mixture.reviews", "MixtureReviews"),
     "reader": ("reader.task", "AttentiveReading"),
     "draw": ("draw.task", "PictureDrawing"),
+    "thoughts": ("thoughts.task", "SkipThoughtVectors"),
 }
 """The module and the class of each experiment, by its name."""
 
@@ -75,5 +77,6 @@ __all__ = [
     "PermutationInvariantMNIST",
     "PictureDrawing",
     "SequentialDigits",
+    "SkipThoughtVectors",
     "Spelling",
 ]

@@ -36,6 +36,7 @@ from lnlab.figures import (
     ribbons,
     smoothness,
     sweeps,
+    thoughts,
     transformer,
     verdicts,
 )
@@ -77,6 +78,11 @@ def ordered(text) -> go.Figure:
 def read(text) -> go.Figure:
     passage = reading.Posed([text, "b"], text, ["b"], "b")
     return reading.reading(passage, {text: reading.Look(AT[:2], text)})
+
+
+def thought(text) -> go.Figure:
+    one = thoughts.Thought(np.zeros((2, 2)), AT[:2], [(text, 0.5)], text)
+    return thoughts.thoughts(text, [text, "b"], [0, 1], {text: one})
 
 
 def plane(text, *at) -> Any:
@@ -149,6 +155,7 @@ FIGURES = {
     matrices.matrices: lambda text: matrices.matrices({text: SEEDS}, rows=text, columns=text),
     order.order: ordered,
     reading.reading: read,
+    thoughts.thoughts: thought,
     playable.playable: lambda text: playable.playable(
         drawn(),
         [playable.Choice(text, [text], 0)],

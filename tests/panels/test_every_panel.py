@@ -30,6 +30,7 @@ from lnlab.tasks.order import OrderEmbedding
 from lnlab.training.machine import default_dtype
 from lnlab.workbook import value
 from tests.panels.test_reading import question, reader
+from tests.panels.test_thoughts import thinkers
 
 TAG = "<img src=x onerror=alert`1`>"
 QUANTILES = ("q05", "q25", "q50", "q75", "q95")
@@ -238,6 +239,12 @@ CASES = {
             ({"normalizers": ["layer"] * 5}, "at most 4"),
         ],
     ),
+    "thoughts": Case(
+        thinkers(),
+        {},
+        {"sentence": "w3 w5", "book": 1, "update": 0},
+        [({"book": 99}, "book is 99: give 0 to")],
+    ),
     "transformer": Case(
         (),
         {"depth": 2},
@@ -400,6 +407,7 @@ GIVEN = {
     "distributions": ({TAG: {TAG: recorded(TAG)}},),
     "order": photographs(TAG),
     "reading": ({TAG: reader(words=13)}, [question(TAG, k) for k in range(2)]),
+    "thoughts": thinkers(TAG, words=TAG.split()),
 }
 """The panels that are given data, with a tag wherever these have text."""
 

@@ -14,6 +14,7 @@ from lnlab.panels.widgets.live_plot import as_json
 from lnlab.panels.widgets.stills import still
 from tests.panels.test_every_panel import embeddings, maps
 from tests.panels.test_reading import question, reader
+from tests.panels.test_thoughts import thinkers
 from tests.unpacked import unpacked, write_page
 
 ASKED = [question(number=k) for k in range(2)]
@@ -27,6 +28,7 @@ PANELS: dict[str, Callable[..., Panel]] = {
     "positions": lambda *_: panels.positions(*maps(), time="after"),
     "recurrence": lambda *_: panels.recurrence(steps=25),
     "reading": lambda *_: panels.reading({"none": reader(), "layer": reader(1)}, ASKED),
+    "thoughts": lambda *_: panels.thoughts(*thinkers(), book=1),
     "transformer": lambda *_: panels.transformer(depth=2),
 }
 

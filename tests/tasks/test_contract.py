@@ -23,6 +23,7 @@ OTHERWISE = {
     },
     "reader": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "clip": (0.5, 2.0)},
     "sequences": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "epochs": (1, 2)},
+    "thoughts": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "clip": (0.5, 5.0)},
     "transformer": {"learning_rate": (0.1, 0.01), "layers": (1, 2), "weight_decay": (0.0, 1.0)},
     "convolutions": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},
     "mnist": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},

@@ -1,0 +1,20 @@
+"""The sentences of the thoughts panel, of a sentence and of the nets that read it."""
+
+from .measurement import Measurement
+from .state import ThoughtsState
+
+
+def sentence(state: ThoughtsState, measurement: Measurement) -> str:
+    """A sentence that says which neighbour each net finds, and what it would let follow."""
+    said = [f"“{measurement.sentence}” after update {state.update}."]
+    if measurement.unknown:
+        unknown = ", ".join(measurement.unknown)
+        said.append(f"Words that they never met, all read as one unknown word: {unknown}.")
+    for name, one in measurement.seen.items():
+        text, cosine = one.near[0]
+        said.append(
+            f"{name}: nearest is “{text}” (cosine {cosine:.2f}), and “{one.told}” would follow."
+        )
+    if measurement.follows:
+        said.append(f"In the book there follows “{measurement.follows}”.")
+    return " ".join(said)

@@ -1,0 +1,113 @@
+"""The panel of notebook 10: what it shows of a sentence is what the nets make of it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from lnlab import panels
+from lnlab.figures.thoughts import NEIGHBOURS, SLOTS
+from lnlab.panels.thoughts.measurement import Thinkers, measure
+from lnlab.panels.thoughts.state import ThoughtsState
+from lnlab.tasks.thoughts.numbered import Numbered
+from lnlab.training.machine import default_dtype
+from tests.tasks.test_thoughts import SMALL, Written, books
+
+
+def thinkers(*names, words=None):
+    """Nets that never learned, at two moments, and a few held-out sentences."""
+    written = books() if words is None else Written([[words, ["b"]] * 600])
+    numbered = Numbered(written, 40)
+    names = names or ("none", "layer")
+    with default_dtype(torch.float32):
+        nets = {
+            name: {
+                update: replace(SMALL, norm=norm).model(update, numbered).eval()
+                for update in (0, 10)
+            }
+            for name, norm in zip(names, ("none", "layer"), strict=False)
+        }
+    return nets, numbered
+
+
+@pytest.fixture(scope="module")
+def there():
+    return Thinkers(*thinkers())
+
+
+def test_the_nearest_are_those_of_the_greatest_cosine(there):
+    state = ThoughtsState("w3 w5 w7", update=10)
+    found = measure(there, state).seen["layer"]
+    net, numbers = there.nets["layer"][10], there.numbered.vocabulary.numbers
+    own = net.vectors([numbers(state.sentence)])
+    others = net.vectors([numbers(text) for text in there.texts])
+    cosine = F.cosine_similarity(others, own).numpy()
+    shown = [c for _, c in found.near]
+    assert shown == sorted(shown, reverse=True)
+    assert len({text for text, _ in found.near}) == len(found.near) == NEIGHBOURS
+    assert shown[0] == pytest.approx(cosine.max(), abs=1e-6)  # float32
+    for text, c in found.near:
+        assert cosine[there.texts.index(text)] == pytest.approx(c, abs=1e-6)
+
+
+def test_a_sentence_of_the_book_is_not_its_own_neighbour_and_lies_on_its_path(there):
+    found = measure(there, ThoughtsState(book=1))
+    assert found.sentence == there.texts[there.books[1][0]]
+    assert found.follows == there.texts[there.books[1][1]]
+    for one in found.seen.values():
+        assert found.sentence not in [text for text, _ in one.near]
+        np.testing.assert_allclose(one.points[found.path[0]], one.here, atol=1e-9)
+
+
+def test_the_map_has_the_directions_of_greatest_spread_at_every_moment(there):
+    for update in there.updates:
+        vectors = there.vectors("none", update)
+        mean, axes = there.map("none", update)
+        torch.testing.assert_close(axes.T @ axes, torch.eye(2, dtype=torch.float64))
+        spread = torch.linalg.svdvals(vectors - vectors.mean(0))[:2].square().sum()
+        torch.testing.assert_close(((vectors - mean) @ axes).square().sum(), spread)
+
+
+def test_a_map_is_turned_towards_that_of_the_last_update(there):
+    def apart(update, axes):
+        vectors, last = (there.vectors("none", u) for u in (update, there.updates[-1]))
+        mean, final = there.map("none", there.updates[-1])
+        return ((vectors - vectors.mean(0)) @ axes - (last - mean) @ final).norm()
+
+    _, axes = there.map("none", 0)
+    for angle in np.linspace(0, 6, 13):
+        c, s = np.cos(angle), np.sin(angle)
+        turned = axes @ torch.tensor([[c, -s], [s, c]])
+        assert apart(0, axes) <= apart(0, turned) + 1e-9
+
+
+def test_words_that_are_typed_are_read_and_unknown_ones_named(there):
+    panel = panels.thoughts(there.nets, there.numbered)
+    panel.controls["sentence"].value = "W3  dragon w5"
+    assert panel.bar.error == ""
+    assert panel.bar.sentence.startswith("“w3 dragon w5” after update 10.")
+    assert "one unknown word: dragon." in panel.bar.sentence
+    panel.controls["update"].value = 0
+    assert "after update 0." in panel.bar.sentence
+
+
+def test_the_words_say_what_the_nets_say(there):
+    panel = panels.thoughts(there.nets, there.numbered, book=1)
+    found = measure(there, panel.state)
+    for name, one in found.seen.items():
+        (text, cosine) = one.near[0]
+        assert f"{name}: nearest is “{text}” (cosine {cosine:.2f})" in panel.bar.sentence
+        assert f"“{one.told}” would follow" in panel.bar.sentence
+    assert f"there follows “{found.follows}”" in panel.bar.sentence
+
+
+def test_nets_that_cannot_be_shown_are_refused(there):
+    with pytest.raises(ValueError, match=f"there are 0 nets: give 1 to {SLOTS}"):
+        panels.thoughts({}, there.numbered)
+    with pytest.raises(ValueError, match="none: no weights were kept"):
+        panels.thoughts({"none": {}}, there.numbered)
+    other = Numbered(books(words=12), 40)
+    with pytest.raises(ValueError, match="none was trained with another vocabulary"):
+        panels.thoughts({"none": there.nets["none"]}, other)
