@@ -1,4 +1,4 @@
-"""What skip-thoughts cost: an update with layer norm beside one without, and encoding.
+"""The costs of skip-thoughts: an update with layer norm beside one without, and encoding.
 
 Random words, one thread. Contenders take turns, every other round in the reverse order; each
 round gives one ratio, of which the median and the quartiles are shown. The clock is the
@@ -89,7 +89,7 @@ def encoding() -> dict[str, dict[str, Any]]:
     """The time of encoding over that of its own matrix products, and of torch's GRU."""
     H, words, V = ENCODED
     numbered = Numbered(books(V), V)
-    net = Task(units=(H,), words=words, known=V).model(0, numbered)
+    net: Any = Task(units=(H,), words=words, known=V).model(0, numbered)
     rows = torch.randint(2, len(net.word), (SENTENCES, LENGTH)).tolist()
     theirs = nn.GRU(words, H)
     x = F.embedding(torch.tensor(rows).T, net.word).detach()

@@ -254,6 +254,13 @@ def test_few_sentences_are_whole_books():
     assert Numbered(books(), 40, most=1101).ends.tolist() == [110 * k for k in range(1, 12)]
 
 
+def test_shuffled_sentences_are_the_same_ones_in_other_places(numbered):
+    mixed = Numbered(books(), 40, shuffled=True)
+    assert sorted(mixed.sentences) == sorted(numbered.sentences)
+    assert mixed.sentences != numbered.sentences
+    assert Numbered(books(), 40, shuffled=True).sentences == mixed.sentences
+
+
 @pytest.mark.parametrize(
     ("written", "words"),
     [

@@ -117,7 +117,7 @@ class Measurement(NamedTuple):
 
 
 def measure(there: Thinkers, state: ThoughtsState) -> Measurement:
-    """What every net makes of the sentence of a state; the one way into this room."""
+    """The sentence of a state as every net sees it; the one way into this room."""
     state = there.whole(state)
     vocabulary = there.numbered.vocabulary
     unknown = tuple(w for w in state.sentence.split() if w not in vocabulary)

@@ -13,7 +13,7 @@ from .numbered import Numbered
 HELD = 1000
 """Held-out sentences that are looked at, spread evenly over all of them."""
 WEIGHTS = "weights "
-"""How the pictures are called that are weights."""
+"""The beginning of the names of pictures that are weights."""
 
 
 @torch.no_grad()

@@ -105,7 +105,7 @@ class SkipThoughts(OfVocabulary):
         return last[-1]
 
     def nats(self, decoder: nn.Module, h: Tensor, words: Tensor, counts: Tensor) -> Tensor:
-        """What each word of neighbours (B, U) costs, one after the other: (words,).
+        """The nats of each word of neighbours (B, U), one after the other: (words,).
 
         Args:
             h: the vectors of the sentences (B, H).

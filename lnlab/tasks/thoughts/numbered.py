@@ -10,11 +10,12 @@ from torch import Tensor
 
 from lnlab.data.books import Books, frequent
 from lnlab.data.vocabulary import END, UNKNOWN
+from lnlab.training.machine import generator
 
 from .net import Told
 
 STRETCH, EACH = 50, 20
-"""Of every twenty stretches of fifty sentences the last one is held out."""
+"""Sentences of a stretch, and the number of stretches of which the last one is held out."""
 
 
 class Numbered:
@@ -29,6 +30,8 @@ class Numbered:
         known: V, the most frequent words of those that train, with the end and the unknown
             word.
         most: sentences to read, in whole books; 0: all.
+        shuffled: whether sentences stand in the places of others, drawn at random: what is
+            beside one then says nothing of it.
         judges: by name, what vectors of sentences are judged on.
 
     Attributes:
@@ -41,13 +44,23 @@ class Numbered:
     """
 
     def __init__(
-        self, books: Books, known: int, most: int = 0, judges: Mapping[str, Any] | None = None
+        self,
+        books: Books,
+        known: int,
+        most: int = 0,
+        judges: Mapping[str, Any] | None = None,
+        *,
+        shuffled: bool = False,
     ) -> None:
         self.books, self.judges = books, dict(judges or {})
         ends = torch.tensor([len(book) for book in books.books]).cumsum(0)
         self.ends = ends[: 1 + int((ends < most).sum())] if most else ends
-        self.sentences = [*chain.from_iterable(books.books[: len(self.ends)])]
-        sentences = self.sentences
+        sentences = [*chain.from_iterable(books.books[: len(self.ends)])]
+        if shuffled:
+            random = generator("sentences out of their order")
+            order = torch.randperm(len(sentences), generator=random)
+            sentences = [sentences[place] for place in order.tolist()]
+        self.sentences = sentences
         held = [place // STRETCH % EACH == EACH - 1 for place in range(len(sentences))]
         trains = (s for s, out in zip(sentences, held, strict=True) if not out)
         self.vocabulary = frequent(trains, known)

@@ -55,6 +55,8 @@ class SkipThoughtVectors(Experiment):
     """The tasks that vectors are judged on: ``embedded``, ``judges=PATH``; empty: none."""
     sentences: int = setting(0, least=0)
     """The number of sentences to read, in whole books; 0: all."""
+    shuffled: bool = False
+    """True if sentences stand in the places of others: neighbours then say nothing."""
     batch_size: int = setting(64, least=2)
     epochs: int = 5
     learning_rate: float = THEIR_RATE
@@ -100,7 +102,7 @@ class SkipThoughtVectors(Experiment):
     def dataset(self) -> Numbered:
         """Books by number, and what judges the vectors."""
         books = load(self.data, "books", longest=self.limit - 1)
-        return Numbered(books, self.known, self.sentences, {})
+        return Numbered(books, self.known, self.sentences, {}, shuffled=self.shuffled)
 
     def model(self, seed: int, dataset: Numbered) -> nn.Module:
         """The net of one seed; its weights depend on the seed and the sizes alone."""
