@@ -1,8 +1,8 @@
 """Data by one door, ``load``: each source says its kind, its licence and its checksum.
 
 - ``load(spec, what)`` gives a data set, read when a split of it is first used: ``what`` is
-  ``"images"``, ``"speech"``, ``"text"``, ``"captions"``, ``"questions"``, ``"reviews"`` or
-  ``"books"``;
+  ``"images"``, ``"speech"``, ``"text"``, ``"captions"``, ``"questions"``, ``"reviews"``,
+  ``"books"`` or ``"judges"``;
   ``spec`` is ``embedded``, ``NAME`` or ``NAME=PATH``.
 - ``sources()`` lists what there is: ``lnlab data list``.
 - ``fetch(name)`` downloads and verifies the files of a source: ``lnlab data fetch NAME``.
@@ -16,12 +16,14 @@ user's cache folder. A kind of data is a room of its own, a module with ``SOURCE
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from lnlab.data import books, captions, images, questions, reviews, speech, text
+from lnlab.data import books, captions, images, judges, questions, reviews, speech, text
 from lnlab.data.books import Books
 from lnlab.data.captioned import Pictures
 from lnlab.data.captions import Captions
 from lnlab.data.dataset import Dataset
 from lnlab.data.images import Images, Split
+from lnlab.data.judge import SentenceJudge
+from lnlab.data.judges import Judges
 from lnlab.data.question import Question
 from lnlab.data.questions import Questions
 from lnlab.data.reviews import Reviews
@@ -36,10 +38,12 @@ __all__ = [
     "Dataset",
     "File",
     "Images",
+    "Judges",
     "Pictures",
     "Question",
     "Questions",
     "Reviews",
+    "SentenceJudge",
     "Source",
     "Speech",
     "Split",
@@ -59,6 +63,7 @@ ROOMS: dict[What, Any] = {
     "questions": questions,
     "reviews": reviews,
     "books": books,
+    "judges": judges,
 }
 
 
@@ -76,6 +81,8 @@ def load(spec: str, what: Literal["questions"], **options: Any) -> Questions: ..
 def load(spec: str, what: Literal["reviews"], **options: Any) -> Reviews: ...
 @overload
 def load(spec: str, what: Literal["books"], **options: Any) -> Books: ...
+@overload
+def load(spec: str, what: Literal["judges"], **options: Any) -> Judges: ...
 def load(spec: str = "embedded", what: What = "images", **options: Any) -> Dataset:
     """The data set that ``spec`` names, at once: its cases are read when they are first used.
 

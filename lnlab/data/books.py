@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from lnlab.data import novels, stories, storybooks
+from lnlab.data.cutting import Sentences, joined
 from lnlab.data.dataset import Dataset
 from lnlab.data.kept import code, stamp
-from lnlab.data.novels import Sentences
 from lnlab.data.source import Source, data_folder
 from lnlab.data.vocabulary import Vocabulary
 
@@ -76,7 +76,7 @@ LONGEST = 29
 """Words of a sentence; the authors read those of fewer than 30."""
 BRACKETS = {"-lrb-": "(", "-rrb-": ")"}
 """Words of the Children's Book Test that NLTK leaves as they are written."""
-WRITTEN = "books", "novels", "stories", "storybooks", "tales"
+WRITTEN = "books", "cutting", "novels", "stories", "storybooks", "tales"
 """The modules that decide what is read."""
 
 Shelf = dict[str, Sentences]
@@ -173,7 +173,7 @@ class Books(Dataset[Library]):
     def _digest(self) -> bytes:
         total, read = hashlib.sha256(), self._parts[0]["books"]
         for title, book in zip(read.titles, read.books, strict=True):
-            total.update(f"{title} {len(book)}\n{novels.joined(book)}\0".encode())
+            total.update(f"{title} {len(book)}\n{joined(book)}\0".encode())
         return total.digest()
 
     def __str__(self) -> str:
@@ -208,7 +208,7 @@ def load(source: Source, place: Path | None = None, *, longest: int = LONGEST) -
 
     - ``stories``: 5,000, made here, always the same.
     - ``bookcorpus``: every ``.txt`` file in the folder, in UTF-8, or in a folder of it.
-    - ``gutenberg``: every ``.txt`` file in the folder, cut by :mod:`lnlab.data.novels`.
+    - ``gutenberg``: every ``.txt`` file in the folder, cut by :mod:`lnlab.data.cutting`.
     - ``cbt-books``: the folder CBTest.
     - ``novels``: a folder with both of these.
 

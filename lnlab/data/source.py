@@ -10,7 +10,7 @@ import platformdirs
 
 Kind = Literal["official", "embedded", "synthetic", "own"]
 What = Literal[
-    "images", "speech", "text", "captions", "questions", "reviews", "strokes", "books"
+    "images", "speech", "text", "captions", "questions", "reviews", "strokes", "books", "judges"
 ]
 
 

@@ -265,3 +265,37 @@ def novels(folder):
     gutenberg(folder / "gutenberg")
     cbt(folder / "cbt" / "CBTest")
     return folder
+
+
+HEADING = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
+
+
+def sick(folder, each=4):
+    """The three files of SICK, with CRLF in one of them."""
+    for part in ("train", "trial", "test_annotated"):
+        lines = [HEADING]
+        for n in range(each):
+            lines.append(f"{n}\tA {part} dog, {n}\tThe man isn't there\t{1 + n % 5}.5\tNEUTRAL")
+        end = "\r\n" if part == "trial" else "\n"
+        path = folder / "sick" / f"SICK_{part}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes((end.join(lines) + end).encode())
+    return folder
+
+
+def judges(folder, each=12):
+    """All five judges, MR and SUBJ in Windows-1252, by their official names."""
+    sick(folder)
+    for place, names, encoding in (
+        ("mr/rt-polaritydata", ("rt-polarity.neg", "rt-polarity.pos"), "cp1252"),
+        ("cr", ("custrev.neg", "custrev.pos"), "ascii"),
+        ("subj/rotten_imdb", ("plot.tok.gt9.5000", "quote.tok.gt9.5000"), "cp1252"),
+        ("mpqa", ("mpqa.neg", "mpqa.pos"), "ascii"),
+    ):
+        accent = "café …" if encoding == "cp1252" else "cafe"
+        for number, name in enumerate(names):
+            lines = [f"{accent} {name} {n} , isn't it ? " for n in range(each + number)]
+            path = folder / place / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(("\n".join([*lines[:2], " ", *lines[2:]]) + "\n").encode(encoding))
+    return folder

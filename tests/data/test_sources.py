@@ -34,6 +34,7 @@ TEXT = ("tales", "txt")
 CAPTIONS = ("scenes", "coco", "coco-boxes", "flickr8k")
 QUESTIONS = ("cloze", "cnn", "cbt")
 REVIEWS = ("opinions", "imdb")
+JUDGES = ("story-judges", "judges")
 BOOKS = ("stories", "bookcorpus", "gutenberg", "cbt-books", "novels")
 WHAT = {
     **dict.fromkeys(SPEECH, "speech"),
@@ -43,6 +44,7 @@ WHAT = {
     **dict.fromkeys(QUESTIONS, "questions"),
     **dict.fromkeys(REVIEWS, "reviews"),
     **dict.fromkeys(BOOKS, "books"),
+    **dict.fromkeys(JUDGES, "judges"),
 }
 
 
@@ -57,6 +59,7 @@ MADE = (
     "cloze",
     "opinions",
     "stories",
+    "story-judges",
 )
 
 
@@ -91,6 +94,8 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
     cases = {}
     if what == "books":
         return [found.checksum, hashlib.sha256(repr(found.books).encode()).hexdigest()]
+    if what == "judges":
+        return [found.checksum, *(judge.checksum for judge in found.values())]
     for split in ("test", "train") if backwards else ("train", "test"):
         part = getattr(found, split)
         if what in ("images", "text", "reviews"):
