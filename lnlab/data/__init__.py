@@ -2,7 +2,7 @@
 
 - ``load(spec, what)`` gives a data set, read when a split of it is first used: ``what`` is
   ``"images"``, ``"speech"``, ``"text"``, ``"captions"``, ``"questions"``, ``"reviews"``,
-  ``"books"`` or ``"judges"``;
+  ``"books"``, ``"judges"`` or ``"strokes"``;
   ``spec`` is ``embedded``, ``NAME`` or ``NAME=PATH``.
 - ``sources()`` lists what there is: ``lnlab data list``.
 - ``fetch(name)`` downloads and verifies the files of a source: ``lnlab data fetch NAME``.
@@ -16,7 +16,17 @@ user's cache folder. A kind of data is a room of its own, a module with ``SOURCE
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from lnlab.data import books, captions, images, judges, questions, reviews, speech, text
+from lnlab.data import (
+    books,
+    captions,
+    images,
+    judges,
+    questions,
+    reviews,
+    speech,
+    strokes,
+    text,
+)
 from lnlab.data.books import Books
 from lnlab.data.captioned import Pictures
 from lnlab.data.captions import Captions
@@ -24,11 +34,13 @@ from lnlab.data.dataset import Dataset
 from lnlab.data.images import Images, Split
 from lnlab.data.judge import SentenceJudge
 from lnlab.data.judges import Judges
+from lnlab.data.line import Line
 from lnlab.data.question import Question
 from lnlab.data.questions import Questions
 from lnlab.data.reviews import Reviews
 from lnlab.data.source import File, Source, What, data_folder, find, split_spec
 from lnlab.data.speech import Speech
+from lnlab.data.strokes import Strokes
 from lnlab.data.text import Text
 from lnlab.data.vocabulary import Vocabulary
 
@@ -39,6 +51,7 @@ __all__ = [
     "File",
     "Images",
     "Judges",
+    "Line",
     "Pictures",
     "Question",
     "Questions",
@@ -47,6 +60,7 @@ __all__ = [
     "Source",
     "Speech",
     "Split",
+    "Strokes",
     "Text",
     "Vocabulary",
     "data_folder",
@@ -64,6 +78,7 @@ ROOMS: dict[What, Any] = {
     "reviews": reviews,
     "books": books,
     "judges": judges,
+    "strokes": strokes,
 }
 
 
@@ -83,6 +98,8 @@ def load(spec: str, what: Literal["reviews"], **options: Any) -> Reviews: ...
 def load(spec: str, what: Literal["books"], **options: Any) -> Books: ...
 @overload
 def load(spec: str, what: Literal["judges"], **options: Any) -> Judges: ...
+@overload
+def load(spec: str, what: Literal["strokes"], **options: Any) -> Strokes: ...
 def load(spec: str = "embedded", what: What = "images", **options: Any) -> Dataset:
     """The data set that ``spec`` names, at once: its cases are read when they are first used.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lnlab.tasks.convolutions.task import Convolutions
     from lnlab.tasks.draw.task import PictureDrawing
+    from lnlab.tasks.handwriting.task import Handwriting
     from lnlab.tasks.las.task import Spelling
     from lnlab.tasks.mixture.pictures import MixturePictures
     from lnlab.tasks.mixture.reviews import MixtureReviews
@@ -33,6 +34,7 @@ WHERE = {
     "reader": ("reader.task", "AttentiveReading"),
     "draw": ("draw.task", "PictureDrawing"),
     "thoughts": ("thoughts.task", "SkipThoughtVectors"),
+    "handwriting": ("handwriting.task", "Handwriting"),
 }
 """The module and the class of each experiment, by its name."""
 
@@ -71,6 +73,7 @@ __all__ = [
     "AttentiveReading",
     "CharacterModel",
     "Convolutions",
+    "Handwriting",
     "MixturePictures",
     "MixtureReviews",
     "OrderEmbeddings",

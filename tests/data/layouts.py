@@ -299,3 +299,58 @@ def judges(folder, each=12):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(("\n".join([*lines[:2], " ", *lines[2:]]) + "\n").encode(encoding))
     return folder
+
+
+PEN = """
+.WRITER_ID {writer}
+.STYLE MIXED
+
+.PEN_DOWN
+582 157
+581 {y}
+560 120
+.PEN_UP
+.PEN_DOWN
+566 122
+634 150
+.PEN_UP
+"""
+
+
+def unipen(folder, texts=(), pens=()):
+    """Lines of twelve writers, two of each; ``texts`` and ``pens`` in place of the first."""
+    root = folder / "train_r01_v07"
+    for number in range(24):
+        name = f"apa{number:02}/app{number:02}00.dat"
+        text = [*texts, *(f"a quick fox {k}" for k in range(24))][number]
+        own = PEN.format(writer=f"writer {number // 2}", y=130 + number)
+        put(root / "include/apa/data" / name, text=pens[number] if number < len(pens) else own)
+        label = f".VERSION 1.0\n.INCLUDE apa/app.doc\n.INCLUDE apa/data/{name}\n{text}\n"
+        if not text.startswith("."):
+            label = label.replace(text, f'.SEGMENT TEXT 0-1 ? "{text}"')
+        put(root / "data/8/apa" / name, text=label)
+    return folder
+
+
+SESSION = (
+    '<?xml version="1.0"?><WhiteboardCaptureSession><StrokeSet>{strokes}</StrokeSet>'
+    "</WhiteboardCaptureSession>"
+)
+STROKE = (
+    '<Stroke colour="black"><Point x="{x}" y="992" time="1.0"/>'
+    '<Point x="927" y="{x}" time="2.0"/></Stroke>'
+)
+
+
+def iam(folder):
+    """Two lines of each of four forms, one form a list."""
+    said = "OCR:\n\nA MOVE\nto\n\nCSR:\n\nA MOVE\nto stop, Mr. Q\n"
+    for number, name in enumerate(("trainset", "testset_t", "testset_v", "testset_f")):
+        form, place = f"a01-00{number}u", f"a01/a01-00{number}"
+        put(folder / f"{name}.txt", text=f" {form}\n")
+        put(folder / "ascii" / place / f"{form}.txt", text=said)
+        for line in (1, 2):
+            strokes = "".join(STROKE.format(x=895 + 10 * line + k) for k in range(3))
+            put(folder / "lineStrokes" / place / f"{form}-0{line}.xml",
+                text=SESSION.format(strokes=strokes))  # fmt: skip
+    return folder

@@ -18,6 +18,7 @@ from lnlab.data import (
     cloze,
     espeak,
     fsdd,
+    pen,
     reviews,
     scenes,
     shapes,
@@ -36,6 +37,7 @@ QUESTIONS = ("cloze", "cnn", "cbt")
 REVIEWS = ("opinions", "imdb")
 JUDGES = ("story-judges", "judges")
 BOOKS = ("stories", "bookcorpus", "gutenberg", "cbt-books", "novels")
+STROKES = ("pen", "unipen", "iam")
 WHAT = {
     **dict.fromkeys(SPEECH, "speech"),
     **dict.fromkeys(IMAGES, "images"),
@@ -45,6 +47,7 @@ WHAT = {
     **dict.fromkeys(REVIEWS, "reviews"),
     **dict.fromkeys(BOOKS, "books"),
     **dict.fromkeys(JUDGES, "judges"),
+    **dict.fromkeys(STROKES, "strokes"),
 }
 
 
@@ -60,6 +63,7 @@ MADE = (
     "opinions",
     "stories",
     "story-judges",
+    "pen",
 )
 
 
@@ -81,7 +85,7 @@ def written(name: str, folder: Path) -> str:
 def small() -> None:
     """Have the corpora that are made here small, in this process."""
     fsdd.STRINGS = spoken.SIZES = scenes.PARTS = shapes.SIZES = cloze.PARTS = SMALL
-    reviews.SIZES = SMALL
+    reviews.SIZES = pen.PARTS = SMALL
     books.COUNT = 6
     captioned.HELD = 2
     cifar.BATCH, cifar.VALID = layouts.CIFAR_BATCH, 20
@@ -105,6 +109,10 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
             asked = reversed([*part]) if backwards else part
             cases |= {q.name: repr(q).encode() for q in asked}
             continue
+        if what == "strokes":
+            lines = reversed([*part]) if backwards else part
+            cases |= {line.name: line.text.encode() + line.offsets.tobytes() for line in lines}
+            continue
         if what == "captions":
             cases[split] = part.vectors.tobytes() + "\n".join(part.captions).encode()
             continue
@@ -127,6 +135,7 @@ def made_small(monkeypatch):
     monkeypatch.setattr(shapes, "SIZES", SMALL)
     monkeypatch.setattr(reviews, "SIZES", SMALL)
     monkeypatch.setattr(books, "COUNT", 6)
+    monkeypatch.setattr(pen, "PARTS", SMALL)
     monkeypatch.setattr(cifar, "BATCH", layouts.CIFAR_BATCH)
     monkeypatch.setattr(cifar, "VALID", 20)
     monkeypatch.setattr(cloze, "PARTS", SMALL)

@@ -1,0 +1,301 @@
+"""Handwriting as the way of a pen, with its text: made here, UNIPEN's, IAM-OnDB's."""
+
+import hashlib
+import string
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+
+from lnlab.data import iam, pen, unipen
+from lnlab.data import line as lines_of
+from lnlab.data.archive import unpacked
+from lnlab.data.dataset import Dataset
+from lnlab.data.kept import Arrays, code, kept, stamp
+from lnlab.data.line import Line
+from lnlab.data.source import Source, data_folder
+
+PEN = Source(
+    name="pen",
+    title="Words written here by hands that differ, after four of Hershey's fonts",
+    kind="synthetic",
+    licence="made on this machine; the fonts are free for any use, see hershey/NOTICE",
+    citation="lnlab.data.pen",
+    offers="strokes",
+    options={"most": "how many lines to train on at most"},
+)
+UNIPEN = Source(
+    name="unipen",
+    title="UNIPEN train_r01_v07, lines of Apple's writers",
+    kind="official",
+    licence="CC BY 4.0",
+    citation="Guyon et al. (1994), https://doi.org/10.5281/zenodo.1195803",
+    offers="strokes",
+    options={"most": "how many lines to train on at most"},
+)
+IAM = Source(
+    name="iam",
+    title="IAM-OnDB: lines on a whiteboard, 221 writers",
+    kind="official",
+    licence="for research alone, not to be given on",
+    citation="Liwicki and Bunke (2005), https://fki.tic.heia-fr.ch/databases/"
+    "iam-on-line-handwriting-database",
+    offers="strokes",
+    options={"most": "how many lines to train on at most"},
+)
+SOURCES = (PEN, UNIPEN, IAM)
+WRITTEN = ("line", "pen", "unipen", "iam", "strokes")
+"""The modules that decide what is read."""
+OTHER = 0
+"""The number of every character that an alphabet lacks."""
+FAR = 60.0
+"""Units from one point to the next from which on they are counted: the pen changed lines."""
+PARTED = 10
+"""One in so many of UNIPEN's writers validates, and one tests."""
+ALPHABETS = {
+    "pen": " " + pen.LETTERS,
+    "unipen": "".join(chr(code) for code in range(32, 127)),
+    "iam": " ',." + string.ascii_uppercase + string.ascii_lowercase,
+}
+"""The characters of each source, from number 1 on; IAM-OnDB's are 57 with :data:`OTHER`, as
+many as in the paper, which does not say which."""
+
+
+class Alphabet:
+    """The characters that can be written, each with its number from 1 on; 0 is every other.
+
+    Args:
+        characters: without repetition.
+    """
+
+    def __init__(self, characters: str) -> None:
+        self.characters = characters
+        self._numbers = {one: number for number, one in enumerate(characters, start=1)}
+
+    def __len__(self) -> int:
+        """V, with the number of all others."""
+        return len(self.characters) + 1
+
+    def lacks(self, text: str) -> str:
+        """The characters of a text that are not known, each once."""
+        return "".join(one for one in dict.fromkeys(text) if one not in self._numbers)
+
+    def numbers(self, text: str) -> list[int]:
+        """The number of each character."""
+        return [self._numbers.get(one, OTHER) for one in text]
+
+    def known(self, text: str) -> list[int]:
+        """The number of each character of a text that is to be written.
+
+        Raises:
+            ValueError: if it is empty, or has characters that are not known; names them.
+        """
+        if not text.strip():
+            raise ValueError("there is no text: give some characters to write.")
+        if lacks := self.lacks(text):
+            raise ValueError(
+                f"{text!r} has {', '.join(map(repr, lacks))}, which this net never learned: "
+                f"choose from {self.characters!r}."
+            )
+        return self.numbers(text)
+
+    @property
+    def digest(self) -> str:
+        """A hash of the characters in their order."""
+        return hashlib.sha256(self.characters.encode()).hexdigest()
+
+
+class Strokes(Dataset[Sequence[Line]]):
+    """Lines of handwriting; as :class:`lnlab.data.Images`.
+
+    ``name`` says what was left out and what was passed over: lines without text, of one point,
+    of symbols only; points without a place; and counts what was kept though it is far away.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        read: Callable[[], Mapping[str, Sequence[Line]]],
+        of: Callable[[], str],
+        faults: Counter[str],
+        most: int | None = None,
+    ) -> None:
+        self._lines, self._files, self._faults, self._most = read, of, faults, most
+        super().__init__(source, self._whole, lambda: f"{of()} {most}", noted=True)
+        self.alphabet = Alphabet(ALPHABETS[source.name])
+
+    def _whole(self) -> tuple[Mapping[str, Sequence[Line]], str]:
+        """The lines, kept as arrays from when they were first read, and a note."""
+        arrays = kept("strokes", f"{self.source.name} {self._files()}", self._made)
+        parts = {split: unpack(arrays, split) for split in ("train", "valid", "test")}
+        parts["train"] = parts["train"][: self._most]
+        return parts, arrays["note"].tobytes().decode()
+
+    def _made(self) -> Arrays:
+        parts = self._lines()
+        for split, part in parts.items():
+            if not part:
+                raise ValueError(f"{self.source.name}: there are no lines to {split}.")
+        arrays = {name: array for split, part in parts.items()
+                  for name, array in packed(split, part).items()}  # fmt: skip
+        note = noted(self._faults + counted(parts, self.alphabet))
+        return arrays | {"note": np.frombuffer(note.encode(), np.uint8)}
+
+    @cached_property
+    def scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation (2,) of dx and dy in training."""
+        moved = np.concatenate([line.offsets[1:, :2] for line in self.train]).astype(float)
+        return moved.mean(0), moved.std(0)
+
+    @cached_property
+    def unseen(self) -> list[int]:
+        """The places of the test lines whose text no training line has."""
+        seen = {line.text for line in self.train}
+        return [place for place, line in enumerate(self.test) if line.text not in seen]
+
+    def _digest(self) -> bytes:
+        return lines_of.digest(self._parts[0])
+
+    def __str__(self) -> str:
+        parts = self._parts[0]
+        counts = ", ".join(f"{len(part)} {split}" for split, part in parts.items())
+        steps = np.mean([line.steps for line in parts["train"]])
+        return (
+            f"{self.kind} data: {self.name}, lines: {counts}; {steps:.0f} points a line on "
+            f"average; {len(parts['test']) - len(self.unseen)} lines to test have a text that "
+            f"is trained on too"
+        )
+
+
+def counted(parts: Mapping[str, Sequence[Line]], alphabet: Alphabet) -> Counter[str]:
+    """Counts of what was kept and has to be said: far offsets, unknown characters."""
+    found: Counter[str] = Counter()
+    for line in (line for part in parts.values() for line in part):
+        far = np.abs(line.offsets[:, :2]).max(1) > FAR
+        found[f"offsets longer than {FAR:.0f} kept"] += int(far.sum())
+        found.update(f"times the unknown {one!r}" for one in line.text if alphabet.lacks(one))
+    return found
+
+
+def noted(faults: Counter[str]) -> str:
+    """The words for what was counted."""
+    left = {"without text", "of one point", "of symbols only"}
+    said = [
+        f"{count} lines {what} left out" if what in left else f"{count} {what}"
+        for what, count in sorted(faults.items())
+        if count
+    ]
+    return ", ".join(said)
+
+
+def packed(split: str, part: Sequence[Line]) -> Arrays:
+    """The lines of a split as arrays."""
+    words = "\0".join(f"{line.name}\0{line.writer}\0{line.text}" for line in part)
+    unknown = np.full(0, -1, np.int16)
+    return {
+        f"{split} offsets": np.concatenate([line.offsets for line in part]),
+        f"{split} counts": np.array([len(line.offsets) for line in part]),
+        f"{split} words": np.frombuffer(words.encode(), np.uint8),
+        f"{split} places": np.concatenate(
+            [unknown if line.places is None else line.places for line in part]
+        ),
+    }
+
+
+def unpack(arrays: Arrays, split: str) -> list[Line]:
+    """The lines of a split again."""
+    ends = arrays[f"{split} counts"].cumsum()[:-1]
+    words = arrays[f"{split} words"].tobytes().decode().split("\0")
+    rows = np.split(arrays[f"{split} offsets"], ends)
+    places = arrays[f"{split} places"]
+    known = np.split(places, ends) if len(places) else [None] * len(rows)
+    names = zip(*[iter(words)] * 3, strict=True)
+    return [
+        Line(name, writer, text, row, place)
+        for (name, writer, text), row, place in zip(names, rows, known, strict=True)
+    ]
+
+
+def load(source: Source, place: Path | None = None, *, most: int | None = None) -> Strokes:
+    """The handwriting of a source, for :func:`lnlab.data.load`.
+
+    Args:
+        place: the folder of its files, or UNIPEN's archive. None: the source's own place in the
+            data folder.
+        most: how many lines to train on at most; None: all.
+
+    Raises:
+        ValueError: for a ``most`` below 1; later, for damaged files.
+        FileNotFoundError: where files are not; says how to get them.
+    """
+    if most is not None and most < 1:
+        raise ValueError(f"most is {most}: give at least 1.")
+    faults: Counter[str] = Counter()
+    here = Path(__file__).parent
+    written = code(*(here / f"{room}.py" for room in WRITTEN))
+    if source is PEN:
+        if place is not None:
+            raise ValueError(f"{source.name}={place}: it is made here, give no path.")
+        return Strokes(source, _made, lambda: f"{pen.PARTS} {written}", faults, most)
+    place = place or data_folder() / source.name
+    read, files = _unipen(place, faults) if source is UNIPEN else _iam(place, faults)
+    return Strokes(source, read, lambda: f"{stamp(files)} {written}", faults, most)
+
+
+Read = Callable[[], Mapping[str, Sequence[Line]]]
+
+
+def _made() -> dict[str, list[Line]]:
+    return {split: pen.lines(split, count) for split, count in pen.PARTS.items()}
+
+
+def _unipen(place: Path, faults: Counter[str]) -> tuple[Read, list[Path]]:
+    """The reader of UNIPEN's lines, and the files that decide them."""
+    archives = [place] if place.is_file() else sorted(place.glob("unipen*.tar.gz"))
+    folder = unipen.root(place) if place.is_dir() else None
+    if folder is None and not archives:
+        raise FileNotFoundError(
+            f"unipen is not in {place}: neither data/8 and include nor unipen*.tar.gz. Get "
+            f"train_r01_v07 from {UNIPEN.citation}, and name its folder: unipen=PATH."
+        )
+    files = [archives[0]] if folder is None else sorted(folder.glob("*/**/*.dat"))
+    return partial(_of_unipen, folder or archives[0], faults), files
+
+
+def _of_unipen(place: Path, faults: Counter[str]) -> dict[str, list[Line]]:
+    """UNIPEN's lines, no writer in two parts."""
+    folder = (
+        place if place.is_dir() else unipen.root(unpacked(place, data_folder() / "unpacked"))
+    )
+    if folder is None:
+        raise ValueError(f"{place} has no data/8 and include: it is no archive of UNIPEN.")
+    found = unipen.lines(folder, faults)
+    writers = sorted({line.writer for line in found}, key=_hash)
+    held = max(1, len(writers) // PARTED)
+    part = dict.fromkeys(writers, "train")
+    part |= dict.fromkeys(writers[:held], "test")
+    part |= dict.fromkeys(writers[held : 2 * held], "valid")
+    return {
+        split: [line for line in found if part[line.writer] == split]
+        for split in ("train", "valid", "test")
+    }
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _iam(place: Path, faults: Counter[str]) -> tuple[Read, list[Path]]:
+    """The reader of IAM-OnDB's lines, and the files that decide them."""
+    files = iam.needed(place)
+    missing = [path for path in files if not path.is_file()]
+    missing += [] if (place / "lineStrokes").is_dir() else [place / "lineStrokes"]
+    if missing:
+        raise FileNotFoundError(
+            f"iam is not whole in {place}, {missing[0]} is not there. Its licence forbids to "
+            f"give it on: register at {IAM.citation}, get lineStrokes-all, ascii-all and the "
+            "lists of task 1, unpack them into one folder, and name it: iam=PATH."
+        )
+    return lambda: {split: iam.lines(place, split, faults) for split in iam.LISTS}, files

@@ -1,0 +1,229 @@
+"""Three LSTMs, a window that moves along a text, and a mixture for the next point."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lnlab.cells import Initial, LSTMCell, State
+from lnlab.data.strokes import Alphabet
+from lnlab.norms import Identity, Linear, Norm
+from lnlab.unroll import LSTM
+
+from .mixture import outputs
+
+
+class Written(NamedTuple):
+    """A batch of lines as the net is given it.
+
+    Attributes:
+        x: each point but the last: its offsets, and whether the pen is lifted (B, T, 3).
+        text: characters by number (B, U); -1 behind the end.
+    """
+
+    x: Tensor
+    text: Tensor
+
+
+class Steps(NamedTuple):
+    """The functions by which alpha, beta and the steps of kappa come from their sums."""
+
+    width: Callable[[Tensor], Tensor]
+    step: Callable[[Tensor], Tensor]
+    start: Callable[[float], float]
+    """The bias for a first step of that size."""
+
+
+def _inverse_softplus(step: float) -> float:
+    return math.log(math.expm1(step))
+
+
+WINDOWS = {
+    "exp": Steps(torch.exp, torch.exp, math.log),
+    "softplus": Steps(
+        lambda a: F.softplus(a).clamp(min=0.01),
+        lambda a: F.softplus(a) / 25,
+        lambda step: _inverse_softplus(25 * step),
+    ),
+}
+"""The window of Graves (2013), eq. 48-51, and that of the most used code, sjvasquez's."""
+
+
+class PenMemory(NamedTuple):
+    """The memory that a net hands from point to point.
+
+    Attributes:
+        states: (h, c) of each LSTM, each (B, H).
+        kappa: the places of the window's components (B, K).
+        w: the window, a soft character (B, V).
+    """
+
+    states: tuple[State, ...]
+    kappa: Tensor
+    w: Tensor
+
+
+class Peepholes(LSTMCell):
+    """An LSTM whose gates see the memory: f and i the old c, o the new, as in Graves (2013).
+
+    They are added behind the normalization.
+    """
+
+    def __init__(self, inputs: int, units: int, norm: Norm = Identity, **settings: Any) -> None:
+        super().__init__(inputs, units, norm, **settings)
+        self.peep = nn.Parameter(torch.zeros(3, units))
+
+    def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
+        h, c = state
+        f, i, o, g = self.summed(x, h, t).chunk(4, dim=-1)
+        f, i = (f + self.peep[0] * c).sigmoid(), (i + self.peep[1] * c).sigmoid()
+        c = f * c + i * g.tanh()
+        o = (o + self.peep[2] * c).sigmoid()
+        return o * self.norm_c(c, self.I, t).tanh(), c
+
+
+class PeepholeLSTM(LSTM):
+    """:class:`Peepholes` over time."""
+
+    cell = Peepholes
+
+
+class HandwritingNet(nn.Module):
+    r"""Graves (2013), section 5: a batch :class:`Written` to y (B, T, 1 + 6 M).
+
+    Each of the LSTMs is given the point, the window and what is below it; all of them are
+    read. The window is moved by the first, and so has to be found point by point:
+
+    .. math::
+        (\hat\alpha, \hat\beta, \hat\kappa) &= W_p h^1_t + b_p, \quad
+        \kappa_t = \kappa_{t-1} + e^{\hat\kappa} \\
+        \phi(t, u) &= \sum_k e^{\hat\alpha_k} \exp(-e^{\hat\beta_k} (\kappa_k - u)^2), \quad
+        w_t = \sum_u \phi(t, u) c_u
+
+    with u from 1 and :math:`c_u` the u-th character, one of V numbers 1.
+
+    Args:
+        alphabet: that its texts are of; weights that were trained with another are refused.
+        units: H.
+        components: M.
+        window: K.
+        norm: makes the normalizers of the LSTMs.
+        initial: the start of their weights.
+        layers: how many LSTMs.
+        pace: characters a point at the start.
+        form: one of :data:`WINDOWS`.
+        peepholes: whether gates see the memory.
+    """
+
+    opaque = True  # the upper LSTMs may have compiled loops
+
+    def __init__(
+        self,
+        alphabet: Alphabet,
+        units: int = 400,
+        components: int = 20,
+        window: int = 10,
+        norm: Norm = Identity,
+        initial: Initial | None = None,
+        *,
+        layers: int = 3,
+        pace: float = 0.05,
+        form: str = "exp",
+        peepholes: bool = False,
+    ) -> None:
+        super().__init__()
+        self.alphabet, self.form, self.window = alphabet, WINDOWS[form], window
+        kind = PeepholeLSTM if peepholes else LSTM
+        V = len(alphabet)
+        below = [0] + [units] * (layers - 1)
+        settings: dict[str, Any] = {} if initial is None else {"initial": initial}
+        self.lstms: Any = nn.ModuleList(
+            kind(3 + V + D, units, norm=norm, **settings) for D in below
+        )
+        self.move = Linear(units, 3 * window, bias_inside=True)
+        self.out = Linear(layers * units, outputs(components), bias_inside=True)
+        self.known: Tensor
+        self.register_buffer("known", torch.tensor(list(alphabet.characters.encode())))
+        with torch.no_grad():
+            self._begin(pace)
+
+    def _begin(self, pace: float) -> None:
+        """A window that moves by ``pace`` whatever it is told: else it runs off the text."""
+        self.move.W.mul_(0.05)
+        assert self.move.b_inside is not None
+        alpha, beta, kappa = self.move.b_inside.chunk(3)
+        alpha.fill_(-1.0)
+        beta.fill_(-1.0)
+        kappa.fill_(self.form.start(pace))
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args: Any) -> None:
+        theirs = state_dict.get(f"{prefix}known")
+        if theirs is not None and not torch.equal(theirs.cpu(), self.known.cpu()):
+            raise ValueError(
+                "these weights were trained with another alphabet: its characters have other "
+                "numbers. Take the data of their run."
+            )
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def characters(self, text: Tensor) -> Tensor:
+        """Each character as one of V numbers (B, U, V); nothing but 0 behind the end."""
+        found = F.one_hot(text.clamp(min=0), len(self.alphabet)).to(self.move.W)
+        return found * (text >= 0).unsqueeze(-1)
+
+    def start(self, cases: int) -> PenMemory:
+        """The memory before the first point."""
+        one = self.move.W.new_zeros(cases, 1)
+        states = tuple(lstm.cells[0].start(one) for lstm in self.lstms)
+        kappa, w = one.expand(-1, self.window), one.expand(-1, len(self.alphabet))
+        return PenMemory(states, kappa, w)
+
+    def forward(self, batch: Written) -> Tensor:
+        memory = self.start(len(batch.x))
+        return self.advance(batch.x, self.characters(batch.text), memory)[0]
+
+    def advance(
+        self, x: Tensor, characters: Tensor, memory: PenMemory
+    ) -> tuple[Tensor, Tensor, PenMemory]:
+        """Outputs y (B, T, 1 + 6 M), the window phi (B, T, U + 1), and the memory behind it.
+
+        Args:
+            x: points (B, T, 3).
+            characters: as :meth:`characters` gives them (B, U, V).
+            memory: from the points before.
+        """
+        x = x.transpose(0, 1)
+        first, *upper = self.lstms
+        h, w, phi, state, kappa = self._windowed(first, x, characters, memory)
+        states, hs = [state], [h]
+        for lstm, last in zip(upper, memory.states[1:], strict=True):
+            given = torch.cat([x, w, hs[-1]], -1)
+            h, last = lstm.unroll(lstm.cells[0], given, last)
+            states.append(last)
+            hs.append(h)
+        y = self.out(torch.cat(hs, -1)).transpose(0, 1)
+        return y, phi.transpose(0, 1), PenMemory(tuple(states), kappa, w[-1])
+
+    def _windowed(
+        self, first: LSTM, x: Tensor, characters: Tensor, memory: PenMemory
+    ) -> tuple[Tensor, Tensor, Tensor, State, Tensor]:
+        """The first LSTM and the window, step by step: h (T, B, H), w (T, B, V), phi
+        (T, B, U + 1), and the last state and kappa."""
+        cell, state = first.cells[0], memory.states[0]
+        kappa, w = memory.kappa, memory.w
+        u = torch.arange(1.0, characters.shape[1] + 2, device=x.device).to(x)
+        hs, ws, phis = [], [], []
+        for x_t in x:
+            state = cell(torch.cat([x_t, w], -1), state)
+            alpha, beta, step = self.move(state[0]).chunk(3, -1)
+            kappa = kappa + self.form.step(step)
+            alpha, beta = self.form.width(alpha), self.form.width(beta)
+            near = (-beta.unsqueeze(-1) * (kappa.unsqueeze(-1) - u).square()).exp()
+            phi = torch.bmm(alpha.unsqueeze(1), near)  # (B, 1, U + 1)
+            w = torch.bmm(phi[..., :-1], characters).squeeze(1)
+            hs.append(state[0])
+            ws.append(w)
+            phis.append(phi.squeeze(1))
+        return torch.stack(hs), torch.stack(ws), torch.stack(phis), state, kappa

@@ -1,0 +1,175 @@
+"""Layer norm in a net that writes by hand: Ba et al. (2016), section 6.5 and Fig. 5."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.cells import STARTS
+from lnlab.data import Strokes, load
+from lnlab.kernels import fuse
+from lnlab.norms import Identity, LayerNorm, Norm
+from lnlab.padding import within
+from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
+from lnlab.training.task import CPU
+
+from .lines import Lines, Target
+from .mixture import log_loss, mixture
+from .net import WINDOWS, HandwritingNet
+from .writing import measured
+
+ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
+
+
+@dataclass(frozen=True)
+class Handwriting(Experiment):
+    """One arm, its seeds trained from paired starts on the same batches.
+
+    Fig. 5 of the paper has no numbers. It states the architecture of Graves (2013), section 5,
+    mini-batches of 8, Adam, and 3.7 million weights, which are met; all else is as in Graves,
+    where it says it, and otherwise chosen here.
+    """
+
+    norm: str = setting("layer", choices=ARMS)
+    gain: float = setting(1.0, above=0)
+    """The first gain of the normalizers of W_h h."""
+    initialisation: str = setting("paper", choices=STARTS)
+    data: str = "iam"
+    """``pen`` (made here), ``unipen=PATH`` or ``iam=PATH``."""
+    lines: int = setting(0, least=0)
+    """The largest number of lines to train on; 0: all."""
+    batch_size: int = setting(8, least=1)
+    epochs: int = 30
+    learning_rate: float = 1e-3
+    """Adam's own default; the paper states none."""
+    units: tuple[int, ...] = setting((400,), least=1, count=1)
+    """H of each LSTM."""
+    layers: int = setting(3, least=1)
+    components: int = setting(20, least=1)
+    """M, of the mixture."""
+    kappas: int = setting(10, least=1)
+    """K, Gaussians of the window."""
+    window: str = setting("exp", choices=WINDOWS)
+    pace: float = setting(0.0, least=0)
+    """Characters a point at the start; 0: as many as the training lines have."""
+    peepholes: bool = False
+    """True if gates see the memory, as in Graves (2013)."""
+    floor: float = setting(0.0, least=0)
+    """Added to every standard deviation; 1e-4 in the most used code. Points at equal distances
+    lie on a circle, where a density without a floor has no upper bound."""
+    clip_outputs: float = setting(100.0, least=0)
+    """Size to which each derivative of the sum of losses by an output is cut, 100 in Graves
+    (2013); 0: none."""
+    clip: float = setting(10.0, least=0)
+    """Norm to which the gradient by the parameters is cut; 0: none. Graves cuts derivatives
+    inside the LSTMs at 10, the most used code the norm of this one."""
+    every: int = setting(500, least=1)
+    """Updates from one validation to the next."""
+
+    name = "handwriting"
+    falls = ("valid_nll",)
+    shares = False
+
+    @classmethod
+    def budgets(cls) -> Mapping[str, Self]:
+        """``paper`` is the paper's size; that of the ledger is :meth:`scaled`."""
+        small = cls(
+            data="pen", units=(64,), layers=2, components=8, kappas=5, initialisation="modern",
+            gain=0.2, batch_size=16, learning_rate=3e-3, clip=1.0, floor=0.01, every=50,
+        )  # fmt: skip
+        return {
+            "smoke": replace(
+                small, lines=32, units=(8,), components=2, kappas=2, epochs=1, every=2
+            ),
+            "notebook": replace(small, updates=150),
+            "paper": cls(),
+        }
+
+    @classmethod
+    def scaled(cls, **changes: Any) -> Self:
+        """The size for two cores on UNIPEN's lines: 3 x 128 units, batches of 16, 30 epochs."""
+        own: dict[str, Any] = {"units": (128,), "batch_size": 16, "floor": 0.02, "every": 160}
+        return cls.budget("paper", **{"data": "unipen", **own, **changes})
+
+    def dataset(self) -> Strokes:
+        """As :func:`lnlab.data.load` gives it."""
+        return load(self.data, "strokes", most=self.lines or None)
+
+    def model(self, seed: int, dataset: Strokes) -> nn.Module:
+        """The net of one seed; its weights depend on the seed and the sizes alone."""
+        pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(
+            line.steps for line in dataset.train
+        )
+        gain = {"recurrent_gain": self.gain} if self.norm == "layer" else {}
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            net = HandwritingNet(
+                dataset.alphabet,
+                self.units[0],
+                self.components,
+                self.kappas,
+                ARMS[self.norm],
+                replace(STARTS[self.initialisation], **gain),
+                layers=self.layers,
+                pace=pace,
+                form=self.window,
+                peepholes=self.peepholes,
+            )
+        return fuse(net) if self.fused and not self.peepholes else net
+
+    def batches(
+        self,
+        dataset: Strokes,
+        split: str = "train",
+        *,
+        device: torch.device = CPU,
+        dtype: torch.dtype = torch.float32,
+        share: tuple[int, int] = (0, 1),
+    ) -> Bucketed:
+        """Lines of like length together."""
+        lines = Lines(dataset, split)
+
+        def batch(places: list[int]) -> Any:
+            written, (points, lengths) = lines.gathered(places)
+            return written._replace(x=written.x.to(dtype)), (points.to(dtype), lengths)
+
+        return Bucketed(lines.lengths, batch, self.batch_size, self.seeds, device, fill=-1)
+
+    def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
+        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
+        if self.clip:
+            cut = partial(clipped, largest=self.clip, models=len(self.seeds))
+            optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
+        return optimizer
+
+    def loss(self, output: Tensor, y: Target) -> Tensor:
+        """Nats a point: outputs (S, B, T, 1 + 6 M) to (S,)."""
+        points, lengths = y
+        inside = within(lengths.flatten(), output.shape[2]).view(output.shape[:3])
+        counts = inside.sum((1, 2))
+        if self.clip_outputs and output.requires_grad:
+            # of the sum over points, of which the loss is the mean
+            most = (self.clip_outputs / counts.to(output)).view(-1, 1, 1, 1)
+            output.register_hook(lambda slope: slope.clamp(-most, most))
+        nats = log_loss(mixture(output, floor=self.floor), points)
+        return torch.where(inside, nats, 0.0).sum((1, 2)) / counts
+
+    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
+        """After every ``every`` updates."""
+        return set(range(0, self.length(updates_per_epoch) + 1, self.every))
+
+    def measure(
+        self, model: Any, dataset: Strokes, moment: Moment = Moment.END
+    ) -> dict[str, list[Any]]:
+        """Per seed: see :func:`.writing.measured`; the test at the end alone."""
+        parts = ("valid", *(["test"] if moment is Moment.END else []))
+        lines = {part: Lines(dataset, part) for part in parts}
+        unseen = dataset.unseen if "test" in parts else []
+        rows = [
+            measured(one, lines, unseen, self.floor, dataset.source.name)
+            for one in model.unstack()
+        ]
+        return {name: [row[name] for row in rows] for name in rows[0]}
