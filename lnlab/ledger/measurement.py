@@ -35,6 +35,11 @@ def each(number: Number) -> Numbers:
     return lambda frames: [number(frame) for frame in frames]
 
 
+def combined(value: Callable[..., float]) -> Numbers:
+    """One number of all terms together, in the place of the first, whose sign is 1."""
+    return lambda frames: [float(value(*frames)), *(0.0 for _ in frames[1:])]
+
+
 @dataclass(frozen=True)
 class Tuning:
     """Each arm's own rate: the value of a field that is best on validation.

@@ -17,7 +17,15 @@ from torch import Tensor
 
 from lnlab.ledger.claim import Claim
 from lnlab.ledger.exact import Defect, unchanged
-from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
+from lnlab.ledger.measurement import (
+    Measurement,
+    Numbers,
+    Term,
+    Tuning,
+    combined,
+    declare,
+    each,
+)
 from lnlab.ledger.paired import Number, final
 from lnlab.ledger.rule import Kind
 from lnlab.norms import LayerNorm
@@ -73,11 +81,6 @@ def measured(
         id, source, statement, test=test, declared=declared, waits=WAITS, note=note,
         command="lnlab data fetch shakespeare && " + test.command(),
     )  # fmt: skip
-
-
-def combined(value: Callable[..., float]) -> Numbers:
-    """One number of all terms together, in the place of the first, whose sign is 1."""
-    return lambda frames: [float(value(*frames)), *(0.0 for _ in frames[1:])]
 
 
 def slopes(metrics: pd.DataFrame) -> np.ndarray:
