@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     Named = TypeVar("Named", bound="Run | Damaged")
 
+NAMED = 8
+"""The most keys that an error names."""
+
 where = click.option(
     "--root", type=click.Path(path_type=Path), help="Where runs are kept [runs]."
 )
@@ -28,11 +31,11 @@ def results() -> None:
 @where
 def list_runs(root: Path | None) -> None:
     """List the runs, the latest first: those kept in results/ and those in runs/."""
-    from lnlab import runs
+    from lnlab import checkout, runs
 
     there, damaged = runs.survey(places(root))
-    click.echo(overview(there, wanted=("norm", "batch_size", "seeds")))
-    for one in damaged:
+    click.echo(overview(there, wanted=("batch_size", "seeds")))
+    for one in [*damaged, *runs.unbegun(root or checkout.place("runs"))]:
         click.echo(f"{one.key}  {one.task:<12} damaged: {one.error}")
 
 
@@ -92,8 +95,10 @@ def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
     """Remove runs with all that they left; what is kept in results/ is git's."""
     from lnlab import checkout, runs
 
-    ours, damaged = runs.survey(root or checkout.place("runs"))
-    for run in [among([*ours, *damaged], key) for key in keys]:
+    place = root or checkout.place("runs")
+    ours, damaged = runs.survey(place)
+    there = [*ours, *damaged, *runs.unbegun(place)]
+    for run in [among(there, key) for key in keys]:
         word = "damaged" if isinstance(run, runs.Damaged) else state(run)
         if yes or click.confirm(f"Remove {run.folder} ({word})?"):
             runs.remove(run)
@@ -161,6 +166,9 @@ def among(runs: "Sequence[Named]", key: str) -> "Named":
     """
     found = [run for run in runs if run.key.startswith(key)]
     if len(found) != 1:
-        choice = ", ".join(run.key for run in found or runs) or "none"
+        like = [run.key for run in found or runs]
+        choice = ", ".join(like[:NAMED]) or "none"
+        if len(like) > NAMED:
+            choice += f" and {len(like) - NAMED} more, which `lnlab results list` shows"
         raise ValueError(f"{len(found)} runs have a key like {key!r}. There are: {choice}")
     return found[0]

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from inspect import cleandoc, formatannotation, getdoc, getsource
 from typing import TYPE_CHECKING, Any
@@ -52,8 +53,13 @@ def described(kind: "type[Experiment]") -> list[tuple[str, str]]:
         choices = ", ".join(field.allowed.get("choices", ()))
         said = [words.get(field.name), choices and f"One of {choices}."]
         about = " ".join(filter(None, [f"[{among(budgets, field.name)}]", *said]))
-        lines.append((f"{field.name}: {formatannotation(field.kind)}", about.replace("``", "")))
+        lines.append((f"{field.name}: {formatannotation(field.kind)}", plain(about)))
     return lines
+
+
+def plain(text: str) -> str:
+    """Words of a docstring without its markup: ``code`` and :func:`roles`."""
+    return re.sub(r"(:\w+:)?`+", "", text)
 
 
 def among(budgets: Mapping[str, Any], field: str) -> str:

@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Sequence
+from itertools import accumulate
+from shutil import get_terminal_size
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from lnlab.runs import Run
 
-COLUMNS = 6
-"""The most settings that are shown; ``lnlab results compare --csv`` has the others."""
+WIDTH = 160
+"""The letters of a line where there is no terminal; what does not fit, --csv has."""
 
 USUAL = ("test_error", "test_nll", "loss")
 """The metrics of a run that does not say by which it is judged: it is on its way, or older."""
@@ -21,34 +23,52 @@ WIDE = 24
 
 
 def overview(runs: "Sequence[Run]", wanted: Sequence[str] = ()) -> str:
-    """A line for each run, the latest first: how it stands, its settings, and its number.
+    """A line for each run, the latest first: its arm, how it stands, its number, its settings.
 
     Args:
         runs: to be shown.
-        wanted: the settings that are shown; by default those in which the runs differ.
+        wanted: the settings that are shown; by default those in which the runs differ. Those
+            for which a line has no room are counted.
     """
-    shown = list(wanted) or differing(runs)
+    asked = list(wanted) or differing(runs)
     lines = []
     for run in sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True):
-        settings = [str(run.config.get(name, "-"))[:WIDE] for name in shown[:COLUMNS]]
+        settings = [brief(run.config.get(name, "-")) for name in asked]
         try:
-            cells = [run.key, run.task, run.finished or "-", state(run), run.data["kind"]]
-            lines.append([*cells, *settings, number(run)])
+            found = [run.finished or "-", state(run), number(run)]
         except ValueError as error:
-            lines.append(
-                [run.key, run.task, "-", "damaged", str(run.data.get("kind")), *settings]
-            )
+            found = ["-", "damaged", "-"]
             click.echo(str(error), err=True)
-    head = ["key", "task", "finished", "state", "data", *shown[:COLUMNS], "number"]
-    text = aligned([head, *lines])
-    if len(shown) > COLUMNS:
-        text += f"\n{len(shown) - COLUMNS} more settings differ: --csv has them all"
+        arm = brief(run.config.get("norm", "-"))
+        lines.append([run.key, run.task, arm, *found, data(run), *settings])
+    head = [*ALWAYS, *asked]
+    fit = fitting([head, *lines], get_terminal_size((WIDTH, 24)).columns)
+    text = aligned([line[:fit] for line in [head, *lines]])
+    if fit < len(head):
+        text += f"\n{len(head) - fit} more settings differ: --csv has them all"
     return text
 
 
+def data(run: "Run") -> str:
+    """The data of a run as its settings name them, and of what kind they are."""
+    name, kind = run.config.get("data", ""), str(run.data.get("kind"))
+    return kind if name in ("", kind) else f"{brief(name)}, {kind}"
+
+
+def brief(value: Any) -> str:
+    """A setting in few letters; several seeds in a row as the first and the last."""
+    if isinstance(value, list | tuple):
+        count = len(value)
+        if count > 2 and [*value] == [*range(value[0], value[0] + count)]:
+            return f"{value[0]} to {value[-1]}"
+        value = ",".join(map(str, value))
+    return str(value) if len(str(value)) <= WIDE else f"{str(value)[: WIDE - 1]}…"
+
+
 def differing(runs: "Sequence[Run]") -> list[str]:
-    """The settings in which some runs differ, in the order of the task's fields."""
-    names = dict.fromkeys(name for run in runs for name in run.config)
+    """The settings in which some runs differ, in the order of the task's fields, but for those
+    that always have a column."""
+    names = dict.fromkeys(n for run in runs for n in run.config if n not in ALWAYS)
     return [n for n in names if len({repr(run.config.get(n)) for run in runs}) > 1]
 
 
@@ -59,21 +79,40 @@ def number(run: "Run") -> str:
     the experiment judges by and that the run has.
     """
     last, judged = run.last(), run.result.get("judged_by", ()) if run.done else ()
-    for name in (run.config.get("best"), *reversed(judged), *USUAL):
+    for name in filter(None, (run.config.get("best"), *reversed(judged), *USUAL)):
         found = [row[name] for row in last if row.get(name) is not None]
         if found:
             return f"{name} {fmean(found):.4g}"
     return "-"
 
 
-def aligned(lines: list[list[str]]) -> str:
-    """Cells below each other, without spaces at the ends of lines."""
+ALWAYS = ("key", "task", "norm", "finished", "state", "number", "data")
+"""The columns that are shown however narrow a terminal is."""
+
+GAP = 2
+"""Spaces between columns."""
+
+
+def widths(lines: list[list[str]]) -> list[int]:
+    """The letters that each column of some lines takes."""
     count = max(map(len, lines))
-    widths = [
+    return [
         max((len(line[k]) for line in lines if k < len(line)), default=0) for k in range(count)
     ]
+
+
+def fitting(lines: list[list[str]], width: int) -> int:
+    """The number of columns for which ``width`` letters have room, or that always stand."""
+    ends = accumulate(each + GAP for each in widths(lines))
+    return max(len(ALWAYS), sum(end - GAP <= width for end in ends))
+
+
+def aligned(lines: list[list[str]]) -> str:
+    """Cells below each other, without spaces at the ends of lines."""
+    room = widths(lines)
     rows = (
-        "  ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=False)) for line in lines
+        (" " * GAP).join(f"{c:<{w}}" for c, w in zip(line, room, strict=False))
+        for line in lines
     )
     return "\n".join(row.rstrip() for row in rows)
 

@@ -23,7 +23,7 @@ from lnlab.runs.files import write
 from lnlab.runs.identity import key, place
 from lnlab.runs.lock import Busy
 from lnlab.runs.run import Run
-from lnlab.runs.store import Damaged, keep, read, remove, survey, table
+from lnlab.runs.store import Damaged, keep, read, remove, survey, table, unbegun
 
 __all__ = [
     "Busy",
@@ -37,5 +37,6 @@ __all__ = [
     "remove",
     "survey",
     "table",
+    "unbegun",
     "write",
 ]

@@ -75,6 +75,17 @@ def survey(
     return [found[name] for name in sorted(found)], damaged
 
 
+def unbegun(root: Path) -> list[Damaged]:
+    """The folders of runs under ``root`` that do not say of what: killed before they began, or
+    while they were removed. One that is just being begun is among them for a moment."""
+    folders = sorted(path for path in Path(root).glob("*/*/") if path.is_dir())
+    return [
+        Damaged(folder, f"{folder} has no config.json: nothing was begun here.")
+        for folder in folders
+        if not (folder / "config.json").exists()
+    ]
+
+
 def keep(run: Run, root: Path) -> Run:
     """A copy of a finished run under another root, without its weights: small, to commit.
 

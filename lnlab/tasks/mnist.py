@@ -88,6 +88,7 @@ class PermutationInvariantMNIST(Classification):
     unbiased: bool = False
     """True if batch norm takes the unbiased variance, as 6.6 does for the small batch."""
     descent: str = setting("adam", choices=DESCENTS, past="adam")
+    """The steps: those of Adam, or of plain gradient descent."""
     measures: int = setting(1, least=1, most=2, past=1)
     """2: at every evaluation also shift and smoothness, :func:`lnlab.tasks.moved.moved`."""
 

@@ -88,12 +88,15 @@ class Experiment(ABC):
     norm: str = "layer"
     """The normalizer and its place: the arms of the paper."""
     seeds: tuple[int, ...] = setting((0,), least=0, most=2**63 - 1)
+    """A training each, from a start and with batches that all arms share."""
     data: str = "embedded"
     """``embedded``, ``NAME`` or ``NAME=PATH``."""
     epochs: int = setting(1, least=1)
+    """The number of times that all training cases come."""
     updates: int = setting(0, least=0, past=0)
     """The number of updates in all; 0: as many as ``epochs`` have."""
     batch_size: int = setting(1, least=1)
+    """The number of cases to an update."""
     learning_rate: float = setting(1e-3, least=0)
     best: str = setting("", past="")
     """The weights that count: those at the best value of this metric (one of ``falls`` or

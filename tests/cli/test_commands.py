@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from lnlab import checkout, ledger
 from lnlab.cli import app
-from lnlab.cli.shown import number
+from lnlab.cli.shown import WIDE, brief, number
 from lnlab.ledger import Verdict
 from lnlab.runs import Run, read
 from lnlab.tasks import PermutationInvariantMNIST
@@ -123,8 +123,10 @@ def test_results_are_listed_shown_and_kept_small(root):
     lnlab(*SMOKE)
     run = only_run(root / "runs")
     listed = lnlab("results", "list").output
-    assert re.search(rf"(?m)^{run.name} +mnist +\d{{4}}-\S+ \S+ +done +embedded", listed)
-    assert re.search(r"test_error 0\.\d+\n", listed)
+    assert re.search(
+        rf"(?m)^{run.name} +mnist +layer +\d{{4}}-\S+ \S+ +done +test_error 0\.\d+ +embedded ",
+        listed,
+    )
     assert "data licence:" in lnlab("results", "show", run.name[:5]).output
     assert lnlab("results", "keep", run.name).exit_code == 0
     kept = {path.name for path in (root / "results" / "mnist" / run.name).iterdir()}
@@ -140,7 +142,9 @@ def test_results_are_compared_resumed_and_removed(root):
     steps.close()
     (key,) = (run.key for run in read(root / "runs") if not run.done)
     listed = lnlab("results", "list").output.splitlines()
-    assert re.match(rf"{key} +mnist +- +at update 1, \d+ s ago +emb", listed[1])  # latest first
+    assert re.match(
+        rf"{key} +mnist +batch +- +at update 1, \d+ s ago +test_error \S+ +emb", listed[1]
+    )  # latest first
     compared = lnlab("results", "compare", "--csv").output.splitlines()
     assert compared[0].startswith("key,done,finished,norm,update,")
     assert [line.split(",")[3] for line in compared[1:]].count("batch") == 1
@@ -180,15 +184,55 @@ def test_a_run_with_damaged_metrics_is_listed_as_such(root, gone):
         damage()
         listed = lnlab("results", "list")
         assert listed.exit_code == 0
-        assert re.search(r"mnist +- +damaged", listed.output)
+        assert re.search(r"mnist +layer +- +damaged", listed.output)
     assert "metrics.jsonl is missing" in lnlab("results", "show", run.name).output
 
 
-def test_comparing_what_is_kept_fits_a_screen(monkeypatch):
-    lines = lnlab("results", "compare", "--root", "nowhere").output.splitlines()
+@pytest.mark.parametrize("width", [130, 170])
+def test_comparing_what_is_kept_fits_a_screen(monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    head, *lines, more = lnlab("results", "compare", "--root", "nowhere").output.splitlines()
     assert len(lines) > 100
-    assert max(map(len, lines)) < 200
-    assert "more settings differ: --csv" in lines[-1]
+    assert max(map(len, lines)) <= width
+    assert "more settings differ: --csv" in more
+    assert head.split()[:6] == ["key", "task", "norm", "finished", "state", "number"]
+    assert head.split().count("data") == 1
+
+
+def test_settings_are_written_in_few_letters():
+    assert brief([100, 101, 102, 103]) == "100 to 103"
+    assert brief([0, 2, 3]) == "0,2,3"
+    assert brief([32, 32]) == "32,32"
+    assert len(brief("x" * 100)) == WIDE
+    assert brief("x" * 100).endswith("…")
+
+
+def test_what_a_killed_run_left_before_it_began_is_named_and_removed(root):
+    lnlab(*SMOKE)
+    left = root / "runs" / "mnist" / "0123456789ab"
+    left.mkdir()
+    (left / "state.pt").write_bytes(b"half")
+    assert re.search(
+        r"(?m)^0123456789ab +mnist +damaged: .*no config\.json", lnlab("results", "list").output
+    )
+    assert len(read(root / "runs")) == 1
+    assert lnlab("results", "rm", "0123", "--yes").exit_code == 0
+    assert not left.exists()
+    assert len(read(root / "runs")) == 1
+
+
+def test_an_unknown_key_is_answered_in_few_lines():
+    said = lnlab("results", "show", "zzz", "--root", "nowhere")
+    assert said.exit_code == 1
+    assert "0 runs have a key like 'zzz'" in said.output
+    assert re.search(r"and \d+ more, which `lnlab results list` shows", said.output)
+    assert len(said.output) < 400
+
+
+def test_help_on_fields_has_no_markup(root):
+    for name in ("mnist", "las", "transformer"):
+        said = lnlab("train", name, "--help").output
+        assert not re.search(r":\w+:`|``", said)
 
 
 def test_the_number_of_a_run_is_what_chose_its_weights_or_what_judges_it(root):
