@@ -2,6 +2,7 @@
 
 from .attention import attention
 from .distributions import distributions
+from .drawing import drawing
 from .geometry import geometry
 from .invariance import invariance
 from .landscape import landscape
@@ -17,6 +18,7 @@ __all__ = [
     "LivePlot",
     "attention",
     "distributions",
+    "drawing",
     "geometry",
     "invariance",
     "landscape",

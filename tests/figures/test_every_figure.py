@@ -20,6 +20,7 @@ from lnlab.figures import (
     curves,
     depth,
     distributions,
+    drawing,
     fusion,
     geometry,
     invariance,
@@ -83,6 +84,12 @@ def read(text) -> go.Figure:
 def thought(text) -> go.Figure:
     one = thoughts.Thought(np.zeros((2, 2)), AT[:2], [(text, 0.5)], text)
     return thoughts.thoughts(text, [text, "b"], [0, 1], {text: one})
+
+
+def sketched(text) -> go.Figure:
+    window = drawing.Framed(2.0, 2.0, 1.0, 1.0, 2)
+    one = drawing.Sketch(np.eye(4), window, window, np.ones((3, 4, 4)), text)
+    return drawing.drawing(np.eye(4), {text: one})
 
 
 def plane(text, *at) -> Any:
@@ -154,6 +161,7 @@ FIGURES = {
     ),
     matrices.matrices: lambda text: matrices.matrices({text: SEEDS}, rows=text, columns=text),
     order.order: ordered,
+    drawing.drawing: sketched,
     reading.reading: read,
     thoughts.thoughts: thought,
     playable.playable: lambda text: playable.playable(

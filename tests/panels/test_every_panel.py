@@ -29,6 +29,7 @@ from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding
 from lnlab.training.machine import default_dtype
 from lnlab.workbook import value
+from tests.panels.test_drawing import digits, drawer
 from tests.panels.test_reading import question, reader
 from tests.panels.test_thoughts import thinkers
 
@@ -218,6 +219,12 @@ CASES = {
             ({"layer": "third"}, "layer is 'third': choose from layer, second"),
         ],
     ),
+    "drawing": Case(
+        ({"none": drawer(), "layer": drawer(1)}, digits()),
+        {},
+        {"picture": 1, "glimpse": 2, "update": 40},
+        [({"picture": 9}, "picture is 9: give 0 to 1")],
+    ),
     "reading": Case(
         ({"none": reader(), "layer": reader(1)}, [question(number=k) for k in range(2)]),
         {},
@@ -405,6 +412,7 @@ def test_what_makes_no_sense_does_not_start(name, wrong, says):
 GIVEN = {
     "attention": ({TAG: recognizer(TAG)}, utterances(TAG)),
     "distributions": ({TAG: {TAG: recorded(TAG)}},),
+    "drawing": ({TAG: drawer()}, digits()),
     "order": photographs(TAG),
     "reading": ({TAG: reader(words=13)}, [question(TAG, k) for k in range(2)]),
     "thoughts": thinkers(TAG, words=TAG.split()),

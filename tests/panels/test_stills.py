@@ -12,6 +12,7 @@ from lnlab.pages.page import share
 from lnlab.panels.widgets import Panel
 from lnlab.panels.widgets.live_plot import as_json
 from lnlab.panels.widgets.stills import still
+from tests.panels.test_drawing import digits, drawer
 from tests.panels.test_every_panel import embeddings, maps
 from tests.panels.test_reading import question, reader
 from tests.panels.test_thoughts import thinkers
@@ -21,6 +22,7 @@ ASKED = [question(number=k) for k in range(2)]
 PANELS: dict[str, Callable[..., Panel]] = {
     "attention": lambda recognizers, _: panels.attention(*recognizers, example=2),
     "distributions": lambda _, frames: panels.distributions(frames),
+    "drawing": lambda *_: panels.drawing({"none": drawer(), "layer": drawer(1)}, digits()),
     "geometry": lambda *_: panels.geometry(normalizers=("none", "layer")),
     "invariance": lambda *_: panels.invariance(delta=-2.5),
     "order": lambda *_: panels.order(*embeddings(), net="layer"),

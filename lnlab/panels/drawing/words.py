@@ -1,0 +1,13 @@
+"""The sentence of the drawing panel."""
+
+from .measurement import Measurement
+from .state import DrawingState
+
+
+def sentence(state: DrawingState, measurement: Measurement) -> str:
+    """A sentence that says when it is, and how good each net is then."""
+    bounds = "; ".join(f"{name} {nats:.1f}" for name, nats in measurement.bounds.items())
+    return (
+        f"After update {state.update}, glimpse {state.glimpse}. "
+        f"Bound on validation, nats a picture: {bounds}."
+    )
