@@ -47,15 +47,24 @@ def random_given(
 def normal(seed: int, stream: int | tuple[int, ...], *shape: int) -> Tensor:
     """Standard normal numbers in float64: those of one ``stream`` of ``seed``.
 
-    The only place where this room draws normal numbers from a seed of its own. They are the
-    same on every device, and those of a larger shape begin with those of a smaller one.
+    They are the same on every device, and those of a larger shape begin with those of a
+    smaller one.
 
     Raises:
         ValueError: where the seed or a number of the stream is negative.
     """
-    # torch.randn has another beginning for another size.
+    return torch.from_numpy(_stream(seed, stream).standard_normal(shape))
+
+
+def uniform(seed: int, stream: int | tuple[int, ...], *shape: int) -> Tensor:
+    """Numbers from U(0, 1) in float64, otherwise as :func:`normal`."""
+    return torch.from_numpy(_stream(seed, stream).random(shape))
+
+
+def _stream(seed: int, stream: int | tuple[int, ...]) -> np.random.Generator:
+    # the one way in which this room draws: torch.randn has another beginning for another size
     streams = stream if isinstance(stream, tuple) else (stream,)
-    return torch.from_numpy(np.random.default_rng([seed, *streams]).standard_normal(shape))
+    return np.random.default_rng([seed, *streams])
 
 
 def shift_length(given: Given) -> int:

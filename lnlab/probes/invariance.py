@@ -33,6 +33,7 @@ from .givens import (
     refuse_delta,
     refuse_nonfinite,
     shift_length,
+    uniform,
 )
 from .untouched import Buffers, remember
 
@@ -198,9 +199,8 @@ def _converge(norm: SpectralNorm, W: Tensor) -> None:
 @torch.no_grad()
 def _draw_gains(norm: Normalizer, seed: int) -> None:
     # at the start, 1 and 0, a gain in the wrong place or a bias left out would not be seen
-    generator = torch.Generator().manual_seed(seed)
-    for p in norm.parameters():
-        p.copy_(0.5 + torch.rand(p.shape, generator=generator, dtype=torch.float64))
+    for number, p in enumerate(norm.parameters()):
+        p.copy_(0.5 + uniform(seed, (5, number), *p.shape))
 
 
 def relative_change(changed: Tensor, y: Tensor, largest: float | None = None) -> float:

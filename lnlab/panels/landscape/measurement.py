@@ -9,14 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data import load
-from lnlab.initialisation import INITIALISATIONS
-from lnlab.kernels import fuse
-from lnlab.norms import NORMS, Identity, Linear
 from lnlab.probes.loss.directions import random_directions
 from lnlab.probes.loss.landscape import Surface, grid
 from lnlab.probes.loss.objective import Objective
-from lnlab.tasks.mnist import MLP
+from lnlab.tasks import PermutationInvariantMNIST as Task
 from lnlab.training import Batches
+from lnlab.training.machine import default_dtype
 
 from ..choices import MODES
 from .state import NORMALIZERS, LandscapeState
@@ -37,16 +35,10 @@ def cases() -> tuple[Tensor, Tensor]:
 def trained(normalizer: str) -> nn.Module:
     """The net after its training, its normalizers torch's own operators."""
     x, y = cases()
-    with torch.random.fork_rng(devices=()):  # its first draw is overwritten below
-        net = MLP((x.shape[1], *UNITS, 10), NORMS[normalizer], Identity).double()
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for layer in net.layers:
-            assert isinstance(layer, Linear)
-            layer.W.copy_(INITIALISATIONS["modern"](layer.W.clone(), generator))
-            layer.norm.start(layer.W)
-    if normalizer != "weight":  # has no operator of torch's
-        net = fuse(net)
+    arm = "batch hidden" if normalizer == "batch" else normalizer
+    task = Task.budget("notebook", norm=arm, units=UNITS)
+    with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
+        net = task.model(0, task.dataset())
     optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
     batches = Batches(x, y, BATCH, [0])
     with torch.enable_grad():

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.modules.conv import _ConvNd
@@ -16,7 +15,7 @@ from torch.nn.modules.conv import _ConvNd
 from lnlab.norms import Conv2d
 from lnlab.norms.invariances import Statistics
 from lnlab.norms.transformations import TRANSFORMATIONS, Given, Transformation, scale_rows
-from lnlab.probes.givens import normal
+from lnlab.probes.givens import normal, uniform
 from lnlab.probes.subject import Subject, Trial, Weight
 
 OF_WEIGHTS, OF_INPUTS, OF_SUMMED = (1, 2, 3, 10), (4, 5, 6, 9), (7, 8)
@@ -88,7 +87,7 @@ def _of_weight(
     W = own.movedim(weight.unit_axis, 0)
     if transformation.column == 3:
         # A quarter of the rows, drawn: the first alone may belong to a dead unit.
-        order = torch.from_numpy(np.random.default_rng(0).permutation(len(W))).to(W.device)
+        order = uniform(0, 6, len(W)).argsort().to(W.device)
         rows = max(1, len(W) // 4)
         transformation = replace(transformation, change=partial(scale_rows, rows=rows))
         changed = _transformed(W[order], transformation, delta)
