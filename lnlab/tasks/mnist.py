@@ -84,7 +84,8 @@ class PermutationInvariantMNIST(Classification):
     units: tuple[int, ...] = setting((1000, 1000), least=1)
     learning_rate: float = 1e-3
     """Not stated; the default of Adam, which the paper says it used."""
-    initialisation: str = setting("modern", choices=INITIALISATIONS)
+    initialisation: str = setting("he", choices=INITIALISATIONS, recorded={"he": "modern"})
+    """"he" is N(0, 2/D), "torch" U(-1, 1)/sqrt(D), "authors" U(-0.1, 0.1)."""
     unbiased: bool = False
     """True if batch norm takes the unbiased variance, as 6.6 does for the small batch."""
     descent: str = setting("adam", choices=DESCENTS, past="adam")

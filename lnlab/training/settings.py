@@ -7,6 +7,8 @@ from functools import cache
 from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+NOTHING: Mapping[str, str] = {}
+
 WORDS = {
     int: ("a whole number", "whole numbers"),
     float: ("a number", "numbers"),
@@ -25,6 +27,7 @@ def setting(
     above: float | None = None,
     count: int | None = None,
     past: Any = MISSING,
+    recorded: Mapping[str, str] = NOTHING,
 ) -> Any:
     """A field of an experiment: its default, and what else it may be.
 
@@ -36,8 +39,11 @@ def setting(
         count: how many members the tuple has; by default at least one.
         past: the value that older runs had, where the field is newer than some. At that value
             it is left out of the configuration, so that their keys remain.
+        recorded: the names that configurations have for choices that are called otherwise
+            since, so that their keys remain, too.
     """
     known = {"least": least, "most": most, "above": above, "count": count, "past": past}
+    known |= {"recorded": dict(recorded)}
     return field(default=default, metadata={**known, "choices": tuple(choices)})
 
 
@@ -53,6 +59,16 @@ class Field(NamedTuple):
     def past(self) -> Any:
         """The value of runs that are older than the field; ``MISSING`` if there are none."""
         return self.allowed.get("past", MISSING)
+
+    def record(self, value: Any) -> Any:
+        """A value as configurations have it."""
+        names = self.allowed.get("recorded", NOTHING)
+        return names.get(value, value) if names else value
+
+    def recalled(self, value: Any) -> Any:
+        """The value that a configuration has recorded."""
+        names = {old: new for new, old in self.allowed.get("recorded", NOTHING).items()}
+        return names.get(value, value) if names else value
 
 
 @cache

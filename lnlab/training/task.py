@@ -198,7 +198,11 @@ class Experiment(ABC):
         fields at the value that older runs had."""
         whole = {**asdict(self), "data": self.data.split("=")[0]}
         known = declared(type(self))
-        return {name: value for name, value in whole.items() if value != known[name].past}
+        return {
+            name: known[name].record(value)
+            for name, value in whole.items()
+            if value != known[name].past
+        }
 
     @classmethod
     def of(cls, config: Mapping[str, Any], **changes: Any) -> Self:
@@ -211,8 +215,13 @@ class Experiment(ABC):
         Raises:
             ValueError: if it has a field that the experiment lacks, or lacks one.
         """
-        said = {name: value for name, value in config.items() if name not in AROUND}
-        past = {name: field.past for name, field in declared(cls).items()}
+        known = declared(cls)
+        said = {
+            name: known[name].recalled(value) if name in known else value
+            for name, value in config.items()
+            if name not in AROUND
+        }
+        past = {name: field.past for name, field in known.items()}
         unknown = [name for name in said if name not in past]
         absent = [n for n, value in past.items() if n not in said and value is MISSING]
         if unknown or absent:

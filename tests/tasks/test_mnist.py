@@ -63,7 +63,7 @@ def test_the_caller_s_random_numbers_do_not_matter(digits):
 @pytest.mark.parametrize(
     ("initialisation", "spread", "bound"),
     [
-        ("modern", (2 / 64) ** 0.5, None),
+        ("he", (2 / 64) ** 0.5, None),
         ("torch", 64**-0.5 / 3**0.5, 64**-0.5),
         ("authors", 0.1 / 3**0.5, 0.1),
     ],
@@ -231,7 +231,7 @@ def test_the_configuration_is_json_and_says_nothing_of_places(tmp_path):
     ("changes", "says"),
     [
         ({"norm": "layr"}, "norm is 'layr': choose from none, layer, batch, batch hidden"),
-        ({"initialisation": "xavier"}, "'xavier': choose from modern, torch, authors"),
+        ({"initialisation": "xavier"}, "'xavier': choose from he, torch, authors"),
         ({"batch_size": 0}, "batch_size is 0: give a whole number, at least 1, like 128"),
         ({"epochs": -1}, "epochs is -1: give a whole number, at least 1"),
         ({"seeds": ()}, "seeds is .*: give a tuple of at least one"),
@@ -336,3 +336,13 @@ def test_metrics_have_a_row_for_each_seed_and_point(tmp_path):
     assert {"epoch", "train_nll", "test_nll"} <= set(found.columns)
     first, last = (found[found["update"] == point].train_nll for point in (0, 18))
     assert last.max() < first.min()
+
+
+def test_a_choice_that_was_renamed_is_recorded_as_before():
+    task = Task.budget("smoke")
+    assert (task.initialisation, task.config()["initialisation"]) == ("he", "modern")
+    assert Task.of(task.config()) == task
+    other = Task.budget("smoke", initialisation="torch")
+    assert Task.of(other.config()) == other
+    with pytest.raises(ValueError, match=r"choose from he, torch, authors"):
+        Task.budget("smoke", initialisation="modern")
