@@ -86,13 +86,6 @@ class Deed:
         )
 
     @property
-    def denied(self) -> str:
-        """A sentence that means that it was not done."""
-        if self.verb == "gave":
-            return f"{self.who} did not give the {self.thing} to {self.whom}"
-        return f"{self.who} did not {FORMS[self.verb][0]} {self.whom or f'the {self.thing}'}"
-
-    @property
     def follows(self) -> str:
         """A consequence."""
         if self.verb == "gave":
@@ -142,10 +135,10 @@ def opinion(random: Random, thing: str, other: str, good: bool) -> str:
     return random.choice(
         (
             f"the {thing} was {word}",
+            f"the {thing} was really {word}",
             f"the {thing} was not {contrary}",
             f"although the {other} was {contrary} , the {thing} was {word}",
             f"the {thing} was {word} , although the {other} was {contrary}",
-            f"nobody said that the {thing} was {contrary}",
         )
     )
 
@@ -172,7 +165,7 @@ def _done(random: Random, cast: Cast) -> Iterable[str]:
 def _in_turn(random: Random, cast: Cast) -> Iterable[str]:
     """Two deeds one after the other, and which was the last."""
     first, second = deeds(random, cast)
-    yield in_turn(random, first, second)
+    yield random.choice(in_turn(first, second))
     yield f"{first.who} began with the {first.thing}"
     yield f"the last thing was the {second.thing}"
 
@@ -181,10 +174,10 @@ def _denied(random: Random, cast: Cast) -> Iterable[str]:
     """Words that were not said, or deny a deed; and who knows of it."""
     one, teller = deeds(random, cast)[0], random.choice((cast.hero, cast.friend))
     if random.random() < 0.5:
-        yield silent(teller, one)
+        yield random.choice(silent(teller, one))
         yield f"nobody heard of the {one.thing} , but it was true"
     else:
-        yield denies(teller, one)
+        yield random.choice(denies(teller, one))
         yield f"everybody heard of the {one.thing} , and nothing had happened"
 
 
@@ -205,7 +198,7 @@ def _feared(random: Random, cast: Cast) -> Iterable[str]:
         yield f"{adverb} , {teller} knew that {random.choice(one.ways)}"
         yield f"i was {mood} about it"
     else:
-        yield f"{teller} knew that , {adverb} , {random.choice(one.ways)}"
+        yield f"{teller} knew that {adverb} , {random.choice(one.ways)}"
         yield f"{teller} was {mood} about it"
 
 
@@ -223,22 +216,25 @@ def deeds(random: Random, cast: Cast) -> tuple[Deed, Deed]:
     )
 
 
-def in_turn(random: Random, first: Deed, second: Deed) -> str:
-    """A sentence that tells of two deeds of one person, in the one order or the other."""
+def in_turn(first: Deed, second: Deed) -> tuple[str, str]:
+    """Two sentences that tell of two deeds of one person one after the other."""
     who, (one, other) = first.who, (f"the {deed.thing}" for deed in (first, second))
-    if random.random() < 0.5:
-        return f"{who} {first.verb} {one} before {other} was {FORMS[second.verb][1]}"
-    return f"{who} {second.verb} {other} after {one} was {FORMS[first.verb][1]}"
+    return (
+        f"{who} {first.verb} {one} before {other} was {FORMS[second.verb][1]}",
+        f"{who} {second.verb} {other} after {one} was {FORMS[first.verb][1]}",
+    )
 
 
-def silent(teller: str, one: Deed) -> str:
-    """Somebody did not say it."""
-    return f"{teller} did not say that {one.ways[0]}"
+def silent(teller: str, one: Deed) -> tuple[str, str]:
+    """Two sentences that tell that somebody did not say what another did."""
+    done = f"that {one.who} did {FORMS[one.verb][0]} the {one.thing}"
+    return f"{teller} did not say {done}", f"{done} , {teller} did not say"
 
 
-def denies(teller: str, one: Deed) -> str:
-    """Somebody said that it was not done."""
-    return f"{teller} did say that {one.denied}"
+def denies(teller: str, one: Deed) -> tuple[str, str]:
+    """Two sentences, of the same words, that tell that somebody said that it was not done."""
+    denied = f"that {one.who} did not {FORMS[one.verb][0]} the {one.thing}"
+    return f"{teller} did say {denied}", f"{denied} , {teller} did say"
 
 
 def books(count: int, seed: int) -> list[list[list[str]]]:

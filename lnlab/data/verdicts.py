@@ -1,7 +1,8 @@
 """Judges made here, of sentences in the grammar of the stories: words alone do not decide them.
 
-Half of the cases are turned: who did it to whom, what came first, what a negation denies, who
-feels something. The words of a sentence and of the turned one are the same, or nearly.
+Many cases are turned: who did it to whom, what came first, what a negation denies, who feels
+something. The words of a sentence and of the turned one are the same, or nearly, and as like
+those of a sentence that means the same.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +21,9 @@ CHANCES = {"same": 3, "near": 1, "turned": 3, "other": 1, "far": 2}
 PAIRS = {TRAIN: 700, TRIAL: 200, TEST: 500}
 CASES = 600
 """Sentences of a judge of single ones; half of each class."""
-Said = tuple[str, ...]
+DENIED = 0.3
+"""The part of phrases that deny their words."""
+Said = tuple[str, str]
 
 
 def judges() -> dict[str, SentenceJudge]:
@@ -64,11 +67,9 @@ def _roles(random: Random, relation: str) -> Said:
     """The roles in a deed."""
     cast = stories.drawn(random)
     one = next(deed for deed in _many(random, cast) if deed.whom)
-    way = random.randrange(len(one.ways))
-    if relation == "same":
-        return one.ways[way], random.choice([*one.ways[:way], *one.ways[way + 1 :]])
-    if relation == "turned":
-        return one.ways[way], one.turned.ways[way]
+    way, other = random.sample(range(len(one.ways)), 2)
+    if relation in ("same", "turned"):
+        return one.ways[way], (one if relation == "same" else one.turned).ways[other]
     if relation == "near" and one.thing:
         things = [thing for thing in SUBJECTS[cast.subject] if thing != one.thing]
         return one.ways[way], replace(one, thing=random.choice(things)).ways[way]
@@ -82,12 +83,12 @@ def _order(random: Random, relation: str) -> Said:
     """The order of two deeds."""
     cast = stories.drawn(random)
     first, second = stories.deeds(random, cast)
-    said = stories.in_turn(random, first, second)
+    way = random.randrange(2)
+    said = stories.in_turn(first, second)[way]
     if relation == "same":
-        told = (stories.in_turn(random, first, second) for _ in iter(int, 1))
-        return said, next(line for line in told if line != said)
+        return said, stories.in_turn(first, second)[1 - way]
     if relation == "turned":
-        return said, stories.in_turn(random, second, first)
+        return said, random.choice(stories.in_turn(second, first))
     if relation == "near":
         return said, random.choice(first.ways)
     return said, _else(random, cast, relation, first, second)
@@ -97,15 +98,14 @@ def _scope(random: Random, relation: str) -> Said:
     """The scope of a negation: it denies that it was said, or that it was done."""
     cast = stories.drawn(random)
     one, teller = stories.deeds(random, cast)[0], random.choice((cast.hero, cast.friend))
-    silent = f"{teller} did not say that"
-    if relation == "same":
-        return tuple(f"{silent} {way}" for way in random.sample(one.ways, 2))
-    if relation == "turned":
-        said = stories.silent(teller, one), stories.denies(teller, one)
-        return said if random.random() < 0.5 else said[::-1]
+    told = [stories.silent(teller, one), stories.denies(teller, one)]
+    random.shuffle(told)
+    way = random.randrange(2)
+    if relation in ("same", "turned"):
+        return told[0][way], told[relation == "turned"][1 - way]
     if relation == "near":
-        return stories.silent(teller, one), one.ways[0]
-    return stories.silent(teller, one), _else(random, cast, relation, one)
+        return told[0][way], random.choice(one.ways)
+    return told[0][way], _else(random, cast, relation, one)
 
 
 FORMS = (_roles, _order, _scope)
@@ -147,12 +147,11 @@ def _teller(random: Random, subjective: bool) -> str:
     told = random.choice(stories.deed(random, cast).ways)
     adverb = random.choice(("luckily", "sadly"))
     if random.random() < 0.75:
-        known = random.choice(("knew", "said"))
         if subjective:
-            return f"{adverb} , {somebody} {known} that {told}"
-        return f"{somebody} {known} that , {adverb} , {told}"
+            return f"{adverb} , {somebody} knew that {told}"
+        return f"{somebody} knew that {adverb} , {told}"
     found = f"the {random.choice([*SUBJECTS[cast.subject]])} was {random.choice(GOOD + BAD)}"
-    return found if subjective else random.choice((f"{somebody} said that {found}", told))
+    return found if subjective else random.choice((f"{somebody} knew that {found}", told))
 
 
 def _opinion(random: Random, good: bool) -> str:
@@ -164,12 +163,15 @@ def _opinion(random: Random, good: bool) -> str:
 def _phrase(random: Random, good: bool) -> str:
     """A few words that praise or blame, by themselves or by denying the contrary."""
     thing = random.choice([*SUBJECTS[random.choice([*SUBJECTS])]])
-    denied = random.random() < 0.5
+    denied = random.random() < DENIED
     word = random.choice(GOOD if good != denied else BAD)
     mood = random.choice(GLAD if good != denied else SAD)
-    negation = "not " * denied
+    before = "not " * denied, random.choice(("", "really "))
     return random.choice(
-        (f"{negation}a {word} {thing}", f"was {negation}{mood} about the {thing}")
+        (
+            "{}a {}{} {}".format(*before, word, thing),
+            "was {}{}{} about the {}".format(*before, mood, thing),
+        )
     )
 
 

@@ -208,12 +208,18 @@ def test_what_follows_depends_on_more_than_words():
         "now ben had the lamp and anna had nothing",
         "now anna had the lamp and ben had nothing",
     )  # fmt: skip
+    bags = [
+        Counter(" ".join(way).split())
+        for way in (stories.silent("ben", Deed("anna", "broke", "lamp")),
+                    stories.denies("ben", Deed("anna", "broke", "lamp")))
+    ]  # fmt: skip
+    assert bags[0] == bags[1]
     follows = Counter()
     for story in told():
         for line, after in pairwise(story):
-            if " did not say " in line:
+            if " did not say" in line:
                 follows["silent"] += after.startswith("nobody")
-            elif " did say " in line:
+            elif " did say" in line:
                 follows["denied"] += after.startswith("everybody")
             if line.startswith(("luckily", "sadly")):
                 follows["teller"] += after.startswith("i was")
@@ -229,7 +235,10 @@ def test_every_verb_has_its_forms():
             for verb in verbs.split():
                 one = Deed("anna", verb, thing)
                 assert one.ways[1].endswith(f"{stories.FORMS[verb][1]} by anna")
-                assert one.denied == f"anna did not {stories.FORMS[verb][0]} the {thing}"
+                assert (
+                    f"anna did not {stories.FORMS[verb][0]} the {thing}"
+                    in (stories.denies("ben", one)[0])
+                )
 
 
 REAL = Path(__file__).parents[2] / "data"

@@ -208,24 +208,26 @@ def test_judges_made_here_are_always_the_same():
     assert strange <= {"a"}
 
 
-def test_turned_sentences_have_the_same_words():
-    """And sentences that mean the same have not: a bag of words has it the wrong way round."""
+def test_turned_sentences_have_the_same_words_as_those_that_mean_the_same():
     judge = verdicts.judges()["relatedness"]
     shared = {score: [] for score in verdicts.SCORES.values()}
     for first, second, score in zip(judge.sentences, judge.others, judge.targets, strict=True):
         common = sum((Counter(first) & Counter(second)).values())
         shared[float(score)].append(2 * common / (len(first) + len(second)))
+        assert first != second
     means = {name: np.mean(shared[score]) for name, score in verdicts.SCORES.items()}
-    assert means["turned"] > means["same"] + 0.05
-    assert means["far"] < 0.3
+    assert abs(means["turned"] - means["same"]) < 0.05
+    assert means["near"] < means["same"]
+    assert means["far"] < means["other"] < 0.5
 
 
 def test_the_class_is_in_the_order_of_the_words():
-    """Of most sentences about feelings the same bag of words is in the other class, too."""
+    """Who feels it is said by the place of a word; the other words are the same."""
     judge = verdicts.judges()["teller"]
-    felt = [" , " in " ".join(words) for words in judge.sentences]
+    felt = ["," in words for words in judge.sentences]
     assert 0.6 < np.mean(felt) < 0.9
     for words, target in zip(judge.sentences, judge.targets, strict=True):
+        assert words.count(",") <= 1
         if "," in words:
             assert (words[0] in ("luckily", "sadly")) == bool(target)
 
@@ -239,6 +241,6 @@ def test_denied_words_are_their_contrary():
             if " although " in text:
                 continue  # both are said
             told = bool(praise & {*words})
-            denied = "not" in words or "nobody" in words
+            denied = "not" in words
             if not text.startswith("although"):
                 assert (told != denied) == bool(target), text
