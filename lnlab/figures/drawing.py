@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.palette import INK, ORANGE, TEMPLATE, VERMILLION
+from .style.palette import GREY, INK, ORANGE, TEMPLATE, VERMILLION
 from .style.text import literal
 from .style.traces import Traces, fill
 
@@ -16,9 +16,9 @@ SLOTS = 3
 COLUMNS = ("looked", "canvas", "dreams")
 SPAN = {"looked": (0.0, 0.27), "canvas": (0.31, 0.58), "dreams": (0.66, 1.0)}
 """The place of each column."""
-ROW, GAP, HEAD = 230, 66, 24
+ROW, GAP, HEAD = 260, 50, 24
 """Pixels of a net: its pictures, what is between it and the next, and what is above all."""
-AROUND = 0.12
+AROUND = 0.3
 """The part of a picture's side that is seen around it: windows reach out of pictures."""
 
 
@@ -113,17 +113,20 @@ def _heat(picture: np.ndarray) -> dict[str, Any]:
 
 
 def frame(on: Framed) -> dict[str, Any]:
-    """The outline of a window, and a dot for the middle of each filter, as wide as it sees."""
-    reach = on.count * on.stride / 2
+    """The outline of a window, a deviation around its outer filters, and a dot for the middle
+    of each filter, larger where it sees more."""
+    reach = (on.count - 1) * on.stride / 2 + on.sigma
     corner = np.array([-1.0, 1, 1, -1, -1])
     places = (np.arange(on.count) - (on.count - 1) / 2) * on.stride
     across, down = (each.ravel() for each in np.meshgrid(places, places))
-    size = np.r_[np.zeros(6), np.full(on.count**2, np.rint(np.clip(4 + 2 * on.sigma, 4, 14)))]
+    # a gap before each dot, or a line would join them
+    dots = np.full((2, 2 * on.count**2), np.nan)
+    dots[:, 1::2] = on.x + across, on.y + down
+    large = float(np.rint(np.clip(4 + 2 * on.sigma, 4, 14)))
     return {
-        "x": np.r_[on.x + reach * corner, np.nan, on.x + across],
-        "y": np.r_[on.y + reach * corner[[0, 0, 2, 2, 0]], np.nan, on.y + down],
-        "marker": {"size": size.tolist(), "opacity": 0.75},
-        "mode": "lines+markers",
+        "x": np.r_[on.x + reach * corner, dots[0]],
+        "y": np.r_[on.y + reach * corner[[0, 0, 2, 2, 0]], dots[1]],
+        "marker": {"size": [0.0] * 5 + [large] * dots.shape[1], "opacity": 0.75},
         "visible": True,
     }
 
@@ -146,7 +149,7 @@ def drawing_layout(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> dict[
     layout: dict[str, Any] = {
         "height": inside + 30, "margin": {"l": 12, "r": 12, "t": 20, "b": 10},
     }  # fmt: skip
-    notes, shown = [], [*sketches.items()]
+    notes, edges, shown = [], [], [*sketches.items()]
     for slot in range(SLOTS):
         top = 1 - (HEAD + GAP - 26 + slot * (ROW + GAP)) / inside
         there = slot < len(shown)
@@ -166,6 +169,8 @@ def drawing_layout(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> dict[
                 "anchor": f"x{end}", "scaleanchor": f"x{end}", "constrain": "domain",
                 "range": [height + 0.5 + around * height, 0.5 - around * height],
             }  # fmt: skip
+            if there and name != "dreams":
+                edges.append(_edge(f"x{end}", f"y{end}", picture.shape))
         if there:
             name, sketch = shown[slot]
             notes.append(_note(f"<b>{literal(name)}</b>  {literal(sketch.text)}", 0, top, 4))
@@ -173,7 +178,16 @@ def drawing_layout(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> dict[
         words = ("looks", "writes", "draws when it is shown nothing")
         for name, text in zip(COLUMNS, words, strict=True):
             notes.append(_note(text, SPAN[name][0], 1 - HEAD / inside, 4))
-    return layout | {"annotations": notes}
+    return layout | {"annotations": notes, "shapes": edges}
+
+
+def _edge(x: str, y: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    """The edge of a picture, for windows reach over it."""
+    height, width = shape
+    return {
+        "type": "rect", "xref": x, "yref": y, "x0": 0.5, "x1": width + 0.5, "y0": 0.5,
+        "y1": height + 0.5, "line": {"color": GREY, "width": 1},
+    }  # fmt: skip
 
 
 def _note(text: str, x: float, y: float, shift: int) -> dict[str, Any]:
