@@ -57,11 +57,17 @@ class Chapter:
 
     @property
     def settings(self) -> list[tuple[str, Any]]:
-        """The parameters of the run: what matters most first, without the panel's."""
+        """The parameters of the run: what matters most first, without the panel's and
+        those that say nothing."""
         first = ("budget", "seeds", "data", "device")
         known = self.run["parameters"] if self.run else {}
         names = [*first, *(name for name in known if name not in (*first, "panel"))]
-        return [(name, known[name]) for name in names if name in known]
+        own = ("seeds", "data")  # where they are empty, the budget has them
+        return [
+            (name, known[name])
+            for name in names
+            if name in known and (name in own or known[name] not in ("", [], {}, None))
+        ]
 
     @property
     def page(self) -> str | None:

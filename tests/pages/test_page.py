@@ -106,12 +106,19 @@ def test_a_run_that_failed_does_not_take_the_place_of_a_good_one(site, tmp_path)
 
 
 def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
-    settings = {"budget": "smoke", "seeds": [], "data": "", "panel": {"delta": 3}}
+    settings = {
+        "budget": "smoke",
+        "seeds": [],
+        "data": "",
+        "sources": "",
+        "panel": {"delta": 3},
+    }
     executed(site, "00_first", parameters=settings, hardware="A Chip, 2 cores")
     publish([tmp_path / "00_first.ipynb"], site)
     page = (site / "00_first.html").read_text()
     (banner,) = re.findall(r'<p class="run">(.*?)</p>', page)
     assert "budget: smoke · seeds: the budget’s own · data: the budget’s own" in banner
+    assert "sources" not in banner  # empty, and nothing that a budget has
     assert "A Chip, 2 cores · 1.2 s" in banner
     assert "delta" not in banner
     assert "A smoke run" in page

@@ -61,12 +61,18 @@ def caption_lines(caption: str) -> int:
 
 
 def signed(figure: go.Figure, text: str) -> go.Figure:
-    """``figure`` with a line of text below it."""
+    """``figure`` with a text below it, in lines that are no wider than a page."""
+    below = wrap(text, NOTE)
     figure.add_annotation(
-        text=literal(text), xref="paper", yref="paper", x=0, y=0, yshift=-78, xanchor="left",
-        showarrow=False, font={"size": 12, "color": "#4B5563"},
+        text="<br>".join(map(literal, below)), xref="paper", yref="paper", x=0, y=0,
+        yshift=-58, xanchor="left", yanchor="top", align="left", showarrow=False,
+        font={"size": 12, "color": "#4B5563"},
     )  # fmt: skip
-    return figure.update_layout(margin={"b": 105})
+    return figure.update_layout(margin={"b": 90 + NOTE_LINE * len(below)})
+
+
+NOTE, NOTE_LINE = 90, 16
+"""Letters in a line below a figure, pixels of a line."""
 
 
 def text_above(
