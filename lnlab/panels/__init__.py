@@ -13,6 +13,7 @@ from .recurrence import recurrence
 from .thoughts import thoughts
 from .transformer import transformer
 from .widgets import LivePlot
+from .writing import writing
 
 __all__ = [
     "LivePlot",
@@ -28,4 +29,5 @@ __all__ = [
     "recurrence",
     "thoughts",
     "transformer",
+    "writing",
 ]

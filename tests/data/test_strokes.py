@@ -68,6 +68,13 @@ def test_the_places_are_those_of_the_ink():
     assert np.mean(ahead) == 1
 
 
+def test_what_joins_two_letters_belongs_to_the_second():
+    corners = np.array([[0.0, 0.0], [10.0, 0.0], [20.0, 0.0], [30.0, 0.0]])
+    points, places = pen._timed(corners, np.array([0, 0, 1, 1]))
+    assert len(points) > 6
+    np.testing.assert_array_equal(places, points[:, 0] > 10)
+
+
 def test_no_writer_is_in_two_parts_and_no_two_lines_are_alike():
     made = data.load("pen", "strokes")
     writers = [{line.writer for line in part} for part in (made.train, made.valid, made.test)]

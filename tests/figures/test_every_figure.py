@@ -40,6 +40,7 @@ from lnlab.figures import (
     thoughts,
     transformer,
     verdicts,
+    writing,
 )
 from lnlab.figures.style import text as words
 from lnlab.figures.style.palette import GREY, INK, NORMALIZERS
@@ -163,6 +164,12 @@ FIGURES = {
     order.order: ordered,
     drawing.drawing: sketched,
     reading.reading: read,
+    writing.writing: lambda text: writing.writing(
+        text, {text: writing.Penned([SEEDS[:2].T], np.ones((len(AT), len(text))), text)}, 0.5
+    ),
+    writing.window: lambda text: writing.window(
+        text, {text: np.ones((len(AT), len(text)))}, AT, made_on=text
+    ),
     thoughts.thoughts: thought,
     playable.playable: lambda text: playable.playable(
         drawn(),

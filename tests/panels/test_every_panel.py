@@ -32,6 +32,7 @@ from lnlab.workbook import value
 from tests.panels.test_drawing import digits, drawer
 from tests.panels.test_reading import question, reader
 from tests.panels.test_thoughts import thinkers
+from tests.panels.test_writing import hands, line
 
 TAG = "<img src=x onerror=alert`1`>"
 QUANTILES = ("q05", "q25", "q50", "q75", "q95")
@@ -262,6 +263,18 @@ CASES = {
             ({"depth": 5}, "depth is 5: choose from 1, 2"),
         ],
     ),
+    "writing": Case(
+        (hands(), [line()]),
+        {"text": "fox"},
+        {"text": "ox", "bias": 2.0, "update": 0, "like": 0, "pen": 40},
+        [
+            ({"text": " "}, "text is ' ': give 1 to 40 characters"),
+            ({"text": "Fox"}, "'F', which this net never learned"),
+            ({"bias": 9.0}, "bias is 9.0: choose from 0.0"),
+            ({"like": 1}, "like is 1: choose from -1, 0"),
+            ({"pen": 101}, "pen is 101: give 0 to 100"),
+        ],
+    ),
 }  # fmt: skip
 
 
@@ -416,6 +429,7 @@ GIVEN = {
     "order": photographs(TAG),
     "reading": ({TAG: reader(words=13)}, [question(TAG, k) for k in range(2)]),
     "thoughts": thinkers(TAG, words=TAG.split()),
+    "writing": (hands(TAG), [line(TAG, TAG)]),
 }
 """The panels that are given data, with a tag wherever these have text."""
 

@@ -16,6 +16,7 @@ from tests.panels.test_drawing import digits, drawer
 from tests.panels.test_every_panel import embeddings, maps
 from tests.panels.test_reading import question, reader
 from tests.panels.test_thoughts import thinkers
+from tests.panels.test_writing import hands
 from tests.unpacked import unpacked, write_page
 
 ASKED = [question(number=k) for k in range(2)]
@@ -31,6 +32,7 @@ PANELS: dict[str, Callable[..., Panel]] = {
     "recurrence": lambda *_: panels.recurrence(steps=25),
     "reading": lambda *_: panels.reading({"none": reader(), "layer": reader(1)}, ASKED),
     "thoughts": lambda *_: panels.thoughts(*thinkers(), book=1),
+    "writing": lambda *_: panels.writing(hands(), text="fox"),
     "transformer": lambda *_: panels.transformer(depth=2),
 }
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lnlab.cells import STARTS
 from lnlab.data import Strokes, load
+from lnlab.data.strokes import Alphabet
 from lnlab.kernels import fuse
 from lnlab.norms import Identity, LayerNorm, Norm
 from lnlab.padding import within
@@ -84,7 +85,7 @@ class Handwriting(Experiment):
             "smoke": replace(
                 small, lines=32, units=(8,), components=2, kappas=2, epochs=1, every=2
             ),
-            "notebook": replace(small, updates=150),
+            "notebook": replace(small, updates=250),
             "paper": cls(),
         }
 
@@ -103,22 +104,30 @@ class Handwriting(Experiment):
         pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(
             line.steps for line in dataset.train
         )
-        gain = {"recurrent_gain": self.gain} if self.norm == "layer" else {}
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            net = HandwritingNet(
-                dataset.alphabet,
-                self.units[0],
-                self.components,
-                self.kappas,
-                ARMS[self.norm],
-                replace(STARTS[self.initialisation], **gain),
-                layers=self.layers,
-                pace=pace,
-                form=self.window,
-                peepholes=self.peepholes,
-            )
+            net = self.net(dataset.alphabet, pace)
         return fuse(net) if self.fused and not self.peepholes else net
+
+    def net(self, alphabet: Alphabet, pace: float) -> HandwritingNet:
+        """The reference net of these sizes, drawn from torch's random numbers.
+
+        Args:
+            pace: characters a point at the start.
+        """
+        gain = {"recurrent_gain": self.gain} if self.norm == "layer" else {}
+        return HandwritingNet(
+            alphabet,
+            self.units[0],
+            self.components,
+            self.kappas,
+            ARMS[self.norm],
+            replace(STARTS[self.initialisation], **gain),
+            layers=self.layers,
+            pace=pace,
+            form=self.window,
+            peepholes=self.peepholes,
+        )
 
     def batches(
         self,

@@ -1,0 +1,16 @@
+"""The sentence of the writing panel."""
+
+from .measurement import Measurement
+from .state import WritingState
+
+
+def sentence(state: WritingState, measurement: Measurement) -> str:
+    """A sentence that says what was written, at which stage, and who came to its end."""
+    told = "; ".join(
+        f"{arm}: {points} points, "
+        + ("the text came to its end" if measurement.ended[arm] else "cut off")
+        for arm, points in measurement.points.items()
+    )
+    return (
+        f"“{measurement.text}” after {state.update} updates, with bias {state.bias:g}. {told}."
+    )
