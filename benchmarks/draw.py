@@ -1,0 +1,99 @@
+"""The costs of DRAW: an update with layer norm beside one without, and what bounds both.
+
+Random pictures, one thread, processor time. Contenders take turns, every other round in the
+reverse order; each round gives one ratio, of which the median and the quartiles are shown.
+An update is all that training does of it: noise, the way there and back through all glimpses,
+clipping and Adam. "Products" are the matrix products of that very update, replayed with
+nothing between them; the "reference" has ``fused=False``.
+"""
+
+import os
+from collections.abc import Callable
+from json import dumps
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from benchmarks.thoughts import summary, table, timed
+from lnlab.runs.environment import device_name
+from lnlab.tasks import PictureDrawing as Task
+from lnlab.tasks.draw.task import TWO_CORES
+from lnlab.training import stack
+
+MNIST: Any = SimpleNamespace(shape=(28, 28))
+SIZES: dict[str, dict[str, Any]] = {
+    "T = 10, 128 units": {name: TWO_CORES[name] for name in ("glimpses", "units")},
+    "T = 64, 256 units": {},
+}
+PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
+
+
+def main(json: bool) -> None:
+    """Print the ratios, as a table or as JSON."""
+    torch.set_num_threads(1)
+    found = {
+        "device": device_name(torch.device("cpu")), "torch": torch.__version__,
+        "load": round(os.getloadavg()[0], 1),
+    }  # fmt: skip
+    for name, size in SIZES.items():
+        found |= {f"an update at {name}, {pair}": one for pair, one in ratios(size).items()}
+    found["load at the end"] = round(os.getloadavg()[0], 1)
+    print(dumps(found, indent=1) if json else table(found))
+
+
+def ratios(size: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The ratios of an update with layer norm to three others, of one size."""
+    layer = update(Task(norm="layer", **size))
+    run: dict[str, Callable[[], object]] = {
+        "layer": layer,
+        "none": update(Task(norm="none", **size)),
+        "reference": update(Task(norm="layer", fused=False, **size)),
+        "products": products(layer),
+    }
+    found = timed(run)
+    return {
+        f"layer / {other}": summary({"layer": found["layer"], other: found[other]})
+        for other in ("none", "reference", "products")
+    }
+
+
+def update(task: Task) -> Callable[[], None]:
+    """One update of one seed, on a batch of random pictures that is always the same."""
+    model = stack([task.model(0, MNIST)])
+    optimizer = task.optimizer(model.parameters())
+    x = (torch.rand(1, task.batch_size, 28 * 28) < 0.13).float()
+
+    def step() -> None:
+        optimizer.zero_grad()
+        losses = task.loss(model(x), x)
+        losses.backward(torch.ones_like(losses))
+        optimizer.step()
+
+    return step
+
+
+def products(step: Callable[[], None]) -> Callable[[], None]:
+    """The matrix products of a step, and nothing else."""
+
+    class Recorded(TorchDispatchMode):
+        """The matrix products that are asked for, and what of."""
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
+            if str(func).rpartition(".")[0] in PRODUCTS:
+                told = [a.detach() if isinstance(a, Tensor) else a for a in args]
+                calls.append((func, told, kwargs or {}))
+            return func(*args, **(kwargs or {}))
+
+    calls: list[tuple[Any, list[Any], dict[str, Any]]] = []
+    with Recorded():
+        step()
+
+    def again() -> None:
+        with torch.no_grad():
+            for func, args, kwargs in calls:
+                func(*args, **kwargs)
+
+    return again
