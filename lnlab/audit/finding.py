@@ -88,6 +88,16 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return f"{', '.join(names[:most])} and {rest} others"
 
 
+def counted(count: int, one: str, several: str = "") -> str:
+    """How many of something there are: "1 weight", "3 weights"."""
+    return f"{count} {one if count == 1 else several or one + 's'}"
+
+
+def span(low: str, high: str) -> str:
+    """Two numbers as a range, or one where they read alike."""
+    return low if low == high else f"{low} to {high}"
+
+
 def number(value: float) -> str:
     """A number in three digits at most."""
     return f"{value:.3g}"

@@ -22,6 +22,7 @@ from lnlab.probes.invariance import relative_change
 from lnlab.probes.untouched import uncompiled
 
 from .audited import Audited, Call
+from .finding import counted
 from .replacement import BIASES, GAINS, CannotSwap, made_for
 
 Rules = Mapping[type[nn.Module] | str, Any]
@@ -111,7 +112,8 @@ class Swap:
         before, after = self.parameters
         moved = "" if self.moved is None else f"; outputs move by {self.moved:.2g}"
         return (
-            f"{len(self.exchanges)} parts exchanged; parameters {before:,} → {after:,}{moved}"
+            f"{counted(len(self.exchanges), 'part')} exchanged; "
+            f"parameters {before:,} → {after:,}{moved}"
         )
 
     def __str__(self) -> str:

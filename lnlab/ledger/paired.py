@@ -124,7 +124,8 @@ def made_on(arms: Arms) -> str:
     seeds = sorted({len(by_seed) for by_seed in arms.values()})
     data, machines = runs[0].data, {run.environment["device_name"] for run in runs}
     count = " to ".join(str(n) for n in dict.fromkeys([seeds[0], seeds[-1]]))
-    return f"{data['kind']} data: {data['name']}; {count} seeds; {', '.join(sorted(machines))}"
+    count += " seed" if seeds[-1] == 1 else " seeds"
+    return f"{data['kind']} data: {data['name']}; {count}; {', '.join(sorted(machines))}"
 
 
 def compare(

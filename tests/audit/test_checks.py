@@ -133,7 +133,7 @@ def test_bias_in_front_of_batch_norm_has_no_effect():
     (found,) = [
         f
         for f in only("parameters without effect", net, torch.randn(16, 6))
-        if "biases" in f.seen
+        if "in front of a normalizer" in f.seen
     ]
     assert found.where == "0.bias (before 1)"
     assert found.seen.startswith("4 numbers of 1")

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.audit import audit
+from lnlab.audit.finding import counted, span
 
 TAG = "<img src=x onerror=alert`1`>"
 
@@ -50,3 +51,9 @@ def test_notebook_and_data(found):
     kept = json.loads(found.to_json())
     assert [f["seen"] for f in kept["findings"]] == [f.seen for _, f in found.findings]
     assert kept["tables"]["gradients over depth"]
+
+
+def test_one_of_something_is_not_several():
+    assert [counted(n, "weight") for n in (0, 1, 2)] == ["0 weights", "1 weight", "2 weights"]
+    assert counted(3, "bias", "biases") == "3 biases"
+    assert (span("3.1", "3.1"), span("3.1", "4")) == ("3.1", "3.1 to 4")

@@ -126,6 +126,8 @@ def test_curves_and_comparisons_of_every_panel(made):
     values, ends = found["one: layer − batch"]
     assert ends == interval(values)
     assert made_on(arms).startswith("official data: mnist; 3 seeds; ")
+    alone = {arm: {0: by_seed[0]} for arm, by_seed in arms.items()}
+    assert made_on(alone).startswith("official data: mnist; 1 seed; ")
 
 
 def test_a_field_that_is_said_only_where_it_is_set_tells_runs_apart(ran):

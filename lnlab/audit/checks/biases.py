@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lnlab.audit.audited import Audited, undrawn
-from lnlab.audit.finding import Finding, Result, Severity, listed
+from lnlab.audit.finding import Finding, Result, Severity, counted, listed
 from lnlab.audit.normalizers import normalizers
 from lnlab.probes.givens import normal
 from lnlab.probes.invariance import EXACT, relative_change
@@ -103,7 +103,8 @@ def _of_biases(idle: dict[str, tuple[int, int]], ahead: dict[str, str]) -> list[
     return [
         Finding(
             Severity.RISK, listed(pairs),
-            f"{count} numbers of {len(names)} biases in front of a normalizer have no effect",
+            f"{counted(count, 'number')} of {counted(len(names), 'bias', 'biases')} in front "
+            "of a normalizer have no effect",
             "the normalizer subtracts them again with its mean: they get no gradient, and "
             "weight decay alone moves them.",
             "make these layers without a bias (bias=False).",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from lnlab.audit.audited import Audited
-from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, listed
+from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, counted, listed
 from lnlab.norms.invariances import TRANSFORMATIONS
 from lnlab.probes.certify import certify
 from lnlab.probes.certify.certificate import Grade
@@ -152,7 +152,8 @@ def _findings(tried: Held) -> list[Finding]:
         names = tried.weights(column)
         if names:
             seen = (
-                f"{len(names)} of {len(tried.said)} weights are invariant: {FORMULAS[column]}"
+                f"invariant: {len(names)} of {counted(len(tried.said), 'weight')}, "
+                f"{FORMULAS[column]}"
             )
             found.append(Finding(Severity.FACT, listed(names), seen, means, do))
     return found

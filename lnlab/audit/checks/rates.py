@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from lnlab.audit.audited import Audited
 from lnlab.audit.checks.invariances import Held, held
-from lnlab.audit.finding import CannotCheck, Finding, Profile, Result, Severity, listed, number
+from lnlab.audit.finding import (
+    CannotCheck,
+    Finding,
+    Profile,
+    Result,
+    Severity,
+    counted,
+    listed,
+    number,
+    span,
+)
 from lnlab.probes.training.learning_rate import ROWS, WHOLE
 
 APART = 30.0
@@ -52,8 +62,8 @@ def _findings(rows: list[dict]) -> list[Finding]:
     found = [
         Finding(
             Severity.FACT, listed(names),
-            f"a step turns these {len(rows)} weights as if the learning rate were eta times "
-            f"{number(least[rate])} to {number(most[rate])}",
+            f"a step turns {counted(len(rows), 'weight')} as if the learning rate were eta "
+            f"times {span(number(least[rate]), number(most[rate]))}",
             "weight decay does not make them simpler: it keeps them short, and so the "
             "effective rate up.",
             "tune rate and decay by their product (an angle of sqrt(2 eta lambda) a step), "

@@ -106,7 +106,7 @@ class Invariance:
 def _size(defect: float) -> str:
     """Two digits where it is visible, else its magnitude."""
     if not math.isfinite(defect):
-        return "not finite"
+        return "∞" if math.isinf(defect) else "not a number"
     return f"{defect:.2g}" if 0.01 <= defect < 1000 else f"{defect:.0e}" if defect else "0"
 
 
@@ -124,6 +124,7 @@ class Certificate:
         invariances: one for each place, transformation, mode and precision.
         dead: for each f with units that are shut in all cases: how many, of how many.
         not_tried: why a mode or precision could not be tried.
+        silent: whether all outputs are 0 before any change.
         evaluations: how often the module was evaluated.
         seconds: how long that took.
     """
@@ -135,6 +136,7 @@ class Certificate:
     not_tried: dict[str, str]
     evaluations: int
     seconds: float
+    silent: bool = False
 
     def frame(self) -> pd.DataFrame:
         """One row an invariance, without the curves."""
@@ -151,6 +153,7 @@ class Certificate:
                 "shape": self.shape,
                 "dead": self.dead,
                 "not_tried": self.not_tried,
+                "silent": self.silent,
                 "evaluations": self.evaluations,
                 "seconds": self.seconds,
                 "invariances": [
@@ -208,6 +211,8 @@ class Certificate:
         shape = ", ".join(map(str, self.shape))
         yield f"{self.module} of x ({shape}): {self._summary()}"
         yield f"{self.evaluations} evaluations in {self.seconds:.1f} s"
+        if self.silent:
+            yield "all outputs are 0 before any change: next to that every movement is ∞"
         for name, (dead, units) in self.dead.items():
             yield f"dead in all cases: {dead} of {units} units at {name}"
         for what, why in self.not_tried.items():

@@ -63,6 +63,7 @@ class Judge:
                 "numbers from elsewhere, and no defect could be told from them."
             )
         self._largest[id(y)] = greatest(y)
+        self.silent = self._largest[id(y)] == 0
         self.dtype = y.dtype
 
     def see(self, trial: Trial | None, *, reuse: bool = False) -> Seen:

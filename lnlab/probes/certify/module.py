@@ -109,6 +109,7 @@ def certify(
         invariances=tuple(session.invariances),
         dead=session.dead,
         not_tried=session.not_tried,
+        silent=session.silent,
         evaluations=session.evaluations,
         seconds=time.perf_counter() - start,
     )
@@ -141,10 +142,12 @@ class _Session:
         self.first: dict[tuple, Invariance] = {}
         self.not_tried: dict[str, str] = {}
         self.dead: dict[str, tuple[int, int]] = {}
+        self.silent = False
         self.evaluations = 0
 
     def hear(self, judge: Judge, mode: str, label: str) -> Iterator[Change]:
         """Take down every invariance of one subject, a change at each turn."""
+        self.silent = self.silent or judge.silent
         if not self.invariances:
             self.dead = dead_units(judge.subject.see(find_shut=True).inside)
         again = mode not in {m for *_, m in self.first}

@@ -660,8 +660,9 @@ def test_rows_that_are_alike_are_folded():
 @pytest.mark.parametrize(
     ("defect", "worst", "said"),
     [
-        (0.0, math.nan, "broken (not finite at δ = 1e-30, case 0)"),
-        (math.nan, math.nan, "broken (not finite at δ = 1e-30, case 0)"),
+        (0.0, math.nan, "broken (not a number at δ = 1e-30, case 0)"),
+        (math.nan, math.nan, "broken (not a number at δ = 1e-30, case 0)"),
+        (0.0, math.inf, "broken (∞ at δ = 1e-30, case 0)"),
         (0.0, 0.0, "broken (not seen in float32, case 0)"),
         (0.0, 0.4, "broken (0.4 at δ = 1e-30, case 0)"),
         (0.2, 0.4, "broken (0.2; 0.4 at 1e-30, case 0)"),
@@ -717,3 +718,14 @@ def test_html_escapes_the_names_of_others():
     page = certify(net, torch.randn(B, D), dtypes=DOUBLE)._repr_html_()
     assert "<img" not in page
     assert "&lt;img src=x&gt;" in page
+
+
+def test_outputs_that_are_0_are_said_to_be():
+    net, x = nn.Linear(5, 4), torch.randn(B, 5)
+    assert "outputs are 0" not in str(certify(net, x, dtypes=DOUBLE))
+    nn.init.zeros_(net.weight)
+    nn.init.zeros_(net.bias)
+    silent = certify(net, x, dtypes=DOUBLE)
+    assert "outputs are 0 before any change: next to that every movement is ∞" in str(silent)
+    assert "broken (∞, case" in str(silent)
+    assert json.loads(silent.to_json())["silent"]
