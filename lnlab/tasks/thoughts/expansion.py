@@ -1,0 +1,68 @@
+"""Words that an encoder was not trained with, from vectors that were counted elsewhere.
+
+A linear regression takes the vectors of words that both have to the encoder's own numbers of
+these words; it then gives numbers to words that only the vectors have (Kiros et al., 2015,
+section 2.2).
+"""
+
+from collections.abc import Iterable
+from copy import deepcopy
+
+import numpy as np
+import torch
+from sklearn.linear_model import LinearRegression
+from torch import nn
+
+from lnlab.data import SentenceJudge, Vocabulary
+from lnlab.data.vocabulary import NAMES
+from lnlab.data.wordvectors import WordVectors
+from lnlab.tasks.vocabularies import alphabet
+
+from .net import SkipThoughts
+
+
+def expanded(
+    net: SkipThoughts, known: Vocabulary, vectors: WordVectors, wanted: Iterable[str]
+) -> tuple[SkipThoughts, Vocabulary]:
+    """A copy of a net that reads more words, and its vocabulary, which begins with ``known``.
+
+    Its decoders tell the same words as before.
+
+    Args:
+        known: the vocabulary of the net.
+        vectors: of words, some of them known.
+        wanted: the words to learn; those that the vectors do not have stay unknown.
+
+    Raises:
+        ValueError: if fewer known words have vectors than the vectors have numbers: then any
+            numbers would fit.
+    """
+    rows = {word: place for place, word in enumerate(vectors.words)}
+    shared = [word for word in known.words[len(NAMES) :] if word in rows]
+    width = vectors.vectors.shape[1]
+    if len(shared) <= width:
+        raise ValueError(
+            f"{len(shared)} known words have vectors of {width} numbers: a regression needs "
+            "more words than numbers. Give vectors of more words, or shorter ones."
+        )
+    new = [word for word in dict.fromkeys(wanted) if word in rows and word not in known]
+    vocabulary = Vocabulary([*known.words[len(NAMES) :], *new])
+    larger = deepcopy(net)
+    if new:
+        number = {word: place for place, word in enumerate(known.words)}
+        table = net.word.detach()
+        targets = table[[number[word] for word in shared]].double().cpu().numpy()
+        fit = LinearRegression().fit(_of(vectors, rows, shared), targets)
+        added = torch.from_numpy(fit.predict(_of(vectors, rows, new))).to(table)
+        larger.word = nn.Parameter(torch.cat([table, added]))
+        larger.alphabet = alphabet(vocabulary)
+    return larger, vocabulary
+
+
+def _of(vectors: WordVectors, rows: dict[str, int], words: list[str]) -> np.ndarray:
+    return vectors.vectors[[rows[word] for word in words]].astype(np.float64)
+
+
+def unknown(judge: SentenceJudge, known: Vocabulary) -> float:
+    """The part of the words of a judge's sentences that a vocabulary does not have."""
+    return known.unknown(" ".join(words) for words in judge.said)
