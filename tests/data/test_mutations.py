@@ -117,6 +117,15 @@ def asked(source: str, above: int) -> Callable[[Path], bool]:
     return read
 
 
+def drawn(source: str, above: int) -> Callable[[Path], bool]:
+    def read(path: Path) -> bool:
+        found = data.load(f"{source}={path.parents[above]}", "strokes")
+        lines = [line for part in (found.train, found.valid, found.test) for line in part or ()]
+        return all(line.text and np.isfinite(line.offsets).all() for line in lines)
+
+    return read
+
+
 FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
     "wav": (lambda folder: waves(folder, ".wav"), sound),
     "flac": (lambda folder: waves(folder, ".flac"), sound),
@@ -137,6 +146,18 @@ FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
     ),
     "zip": (pictured(layouts.flickr8k, "Flickr8k_text.zip"), captions("flickr8k", 0)),
     "npz": (pictured(layouts.flickr8k, "xception_probs_test.npz"), captions("flickr8k", 0)),
+    "pen": (
+        pictured(layouts.unipen, "train_r01_v07/include/apa/data/apa00/app0000.dat"),
+        drawn("unipen", 5),
+    ),
+    "segment": (
+        pictured(layouts.unipen, "train_r01_v07/data/8/apa/apa00/app0000.dat"),
+        drawn("unipen", 5),
+    ),
+    "xml": (
+        pictured(layouts.iam, "lineStrokes/a01/a01-000/a01-000u-01.xml"),
+        drawn("iam", 3),
+    ),
     "question": (
         pictured(layouts.cnn, f"questions/training/{4:040x}.question"),
         asked("cnn", 2),

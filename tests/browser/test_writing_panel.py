@@ -1,0 +1,69 @@
+"""The writing panel of notebook 12 in a real JupyterLab: texts, bias, the pen on its way."""
+
+import pytest
+
+from benchmarks._jupyterlab import opened, plotted, settled, slider, write_notebook
+
+SOURCE = """
+from lnlab import panels
+from lnlab.panels.writing.hands import shipped
+
+panels.writing(shipped(), text="fox")
+"""
+
+
+@pytest.fixture(scope="module")
+def panel(browser, address, folder):
+    write_notebook(folder / "writing.ipynb", [SOURCE])
+    with opened(browser, address, "writing.ipynb") as page:
+        errors = []
+        page.on("pageerror", lambda error: errors.append(error))
+        plotted(page)
+        yield page
+        assert errors == []
+
+
+def ink(page):
+    """The places of the pen so far, of the first net."""
+    return page.evaluate(
+        """() => [...document.querySelector('.lnlab-plot')._fullData
+             .find(({ name }) => name === 'ink 0').x]"""
+    )
+
+
+def test_keys_go_from_bias_to_bias(panel):
+    before = ink(panel)
+    slider(panel, "bias").press("ArrowRight")
+    settled(panel, "bias 2")
+    assert ink(panel) != before
+    slider(panel, "bias").press("ArrowLeft")
+    settled(panel, "bias 1")
+    assert ink(panel) == before
+
+
+def test_what_is_typed_is_written(panel):
+    box = panel.get_by_label("text", exact=True)
+    box.fill("ox")
+    box.press("Enter")
+    settled(panel, "“ox”")
+    box.fill("Ox")
+    box.press("Enter")
+    panel.get_by_text("'O', which this net never learned").wait_for()
+    box.fill("fox")
+    box.press("Enter")
+    settled(panel, "“fox”")
+
+
+def test_the_triangle_moves_the_pen(panel):
+    whole = len(ink(panel))
+    panel.locator(".jupyter-widgets-play, .widget-play").locator("button").first.click()
+    panel.wait_for_function(
+        """(whole) => document.querySelector('.lnlab-plot')._fullData
+             .find(({ name }) => name === 'ink 0').x.length < whole""",
+        arg=whole,
+    )
+    panel.wait_for_function(
+        """(whole) => document.querySelector('.lnlab-plot')._fullData
+             .find(({ name }) => name === 'ink 0').x.length === whole""",
+        arg=whole,
+    )
