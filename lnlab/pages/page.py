@@ -138,6 +138,7 @@ def publish(
     """
     known = [chapter(source, out) for source in sources]
     ran = [chapter for chapter, _ in known if chapter.page]
+    names = {chapter.name for chapter in ran}
     for this, notebook in known:
         if this.page is None or (only and this.name not in only):
             continue
@@ -153,6 +154,7 @@ def publish(
         write(
             out / this.page,
             "notebook.html",
+            names,
             **shown,
             before=ran[place - 1] if place else None,
             after=ran[place + 1] if place + 1 < len(ran) else None,
@@ -163,15 +165,24 @@ def publish(
     share(out)
     contents = out / "index.html"
     chapters = [chapter for chapter, _ in known]
-    write(contents, "contents.html", chapters=chapters, today=datetime.now().astimezone())
+    write(
+        contents, "contents.html", names, chapters=chapters, today=datetime.now().astimezone()
+    )
     return contents
 
 
-def write(path: Path, template: str, **values: Any) -> None:
+def write(path: Path, template: str, there: Collection[str] = (), **values: Any) -> None:
+    """Make a page of a template; notebooks without a page are named in it, not linked.
+
+    Args:
+        there: the names of the notebooks that have a page beside it.
+    """
     page = TEMPLATES.get_template(template).render(version=lnlab.__version__, **values)
-    if "parts" in values:
-        # what is handed out stands alone: other pages are named, not linked
-        page = re.sub(r'<a href="\d\d_\w+\.html[^"]*"[^>]*>(.*?)</a>', r"\1", page)
+    page = re.sub(
+        r'<a href="(\d\d_\w+)\.html[^"]*"[^>]*>(.*?)</a>',
+        lambda link: link[0] if link[1] in there else link[2],
+        page,
+    )
     put(path, page.encode())
 
 

@@ -55,6 +55,7 @@ def site(
     write(
         index,
         "site.html",
+        {one.name for one in ran},
         chapters=ran,
         panel=panel(pages / f"{ran[0].name}.ipynb"),
         pictures={name: spec and figure(spec, name) for name, spec in pictures.items()},

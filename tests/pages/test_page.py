@@ -298,3 +298,16 @@ def test_a_figure_is_saved_as_it_stands_with_its_title(site, browser, format):
     else:
         assert saved.startswith(b"\x89PNG")
     page.close()
+
+
+def test_a_notebook_without_a_page_is_named_and_not_linked(site, tmp_path):
+    read = "[the second](01_second.ipynb#Claim) and [the third](02_third.ipynb)"
+    output = nbformat.v4.new_output("display_data", {"text/markdown": read})
+    executed(site, "00_first", output)
+    publish(
+        [tmp_path / f"{name}.ipynb" for name in ("00_first", "01_second", "02_third")], site
+    )
+    page = (site / "00_first.html").read_text()
+    assert 'href="01_second.html#Claim"' in page
+    assert "02_third.html" not in page
+    assert "and the third" in page
