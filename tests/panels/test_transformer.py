@@ -17,7 +17,7 @@ from lnlab.panels.transformer.measurement import (
 )
 from lnlab.panels.transformer.state import DEPTHS, TransformerState
 from lnlab.tasks.transformer import inside
-from lnlab.tasks.transformer.net import Arm, Transformer
+from lnlab.tasks.transformer.net import Placed, Transformer
 from lnlab.training.machine import generator
 
 
@@ -25,7 +25,7 @@ def alone(place, kind, depth, draw):
     """One of the draws, by itself."""
     here = start(place, kind, depth)
     V = here.w["module.readout.W"].shape[1]
-    net = Transformer(V, CONTEXT, depth, WIDTH, HEADS, Arm(place, NORMS[kind]), fused=False)
+    net = Transformer(V, CONTEXT, depth, WIDTH, HEADS, Placed(place, NORMS[kind]), fused=False)
     net.draw(lambda name: generator(f"{name} of draw {draw}"))
     return net.double(), here.x[draw], here.y[draw]
 

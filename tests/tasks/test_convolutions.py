@@ -9,7 +9,7 @@ from lnlab.data.images import Split
 from lnlab.norms import Conv2d, Linear
 from lnlab.runs import read
 from lnlab.tasks import Convolutions as Task
-from lnlab.tasks.convolutions.nets import ARMS, NETS, PADDINGS, Block, convolution
+from lnlab.tasks.convolutions.nets import ARMS, NETS, PADDINGS, ResidualBlock, convolution
 from lnlab.tasks.convolutions.task import placed
 from lnlab.training import train
 
@@ -70,7 +70,7 @@ def test_a_resnet_8_has_seven_convolutions_and_their_weights():
 @pytest.mark.parametrize("units", [4, 8])
 def test_the_shortcut_passes_the_pixel_in_the_middle_of_what_the_kernels_read(units, padding):
     """With kernels that look at their middle only, a block gives f(x + f(x)) there."""
-    block = Block(4, units, ARMS["none"].convolutions, padding)
+    block = ResidualBlock(4, units, ARMS["none"].convolutions, padding)
     with torch.no_grad():
         for layer in (block.first, block.second):
             layer.W.zero_()

@@ -12,7 +12,7 @@ from lnlab.data import load
 from lnlab.norms import NORMS
 from lnlab.probes.loss.objective import Objective
 from lnlab.tasks.transformer.inside import objective
-from lnlab.tasks.transformer.net import Arm, Transformer
+from lnlab.tasks.transformer.net import Placed, Transformer
 from lnlab.training import cross_entropy, stack
 from lnlab.training.machine import default_dtype, generator
 
@@ -46,7 +46,7 @@ def start(place: str, kind: str, depth: int) -> Start:
     text = load("embedded", "text", context=CONTEXT)
     size = len(text.vocabulary), CONTEXT, depth, WIDTH, HEADS
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
-        nets = [Transformer(*size, Arm(place, NORMS[kind])) for _ in range(DRAWS)]
+        nets = [Transformer(*size, Placed(place, NORMS[kind])) for _ in range(DRAWS)]
         for draw, net in enumerate(nets):
             net.draw(lambda name, draw=draw: generator(f"{name} of draw {draw}"))
     x, y = (v[:CASES].expand(DRAWS, CASES, CONTEXT) for v in (text.train.x, text.train.y))

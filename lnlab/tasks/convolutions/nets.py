@@ -25,7 +25,7 @@ GROUPS = 2
 """Groups of group norm: 2 divides the units of every layer here."""
 
 
-class Arm(NamedTuple):
+class Normalizers(NamedTuple):
     """The normalizers of an arm: of its convolutions, and of its dense hidden layers."""
 
     convolutions: Norm
@@ -34,15 +34,17 @@ class Arm(NamedTuple):
 
 _grouped = partial(GroupNorm, groups=GROUPS)
 
-ARMS: dict[str, Arm] = {
-    "none": Arm(partial(Identity, space=2), Identity),
-    "layer": Arm(partial(LayerNorm, space=2), LayerNorm),
-    "layer, per position": Arm(partial(LayerNorm, space=2, per_position=True), LayerNorm),
-    "batch": Arm(partial(BatchNorm, space=2), BatchNorm),
-    "group": Arm(partial(_grouped, space=2), _grouped),
-    "instance": Arm(partial(InstanceNorm, affine=True), LayerNorm),
-    "weight": Arm(partial(WeightNorm, space=2), WeightNorm),
-    "weight standardization": Arm(
+ARMS: dict[str, Normalizers] = {
+    "none": Normalizers(partial(Identity, space=2), Identity),
+    "layer": Normalizers(partial(LayerNorm, space=2), LayerNorm),
+    "layer, per position": Normalizers(
+        partial(LayerNorm, space=2, per_position=True), LayerNorm
+    ),
+    "batch": Normalizers(partial(BatchNorm, space=2), BatchNorm),
+    "group": Normalizers(partial(_grouped, space=2), _grouped),
+    "instance": Normalizers(partial(InstanceNorm, affine=True), LayerNorm),
+    "weight": Normalizers(partial(WeightNorm, space=2), WeightNorm),
+    "weight standardization": Normalizers(
         partial(WeightStandardization, space=2, behind=_grouped),
         partial(WeightStandardization, behind=_grouped),
     ),
@@ -127,7 +129,9 @@ class LeNet(Net):
 
     rectified = ("first", "second", "third", "fourth")
 
-    def __init__(self, shape: tuple[int, ...], classes: int, arm: Arm, padding: str) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], classes: int, arm: Normalizers, padding: str
+    ) -> None:
         super().__init__(shape)
         lost = 0 if PADDINGS[padding] is not None else 4
         _refuse_small(shape, 5 * lost or 8, "LeNet", padding)
@@ -146,7 +150,7 @@ class LeNet(Net):
         return self.logits(h)
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """He et al. (2016), Fig. 2: f(x + second(f(first(x)))), with a shortcut without weights.
 
     Where the map shrinks the shortcut leaves out positions, and new units start at 0 (their
@@ -175,13 +179,15 @@ class ResNet8(Net):
 
     rectified = ("stem", "blocks.0.first", "blocks.1.first", "blocks.2.first")
 
-    def __init__(self, shape: tuple[int, ...], classes: int, arm: Arm, padding: str) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], classes: int, arm: Normalizers, padding: str
+    ) -> None:
         super().__init__(shape)
         _refuse_small(shape, 32 if PADDINGS[padding] is None else 16, "ResNet-8", padding)
         colours, norm = shape[0] if len(shape) == 3 else 1, arm.convolutions
         self.stem = convolution(colours, 16, 3, norm, padding)
         sizes = (16, 16), (16, 32), (32, 64)
-        self.blocks = nn.Sequential(*(Block(D, H, norm, padding) for D, H in sizes))
+        self.blocks = nn.Sequential(*(ResidualBlock(D, H, norm, padding) for D, H in sizes))
         self.logits = Linear(64, classes, Identity, bias_inside=True)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ PLACES = ("after", "before")
 CHANNELS, UNITS, KERNEL = (6, 16), (120, 84), 5
 
 
-class LeNet(nn.Module):
+class TanhLeNet(nn.Module):
     """Two convolutions and three dense layers: x (B, C, height, width) to logits (B, classes).
 
     Weights start as in the published code: Glorot & Bengio (2010) in convolutions, orthogonal

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from lnlab.data import load
 from lnlab.training import cross_entropy, setting
 
-from .lenet import PLACES, LeNet
+from .lenet import PLACES, TanhLeNet
 from .task import Mixture, Parts
 
 
@@ -62,9 +62,9 @@ class MixturePictures(Mixture):
         counts = {"train": self.cases, "valid": self.validation, "test": self.tested}
         return Parts(whole, counts, seen)
 
-    def net(self, dataset: Any, norm: Any) -> LeNet:
+    def net(self, dataset: Any, norm: Any) -> TanhLeNet:
         shape = tuple(dataset.train.x.shape[1:])
-        return LeNet(shape, dataset.classes, partial(norm, space=2), norm, self.place)
+        return TanhLeNet(shape, dataset.classes, partial(norm, space=2), norm, self.place)
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """The negative log likelihood in nats: logits (S, B, classes), y (S, B) to (S,)."""

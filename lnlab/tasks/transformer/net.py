@@ -30,7 +30,7 @@ PLACES = {
 """True if there is a normalizer before f, behind it, and after the sum."""
 
 
-class Arm(NamedTuple):
+class Placed(NamedTuple):
     """A normalizer and its place.
 
     Attributes:
@@ -45,13 +45,13 @@ class Arm(NamedTuple):
 
 
 ARMS = {
-    "none": Arm("pre", Identity),
-    "pre": Arm("pre", LayerNorm),
-    "post": Arm("post", LayerNorm),
-    "sandwich": Arm("sandwich", LayerNorm),
-    "qk": Arm("pre", LayerNorm, of_heads=LayerNorm),
-    "rms": Arm("pre", RMSNorm),
-    "dyt": Arm("pre", DyT),
+    "none": Placed("pre", Identity),
+    "pre": Placed("pre", LayerNorm),
+    "post": Placed("post", LayerNorm),
+    "sandwich": Placed("sandwich", LayerNorm),
+    "qk": Placed("pre", LayerNorm, of_heads=LayerNorm),
+    "rms": Placed("pre", RMSNorm),
+    "dyt": Placed("pre", DyT),
 }
 """The arms: layer norm at four places, and others in the place of pre-LN. "qk" is that of
 Dehghani et al. (2023), 2.1: pre-LN, and a layer norm of queries and of keys."""
@@ -158,7 +158,7 @@ class Block(nn.Module):
 
     stacks = True
 
-    def __init__(self, D: int, heads: int, arm: Arm, layers: int, *, fused: bool) -> None:
+    def __init__(self, D: int, heads: int, arm: Placed, layers: int, *, fused: bool) -> None:
         super().__init__()
 
         def branch(f: nn.Module) -> Residual:
@@ -261,7 +261,7 @@ class Transformer(nn.Module):
         layers: int,
         D: int,
         heads: int,
-        arm: Arm,
+        arm: Placed,
         *,
         fused: bool = True,
     ) -> None:
