@@ -1,4 +1,4 @@
-"""``lnlab data``: what can be learned from, and fetching it."""
+"""``lnlab data``: what can be learned from, fetching it, and vectors of words."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def data() -> None:
-    """List the data sets, fetch one."""
+    """List the data sets, fetch one, count vectors of words."""
 
 
 @data.command("list")
@@ -36,6 +36,28 @@ def fetch(name: str, folder: Path | None) -> None:
     from lnlab.data import fetch
 
     click.echo(fetch(name, folder))
+
+
+@data.command()
+@click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--books", default="stories", show_default=True, help="Their source: novels=PATH."
+)
+@click.option("--lambada", type=click.Path(path_type=Path, exists=True), help="Its folder.")
+@click.option("--imdb", type=click.Path(path_type=Path, exists=True), help="Its folder.")
+@click.option("--width", default=300, show_default=True, help="Numbers of a vector.")
+def vectors(out: Path, books: str, lambada: Path | None, imdb: Path | None, width: int) -> None:
+    """Count vectors of words in texts and write them to OUT in word2vec's binary layout."""
+    from lnlab.data import load, wordvectors
+
+    texts = load(books, "books").sentences
+    texts += wordvectors.lambada(lambada) if lambada else []
+    texts += wordvectors.imdb_training(imdb) if imdb else []
+    found = wordvectors.counted(texts, width)
+    wordvectors.write(out, found)
+    click.echo(
+        f"{out}: {len(found):,} words, {width} numbers each, of {len(texts):,} sentences"
+    )
 
 
 def whereabouts(source: "Source", folder: Path) -> str:

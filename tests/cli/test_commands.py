@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from lnlab import checkout, ledger
 from lnlab.cli import app
 from lnlab.cli.shown import WIDE, brief, number
+from lnlab.data import books, wordvectors
 from lnlab.ledger import Verdict
 from lnlab.runs import Run, read
 from lnlab.tasks import PermutationInvariantMNIST
@@ -340,6 +341,20 @@ def test_data_lists_kind_and_licence():
     said = lnlab("data", "list").output
     assert re.search(r"^mnist +official ", said, re.M)
     assert said.count("licence:") >= 2
+
+
+def test_vectors_of_words_are_counted_and_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
+    monkeypatch.setattr(books, "COUNT", 200)
+    put(tmp_path / "lambada" / wordvectors.LAMBADA[0], text="zebra saw zebra\n" * 5)
+    put(tmp_path / "lambada" / wordvectors.LAMBADA[1], text="the end\n")
+    file = tmp_path / "words.bin"
+    done = lnlab("data", "vectors", file, "--width", 8, "--lambada", tmp_path / "lambada")
+    assert done.exit_code == 0, done.output
+    found = wordvectors.read(file)
+    assert f"{len(found)} words, 8 numbers each" in done.output
+    assert {"zebra", "lamp", "not"} <= {*found.words}
+    assert found.vectors.shape == (len(found), 8)
 
 
 def test_claims_as_json():
