@@ -69,7 +69,7 @@ def update(size: tuple[int, int, int]) -> dict[str, Any]:
     H, words, V = size
     numbered = Numbered(books(V), V)
     arms = {
-        norm: updates(Task(norm=norm, units=(H,), words=words, known=V), numbered)
+        norm: updates(Task(norm=norm, units=(H,), words=words, known=V, adam="usual"), numbered)
         for norm in ("layer", "none")
     }
     return summary(

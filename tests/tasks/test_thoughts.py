@@ -2,18 +2,23 @@
 
 from dataclasses import dataclass, replace
 from itertools import product
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
+from lnlab.data import SentenceJudge
 from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.norms import Identity, LayerNorm
 from lnlab.tasks.thoughts import SkipThoughts, SkipThoughtVectors
 from lnlab.tasks.thoughts.batches import OfOneLength
-from lnlab.tasks.thoughts.measured import held_out
+from lnlab.tasks.thoughts.judges import judged
+from lnlab.tasks.thoughts.measured import C, asked, held_out, of_net, snapshots, words_alone
 from lnlab.tasks.thoughts.net import CONDITIONS, of_one_length
 from lnlab.tasks.thoughts.numbered import EACH, STRETCH, Numbered
+from lnlab.training import finish
 
 NORMS = {"none": Identity, "layer": LayerNorm}
 H, E = 6, 5
@@ -320,3 +325,65 @@ def test_held_out_nats_are_those_of_the_words(numbered):
     assert found["valid_nll"] == pytest.approx(float(nats.sum() / words.sum()))
     assert found["valid_nll_before"] == pytest.approx(float(nats[0] / words[0]))
     assert found["valid_nll_after"] == pytest.approx(float(nats[1] / words[1]))
+
+
+def judge(name, pairs):
+    """Sentences of one word or two, and whether there are two."""
+    sentences = [["w1"] * (1 + k % 2) + [f"w{2 + k % 5}"] for k in range(60)]
+    targets = np.array([float(k % 2) for k in range(60)])
+    parts = np.arange(60) % 3 if pairs else np.arange(60) // 2 % 10
+    others = sentences[::-1] if pairs else []
+    return SentenceJudge(name, sentences, others, 1 + 4 * targets if pairs else targets, parts)
+
+
+def test_verdicts_have_the_names_of_their_judges():
+    long, near = judge("Long", False), judge("Near", True)
+    numbered = Numbered(books(), 40, judges={"Long": long, "Near": near})
+    made = net(numbered)
+    found = asked(numbered, of_net(made, numbered), nested=False)
+    assert found.keys() == {"long", "near_r", "near_rho", "near_mse"}
+    assert found["long"] == judged(long, of_net(made, numbered)(long), C).scores["accuracy"]
+    assert words_alone(numbered)["long"] == 100  # how many words there are
+    numbered.judges = {"Near": near}
+    nested = asked(numbered, of_net(made, numbered), nested=True)
+    assert nested["near_r"] == found["near_r"]
+    chosen = judged(near, of_net(made, numbered)(near)).scores
+    assert nested["near_r_nested"] == chosen["pearson"]
+
+
+def test_ends_are_read_where_pairs_are_judged_and_else_not(numbered):
+    made = net(numbered)
+    for pairs in (False, True):
+        one = judge("one", pairs)
+        seen = of_net(made, numbered)(one)(one)(np.arange(60))
+        rows = [numbered.vocabulary.numbers(" ".join(words)) for words in one.said]
+        vectors = made.vectors(rows if pairs else [row[:-1] for row in rows])
+        torch.testing.assert_close(torch.from_numpy(seen), F.normalize(vectors, dim=1))
+
+
+def test_weights_that_were_kept_along_a_training_are_its_own(tmp_path):
+    task = SkipThoughtVectors.budget("smoke", seeds=(0,), judges="")
+    run = finish(task, root=tmp_path)
+    dataset = task.dataset()
+    nets = snapshots(task, run, dataset)
+    assert [*nets] == [0, 3, 6]
+    last = task.trained(run.weights(), dataset, 0)
+    for name, weights in last.named_parameters():
+        half = dict(nets[6].named_parameters())[name]
+        torch.testing.assert_close(half.float(), weights.float(), rtol=1e-3, atol=1e-6)
+    with pytest.raises(ValueError, match="kept no weights"):
+        snapshots(task, SimpleNamespace(pictures=lambda seed: {0: {}}), dataset)
+
+
+def test_the_configuration_has_the_name_of_the_judges_and_not_their_path():
+    task = replace(SMALL, judges="judges=/somewhere", data="novels=/else")
+    assert task.config()["judges"] == "judges"
+    assert replace(task, judges="judges").config() == task.config()
+
+
+def test_the_checksum_is_of_books_and_judges(numbered):
+    judges = {"Long": judge("Long", False)}
+    with_judges = Numbered(books(), 40, judges=judges)
+    other = Numbered(books(), 40, judges={"Long": judge("Other", False)})
+    assert numbered.checksum == "1"
+    assert len({numbered.checksum, with_judges.checksum, other.checksum}) == 3

@@ -148,13 +148,16 @@ class SkipThoughts(OfVocabulary):
         Raises:
             ValueError: for a sentence without words.
         """
-        found = self.word.new_empty(len(sentences), self.v.shape[1])
-        for places in of_one_length(sentences):
-            rows = [sentences[place] for place in places]
-            if not rows[0]:
-                raise ValueError(f"sentence {places[0]} has no words: leave it out.")
-            found[places] = self.read(torch.tensor(rows, device=found.device))
-        return found
+        if not all(map(len, sentences)):
+            place = [*map(len, sentences)].index(0)
+            raise ValueError(f"sentence {place} has no words: leave it out.")
+        batches, device = of_one_length(sentences), self.word.device
+        read = [
+            self.read(torch.tensor([sentences[place] for place in places]).to(device))
+            for places in batches
+        ]
+        order = torch.tensor([place for places in batches for place in places]).argsort()
+        return torch.cat(read).index_select(0, order.to(device))
 
     @torch.no_grad()
     def say(self, h: Tensor, side: str = "after", most: int = 30) -> list[int]:

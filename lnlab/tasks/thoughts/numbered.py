@@ -3,11 +3,11 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from lnlab.data import SentenceJudge
 from lnlab.data.books import Books, frequent
 from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.training.machine import generator
@@ -48,7 +48,7 @@ class Numbered:
         books: Books,
         known: int,
         most: int = 0,
-        judges: Mapping[str, Any] | None = None,
+        judges: Mapping[str, SentenceJudge] | None = None,
         *,
         shuffled: bool = False,
     ) -> None:

@@ -51,8 +51,8 @@ class SkipThoughtVectors(Experiment):
     (:mod:`lnlab.training.hot`)."""
     data: str = "bookcorpus"
     """``stories``, which are made here, ``bookcorpus=PATH`` or ``novels=PATH``."""
-    judges: str = ""
-    """The tasks that vectors are judged on: ``embedded``, ``judges=PATH``; empty: none."""
+    judges: str = "judges"
+    """The judges of vectors: ``story-judges``, ``judges=PATH``; empty: none."""
     sentences: int = setting(0, least=0)
     """The number of sentences to read, in whole books; 0: all."""
     shuffled: bool = False
@@ -74,6 +74,8 @@ class SkipThoughtVectors(Experiment):
     """Updates from one validation to the next."""
     judged: int = setting(50_000, least=1)
     """Updates from one time that vectors are judged to the next."""
+    nested: bool = True
+    """True if at the end inner folds choose the judges' C, too, as in the authors' code."""
     snapshots: bool = False
     """True if the weights are kept each time that vectors are judged, in half precision."""
 
@@ -84,14 +86,22 @@ class SkipThoughtVectors(Experiment):
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
         small = cls(
-            data="stories", judges="embedded", units=(96,), words=48, known=1000,
-            adam="usual", learning_rate=1e-3, snapshots=True,
+            data="stories", judges="story-judges", units=(96,), words=48, known=1000,
+            adam="usual", learning_rate=1e-3, nested=False,
+            snapshots=True,
         )  # fmt: skip
         return {
             "smoke": replace(
-                small, sentences=2000, units=(8,), words=6, updates=6, every=3, judged=3
+                small,
+                initialisation="modern",
+                sentences=2000,
+                units=(8,),
+                words=6,
+                updates=6,
+                every=3,
+                judged=3,
             ),
-            "notebook": replace(small, updates=600, every=25, judged=75),
+            "notebook": replace(small, updates=520, every=26, judged=65),
             "paper": cls(updates=1_000_000),
         }
 
@@ -102,7 +112,8 @@ class SkipThoughtVectors(Experiment):
     def dataset(self) -> Numbered:
         """Books by number, and what judges the vectors."""
         books = load(self.data, "books", longest=self.limit - 1)
-        return Numbered(books, self.known, self.sentences, {}, shuffled=self.shuffled)
+        judges = load(self.judges, "judges") if self.judges else {}
+        return Numbered(books, self.known, self.sentences, judges, shuffled=self.shuffled)
 
     def model(self, seed: int, dataset: Numbered) -> nn.Module:
         """The net of one seed; its weights depend on the seed and the sizes alone."""
@@ -163,6 +174,13 @@ class SkipThoughtVectors(Experiment):
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.measured.measured`."""
         rows = [
-            measured(one, dataset, moment, snapshot=self.snapshots) for one in model.unstack()
+            measured(
+                one,
+                dataset,
+                moment,
+                nested=self.nested and moment is Moment.END,
+                snapshot=self.snapshots,
+            )
+            for one in model.unstack()
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}

@@ -1,0 +1,81 @@
+"""The numbers of skip-thoughts' runs: what judges along a training say, and where nothing."""
+
+from collections.abc import Sequence
+from math import inf, log
+from typing import Any
+
+import pandas as pd
+
+from lnlab.ledger.measurement import Numbers
+from lnlab.ledger.paired import Number, final
+
+FALLS = ("_mse",)
+NESTED = "_nested"
+"""The end of a number for which inner folds chose C, measured at the end of a run."""
+HERE = {"sick": "relatedness", "mr": "opinion", "subj": "teller", "mpqa": "phrase"}
+"""The judges that are made here, by those in whose place they stand; none stands for CR."""
+WORDS = "_words"
+"""The end of a number that a bag of words has, measured at the end of a run."""
+
+
+def asked(metric: str, end: str) -> str:
+    """The metric of the setting whose ids end so; empty where nothing stands in its place."""
+    name, _, number = metric.partition("_")
+    if end != "-stories":
+        return metric
+    return "_".join(filter(None, (HERE[name], number))) if name in HERE else ""
+
+
+def looked(metrics: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The rows in which a metric was measured."""
+    there: Any = metrics[metrics[metric].notna()]
+    return there
+
+
+def readable(metric: str, number: Number) -> Numbers:
+    """A number of each arm where the judge says something, infinity where it does not: where
+    at the end no arm is above both the bag of words and its own untrained encoder."""
+    sign = -1 if metric.endswith(FALLS) else 1
+
+    def above(metrics: pd.DataFrame) -> bool:
+        values = sign * looked(metrics, metric)[metric].to_numpy(float)
+        words = sign * float(metrics[metric + WORDS].iloc[-1])
+        return bool(values[-1] > max(values[0], words))
+
+    def numbers(frames: Sequence[pd.DataFrame]) -> list[float]:
+        if not any(map(above, frames)):
+            return [inf] * len(frames)
+        return [number(looked(frame, metric)) for frame in frames]
+
+    return numbers
+
+
+def slower(frames: Sequence[pd.DataFrame]) -> list[float]:
+    """The logarithm of CPU-seconds, of the first arm less that of 1.15: negative where an
+    update takes less than 1.15 times as long."""
+    first, *rest = (log(float(frame["cpu_seconds"].iloc[-1])) for frame in frames)
+    return [first - log(1.15), *rest]
+
+
+def further(metrics: Sequence[str]) -> Numbers:
+    """Points that are still to be had after 1/1.7 of a run, averaged over the metrics that say
+    something; such that a gain is negative."""
+
+    def of(frame: pd.DataFrame, metric: str) -> float:
+        there = looked(frame, metric)
+        at = there["update"].to_numpy(float)
+        place = int(abs(at - at[-1] / 1.7).argmin())
+        values = there[metric].to_numpy(float)
+        scale = (-1 if metric.endswith(FALLS) else 1) * (100 if "_" in metric else 1)
+        return scale * (values[place] - values[-1])
+
+    def numbers(frames: Sequence[pd.DataFrame]) -> list[float]:
+        (frame,) = frames
+        said = [
+            of(frame, metric)
+            for metric in metrics
+            if readable(metric, final(metric))([frame])[0] < inf
+        ]
+        return [sum(said) / len(said) if said else inf]
+
+    return numbers

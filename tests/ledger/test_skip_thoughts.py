@@ -1,0 +1,85 @@
+"""The numbers that decide the claims of section 6.3, on curves made up for it."""
+
+from math import inf, log
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lnlab.ledger.ba2016_skip_thoughts import TABLE_3
+from lnlab.ledger.paired import along, final
+from lnlab.ledger.vectors import asked, further, readable, slower
+
+
+def run(words=0.0, **metrics):
+    """Ten updates, validated after each, judged after every second."""
+    frame = pd.DataFrame({"update": np.arange(11.0)})
+    for name, values in metrics.items():
+        frame[name] = np.nan
+        frame.loc[::2, name] = values
+        frame[f"{name}_words"] = np.nan
+        frame.loc[10, f"{name}_words"] = words
+    return frame
+
+
+RISING = [60.0, 61, 62, 63, 64, 66]
+LEVEL = [62.0] * 6
+
+
+def test_a_judge_says_nothing_where_no_arm_is_above_its_start_and_the_bag_of_words():
+    def both(words):
+        return readable("mr", final("mr"))([run(words, mr=LEVEL), run(words, mr=RISING)])
+
+    assert both(65.0) == [62, 66]
+    assert both(66.0) == [inf, inf]
+    falling = [run(50.0, mr=LEVEL), run(50.0, mr=RISING[::-1])]
+    assert readable("mr", final("mr"))(falling) == [inf, inf]
+
+
+def test_of_an_error_less_is_better():
+    def both(words):
+        better, level = [0.5, 0.5, 0.5, 0.4, 0.4, 0.3], [0.5] * 6
+        runs = [run(words, sick_mse=values) for values in (better, level)]
+        return readable("sick_mse", final("sick_mse"))(runs)
+
+    assert both(0.35) == [0.3, 0.5]
+    assert both(0.25) == [inf, inf]
+
+
+def test_a_curve_is_read_where_it_was_judged():
+    (area,) = readable("mr", along("mr"))([run(mr=RISING)])
+    assert area == pytest.approx(np.trapezoid(RISING, dx=2) / 10)
+
+
+def test_judges_that_are_made_here_stand_for_others():
+    names = {metric: asked(metric, "-stories") for metric in TABLE_3}
+    assert names["sick_rho"] == "relatedness_rho"
+    assert names["mr"] == "opinion"
+    assert names["cr"] == ""
+    assert all(asked(metric, "-novels") == metric for metric in TABLE_3)
+
+
+def test_further_gains_are_those_behind_one_part_in_1_7_of_the_run():
+    rising = {name: RISING for name in TABLE_3 if name != "sick_mse"}
+    one = run(**rising, sick_mse=[0.5, 0.5, 0.5, 0.4, 0.4, 0.3])
+    for name in ("sick_r", "sick_rho"):
+        one[name] /= 100
+    one["sick_mse_words"] = 1.0
+    # update 6 is nearest to 10/1.7: six rise by 3 points, MSE falls from .4 to .3, 10 points
+    assert further([*TABLE_3])([one]) == [pytest.approx(-(6 * 3 + 10) / 7)]
+    one["sick_mse_words"] = 0.2
+    assert further([*TABLE_3])([one]) == [pytest.approx(-3)]
+    assert further(["sick_mse"])([one]) == [inf]
+
+
+def test_an_update_is_no_slower_below_1_15():
+    def took(seconds):
+        return pd.DataFrame({"cpu_seconds": [0.0, seconds]})
+
+    def value(layer, none):
+        first, second = slower([took(layer), took(none)])
+        return first - second
+
+    assert value(115, 100) == pytest.approx(0)
+    assert value(100, 100) == pytest.approx(-log(1.15))
+    assert value(120, 100) > 0
