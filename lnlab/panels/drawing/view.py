@@ -37,7 +37,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     """
     there = Drawers(runs, pictures)
     state = there.whole(DrawingState(**settings))
-    shown = {str(k + 1): k for k in range(len(there.pictures))}
+    shown = {f"number {k + 1}": k for k in range(len(there.pictures))}
     glimpses = {str(glimpse): glimpse for glimpse in there.glimpses}
     updates = {str(update): update for update in there.updates}
     controls = {
