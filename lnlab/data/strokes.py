@@ -1,6 +1,7 @@
 """Handwriting as the way of a pen, with its text: made here, UNIPEN's, IAM-OnDB's."""
 
 import hashlib
+import json
 import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -192,7 +193,7 @@ def noted(faults: Counter[str]) -> str:
 
 def packed(split: str, part: Sequence[Line]) -> Arrays:
     """The lines of a split as arrays."""
-    words = "\0".join(f"{line.name}\0{line.writer}\0{line.text}" for line in part)
+    words = json.dumps([(line.name, line.writer, line.text) for line in part])
     unknown = np.full(0, -1, np.int16)
     return {
         f"{split} offsets": np.concatenate([line.offsets for line in part]),
@@ -207,11 +208,10 @@ def packed(split: str, part: Sequence[Line]) -> Arrays:
 def unpack(arrays: Arrays, split: str) -> list[Line]:
     """The lines of a split again."""
     ends = arrays[f"{split} counts"].cumsum()[:-1]
-    words = arrays[f"{split} words"].tobytes().decode().split("\0")
+    names = json.loads(arrays[f"{split} words"].tobytes())
     rows = np.split(arrays[f"{split} offsets"], ends)
     places = arrays[f"{split} places"]
     known = np.split(places, ends) if len(places) else [None] * len(rows)
-    names = zip(*[iter(words)] * 3, strict=True)
     return [
         Line(name, writer, text, row, place)
         for (name, writer, text), row, place in zip(names, rows, known, strict=True)

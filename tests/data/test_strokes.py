@@ -150,6 +150,14 @@ def test_who_came_twice_is_one_writer(tmp_path):
     assert [line.writer for line in lines].count("Ann_Lee") == 2
 
 
+def test_a_name_may_have_any_letter(tmp_path):
+    odd = layouts.PEN.format(writer='a\0b "c\x85', y=140)
+    found = data.load(f"unipen={layouts.unipen(tmp_path, pens=(odd,))}", "strokes")
+    lines = [*found.train, *found.valid, *found.test]
+    assert len(lines) == 24
+    assert 'a\0b "c' in {line.writer[:6] for line in lines}
+
+
 def test_the_archive_is_read_as_its_folder(tmp_path, monkeypatch):
     import tarfile
 
