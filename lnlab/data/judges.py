@@ -31,7 +31,7 @@ STORY_JUDGES = Source(
 )
 JUDGES = Source(
     name="judges",
-    title="SICK, MR, CR, SUBJ and MPQA, the official files, anywhere in a folder",
+    title="SICK, MR, CR, SUBJ and MPQA, the official files, in a folder or below",
     kind="official",
     licence="SICK: CC BY-NC-SA 3.0; MR, SUBJ: CC BY 4.0; CR, MPQA: of their authors, research",
     citation="as Kiros et al. (2015), https://github.com/ryankiros/skip-thoughts",
@@ -59,6 +59,8 @@ SICK = (
 )
 """The files of SemEval-2014; ``SICK.txt`` has all pairs, and the part of each in a column."""
 WHOLE = "SICK.txt"
+DEPTHS = "*", "*/*", "*/*/*"
+"""Places of files in a folder; links to folders are followed."""
 NAMES = "SICK", *CLASSES
 COLUMNS = "sentence_A", "sentence_B", "relatedness_score"
 PART = "SemEval_set"
@@ -109,7 +111,7 @@ def load(source: Source, place: Path | None = None, *, only: str = "") -> Judges
     """The judges of a source, for :func:`lnlab.data.load`.
 
     - ``story-judges``: 1,400 pairs and 600 cases each, made here, always the same.
-    - ``judges``: the files of :data:`SICK` and :data:`CLASSES`, anywhere in the folder.
+    - ``judges``: the files of :data:`SICK` and :data:`CLASSES`, in the folder or two below.
 
     Args:
         place: the folder. None: the source's own place in the data folder.
@@ -138,7 +140,8 @@ def load(source: Source, place: Path | None = None, *, only: str = "") -> Judges
             lambda: written,
         )
     place = place or data_folder() / source.name
-    there = {file.name.lower(): file for file in sorted(place.rglob("*")) if file.is_file()}
+    found = (file for depth in DEPTHS for file in sorted(place.glob(depth)) if file.is_file())
+    there = {file.name.lower(): file for file in found}
     files = {name: _files(name, there, place) for name in names}
     return Judges(
         source,
