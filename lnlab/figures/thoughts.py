@@ -15,7 +15,7 @@ SLOTS = 3
 """The number of nets that one picture holds."""
 NEIGHBOURS = 5
 """Sentences that are written, the nearest first."""
-LETTERS = 150
+LETTERS = 116
 """Letters that a line may have, all columns together."""
 
 

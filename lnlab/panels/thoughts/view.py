@@ -77,5 +77,5 @@ def thoughts(
 
     return Panel(
         "thoughts", "10", state, arrangement, controls, ABOUT, look, drawn, settable,
-        least_width=980,
+        least_width=780,
     )  # fmt: skip
