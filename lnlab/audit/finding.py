@@ -89,7 +89,7 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 
 
 def counted(count: int, one: str, several: str = "") -> str:
-    """How many of something there are: "1 weight", "3 weights"."""
+    """A number of things in words: "1 weight", "3 weights"."""
     return f"{count} {one if count == 1 else several or one + 's'}"
 
 

@@ -59,8 +59,8 @@ class Sketch:
 
 
 def drawing(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> go.Figure:
-    """For each net the picture and where it looks, its canvas and where it writes, and
-    pictures that it makes up.
+    """The picture and where a net looks, its canvas and where it writes, and pictures that it
+    makes up: a column for each net.
 
     Args:
         picture: (height, width), 0 to 255.

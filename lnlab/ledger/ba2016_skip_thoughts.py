@@ -46,7 +46,7 @@ NOVELS = replace(
     BOOKS, data="novels", units=(256,), words=128, known=8000, updates=10_000, every=500,
     judged=1000, seeds=SEEDS[:3],
 )  # fmt: skip
-"""Of 20,000 words 8,000, of 2,400 units 256: some two hours a seed on one core."""
+"""A size for two cores: 8,000 of 20,000 words, 256 of 2,400 units; some two hours a seed."""
 SMALL = replace(
     NOVELS, units=(128,), words=64, known=4000, updates=3000, every=150, judged=375, seeds=SEEDS
 )
@@ -165,7 +165,7 @@ def claims(
 
 
 def says(metric: str, read: Callable[[str], Number]) -> Callable[[str], Numbers]:
-    """What is read of a metric, under the name that it has in a setting."""
+    """The reading of a metric, under the name that it has in a setting."""
 
     def numbers(end: str) -> Numbers:
         own = asked(metric, end)
