@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import isotonic_regression
 
+from lnlab.ledger.measurement import Numbers
+
 
 class Reached(NamedTuple):
     """The time at which a curve was at a level.
@@ -97,6 +99,11 @@ def over_levels(metric: str, of: str = "update"):
         ]
 
     return times
+
+
+def until(epochs: float, numbers: Numbers) -> Numbers:
+    """The numbers of some runs as if each had ended after so many ``epochs``."""
+    return lambda frames: numbers([frame.loc[frame.epoch <= epochs] for frame in frames])
 
 
 def to_common_level(metric: str, of: str = "update"):

@@ -11,6 +11,7 @@ from lnlab.ledger.convergence import (
     over_levels,
     time_to,
     to_common_level,
+    until,
 )
 
 TIME = 7.5
@@ -82,6 +83,14 @@ def test_over_levels_is_the_ratio_of_times_at_each_of_them():
     assert levels[-1] == slow.bound.iloc[-1]
     times = over_levels("bound")([fast, slow])
     assert times[0] - times[1] == pytest.approx(np.log(0.5), abs=0.02)
+
+
+def test_until_an_epoch_what_comes_later_is_not_seen():
+    late = curve(200).assign(epoch=lambda f: f["update"] / 50)
+    late.loc[late.epoch > 2, "nll"] = -5.0
+    found = until(2, over_levels("nll"))([late, late])
+    assert found == over_levels("nll")([curve(100), curve(100)])
+    assert found != over_levels("nll")([late, late])
 
 
 def test_levels_of_curves_that_stand_still_are_one_level():
