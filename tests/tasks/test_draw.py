@@ -244,7 +244,9 @@ def test_a_bound_that_is_too_good_says_so():
     estimate = torch.full((50,), 80.0) + torch.randn(50)
     assert bound.too_good(estimate + 2 + torch.randn(50), estimate) == ""
     assert bound.too_good(estimate + torch.randn(50), estimate) == ""
-    assert "is no bound: the same net needs" in bound.too_good(estimate - 1, estimate)
+    said = bound.too_good(estimate - 1, estimate)
+    assert said.startswith(f"{float(estimate.mean()) - 1:.1f} nats is not this net's bound")
+    assert f"the estimate is {float(estimate.mean()):.1f} nats" in said
 
 
 # --- the four mistakes -----------------------------------------------------------------------
@@ -293,7 +295,7 @@ def test_a_net_trained_with_shared_noise_has_a_bound_that_is_too_good(mistake):
         (canvas + divergence).mean().backward()
         optimizer.step()
     said = bound.too_good(bound.bound(made, x).whole, bound.weighed(made, x, 20))
-    assert ("is no bound" in said) == (mistake == "noise")
+    assert ("is not this net's bound" in said) == (mistake == "noise")
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -354,6 +356,19 @@ def test_a_run_keeps_canvases_windows_and_dreams_beside_its_numbers(tmp_path):
     assert json.dumps(metrics["valid_bound"].tolist())
     assert metrics["valid_bound"].notna().all()
     assert metrics["test_nats"].notna().sum() == 1
+
+
+def test_a_training_is_the_first_half_of_one_twice_as_long(tmp_path):
+    frames = []
+    for epochs in (2, 4):
+        task = replace(SMOKE, epochs=epochs)
+        list(train(task, root=tmp_path))
+        run = found(task, root=tmp_path)
+        assert run is not None
+        frames.append(run.metrics()[["update", "loss", "valid_bound"]])
+    short, long = frames
+    assert len(long) > len(short) > 4
+    assert long[: len(short)].equals(short)
 
 
 def test_few_canvases_of_a_long_drawing_are_kept_the_last_one_always():

@@ -88,19 +88,21 @@ def weighed(net: Draw, x: Tensor, draws: int = DRAWS) -> Tensor:
 
 
 def too_good(bound: Tensor, estimate: Tensor) -> str:
-    """A sentence if a bound (N,) is no bound: if it is better than what it bounds.
+    """A sentence if numbers (N,) are no bound of this net: if they are below its estimate.
 
-    In expectation the bound of a net is never below the estimate of -log p(x) (N,) of the same
-    pictures; it is too good if it is, by more than three standard errors.
+    :func:`weighed` is a bound of -log p(x) itself, and in expectation no looser than the one
+    that a net is trained on. Numbers that are below it (N,) on the same pictures, by more than
+    three standard errors, are too good to be that bound; whether they are still above
+    -log p(x) is not known.
     """
     gap = bound - estimate
     error = gap.std() / len(gap) ** 0.5
     if gap.mean() > -3 * error:
         return ""
     return (
-        f"{float(bound.mean()):.1f} nats is no bound: the same net needs "
-        f"{float(estimate.mean()):.1f} nats where each glimpse has noise of its own and KL its "
-        "full formula."
+        f"{float(bound.mean()):.1f} nats is not this net's bound: that is never below the "
+        f"estimate in expectation, and the estimate is {float(estimate.mean()):.1f} nats, with "
+        "noise of its own in each glimpse and the full KL."
     )
 
 
