@@ -6,7 +6,9 @@
     link.rel = "stylesheet";
     link.href = sheet;
     document.head.append(link);
+    return {};
   };
-  // all that JupyterLab asks of a module that it loads beside its own
+  // all that JupyterLab asks of a module that it loads beside its own; it writes a name on the
+  // object that comes back
   (window._JUPYTERLAB ??= {}).lnlab = { init() {}, get: async () => put };
 }
