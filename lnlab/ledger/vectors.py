@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from lnlab.ledger.measurement import Numbers
-from lnlab.ledger.paired import Number, final
+from lnlab.ledger.paired import Number
 
 FALLS = ("_mse",)
 NESTED = "_nested"
@@ -57,9 +57,13 @@ def slower(frames: Sequence[pd.DataFrame]) -> list[float]:
     return [first - log(1.15), *rest]
 
 
-def further(metrics: Sequence[str]) -> Numbers:
-    """Points that are still to be had after 1/1.7 of a run, averaged over the metrics that say
-    something; such that a gain is negative."""
+def further(metrics: Sequence[str]) -> Number:
+    """Points that are still to be had after 1/1.7 of a run, averaged over all metrics, such
+    that a gain is negative.
+
+    Over all, whether or not they say something: whoever picks metrics by the very numbers that
+    are subtracted finds a gain, or a loss, where there is none.
+    """
 
     def of(frame: pd.DataFrame, metric: str) -> float:
         there = looked(frame, metric)
@@ -69,13 +73,4 @@ def further(metrics: Sequence[str]) -> Numbers:
         scale = (-1 if metric.endswith(FALLS) else 1) * (100 if "_" in metric else 1)
         return scale * (values[place] - values[-1])
 
-    def numbers(frames: Sequence[pd.DataFrame]) -> list[float]:
-        (frame,) = frames
-        said = [
-            of(frame, metric)
-            for metric in metrics
-            if readable(metric, final(metric))([frame])[0] < inf
-        ]
-        return [sum(said) / len(said) if said else inf]
-
-    return numbers
+    return lambda frame: sum(of(frame, metric) for metric in metrics) / len(metrics)

@@ -266,6 +266,12 @@ def test_shuffled_sentences_are_the_same_ones_in_other_places(numbered):
     assert Numbered(books(), 40, shuffled=True).sentences == mixed.sentences
 
 
+def test_shuffled_books_have_the_words_of_those_in_order_under_the_same_numbers():
+    for known in (40, 10):
+        mixed, plain = (Numbered(books(), known, shuffled=way) for way in (True, False))
+        assert mixed.vocabulary.words == plain.vocabulary.words
+
+
 @pytest.mark.parametrize(
     ("written", "words"),
     [

@@ -31,7 +31,8 @@ class Numbered:
             word.
         most: sentences to read, in whole books; 0: all.
         shuffled: whether sentences stand in the places of others, drawn at random: what is
-            beside one then says nothing of it.
+            beside one then says nothing of it. The vocabulary stays that of the books in
+            order, so that a net begins with the same vector for each word.
         judges: by name, what vectors of sentences are judged on.
 
     Attributes:
@@ -56,14 +57,14 @@ class Numbered:
         ends = torch.tensor([len(book) for book in books.books]).cumsum(0)
         self.ends = ends[: 1 + int((ends < most).sum())] if most else ends
         sentences = [*chain.from_iterable(books.books[: len(self.ends)])]
+        held = [place // STRETCH % EACH == EACH - 1 for place in range(len(sentences))]
+        trains = (s for s, out in zip(sentences, held, strict=True) if not out)
+        self.vocabulary = frequent(trains, known)
         if shuffled:
             random = generator("sentences out of their order")
             order = torch.randperm(len(sentences), generator=random)
             sentences = [sentences[place] for place in order.tolist()]
         self.sentences = sentences
-        held = [place // STRETCH % EACH == EACH - 1 for place in range(len(sentences))]
-        trains = (s for s, out in zip(sentences, held, strict=True) if not out)
-        self.vocabulary = frequent(trains, known)
         self.lengths = torch.tensor([len(sentence) for sentence in sentences])
         self.begins = torch.cat([torch.zeros(1).long(), (self.lengths + 1).cumsum(0)])
         self.words = self._numbered(sentences)
