@@ -288,9 +288,9 @@ CLAIMS = [
         "-.1, .5, .3 and .3 points",
         paper="SICK r .858 against .854, MR 79.4 against 79.5",
         before={
-            "-stories": "only metrics whose end was above their start and the bag of words were "
-            "averaged: that finds gains where there are none; changed when the runs were there "
-            "and nobody had looked at them",
+            "-stories": "only metrics whose end was above their start and the bag of words "
+            "were averaged, which finds gains where there are none; changed when the runs were "
+            "there and nobody had looked at them",
         },
     ),
     *claims(
