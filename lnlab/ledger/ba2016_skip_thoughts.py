@@ -61,14 +61,14 @@ SEEN = {
     "layer norm is ahead in nats and with all four judges; C = 256 along a training was set "
     "when vectors had been seen to be nearly parallel"
 }
-"""What was known before the declaration, by what ids end with."""
+"""Knowledge from before the declaration, by what ids end with."""
 TIMED = {
     "-novels": "an update had been timed at these sizes: 0.93 of one without",
     "-novels-small": "updates of a smaller and a larger net had been timed: 0.82 and 0.93 of "
     "those without",
     "-stories": "an update had been timed at these sizes: 0.82 of one without",
 }
-"""What was known of the time of an update."""
+"""Knowledge of the time of an update from before the declaration, likewise."""
 ALONE = (
     "three seeds can hardly decide much at a rate that sixteen claims share; before any run "
     "was looked at this one was given a family of its own; the fifteen others share theirs"
