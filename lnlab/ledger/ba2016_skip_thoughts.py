@@ -15,7 +15,7 @@ from lnlab.ledger.ba2016_analysis import PAPER
 from lnlab.ledger.claim import Before, Claim
 from lnlab.ledger.convergence import falling
 from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
-from lnlab.ledger.paired import Number, along, differences, final, like, numbers
+from lnlab.ledger.paired import Number, along, differences, final, like
 from lnlab.ledger.rule import interval
 from lnlab.ledger.vectors import (
     FALLS,
@@ -23,9 +23,10 @@ from lnlab.ledger.vectors import (
     WORDS,
     asked,
     further,
-    looked,
+    mean,
     readable,
     slower,
+    way,
 )
 from lnlab.runs import Run
 from lnlab.tasks import SkipThoughtVectors
@@ -329,10 +330,10 @@ def beside_table_3(runs: Sequence[Run], end: str) -> pd.DataFrame:
         less = differences(arms, "layer", "none", nested(own))
         low, high = interval([*less.values()]) if len(less) > 1 else (float("nan"),) * 2
         rows[words if own == metric else f"{words}: here {own.partition('_')[0]}"] = {
-            **{f"{arm}, C chosen": _mean(arms[arm], nested(own)) for arm in BOTH},
+            **{f"{arm}, C chosen": mean(arms[arm], nested(own)) for arm in BOTH},
             "layer − none": f"{low:.3g} to {high:.3g}",
-            **{f"{arm}, {FIXED}": _way(arms[arm], own) for arm in BOTH},
-            f"words, {FIXED}": _mean(arms["layer"], final(own + WORDS)),
+            **{f"{arm}, {FIXED}": way(arms[arm], own) for arm in BOTH},
+            f"words, {FIXED}": mean(arms["layer"], final(own + WORDS)),
             **{f"paper, {arm}": value for arm, value in zip(BOTH, paper, strict=True)},
         }  # fmt: skip
     return pd.DataFrame(rows).T
@@ -341,17 +342,3 @@ def beside_table_3(runs: Sequence[Run], end: str) -> pd.DataFrame:
 BOTH = ("none", "layer")
 """The arms of Table 3, in its order."""
 FIXED = f"C = {C:g}"
-
-
-def _way(runs: Mapping[int, Run], metric: str) -> str:
-    """A metric before the first update and at the end."""
-    first, last = (
-        _mean(runs, lambda frame, at=at: float(looked(frame, metric)[metric].iloc[at]))
-        for at in (0, -1)
-    )
-    return f"{first} → {last}"
-
-
-def _mean(runs: Mapping[int, Run], number: Number) -> float:
-    values = numbers(runs, number).values()
-    return round(sum(values) / len(values), 3)

@@ -1,13 +1,15 @@
 """The numbers of skip-thoughts' runs: what judges along a training say, and where nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf, log
 from typing import Any
 
 import pandas as pd
 
+from lnlab.ledger import paired
 from lnlab.ledger.measurement import Numbers
 from lnlab.ledger.paired import Number
+from lnlab.runs import Run
 
 FALLS = ("_mse",)
 NESTED = "_nested"
@@ -74,3 +76,18 @@ def further(metrics: Sequence[str]) -> Number:
         return scale * (values[place] - values[-1])
 
     return lambda frame: sum(of(frame, metric) for metric in metrics) / len(metrics)
+
+
+def mean(runs: Mapping[int, Run], number: Number) -> float:
+    """The mean of a number over seeds, to three digits."""
+    values = paired.numbers(runs, number).values()
+    return round(sum(values) / len(values), 3)
+
+
+def way(runs: Mapping[int, Run], metric: str) -> str:
+    """The mean of a metric before the first update and at the end."""
+    first, last = (
+        mean(runs, lambda frame, at=at: float(looked(frame, metric)[metric].iloc[at]))
+        for at in (0, -1)
+    )
+    return f"{first} → {last}"
