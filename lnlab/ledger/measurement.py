@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, product
+from math import isnan
 from typing import Any
 
 import pandas as pd
@@ -141,7 +142,7 @@ class Measurement:
                 except KeyError:  # these runs did not measure it
                     return None
                 for place, (term, number) in enumerate(zip(terms, numbers, strict=True)):
-                    lost = failed(term[seed], seed) or number != number
+                    lost = failed(term[seed], seed) or isnan(number)
                     if lost and self.failed is not None:
                         numbers[place] = self.failed
                     failures += lost
