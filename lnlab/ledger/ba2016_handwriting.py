@@ -1,20 +1,20 @@
 """Ba et al. (2016), section 6.5: what it claims of handwriting, declared.
 
 For IAM-OnDB as the authors have it, whose licence forbids to give it on; and for lines of
-UNIPEN, at a size for two cores, for 30 epochs and for 10.
+UNIPEN, at a size for two cores, for 30 epochs and for 10. The order of batches depends on seed
+and epoch alone, and no rate changes on the way: 10 epochs are the first third of 30. They tell
+again what the longer runs tell of the start, and share their error rate.
 """
 
 from dataclasses import replace
 from math import log
-from typing import Any
-
-import pandas as pd
+from typing import Any, NamedTuple
 
 from lnlab.ledger.ba2016_analysis import PAPER, claim, untested
 from lnlab.ledger.claim import Claim
 from lnlab.ledger.convergence import to_common_level
 from lnlab.ledger.exact import counted
-from lnlab.ledger.measurement import Measurement, Numbers, Term, combined, declare
+from lnlab.ledger.measurement import Measurement, Numbers, Term, declare, each
 from lnlab.ledger.paired import final
 from lnlab.tasks import Handwriting
 
@@ -22,65 +22,94 @@ SEEDS = tuple(range(100, 105))
 IAM = Handwriting.budget("paper", seeds=SEEDS)
 LINES = Handwriting.scaled(seeds=SEEDS)
 """3 x 128 units, 30 epochs of 160 updates on 16 lines each."""
+
+
+class Place(NamedTuple):
+    """A setting in which the claims are tested.
+
+    Attributes:
+        data: for the command.
+        family: whose claims share an error rate.
+        points: of a line, about.
+        waits: why it is not run.
+        note: of its claims.
+    """
+
+    task: Handwriting
+    data: str
+    family: str
+    points: int
+    waits: str
+    note: str = ""
+
+
+ABSENT = "the declared runs are not all there"
 SETTINGS = {
-    "": (IAM, "iam=PATH", "IAM-OnDB", "needs IAM-OnDB, which cannot be given on"),
-    "-unipen": (LINES, "unipen=PATH", "UNIPEN", "the declared runs are not all there"),
-    "-unipen-10": (
-        replace(LINES, epochs=10), "unipen=PATH", "UNIPEN, 10 epochs",
-        "the declared runs are not all there",
+    "": Place(IAM, "iam=PATH", "IAM-OnDB", 700, "needs IAM-OnDB, which cannot be given on"),
+    "-unipen": Place(LINES, "unipen=PATH", "UNIPEN", 320, ABSENT),
+    "-unipen-10": Place(
+        replace(LINES, epochs=10), "unipen=PATH", "UNIPEN", 320, ABSENT,
+        "the first third of the 30 epochs of the claim on UNIPEN, which is not another witness",
     ),
 }  # fmt: skip
 STATED: dict[str, Any] = {
     name: value
     for name, value in IAM.config().items()
-    if name in ("data", "units", "layers", "components", "kappas", "batch_size")
+    if name in ("data", "units", "layers", "components", "kappas", "batch_size", "points")
 }
 OPEN = (
     "seeds",
-    "initialisation, learning rate, the length of the training and of lines, what is cut of "
-    "gradients: Adam's own rate, 1e-3, and Graves (2013) where it says it",
+    "which 500 points of a line: the first, in training and where it is judged",
+    "initialisation, learning rate, the length of the training, what is cut of gradients: "
+    "Adam's own rate, 1e-3, and Graves (2013) where it says it",
 )
 LESS: tuple[Term, ...] = ((1, {"norm": "layer"}), (-1, {"norm": "none"}))
-BESIDE: tuple[Term, ...] = ((1, {"norm": "layer"}), (0, {"norm": "none"}))
 VALIDATION = "validation; of UNIPEN nine people whom nobody trained on"
 MUCH = round(log(1.5), 2)
-COMPARABLE = 0.05
-"""Nats a point: 16 a line of 316 points, half of what Graves (2013) gains by regularizing such
-a net."""
+COMPARABLE = 16
+"""Nats a line, half of what Graves (2013) gains by regularizing such a net."""
 
 
-def apart(layer: pd.DataFrame, none: pd.DataFrame) -> float:
-    """The size of the difference of log losses at the end, less what is comparable."""
-    return abs(final("valid_nll")(layer) - final("valid_nll")(none)) - COMPARABLE
+def claim_of(
+    id: str, end: str, statement: str, numbers: Numbers, margin: float, **words: Any
+) -> Claim:
+    """A claim in one of the settings."""
+    place = SETTINGS[end]
+    test, declared = declare(
+        Measurement(place.task, LESS, numbers, STATED), split=VALIDATION, margin=margin,
+        family=f"handwriting, {place.family}", open=() if end else OPEN, **words,
+    )  # fmt: skip
+    return Claim(
+        f"ba2016-6.5-{id}{end}", f"{PAPER}, 6.5, Fig. 5", statement, test=test,
+        declared=declared, command=test.command(place.data), waits=place.waits, note=place.note,
+    )  # fmt: skip
 
 
-def claims(
-    id: str, statement: str, terms: tuple[Term, ...], numbers: Numbers, **words: Any
-) -> list[Claim]:
-    """A claim on IAM-OnDB, and on UNIPEN's lines for 30 epochs and for 10."""
-    made = []
-    for end, (task, data, family, waits) in SETTINGS.items():
-        more = {} if end else {"open": OPEN}
-        test, declared = declare(
-            Measurement(task, terms, numbers, STATED), split=VALIDATION,
-            family=f"handwriting, {family}", **words, **more,
-        )  # fmt: skip
-        made.append(
-            Claim(f"ba2016-6.5-{id}{end}", f"{PAPER}, 6.5, Fig. 5", statement, test=test,
-                  declared=declared, command=test.command(data), waits=waits)
-        )  # fmt: skip
-    return made
-
-
-def sooner(id: str, of: str, unit: str) -> list[Claim]:
+def sooner(id: str, end: str, of: str, unit: str) -> Claim:
     """The claim about time, in one of its units."""
-    return claims(
-        id, f"handwriting generation with LN converges much faster, in {unit}",
-        LESS, to_common_level("valid_nll", of),
+    return claim_of(
+        id, end, f"handwriting generation with LN converges much faster, in {unit}",
+        to_common_level("valid_nll", of), MUCH,
         measure=f"log of the ratio of {unit} until the trend of the log loss is at a level "
         "that both reach, layer over none",
-        window="the whole run", margin=MUCH,
-        reason="log 1.5: the paper has no number, and nobody calls less \"much faster\"",
+        window="the whole run",
+        reason="log 1.5, for the paper has no number: less than 1.5 for sure is not called "
+        "much; above it, that LN is faster at all is what is tested, and the ratio stands "
+        "beside",
+    )  # fmt: skip
+
+
+def comparable(end: str) -> Claim:
+    """The claim that both arms end alike."""
+    points = SETTINGS[end].points
+    return claim_of(
+        "comparable", end,
+        "handwriting generation with LN converges to a comparable log likelihood",
+        each(final("valid_nll")), round(COMPARABLE / points, 3),
+        measure="log loss, layer less none, nats a point", window="the end of the run",
+        reason=f"{COMPARABLE} nats a line of {points} points, half of what Graves (2013) gains "
+        "by regularizing such a net",
+        equal=True,
     )  # fmt: skip
 
 
@@ -102,15 +131,12 @@ CLAIMS = [
         paper="3.7M",
         note="without peepholes and normalizers, which add 3,600 and some 5,000",
     ),
-    *sooner("faster", "update", "updates"),
-    *sooner("faster-seconds", "cpu_seconds", "seconds of the processor"),
-    *claims(
-        "comparable", "handwriting generation with LN converges to a comparable log likelihood",
-        BESIDE, combined(apart),
-        measure=f"|log loss a point, layer less none| − {COMPARABLE}, nats",
-        window="the end of the run", margin=round(COMPARABLE / 3, 3),
-        reason="a third of what is called comparable, 16 nats a line",
+    *(sooner("faster", end, "update", "updates") for end in SETTINGS),
+    *(
+        sooner("faster-seconds", end, "cpu_seconds", "seconds of the processor")
+        for end in SETTINGS
     ),
+    *(comparable(end) for end in SETTINGS),
     untested(
         "6.5-stable",
         "6.5",

@@ -147,7 +147,7 @@ UNTESTED = [
             "attention inside the unit, its difference inside a margin of 0.05, unheard "
             "speakers, seeds 100 to 102"
         ),
-        waits="a claim of no difference is not among what is judged yet",
+        waits="no such runs are declared",
     ),
     untested(
         "5-both",

@@ -55,7 +55,8 @@ class Declared:
     """A declaration: what will be measured, written down before anyone looks.
 
     Attributes:
-        measure: what is compared, such that the statement says it is negative, with its unit.
+        measure: what is compared, with its unit, such that the statement says it is negative;
+            or, where ``equal``, that it is nearer to 0 than the margin.
         window: which part of a training it is read from.
         split: the cases that it is read on.
         seeds: that count; no others do.
@@ -64,6 +65,7 @@ class Declared:
         family: the experiment whose claims share one error rate.
         tuning: how each arm's rate is chosen, and on what; empty: one shared rate.
         exact: whether permutations decide.
+        equal: whether the statement says that there is no difference as large as the margin.
         failed: what a failed run counts as; None: as a difference that has no number.
         open: what the paper does not state of its own setting.
         seen: why the data cannot be unseen, where they cannot.
@@ -80,6 +82,7 @@ class Declared:
     family: str
     tuning: str = ""
     exact: bool = False
+    equal: bool = False
     failed: float | None = None
     open: tuple[str, ...] = ()
     seen: str = ""

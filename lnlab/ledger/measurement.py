@@ -293,7 +293,7 @@ def _train(task: Any, data: str) -> str:
         for name in ("paper", "notebook")
     }
     told = {
-        name: [key for key, value in wanted.items() if config.get(key) != value]
+        name: [key for key in {**wanted, **config} if config.get(key) != wanted.get(key)]
         for name, config in budgets.items()
     }
     budget = min(told, key=lambda name: len(told[name]))
@@ -301,7 +301,8 @@ def _train(task: Any, data: str) -> str:
     words += ["--data", data] if data else []
     for key in dict.fromkeys(["norm", *told[budget], "batch_size"]):
         if key != "data" or not data:
-            words += ["--set", f"{key}={_plain(wanted[key])}"]
+            # a field at its past value is not in the configuration
+            words += ["--set", f"{key}={_plain(wanted.get(key, getattr(task, key)))}"]
     return shlex.join(words)
 
 

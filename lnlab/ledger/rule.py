@@ -1,6 +1,7 @@
 """The rule: from one number a seed to an interval, an outcome, and the word for it.
 
-A claim about training says that a difference is negative, by as much as matters: its *margin*.
+A claim about training says that a difference is negative, by as much as matters: its *margin*;
+or that there is none as large.
 Both, and the seeds, are declared before anyone looks. A family of claims that one experiment
 answers shares one error rate, 5 %, by the method of Holm (1979).
 """
@@ -174,8 +175,7 @@ def outcome(ends: tuple[float, float], margin: float, values: Sequence[float] = 
     Raises:
         ValueError: if the margin is not positive.
     """
-    if not margin > 0:
-        raise ValueError(f"a margin is {margin}: give the least effect that matters, above 0.")
+    _positive(margin)
     low, high = ends
     if -margin < low and high < margin:
         return Outcome.NO_EFFECT
@@ -184,6 +184,25 @@ def outcome(ends: tuple[float, float], margin: float, values: Sequence[float] = 
     if high < 0:
         return Outcome.SUPPORTED
     return Outcome.CONTRADICTED if low > 0 else Outcome.INCONCLUSIVE
+
+
+def sameness(ends: tuple[float, float], margin: float, values: Sequence[float]) -> Outcome:
+    """The outcome of an interval for the claim "this is nearer to 0 than the margin".
+
+    Inside the margins: supported, as by two one-sided tests (Schuirmann, 1987). Wholly beyond
+    one of them: contradicted. Else inconclusive; so are ``values`` that are all the same.
+
+    Raises:
+        ValueError: if the margin is not positive.
+    """
+    _positive(margin)
+    low, high = ends
+    if float(np.ptp(values)) <= ROUNDING * np.abs(values).max():
+        return Outcome.INCONCLUSIVE
+    if -margin < low and high < margin:
+        return Outcome.SUPPORTED
+    beyond = high < -margin or low > margin
+    return Outcome.CONTRADICTED if beyond else Outcome.INCONCLUSIVE
 
 
 def detectable(values: Sequence[float], confidence: float, power: float = 0.8) -> float:
@@ -227,6 +246,7 @@ def judge(
     margins: Sequence[float],
     exact: Sequence[bool] | None = None,
     size: int | None = None,
+    equal: Sequence[bool] | None = None,
 ) -> list[Judged]:
     """The differences of a family of claims, each claimed to be negative, judged together.
 
@@ -234,6 +254,8 @@ def judge(
         margins: the least effect of each that matters.
         exact: whether permutations decide, not t: declared where outcomes are bimodal.
         size: how many claims the family was declared with, if some were not run.
+        equal: of each whether it is claimed to be nearer to 0 than its margin, and not to be
+            negative; then p is that of a mean at the margin.
 
     Raises:
         ValueError: if a difference is not finite, or there are fewer than two.
@@ -241,13 +263,29 @@ def judge(
     if not all(isfinite(value) for values in family for value in values):
         raise ValueError("a difference is not finite: declare what a failed run counts as.")
     deciding = [False] * len(family) if exact is None else exact
-    tests = [(p_value(values), sign_flip_p(values)) for values in family]
+    alike = [False] * len(family) if equal is None else equal
+    tested = [
+        _beyond(values, margin) if same else values
+        for values, margin, same in zip(family, margins, alike, strict=True)
+    ]
+    tests = [(p_value(values), sign_flip_p(values)) for values in tested]
     confidences = holm([p[signs] for p, signs in zip(tests, deciding, strict=True)], size)
     found = []
-    for values, margin, signs, p, confidence in zip(
-        family, margins, deciding, tests, confidences, strict=True
+    for values, margin, signs, same, p, confidence in zip(
+        family, margins, deciding, alike, tests, confidences, strict=True
     ):
         ends = (exact_interval if signs else interval)(values, confidence)
-        what = outcome(ends, margin, values)
-        found.append(Judged(what, ends, confidence, *p, detectable(values, confidence)))
+        what = (sameness if same else outcome)(ends, margin, values)
+        found.append(Judged(what, ends, confidence, p[0], p[1], detectable(values, confidence)))
     return found
+
+
+def _beyond(values: Sequence[float], margin: float) -> list[float]:
+    """Each less the margin that is nearest to their mean."""
+    nearest = np.copysign(margin, np.mean(values))
+    return [float(value - nearest) for value in values]
+
+
+def _positive(margin: float) -> None:
+    if not margin > 0:
+        raise ValueError(f"a margin is {margin}: give the least effect that matters, above 0.")

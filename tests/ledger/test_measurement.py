@@ -8,8 +8,8 @@ from lnlab.ledger.measurement import Measurement, Tuning, each
 from lnlab.ledger.paired import final
 from lnlab.ledger.rule import Setting
 from lnlab.runs import read
+from lnlab.tasks import Handwriting, Spelling
 from lnlab.tasks import PermutationInvariantMNIST as Task
-from lnlab.tasks import Spelling
 from lnlab.training import train
 
 TASK = Task.budget("paper", seeds=(100, 101, 102), epochs=2)
@@ -78,6 +78,16 @@ def test_a_block_may_have_a_seed_of_its_own(ran):
     assert [part.split("seeds=")[1][:3] for part in test.command().split(" && ")] == [
         "100", "100", "101", "101",
     ]  # fmt: skip
+
+
+def test_a_command_says_a_field_at_its_past_value_where_the_budget_has_another():
+    """Such a field is not in the configuration of the task."""
+    assert Handwriting.budget("paper").points == 500
+    scaled = Measurement(Handwriting.scaled(), ARMS[:1], NLL)
+    assert "points" not in scaled.task.config()
+    assert "--budget paper" in scaled.command()
+    assert "--set points=0" in scaled.command()
+    assert "points" not in replace(scaled, task=Handwriting.budget("paper")).command()
 
 
 def test_a_run_that_measured_more_or_less_counts_if_it_has_what_is_asked(ran):

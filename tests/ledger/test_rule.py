@@ -19,6 +19,7 @@ from lnlab.ledger.rule import (
     judge,
     outcome,
     p_value,
+    sameness,
     sign_flip_p,
     verdict,
 )
@@ -91,6 +92,43 @@ def test_rounding_is_no_effect_and_equal_values_decide_nothing():
     assert alone([-1.0, -1.0], 0.1) is INCONCLUSIVE
     assert alone([-1.0] * 8, 0.1, exact=True) is INCONCLUSIVE
     assert verdict(Setting.OWN, alone([-1.0, -1.0], 0.1), 2) is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("ends", "found"),
+    [
+        ((-0.9, 0.9), SUPPORTED),
+        ((0.1, 0.9), SUPPORTED),  # there, and comparable
+        ((0.1, 1.1), INCONCLUSIVE),
+        ((-1.1, -0.1), INCONCLUSIVE),
+        ((-3.0, 3.0), INCONCLUSIVE),
+        ((1.1, 3.0), CONTRADICTED),
+        ((-3.0, -1.1), CONTRADICTED),
+    ],
+)
+def test_the_same_is_what_lies_inside_the_margins(ends, found):
+    assert sameness(ends, 1.0, [0.0, 1.0]) is found
+    assert sameness(ends, 1.0, [0.5, 0.5]) is INCONCLUSIVE
+
+
+def test_that_two_are_the_same_is_said_in_at_most_five_percent_where_they_are_not():
+    draws = np.random.default_rng(2).normal(1, 0.5, (DRAWS, 5))  # the mean is at the margin
+    found = [judge([v], [1.0], equal=[True])[0] for v in draws]
+    wrong = rate([one.outcome for one in found], SUPPORTED, CONTRADICTED)
+    assert wrong == pytest.approx(0.05, abs=error(0.05))
+    for v, one in zip(draws, found, strict=True):
+        said = one.outcome is not INCONCLUSIVE
+        assert said == (one.p < 0.05)
+        assert one.p == pytest.approx(stats.ttest_1samp(v, 1.0).pvalue)
+
+
+def test_what_is_the_same_is_judged_beside_what_is_not():
+    lower, alike = [-5.0, -4.0, -6.0, -5.0, -4.5], [0.2, -0.1, 0.0, 0.1, -0.2]
+    one, other = judge([lower, alike], [1.0, 1.0], equal=[False, True])
+    assert one.outcome is other.outcome is SUPPORTED
+    assert judge([alike], [1.0])[0].outcome is NO_EFFECT
+    with pytest.raises(ValueError, match="above 0"):
+        judge([alike], [0.0], equal=[True])
 
 
 def test_a_margin_is_positive_and_differences_are_finite():

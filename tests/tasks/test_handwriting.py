@@ -229,6 +229,29 @@ def test_scaled_offsets_come_back():
     torch.testing.assert_close(every.std(0), torch.ones(2).float(), rtol=1e-3, atol=0)
 
 
+def test_only_the_first_points_of_a_line_are_read_where_points_says_so():
+    dataset = SMOKE.dataset()
+    whole, first = Lines(dataset, "train"), Lines(dataset, "train", 40)
+    assert first.lengths == [min(T, 40) for T in whole.lengths]
+    assert max(whole.lengths) > 40
+    (x, y), (x_40, y_40) = whole.gathered([0, 1]), first.gathered([0, 1])
+    assert torch.equal(x_40.x, x.x[:, :40])
+    assert torch.equal(y_40[0], y[0][:, :40])
+    assert torch.equal(x_40.text, x.text)
+    assert len(first.lines[0].places) == len(first.lines[0].offsets)
+    task = replace(SMOKE, points=40)
+    (_, (_, lengths)), *_ = task.batches(dataset).epoch(0)
+    assert lengths.max() == 40
+    found = task.measure(stack([task.model(0, dataset)]), dataset)
+    assert found["valid_line"][0] / found["valid_nll"][0] <= 40  # points a line
+
+
+def test_the_papers_lines_have_500_points_and_those_of_the_scaled_setting_are_whole():
+    """The latter's runs are older than the field, and keep their keys."""
+    assert Handwriting.budget("paper").config()["points"] == 500
+    assert "points" not in Handwriting.scaled().config()
+
+
 def test_longer_company_changes_no_line():
     """Neither padding of points nor of text enters a line's loss."""
     dataset = SMOKE.dataset()

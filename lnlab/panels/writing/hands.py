@@ -98,7 +98,9 @@ def command(task: Handwriting) -> str:
 
 def pack(runs: Iterable[Run], path: Path = SHIPPED) -> None:
     """Write the weights of runs as :func:`shipped` reads them, in float16."""
-    runs = list(runs)
+    runs = sorted(
+        runs, key=lambda run: (run.config["norm"] != "none", run.config.get("updates", 0))
+    )
     hands = of_runs(runs)
     weights = {
         f"{arm}/{stage}/{name}": value.half().contiguous()

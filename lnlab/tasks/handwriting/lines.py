@@ -2,6 +2,7 @@
 number."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -22,10 +23,12 @@ class Lines:
     Args:
         dataset: whose scale and alphabet they have.
         split: train, valid or test.
+        length: the largest number of points of a line, its first ones; 0: all.
     """
 
-    def __init__(self, dataset: Strokes, split: str) -> None:
-        self.lines: Sequence[Line] = getattr(dataset, split)
+    def __init__(self, dataset: Strokes, split: str, length: int = 0) -> None:
+        lines: Sequence[Line] = getattr(dataset, split)
+        self.lines = [begun(line, length) for line in lines] if length else lines
         self.alphabet, self.scale = dataset.alphabet, dataset.scale
 
     def __len__(self) -> int:
@@ -50,6 +53,12 @@ class Lines:
         lengths = torch.tensor([len(row) - 1 for row in rows])
         inside = (torch.arange(whole.shape[1] - 1) < lengths[:, None]).unsqueeze(-1)
         return Written(whole[:, :-1] * inside, text), (whole[:, 1:], lengths)
+
+
+def begun(line: Line, length: int) -> Line:
+    """The first ``length`` points of a line, with its whole text."""
+    places = None if line.places is None else line.places[: length + 1]
+    return replace(line, offsets=line.offsets[: length + 1], places=places)
 
 
 def scaled(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> Tensor:

@@ -30,8 +30,8 @@ class Handwriting(Experiment):
     """One arm, its seeds trained from paired starts on the same batches.
 
     Fig. 5 of the paper has no numbers. It states the architecture of Graves (2013), section 5,
-    mini-batches of 8, Adam, and 3.7 million weights, which are met; all else is as in Graves,
-    where it says it, and otherwise chosen here.
+    mini-batches of 8, sequences of 500 points, Adam, and 3.7 million weights, which are met;
+    all else is as in Graves, where it says it, and otherwise chosen here.
     """
 
     norm: str = setting("layer", choices=ARMS)
@@ -42,6 +42,8 @@ class Handwriting(Experiment):
     """``pen`` (made here), ``unipen=PATH`` or ``iam=PATH``."""
     lines: int = setting(0, least=0)
     """The largest number of lines to train on; 0: all."""
+    points: int = setting(0, least=0, past=0)
+    """Points of a line that are read, its first ones; 0: all."""
     batch_size: int = setting(8, least=1)
     epochs: int = 30
     learning_rate: float = 1e-3
@@ -86,13 +88,16 @@ class Handwriting(Experiment):
                 small, lines=32, units=(8,), components=2, kappas=2, epochs=1, every=2
             ),
             "notebook": replace(small, updates=250),
-            "paper": cls(),
+            "paper": cls(points=500),
         }
 
     @classmethod
     def scaled(cls, **changes: Any) -> Self:
-        """The size for two cores on UNIPEN's lines: 3 x 128 units, batches of 16, 30 epochs."""
-        own: dict[str, Any] = {"units": (128,), "batch_size": 16, "floor": 0.02, "every": 160}
+        """The size for two cores on UNIPEN's lines: 3 x 128 units, batches of 16, 30 epochs,
+        whole lines."""
+        own: dict[str, Any] = {
+            "units": (128,), "batch_size": 16, "floor": 0.02, "every": 160, "points": 0,
+        }  # fmt: skip
         return cls.budget("paper", **{"data": "unipen", **own, **changes})
 
     def dataset(self) -> Strokes:
@@ -139,7 +144,7 @@ class Handwriting(Experiment):
         share: tuple[int, int] = (0, 1),
     ) -> Bucketed:
         """Lines of like length together."""
-        lines = Lines(dataset, split)
+        lines = Lines(dataset, split, self.points)
 
         def batch(places: list[int]) -> Any:
             written, (points, lengths) = lines.gathered(places)
@@ -175,7 +180,7 @@ class Handwriting(Experiment):
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.writing.measured`; the test at the end alone."""
         parts = ("valid", *(["test"] if moment is Moment.END else []))
-        lines = {part: Lines(dataset, part) for part in parts}
+        lines = {part: Lines(dataset, part, self.points) for part in parts}
         unseen = dataset.unseen if "test" in parts else []
         rows = [
             measured(one, lines, unseen, self.floor, dataset.source.name)
