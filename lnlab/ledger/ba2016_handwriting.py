@@ -24,7 +24,7 @@ LINES = Handwriting.scaled(seeds=SEEDS)
 """3 x 128 units, 30 epochs of 160 updates on 16 lines each."""
 
 
-class Place(NamedTuple):
+class Circumstances(NamedTuple):
     """A setting in which the claims are tested.
 
     Attributes:
@@ -45,9 +45,11 @@ class Place(NamedTuple):
 
 ABSENT = "the declared runs are not all there"
 SETTINGS = {
-    "": Place(IAM, "iam=PATH", "IAM-OnDB", 700, "needs IAM-OnDB, which cannot be given on"),
-    "-unipen": Place(LINES, "unipen=PATH", "UNIPEN", 320, ABSENT),
-    "-unipen-10": Place(
+    "": Circumstances(
+        IAM, "iam=PATH", "IAM-OnDB", 700, "needs IAM-OnDB, which cannot be given on"
+    ),
+    "-unipen": Circumstances(LINES, "unipen=PATH", "UNIPEN", 320, ABSENT),
+    "-unipen-10": Circumstances(
         replace(LINES, epochs=10), "unipen=PATH", "UNIPEN", 320, ABSENT,
         "the first third of the 30 epochs of the claim on UNIPEN, which is not another witness",
     ),
@@ -74,14 +76,14 @@ def claim_of(
     id: str, end: str, statement: str, numbers: Numbers, margin: float, **words: Any
 ) -> Claim:
     """A claim in one of the settings."""
-    place = SETTINGS[end]
+    where = SETTINGS[end]
     test, declared = declare(
-        Measurement(place.task, LESS, numbers, STATED), split=VALIDATION, margin=margin,
-        family=f"handwriting, {place.family}", open=() if end else OPEN, **words,
+        Measurement(where.task, LESS, numbers, STATED), split=VALIDATION, margin=margin,
+        family=f"handwriting, {where.family}", open=() if end else OPEN, **words,
     )  # fmt: skip
     return Claim(
         f"ba2016-6.5-{id}{end}", f"{PAPER}, 6.5, Fig. 5", statement, test=test,
-        declared=declared, command=test.command(place.data), waits=place.waits, note=place.note,
+        declared=declared, command=test.command(where.data), waits=where.waits, note=where.note,
     )  # fmt: skip
 
 

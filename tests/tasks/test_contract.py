@@ -21,9 +21,7 @@ OTHERWISE = {
         "gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "clip": (0.5, 2.0),
         "margin": (0.05, 0.2),
     },
-    "handwriting": {
-        "gain": (0.1, 1.0), "clip": (0.0, 1.0), "floor": (0.0, 0.1), "points": (0, 5),
-    },
+    "handwriting": {"gain": (0.1, 1.0), "clip": (0.0, 1.0), "floor": (0.0, 0.1)},
     "reader": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "clip": (0.5, 2.0)},
     "sequences": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "epochs": (1, 2)},
     "thoughts": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "clip": (0.5, 5.0)},
