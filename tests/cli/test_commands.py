@@ -26,8 +26,9 @@ BATCH = ["--budget", "smoke", "--set", "norm=batch"]
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """An empty checkout in which everything lands."""
+    """An empty checkout in which everything lands, seen on a wide terminal."""
     monkeypatch.setattr(checkout, "root", lambda: tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
     return tmp_path
 
 
