@@ -112,7 +112,8 @@ def writing_layout(said: str, lines: Mapping[str, Penned]) -> dict[str, Any]:
     shown = [*lines.items()]
     height = HEIGHT * max(1, len(shown)) + 30
     layout: dict[str, Any] = {
-        "height": height, "margin": {"l": 60, "r": 12, "t": 6, "b": 24}, "annotations": [],
+        "height": height, "margin": {"l": 60, "r": 12, "t": 6, "b": 24, "autoexpand": False},
+        "annotations": [],
     }  # fmt: skip
     every = [joined(line.strokes) for line in lines.values()]
     low, high = (
