@@ -1,7 +1,9 @@
 """Runs are compared as declared: these seeds, these fields, all of them or none."""
 
+import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from lnlab.ledger.measurement import Measurement, Tuning, each
@@ -181,6 +183,12 @@ def test_a_failed_run_counts_as_what_was_declared(pair):
     found = replace(TEST, failed=5.0).differences(pair(second=lost))
     assert found.values == (-1.0, 1.25 - 5.0, -1.5)
     assert found.failures == 1
+
+
+def test_numbers_of_numpy_can_be_written_down(pair):
+    test = replace(TEST, numbers=lambda frames: map(np.float64, TEST.numbers(frames)))
+    found = test.differences(pair())
+    assert json.loads(json.dumps([found.values, found.failures])) == [[-1.0, -1.25, -1.5], 0]
 
 
 @pytest.mark.parametrize("part", ["c" * 64, "d" * 64], ids=["same cases", "a part of them"])
