@@ -47,8 +47,8 @@ def verdicts(claims: pd.DataFrame) -> go.Figure:
 def margins(claims: pd.DataFrame) -> go.Figure:
     """A row for each measurement: its seeds and its interval, in units of its margin.
 
-    Left of zero is the side that the claim is on; an interval between the dotted lines says
-    that there is no effect as large as would matter.
+    Left of zero is the side that most claims are on; an interval between the dotted lines says
+    that there is no effect as large as would matter, which is what "the same" claims.
 
     Args:
         claims: a row a claim, by id, with ``interval``, ``values``, ``margin``, ``verdict``
@@ -74,6 +74,8 @@ def margins(claims: pd.DataFrame) -> go.Figure:
     figure.add_vline(0, line={"color": "#111827", "width": 1.5})
     for margin in (-1, 1):
         figure.add_vline(margin, line={"color": "#111827", "width": 1, "dash": "dot"})
-    figure.update_xaxes(title_text="difference, in margins (claimed: below 0)")
+    figure.update_xaxes(
+        title_text="difference, in margins (claimed: below 0, or 'the same': within ±1)"
+    )
     figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
     return figure.update_layout(height=160 + 46 * len(claims))

@@ -16,6 +16,7 @@ from lnlab.ledger.convergence import to_common_level
 from lnlab.ledger.exact import counted
 from lnlab.ledger.measurement import Measurement, Numbers, Term, declare, each
 from lnlab.ledger.paired import final
+from lnlab.ledger.rule import Says
 from lnlab.tasks import Handwriting
 
 SEEDS = tuple(range(100, 105))
@@ -111,7 +112,7 @@ def comparable(end: str) -> Claim:
         measure="log loss, layer less none, nats a point", window="the end of the run",
         reason=f"{COMPARABLE} nats a line of {points} points, half of what Graves (2013) gains "
         "by regularizing such a net",
-        equal=True,
+        says=Says.SAME,
     )  # fmt: skip
 
 

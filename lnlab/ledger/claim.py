@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lnlab.ledger.rule import Kind, Outcome, Setting, Verdict
+from lnlab.ledger.rule import Kind, Outcome, Says, Setting, Verdict
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ class Declared:
     """A declaration: what will be measured, written down before anyone looks.
 
     Attributes:
-        measure: what is compared, with its unit, such that the statement says it is negative;
-            or, where ``equal``, that it is nearer to 0 than the margin.
+        measure: what is compared, with its unit.
         window: which part of a training it is read from.
         split: the cases that it is read on.
         seeds: that count; no others do.
@@ -65,7 +64,8 @@ class Declared:
         family: the experiment whose claims share one error rate.
         tuning: how each arm's rate is chosen, and on what; empty: one shared rate.
         exact: whether permutations decide.
-        equal: whether the statement says that there is no difference as large as the margin.
+        says: what the statement says of the measure: that it is negative, nearer to 0 than the
+            margin, or below it.
         failed: what a failed run counts as; None: as a difference that has no number.
         open: what the paper does not state of its own setting.
         seen: why the data cannot be unseen, where they cannot.
@@ -82,7 +82,7 @@ class Declared:
     family: str
     tuning: str = ""
     exact: bool = False
-    equal: bool = False
+    says: Says = Says.LESS
     failed: float | None = None
     open: tuple[str, ...] = ()
     seen: str = ""
@@ -158,6 +158,10 @@ PAPERS = {
 """The papers as they are cited, and what the ids of their claims begin with."""
 
 ALONG = "runs do not record this along a training yet"
+PASSED = (
+    "the tolerance was subtracted and what was left had a margin of its own, so that an "
+    "interval near the tolerance counted as no effect; it is the margin now"
+)
 
 
 def untested(

@@ -1,14 +1,14 @@
 """The rule: from one number a seed to an interval, an outcome, and the word for it.
 
 A claim about training says that a difference is negative, by as much as matters: its *margin*;
-or that there is none as large.
-Both, and the seeds, are declared before anyone looks. A family of claims that one experiment
+or that there is none as large; or that it stays below the margin.
+Which, and the seeds, are declared before anyone looks. A family of claims that one experiment
 answers shares one error rate, 5 %, by the method of Holm (1979).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from math import floor, inf, isfinite, isinf
 
 import numpy as np
@@ -30,6 +30,14 @@ class Kind(Enum):
     EQUATION = "equation"
     READING = "reading"
     MEASUREMENT = "measurement"
+
+
+class Says(StrEnum):
+    """The words of a claim about a mean difference, which say what its interval must do."""
+
+    LESS = "less than 0"
+    SAME = "nearer to 0 than the margin"
+    AT_MOST = "less than the margin"
 
 
 class Setting(Enum):
@@ -179,7 +187,7 @@ def outcome(ends: tuple[float, float], margin: float, values: Sequence[float] = 
     low, high = ends
     if -margin < low and high < margin:
         return Outcome.NO_EFFECT
-    if len(values) and float(np.ptp(values)) <= ROUNDING * np.abs(values).max():
+    if _alike(values):
         return Outcome.INCONCLUSIVE
     if high < 0:
         return Outcome.SUPPORTED
@@ -197,12 +205,34 @@ def sameness(ends: tuple[float, float], margin: float, values: Sequence[float]) 
     """
     _positive(margin)
     low, high = ends
-    if float(np.ptp(values)) <= ROUNDING * np.abs(values).max():
+    if _alike(values):
         return Outcome.INCONCLUSIVE
     if -margin < low and high < margin:
         return Outcome.SUPPORTED
     beyond = high < -margin or low > margin
     return Outcome.CONTRADICTED if beyond else Outcome.INCONCLUSIVE
+
+
+def boundedness(ends: tuple[float, float], margin: float, values: Sequence[float]) -> Outcome:
+    """The outcome of an interval for the claim "this is less than the margin".
+
+    Wholly below the margin: supported, wholly above it: contradicted. Else inconclusive; so are
+    ``values`` that are all the same.
+
+    Raises:
+        ValueError: if the margin is not positive.
+    """
+    _positive(margin)
+    low, high = ends
+    if _alike(values):
+        return Outcome.INCONCLUSIVE
+    if high < margin:
+        return Outcome.SUPPORTED
+    return Outcome.CONTRADICTED if low > margin else Outcome.INCONCLUSIVE
+
+
+OUTCOMES = {Says.LESS: outcome, Says.SAME: sameness, Says.AT_MOST: boundedness}
+"""The outcome of an interval, by what is claimed."""
 
 
 def detectable(values: Sequence[float], confidence: float, power: float = 0.8) -> float:
@@ -246,16 +276,16 @@ def judge(
     margins: Sequence[float],
     exact: Sequence[bool] | None = None,
     size: int | None = None,
-    equal: Sequence[bool] | None = None,
+    says: Sequence[Says] | None = None,
 ) -> list[Judged]:
-    """The differences of a family of claims, each claimed to be negative, judged together.
+    """The differences of a family of claims, judged together.
 
     Args:
         margins: the least effect of each that matters.
         exact: whether permutations decide, not t: declared where outcomes are bimodal.
         size: how many claims the family was declared with, if some were not run.
-        equal: of each whether it is claimed to be nearer to 0 than its margin, and not to be
-            negative; then p is that of a mean at the margin.
+        says: what is claimed of each, by default that it is negative; where the margin is what
+            it must not pass, p is that of a mean at the margin.
 
     Raises:
         ValueError: if a difference is not finite, or there are fewer than two.
@@ -263,27 +293,34 @@ def judge(
     if not all(isfinite(value) for values in family for value in values):
         raise ValueError("a difference is not finite: declare what a failed run counts as.")
     deciding = [False] * len(family) if exact is None else exact
-    alike = [False] * len(family) if equal is None else equal
+    claimed = [Says.LESS] * len(family) if says is None else says
     tested = [
-        _beyond(values, margin) if same else values
-        for values, margin, same in zip(family, margins, alike, strict=True)
+        _against(values, margin, what)
+        for values, margin, what in zip(family, margins, claimed, strict=True)
     ]
     tests = [(p_value(values), sign_flip_p(values)) for values in tested]
     confidences = holm([p[signs] for p, signs in zip(tests, deciding, strict=True)], size)
     found = []
-    for values, margin, signs, same, p, confidence in zip(
-        family, margins, deciding, alike, tests, confidences, strict=True
+    for values, margin, signs, what, p, confidence in zip(
+        family, margins, deciding, claimed, tests, confidences, strict=True
     ):
         ends = (exact_interval if signs else interval)(values, confidence)
-        what = (sameness if same else outcome)(ends, margin, values)
-        found.append(Judged(what, ends, confidence, p[0], p[1], detectable(values, confidence)))
+        out = OUTCOMES[what](ends, margin, values)
+        found.append(Judged(out, ends, confidence, p[0], p[1], detectable(values, confidence)))
     return found
 
 
-def _beyond(values: Sequence[float], margin: float) -> list[float]:
-    """Each less the margin that is nearest to their mean."""
+def _against(values: Sequence[float], margin: float, says: Says) -> list[float]:
+    """Each less what the claim sets its mean against: 0, the margin, or the nearest of two."""
+    _positive(margin)
     nearest = np.copysign(margin, np.mean(values))
-    return [float(value - nearest) for value in values]
+    bound = {Says.LESS: 0.0, Says.SAME: nearest, Says.AT_MOST: margin}[says]
+    return [float(value - bound) for value in values]
+
+
+def _alike(values: Sequence[float]) -> bool:
+    """True if values differ by rounding alone, so that nothing is known of chance."""
+    return len(values) > 0 and float(np.ptp(values)) <= ROUNDING * np.abs(values).max()
 
 
 def _positive(margin: float) -> None:

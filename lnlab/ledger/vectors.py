@@ -1,7 +1,7 @@
 """The numbers of skip-thoughts' runs: what judges along a training say, and where nothing."""
 
 from collections.abc import Mapping, Sequence
-from math import inf, log
+from math import inf
 from typing import Any
 
 import pandas as pd
@@ -50,13 +50,6 @@ def readable(metric: str, number: Number) -> Numbers:
         return [number(looked(frame, metric)) for frame in frames]
 
     return numbers
-
-
-def slower(frames: Sequence[pd.DataFrame]) -> list[float]:
-    """The logarithm of CPU-seconds, of the first arm less that of 1.15: negative where an
-    update takes less than 1.15 times as long."""
-    first, *rest = (log(float(frame["cpu_seconds"].iloc[-1])) for frame in frames)
-    return [first - log(1.15), *rest]
 
 
 def further(metrics: Sequence[str]) -> Number:

@@ -9,8 +9,10 @@ from scipy import stats
 
 from lnlab.ledger.rule import (
     Outcome,
+    Says,
     Setting,
     Verdict,
+    boundedness,
     detectable,
     ends,
     exact_interval,
@@ -113,7 +115,7 @@ def test_the_same_is_what_lies_inside_the_margins(ends, found):
 
 def test_that_two_are_the_same_is_said_in_at_most_five_percent_where_they_are_not():
     draws = np.random.default_rng(2).normal(1, 0.5, (DRAWS, 5))  # the mean is at the margin
-    found = [judge([v], [1.0], equal=[True])[0] for v in draws]
+    found = [judge([v], [1.0], says=[Says.SAME])[0] for v in draws]
     wrong = rate([one.outcome for one in found], SUPPORTED, CONTRADICTED)
     assert wrong == pytest.approx(0.05, abs=error(0.05))
     for v, one in zip(draws, found, strict=True):
@@ -122,13 +124,37 @@ def test_that_two_are_the_same_is_said_in_at_most_five_percent_where_they_are_no
         assert one.p == pytest.approx(stats.ttest_1samp(v, 1.0).pvalue)
 
 
+@pytest.mark.parametrize(
+    ("ends", "found"),
+    [
+        ((-3.0, -2.0), SUPPORTED),
+        ((0.1, 0.9), SUPPORTED),  # more, but not by as much
+        ((0.9, 1.1), INCONCLUSIVE),  # of a claim of less than 0 no effect as large
+        ((1.1, 3.0), CONTRADICTED),
+    ],
+)
+def test_what_stays_below_its_margin_is_supported(ends, found):
+    assert boundedness(ends, 1.0, [0.0, 1.0]) is found
+    assert boundedness(ends, 1.0, [0.5, 0.5]) is INCONCLUSIVE
+
+
+def test_that_a_bound_is_kept_is_said_in_one_of_forty_where_the_mean_is_at_it():
+    draws = np.random.default_rng(3).normal(1, 0.5, (DRAWS, 5))
+    found = [judge([v], [1.0], says=[Says.AT_MOST])[0] for v in draws]
+    kept = rate([one.outcome for one in found], SUPPORTED)
+    assert kept == pytest.approx(0.025, abs=error(0.025))
+    for v, one in zip(draws, found, strict=True):
+        assert (one.outcome is not INCONCLUSIVE) == (one.p < 0.05)
+        assert one.p == pytest.approx(stats.ttest_1samp(v, 1.0).pvalue)
+
+
 def test_what_is_the_same_is_judged_beside_what_is_not():
     lower, alike = [-5.0, -4.0, -6.0, -5.0, -4.5], [0.2, -0.1, 0.0, 0.1, -0.2]
-    one, other = judge([lower, alike], [1.0, 1.0], equal=[False, True])
+    one, other = judge([lower, alike], [1.0, 1.0], says=[Says.LESS, Says.SAME])
     assert one.outcome is other.outcome is SUPPORTED
     assert judge([alike], [1.0])[0].outcome is NO_EFFECT
     with pytest.raises(ValueError, match="above 0"):
-        judge([alike], [0.0], equal=[True])
+        judge([alike], [0.0], says=[Says.SAME])
 
 
 def test_a_margin_is_positive_and_differences_are_finite():

@@ -1,6 +1,6 @@
 """The numbers that decide the claims of section 6.3, on curves made up for it."""
 
-from math import inf, log
+from math import inf
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ import pytest
 from lnlab.ledger import ba2016_skip_thoughts
 from lnlab.ledger.ba2016_skip_thoughts import CLAIMS, TABLE_3, beside_table_3
 from lnlab.ledger.paired import along, final
-from lnlab.ledger.vectors import asked, further, readable, slower
+from lnlab.ledger.vectors import asked, further, readable
 
 
 def run(words=0.0, **metrics):
@@ -74,19 +74,6 @@ def test_further_gains_are_none_on_average_where_nothing_is_learned():
     noise = np.random.default_rng(0).normal(62, 1, (400, 6))
     gains = [further(["mr"])(run(words=62.0, mr=values)) for values in noise]
     assert abs(np.mean(gains)) < 0.25  # three and a half standard errors
-
-
-def test_an_update_is_no_slower_below_1_15():
-    def took(seconds):
-        return pd.DataFrame({"cpu_seconds": [0.0, seconds]})
-
-    def value(layer, none):
-        first, second = slower([took(layer), took(none)])
-        return first - second
-
-    assert value(115, 100) == pytest.approx(0)
-    assert value(100, 100) == pytest.approx(-log(1.15))
-    assert value(120, 100) > 0
 
 
 class Kept:
