@@ -24,11 +24,24 @@ PATIENCE = 0.5
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of one run of a sweep: the seconds it took here, and its error if any."""
+    """The end of one run of a sweep.
+
+    Attributes:
+        task: its configuration.
+        seconds: that it took here.
+        error: what went wrong, if anything did.
+        updates: made here; 0 of a run that was there before, and is read back.
+    """
 
     task: Experiment
     seconds: float = 0.0
     error: str | None = None
+    updates: int = 0
+
+    @property
+    def read_back(self) -> bool:
+        """True if nothing of it was left to do."""
+        return not (self.error or self.updates)
 
 
 def grid(task: Any, budget: str, axes: Mapping[str, Sequence[Any]]) -> list[Any]:
@@ -101,14 +114,13 @@ def complete(task: Experiment, **where: Any) -> Ended | None:
     """
     began = time.monotonic()
     try:
-        for _ in train(task, **where):
-            pass
+        updates = sum(1 for _ in train(task, **where))
     except Busy:
         time.sleep(PATIENCE)
         return None
     except Exception as error:
         return Ended(task, time.monotonic() - began, f"{type(error).__name__}: {error}")
-    return Ended(task, time.monotonic() - began)
+    return Ended(task, time.monotonic() - began, updates=updates)
 
 
 def _in_turn(work: "partial[Ended | None]", tasks: Sequence[Experiment]) -> Iterator[Ended]:

@@ -72,6 +72,8 @@ def work_off(tasks: list[Any], **where: Any) -> None:
     from lnlab.sweep import sweep
 
     outcomes = list(progress(sweep(tasks, **where), len(tasks), "sweep"))
+    if back := sum(outcome.read_back for outcome in outcomes):
+        click.echo(f"{back} of {len(tasks)} read back: they were done before")
     place = {"root": where["root"], "device": where["device"]}
     there = [run for task in tasks if (run := training.found(task, **place))]
     if there:

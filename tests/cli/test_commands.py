@@ -90,6 +90,8 @@ def test_sweep_trains_every_combination_and_shows_them(root):
     told = {(run.config["norm"], tuple(run.config["units"])) for run in runs}
     assert told == {(norm, units) for norm in ("none", "layer") for units in ((8, 8), (4,))}
     assert re.search(r"key +done +finished +norm +units +update", said.output)
+    assert "read back" not in said.output
+    assert "4 of 4 read back" in lnlab(*sweep).output
     assert lnlab(*sweep, "--apart").exit_code == 0
     assert len(read(root / "runs")) == 4 + 8
 
