@@ -1,0 +1,105 @@
+"""The results of a notebook's own functions, kept on disk and found again by what made them."""
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+import lnlab
+from lnlab.data.kept import Arrays, code, kept
+
+FRAME = "columns"
+"""The name of the one array of a table: the bytes of its columns as JSON."""
+SHAPE = "shape of "
+
+
+def remembered(make: Callable[..., Any], *given: Any) -> Any:
+    """The result of ``make(*given)``, computed once on this machine.
+
+    It is made again as soon as anything that decides it is another: what is given, the source
+    of ``make`` and of the functions beside it that it calls, the values that these read, the
+    checksum of a data set among them, any source of lnlab, or torch's version.
+
+    Args:
+        make: a function whose source can be read; it gives a table, or tensors (any shape)
+            by name.
+        given: plain values, and dataclasses of these: tasks.
+
+    Raises:
+        TypeError: if ``make`` is given or reads something that cannot be told from another by
+            what is written in it, or gives neither of the two.
+    """
+    for value in given:
+        if not _plain(vars(value) if is_dataclass(value) else value):
+            raise TypeError(
+                f"{make.__name__} is given {value!r}: give plain values, or a task."
+            )
+    sources = sorted(Path(lnlab.__file__).parent.rglob("*.py"))
+    told = [repr(given), *_written(make, set()), code(*sources), torch.__version__]
+    return _unpacked(kept("remembered", "\n".join(told), lambda: _packed(make(*given))))
+
+
+def _written(function: Any, seen: set[str]) -> Iterator[str]:
+    """The source of a function and of those beside it, and the values that they read."""
+    seen.add(function.__name__)
+    yield f"{inspect.getsource(function)}{function.__defaults__!r}{function.__kwdefaults__!r}"
+    beside = function.__globals__
+    for name in sorted(_names(function.__code__) & beside.keys() - seen):
+        value = beside[name]
+        if isinstance(value, FunctionType) and value.__globals__ is beside:
+            yield from _written(value, seen)
+        elif hasattr(value, "checksum"):
+            yield f"{name}: {value.checksum}"
+        elif _plain(value):
+            yield f"{name} = {value!r}"
+        elif not isinstance(value, ModuleType | type) and not callable(value):
+            raise TypeError(
+                f"{function.__name__} reads {name}, a {type(value).__name__}, of which nobody "
+                "can tell whether it is still the same: make it in the function."
+            )
+
+
+def _names(of: CodeType) -> set[str]:
+    """The names that a function reads, those of the functions inside it too."""
+    inside = (_names(part) for part in of.co_consts if isinstance(part, CodeType))
+    return {*of.co_names}.union(*inside)
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return _plain([*value, *value.values()])
+    if isinstance(value, tuple | list):
+        return all(map(_plain, value))
+    return isinstance(value, int | float | str | None)
+
+
+def _packed(result: Any) -> Arrays:
+    if isinstance(result, pd.DataFrame):
+        text = json.dumps(result.to_dict("list"))
+        arrays = {FRAME: np.frombuffer(text.encode(), np.uint8)}
+        if _unpacked(arrays).equals(result):
+            return arrays
+        raise TypeError("of a table, numbers and words by column are kept, and no index.")
+    if isinstance(result, Mapping) and all(isinstance(t, Tensor) for t in result.values()):
+        # a number by itself would come back as a vector of one
+        shapes = {f"{SHAPE}{name}": np.array(t.shape, np.int64) for name, t in result.items()}
+        return {name: t.detach().flatten().numpy() for name, t in result.items()} | shapes
+    raise TypeError(f"a {type(result).__name__} is not kept: give a table, or tensors by name.")
+
+
+def _unpacked(arrays: Arrays) -> Any:
+    if set(arrays) == {FRAME}:
+        return pd.DataFrame(json.loads(arrays[FRAME].tobytes()))
+    return {
+        name: torch.from_numpy(array).view(tuple(arrays[f"{SHAPE}{name}"]))
+        for name, array in arrays.items()
+        if not name.startswith(SHAPE)
+    }
