@@ -49,9 +49,10 @@ def fetch(name: str, folder: Path | None) -> None:
 def vectors(out: Path, books: str, lambada: Path | None, imdb: Path | None, width: int) -> None:
     """Count vectors of words in texts and write them to OUT in word2vec's binary layout."""
     from lnlab.data import load, wordvectors
+    from lnlab.data.lambada import passages
 
     texts = load(books, "books").sentences
-    texts += wordvectors.lambada(lambada) if lambada else []
+    texts += passages(lambada) if lambada else []
     texts += wordvectors.imdb_training(imdb) if imdb else []
     found = wordvectors.counted(texts, width)
     wordvectors.write(out, found)

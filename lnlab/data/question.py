@@ -79,6 +79,16 @@ def nearest(question: Question, sentences: int) -> Question:
     return replace(question, sentences=tuple(question.sentences[at] for at in sorted(best)))
 
 
+def mixed(words: Iterable[str], *where: object) -> list[str]:
+    """Words in an order that depends on nothing but the words and where they stand."""
+    return sorted(words, key=lambda word: drawn(*where, word))
+
+
+def drawn(*parts: object) -> bytes:
+    """A number that looks drawn, and is the same on every machine: a hash."""
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
+
+
 def digest(parts: Mapping[str, Sequence[Question]]) -> bytes:
     """The SHA-256 of questions, split by split."""
     total = hashlib.sha256()

@@ -14,13 +14,12 @@ question is made. All ten are anonymous, as entities are in CNN's articles, in a
 drawn by a hash.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from lnlab.data.question import BLANK, Question
+from lnlab.data.question import BLANK, Question, drawn, mixed
 
 FILES = ("data/cbt_valid.txt", "data/cbt_test.txt")
 """The files of books, below the set's folder; those of its training books are not read."""
@@ -74,7 +73,7 @@ def corpus(folder: Path, sentences: int, split: int) -> dict[str, tuple[Question
     there = books(folder)
     seen = Counter(word.lower() for book in there.values() for line in book for word in line)
     common = {word for word, _ in seen.most_common(COMMON)}
-    order = sorted(there, key=lambda title: _drawn(split, title))
+    order = sorted(there, key=lambda title: drawn(split, title))
     parts = {"train": order[2 * HELD :], "valid": order[HELD : 2 * HELD], "test": order[:HELD]}
     found = {
         name: tuple(
@@ -99,8 +98,8 @@ def asked(title: str, book: Book, common: set[str], sentences: int) -> Iterator[
         for kind, words in kinds.items():
             there = {word for line in before for word in line if word in words}
             once = {word for word in there if query.count(word) == 1}
-            answers = _mixed(once, title, place)
-            others = _mixed(there.difference(query), title, place)
+            answers = mixed(once, title, place)
+            others = mixed(there.difference(query), title, place)
             if answers and len(others) >= CANDIDATES - 1:
                 chosen = [answers[0], *others[: CANDIDATES - 1]]
                 yield _question(f"{title}, line {place + 1}, {kind}", before, query, chosen)
@@ -139,7 +138,7 @@ def _question(
     name: str, before: Sequence[Sequence[str]], query: Sequence[str], chosen: Sequence[str]
 ) -> Question:
     """The question whose answer is the first chosen word; where it stands is the blank."""
-    order = _mixed({*chosen}, name, 0)
+    order = mixed({*chosen}, name, 0)
     anonymous = {word: f"@entity{number}" for number, word in enumerate(order)}
     blank = list(query).index(chosen[0])
     words = [anonymous.get(word, word.lower()) for word in query]
@@ -155,12 +154,3 @@ def _question(
 
 def _said(line: Sequence[str], anonymous: Mapping[str, str]) -> str:
     return " ".join(anonymous.get(word, word.lower()) for word in line)
-
-
-def _mixed(words: set[str], title: str, place: int) -> list[str]:
-    """Words in an order that depends on nothing but the words and where they stand."""
-    return sorted(words, key=lambda word: _drawn(title, place, word))
-
-
-def _drawn(*parts: object) -> bytes:
-    return hashlib.sha256("\0".join(map(str, parts)).encode()).digest()

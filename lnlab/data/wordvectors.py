@@ -14,11 +14,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from lnlab.data.archive import unpacked
+from lnlab.data.archive import opened
 from lnlab.data.cutting import Sentences, cut
-from lnlab.data.source import data_folder
 
-LAMBADA = "lambada_development_plain_text.txt", "lambada_test_plain_text.txt"
 SMOOTH = 0.75
 """The power that makes rare contexts less rare."""
 BLOCK = 1_000_000
@@ -223,21 +221,6 @@ def informed(pairs: Any) -> Any:
 # --- texts -----------------------------------------------------------------------------------
 
 
-def lambada(place: Path) -> Sentences:
-    """The passages of LAMBADA's development and test files, in a folder or its archive.
-
-    Raises:
-        FileNotFoundError: where the files are not.
-    """
-    lines: list[str] = []
-    for name in LAMBADA:
-        files = sorted(_folder(place, "lambada*.tar.gz").rglob(name))
-        if not files:
-            raise FileNotFoundError(f"{name} is not in {place}: name the folder of LAMBADA.")
-        lines += files[0].read_text("utf-8").splitlines()
-    return [line.lower().split() for line in lines if line.strip()]
-
-
 def imdb_training(place: Path) -> Sentences:
     """The sentences of IMDB's 25,000 training reviews, in a folder or its archive.
 
@@ -247,14 +230,9 @@ def imdb_training(place: Path) -> Sentences:
     Raises:
         FileNotFoundError: where they are not.
     """
-    files = sorted(_folder(place, "aclImdb*.tar.gz").glob("**/train/???/*.txt"))
+    files = sorted(opened(place, "aclImdb*.tar.gz").glob("**/train/???/*.txt"))
     if not files:
         raise FileNotFoundError(f"no aclImdb/train in {place}: name the folder of IMDB.")
     texts = (file.read_text("utf-8").replace("<br />", " ") for file in files)
     lines = (line for text in texts for line in STOP.split(text))
     return cut(" ".join(line.split()) for line in lines if line.strip())
-
-
-def _folder(place: Path, pattern: str) -> Path:
-    archives = [place] if place.is_file() else sorted(place.glob(pattern))
-    return unpacked(archives[0], data_folder() / "unpacked") if archives else place

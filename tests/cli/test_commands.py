@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from lnlab import checkout, ledger
 from lnlab.cli import app
 from lnlab.cli.shown import WIDE, brief, number
-from lnlab.data import books, wordvectors
+from lnlab.data import books, lambada, wordvectors
 from lnlab.ledger import Verdict
 from lnlab.runs import Run, read
 from lnlab.tasks import PermutationInvariantMNIST
@@ -349,8 +349,8 @@ def test_data_lists_kind_and_licence():
 def test_vectors_of_words_are_counted_and_written(tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
     monkeypatch.setattr(books, "COUNT", 200)
-    put(tmp_path / "lambada" / wordvectors.LAMBADA[0], text="zebra saw zebra\n" * 5)
-    put(tmp_path / "lambada" / wordvectors.LAMBADA[1], text="the end\n")
+    put(tmp_path / "lambada" / lambada.FILES["valid"], text="zebra saw zebra\n" * 5)
+    put(tmp_path / "lambada" / lambada.FILES["test"], text="the end\n")
     file = tmp_path / "words.bin"
     done = lnlab("data", "vectors", file, "--width", 8, "--lambada", tmp_path / "lambada")
     assert done.exit_code == 0, done.output

@@ -5,7 +5,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from lnlab.data import wordvectors
+from lnlab.data import lambada, wordvectors
 from lnlab.data.wordvectors import WordVectors, beside, counted, informed, read, write
 from tests.data import layouts
 
@@ -135,15 +135,15 @@ def test_words_that_stand_beside_the_same_words_are_alike():
 def test_texts_are_read_from_folders_and_archives(tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "kept"))
     place = tmp_path / "lambada"
-    for name in wordvectors.LAMBADA:
+    for name in lambada.FILES.values():
         layouts.put(place / "any" / name, text="One passage , it 's\n\nthe end\n")
     expected = [["one", "passage", ",", "it", "'s"], ["the", "end"]] * 2
-    assert wordvectors.lambada(place) == expected
+    assert lambada.passages(place) == expected
     packed = tmp_path / "packed" / "lambada_dev_test.tar.gz"
     packed.parent.mkdir()
     with tarfile.open(packed, "w:gz") as archive:
         archive.add(place / "any", "lambada")
-    assert wordvectors.lambada(packed.parent) == expected
+    assert lambada.passages(packed.parent) == expected
     for folder in (
         layouts.imdb(tmp_path / "i", each=2),
         layouts.imdb_archive(tmp_path / "a", 2),
@@ -153,6 +153,6 @@ def test_texts_are_read_from_folders_and_archives(tmp_path, monkeypatch):
             "a dull film , train 0 .", "it is n't neg !",
         ]  # fmt: skip
         assert len(found) == 8
-    for read_them in (wordvectors.lambada, wordvectors.imdb_training):
+    for read_them in (lambada.passages, wordvectors.imdb_training):
         with pytest.raises(FileNotFoundError, match="name the folder of"):
             read_them(tmp_path / "nothing")
