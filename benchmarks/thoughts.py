@@ -27,7 +27,7 @@ from torch.nn import functional as F
 from benchmarks.recurrent import floor
 from lnlab.runs.environment import device_name
 from lnlab.tasks import SkipThoughtVectors as Task
-from lnlab.tasks.thoughts.numbered import Numbered
+from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training import fit, stack
 
 SIZES = ((96, 48, 1000), (256, 128, 8000))
@@ -67,7 +67,7 @@ def books(V: int) -> Any:
 def update(size: tuple[int, int, int]) -> dict[str, Any]:
     """The time of an update with layer norm over that of one without."""
     H, words, V = size
-    numbered = Numbered(books(V), V)
+    numbered = NumberedBooks(books(V), V)
     arms = {
         norm: updates(Task(norm=norm, units=(H,), words=words, known=V, adam="usual"), numbered)
         for norm in ("layer", "none")
@@ -77,7 +77,7 @@ def update(size: tuple[int, int, int]) -> dict[str, Any]:
     )
 
 
-def updates(task: Task, numbered: Numbered) -> Iterator[Any]:
+def updates(task: Task, numbered: NumberedBooks) -> Iterator[Any]:
     """The training of one seed; both arms have the same batches."""
     task = replace(task, seeds=(0,))
     model = stack([task.model(0, numbered)])
@@ -88,7 +88,7 @@ def updates(task: Task, numbered: Numbered) -> Iterator[Any]:
 def encoding() -> dict[str, dict[str, Any]]:
     """The time of encoding over that of its own matrix products, and of torch's GRU."""
     H, words, V = ENCODED
-    numbered = Numbered(books(V), V)
+    numbered = NumberedBooks(books(V), V)
     net: Any = Task(units=(H,), words=words, known=V).model(0, numbered)
     rows = torch.randint(2, len(net.word), (SENTENCES, LENGTH)).tolist()
     theirs = nn.GRU(words, H)

@@ -52,7 +52,7 @@ COLOURED = (";",)
 """Names that eSpeak counts as phones, but that only soften the one before."""
 
 
-class Voice(NamedTuple):
+class Manner(NamedTuple):
     """A manner of speaking: a voice of eSpeak, words a minute, and pitch from 0 to 99."""
 
     name: str
@@ -60,7 +60,7 @@ class Voice(NamedTuple):
     pitch: int
 
     @classmethod
-    def of(cls, speaker: int) -> "Voice":
+    def of(cls, speaker: int) -> "Manner":
         """The same voice for the same number, from 0 to 55."""
         random = np.random.default_rng([2, speaker])
         name = f"{ACCENTS[speaker % len(ACCENTS)]}+{VARIANTS[speaker // len(ACCENTS)]}"
@@ -104,7 +104,7 @@ def spoken_by_espeak() -> Iterator[tuple[np.ndarray, list[str], np.ndarray]]:
         FileNotFoundError: if it is not there.
     """
     name, data = library()
-    orders = [[text, *Voice.of(who)] for who, text in (words(*each) for each in numbers())]
+    orders = [[text, *Manner.of(who)] for who, text in (words(*each) for each in numbers())]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "sound"
         done = subprocess.run(

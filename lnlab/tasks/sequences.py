@@ -42,7 +42,7 @@ each time step in evaluation, "batch pooled" one running pair for all of them.""
 CELLS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
 
-class Reader(nn.Module):
+class DigitReader(nn.Module):
     """A recurrent layer over pictures cut into time steps, and logits from its last output.
 
     x (B, T D) to logits (B, classes).
@@ -121,7 +121,7 @@ class SequentialDigits(Classification):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             layer = CELLS[self.cell](self.pixels, self.units[0], norm=norm, initial=initial)
-            reader = Reader(layer, dataset.classes)
+            reader = DigitReader(layer, dataset.classes)
         for part in layer.modules():
             g = getattr(part, "g", None)
             if isinstance(part, Normalizer) and isinstance(g, Tensor):

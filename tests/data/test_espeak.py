@@ -22,7 +22,7 @@ def here():
 
 
 def test_everybody_has_a_voice_of_his_own():
-    voices = {espeak.Voice.of(speaker).name for part in SPEAKERS.values() for speaker in part}
+    voices = {espeak.Manner.of(speaker).name for part in SPEAKERS.values() for speaker in part}
     assert len(voices) == sum(map(len, SPEAKERS.values()))
 
 

@@ -11,7 +11,7 @@ from lnlab import panels
 from lnlab.figures.thoughts import NEIGHBOURS, SLOTS
 from lnlab.panels.thoughts.measurement import Thinkers, measure
 from lnlab.panels.thoughts.state import ThoughtsState
-from lnlab.tasks.thoughts.numbered import Numbered
+from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training.machine import default_dtype
 from tests.tasks.test_thoughts import SMALL, Written, books
 
@@ -19,7 +19,7 @@ from tests.tasks.test_thoughts import SMALL, Written, books
 def thinkers(*names, words=None):
     """Nets that never learned, at two moments, and a few held-out sentences."""
     written = books() if words is None else Written([[words, ["b"]] * 600])
-    numbered = Numbered(written, 40)
+    numbered = NumberedBooks(written, 40)
     names = names or ("none", "layer")
     with default_dtype(torch.float32):
         nets = {
@@ -108,6 +108,6 @@ def test_nets_that_cannot_be_shown_are_refused(there):
         panels.thoughts({}, there.numbered)
     with pytest.raises(ValueError, match="none: no weights were kept"):
         panels.thoughts({"none": {}}, there.numbered)
-    other = Numbered(books(words=12), 40)
+    other = NumberedBooks(books(words=12), 40)
     with pytest.raises(ValueError, match="none was trained with another vocabulary"):
         panels.thoughts({"none": there.nets["none"]}, other)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from lnlab.tasks import MixtureReviews
 from lnlab.tasks.mixture.arms import ARMS
 from lnlab.tasks.mixture.inference import score
-from lnlab.tasks.mixture.reader import Reader
+from lnlab.tasks.mixture.reader import ReviewReader
 from lnlab.tasks.mixture.task import Part
 
 M = 5
@@ -37,7 +37,7 @@ def net(norm="batch layer"):
 def test_the_net_has_as_many_parameters_as_the_published_one(norm):
     made = MixtureReviews(norm=norm, data="opinions", batch_size=2, cases=4)
     with torch.device("meta"):
-        model = Reader(made.words, made.embedding, (128, 64), lambda H: nn.LayerNorm(H))
+        model = ReviewReader(made.words, made.embedding, (128, 64), lambda H: nn.LayerNorm(H))
     assert sum(p.numel() for p in model.parameters()) == 10_620_161
 
 

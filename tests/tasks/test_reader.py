@@ -15,7 +15,7 @@ from lnlab.norms import BatchNorm, Identity, LayerNorm, Mode, RecurrentBatchNorm
 from lnlab.norms.batch import OverCases
 from lnlab.tasks import AttentiveReading
 from lnlab.tasks.reader import Asked, AttentiveReader
-from lnlab.tasks.reader.batches import Numbered, rename
+from lnlab.tasks.reader.batches import NumberedQuestions, rename
 from lnlab.tasks.reader.net import glorot, reseeded
 from lnlab.tasks.reader.reading import answered, batches, measured, remembered
 from lnlab.training import Moment, rooted
@@ -42,7 +42,7 @@ def net(norm="layer", everywhere=Identity, start="modern", **settings):
 
 
 def asked():
-    return Numbered(QUESTIONS, KNOWN).asked([0, 1, 2])
+    return NumberedQuestions(QUESTIONS, KNOWN).asked([0, 1, 2])
 
 
 def longer(x, more):
@@ -194,7 +194,7 @@ def test_entities_are_renamed_alike_in_passage_question_and_answer():
     made = task.batches(dataset)
     plain = {}
     for k, q in enumerate(dataset.train):
-        x, y = Numbered([q], dataset.vocabulary).asked([0])
+        x, y = NumberedQuestions([q], dataset.vocabulary).asked([0])
         plain[pattern(x, y, 0, dataset)] = k
     seen = set()
     for x, y in made.epoch(0):
@@ -234,7 +234,7 @@ def test_renaming_leaves_other_words_alone():
 def test_the_population_is_of_each_time_step_and_the_last_serves_those_past_it():
     dataset = SMOKE.dataset()
     made = replace(SMOKE, norm="batch everywhere").model(0, dataset)
-    numbered = Numbered(dataset.train, dataset.vocabulary)
+    numbered = NumberedQuestions(dataset.train, dataset.vocabulary)
     remembered(made, numbered, 16)
     cell = made.passage.cells[0]
     means = cell.norm_x.running_mean
@@ -253,8 +253,8 @@ def test_what_is_measured_is_what_the_net_answers(norm):
     task = replace(SMOKE, norm=norm)
     dataset = task.dataset()
     made = task.model(0, dataset)
-    valid = Numbered(dataset.valid, dataset.vocabulary)
-    parts = {"train": Numbered(dataset.train, dataset.vocabulary), "valid": valid}
+    valid = NumberedQuestions(dataset.valid, dataset.vocabulary)
+    parts = {"train": NumberedQuestions(dataset.train, dataset.vocabulary), "valid": valid}
     found = measured(copy.deepcopy(made), parts, task.batch_size, test=False)
     if norm == "layer":
         assert found["valid_nll"] == found["valid_nll_batch"]
@@ -275,10 +275,10 @@ def test_what_is_measured_is_what_the_net_answers(norm):
 
 
 def test_batches_of_questions_are_all_of_like_size():
-    found = batches(Numbered(QUESTIONS * 7, KNOWN), 4)
+    found = batches(NumberedQuestions(QUESTIONS * 7, KNOWN), 4)
     assert {len(part) for part in found} == {4, 5}
     assert sorted(place for part in found for place in part) == [*range(21)]
-    assert len(batches(Numbered(QUESTIONS, KNOWN), 8)) == 1
+    assert len(batches(NumberedQuestions(QUESTIONS, KNOWN), 8)) == 1
 
 
 def test_only_the_end_looks_at_the_test():

@@ -17,7 +17,7 @@ from lnlab.tasks.thoughts.batches import OfOneLength
 from lnlab.tasks.thoughts.judges import judged
 from lnlab.tasks.thoughts.measured import C, asked, held_out, of_net, snapshots, words_alone
 from lnlab.tasks.thoughts.net import CONDITIONS, of_one_length
-from lnlab.tasks.thoughts.numbered import EACH, STRETCH, Numbered
+from lnlab.tasks.thoughts.numbered import EACH, STRETCH, NumberedBooks
 from lnlab.training import finish
 
 NORMS = {"none": Identity, "layer": LayerNorm}
@@ -53,7 +53,7 @@ def books(count=12, each=110, words=30, longest=9):
 
 @pytest.fixture(scope="module")
 def numbered():
-    return Numbered(books(), 40)
+    return NumberedBooks(books(), 40)
 
 
 def net(numbered, norm="layer", condition="start"):
@@ -245,30 +245,32 @@ def test_the_vocabulary_is_the_most_frequent_words_that_train():
     written = Written(
         [[["held"] if k // 50 == 19 else ["b", "a", "b"][k % 3 :] for k in range(2000)]]
     )
-    assert Numbered(written, 4).vocabulary.words[2:] == ("b", "a")
-    assert "held" not in Numbered(written, 9).vocabulary
-    few = Numbered(books(), 7)
+    assert NumberedBooks(written, 4).vocabulary.words[2:] == ("b", "a")
+    assert "held" not in NumberedBooks(written, 9).vocabulary
+    few = NumberedBooks(books(), 7)
     assert len(few.vocabulary) == 7
     rows = few.told(few.train[few.lengths[few.train] == 8][:20]).middle
     assert (rows == UNKNOWN).any()
 
 
 def test_few_sentences_are_whole_books():
-    few = Numbered(books(), 40, most=1250)
+    few = NumberedBooks(books(), 40, most=1250)
     assert len(few.lengths) == 12 * 110
-    assert Numbered(books(), 40, most=1101).ends.tolist() == [110 * k for k in range(1, 12)]
+    assert NumberedBooks(books(), 40, most=1101).ends.tolist() == [
+        110 * k for k in range(1, 12)
+    ]
 
 
 def test_shuffled_sentences_are_the_same_ones_in_other_places(numbered):
-    mixed = Numbered(books(), 40, shuffled=True)
+    mixed = NumberedBooks(books(), 40, shuffled=True)
     assert sorted(mixed.sentences) == sorted(numbered.sentences)
     assert mixed.sentences != numbered.sentences
-    assert Numbered(books(), 40, shuffled=True).sentences == mixed.sentences
+    assert NumberedBooks(books(), 40, shuffled=True).sentences == mixed.sentences
 
 
 def test_shuffled_books_have_the_words_of_those_in_order_under_the_same_numbers():
     for known in (40, 10):
-        mixed, plain = (Numbered(books(), known, shuffled=way) for way in (True, False))
+        mixed, plain = (NumberedBooks(books(), known, shuffled=way) for way in (True, False))
         assert mixed.vocabulary.words == plain.vocabulary.words
 
 
@@ -282,7 +284,7 @@ def test_shuffled_books_have_the_words_of_those_in_order_under_the_same_numbers(
 )
 def test_books_that_cannot_be_used_are_errors_that_say_so(written, words):
     with pytest.raises(ValueError, match=words):
-        Numbered(written, 10)
+        NumberedBooks(written, 10)
 
 
 # --- batches ---------------------------------------------------------------------------------
@@ -344,7 +346,7 @@ def judge(name, pairs):
 
 def test_verdicts_have_the_names_of_their_judges():
     long, near = judge("Long", False), judge("Near", True)
-    numbered = Numbered(books(), 40, judges={"Long": long, "Near": near})
+    numbered = NumberedBooks(books(), 40, judges={"Long": long, "Near": near})
     made = net(numbered)
     found = asked(numbered, of_net(made, numbered), nested=False)
     assert found.keys() == {"long", "near_r", "near_rho", "near_mse"}
@@ -389,7 +391,7 @@ def test_the_configuration_has_the_name_of_the_judges_and_not_their_path():
 
 def test_the_checksum_is_of_books_and_judges(numbered):
     judges = {"Long": judge("Long", False)}
-    with_judges = Numbered(books(), 40, judges=judges)
-    other = Numbered(books(), 40, judges={"Long": judge("Other", False)})
+    with_judges = NumberedBooks(books(), 40, judges=judges)
+    other = NumberedBooks(books(), 40, judges={"Long": judge("Other", False)})
     assert numbered.checksum == "1"
     assert len({numbered.checksum, with_judges.checksum, other.checksum}) == 3

@@ -83,7 +83,7 @@ class Recognizers:
         return said
 
 
-class Measurement(NamedTuple):
+class AttentionMeasurement(NamedTuple):
     """The attention and the words of recognizers for an utterance, at one moment.
 
     Attributes:
@@ -97,8 +97,8 @@ class Measurement(NamedTuple):
     heard: dict[str, str]
 
 
-def measure(recognizers: Recognizers, state: AttentionState) -> Measurement:
+def measure(recognizers: Recognizers, state: AttentionState) -> AttentionMeasurement:
     """The measurement of a state, as it was kept; the one way into this room for a slider."""
-    return Measurement(
+    return AttentionMeasurement(
         recognizers.spoken(state), recognizers.attentions(state), recognizers.heard(state)
     )

@@ -70,7 +70,7 @@ class Recorded:
         return 1.05 * max(edges, default=0.0) or 1.0
 
 
-class Measurement(NamedTuple):
+class DistributionsMeasurement(NamedTuple):
     """The records of one step.
 
     Attributes:
@@ -82,9 +82,9 @@ class Measurement(NamedTuple):
     reach: float
 
 
-def measure(recorded: Recorded, state: DistributionsState) -> Measurement:
+def measure(recorded: Recorded, state: DistributionsState) -> DistributionsMeasurement:
     """The record of a state; the one way into this room for a slider."""
-    return Measurement(recorded.sections(state), recorded.reach(state))
+    return DistributionsMeasurement(recorded.sections(state), recorded.reach(state))
 
 
 def _common(frames: "Mapping[str, Mapping[str, pd.DataFrame]]") -> Sequence[int]:

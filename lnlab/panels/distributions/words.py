@@ -2,7 +2,7 @@
 
 from lnlab.figures.style.text import number
 
-from .measurement import Measurement
+from .measurement import DistributionsMeasurement
 from .state import WHAT, DistributionsState
 
 
@@ -11,7 +11,7 @@ def conditions(state: DistributionsState) -> str:
     return f"{state.net}: {WHAT[state.what]}, step {state.step}"
 
 
-def sentence(state: DistributionsState, measurement: Measurement) -> str:
+def sentence(state: DistributionsState, measurement: DistributionsMeasurement) -> str:
     """The width of the distribution of the last layer, against that of the first."""
     sections = {arm: frame for arm, frame in measurement.sections.items() if len(frame)}
     if not sections:

@@ -60,7 +60,7 @@ def nearest(stops: tuple[int, ...], wanted: int) -> int:
     return min(stops, key=lambda stop: abs(stop - wanted))
 
 
-class Measurement(NamedTuple):
+class DrawingMeasurement(NamedTuple):
     """The drawings of a picture by several nets, at one moment.
 
     Attributes:
@@ -74,7 +74,7 @@ class Measurement(NamedTuple):
     bounds: dict[str, float]
 
 
-def measure(drawers: Drawers, state: DrawingState) -> Measurement:
+def measure(drawers: Drawers, state: DrawingState) -> DrawingMeasurement:
     """The measurement of a state, as it was kept; the one way in for a slider."""
     sketches, bounds = {}, {}
     k, at = drawers.glimpses.index(state.glimpse), state.picture
@@ -89,4 +89,4 @@ def measure(drawers: Drawers, state: DrawingState) -> Measurement:
         )
         text = f"{row.valid_bound:.1f} nats a picture, {row.valid_kl:.1f} of them for z"
         sketches[name] = Sketch(kept["canvas"][k, at], look, write, kept["dreams"], text)
-    return Measurement(drawers.pictures[at], sketches, bounds)
+    return DrawingMeasurement(drawers.pictures[at], sketches, bounds)

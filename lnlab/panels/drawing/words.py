@@ -1,10 +1,10 @@
 """The sentence of the drawing panel."""
 
-from .measurement import Measurement
+from .measurement import DrawingMeasurement
 from .state import DrawingState
 
 
-def sentence(state: DrawingState, measurement: Measurement) -> str:
+def sentence(state: DrawingState, measurement: DrawingMeasurement) -> str:
     """A sentence that says when it is, and how good each net is then."""
     bounds = "; ".join(f"{name} {nats:.1f}" for name, nats in measurement.bounds.items())
     return (

@@ -52,7 +52,7 @@ def error(name: str, family: str, units: int) -> float:
     return gap(model(name, family, 1.0, 1.0, units)).own
 
 
-class Measurement(NamedTuple):
+class GeometryMeasurement(NamedTuple):
     """The costs of steps in the layers of a state.
 
     Attributes:
@@ -66,14 +66,14 @@ class Measurement(NamedTuple):
     factors: dict[str, tuple[float, float]]
 
 
-def measure(state: GeometryState) -> Measurement:
+def measure(state: GeometryState) -> GeometryMeasurement:
     """The costs of steps in the layers of a state; the one way into this room for a slider."""
     curves = {name: (*_curves(name, state), _errors(name, state)) for name in state.normalizers}
     factors = {}
     for name, (turn, stretch, _) in curves.items():
         there = costs(name, state.family, 1.0, 1.0, state.units)
         factors[name] = turn.value / there[0], stretch.value / there[1]
-    return Measurement(curves, factors)
+    return GeometryMeasurement(curves, factors)
 
 
 def _curves(name: str, state: GeometryState) -> tuple[CostCurve, CostCurve]:

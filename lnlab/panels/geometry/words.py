@@ -2,7 +2,7 @@
 
 from lnlab.figures.style.text import number
 
-from .measurement import Measurement
+from .measurement import GeometryMeasurement
 from .state import CASES, INPUTS, GeometryState
 
 
@@ -14,7 +14,7 @@ def conditions(state: GeometryState) -> str:
     )
 
 
-def sentence(state: GeometryState, measurement: Measurement) -> str:
+def sentence(state: GeometryState, measurement: GeometryMeasurement) -> str:
     """A sentence on the cost of a step at this length and these inputs, against both at 1."""
     if not state.normalizers:
         return f"{conditions(state)}. Choose a normalizer to see what a step costs."

@@ -70,7 +70,7 @@ def defect(of: NormalizedLayer, column: int, amount: float) -> float:
     return float(of.against_delta(TRANSFORMATIONS[column - 1], [amount], shift)[0])
 
 
-class Measurement(NamedTuple):
+class InvarianceMeasurement(NamedTuple):
     """All that one move of a slider shows.
 
     Attributes:
@@ -82,9 +82,9 @@ class Measurement(NamedTuple):
     sweep: Sweep
 
 
-def measure(state: InvarianceState) -> Measurement:
+def measure(state: InvarianceState) -> InvarianceMeasurement:
     """The measurement of a state; the one way into this room for a slider."""
-    return Measurement(parts(state), sweep(state))
+    return InvarianceMeasurement(parts(state), sweep(state))
 
 
 def parts(state: InvarianceState) -> list[Moved]:

@@ -97,7 +97,7 @@ def training_loss(state: LandscapeState) -> float:
     return objective(state.normalizer, "frozen", 1.0).value()
 
 
-class Measurement(NamedTuple):
+class LandscapeMeasurement(NamedTuple):
     """The numbers that one move of a slider shows; the plane follows once the slider rests.
 
     Attributes:
@@ -109,6 +109,6 @@ class Measurement(NamedTuple):
     trained: float
 
 
-def measure(state: LandscapeState) -> Measurement:
+def measure(state: LandscapeState) -> LandscapeMeasurement:
     """The losses of a state; the one way into this room for a slider."""
-    return Measurement(cuts(state), training_loss(state))
+    return LandscapeMeasurement(cuts(state), training_loss(state))

@@ -2,7 +2,7 @@
 
 from lnlab.figures.style.text import number
 
-from .measurement import Measurement
+from .measurement import LandscapeMeasurement
 from .state import FOLLOW, LandscapeState
 
 
@@ -14,7 +14,7 @@ def conditions(state: LandscapeState) -> str:
     )
 
 
-def sentence(measurement: Measurement) -> str:
+def sentence(measurement: LandscapeMeasurement) -> str:
     """A sentence that says whether the plot is of the net that was trained."""
     greatest = max(float(line.losses.max()) for line in measurement.lines)
     here, there = number(measurement.lines[0].centre), number(measurement.trained)

@@ -101,7 +101,7 @@ class Embedded:
         return found
 
 
-class Measurement(NamedTuple):
+class OrderMeasurement(NamedTuple):
     """The place of a caption.
 
     Attributes:
@@ -122,7 +122,7 @@ class Measurement(NamedTuple):
     unknown: tuple[str, ...]
 
 
-def measure(there: Embedded, state: OrderState) -> Measurement:
+def measure(there: Embedded, state: OrderState) -> OrderMeasurement:
     """The place of the caption of a state; the one way into this room for a move."""
     state = there.whole(state)
     said, dataset = there.said(state.caption), there.dataset
@@ -149,7 +149,7 @@ def measure(there: Embedded, state: OrderState) -> Measurement:
         for text, special in _read(there, state.net, more)
     ]
     unknown = tuple(w for w in state.caption.lower().split() if w not in dataset.vocabulary)
-    return Measurement(
+    return OrderMeasurement(
         state.caption, nearest, violations.numpy().astype(float),
         None if true is None else true[0], above, below, () if said else unknown,
     )  # fmt: skip

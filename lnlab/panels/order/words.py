@@ -2,11 +2,11 @@
 
 from statistics import mean
 
-from .measurement import Measurement
+from .measurement import OrderMeasurement
 from .state import OrderState
 
 
-def sentence(state: OrderState, measurement: Measurement) -> str:
+def sentence(state: OrderState, measurement: OrderMeasurement) -> str:
     """The number of nearest pictures that it is true of, and how the captions around it lie."""
     said = [f"“{measurement.caption}”, read by {state.net}."]
     if measurement.unknown:

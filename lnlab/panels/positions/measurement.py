@@ -22,7 +22,7 @@ WORDS = {
 """The statistics, in the words above their maps."""
 
 
-class Measurement(NamedTuple):
+class PositionsMeasurement(NamedTuple):
     """The maps of a state, (height, width) by name, where their colours end, and the border
     beside the middle."""
 
@@ -78,12 +78,12 @@ class Atlas:
             one_of(name, said[name], values)
         return PositionsState(**said)
 
-    def at(self, state: PositionsState) -> Measurement:
+    def at(self, state: PositionsState) -> PositionsMeasurement:
         """The maps of a state."""
         key = (state.norm, state.padding, state.time, state.layer)
-        return Measurement(self._maps[key], self.reaches, self._contrasts[key])
+        return PositionsMeasurement(self._maps[key], self.reaches, self._contrasts[key])
 
 
-def measure(atlas: Atlas, state: PositionsState) -> Measurement:
+def measure(atlas: Atlas, state: PositionsState) -> PositionsMeasurement:
     """The maps of a state; the one way into this room for a move."""
     return atlas.at(state)

@@ -2,7 +2,7 @@
 
 from lnlab.figures.style.text import number
 
-from .measurement import Measurement
+from .measurement import PositionsMeasurement
 from .state import PositionsState
 
 
@@ -11,7 +11,7 @@ def conditions(state: PositionsState) -> str:
     return f"{state.layer}, norm {state.norm}, padding {state.padding}, {state.time}"
 
 
-def sentence(state: PositionsState, measurement: Measurement) -> str:
+def sentence(state: PositionsState, measurement: PositionsMeasurement) -> str:
     """The shares of units that are on at the border and in the middle, and their distance."""
     found = measurement.contrast
     return (

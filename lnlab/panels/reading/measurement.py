@@ -58,7 +58,7 @@ class Guessed(NamedTuple):
     right: float
 
 
-class Measurement(NamedTuple):
+class ReadingMeasurement(NamedTuple):
     """The attention and the answers of readers to a question, at one moment.
 
     Attributes:
@@ -72,7 +72,7 @@ class Measurement(NamedTuple):
     said: dict[str, Guessed]
 
 
-def measure(readers: Readers, state: ReadingState) -> Measurement:
+def measure(readers: Readers, state: ReadingState) -> ReadingMeasurement:
     """The measurement of a state, as it was kept; the one way into this room for a slider."""
     question = readers.questions[state.question]
     passage = Posed(
@@ -100,4 +100,4 @@ def measure(readers: Readers, state: ReadingState) -> Measurement:
             f"{row.valid_error:.0%}"
         )
         looks[name] = Look(alpha.astype(float), text)
-    return Measurement(passage, looks, said)
+    return ReadingMeasurement(passage, looks, said)

@@ -1,10 +1,10 @@
 """The sentence of the reading panel, of a question and of those who answered it."""
 
-from .measurement import Measurement
+from .measurement import ReadingMeasurement
 from .state import ReadingState
 
 
-def sentence(state: ReadingState, measurement: Measurement) -> str:
+def sentence(state: ReadingState, measurement: ReadingMeasurement) -> str:
     """A sentence that says what each of the readers answered at that moment."""
     answers = "; ".join(
         f"{name}: {said.candidate} ({said.chance:.0%})"

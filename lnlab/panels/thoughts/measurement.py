@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lnlab.figures.thoughts import NEIGHBOURS, SLOTS, Thought
-from lnlab.tasks.thoughts.numbered import Numbered
+from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.tasks.vocabularies import alphabet
 
 from .state import LAST, ThoughtsState
@@ -31,7 +31,7 @@ class Thinkers:
         ValueError: if there is none or too many, or one was trained with another vocabulary.
     """
 
-    def __init__(self, nets: Mapping[str, Mapping[int, Any]], numbered: Numbered) -> None:
+    def __init__(self, nets: Mapping[str, Mapping[int, Any]], numbered: NumberedBooks) -> None:
         if not 1 <= len(nets) <= SLOTS:
             raise ValueError(f"there are {len(nets)} nets: give 1 to {SLOTS}, trained ones.")
         for name, moments in nets.items():
@@ -96,7 +96,7 @@ class Thinkers:
         return mean, axes @ (U @ V)
 
 
-class Measurement(NamedTuple):
+class ThoughtsMeasurement(NamedTuple):
     """A sentence at one moment.
 
     Attributes:
@@ -116,13 +116,13 @@ class Measurement(NamedTuple):
     follows: str
 
 
-def measure(there: Thinkers, state: ThoughtsState) -> Measurement:
+def measure(there: Thinkers, state: ThoughtsState) -> ThoughtsMeasurement:
     """The sentence of a state as every net sees it; the one way into this room."""
     state = there.whole(state)
     vocabulary = there.numbered.vocabulary
     unknown = tuple(w for w in state.sentence.split() if w not in vocabulary)
     path = there.books[state.book]
-    return Measurement(
+    return ThoughtsMeasurement(
         state.sentence, there.texts, path,
         {name: _thought(there, name, state) for name in there.nets}, unknown,
         _follows(there, state, path),

@@ -7,13 +7,13 @@ import ipywidgets
 import plotly.graph_objects as go
 
 from lnlab.figures import thoughts as draw
-from lnlab.tasks.thoughts.numbered import Numbered
+from lnlab.tasks.thoughts.numbered import NumberedBooks
 
 from ..widgets.controls import WIDTH, choice, choice_slider, in_columns
 from ..widgets.panel import Panel
 from ..widgets.stills import Settable
 from ..widgets.view import Drawing, View
-from .measurement import Measurement, Thinkers, measure
+from .measurement import Thinkers, ThoughtsMeasurement, measure
 from .state import ThoughtsState
 from .words import sentence
 
@@ -29,7 +29,7 @@ FIRST = 4
 
 
 def thoughts(
-    nets: Mapping[str, Mapping[int, Any]], numbered: Numbered, **settings: Any
+    nets: Mapping[str, Mapping[int, Any]], numbered: NumberedBooks, **settings: Any
 ) -> Panel:
     """Type a sentence, or choose one, and see its neighbours change while nets are trained.
 
@@ -54,7 +54,7 @@ def thoughts(
     }  # fmt: skip
     arrangement: ipywidgets.DOMWidget = in_columns([*controls.values()])
 
-    def shown(measurement: Measurement) -> tuple[Any, ...]:
+    def shown(measurement: ThoughtsMeasurement) -> tuple[Any, ...]:
         return measurement.sentence, measurement.texts, measurement.path, measurement.seen
 
     def drawn(state: ThoughtsState) -> dict[str, go.Figure]:

@@ -1,10 +1,10 @@
 """The sentences of the thoughts panel, of a sentence and of the nets that read it."""
 
-from .measurement import Measurement
+from .measurement import ThoughtsMeasurement
 from .state import ThoughtsState
 
 
-def sentence(state: ThoughtsState, measurement: Measurement) -> str:
+def sentence(state: ThoughtsState, measurement: ThoughtsMeasurement) -> str:
     """A sentence that says which neighbour each net finds, and what it would let follow."""
     said = [f"“{measurement.sentence}” after update {state.update}."]
     if measurement.unknown:

@@ -84,7 +84,7 @@ def stepped(state: TransformerState) -> dict[str, np.ndarray]:
     return {place: first_steps(place, state.kind, state.depth) for place in state.places}
 
 
-class Measurement(NamedTuple):
+class TransformerMeasurement(NamedTuple):
     """The numbers that one move of a slider shows; the first steps follow once it rests.
 
     Attributes:
@@ -94,6 +94,8 @@ class Measurement(NamedTuple):
     profiles: dict[str, np.ndarray]
 
 
-def measure(state: TransformerState) -> Measurement:
+def measure(state: TransformerState) -> TransformerMeasurement:
     """The gradients of a state; the one way into this room for a slider."""
-    return Measurement({p: profile(p, state.kind, state.depth) for p in state.places})
+    return TransformerMeasurement(
+        {p: profile(p, state.kind, state.depth) for p in state.places}
+    )

@@ -2,7 +2,7 @@
 
 from lnlab.figures.style.text import number
 
-from .measurement import Measurement
+from .measurement import TransformerMeasurement
 from .state import TransformerState
 
 
@@ -12,7 +12,7 @@ def conditions(state: TransformerState) -> str:
     return f"{kind}, {state.depth} layers, before the first update"
 
 
-def sentence(state: TransformerState, measurement: Measurement) -> str:
+def sentence(state: TransformerState, measurement: TransformerMeasurement) -> str:
     """The gradient at the top, and that at the bottom as a multiple of it."""
     if not state.places:
         return f"{conditions(state)}. Choose a place to see its gradients."

@@ -67,7 +67,7 @@ class Writers:
         return self._written[asked]
 
 
-class Measurement(NamedTuple):
+class WritingMeasurement(NamedTuple):
     """Texts in the hands of nets.
 
     Attributes:
@@ -85,7 +85,7 @@ class Measurement(NamedTuple):
     part: float
 
 
-def measure(writers: Writers, state: WritingState) -> Measurement:
+def measure(writers: Writers, state: WritingState) -> WritingMeasurement:
     """The measurement of a state; the one way into this room for a slider.
 
     Raises:
@@ -102,7 +102,7 @@ def measure(writers: Writers, state: WritingState) -> Measurement:
         )
         for arm, ink in inks.items()
     }
-    return Measurement(
+    return WritingMeasurement(
         state.text.strip(), lines, {arm: len(ink.phi) for arm, ink in inks.items()},
         {arm: ink.ended for arm, ink in inks.items()}, state.pen / 100,
     )  # fmt: skip

@@ -1,10 +1,10 @@
 """The sentence of the writing panel."""
 
-from .measurement import Measurement
+from .measurement import WritingMeasurement
 from .state import WritingState
 
 
-def sentence(state: WritingState, measurement: Measurement) -> str:
+def sentence(state: WritingState, measurement: WritingMeasurement) -> str:
     """A sentence that says what was written, at which stage, and who came to its end."""
     told = "; ".join(
         f"{arm}: {points} points, "

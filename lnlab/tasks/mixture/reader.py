@@ -12,7 +12,7 @@ DROPPED = 0.2
 DENSE = 32
 
 
-class Reader(nn.Module):
+class ReviewReader(nn.Module):
     """Words by number (B, T) to one logit a review (B,).
 
     An embedding, an LSTM, a normalizer at every step, an LSTM whose last state counts, a

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from lnlab.data import load
 from lnlab.training import setting
 
-from .reader import Reader
+from .reader import ReviewReader
 from .task import Mixture, Parts
 
 
@@ -59,9 +59,9 @@ class MixtureReviews(Mixture):
         counts = {"train": self.cases, "valid": self.validation, "test": self.tested}
         return Parts(whole, counts, lambda x: x)
 
-    def net(self, dataset: Any, norm: Any) -> Reader:
+    def net(self, dataset: Any, norm: Any) -> ReviewReader:
         first, second = self.units
-        return Reader(self.words, self.embedding, (first, second), norm)
+        return ReviewReader(self.words, self.embedding, (first, second), norm)
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """The negative log likelihood in nats: logits (S, B), y (S, B) to (S,)."""

@@ -18,7 +18,7 @@ Row = tuple[list[int], list[int], list[int], int]
 """A passage, a question, its candidates and the answer, by number."""
 
 
-class Numbered:
+class NumberedQuestions:
     """Questions by number, from when they are first asked for; those of files each time.
 
     Args:
@@ -81,7 +81,7 @@ class Renamed(Bucketed):
 
     def __init__(
         self,
-        numbered: Numbered,
+        numbered: NumberedQuestions,
         anonymous: range,
         size: int,
         seeds: Sequence[int],

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 from lnlab.norms import Mode, recompute, statistics_from
 from lnlab.norms.batch import OverCases
 
-from .batches import Numbered
+from .batches import NumberedQuestions
 from .net import Asked
 
 WATCHED = 4
@@ -45,7 +45,7 @@ class Answered(NamedTuple):
         }
 
 
-def batches(numbered: Numbered, size: int) -> list[list[int]]:
+def batches(numbered: NumberedQuestions, size: int) -> list[list[int]]:
     """The places of questions in batches of like length; none is much smaller than others."""
     order = sorted(range(len(numbered)), key=lambda place: numbered.lengths[place])
     count = max(1, len(order) // size)
@@ -54,7 +54,9 @@ def batches(numbered: Numbered, size: int) -> list[list[int]]:
 
 
 @torch.no_grad()
-def answered(net: Any, numbered: Numbered, size: int, mode: Mode | None = None) -> Answered:
+def answered(
+    net: Any, numbered: NumberedQuestions, size: int, mode: Mode | None = None
+) -> Answered:
     """The answers of a net to questions, ``size`` at a time.
 
     Args:
@@ -80,7 +82,7 @@ def answered(net: Any, numbered: Numbered, size: int, mode: Mode | None = None) 
     return Answered(log_p, wrong, [alphas[k] for k in first], [chances[k] for k in first])
 
 
-def remembered(net: Any, numbered: Numbered, size: int) -> None:
+def remembered(net: Any, numbered: NumberedQuestions, size: int) -> None:
     """Replace what batch norm remembers by population statistics, each time step's own."""
     every = batches(numbered, size)
     chosen = every[:: max(1, len(every) // POPULATION)][:POPULATION]
@@ -94,7 +96,7 @@ def remembered(net: Any, numbered: Numbered, size: int) -> None:
 
 
 def measured(
-    net: Any, numbered: dict[str, Numbered], size: int, *, test: bool
+    net: Any, numbered: dict[str, NumberedQuestions], size: int, *, test: bool
 ) -> dict[str, Any]:
     """All that is measured of a net, which is changed: what batch norm remembers.
 

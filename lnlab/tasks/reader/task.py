@@ -22,7 +22,7 @@ from lnlab.norms import (
 from lnlab.training import Experiment, Moment, clipped, rooted, setting
 from lnlab.training.task import CPU
 
-from .batches import Numbered, Renamed
+from .batches import NumberedQuestions, Renamed
 from .net import PADDING, STARTS, AttentiveReader
 from .reading import measured
 
@@ -160,7 +160,7 @@ class AttentiveReading(Experiment):
         share: tuple[int, int] = (0, 1),
     ) -> Renamed:
         """Questions of like length together, their entities renamed."""
-        numbered = Numbered(getattr(dataset, split), dataset.vocabulary)
+        numbered = NumberedQuestions(getattr(dataset, split), dataset.vocabulary)
         return Renamed(numbered, dataset.anonymous, self.batch_size, self.seeds, device)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
@@ -183,7 +183,8 @@ class AttentiveReading(Experiment):
         """Per seed: see :func:`.reading.measured`; the test at the end alone."""
         parts = ("train", "valid", *(["test"] if moment is Moment.END else []))
         numbered = {
-            part: Numbered(getattr(dataset, part), dataset.vocabulary) for part in parts
+            part: NumberedQuestions(getattr(dataset, part), dataset.vocabulary)
+            for part in parts
         }
         rows = [
             measured(one, numbered, self.batch_size, test="test" in parts)

@@ -9,7 +9,7 @@ from lnlab.training import Bucketed
 from lnlab.training.machine import generator
 
 from .net import Told
-from .numbered import Numbered
+from .numbered import NumberedBooks
 
 
 class OfOneLength(Bucketed):
@@ -27,7 +27,7 @@ class OfOneLength(Bucketed):
 
     def __init__(
         self,
-        numbered: Numbered,
+        numbered: NumberedBooks,
         places: Tensor,
         size: int,
         seeds: Sequence[int],

@@ -12,7 +12,7 @@ from lnlab.data import SentenceJudge
 from lnlab.training import Moment
 
 from .net import SkipThoughts, of_one_length
-from .numbered import Numbered
+from .numbered import NumberedBooks
 
 if TYPE_CHECKING:  # an experiment that is named costs no sklearn
     from .judges import Judgement, Represent
@@ -29,7 +29,7 @@ WEIGHTS = "weights "
 
 
 @torch.no_grad()
-def held_out(net: SkipThoughts, numbered: Numbered) -> dict[str, float]:
+def held_out(net: SkipThoughts, numbered: NumberedBooks) -> dict[str, float]:
     """``valid_nll``, nats a word of the neighbours of held-out sentences; ``valid_nll_before``
     and ``valid_nll_after``, of each neighbour."""
     chosen = numbered.valid[:: max(1, len(numbered.valid) // HELD)][:HELD]
@@ -49,7 +49,7 @@ def held_out(net: SkipThoughts, numbered: Numbered) -> dict[str, float]:
 
 
 def asked(
-    numbered: Numbered, seen: "Callable[[SentenceJudge], Represent]", *, nested: bool
+    numbered: NumberedBooks, seen: "Callable[[SentenceJudge], Represent]", *, nested: bool
 ) -> dict[str, float]:
     """The scores that all judges give to a representation of their sentences.
 
@@ -79,7 +79,9 @@ def named(name: str, verdict: "Judgement") -> dict[str, float]:
     return {f"{name.lower()}{ENDS[score]}": value for score, value in verdict.scores.items()}
 
 
-def of_net(net: SkipThoughts, numbered: Numbered) -> "Callable[[SentenceJudge], Represent]":
+def of_net(
+    net: SkipThoughts, numbered: NumberedBooks
+) -> "Callable[[SentenceJudge], Represent]":
     """The vectors that a net gives to the sentences of a judge.
 
     As in the authors' code the ends of sentences are read where pairs are judged, and else not.
@@ -94,7 +96,7 @@ def of_net(net: SkipThoughts, numbered: Numbered) -> "Callable[[SentenceJudge], 
     return lambda judge: frozen(partial(vectors, end=judge.pairs))
 
 
-def words_alone(numbered: Numbered) -> dict[str, float]:
+def words_alone(numbered: NumberedBooks) -> dict[str, float]:
     """The scores of bags of words, which know of no order, as of :func:`asked`."""
     from .judges import BASELINES, judged
 
@@ -106,7 +108,7 @@ def words_alone(numbered: Numbered) -> dict[str, float]:
 
 
 def measured(
-    net: Any, numbered: Numbered, moment: Moment, *, nested: bool, snapshot: bool
+    net: Any, numbered: NumberedBooks, moment: Moment, *, nested: bool, snapshot: bool
 ) -> dict[str, Any]:
     """All that is measured of a net at a moment.
 
@@ -124,7 +126,7 @@ def measured(
     return found
 
 
-def snapshots(task: Any, run: Any, numbered: Numbered) -> dict[int, Any]:
+def snapshots(task: Any, run: Any, numbered: NumberedBooks) -> dict[int, Any]:
     """The nets of a run's first seed along its training, by update, as they were kept.
 
     Raises:

@@ -18,7 +18,7 @@ STRETCH, EACH = 50, 20
 """Sentences of a stretch, and the number of stretches of which the last one is held out."""
 
 
-class Numbered:
+class NumberedBooks:
     """The sentences of books, by number.
 
     A sentence that has one right before it and one right behind it trains if none of the three

@@ -18,7 +18,7 @@ from lnlab.training.task import CPU
 from .batches import OfOneLength
 from .measured import measured
 from .net import CONDITIONS, SkipThoughts
-from .numbered import Numbered
+from .numbered import NumberedBooks
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the three GRUs."""
@@ -109,13 +109,13 @@ class SkipThoughtVectors(Experiment):
         """As of every experiment; of what judges, too, the name and not the path."""
         return {**super().config(), "judges": self.judges.split("=")[0]}
 
-    def dataset(self) -> Numbered:
+    def dataset(self) -> NumberedBooks:
         """Books by number, and what judges the vectors."""
         books = load(self.data, "books", longest=self.limit - 1)
         judges = load(self.judges, "judges") if self.judges else {}
-        return Numbered(books, self.known, self.sentences, judges, shuffled=self.shuffled)
+        return NumberedBooks(books, self.known, self.sentences, judges, shuffled=self.shuffled)
 
-    def model(self, seed: int, dataset: Numbered) -> nn.Module:
+    def model(self, seed: int, dataset: NumberedBooks) -> nn.Module:
         """The net of one seed; its weights depend on the seed and the sizes alone."""
         initial = STARTS[self.initialisation]
         if self.norm != "none":
@@ -135,7 +135,7 @@ class SkipThoughtVectors(Experiment):
 
     def batches(
         self,
-        dataset: Numbered,
+        dataset: NumberedBooks,
         split: str = "train",
         *,
         device: torch.device = CPU,
@@ -170,7 +170,7 @@ class SkipThoughtVectors(Experiment):
         return set(range(0, self.length(updates_per_epoch) + 1, self.every))
 
     def measure(
-        self, model: Any, dataset: Numbered, moment: Moment = Moment.END
+        self, model: Any, dataset: NumberedBooks, moment: Moment = Moment.END
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.measured.measured`."""
         rows = [
