@@ -2,9 +2,8 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 PACKAGE = Path(__file__).parents[1] / "lnlab"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -24,6 +23,11 @@ QUESTIONS = {
 COMPUTING = ("norms", "cells", "kernels", "unroll", "probes", "attention", "training", "data")
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """The line and text of each docstring, those of fields and constants too."""
     for node in ast.walk(tree):
@@ -39,10 +43,13 @@ def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield here.lineno, value.value
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_a_docstring_begins_with_what_the_thing_is(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    asked = [(line, text) for line, text in texts(tree) if text.split(" ")[0] in QUESTIONS]
+def test_a_docstring_begins_with_what_the_thing_is():
+    asked = [
+        f"{path}:{line}: {text}"
+        for path in MODULES
+        for line, text in texts(tree(path))
+        if text.split(" ")[0] in QUESTIONS
+    ]
     assert not asked
 
 
@@ -71,16 +78,27 @@ OVERRIDDEN = {
 ROOMS = [p for p in MODULES if p.relative_to(PACKAGE).parts[0].removesuffix(".py") in COMPUTING]
 
 
-@pytest.mark.parametrize("path", ROOMS, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_what_is_public_says_what_it_is_its_shapes_and_its_errors(path):
-    for function in public(ast.parse(path.read_text(encoding="utf-8")).body):
-        where = f"{path.name}:{function.lineno} {function.name}"
-        assert documented(function, OVERRIDDEN), where
-        text = ast.get_docstring(function)
-        if not text:
-            continue
-        annotations = [argument.annotation for argument in function.args.args]
-        kinds = " ".join(ast.unparse(a) for a in (*annotations, function.returns) if a)
-        assert "Tensor" not in kinds or "(" in text or "shape" in text, f"{where}: which shape?"
-        raised = any(isinstance(n, ast.Raise) and n.exc for n in ast.walk(function))
-        assert not raised or "Error" in text or "Raises:" in text, f"{where}: which errors?"
+def lacking(function: ast.FunctionDef) -> Iterator[str]:
+    """What the docstring of a function does not say: what it is, its shapes, its errors."""
+    text = ast.get_docstring(function)
+    if not documented(function, OVERRIDDEN):
+        yield "what is it?"
+    if not text:
+        return
+    annotations = [argument.annotation for argument in function.args.args]
+    kinds = " ".join(ast.unparse(a) for a in (*annotations, function.returns) if a)
+    if "Tensor" in kinds and "(" not in text and "shape" not in text:
+        yield "which shape?"
+    raised = any(isinstance(n, ast.Raise) and n.exc for n in ast.walk(function))
+    if raised and "Error" not in text and "Raises:" not in text:
+        yield "which errors?"
+
+
+def test_what_is_public_says_what_it_is_its_shapes_and_its_errors():
+    asked = [
+        f"{path}:{function.lineno} {function.name}: {question}"
+        for path in ROOMS
+        for function in public(tree(path).body)
+        for question in lacking(function)
+    ]
+    assert not asked
