@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import groupby, product
 from math import isnan
 from typing import Any
@@ -288,13 +289,9 @@ def _one_after_the_other(tasks: Iterable[Any], data: str = "") -> str:
 def _train(task: Any, data: str) -> str:
     """``lnlab train`` with the settings of a task, the nearest of its budgets first."""
     wanted = task.config()
-    budgets = {
-        name: type(task).budget(name, batch_size=wanted["batch_size"]).config()
-        for name in ("paper", "notebook")
-    }
     told = {
         name: [key for key in {**wanted, **config} if config.get(key) != wanted.get(key)]
-        for name, config in budgets.items()
+        for name, config in _budgets(type(task), wanted["batch_size"]).items()
     }
     budget = min(told, key=lambda name: len(told[name]))
     words = ["lnlab", "train", task.name, "--budget", budget]
@@ -304,6 +301,13 @@ def _train(task: Any, data: str) -> str:
             # a field at its past value is not in the configuration
             words += ["--set", f"{key}={_plain(wanted.get(key, getattr(task, key)))}"]
     return shlex.join(words)
+
+
+@cache
+def _budgets(kind: type[Experiment], size: int) -> dict[str, dict[str, Any]]:
+    """The configurations of the budgets that commands start from: the same for many runs."""
+    names = ("paper", "notebook")
+    return {name: kind.budget(name, batch_size=size).config() for name in names}
 
 
 def _plain(value: Any) -> str:
