@@ -296,7 +296,7 @@ def test_readers_of_books_are_asked_for_the_words_of_other_novels(tmp_path, monk
     task = AttentiveReading.budget("smoke", seeds=(0,), data=data, sentences=6, questions=0)
     dataset = task.dataset()
     asked = lambada.questions(layouts.lambada(tmp_path / "novels"))
-    found = answered(task.model(0, dataset), Numbered(asked, dataset.vocabulary), 4)
+    found = answered(task.model(0, dataset), NumberedQuestions(asked, dataset.vocabulary), 4)
     assert 0 < found.named("lambada")["lambada_nll"] < 9
 
 
