@@ -100,6 +100,7 @@ def test_run_that_fails_is_reported_and_stops_no_other(tmp_path):
     assert len([run for run in read(tmp_path) if run.done]) == 2
 
 
+@pytest.mark.dear
 @pytest.mark.stress
 def test_killed_workers_cost_no_run_and_a_fatal_one_is_given_up(serial, full, tmp_path):
     """Cores of this machine; also: nobody else can reach the workers."""
@@ -175,6 +176,7 @@ def external(root: Path):
             process.wait(20)
 
 
+@pytest.mark.dear
 @pytest.mark.stress
 def test_cluster_of_another_gives_the_same_bytes(serial, full, tmp_path, monkeypatch):
     """Named in Dask's own configuration; one of its workers is killed."""
@@ -240,6 +242,7 @@ def test_killed_driver_leaves_no_process_and_is_simply_run_again(serial, full, t
     assert left(root) == serial
 
 
+@pytest.mark.dear
 @pytest.mark.stress
 def test_three_sweeps_over_one_folder_do_nothing_twice(serial, full, tmp_path):
     """One is killed while it trains; the others finish its run as well."""

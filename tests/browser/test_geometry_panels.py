@@ -13,6 +13,8 @@ from benchmarks._jupyterlab import (
     write_notebook,
 )
 
+pytestmark = pytest.mark.dear
+
 GEOMETRY = """
 from lnlab import panels
 panels.geometry(units=4)

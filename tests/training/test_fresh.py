@@ -34,6 +34,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.dear
 @pytest.mark.stress
 def test_three_fresh_processes_end_in_the_same_bytes(tmp_path):
     """On one thread and on two, with other hashes of text and in other folders."""
@@ -81,6 +82,7 @@ print(before[0], after[0], before[1], after[1], sum(run.done for run in read(roo
 """
 
 
+@pytest.mark.dear
 @pytest.mark.stress
 def test_many_runs_in_one_process_do_not_fill_it(full, tmp_path):
     """``--full``: 300. Memory grows by less than 5 %, no file stays open, and who reads the

@@ -77,6 +77,7 @@ def left(root: Path) -> tuple[bytes, str]:
     return run.content("weights.safetensors"), rows
 
 
+@pytest.mark.dear
 @pytest.mark.stress
 def test_killed_at_any_moment_it_ends_in_the_same_bytes(full, tmp_path):
     """``--full``: 10 runs of each model."""

@@ -55,15 +55,26 @@ def ranks_of(root: Path) -> dict[str, int]:
     return found
 
 
-@pytest.mark.stress
-def test_two_ranks_equal_one_device_and_a_killed_one_is_taken_up_again(full, tmp_path):
-    """Layer norm, float64, to 1e-12; the bytes of two ranks are those of a clean run of two."""
+@pytest.fixture(scope="module")
+def pool():
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def clean(pool, tmp_path_factory):
+    """A run of two ranks that nothing happened to."""
+    root = tmp_path_factory.mktemp("two")
+    return end(started(pool, root), root)
+
+
+@pytest.mark.slow
+def test_two_ranks_equal_one_device(clean, tmp_path):
+    """Layer norm, float64, to 1e-12."""
     task = PermutationInvariantMNIST.budget("smoke", **SETTINGS)
-    for _ in train(task, root=tmp_path / "one", precision="float64"):
+    for _ in train(task, root=tmp_path, precision="float64"):
         pass
-    (one,) = read(tmp_path / "one")
-    pool = ThreadPoolExecutor(1)
-    clean = end(started(pool, tmp_path / "two"), tmp_path / "two")
+    (one,) = read(tmp_path)
     assert clean.config["ranks"] == 2
     assert clean.key != one.key
     serial, shared = one.weights(), clean.weights()
@@ -73,6 +84,12 @@ def test_two_ranks_equal_one_device_and_a_killed_one_is_taken_up_again(full, tmp
         torch.testing.assert_close(shared[name], tensor, rtol=0, atol=1e-12)
     losses = [run.metrics()["loss"].dropna().tolist() for run in (clean, one)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-12)  # likewise
+
+
+@pytest.mark.dear
+@pytest.mark.stress
+def test_a_killed_rank_is_taken_up_again(clean, pool, full, tmp_path):
+    """The bytes are those of a clean run of two."""
     for victim in ("1", "0") if full else ("1",):
         root = tmp_path / f"killed {victim}"
         status = started(pool, root)
