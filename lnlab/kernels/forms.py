@@ -20,7 +20,7 @@ Kind = TypeVar("Kind", bound=nn.Module)
 
 
 class Kernel(IntEnum):
-    """The kernels, numbered as in recurrence.cpp."""
+    """The kernels, numbered as in calls.h."""
 
     LSTM = 0
     """Eq. 20 to 22."""
@@ -32,6 +32,8 @@ class Kernel(IntEnum):
     """The same, z saying how much is kept."""
     RNN = 4
     """Eq. 4, f = tanh."""
+    PLAIN = 5
+    """An LSTM without normalization, in a drawing: alone, torch's own serves it."""
 
 
 class Form(NamedTuple):

@@ -1,6 +1,6 @@
-"""The compiled library: built from ``cpp/`` by the machine's own compiler when first needed.
+"""The compiled libraries: built from ``cpp/`` by the machine's own compiler when first needed.
 
-It is kept in the user's cache under a name made of everything it depends on (sources, flags,
+Each is kept in the user's cache under a name made of everything it depends on (sources, flags,
 compiler, processor), so that an old build is never taken for a new one. A build appears
 there at once and whole: two processes may build at the same time. Where the cache cannot be
 written, the build lives as long as the process.
@@ -20,6 +20,8 @@ import warnings
 from pathlib import Path
 
 SOURCES = Path(__file__).with_name("cpp")
+LIBRARIES = {"recurrence": "recurrent layers", "drawing": "DRAW"}
+"""What each library is for; ``cpp/`` has a source of each name."""
 FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fopenmp")
 
 
@@ -32,15 +34,16 @@ class BuildError(RuntimeError):
 
 
 @functools.cache
-def library() -> ctypes.CDLL | None:
-    """The library; None, with one :class:`NoKernel` warning, where it cannot be had."""
+def library(name: str = "recurrence") -> ctypes.CDLL | None:
+    """One of :data:`LIBRARIES`; None, with one :class:`NoKernel` warning, where it cannot be
+    had."""
     try:
-        path = build(cache())
-        return signed(ctypes.CDLL(str(path)))
+        path = build(cache(), name)
+        return signed(ctypes.CDLL(str(path)), PROBLEMS[name])
     except (BuildError, OSError) as error:
         warnings.warn(
-            f"{error} Recurrent layers run on torch's operators instead: the same results, "
-            "several times slower.",
+            f"{error} Torch's operators do the work of {LIBRARIES[name]} instead: the same "
+            "results, several times slower.",
             NoKernel,
             stacklevel=2,
         )
@@ -55,14 +58,14 @@ def cache() -> Path:
     return Path(home) / "lnlab" / "kernels"
 
 
-def build(folder: Path) -> Path:
-    """The library in ``folder``, compiled unless it is there already.
+def build(folder: Path, name: str = "recurrence") -> Path:
+    """One of :data:`LIBRARIES` in ``folder``, compiled unless it is there already.
 
     Raises:
         BuildError: there is no compiler, or it failed.
     """
     command = [*compiler(), *FLAGS, native()]
-    target = folder / f"recurrence-{key(command)}.so"
+    target = folder / f"{name}-{key(command)}.so"
     if intact(target):
         return target
     try:
@@ -130,13 +133,17 @@ def processor() -> str:
 
 
 def compile_into(target: Path, command: list[str]) -> Path:
-    """Compile the kernels to ``target`` and write the SHA-256 of the result beside it.
+    """Compile the library of ``target``, NAME-KEY.so, and write the SHA-256 of the result
+    beside it.
 
     Raises:
         BuildError: if the compiler cannot be run or fails; has its last words.
     """
-    print("lnlab: compiling the recurrent kernels, once (about 10 s)", file=sys.stderr)
-    whole = [*command, str(SOURCES / "recurrence.cpp"), "-o", str(target)]
+    name = target.name.partition("-")[0]
+    print(
+        f"lnlab: compiling the kernels of {LIBRARIES[name]}, once (about 15 s)", file=sys.stderr
+    )
+    whole = [*command, str(SOURCES / f"{name}.cpp"), "-o", str(target)]
     try:
         done = subprocess.run(whole, capture_output=True, text=True, timeout=600)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -166,11 +173,11 @@ def _of_this_process() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="lnlab-")
 
 
-def signed(lib: ctypes.CDLL) -> ctypes.CDLL:
+def signed(lib: ctypes.CDLL, problem: type[ctypes.Structure]) -> ctypes.CDLL:
     """The library, its functions told of their arguments."""
     for name in ("saved_bytes", "forward", "backward", "floor_of"):
         function = getattr(lib, name)
-        function.argtypes, function.restype = [ctypes.POINTER(Problem)], ctypes.c_int64
+        function.argtypes, function.restype = [ctypes.POINTER(problem)], ctypes.c_int64
     lib.take.argtypes, lib.take.restype = [ctypes.c_int64], ctypes.c_void_p
     lib.give.argtypes, lib.give.restype = [ctypes.c_void_p], None
     return lib
@@ -189,3 +196,21 @@ class Problem(ctypes.Structure):
         *_all("y h_n c_n saved dy dh_n dc_n", ctypes.c_void_p),
         *_all("dx dh0 dc0 dW_x dW_h dparameters", ctypes.c_void_p),
     ]
+
+
+class DrawProblem(ctypes.Structure):
+    """``struct DrawProblem`` of cpp/glimpses.h: sizes, and pointers that may be null."""
+
+    PARAMETERS = 17
+    _fields_ = [
+        *_all("kernel is_double T B height width H Z read write first threads", ctypes.c_int64),
+        *_all("eps x noise", ctypes.c_void_p),
+        ("parameters", ctypes.c_void_p * PARAMETERS),
+        *_all("canvas mean log_sigma saved canvases z reads writes", ctypes.c_void_p),
+        *_all("dcanvas dmean dlog_sigma", ctypes.c_void_p),
+        ("slopes", ctypes.c_void_p * PARAMETERS),
+    ]
+
+
+PROBLEMS: dict[str, type[ctypes.Structure]] = {"recurrence": Problem, "drawing": DrawProblem}
+"""What the functions of each library are given."""

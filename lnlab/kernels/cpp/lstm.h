@@ -1,4 +1,5 @@
-// One case of one step of the LSTM of eq. 20-22, or with NORM_GATES = false of eq. 29-31.
+// One case of one step of the LSTM of eq. 20-22, or with NORM_GATES = false of eq. 29-31, or
+// with NORM_C = false too of neither: without any normalization.
 // Blocks of the summed inputs: f, i, o, g. Parameters, in blocks of H units: the gains of
 // LN(W_h h) (4), of LN(W_x x) (4), the sum of all biases of the gates (4), and the gain and
 // the bias of LN(c). Nothing but summed inputs, c and the moments are kept for the way back:
@@ -7,7 +8,9 @@
 
 #include "layers.h"
 
-template <class T, bool NORM_GATES> struct LSTM {
+template <class T, bool NORM_GATES, bool NORM_C = true> struct LSTM {
+    // W_h h and W_x x are normalized apart; else only their sum is looked at
+    static constexpr bool APART = NORM_GATES;
     static constexpr int GATES = 4, STATES = 2, PARAMETERS = 14, MOMENTS = 3, SCRATCH = 2;
     enum { F, I, O, G };
     using V = vec<T>;
@@ -40,7 +43,7 @@ template <class T, bool NORM_GATES> struct LSTM {
             store<T>(c + j, f * load(c + j) + i * g);
             store<T>(scratch + j, sigmoid<T>(gate(a_h, a_x, O * P + j, m)));
         }
-        m[2] = moments(c, 1, units, eps_c);
+        m[2] = NORM_C ? moments(c, 1, units, eps_c) : Moments<T>{0, 1};
         for (long j = 0; j < P; j += W<T>) {
             const V n = m[2].normal(c + j) * load(gain_c + j) + load(bias_c + j);
             store<T>(h + j, load(scratch + j) * tanh<T>(n));
@@ -62,7 +65,7 @@ template <class T, bool NORM_GATES> struct LSTM {
             const V dn = d * o * (T(1) - q * q), d_u = dn * load(gain_c + j);
             add<T>(dp + 12 * P + j, dn * u);
             add<T>(dp + 13 * P + j, dn);
-            to_c.take(d_u, u);
+            if (NORM_C) to_c.take(d_u, u);
             store<T>(du + j, d_u);
             store<T>(dz_o + j, d * q * o * (T(1) - o));
             store<T>(dh + j, V{});

@@ -2,20 +2,11 @@
 // torch and is compiled in seconds. Each returns 0, or 1 where memory ran out.
 #include <memory>
 
+#include "calls.h"
 #include "floor.h"
 #include "gru.h"
 #include "lstm.h"
 #include "rnn.h"
-
-#if defined(_OPENMP)
-#include <omp.h>
-#else
-inline int omp_get_num_threads() { return 1; }
-inline int omp_get_thread_num() { return 0; }
-#endif
-
-// the numbers of lnlab.kernels.forms.Kernel
-enum class Kernel : int64_t { LSTM = 0, DRAW = 1, GRU_WRITES = 2, GRU_KEEPS = 3, RNN = 4 };
 
 namespace {
 
@@ -183,11 +174,9 @@ template <class T, class Task> int64_t with_cell(const Problem& p, Task task) {
 }
 
 template <class Task> int64_t run(const Problem* p, Task task) {
-    try {
+    return unless_full([&] {
         return p->is_double ? with_cell<double>(*p, task) : with_cell<float>(*p, task);
-    } catch (const std::bad_alloc&) {
-        return -1;
-    }
+    });
 }
 
 }  // namespace
@@ -213,14 +202,4 @@ int64_t backward(const Problem* p) {
 int64_t floor_of(const Problem* p) {
     return run(p, [](const auto& run) { return run.floor(), int64_t(0); });
 }
-
-void* take(int64_t bytes) {
-    try {
-        return pool.take(size_t(bytes));
-    } catch (const std::bad_alloc&) {
-        return nullptr;
-    }
-}
-
-void give(void* block) { pool.give(block); }
 }

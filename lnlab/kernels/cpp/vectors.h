@@ -99,6 +99,12 @@ template <class T> inline void exponential(vec<T> x, vec<T>& scale, vec<T>& frac
     scale = (vec<T>)((bits << L::mantissa) + one);
 }
 
+template <class T> inline vec<T> exp(vec<T> x) {
+    vec<T> scale, fraction;
+    exponential<T>(x, scale, fraction);
+    return scale * fraction + scale;
+}
+
 template <class T> inline vec<T> sigmoid(vec<T> x) {
     vec<T> scale, fraction;
     exponential<T>(-x, scale, fraction);

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.data import Images, load
-from lnlab.kernels import fuse
 from lnlab.norms import Identity, LayerNorm, Norm
 from lnlab.training import Experiment, Moment, clipped, setting
 
 from .bound import measured
+from .fast import fast
 from .net import MISTAKES, STARTS, Draw
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
@@ -108,7 +108,7 @@ class PictureDrawing(Experiment):
                 self.write, norm, gates,
                 initialisation=self.initialisation, mistake=self.mistake,
             )  # fmt: skip
-        return fuse(net) if self.fused else net
+        return fast(net) if self.fused else net
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)

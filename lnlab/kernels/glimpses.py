@@ -1,0 +1,145 @@
+"""All glimpses of a DRAW net in one call forward and one back: cpp/glimpses.h from Python."""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lnlab.cells import LSTMCell
+
+from . import torchs
+from .compiled import KERNEL_DTYPES, Pooled, refuse_second
+from .forms import Form, Kernel, bias, form
+from .library import DrawProblem, library
+
+
+class Looped(NamedTuple):
+    """A drawing of B pictures in T glimpses, as the kernel returns it.
+
+    Attributes:
+        canvas: logits of the pixels after the last glimpse (B, D).
+        mean, log_sigma: of q, each (T, B, Z).
+        canvases: those after each glimpse (T, B, D); empty unless asked for, as the rest.
+        z: drawn (T, B, Z).
+        reads, writes: what is linear in h_dec of the windows (T, B, 5).
+    """
+
+    canvas: Tensor
+    mean: Tensor
+    log_sigma: Tensor
+    canvases: Tensor
+    z: Tensor
+    reads: Tensor
+    writes: Tensor
+
+
+def lstm(cell: LSTMCell) -> Form | None:
+    """The fused form of a cell as the glimpses need it; None if it has none."""
+    fused = form(cell)
+    if fused is not None or not torchs.has(cell):
+        return fused
+    H, W = cell.units, cell.W_h
+    b = bias(cell.norm_h, W) if cell.b is None else cell.b
+    parameters = torch.cat([W.new_ones(8 * H), b, W.new_ones(H), W.new_zeros(H)])
+    return Form(Kernel.PLAIN, (0.0,) * 4, parameters)
+
+
+@dataclass
+class Loop:
+    """One call of the kernel, its tensors apart."""
+
+    lib: ctypes.CDLL
+    kernel: Kernel
+    eps: tuple[float, ...]
+    """That of each norm, first the encoder (4), then the decoder (4)."""
+    shape: tuple[int, int]
+    """Height and width of the pictures."""
+    read: int
+    write: int
+    """N of the two windows."""
+    first: int
+    """The number of the first filter of a window: 1."""
+    threads: int
+    whole: bool
+    """True if the canvases and windows of all glimpses are wanted."""
+
+    def drawing(
+        self, x: Tensor, noise: Tensor, parameters: Sequence[Tensor], **tensors: Tensor
+    ) -> DrawProblem:
+        """The C structure for x (B, D) and the other tensors, which must outlive it."""
+        T, B, Z = noise.shape
+        H, wide = parameters[3].shape[0], x.dtype == torch.float64
+        self.eps_array = (ctypes.c_double * 8)(*self.eps)
+        drawing = DrawProblem(
+            self.kernel, wide, T, B, *self.shape, H, Z, self.read, self.write, self.first,
+            self.threads,
+        )  # fmt: skip
+        drawing.eps = ctypes.addressof(self.eps_array)
+        drawing.parameters[:] = [p.data_ptr() for p in parameters]
+        for name, tensor in {"x": x, "noise": noise, **tensors}.items():
+            setattr(drawing, name, tensor.data_ptr() or None)
+        return drawing
+
+    def run(self, name: str, drawing: DrawProblem) -> int:
+        """The result of the function ``name`` of the library: bytes, or 0.
+
+        Raises:
+            MemoryError: if there is too little memory.
+        """
+        result = getattr(self.lib, name)(ctypes.byref(drawing))
+        if result < 0:
+            raise MemoryError(f"no memory for {drawing.T} glimpses of {drawing.B} pictures.")
+        return result
+
+
+def kernel(device: torch.device, dtype: torch.dtype) -> ctypes.CDLL | None:
+    """The library, where it serves this device and this dtype."""
+    return library("drawing") if device.type == "cpu" and dtype in KERNEL_DTYPES else None
+
+
+class Glimpses(torch.autograd.Function):
+    """(x (B, D), noise (T, B, Z), the parameters of ``DrawProblem``) to :class:`Looped`.
+
+    Nothing goes back to x and the noise, and nothing comes back from what only ``whole`` asks.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, loop: Loop, x, noise, *parameters):
+        x, noise, *parameters = (a.detach().contiguous() for a in (x, noise, *parameters))
+        (_, B, Z), many = noise.shape, len(noise) if loop.whole else 0
+        few = {
+            "canvas": torch.empty_like(x),
+            "mean": torch.empty_like(noise),
+            "log_sigma": torch.empty_like(noise),
+        }
+        more = {
+            "canvases": x.new_empty(many, *x.shape),
+            "z": x.new_empty(many, B, Z),
+            "reads": x.new_empty(many, B, 5),
+            "writes": x.new_empty(many, B, 5),
+        }
+        drawing = loop.drawing(x, noise, parameters, **few, **more)
+        if any(ctx.needs_input_grad):
+            ctx.saved = Pooled(loop.lib, loop.run("saved_bytes", drawing))
+            drawing.saved = ctx.saved.pointer
+            ctx.loop = loop
+            ctx.save_for_backward(x, noise, *parameters)
+        loop.run("forward", drawing)
+        ctx.mark_non_differentiable(*more.values())
+        return *few.values(), *more.values()
+
+    @staticmethod
+    def backward(ctx: Any, dcanvas, dmean, dlog_sigma, *_):
+        refuse_second()
+        x, noise, *parameters = ctx.saved_tensors
+        given = {"dcanvas": dcanvas, "dmean": dmean, "dlog_sigma": dlog_sigma}
+        given = {name: a.contiguous() for name, a in given.items()}
+        slopes = [torch.empty_like(p) for p in parameters]
+        drawing = ctx.loop.drawing(x, noise, parameters, **given)
+        drawing.saved = ctx.saved.pointer
+        drawing.slopes[:] = [a.data_ptr() for a in slopes]
+        ctx.loop.run("backward", drawing)
+        return None, None, None, *slopes
