@@ -55,7 +55,9 @@ def learning_curves(
     )
     figure.update_xaxes(title_text=literal(x)).update_yaxes(title_text=literal(y), col=1)
     figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.09}, margin={"t": 75})
-    return signed(figure, f"{made_on}. Line: mean; band: least to greatest of the seeds.")
+    several = any(len(values) > 1 for _, values in all_of)
+    said = " Line: mean; band: least to greatest of the seeds." if several else ""
+    return signed(figure, f"{made_on}.{said}")
 
 
 def _band(text: str, curve: Curve, look: Mapping[str, Any], *, first: bool) -> list[go.Scatter]:

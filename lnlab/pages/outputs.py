@@ -45,11 +45,13 @@ def figure(spec: dict[str, Any], number: str) -> str:
         spec = {key: value for key, value in spec.items() if key != "frames"}
     data = json.dumps(spec).replace("<", "\\u003c")
     height = int(layout.get("height") or 450) - meta.get("above", 0) - meta.get("below", 0)
+    least = width(spec)
     return (
         '<figure class="plot"><p class="title" hidden></p>'
         '<figcaption aria-live="polite" hidden></figcaption>'
-        f'<div class="scrolled"><div id="{number}" class="picture" role="img" '
-        f'style="min-height:{height}px;min-width:{width(spec)}px" '
+        f'<div class="scrolled" style="--least:{least}px">'
+        f'<div id="{number}" class="picture" role="img" '
+        f'style="min-height:{height}px;min-width:{least}px" '
         f'aria-label="{html.escape(seen(spec))}"></div></div>'
         f'<script type="application/json">{data}</script></figure>'
     )
