@@ -48,17 +48,19 @@ def show(key: str, root: Path | None) -> None:
 
 
 @results.command()
-@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.argument("keys", nargs=-1, metavar="[KEY OR TASK]...")
 @click.option("--csv", is_flag=True, help="Print comma-separated values.")
 @where
 def compare(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
-    """Compare runs, all or those named: where they differ, and the number that matters.
+    """Compare runs, all or those named, by key or task: where they differ, and what matters.
 
     --csv has all settings and numbers, a line for each seed.
     """
     from lnlab import runs
 
-    wanted = [named(key, root) for key in keys] or known(root)
+    there = known(root)
+    of_task = {key: [run for run in there if run.task == key] for key in keys}
+    wanted = [run for key in keys for run in of_task[key] or [named(key, root)]] or there
     if csv:
         click.echo(runs.table(wanted).to_csv(index=False), nl=False)
     else:

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -70,6 +71,7 @@ class Executed:
         place: where.
         hardware: what it ran on.
         version: of lnlab.
+        cpu_seconds: of its kernel, and of the processes that it waited for; None where it died.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Executed:
     place: str | None
     hardware: str = ""
     version: str = lnlab.__version__
+    cpu_seconds: float | None = None
 
     def __str__(self) -> str:
         if self.error is None:
@@ -98,6 +101,19 @@ class OwnKernel(AsyncKernelManager):
     def _kernel_spec_manager_default(self) -> KernelSpecManager:
         # no folders: what is left is the kernel of sys.executable
         return KernelSpecManager(kernel_dirs=[])
+
+
+def clocked(spent: list[float]) -> type[OwnKernel]:
+    """The kernel manager that leaves in ``spent`` the CPU-seconds of its kernel."""
+
+    class Clocked(OwnKernel):
+        async def shutdown_kernel(self, now: bool = False, restart: bool = False) -> None:
+            with suppress(psutil.Error, AttributeError):  # it is gone already
+                process = psutil.Process(self.provisioner.pid)  # pyright: ignore
+                spent.append(sum(process.cpu_times()[:4]))  # and of those that it waited for
+            await self._async_shutdown_kernel(now=now, restart=restart)
+
+    return Clocked
 
 
 def last_place(notebook: nbformat.NotebookNode) -> str | None:
@@ -168,6 +184,7 @@ def run_one(
     """
     draft = out / f".{path.stem}.{os.getpid()}.ipynb"
     start, error = time.monotonic(), None
+    spent: list[float] = []
     try:
         # nbclient makes an event loop in each thread, and leaves it open
         with asyncio.Runner(loop_factory=ensure_event_loop):
@@ -175,7 +192,7 @@ def run_one(
                 opened(path),
                 str(draft),
                 wanted,
-                kernel_manager_class=OwnKernel,
+                kernel_manager_class=clocked(spent),
                 # what it would log (a reply cut off by the timeout) the outcome says in words
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
                 progress_bar=False,
@@ -197,6 +214,7 @@ def run_one(
         error=error and failure(error, timeout),
         place=last_place(notebook) if error else None,
         hardware=hardware,
+        cpu_seconds=round(spent[-1], 1) if spent else None,
     )
     settle(draft, notebook, outcome, out)
     return outcome

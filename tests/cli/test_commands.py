@@ -149,6 +149,8 @@ def test_results_are_compared_resumed_and_removed(root):
     assert re.match(
         rf"{key} +mnist +batch +- +at update 1, \d+ s ago +test_error \S+ +emb", listed[1]
     )  # latest first
+    compared = lnlab("results", "compare", "mnist", "--csv").output.splitlines()
+    assert len(compared) > 1
     compared = lnlab("results", "compare", "--csv").output.splitlines()
     assert compared[0].startswith("key,done,finished,norm,update,")
     assert [line.split(",")[3] for line in compared[1:]].count("batch") == 1

@@ -409,11 +409,14 @@ def test_an_interrupted_run_is_continued(tmp_path):
     assert not (out / UNFINISHED).exists()
 
 
+WORKS = "import time\nwhile time.process_time() < 1:\n    pass"
+
+
 @pytest.mark.slow
 def test_quick_notebooks_run_first_and_times_are_told(tmp_path, monkeypatch):
     out, folder = tmp_path / "build", tmp_path / "notebooks"
     for number, seconds in ((1, 90), (2, 30), (3, 60)):
-        write(folder / f"0{number}_n.ipynb", f"0{number} · N\n\n{seconds} seconds", "1 + 1")
+        write(folder / f"0{number}_n.ipynb", f"0{number} · N\n\n{seconds} seconds", WORKS)
     monkeypatch.setattr(checkout, "root", lambda: tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("LNLAB_HEADLESS", "1")
@@ -425,6 +428,8 @@ def test_quick_notebooks_run_first_and_times_are_told(tmp_path, monkeypatch):
     times = lnlab("run", "--times", "--out", out).stdout.splitlines()
     assert [line.split()[0] for line in times] == ["01_n", "02_n", "03_n", "all,"]
     assert f"{run.seconds:.1f} s" in times[0]
+    assert run.cpu_seconds >= 1
+    assert f"{run.cpu_seconds:.1f} CPU-s" in times[0]
 
 
 HEAVY = {"torch", "pandas", "papermill", "nbformat", "nbconvert", "plotly"}
