@@ -200,13 +200,14 @@ def beside(runs: Sequence[Run], task: AttentiveReading) -> pd.DataFrame:
 
 
 def of(runs: Sequence[Run], task: AttentiveReading) -> dict[int, Run]:
-    """The finished runs that are a task but for their seeds, by seed."""
+    """The finished runs that are a task but for their seeds, by seed: those declared, not the
+    one whose runs choose rates."""
     found: dict[int, Run] = {}
     for run in runs:
         if run.task == task.name and run.done:
             own = AttentiveReading.of(run.config, data=task.data, seeds=task.seeds)
             if own == task and run.config["data"] == task.config()["data"]:
-                found |= dict.fromkeys(run.config["seeds"], run)
+                found |= {seed: run for seed in run.config["seeds"] if seed in SEEDS}
     return found
 
 
