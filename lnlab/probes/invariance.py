@@ -218,7 +218,10 @@ def relative_change(changed: Tensor, y: Tensor, largest: float | None = None) ->
 
 def greatest(y: Tensor) -> float:
     """The largest |y| of y (any shape); NaN where y holds one."""
-    return float(y.double().abs().max())
+    least, largest = (
+        y.double().aminmax()
+    )  # both ends in one pass, where |y| would be made first
+    return max(abs(float(least)), abs(float(largest)))
 
 
 def table(

@@ -15,7 +15,7 @@ from lnlab.norms import Conv2d, Linear
 from lnlab.norms.invariances import Statistics
 
 from .inside import NORMALIZERS, Inside, Site
-from .replay import Tape
+from .replay import Origin, Tape
 from .untouched import Buffers, in_one_pass, remember, taking_statistics, untouched
 
 Read = Callable[[Any], Tensor]
@@ -163,6 +163,11 @@ class Subject:
         self._buffers = Buffers(self.module)
         self._devices = [x.device] if x.is_cuda else []
         self.parameters = dict(self.module.named_parameters())
+        self._remembering = [
+            (f"{path}.{name}", part, name)
+            for path, part in self.module.named_modules()
+            for name in part._buffers
+        ]
         self._inside = Inside(self.module)
         self._tape: Tape | None = None
         self._one_pass: bool | None = None
@@ -216,8 +221,10 @@ class Subject:
     def _wound(self, trial: Trial, x: Tensor) -> Tape:
         """The tape of this subject, at its beginning; ``trial`` is where it is off it."""
         own = {n: p for n, p in self.parameters.items() if n not in trial.weights}
-        roots = [*own.items(), *self.module.named_buffers()]
-        roots = [(("own", name), tensor) for name, tensor in roots]
+        there = ((path, part._buffers.get(name)) for path, part, name in self._remembering)
+        buffers = [(("buffer", path), b) for path, b in there if b is not None]
+        roots: list[tuple[Origin, Tensor]] = [(("own", name), p) for name, p in own.items()]
+        roots += buffers
         if trial.x is self.x:
             roots.append((("x",), x))
         if self._tape is None:

@@ -140,6 +140,7 @@ class _Session:
         self.columns, self.feature_axis = columns, feature_axis
         self.invariances: list[Invariance] = []
         self.first: dict[tuple, Invariance] = {}
+        self.used: dict[str, list[Weight]] = {}
         self.not_tried: dict[str, str] = {}
         self.dead: dict[str, tuple[int, int]] = {}
         self.silent = False
@@ -152,7 +153,11 @@ class _Session:
             self.dead = dead_units(judge.subject.see(find_shut=True).inside)
         again = mode not in {m for *_, m in self.first}
         plainer = _Plainer(judge) if again and mode != "frozen" else None
-        used = [weight for weight in judge.weights.values() if judge.uses(weight)]
+        if mode not in self.used:  # the same in every precision
+            self.used[mode] = [
+                weight for weight in judge.weights.values() if judge.uses(weight)
+            ]
+        used = self.used[mode]
         for name in judge.weights.keys() - {weight.name for weight in used}:
             self.not_tried[name] = "nothing that can be seen depends on it"
         changes = [
@@ -229,10 +234,8 @@ class _Plainer:
 
     def exact_without(self, change: Change) -> str:
         """The setting that, at 0, lets ``change`` change nothing; "" where none does."""
-        *single, everything = self.judges or [""]
-        if not everything or not self._exact(everything, change):
-            return ""
-        return next((w for w in single if self._exact(w, change)), everything)
+        # the most plain comes last, and is mostly not needed
+        return next((without for without in self.judges if self._exact(without, change)), "")
 
     def _exact(self, without: str, change: Change) -> bool:
         judge = self.judges[without]
