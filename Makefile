@@ -52,7 +52,7 @@ dear: setup
 	exit $$failed
 
 lab: setup
-	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --LabApp.news_url=None notebooks/00_start_here.ipynb
 
 lint: setup
 	$(BIN)/ruff format --check .
