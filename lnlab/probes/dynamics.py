@@ -44,6 +44,7 @@ class Dynamics(NamedTuple):
     @property
     def rate(self) -> float:
         """The factor of the gradient in a step backwards, on average over the steps."""
+        # the last is 1 by definition: the first is the product of T - 1 factors, one a step
         T = len(self.gradient)
         return float(self.gradient[0] ** (1 / (T - 1))) if T > 1 else 1.0
 
@@ -73,6 +74,7 @@ def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
         raise ValueError("x has no time steps: give at least one.")
     passed = states(cell, x)
     h = torch.stack([state[0] for state in passed])  # (T + 1, B, H)
+    # of r · h_T, whose gradient by s_t is rᵀ dh_T/ds_t: a random mixture of the Jacobian's rows
     r = normal(seed, 4, *h[-1].shape).to(h)
     leaves = [s for state in passed[1:] for s in state]
     # the last carried cell of an LSTM has no part in h
@@ -115,6 +117,7 @@ def root_mean_square(a: Tensor) -> Tensor:
     Numbers that are too large to be squared are not squared.
     """
     a = a.detach().flatten(1)
+    # sqrt(mean a²) = m sqrt(mean (a/m)²): an exploding gradient overflows when it is squared
     largest = a.abs().amax(1, keepdim=True)
     largest = torch.where(largest > 0, largest, 1.0)
     return ((a / largest).square().mean(1, keepdim=True).sqrt() * largest).squeeze(1)

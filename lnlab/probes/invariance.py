@@ -102,6 +102,7 @@ class NormalizedLayer:
             a = given.summed_inputs(self.norm)
             if self.row.batch is None:
                 return self.norm(a, given.W, 0)
+            # mini-batches of their own: what mixes cases mixes those of a part alone
             return torch.cat([self.norm(part, given.W, 0) for part in a.split(self.row.batch)])
 
     def defect(
@@ -213,6 +214,7 @@ def relative_change(changed: Tensor, y: Tensor, largest: float | None = None) ->
     """
     largest = greatest(y) if largest is None else largest
     moved = greatest(changed.double() - y.double())
+    # 0 where nothing moved, also where y is 0; infinite where y was 0 and is not now
     return moved / largest if largest else (moved and float("inf"))
 
 

@@ -96,6 +96,7 @@ def contrast(of: Maps) -> Contrast:
     ring[1:-1, 1:-1] = False
     (mean_r, var_r), (mean_m, var_m) = (_pooled(of, part) for part in (ring, middle))
     pooled = ((var_r + var_m) / 2).sqrt()
+    # Cohen's d with var = (var_ring + var_middle) / 2; a unit that never changes has none
     apart = torch.where(pooled > 0, (mean_r - mean_m).abs() / pooled, 0.0)
     on = [float(of.on[:, part].mean()) for part in (ring, middle)]
     return Contrast(on[0], on[1], float(apart.mean()))
@@ -119,6 +120,7 @@ def over_units(of: Maps) -> dict[str, Tensor]:
 def _pooled(of: Maps, part: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance (H,) of ``a`` over the cases and the positions of a part."""
     mean = of.mean[:, part].mean(1)
+    # the variance of all values: that within a position, and that of the positions' means
     between = (of.mean[:, part] - mean[:, None]).square()
     return mean, (of.deviation[:, part].square() + between).mean(1)
 
@@ -155,6 +157,7 @@ def contributions(
             total = loss(copy(some_x), some_y)
             slopes = torch.autograd.grad(total, [heard[name] for name in layers])
             for name, slope in zip(layers, slopes, strict=True):
+                # L(h) - L(0) is about h dL/dh, with the h that ReLU lets through
                 share = (heard[name].detach().clamp(0) * slope).abs().sum(0) / len(x)
                 totals[name] = totals.get(name, torch.zeros_like(share)) + share
     return totals

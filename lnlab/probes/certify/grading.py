@@ -39,6 +39,7 @@ def sign_of(plus: Tensor, minus: Tensor, exact: float) -> str:
     moved = (plus - minus).abs() > tolerance
     if not bool(moved.any()):
         return "same"
+    # an odd function has y(delta) + y(-delta) = 0
     both = torch.where(moved, plus + minus, 0.0)
     if both.dim() > 1:
         both = both[moved.flatten(1).any(1)]
@@ -79,9 +80,14 @@ def law(points: list[Point], exact: float) -> tuple[float, float]:
     if len(small) < 2:
         return math.nan, math.nan
     delta, d = np.array(small).T
+    # a first p, as if d were delta^-p: true of small delta alone
     p = -np.polyfit(np.log(delta), np.log(d), 1)[0]
     if p < 0.5:
         return math.nan, math.nan
+    # d = size (delta^-p - 1) is 0 at delta = 1; divided by 1 - delta^p it is size delta^-p,
+    # a straight line in logarithms for all delta < 1
     slope, height = np.polyfit(np.log(delta), np.log(d / (1 - delta**p)), 1)
     size = math.exp(height)
+    # size = eps / (2 var), and delta² var = eps: delta = sqrt(2 size); outside the root
+    # size = eps / sigma, and delta sigma = eps: delta = size
     return -slope, (2 * size) ** 0.5 if -slope > 1.5 else size

@@ -94,6 +94,7 @@ class Judge:
         """Random weights and inputs whose numbers are ``size`` times those that are there."""
 
         def drawn(like: Tensor, stream: int) -> Tensor:
+            # of the size of what is there: other sizes might leave the range of a precision
             rms = size * float(like.double().square().mean().sqrt())
             return (rms * normal(2, stream, like.numel())).view_as(like).to(like)
 
@@ -232,6 +233,7 @@ class Judge:
             return math.nan
         low = max(gone)
         high = min(p.delta for p in points if p.delta > low)
+        # halving the interval in logarithms: to a 4,096th of it
         for _ in range(12):
             middle = (low * high) ** 0.5
             there = self.outputs(change, middle) < far

@@ -117,9 +117,11 @@ def extent(box: Box, x: Tensor, at: tuple[int, ...] | None = None) -> Extent | N
     nudged = x.clone()
     nudged[at] += 1.0
     y = box(x)
+    # all values that share a statistic with the one that was changed, and no other
     reached = (box(nudged) - y).abs() > SAME * float(y.abs().max())
     lines = [reached[tuple(slice(None) if i == a else n for i, n in enumerate(at))]
              for a in range(x.dim())]  # fmt: skip
+    # a statistic runs over a box of axes: what is reached must be the product of its lines
     product = torch.ones_like(reached)
     for axis, line in enumerate(lines):
         product &= line.reshape(tuple(-1 if i == axis else 1 for i in range(x.dim())))
@@ -251,12 +253,14 @@ def divisor(box: Box, x: Tensor, over: Extent) -> Divisor | None:
 
 def _law(var: Tensor, s: dict[float, Tensor]) -> tuple[float, float, float, str] | None:
     """(power, factor, eps, place) from s at each size of x."""
+    # far above any eps s = (factor size² var)^power: its slope over log size is 2 power
     power = float((s[1e8] / s[1e6]).log().mean()) / (2 * math.log(1e2))
     factors = s[1e8] ** (1 / power) / (1e16 * var)
     factor = float(factors.mean())
     if not alike(factors, torch.full_like(factors, factor), 1e-6):
         return None
     plain = {size: (factor * size**2 * var) ** power for size in s}
+    # far below it eps alone is left: eps^power inside the power, eps itself elsewhere
     floor = float(s[1e-30].mean())
     if alike(s[1e-30], plain[1e-30], 1e-6):
         return power, factor, 0.0, "inside"

@@ -47,17 +47,21 @@ class Family:
 
     def kl(self, h: Tensor, moved: Tensor) -> Tensor:
         """D_KL[P(y; h) || P(y; moved)] in nats, (..., H) to (...)."""
+        # E[log P(y; h) - log P(y; moved)] by eq. 10: c(y, phi) cancels, and E[y] = eta'(h)
+        # makes it what eta at `moved` lies above its tangent at h
         linear = (self.mean(h) * (moved - h)).sum(-1)
         return (self.eta(moved) - self.eta(h) - linear) / self.phi
 
 
 def _bernoulli(h: Tensor) -> Tensor:
     p = torch.sigmoid(h)
+    # eta'' of softplus, p (1 - p), of each output by itself
     return torch.diag_embed(p * (1 - p))
 
 
 def _categorical(h: Tensor) -> Tensor:
     p = torch.softmax(h, -1)
+    # diag(p) - p pᵀ: the probabilities have a sum of 1, and where one rises others fall
     return torch.diag_embed(p) - p.unsqueeze(-1) * p.unsqueeze(-2)
 
 

@@ -103,6 +103,7 @@ def path(weights: Sequence[Tensor]) -> Path:
     moved = torch.stack([w.detach().double() for w in weights]) - weights[-1].detach().double()
     if not bool(moved.isfinite().all()):
         raise ValueError("a w is not finite: leave out what came after a training diverged.")
+    # rows are w_k - w_last: right singular vectors are the principal components about w_last
     _, sizes, directions = torch.linalg.svd(moved, full_matrices=False)
     if not sizes[1] > 1e-12 * sizes[0]:
         raise ValueError("the weights moved along a line: there is no plane to draw.")

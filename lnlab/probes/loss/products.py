@@ -64,6 +64,7 @@ class SharedProducts:
         if name is None:
             return None
         self.calls += 1
+        # the bias moves too, but is added once behind the sum, not in each of its products
         bias, given = given.get("bias"), given | {"bias": None}
         key, Ws = (name, func, self.calls), self.parts[name]
         if key not in self.products:
@@ -97,6 +98,7 @@ class KeptSums:
 
     def __call__(self, factors: list[float]) -> Tensor:
         total, *along = self.parts
+        # along a row of the grid all factors but the last stand still
         if self.kept[0] != factors[:-1]:
             for part, factor in zip(along, factors[:-1], strict=False):
                 total = torch.add(total, part, alpha=factor)

@@ -139,6 +139,7 @@ def smoothness(objective: Objective, eta: Tensor, w: Tensor | None = None) -> Sm
     slope = float(g.norm())
     if not 0 < slope < float("inf"):
         raise ValueError(f"the gradient has length {slope}: there is no way along it.")
+    # each from w itself: these are steps that could be taken, not a walk
     there = [objective.gradient(w - float(each) * g) for each in eta]
     return Smoothness(
         eta=eta.cpu(),

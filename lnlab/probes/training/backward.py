@@ -151,6 +151,7 @@ def gradient_parts(
             return torch.autograd.grad(h, a, slope.to(h), retain_graph=True)[0]
 
         direct = back(mu.detach(), sigma.detach())
+        # the gradient is a sum over the paths on which a reaches h: a path is what it adds
         with_mu, with_sigma = back(mu, sigma.detach()), back(mu.detach(), sigma)
     return Summands(direct, with_mu - direct, with_sigma - direct)
 

@@ -122,6 +122,7 @@ def covariate_shift(objective: Objective, moved: Tensor) -> list[Shift]:
 def _shift(layer: str, G: Tensor, shifted: Tensor) -> Shift:
     distance, size = float((G - shifted).norm()), float(G.norm())
     G, shifted = G.double(), shifted.double()
+    # without an eps, as small gradients have directions too; rounding may lead beyond 1
     cosine = torch.nn.functional.cosine_similarity(G, shifted, dim=0, eps=0.0).clamp(-1, 1)
     relative = distance / size if size else distance and float("inf")
     return Shift(layer, distance, relative, float(cosine))
@@ -205,6 +206,7 @@ class Noisy(Normalizer):
         if not self.training:
             return h
         each = h.new_empty(self.units)
+        # algorithm 1: one mean and one scale a unit and step, then a number a case around them
         mu = self.along_units(torch.rand_like(each) * 2 - 1) * self.shift
         sigma = self.along_units(1 + torch.rand_like(each) * (self.scale - 1))
         m = mu + (torch.rand_like(h) * 2 - 1) * self.spread

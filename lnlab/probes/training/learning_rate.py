@@ -43,6 +43,7 @@ def scale_invariant(module: nn.Module, x: Tensor, **settings: Any) -> dict[str, 
     """
     found = certify(module, x, columns=(1, 3), dtypes=(torch.float64,), **settings)
     mode = "train" if any(v.mode == "train" for v in found.invariances) else "evaluation"
+    # column 1 of Table 1 re-scales all of a weight, column 3 one of its rows
     holds = {
         (v.where, v.column)
         for v in found.invariances
@@ -62,10 +63,12 @@ def equilibrium(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> f
     """
     product = 2 * float(group["lr"]) * group.get("weight_decay", 0.0)
     if isinstance(optimizer, torch.optim.SGD):
+        # 2 eta lambda / (1 + mu); with Nesterov or dampening the noise adds up in another way
         known = not group["nesterov"] and not group["dampening"]
         factor = 1 / (1 + group["momentum"])
     else:
         known = isinstance(optimizer, torch.optim.AdamW) and not group["amsgrad"]
+        # (1 - beta_1) / (1 + beta_1): how much of the noise a running mean of gradients keeps
         factor = (1 - group["betas"][0]) / (1 + group["betas"][0]) if known else 0.0
     return (product * factor) ** 0.5 if known and product else float("nan")
 
@@ -153,6 +156,7 @@ class Turning(Listening):
             rate = {"rate": float(group["lr"])}
             expected = {"expected": equilibrium(self.optimizer, group)}
             turn = turned(before, p, p.grad, rows=self.invariant[name] == ROWS)
+            # a step of eta turns w as one of eta / ||w||² turns w / ||w||
             turn["effective"] = rate["rate"] / turn["norm"] ** 2 if turn["norm"] else torch.inf
             self._rows.append(head | rate | turn | expected)
         self._before.clear()
@@ -194,6 +198,7 @@ def turned(w: Tensor, moved: Tensor, gradient: Tensor, *, rows: bool) -> dict[st
         for v in (w, moved, gradient)
     )
     lengths, slopes = w.norm(dim=1), gradient.norm(dim=1)
+    # w · grad L(w) = 0 where no scale of w is seen: cos tells how nearly that is so
     cos = (w * gradient).sum(1) / (lengths * slopes)
     found = {"angle": angle(w, moved), "norm": lengths, "cos": cos, "gradient": slopes}
     return {name: float(v.square().mean().sqrt()) for name, v in found.items()}
