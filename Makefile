@@ -29,24 +29,21 @@ $(INSTALLED): pyproject.toml setup.py requirements.lock
 run: setup
 	$(BIN)/lnlab run --out build
 
-# three processes on two cores, as browsers and kernels are waited for, each with whole files; the
-# notebooks' cells also where a test has failed
+# three processes on two cores, as browsers and kernels are waited for, each with whole files
 CORES := --numprocesses $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
-FILES := --dist loadfile --no-loadscope-reorder
+FILES := --dist loadfile --no-loadscope-reorder --durations=10
+CELLS := --nbval-lax --nbval-current-env --nbval-cell-timeout=300
 
 # one thread a process, as in every run: with more threads than cores they wait for each other
 test dear: export OMP_NUM_THREADS := 1
+test: export LNLAB_BUDGET := smoke
 test: setup
-	@failed=0; \
-	$(BIN)/python -m pytest $(CORES) $(FILES) --durations=10 -m "not dear" || failed=1; \
-	LNLAB_BUDGET=smoke $(BIN)/python -m pytest $(CORES) $(FILES) --nbval-lax --nbval-current-env \
-		--nbval-cell-timeout=300 notebooks || failed=1; \
-	exit $$failed
+	$(BIN)/python -m pytest $(CORES) $(FILES) $(CELLS) -m "not dear" tests notebooks
 
 # what is meant for a GPU runs on a device that tests/pretend.py makes up
 dear: setup
 	@failed=0; \
-	$(BIN)/python -m pytest $(CORES) $(FILES) --durations=10 -m dear || failed=1; \
+	$(BIN)/python -m pytest $(CORES) $(FILES) -m dear || failed=1; \
 	$(BIN)/python -m pytest $(CORES) --dist worksteal -m gpu --device pretend \
 		$$(grep -rl --include='*.py' 'mark\.gpu' tests) || failed=1; \
 	exit $$failed

@@ -30,11 +30,11 @@ def pytest_collection_modifyitems(config, items):
 
 def longest_first(items):
     """The tests in their order, but for files with heavy ones, which come before all others:
-    one that began last would keep a single core busy at the end."""
+    one that began last would keep a single core busy at the end. Then come notebooks."""
     ranks = {}
     for item in items:
         found = [i for i, name in enumerate(HEAVY) if item.get_closest_marker(name)]
-        rank = min(found, default=len(HEAVY))
+        rank = min(found, default=len(HEAVY) + (item.path.suffix != ".ipynb"))
         ranks[item.path] = min(rank, ranks.get(item.path, rank))
     return sorted(items, key=lambda item: ranks[item.path])
 

@@ -41,6 +41,12 @@ def write(path: Path, title: str, *cells: str) -> None:
     nbformat.write(notebook, path)
 
 
+@pytest.fixture(autouse=True)
+def budgets_of_their_own(monkeypatch):
+    """As where nobody set one: the cells of the workbook's notebooks are tested at smoke."""
+    monkeypatch.delenv("LNLAB_BUDGET", raising=False)
+
+
 @pytest.fixture(scope="module")
 def workbook(tmp_path_factory):
     """A checkout with four notebooks, in a folder whose name has a space and accents."""
@@ -246,6 +252,7 @@ def two(tmp_path_factory):
     return root
 
 
+@pytest.mark.dear
 @pytest.mark.slow
 @pytest.mark.stress
 def test_killed_at_any_moment_it_has_published_nothing_half_written(two, full):
