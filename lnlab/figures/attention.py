@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
+from .style.axes import grid
 from .style.palette import INK, ORANGE, SIZES, TEMPLATE
 from .style.text import literal
 from .style.traces import Traces, fill
@@ -128,13 +130,13 @@ def boxes(spoken: Spoken) -> dict[str, Any]:
 def attention_layout(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> dict[str, Any]:
     """The axes, names and titles of :func:`attention`."""
     T, filters = spoken.spectrogram.shape
-    seconds = spoken.hop * T
+    seconds, places = spoken.hop * T, _places()
     labels = [literal(unit) for unit in spoken.units]
     layout: dict[str, Any] = {
         "margin": {"l": 60, "r": 12, "t": 56, "b": 46},
-        "xaxis": {"domain": [0, 0.92], "anchor": "y", "range": [0, seconds]},
-        "yaxis": {"domain": [0.84, 1], "anchor": "x", "range": [0.5, filters + 0.5]}
-        | {"title": {"text": "mel filter"}},
+        "xaxis": places["xaxis"] | {"range": [0, seconds]},
+        "yaxis": places["yaxis"]
+        | {"range": [0.5, filters + 0.5], "title": {"text": "mel filter"}},
     }
     notes = [_note(f"<b>{literal(spoken.title)}</b>", 0, 1.0, 34)]
     if spoken.begins is not None and spoken.ends is not None:
@@ -142,20 +144,14 @@ def attention_layout(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> 
         named = {"tickvals": middle.tolist(), "ticktext": labels, "ticks": ""}
         layout["xaxis"] |= named | {"side": "top"}
     for slot, (name, attention) in enumerate(attentions.items()):
-        across, down = slot % 2, slot // 2
-        top, lowest = 0.72 - 0.39 * down, slot + 2 >= len(attentions)
-        axis = str(slot + 2)
-        layout[f"xaxis{axis}"] = {
-            "domain": [0.49 * across, 0.49 * across + 0.43],
-            "anchor": f"y{axis}",
+        x, y, lowest = f"xaxis{slot + 2}", f"yaxis{slot + 2}", slot + 2 >= len(attentions)
+        layout[x] = places[x] | {
             "range": [0, seconds],
             "title": {"text": "seconds" if lowest else ""},
             "showticklabels": lowest,
             "fixedrange": True,
         }
-        layout[f"yaxis{axis}"] = {
-            "domain": [top - 0.3, top],
-            "anchor": f"x{axis}",
+        layout[y] = places[y] | {
             "range": [len(labels) - 0.5, -0.5],
             "tickvals": list(range(len(labels))),
             "ticktext": labels,
@@ -163,10 +159,21 @@ def attention_layout(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> 
             "showgrid": False,
         }
         text = f"<b>{literal(name)}</b><br>{literal(attention.text)}"
-        notes.append(_note(text, 0.49 * across, top, 6))
+        notes.append(_note(text, places[x]["domain"][0], places[y]["domain"][1], 6))
     for slot in range(len(attentions), SLOTS):
         layout[f"xaxis{slot + 2}"] = layout[f"yaxis{slot + 2}"] = {"visible": False}
     return layout | {"annotations": notes}
+
+
+@cache
+def _places() -> dict[str, dict[str, Any]]:
+    """The sound over two columns, and two rows of attentions; right of them the colour bar."""
+    right, last = {"r": 0.08}, {"b": 0.03}
+    return grid(
+        3, 2, specs=[[{"colspan": 2} | right | last, None], [{}, right], [last, right | last]],
+        column_widths=[0.43, 0.51], horizontal_spacing=0.06,
+        row_heights=[0.19, 0.3, 0.33], vertical_spacing=0.09,
+    )  # fmt: skip
 
 
 def _note(text: str, x: float, y: float, shift: int) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
+from .style.axes import grid
 from .style.palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION
 from .style.text import literal
 from .style.traces import Traces, fill
@@ -86,7 +88,7 @@ def order(
             line={"color": colour, "width": 2.5},
         )  # fmt: skip
         figure.add_histogram(
-            name=f"pictures {name}", xaxis="x2", yaxis="y2", marker={"color": colour},
+            name=f"pictures {name}", xaxis="x3", yaxis="y3", marker={"color": colour},
             opacity=0.75, hovertemplate="%{x:.3f}: %{y}<extra></extra>",
         )  # fmt: skip
     figure.add_scatter(
@@ -95,7 +97,7 @@ def order(
     )  # fmt: skip
     for name, colour in (("above", ORANGE), ("below", BLUE)):
         figure.add_bar(
-            name=name, xaxis="x3", yaxis="y3", orientation="h", width=0.55,
+            name=name, xaxis="x2", yaxis="y2", orientation="h", width=0.55,
             marker={"color": colour}, textposition="none",
             hovertemplate="%{text}: %{x:.3f}<extra></extra>",
         )  # fmt: skip
@@ -152,13 +154,13 @@ def order_layout(
     below: Sequence[Neighbour],
 ) -> dict[str, Any]:
     """The axes and the words of :func:`order`."""
-    quiet = {"visible": False, "fixedrange": True}
+    quiet, places = {"visible": False, "fixedrange": True}, _places()
     widest = max([0.01, *(one.violation for one in (*above, *below))])
     lines = [(0.0, f"<b>{literal(caption)}</b>")]
     lines += [(k + 1.0, literal(one.text)) for k, one in enumerate(above)]
     lines += [(-k - 1.0, literal(one.text)) for k, one in enumerate(below)]
     notes: list[dict[str, Any]] = [
-        {"x": 0, "xref": "x3", "y": y + 0.42, "yref": "y3", "text": text, "showarrow": False,
+        {"x": 0, "xref": "x2", "y": y + 0.42, "yref": "y2", "text": text, "showarrow": False,
          "xanchor": "left", "font": {"size": 12, "color": INK}}
         for y, text in lines
     ]  # fmt: skip
@@ -174,18 +176,28 @@ def order_layout(
     return {
         "margin": {"l": 50, "r": 14, "t": 50, "b": 50},
         "barmode": "overlay",
-        "xaxis": quiet | {"domain": [0, 0.62], "anchor": "y", "range": [-0.05, 4.4]},
-        "yaxis": quiet | {"domain": [0.32, 1], "anchor": "x", "range": [2.62, -0.05]},
-        "xaxis2": {"domain": [0, 0.62], "anchor": "y2",
-                   "title": {"text": "violation of the caption by each picture"}},
-        "yaxis2": {"domain": [0, 0.2], "anchor": "x2", "type": "log",
-                   "title": {"text": "pictures"}, "dtick": 1},
-        "xaxis3": {"domain": [0.66, 1], "anchor": "y3", "range": [0, 1.15 * widest],
-                   "title": {"text": "violation"}},
-        "yaxis3": quiet | {"domain": [0.04, 1], "anchor": "x3",
-                           "range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]},
+        "xaxis": places["xaxis"] | quiet | {"range": [-0.05, 4.4]},
+        "yaxis": places["yaxis"] | quiet | {"range": [2.62, -0.05]},
+        "xaxis2": places["xaxis2"]
+        | {"range": [0, 1.15 * widest], "title": {"text": "violation"}},
+        "yaxis2": places["yaxis2"]
+        | quiet | {"range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]},
+        "xaxis3": places["xaxis3"]
+        | {"title": {"text": "violation of the caption by each picture"}},
+        "yaxis3": places["yaxis3"]
+        | {"type": "log", "title": {"text": "pictures"}, "dtick": 1},
         "annotations": notes,
     }  # fmt: skip
+
+
+@cache
+def _places() -> dict[str, dict[str, Any]]:
+    """The pictures above their histogram, and right of both the captions."""
+    return grid(
+        2, 2, specs=[[{}, {"rowspan": 2, "b": 0.04}], [{}, None]],
+        column_widths=[0.62, 0.34], horizontal_spacing=0.04,
+        row_heights=[0.68, 0.2], vertical_spacing=0.12,
+    )  # fmt: skip
 
 
 FRAME = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], float)

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from ..style.axes import axis_number, side_by_side
+from ..style.axes import axis_number, grid
 from ..style.palette import GREY, INK, PREDICTED, TEMPLATE, lines
 from ..style.text import literal
 from ..style.traces import Traces, fill
@@ -218,18 +219,27 @@ def shown(defects: np.ndarray) -> np.ndarray:
     return np.clip(defects, FLOOR, CEILING)
 
 
+@cache
+def _places(count: int) -> dict[str, dict[str, Any]]:
+    """Distributions side by side, and below all of them the sweep."""
+    return grid(
+        2, count, specs=[[{}] * count, [{"colspan": count}, *[None] * (count - 1)]],
+        horizontal_spacing=0.025, row_heights=[0.425, 0.44], vertical_spacing=0.135,
+    )  # fmt: skip
+
+
 def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
     """The axes and titles of :func:`movement`."""
     layout: dict[str, Any] = {"margin": {"l": 66, "r": 16, "t": 34, "b": 48}}
-    bottom, top, panels = 0.575, 1.0, side_by_side(len(parts), 0.025)
-    titles = []
+    titles, places = [], _places(len(parts))
     looks = lines(sweep.defects)
     for slot in range(SLOTS):
         axis, part = axis_number(slot), parts[slot] if slot < len(parts) else None
-        left, right = panels[slot if part else 0]
+        # one that is not there lies under the first
+        place = places[f"xaxis{axis if part else ''}"], places[f"yaxis{axis if part else ''}"]
         reach = part.reach if part else 1.0
         layout[f"xaxis{axis}"] = {
-            "domain": [left, right],
+            "domain": place[0]["domain"],
             "range": [-reach, reach],
             "anchor": f"y{axis}",
             "visible": part is not None,
@@ -238,7 +248,7 @@ def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
             "fixedrange": True,
         }
         layout[f"yaxis{axis}"] = {
-            "domain": [bottom, top],
+            "domain": place[1]["domain"],
             "range": [-_DEPTH, _PEAK],
             "anchor": f"x{axis}",
             "visible": False,
@@ -247,10 +257,10 @@ def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
         if part:
             color = looks[part.name]["color"] if slot else INK
             text = f"<b>{literal(part.name)}</b>"
-            titles.append(_title(text, (left + right) / 2, top, color))
-    sizes = np.log10(sweep.sizes)
+            titles.append(_title(text, sum(place[0]["domain"]) / 2, 1.0, color))
+    sizes, below = np.log10(sweep.sizes), axis_number(len(parts))
     layout[f"xaxis{SLOTS + 1}"] = {
-        "domain": [0.0, 1.0],
+        "domain": places[f"xaxis{below}"]["domain"],
         "anchor": f"y{SLOTS + 1}",
         "type": "log",
         "range": [float(sizes[0]), float(sizes[-1])],
@@ -261,7 +271,7 @@ def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
     }
     powers = [FLOOR, 1e-16, 1e-12, 1e-8, 1e-4, 1.0, 1e4]
     layout[f"yaxis{SLOTS + 1}"] = {
-        "domain": [0.0, 0.44],
+        "domain": places[f"yaxis{below}"]["domain"],
         "anchor": f"x{SLOTS + 1}",
         "type": "log",
         "range": [float(np.log10(FLOOR)) - 0.5, float(np.log10(CEILING))],

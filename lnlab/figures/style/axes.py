@@ -26,6 +26,19 @@ def side_by_side(count: int, gap: float) -> tuple[tuple[float, float], ...]:
     return tuple(axis.domain for axis in figure.select_xaxes())
 
 
+def grid(rows: int, columns: int, **options: Any) -> dict[str, dict[str, Any]]:
+    """The domain and the anchor of each axis of a grid of plots, by its name in a layout.
+
+    Args:
+        rows: how many there are.
+        columns: likewise.
+        options: as plotly's ``make_subplots`` has them.
+    """
+    layout = make_subplots(rows, columns, **options).to_plotly_json()["layout"]
+    axes = {name: axis for name, axis in layout.items() if name[1:].startswith("axis")}
+    return {name: {"domain": a["domain"], "anchor": a["anchor"]} for name, a in axes.items()}
+
+
 def decades(values: Sequence[np.ndarray], low: int, high: int) -> tuple[int, int]:
     """Powers of ten around all ``values``: even ones, so that an axis does not follow each."""
     for each in values:
