@@ -1,6 +1,6 @@
 """A module of yours, looked at with every probe that applies; its normalizers exchanged."""
 
-from .audited import Call
+from .call import Call
 from .checks import CHECKS
 from .finding import Finding, Severity
 from .inspection import audit

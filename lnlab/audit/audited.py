@@ -7,73 +7,34 @@ on a copy, the first floating point tensor is left open and the others are put i
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from copy import deepcopy
-from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from copy import copy, deepcopy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
-from torch.overrides import TorchFunctionMode
 
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import normal
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.subject import Subject
 from lnlab.probes.untouched import Buffers, uncompiled, untouched
+from lnlab.training.machine import default_dtype
 
+from .asleep import drawn
+from .call import Call, mapped, tensors
 from .finding import CannotCheck
+from .watched import Visit, Watched
 
 OwnLoss = Callable[[Any], Tensor]
 """A loss: from what a module returns to a scalar."""
 
 CHANCES = ("dropout", "dropout_p", "drop_prob", "p_drop", "attn_dropout")
 """The names under which parts keep the probability of dropping something."""
-
-
-class Call:
-    """The inputs of one call: ``module(*args, **kwargs)``."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.args, self.kwargs = args, kwargs
-
-    @classmethod
-    def of(cls, inputs: Any) -> Call:
-        """A tensor or a dataclass is the one input, a tuple or list all of them in order, a
-        mapping all of them by keyword."""
-        if isinstance(inputs, Call):
-            return inputs
-        if isinstance(inputs, Mapping):
-            return cls(**inputs)
-        plain = isinstance(inputs, tuple | list) and not hasattr(inputs, "_fields")
-        return cls(*inputs) if plain else cls(inputs)
-
-
-def mapped(tree: Any, change: Callable[[Tensor], Any]) -> Any:
-    """``tree`` with every tensor changed: in tuples, lists, mappings and dataclasses."""
-    if isinstance(tree, Tensor):
-        return change(tree)
-    if isinstance(tree, Mapping):
-        return {key: mapped(value, change) for key, value in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(mapped(value, change) for value in tree))
-    if isinstance(tree, tuple | list):
-        return type(tree)(mapped(value, change) for value in tree)
-    if is_dataclass(tree) and not isinstance(tree, type):
-        new = {f.name: mapped(getattr(tree, f.name), change) for f in fields(tree) if f.init}
-        return replace(tree, **new)
-    return tree
-
-
-def tensors(tree: Any) -> list[Tensor]:
-    """Every tensor of a tree, in order."""
-    found: list[Tensor] = []
-    mapped(tree, lambda tensor: found.append(tensor) or tensor)
-    return found
 
 
 def of_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
@@ -88,21 +49,21 @@ def of_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
         ValueError: where the module cannot be copied.
     """
     trained = {name for name, p in uncompiled(module).named_parameters() if p.requires_grad}
-    copy = untouched(module)
-    for name, p in copy.named_parameters():
+    own = untouched(module)
+    for name, p in own.named_parameters():
         p.requires_grad_(name in trained)
     given = tensors((call.args, call.kwargs))
     if not given:
         raise TypeError(
-            f"the input of {type(copy).__name__} holds no tensor: give what it is called with."
+            f"the input of {type(own).__name__} holds no tensor: give what it is called with."
         )
     place = next((i for i, v in enumerate(given) if v.is_floating_point()), 0)
     if len(given) == 1 and len(call.args) == 1 and isinstance(call.args[0], Tensor):
-        return copy, given[0].detach().clone()
+        return own, given[0].detach().clone()
     for i, tensor in enumerate(given):
         if i != place:
-            copy.register_buffer(f"_given_{i}", tensor.detach().clone(), persistent=False)
-    kind = type(copy)
+            own.register_buffer(f"_given_{i}", tensor.detach().clone(), persistent=False)
+    kind = type(own)
 
     def forward(self: nn.Module, x: Tensor) -> Any:
         order = iter(range(len(given)))
@@ -114,8 +75,26 @@ def of_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
         args, kwargs = mapped((call.args, call.kwargs), put)
         return kind.forward(self, *args, **kwargs)
 
-    copy.__class__ = type(kind.__name__, (kind,), {"forward": forward})
-    return copy, given[place].detach().clone()
+    own.__class__ = type(kind.__name__, (kind,), {"forward": forward})
+    return own, given[place].detach().clone()
+
+
+def of_one_precision(module: nn.Module) -> nn.Module:
+    """A copy that, where its parameters are in float64, makes its own numbers in float64 too.
+
+    Many a forward makes numbers without naming a precision, frequencies of times say, which
+    are in float32 then and do not go with the others.
+    """
+    own = deepcopy(module)
+    kind = type(own)
+
+    def forward(self: nn.Module, *args: Any) -> Any:
+        wide = any(p.dtype == torch.float64 for p in self.parameters())
+        with default_dtype(torch.float64) if wide else nullcontext():
+            return kind.forward(self, *args)
+
+    own.__class__ = type(kind.__name__, (kind,), {"forward": forward})
+    return own
 
 
 def without_chance(module: nn.Module) -> list[str]:
@@ -128,70 +107,6 @@ def without_chance(module: nn.Module) -> list[str]:
                 setattr(part, key, 0.0)
                 found.append(name)
     return found
-
-
-@dataclass(frozen=True)
-class Visit:
-    """One call of a part of the module.
-
-    Attributes:
-        name: what the part is called.
-        part: the part itself.
-        given: the tensors it was called with, as they were then.
-        made: the tensors it returned, as they were then.
-        taken: where in memory those stood that it was called with.
-        left: where in memory those stood that it returned.
-    """
-
-    name: str
-    part: nn.Module
-    given: tuple[Tensor, ...]
-    made: tuple[Tensor, ...]
-    taken: tuple[int, ...]
-    left: tuple[int, ...]
-
-
-class Watched(TorchFunctionMode):
-    """Takes down, while it is active, what a module calls.
-
-    Attributes:
-        module: itself, hooks on it.
-        visits: every call of a part, in the order of return.
-        functions: every call of one of torch's functions by its name, with the part in which
-            it stands.
-    """
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-        self.visits: list[Visit] = []
-        self.functions: list[tuple[str, str]] = []
-        self._within: list[str] = []
-        self._held: list[Any] = []
-        for name, part in module.named_modules():
-            part.register_forward_pre_hook(partial(self._enter, name))
-            part.register_forward_hook(self._leave, with_kwargs=True)
-
-    def _enter(self, name: str, part: nn.Module, args: tuple) -> None:
-        self._within.append(name)
-
-    def _leave(self, part: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        both = tensors((args, kwargs)), tensors(output)
-        self._held.append(both)  # what is freed may come again at the same place
-        with torch._C.DisableTorchFunction():  # looking is no part of the computation
-            given, made = (tuple(v.clone() for v in each) for each in both)
-            taken, left = (tuple(map(_place, each)) for each in both)
-        self.visits.append(Visit(self._within.pop(), part, given, made, taken, left))
-
-    def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
-        where = self._within[-1] if self._within else ""
-        self.functions.append((getattr(func, "__name__", ""), where))
-        return func(*args, **kwargs or {})
-
-
-def _place(tensor: Tensor) -> int:
-    """The place in memory where a tensor's numbers begin; views of one have one place."""
-    return tensor.untyped_storage().data_ptr()
 
 
 class Audited:
@@ -298,10 +213,36 @@ class Audited:
     @cached_property
     def wide(self) -> torch.dtype | None:
         """float64 where the module can be evaluated in it; None: as it is."""
-        with suppress(Exception):
-            Subject(self.module, self.x, dtype=torch.float64, read=self.read).see()
-            return torch.float64
+        for module in (self.module, of_one_precision(self.module)):
+            try:
+                Subject(module, self.x, dtype=torch.float64, read=self.read).see()
+            except Exception as error:  # whatever a module of the user's may raise
+                self.kept.setdefault("why not in float64", str(error))
+            else:
+                self.module = module
+                return torch.float64
         return None
+
+    def require_wide(self) -> None:
+        """Raise unless the module can be evaluated in float64, and say why it cannot.
+
+        Raises:
+            CannotCheck: where it cannot.
+        """
+        if self.wide is None:
+            why = self.kept["why not in float64"]
+            raise CannotCheck(f"the module cannot be evaluated in float64: {why}")
+
+    @cached_property
+    def awake(self) -> Audited:
+        """The same with all drawn that starts at 0 and is multiplied; itself without any."""
+        _ = self.wide, self.statistics
+        module, names = drawn(self.module)
+        if not names:
+            return self
+        other = copy(self)
+        other.module, other.kept = module, {"asleep": names}
+        return other
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -317,9 +258,10 @@ class Audited:
     @cached_property
     def watched(self) -> Watched:
         """One evaluation, as it trains, with every call of a part and of a function."""
-        module = deepcopy(self.module).to(self.wide)
+        wide = self.wide  # which may exchange the module
+        module = deepcopy(self.module).to(wide)
         module.train(self.statistics is Statistics.BATCH)
-        x = self.x.to(self.wide) if self.x.is_floating_point() else self.x
+        x = self.x.to(wide) if self.x.is_floating_point() else self.x
         watched = Watched(module)
         with torch.no_grad(), undrawn(), Buffers(module), watched:
             module(x.clone())

@@ -16,8 +16,9 @@ from lnlab.probes.inside import NORMALIZERS
 from lnlab.probes.subject import EPS
 from lnlab.probes.untouched import untouched
 
-from .audited import Audited, Visit, undrawn
+from .audited import Audited, undrawn
 from .finding import CannotCheck
+from .watched import Visit
 
 SOUNDS_LIKE = re.compile(r"norm(?!al_)|^ln\d*$|^bn\d*$", re.IGNORECASE)
 """Class names that promise a normalizer."""

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from lnlab.ledger.rule import ends, interval
 from lnlab.training import Batches
 
-from .audited import Call, mapped, undrawn
+from .audited import undrawn
+from .call import Call, mapped
 from .swap import Rules, swap
 
 if TYPE_CHECKING:

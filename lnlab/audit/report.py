@@ -10,6 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lnlab.pages.table import words
+
 from .finding import Finding, Result, Severity
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ class Audit:
     def _repr_html_(self) -> str:
         notes = [f"not run: {check}: {why}" for check, why in self.not_run.items()]
         said = "<br>".join(map(escape, [self.summary(), self.about, *notes]))
-        table = self.frame().to_html(index=False, border=0)
+        table = words(self.frame())
         return f"<p><b>{escape(self.module)}</b>: {said}</p>{table}"
 
     def save(self, path: str | Path) -> Path:

@@ -18,10 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 
+from lnlab.pages.table import words
 from lnlab.probes.invariance import relative_change
 from lnlab.probes.untouched import uncompiled
 
-from .audited import Audited, Call
+from .audited import Audited
+from .call import Call
 from .finding import counted
 from .replacement import BIASES, GAINS, CannotSwap, made_for
 
@@ -124,7 +126,7 @@ class Swap:
     def _repr_html_(self) -> str:
         import pandas as pd
 
-        table = pd.DataFrame(self.rows()).to_html(index=False, border=0)
+        table = words(pd.DataFrame(self.rows()))
         return f"<p>{escape(self.summary())}</p>{table}"
 
 

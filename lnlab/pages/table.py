@@ -12,6 +12,13 @@ if TYPE_CHECKING:
 SCRIPT = Path(__file__).parent / "templates" / "tables.js"
 
 
+def words(frame: "pd.DataFrame") -> str:
+    """HTML of a frame of texts, which begin on the left, where JupyterLab has numbers end."""
+    left = 'style="text-align: left"'
+    html = frame.to_html(index=False, border=0, justify="left")
+    return html.replace("<td>", f"<td {left}>").replace("<th>", f"<th {left}>")
+
+
 class Readable:
     """A table of a frame, as JupyterLab and the pages show it.
 

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from lnlab.audit import Severity, audit
 from lnlab.norms import BatchNorm, LayerNorm
 from lnlab.probes.loss.objective import Objective
+from lnlab.training.machine import default_dtype
 
 
 class Own(nn.Module):
@@ -356,3 +357,59 @@ def test_worst_comes_first_and_all_is_kept():
     assert len(found.frame()) == len(severities)
     with pytest.raises(KeyError, match="did not run"):
         found.table("statistics over cases")
+
+
+class Shut(nn.Module):
+    """A residual branch whose last layer starts at 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(6, 6), nn.LayerNorm(6), nn.Linear(6, 6)
+        nn.init.zeros_(self.last.weight)
+        nn.init.zeros_(self.last.bias)
+
+    def forward(self, x):
+        return x + self.last(torch.relu(self.norm(self.first(x))))
+
+
+def test_what_waits_behind_zeros_is_not_called_useless():
+    net, x = nn.Sequential(Shut(), nn.Linear(6, 2)), torch.randn(16, 6)
+    (found,) = only("parameters without effect", net, x)
+    assert found.severity is Severity.FACT
+    assert found.where == "0.last.weight"
+    assert found.seen.startswith("all 0: 4 parameters in front of these have no effect yet")
+    rows = audit(net, x, checks=["invariances"]).results["invariances"].rows
+    said = {row["weight"]: row for row in rows}
+    assert set(said) == {"0.first.weight", "1.weight"}  # a matrix of zeros has no length
+    nn.init.normal_(net[0].last.weight)
+    assert not only("parameters without effect", net, x)
+
+
+def test_numbers_made_inside_take_the_precision_of_the_parameters():
+    class Timed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.norm = nn.Linear(6, 4), nn.LayerNorm(4)
+
+        def forward(self, x):
+            return self.norm(self.linear(x + torch.exp(-torch.arange(6) * 0.5)))
+
+    with default_dtype(torch.float32):
+        checks = ["invariances", "precision", "normalizers"]
+        assert not audit(Timed(), torch.randn(8, 6), checks=checks).not_run
+        assert torch.get_default_dtype() is torch.float32
+
+
+def test_a_floor_under_sigma_is_said_once_for_all_sizes():
+    class RMSNorm(nn.Module):
+        def __init__(self, units):
+            super().__init__()
+            self.g, self.units = nn.Parameter(torch.ones(units)), units
+
+        def forward(self, x):
+            return F.normalize(x, dim=-1) * self.g * self.units**0.5
+
+    net = nn.Sequential(nn.Linear(6, 4), RMSNorm(4), nn.Linear(4, 8), RMSNorm(8))
+    (found,) = [f for f in only("normalizers", net, torch.randn(16, 6)) if "at least" in f.seen]
+    assert found.severity is Severity.FACT
+    assert found.where == "1; 3"

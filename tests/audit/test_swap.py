@@ -137,7 +137,7 @@ def test_prints_and_shows(net, pictures):
     plan = swap(net, {nn.BatchNorm2d: LayerNorm}, pictures)
     assert str(plan).startswith("2 parts exchanged; parameters")
     assert "g ← weight" in str(plan)
-    assert "<td>g ← weight" in plan._repr_html_()
+    assert ">g ← weight" in plan._repr_html_()
 
 
 def perceptron():

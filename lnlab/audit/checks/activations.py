@@ -7,8 +7,18 @@ import math
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from lnlab.audit.audited import Audited, Visit
-from lnlab.audit.finding import CannotCheck, Finding, Profile, Result, Severity, listed, number
+from lnlab.audit.audited import Audited
+from lnlab.audit.finding import (
+    CannotCheck,
+    Finding,
+    Profile,
+    Result,
+    Severity,
+    counted,
+    listed,
+    number,
+)
+from lnlab.audit.watched import Visit
 from lnlab.probes.inside import Site
 from lnlab.probes.training.summary import as_matrix, mean_cosine, stable_rank
 
@@ -100,7 +110,7 @@ def _of_rows(rows: list[dict]) -> list[Finding]:
         found.append(
             Finding(
                 Severity.RISK if worst["outlier"] > 5 * OUTLIER else Severity.FACT,
-                listed([f"{r['where']} ({r['outliers']} channels)" for r in out]),
+                listed([f"{r['where']} ({counted(r['outliers'], 'channel')})" for r in out]),
                 f"a channel of {worst['where']} is {number(worst['outlier'])} times the median",
                 "a few channels carry most of the length: in low precision they take the range "
                 "from the others, and sigma is theirs.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 import torch
 from torch import Tensor
 
@@ -19,11 +21,12 @@ belong to what nothing depends on: it is then tried."""
 
 def check(audited: Audited) -> Result:
     """The numbers of parameters that can be anything, as far as a training batch tells."""
-    subject = audited.subject()
+    awake = audited.awake
+    subject = awake.subject()
     exact = 1e3 * EXACT.get(audited.wide or audited.dtype, 1e-3)
     y = subject.see(reuse=True).y
     idle: dict[str, tuple[int, int]] = {}
-    for name, suspects in _suspects(audited).items():
+    for name, suspects in _suspects(awake).items():
         count = int(suspects.sum())
         # of a matrix single numbers are those of words that did not occur, and of dead units
         if (count if suspects.dim() < 2 else bool(suspects.all())) and _stands_still(
@@ -32,11 +35,28 @@ def check(audited: Audited) -> Result:
             idle[name] = count, suspects.numel()
     ahead = _in_front(audited)
     findings = [*_of_biases(idle, ahead), *_of_others(idle, ahead)]
+    if awake is not audited:
+        findings += _behind_zeros(audited, awake, idle)
     rows = tuple(
         {"parameter": n, "without effect": c, "of": of, "in front of": ahead.get(_owner(n), "")}
         for n, (c, of) in idle.items()
     )
     return Result(tuple(findings), rows)
+
+
+def _behind_zeros(audited: Audited, awake: Audited, idle: Collection[str]) -> Iterator[Finding]:
+    """The parameters that get no gradient yet, for what they feed is 0."""
+    waiting = [n for n, still in _suspects(audited).items() if still.all() and n not in idle]
+    waiting = [n for n in waiting if not _suspects(awake)[n].all()]
+    if waiting:
+        yield Finding(
+            Severity.FACT, listed(awake.kept["asleep"]),
+            f"all 0: {counted(len(waiting), 'parameter')} in front of these "
+            f"{'has' if len(waiting) == 1 else 'have'} no effect yet",
+            "a branch that starts at 0 is the identity; in the first step these move alone.",
+            "nothing, if it is meant; effects and invariances are told as if they had been "
+            "drawn.",
+        )  # fmt: skip
 
 
 def _owner(name: str) -> str:
@@ -120,7 +140,8 @@ def _of_others(idle: dict[str, tuple[int, int]], ahead: dict[str, str]) -> list[
         found.append(
             Finding(
                 Severity.FAULT, listed(whole),
-                f"{len(whole)} parameters have no effect at all on what is returned",
+                f"{counted(len(whole), 'parameter')} {'has' if len(whole) == 1 else 'have'} "
+                "no effect at all on what is returned",
                 "nothing that the module returned depends on them: they are never trained.",
                 "look whether they are called, detached, or cancelled (a key's bias under "
                 "softmax); delete them if that is meant.",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
 
+from lnlab.audit.asleep import asleep
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, counted, listed
 from lnlab.norms.invariances import TRANSFORMATIONS
@@ -39,6 +41,11 @@ class Held:
     exact: set[tuple[str, int]]
     note: str
 
+    def without(self, names: Collection[str]) -> Held:
+        """The same without some weights: those that are 0 have no length and no direction."""
+        said = {name: columns for name, columns in self.said.items() if name not in names}
+        return Held(said, {pair for pair in self.exact if pair[0] in said}, self.note)
+
     def weights(self, column: int) -> list[str]:
         """The weights of which a column holds."""
         return [name for name in self.said if (name, column) in self.exact]
@@ -63,7 +70,7 @@ def held(audited: Audited) -> Held:
     kept = audited.kept.get("invariances")
     if kept is None:
         try:
-            kept = _held(audited)
+            kept = _held(audited.awake).without(asleep(audited.module))
         except (ValueError, TypeError) as error:
             kept = CannotCheck(str(error))
         audited.kept["invariances"] = kept
@@ -73,8 +80,7 @@ def held(audited: Audited) -> Held:
 
 
 def _held(audited: Audited) -> Held:
-    if audited.wide is None:
-        raise CannotCheck("the module cannot be evaluated in float64.")
+    audited.require_wide()
     if not weights_of(audited.module):
         raise CannotCheck("the module has no matrix or kernel.")
     subject = audited.subject()

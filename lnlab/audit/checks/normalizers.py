@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from lnlab.audit.audited import Audited, Visit, undrawn
+from lnlab.audit.audited import Audited, undrawn
 from lnlab.audit.finding import Finding, Result, Severity, listed, number
 from lnlab.audit.normalizers import Found, eps_of, normalizers
+from lnlab.audit.watched import Visit
 from lnlab.probes.conformance.report import NOTHING, Report
 from lnlab.probes.inside import NORMALIZERS
 from lnlab.probes.untouched import untouched
@@ -28,6 +30,7 @@ def check(audited: Audited) -> Result:
     """The normalizers, and what of each differs from the operator that its name promises."""
     found = normalizers(audited)
     findings = [finding for each in found for finding in _findings(audited, each)]
+    findings += _merged(finding for each in found for finding in _differences(each))
     findings += _functional(audited)
     if not found and not findings:
         findings.append(
@@ -38,6 +41,21 @@ def check(audited: Audited) -> Result:
             )
         )  # fmt: skip
     return Result(tuple(findings), tuple(map(_row, found)))
+
+
+def _merged(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding for those that mean the same, of normalizers of several sizes."""
+    alike: dict[tuple, list[Finding]] = {}
+    for f in findings:
+        alike.setdefault((f.severity, f.means, f.do), []).append(f)
+    return [
+        replace(
+            same[0],
+            where="; ".join(dict.fromkeys(f.where for f in same)),
+            seen="; ".join(dict.fromkeys(f.seen for f in same)),
+        )
+        for same in alike.values()
+    ]
 
 
 def _row(found: Found) -> dict:
@@ -68,7 +86,6 @@ def _findings(audited: Audited, found: Found) -> Iterator[Finding]:
             )  # fmt: skip
         return
     yield from _name(found, where, report)
-    yield from _differences(found, where, report)
     yield from _eps(found, where, report)
     yield from _beside_the_data(found)
     yield from _gains(found)
@@ -128,18 +145,29 @@ ADVICE = {
 """The meaning of a defect of conformance, and what to do."""
 
 
-def _differences(found: Found, where: str, report: Report) -> Iterator[Finding]:
+FLOOR = (
+    Severity.FACT,
+    "there is no eps, but sigma is never below this floor, as F.normalize has it: it acts on "
+    "cases of zeros alone.",
+    "nothing; mind that torch's operator has another result where its input is small.",
+)
+"""The same of a floor under sigma."""
+
+
+def _differences(found: Found) -> Iterator[Finding]:
     """The findings of conformance that are otherwise than in torch, each by itself."""
+    report, where = found.report, listed(found.names)
+    if report is None or report.kind == NOTHING:
+        return
+    usual = (
+        Severity.RISK,
+        f"that is not what torch's {report.kind} does.",
+        "ask whether it is meant; weights of one will not fit the other.",
+    )
     for f in report.findings:
         if f.wrong and not f.what.startswith("differs"):
-            severity, means, do = ADVICE.get(
-                f.what,
-                (
-                    Severity.RISK,
-                    f"that is not what torch's {report.kind} does.",
-                    "ask whether it is meant; weights of one will not fit the other.",
-                ),
-            )
+            floor = f.what == "eps" and "at least" in f.found
+            severity, means, do = FLOOR if floor else ADVICE.get(f.what, usual)
             seen = f"{found.kind}: {f.what} {f.found}, not {f.torch}"
             yield Finding(severity, where, seen, means, do)
 

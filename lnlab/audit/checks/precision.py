@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from lnlab.audit.audited import Audited
-from lnlab.audit.finding import CannotCheck, Finding, Result, Severity
+from lnlab.audit.finding import Finding, Result, Severity
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.invariance import relative_change
 from lnlab.probes.subject import Subject
@@ -18,8 +18,7 @@ LOST = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
 
 def check(audited: Audited) -> Result:
     """The outputs in lower precisions beside those in float64, in evaluation."""
-    if audited.wide is None:
-        raise CannotCheck("the module cannot be evaluated in float64.")
+    audited.require_wide()
     y = audited.subject(Statistics.FROZEN).see().y
     rows = []
     for dtype in dict.fromkeys((audited.dtype, torch.float32, *HALVES)):
