@@ -81,11 +81,11 @@ def listed(entries: Sequence[dict[str, Any]], width: int) -> str:
 
 def number(entry: dict[str, Any]) -> str:
     """The number behind a verdict: an interval, or the worst of some draws; else empty."""
-    from lnlab.ledger.rule import ends
+    from lnlab.ledger.rule import defect, ends
 
     if entry["interval"]:
         return ends(entry["interval"])
-    return "" if entry["worst"] is None else f"{entry['worst']:.2g}"
+    return "" if entry["worst"] is None else defect(entry["worst"])
 
 
 @claims.command()

@@ -25,7 +25,7 @@ class Evidence:
         worst: the greatest defect of an equation that says "the same", the least of one that
             says "another".
         data: begins with their kind: official, embedded or synthetic.
-        hardware: where it was measured.
+        hardware: where it was measured, of a measurement.
         failures: how many runs failed, and count as what was declared.
         exploratory: what runs say that were not declared for this; it decides nothing.
         then: what makes the runs at each arm's own rate, once those of its grid are there.

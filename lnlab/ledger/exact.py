@@ -2,11 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-import torch
-
 from lnlab.ledger.claim import Evidence, Judge
-from lnlab.ledger.rule import Verdict
-from lnlab.runs.environment import device_name
+from lnlab.ledger.rule import Verdict, defect
 
 DRAWS = range(10)
 NOTHING_MOVED = 1e-12
@@ -46,7 +43,7 @@ def readings(several: Mapping[str, Judge]) -> Judge:
         found = {words: one() for words, one in several.items()}
         verdicts = {evidence.verdict for evidence in found.values()}
         said = "; ".join(
-            f"{words}: {evidence.verdict.value} ({evidence.worst:.2g})"
+            f"{words}: {evidence.verdict.value} ({defect(evidence.worst or 0.0)})"
             for words, evidence in found.items()
         )
         first = next(iter(found.values()))
@@ -56,7 +53,6 @@ def readings(several: Mapping[str, Judge]) -> Judge:
             seeds=first.seeds,
             worst=max(evidence.worst or 0.0 for evidence in found.values()),
             data=first.data,
-            hardware=first.hardware,
         )
 
     return judge
@@ -73,21 +69,20 @@ def counted(number: Callable[[], float], holds: Callable[[float], bool], words: 
             values=(value,),
             worst=value,
             data="synthetic: no data, counted",
-            hardware=device_name(torch.device("cpu")),
         )
 
     return judge
 
 
 def _exact(
-    defect: Defect,
+    measure: Defect,
     quantity: str,
     data: str,
     holds: Callable[[float], bool],
     worst: Callable[[tuple[float, ...]], float],
 ) -> Judge:
     def judge() -> Evidence:
-        values = tuple(defect(seed) for seed in DRAWS)
+        values = tuple(measure(seed) for seed in DRAWS)
         return Evidence(
             Verdict.HOLDS if all(map(holds, values)) else Verdict.FAILS,
             quantity,
@@ -95,7 +90,6 @@ def _exact(
             seeds=tuple(DRAWS),
             worst=worst(values),
             data=f"synthetic: {data}",
-            hardware=device_name(torch.device("cpu")),
         )
 
     return judge

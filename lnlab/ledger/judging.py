@@ -8,7 +8,7 @@ from typing import Any
 
 from lnlab.ledger import ba2016, benothman2018, transformer, ziaee2022
 from lnlab.ledger.claim import Claim, Declared, Differences, Evidence
-from lnlab.ledger.rule import Outcome, Verdict, judge, verdict
+from lnlab.ledger.rule import Outcome, Verdict, judge, steady, verdict
 from lnlab.runs import Run
 
 CLAIMS: tuple[Claim, ...] = (
@@ -88,10 +88,10 @@ def _entry(claim: Claim, found: Evidence) -> dict[str, Any]:
         "margin": declared and declared.margin,
         "quantity": found.quantity or (declared.measure if declared else ""),
         "confidence": found.confidence,
-        "p": found.p,
-        "p_signs": found.p_signs,
-        "detectable": found.detectable,
-        "worst": found.worst,
+        "p": _finite(found.p),
+        "p_signs": _finite(found.p_signs),
+        "detectable": _finite(found.detectable),
+        "worst": _finite(found.worst),
         "values": [_finite(value) for value in found.values],
         "seeds": list(found.seeds),
         "failures": found.failures,
@@ -108,5 +108,6 @@ def _entry(claim: Claim, found: Evidence) -> dict[str, Any]:
     }
 
 
-def _finite(value: float) -> float | None:
-    return value if isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    """A number as it is kept, without the last digits, which differ between machines."""
+    return None if value is None or not isfinite(value) else steady(value)

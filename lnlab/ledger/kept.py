@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lnlab.checkout import place
-from lnlab.ledger.rule import ends
+from lnlab.ledger.rule import defect, ends
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +104,7 @@ def found(entry: dict[str, Any]) -> str:
         return f"{ends(entry['interval'])} (margin {entry['margin']:.2g}); {entry['quantity']}"
     if entry["worst"] is not None:
         draws = f", {len(entry['values'])} draws" if len(entry["values"]) > 1 else ""
-        return f"{entry['worst']:.2g}{draws}; {entry['quantity']}"
+        return f"{defect(entry['worst'])}{draws}; {entry['quantity']}"
     return entry["waits"]
 
 

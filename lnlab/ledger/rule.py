@@ -107,6 +107,19 @@ def ends(interval: Sequence[float | None] | None) -> str:
     )
 
 
+def defect(worst: float) -> str:
+    """A defect as it stands everywhere, in two digits; what is rounding has no digits.
+
+    The digits of rounding are the machine's and say nothing of the equation.
+    """
+    return f"below {ROUNDING:.0e}" if abs(worst) < ROUNDING else f"{worst:.2g}"
+
+
+def steady(value: float) -> float:
+    """A value without the digits in which machines differ: six are kept, of rounding none."""
+    return 0.0 if abs(value) < ROUNDING else float(f"{value:.6g}")
+
+
 def exact_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
     """The interval of the centre of symmetric differences, whatever their distribution.
 

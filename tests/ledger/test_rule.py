@@ -13,6 +13,7 @@ from lnlab.ledger.rule import (
     Setting,
     Verdict,
     boundedness,
+    defect,
     detectable,
     ends,
     exact_interval,
@@ -23,6 +24,7 @@ from lnlab.ledger.rule import (
     p_value,
     sameness,
     sign_flip_p,
+    steady,
     verdict,
 )
 
@@ -49,6 +51,20 @@ def test_intervals_have_one_form():
     assert ends((None, 0.5)) == ends((-math.inf, 0.5)) == "-∞ to 0.5"
     assert ends((-3.0, None)) == ends((-3.0, math.inf)) == "-3 to ∞"
     assert ends(None) == "none"
+
+
+@pytest.mark.parametrize("value", [0.123456789, -7.3e-5, 41.0, 1.5e-11, 2e-16, 0.0])
+def test_the_last_digits_of_a_machine_are_not_kept(value):
+    for other in (value * (1 + 3e-15), value * (1 - 3e-15), value + 4e-17):
+        assert steady(other) == steady(value)
+        assert defect(other) == defect(value)
+    assert steady(value) == pytest.approx(value, rel=1e-5, abs=1e-12)
+    assert steady(0.123457) != steady(0.123458)
+
+
+def test_a_defect_of_rounding_has_no_digits():
+    assert defect(5.9e-16) == defect(0.0) == "below 1e-12"
+    assert defect(0.0321) == "0.032"
 
 
 def test_interval_is_students():
