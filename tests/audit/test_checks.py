@@ -242,7 +242,7 @@ def test_outlier_channel_is_found():
     net[2].weight.data[3] *= 20
     net[2].bias.data[3] *= 20
     (found,) = only("activations", net, torch.randn(32, 6))
-    assert found.where == "2 (1 channels)"
+    assert found.where == "2 (1 channel)"
 
 
 def test_saturation_is_found():
