@@ -11,8 +11,8 @@ from .state import RecurrenceState
 def conditions(state: RecurrenceState) -> str:
     """The title: what was measured, in short."""
     return (
-        f"{state.cell} ({state.equation}), W_h × {state.recurrent:g}, W_x × {state.inputs:g}, "
-        f"gain {state.gain:g}, {state.steps} steps"
+        f"{state.cell} ({state.equation}), W_h × {state.recurrent:.3g}, "
+        f"W_x × {state.inputs:.3g}, gain {state.gain:.3g}, {state.steps} steps"
     )
 
 
