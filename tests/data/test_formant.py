@@ -50,6 +50,24 @@ def spectrum(phone):
     return frames[len(frames) // 3 : 2 * len(frames) // 3].mean(0).numpy()
 
 
+def pitch(sound):
+    """The frequency (Hz) of a piece of voice: the first peak of its autocorrelation."""
+    lags = np.correlate(sound, sound, "full")[len(sound) - 1 :]
+    shortest, longest = RATE // 400, RATE // 70
+    return RATE / (shortest + np.argmax(lags[shortest:longest]))
+
+
+def test_the_voice_falls_in_the_course_of_an_utterance():
+    voice = Voice(pitch=120.0, tract=1.0, speed=0.2, breath=0.0, tilt=1.0)
+    falls = []
+    for seed in range(8):
+        sound, _ = synthesise(["aa"], voice, np.random.default_rng(seed))
+        fifth = len(sound) // 5
+        falls.append(pitch(sound[3 * fifth : 4 * fifth]) / pitch(sound[fifth : 2 * fifth]))
+    # e^-0.06 from the second fifth to the fourth, and a melody of 5 % that is drawn
+    assert 0.85 < np.mean(falls) < 0.98
+
+
 def test_friction_is_high_and_vowels_are_low():
     for phone in ("s", "sh", "z"):
         assert spectrum(phone)[30:].mean() > spectrum(phone)[:12].mean() - 1

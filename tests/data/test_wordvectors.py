@@ -129,6 +129,10 @@ def test_words_that_stand_beside_the_same_words_are_alike():
         counted(texts(), 12)
 
 
+def test_a_word_that_occurs_just_often_enough_has_a_vector():
+    assert {*counted([["a", "b", "c"], ["c", "b", "a"]], 2, least=2).words} == {*"abc"}
+
+
 # --- texts -----------------------------------------------------------------------------------
 
 

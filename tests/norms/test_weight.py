@@ -1,6 +1,7 @@
 """Oracle: rules on the weights against torch's parametrizations and the papers' formulas."""
 
 from functools import partial
+from inspect import signature
 
 import pytest
 import torch
@@ -155,6 +156,11 @@ def test_spectral_norm_of_the_same_vector_is_torchs_before_it_converges(outcome)
     x = torch.randn(6, 5)
     original = theirs.parametrizations.weight.original  # type: ignore[union-attr]
     assert_equal(outcome(norm(x @ W.T, W), W=W), outcome(theirs(x), W=original))
+
+
+def test_spectral_norm_iterates_as_often_as_torchs():
+    torchs = signature(parametrizations.spectral_norm).parameters["n_power_iterations"]
+    assert SpectralNorm(3).iterations == torchs.default
 
 
 def test_spectral_norm_divides_by_the_largest_singular_value():

@@ -306,3 +306,9 @@ def test_stories_are_trained_on(tmp_path):
     _, y = next(task.batches(task.dataset()).epoch(0))
     assert {*y.flatten().tolist()} <= {*task.dataset().anonymous}
     assert "skill" not in SMOKE.config()
+
+
+def test_a_batch_has_two_questions_or_more():
+    assert AttentiveReading.budget("smoke", batch_size=2).batch_size == 2
+    with pytest.raises(ValueError, match="batch_size is 1"):
+        AttentiveReading.budget("smoke", batch_size=1)

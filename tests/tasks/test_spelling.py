@@ -351,3 +351,7 @@ def test_to_look_inside_changes_nothing(corpus):
     assert torch.equal(torch.get_rng_state(), random)
     assert all(torch.equal(before[name], p) for name, p in net.state_dict().items())
     assert all(p.grad is None for p in net.parameters())
+
+
+def test_the_slip_of_the_published_code_is_made_only_where_it_is_asked_for():
+    assert not any(task.swapped or task.published for task in Spelling.budgets().values())

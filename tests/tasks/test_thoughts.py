@@ -241,6 +241,17 @@ def test_a_sentence_that_was_left_out_parts_its_neighbours(numbered):
     assert "7 left out as too long" in str(numbered)
 
 
+def test_a_passage_is_of_held_out_sentences_in_a_row(numbered):
+    found = numbered.passages(3)
+    assert len(found) > 1
+    inner = [place for passage in found for place in passage[1:-1]]
+    held = set(numbered.valid.tolist())
+    assert {*inner} <= held
+    assert len(inner) == len({*inner})
+    assert all(passage[0] not in held and passage[-1] not in held for passage in found)
+    assert not numbered.passages(1 + max(map(len, found)))
+
+
 def test_the_vocabulary_is_the_most_frequent_words_that_train():
     written = Written(
         [[["held"] if k // 50 == 19 else ["b", "a", "b"][k % 3 :] for k in range(2000)]]

@@ -249,3 +249,10 @@ def test_arms_over_any_field_have_the_same_batches(tiny, tmp_path):
             pass
     first, second = (torch.stack(each) for each in seen.values())
     assert torch.equal(first, second)
+
+
+def test_batches_are_whole_unless_a_share_is_asked_for(tiny):
+    task = tiny()
+    for asked, cases in (({}, task.batch_size), ({"share": (0, 2)}, task.batch_size // 2)):
+        x, _ = next(task.batches(task.dataset(), **asked).epoch(1))
+        assert x.shape[:2] == (len(task.seeds), cases)

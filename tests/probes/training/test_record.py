@@ -308,6 +308,11 @@ def test_stable_rank_is_that_of_the_singular_values(shape):
     assert row["cosine"] == pytest.approx(float(off.mean()))
 
 
+def test_two_cases_have_one_cosine_and_a_lone_one_has_none():
+    assert mean_cosine(torch.tensor([[1.0, 0.0], [3.0, 4.0]])) == pytest.approx(0.6)
+    assert math.isnan(mean_cosine(torch.ones(1, 2)))
+
+
 def test_rank_and_cosine_at_their_ends():
     alike = torch.outer(torch.rand(5) + 1, torch.randn(3))
     assert stable_rank(alike) == pytest.approx(1)
