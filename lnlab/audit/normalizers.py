@@ -143,7 +143,7 @@ def plain(part: nn.Module, x: Tensor) -> nn.Module:
 
 
 def _shapes(shape: torch.Size) -> Iterator[tuple[int, ...]]:
-    """Smaller shapes that a normalizer may take, and its own at last."""
+    """Shapes of inputs to try a normalizer on: smaller ones first, the given one last."""
     cases, *rest = shape
     if len(rest) > 1:
         yield cases, rest[0], *(min(n, SHORT) for n in rest[1:])

@@ -67,7 +67,7 @@ class Audit:
         return pd.DataFrame(self.results[check].rows)
 
     def to_json(self) -> str:
-        """All of it; what is not finite is null."""
+        """The whole report as JSON; numbers that are not finite are null there."""
         return json.dumps(
             {
                 "module": self.module,

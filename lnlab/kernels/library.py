@@ -21,7 +21,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).with_name("cpp")
 LIBRARIES = {"recurrence": "recurrent layers", "drawing": "DRAW"}
-"""What each library is for; ``cpp/`` has a source of each name."""
+"""The purpose of each library; ``cpp/`` has a source of each name."""
 FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fopenmp")
 
 
@@ -213,4 +213,4 @@ class DrawProblem(ctypes.Structure):
 
 
 PROBLEMS: dict[str, type[ctypes.Structure]] = {"recurrence": Problem, "drawing": DrawProblem}
-"""What the functions of each library are given."""
+"""The arguments of the functions of each library."""

@@ -64,13 +64,13 @@ def logarithm(number: Number) -> Number:
 
 
 def numbers(runs: Mapping[int, Run], number: Number) -> dict[int, float]:
-    """The number of every seed."""
+    """One number for each seed, read from the metrics of its run."""
     frames = {run: run.metrics() for run in set(runs.values())}
     return {seed: number(rows(frames[run], seed)) for seed, run in runs.items()}
 
 
 def rows(metrics: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """The rows of one seed."""
+    """The rows that metrics have of one seed."""
     return metrics.loc[metrics.seed == seed]
 
 

@@ -94,7 +94,7 @@ class OverCases(AffineNormalizer):
 
 
 class BatchNorm(OverCases):
-    """Ioffe & Szegedy (2015); Ba et al. (2016), eq. 2: one unit over the cases.
+    """mu and sigma of a unit over the cases: Ioffe & Szegedy (2015), Ba et al. (2016), eq. 2.
 
     The running variance is unbiased, as in torch. Of a single value (m = 1) there is none:
     the running variance stays as it was, the running mean moves, and the output is ``b``.

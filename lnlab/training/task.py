@@ -305,7 +305,7 @@ class Experiment(ABC):
         those behind it are none."""
 
     def glances(self, updates_per_epoch: int) -> Collection[int]:
-        """After which updates to measure what costs little, besides."""
+        """Further updates after which only what costs little is measured (``Moment.CHEAP``)."""
         return ()
 
     @abstractmethod

@@ -118,7 +118,7 @@ def certify(
 def _chosen(
     there: dict[str, Statistics], wanted: Collection[str] | None
 ) -> dict[str, Statistics]:
-    """Those of the modes that are there which are wanted.
+    """The modes of the module that are looked at: all, or those that are wanted.
 
     Raises:
         ValueError: for a mode that does not exist, and where none is left.

@@ -57,7 +57,12 @@ def mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> Gaussians:
 
 
 def log_loss(of: Gaussians, points: Tensor) -> Tensor:
-    """Nats of each point (..., 3), dx, dy and 1 where the pen is lifted: minus eq. 26."""
+    """Minus the logarithm of the probability of each point, in nats (eq. 26).
+
+    Args:
+        of: the distribution.
+        points: dx, dy and 1 where the pen is lifted (..., 3).
+    """
     z = (points[..., None, :2] - of.mu) * (-of.log_sigma).exp()
     rho = of.r.tanh()
     log_rest = 2 * (math.log(2) - of.r - F.softplus(-2 * of.r))  # of 1 - rho^2

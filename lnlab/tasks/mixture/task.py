@@ -152,7 +152,7 @@ class Mixture(Experiment):
         return torch.optim.Adam(parameters, lr=self.learning_rate, eps=1e-8, fused=True)
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """After every epoch: the weights before the first one are not kept, as in the code."""
+        """The last update of each epoch; as in the authors' code, none before the first."""
         epochs = self.passes(updates_per_epoch)
         return {epoch * updates_per_epoch for epoch in range(1, epochs + 1)}
 
