@@ -191,14 +191,10 @@ def rest(
 
 
 def show_times(paths: list[Path], out: Path) -> None:
-<<<<<<< HEAD
-    """Print what each notebook took when it last ran into ``out``, and all of them.
+    """Print how long each notebook took when it last ran into ``out``, and their sum.
 
     Seconds by the clock, and CPU-seconds of its kernel: what else runs changes these less.
     """
-=======
-    """Print the seconds of each notebook when it last ran into ``out``, and their sum."""
->>>>>>> 3a9e1a2 (Say ten things so that a stranger understands them)
     import nbformat
 
     total, worked = 0.0, 0.0
