@@ -316,6 +316,7 @@ def test_draft_of_a_page_is_swept_up_too(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.dear
 @pytest.mark.slow
 def test_two_at_a_time_make_the_same_pages_in_any_folder(two, monkeypatch):
     """Also where the path is long, and has spaces and accents."""

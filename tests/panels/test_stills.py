@@ -134,6 +134,7 @@ def assert_same(one, other):
         assert one == other
 
 
+@pytest.mark.dear
 @pytest.mark.browser
 def test_on_a_page_every_control_shows_what_is_drawn_afresh(panel, played, browser, tmp_path):
     share(tmp_path)
