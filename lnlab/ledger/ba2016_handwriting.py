@@ -144,8 +144,8 @@ CLAIMS = [
         "6.5-stable",
         "6.5",
         "small mini-batches and very long sequences make stable hidden dynamics important",
-        would="what LN gains (log of the ratio of updates to a common level) in batches of 8 on "
-        "whole lines, less what it gains in batches of 64 and on their first 80 points",
+        would="the gain of LN (log of the ratio of updates to a common level) in batches of 8 "
+        "on whole lines, less that in batches of 64 on their first 80 points",
         waits="it is the reason for the experiment and no result of it: all its runs, and all "
         "those that are declared here, have one size of batch and one length",
     ),

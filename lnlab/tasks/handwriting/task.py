@@ -87,7 +87,7 @@ class Handwriting(Experiment):
             "smoke": replace(
                 small, lines=32, units=(8,), components=2, kappas=2, epochs=1, every=2
             ),
-            "notebook": replace(small, updates=220, every=55),
+            "notebook": replace(small, updates=200),
             "paper": cls(points=500),
         }
 
