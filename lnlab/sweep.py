@@ -144,8 +144,11 @@ def _spread(
         running[future] = task
         return future
 
-    running: dict[Future, Experiment] = {}
-    futures = as_completed([submit(task) for task in tasks], loop=workers.loop)
+    # all at once: of runs that come one by one the scheduler gives workers some in reserve
+    running: dict[Future, Experiment] = dict(
+        zip(workers.map(work, tasks, pure=False), tasks, strict=True)
+    )
+    futures = as_completed(list(running), loop=workers.loop)
     try:
         for future in futures:
             task, error = running.pop(future), future.exception()

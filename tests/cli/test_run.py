@@ -375,6 +375,7 @@ def test_a_fingerprint_is_of_a_notebook_and_of_the_code(tmp_path, monkeypatch):
     assert len({first, second, fingerprint(path)}) == 3
 
 
+@pytest.mark.dear
 @pytest.mark.slow
 def test_an_interrupted_run_is_continued(tmp_path):
     """Ctrl-C in the second of two notebooks; again, then again with the first one edited."""

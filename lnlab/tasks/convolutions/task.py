@@ -23,8 +23,8 @@ from lnlab.tasks.convolutions.nets import ARMS, NETS, PADDINGS, Net
 from lnlab.training import Moment, setting
 
 SOME = 500
-"""The number of cases of each split, the first ones, that are measured on the way; of the
-training set at the end, too."""
+"""The number of cases of each split, the first ones, that are measured on the way, unless fewer
+are tested; of the training set at the end, too."""
 PROBED = 250
 """The number of test cases, the first ones, by which units are compared by their place."""
 
@@ -59,7 +59,9 @@ class Convolutions(Classification):
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
         return {
-            "smoke": cls(data="shapes", pictures=256, batch_size=64, epochs=1, seeds=(0, 1)),
+            "smoke": cls(
+                data="shapes", pictures=256, batch_size=64, epochs=1, tested=100, seeds=(0, 1)
+            ),
             "notebook": cls(
                 data="shapes", pictures=4_000, batch_size=64, epochs=3, tested=1_000
             ),
@@ -109,10 +111,11 @@ class Convolutions(Classification):
         """Per seed, in evaluation mode: NLL (nats) and error rate of the splits, of training
         cases the NLL alone; before the first and after the last update also units by their
         place (:func:`placed`)."""
-        found = {"train_nll": measured(model, dataset.train, SOME)["nll"]}
+        few = min(SOME, self.tested or SOME)
+        found = {"train_nll": measured(model, dataset.train, few)["nll"]}
         if moment is Moment.CHEAP:
             return found
-        some = (self.tested or None) if moment is Moment.END else SOME
+        some = (self.tested or None) if moment is Moment.END else few
         test = measured(model, dataset.test, some)
         found |= {"test_nll": test["nll"], "test_error": test["error"]}
         if dataset.valid is not None:
