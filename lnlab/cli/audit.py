@@ -54,7 +54,8 @@ def named(where: str) -> Callable:
         raise ValueError(f"{file} raised {type(error).__name__}: {error}") from error
     function = getattr(module, name, None)
     if not callable(function):
-        there = [n for n, v in vars(module).items() if inspect.isfunction(v)]
+        functions = {n: v for n, v in vars(module).items() if inspect.isfunction(v)}
+        there = [n for n, v in functions.items() if v.__module__ == module.__name__]
         raise ValueError(
             f"{file} has no function {name}; there are: {', '.join(there) or 'none'}."
         )

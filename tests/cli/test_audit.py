@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from lnlab.cli import app
 
 SOURCE = """
+from dataclasses import dataclass
 import torch
 from torch import nn
 import beside

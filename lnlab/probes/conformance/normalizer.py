@@ -167,10 +167,15 @@ def _no_statistics(over: Extent | None) -> Aspect:
 def _over(over: Extent, z: Tensor, right: tuple[int, ...]) -> Aspect:
     part = "" if over.split is None else f", axis {over.split} in {over.groups} parts"
     found = f"{_axes(over.axes)} of {tuple(z.shape)}{part}: {over.size} values"
-    wrong = over.axes != right or (
+    wrong = _wide(over.axes, z) != _wide(right, z) or (
         over.split is not None and (over.split, 0) != (1, right[0] - 1)
     )
     return Aspect("statistics over", found, _axes(right), wrong)
+
+
+def _wide(axes: tuple[int, ...], z: Tensor) -> tuple[int, ...]:
+    """The axes along which z has several values: over the others nothing can run."""
+    return tuple(axis for axis in axes if z.shape[axis] > 1)
 
 
 def _of_law(law: Divisor, over: Extent, peer: Peer) -> list[Aspect]:

@@ -66,6 +66,8 @@ def found(report, what) -> str:
         (nn.BatchNorm1d(H), "BatchNorm", None),
         (nn.BatchNorm1d(6), "BatchNorm", (2, 6, 5)),
         (nn.BatchNorm2d(6, affine=False), "BatchNorm", None),
+        (nn.BatchNorm2d(6), "BatchNorm", (8, 6, 1, 1)),
+        (nn.BatchNorm2d(6), "BatchNorm", (8, 6, 1, 3)),
         (nn.BatchNorm3d(3), "BatchNorm", None),
         (nn.GroupNorm(3, 12), "GroupNorm(3)", None),
         (nn.GroupNorm(3, 12), "GroupNorm(3)", (2, 12)),
