@@ -50,7 +50,7 @@ FASTER = (
 )
 RATES = (3e-4, 1e-3, 3e-3)
 OWN_RATE = Tuning(
-    "learning_rate", RATES, lambda frame: -float(frame["valid_recall"].max()), 99, {}
+    "learning_rate", RATES, lambda frame: -float(frame["valid_recall"].to_numpy().max()), 99, {}
 )
 OWN_WORDS = (
     f"learning_rate of each arm from {', '.join(map(str, RATES))}, on each split by the best "
