@@ -102,7 +102,7 @@ def ends(interval: Sequence[float | None] | None) -> str:
     if interval is None:
         return "none"
     return " to ".join(
-        beyond if end is None or isinf(end) else f"{end:.2g}"
+        beyond if end is None or isinf(end) else f"{float(f'{end:.2g}'):g}"
         for end, beyond in zip(interval, ("-∞", "∞"), strict=True)
     )
 

@@ -48,6 +48,7 @@ def alone(values, margin, exact=False):
 
 def test_intervals_have_one_form():
     assert ends((-0.123, 4.0)) == "-0.12 to 4"
+    assert ends((-69.4, 104.2)) == "-69 to 100"
     assert ends((None, 0.5)) == ends((-math.inf, 0.5)) == "-∞ to 0.5"
     assert ends((-3.0, None)) == ends((-3.0, math.inf)) == "-3 to ∞"
     assert ends(None) == "none"
