@@ -216,14 +216,9 @@ def sameness(ends: tuple[float, float], margin: float, values: Sequence[float]) 
     Raises:
         ValueError: if the margin is not positive.
     """
-    _positive(margin)
     low, high = ends
-    if _alike(values):
-        return Outcome.INCONCLUSIVE
-    if -margin < low and high < margin:
-        return Outcome.SUPPORTED
-    beyond = high < -margin or low > margin
-    return Outcome.CONTRADICTED if beyond else Outcome.INCONCLUSIVE
+    inside, beyond = -margin < low and high < margin, high < -margin or low > margin
+    return _compared(margin, values, inside, beyond)
 
 
 def boundedness(ends: tuple[float, float], margin: float, values: Sequence[float]) -> Outcome:
@@ -235,13 +230,20 @@ def boundedness(ends: tuple[float, float], margin: float, values: Sequence[float
     Raises:
         ValueError: if the margin is not positive.
     """
-    _positive(margin)
     low, high = ends
+    return _compared(margin, values, high < margin, low > margin)
+
+
+def _compared(
+    margin: float, values: Sequence[float], supported: bool, contradicted: bool
+) -> Outcome:
+    """The outcome of a comparison with a margin, which needs values that differ."""
+    _positive(margin)
     if _alike(values):
         return Outcome.INCONCLUSIVE
-    if high < margin:
+    if supported:
         return Outcome.SUPPORTED
-    return Outcome.CONTRADICTED if low > margin else Outcome.INCONCLUSIVE
+    return Outcome.CONTRADICTED if contradicted else Outcome.INCONCLUSIVE
 
 
 OUTCOMES = {Says.LESS: outcome, Says.SAME: sameness, Says.AT_MOST: boundedness}
