@@ -135,6 +135,9 @@ class Recurrent(nn.Module):
         bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
         norm: makes the normalizers of every cell.
         settings: the other settings of the cell, by name.
+
+    Raises:
+        ValueError: for less than one layer, or a dropout that is no probability.
     """
 
     cell: Callable[..., Cell]

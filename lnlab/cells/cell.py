@@ -19,7 +19,7 @@ Draw = Callable[[Tensor], object]
 
 
 def authors(W: Tensor) -> None:
-    """ryankiros/layer-norm, layers.py, and its hosts: orthogonal if square, else U(-.1, .1)."""
+    """W (H, fan-in), orthogonal if square, else U(-.1, .1): ryankiros/layer-norm, layers.py."""
     if W.shape[0] == W.shape[1]:
         nn.init.orthogonal_(W)
     else:
@@ -27,12 +27,12 @@ def authors(W: Tensor) -> None:
 
 
 def modern(W: Tensor) -> None:
-    """N(0, 1/fan-in): unit variance stays unit variance."""
+    """W (H, fan-in) from N(0, 1/fan-in): unit variance stays unit variance."""
     nn.init.normal_(W, std=W.shape[1] ** -0.5)
 
 
 def as_torch(W: Tensor) -> None:
-    """U(-1/sqrt(H), 1/sqrt(H)), what torch.nn.LSTM and its kin start from."""
+    """W (H, fan-in) from U(-1/sqrt(H), 1/sqrt(H)), the start of torch.nn.LSTM and its kin."""
     nn.init.uniform_(W, -(W.shape[0] ** -0.5), W.shape[0] ** -0.5)
 
 
@@ -104,6 +104,9 @@ class Cell(nn.Module, ABC):
 
     ``W_x`` (G H, D) and ``W_h`` (G H, H) hold the weights of the G gates in the order of the
     paper's equation; torch's have the same shapes in an order of their own.
+
+    Raises:
+        ValueError: for sizes that are no whole numbers, at least 1.
     """
 
     gates: int
@@ -179,7 +182,11 @@ class Cell(nn.Module, ABC):
 
 
 class Gated(Cell):
-    """A cell of G gates: W_h h and W_x x, each (B, G H), are normalized apart or as one sum."""
+    """A cell of G gates: W_h h and W_x x, each (B, G H), are normalized apart or as one sum.
+
+    Raises:
+        ValueError: for a recurrent gain where there is no gain of LN(W_h h) alone.
+    """
 
     def __init__(
         self, inputs: int, units: int, norm: Norm, sums: Sums, bias: Bias, initial: Initial

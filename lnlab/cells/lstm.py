@@ -28,6 +28,9 @@ class LSTMCell(Gated):
         gates: makes LN_1 and LN_2, of 4H units; ``partial(GroupNorm, groups=4)`` is layer
             norm gate by gate.
         sums, carry, bias: as their members say.
+
+    Raises:
+        ValueError: for a forget bias where there is no b to hold it.
     """
 
     I: Tensor

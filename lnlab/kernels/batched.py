@@ -53,6 +53,7 @@ def unroll(
     state = tuple(s[order] for s in state)
     hs, cs = _steps(cell, x[:, order], state, [n for n in going if n])
     y, memory = (_whole(parts, x) for parts in (hs, cs))
+    # the last state of each is that of its own last step; of an empty one, the first
     ends = (lengths[order] - 1).clamp(min=0)
     rows = torch.arange(x.shape[1], device=x.device)
     begun = (lengths[order] > 0)[:, None]
@@ -76,6 +77,7 @@ def _steps(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Every h and c (n, H), of the first n cases at each step."""
     norm_x, norm_h, norm_c = cell.norm_x, cell.norm_h, cell.norm_c
+    # W_x x of all steps at once; its statistics wait, as they are of the cases of one step
     shares = F.linear(x[: len(going)], cell.W_x).unbind()
     (h, c), hs, cs, H = state, [], [], cell.units
     for t, (a_x, n) in enumerate(zip(shares, going, strict=True)):

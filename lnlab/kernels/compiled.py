@@ -110,7 +110,11 @@ class Task:
 
 
 class Pooled:
-    """Memory of the library's pool, given back when nobody needs it any more."""
+    """Memory of the library's pool, given back when nobody needs it any more.
+
+    Raises:
+        MemoryError: where there is too little.
+    """
 
     def __init__(self, lib: ctypes.CDLL, size: int) -> None:
         self.give, self.pointer = lib.give, lib.take(size)

@@ -95,6 +95,7 @@ def _lstm(cell: LSTMCell) -> Form | None:
     draw = all(exactly(norm, Identity) for norm in norms)
     if not draw and not (len(norms) == 2 and all(plain(norm) for norm in norms)):
         return None
+    # LN_1(...) + b_1 + LN_2(...) + b_2 + b: three biases of one sum are one
     b = sum((bias(norm, cell.W_h) for norm in norms), cell.W_h.new_zeros(len(cell.W_h)))
     b = b if cell.b is None else b + cell.b
     gains = [gain(norm, cell.W_h) for norm in (cell.norm_h, norms[-1])]

@@ -43,6 +43,7 @@ def lstm(cell: LSTMCell) -> Form | None:
         return fused
     H, W = cell.units, cell.W_h
     b = bias(cell.norm_h, W) if cell.b is None else cell.b
+    # the blocks of Kernel.LSTM, with gains of 1 and a bias of 0 where nothing is normalized
     parameters = torch.cat([W.new_ones(8 * H), b, W.new_ones(H), W.new_zeros(H)])
     return Form(Kernel.PLAIN, (0.0,) * 4, parameters)
 

@@ -38,6 +38,7 @@ def unroll(
         steps: another loop over time than :func:`in_torch`.
     """
     if lengths is not None:
+        # what stands at padding may be NaN, and on the way back 0 times NaN is NaN
         x = torch.where(inside(lengths, x), x, 0.0)
     x = flip(x, lengths) if reverse else x
     from_x, rest = shares(cell, form, x)
@@ -54,6 +55,8 @@ def shares(cell: Cell, form: Form, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...
     """The share of x in all steps (T, B, G H), and the parameters of a step beside W_h: gains
     and biases, those of the sum of products first."""
     H, eps, p = cell.units, form.eps, form.parameters.to(cell.W_h)
+    # W_x x waits for no h: one product for all T steps, and where it has a layer norm of its
+    # own that as well. Every step is left with W_h h.
     a = F.linear(x, cell.W_x)
     if form.kernel in (Kernel.LSTM, Kernel.DRAW):
         g_h, g_x, b, g_c, b_c = p.split([4 * H, 4 * H, 4 * H, H, H])
@@ -111,6 +114,7 @@ def gru(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], state: S
     z, r = (a_zr + LN(zr, g_h, None, form.eps[0])).sigmoid().chunk(2, -1)
     new = (Wx + r * LN(Uh, g_U, b_U, form.eps[2])).tanh()
     keeps = form.kernel is Kernel.GRU_KEEPS
+    # lerp(h, ĥ, z) = h + z (ĥ - h), eq. 28
     return (torch.lerp(new, h, z) if keeps else torch.lerp(h, new, z),)
 
 

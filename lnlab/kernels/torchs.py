@@ -40,6 +40,7 @@ def unroll(
     W = _of_gru(cell) if isinstance(cell, GRUCell) else _of_lstm(cell)
     if lengths is None:
         return _same_length(x, state, W)
+    # from one end to the next, the sequences that still go on are all of one length
     ys, begin = [], 0
     for end in lengths.unique().tolist():
         rows = (lengths >= end).nonzero().squeeze(1)
@@ -80,6 +81,7 @@ def _of_gru(cell: GRUCell) -> list[Tensor]:
     W = [reordered(cell.W_x), reordered(cell.W_h)]
     if cell.b_x is None or cell.b_h is None:
         return W
+    # r scales U h and its bias, so this one stays apart; for z and r two would add up to one
     b_h = torch.cat([torch.zeros_like(cell.b_h).repeat(2), cell.b_h])
     return [*W, reordered(cell.b_x), b_h]
 

@@ -41,7 +41,7 @@ def batch_moments(a: Tensor, axis: int) -> tuple[Tensor, Tensor, int]:
 
 
 def move(running: Tensor, new: Tensor, momentum: float) -> None:
-    """Let ``running`` go the fraction ``momentum`` of its way to ``new``, in place.
+    """Let ``running`` (H,) go the fraction ``momentum`` of its way to ``new`` (H,), in place.
 
     After k batches the newest weighs momentum, the one before it momentum (1 - momentum), and
     the start value still (1 - momentum)^k: 0.35 after ten batches at 0.1.
@@ -90,7 +90,7 @@ class OverCases(AffineNormalizer):
 
     @abstractmethod
     def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
-        """Replace the running statistics (of step ``t``) by those of a population."""
+        """Replace the running statistics (of step ``t``) by mu and var (H,) of a population."""
 
 
 class BatchNorm(OverCases):
@@ -141,6 +141,9 @@ class RecurrentBatchNorm(BatchNorm):
 
     Args:
         steps: T, how many time steps are told apart.
+
+    Raises:
+        ValueError: for less than one step.
     """
 
     def __init__(self, units: int, steps: int, *, gain: float = 0.1, **settings) -> None:
@@ -154,6 +157,11 @@ class RecurrentBatchNorm(BatchNorm):
             nn.init.constant_(self.g, gain)
 
     def recalled(self, t: int | None) -> tuple[Tensor, Tensor]:
+        """The running mean and variance of step t, each (H,).
+
+        Raises:
+            ValueError: without a step, and in training for one past the last.
+        """
         if t is None or t < 0:
             raise ValueError(
                 f"RecurrentBatchNorm has statistics per time step, and t is {t}: call "
@@ -181,6 +189,9 @@ class GhostBatchNorm(BatchNorm):
     The cases are cut in order into ghosts of ``ghost`` cases; the last may be smaller. The
     running statistics take in one ghost after the other, as BatchNorm's do batches; the
     algorithm prints another weighting of the ghosts, and a running sigma.
+
+    Raises:
+        ValueError: for a ghost batch of no case.
     """
 
     def __init__(self, units: int, ghost: int, **settings) -> None:
@@ -212,6 +223,9 @@ class BatchRenorm(OverCases):
     The running statistic is of sigma, not of the variance, and biased. The paper raises
     ``r_max`` from 1 to 3 and ``d_max`` from 0 to 5 while training; 1 and 0 are BatchNorm,
     infinity leaves a forward pass by the running statistics alone.
+
+    Raises:
+        ValueError: for an ``r_max`` below 1 or a ``d_max`` below 0.
     """
 
     running_sigma: Tensor

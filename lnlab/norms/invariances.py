@@ -242,9 +242,9 @@ TABLE_1 = {name: ROWS[name].cells[:6] for name in ("batch", "weight", "layer")}
 
 
 def eps_ratio(var: Tensor, eps: float, delta: float) -> Tensor:
-    """The factor by which re-scaling a by delta moves (a - mu)/sigma, with eps in the root.
+    """The factor (shaped as var) by which re-scaling a by delta moves (a - mu)/sigma.
 
-    sqrt((var + eps) / (var + eps/delta²)), which is 1 + eps/(2 var) (1 - 1/delta²) to first
-    order: the invariance ends where delta² var comes near eps.
+    With eps in the root it is sqrt((var + eps) / (var + eps/delta²)), to first order
+    1 + eps/(2 var) (1 - 1/delta²): the invariance ends where delta² var comes near eps.
     """
     return ((var + eps) / (var + eps / delta**2)).sqrt()

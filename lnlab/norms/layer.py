@@ -108,6 +108,7 @@ class ScaleNorm(AffineNormalizer):
 
     def __init__(self, units: int, *, eps: float = 1e-5, space: int = 0) -> None:
         super().__init__(units, eps=eps, space=space, affine=False)
+        # sqrt(H) / ||a|| is 1 over the root mean square of a: it starts as RMSNorm does
         self.g = nn.Parameter(torch.tensor(float(units) ** 0.5))
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
@@ -119,6 +120,9 @@ class GroupNorm(AffineNormalizer):
     """Wu & He (2018), eq. 7: LayerNorm inside each of ``groups`` equal groups of units.
 
     In a convolution a group's statistics run over its units and space together.
+
+    Raises:
+        ValueError: where the units cannot be cut into so many equal groups.
     """
 
     def __init__(
@@ -154,6 +158,9 @@ class InstanceNorm(AffineNormalizer):
     """Ulyanov et al. (2016), eq. 3: each unit of each case over its space alone.
 
     Needs at least one spatial axis; no gain and no bias unless asked for, as there.
+
+    Raises:
+        ValueError: for space below 1.
     """
 
     def __init__(

@@ -50,6 +50,7 @@ class Layer(nn.Module, ABC):
         """The summed inputs ``a`` (B, H) of x (B, D), with ``W`` (H, D) in place of its own."""
 
     def forward(self, x: Tensor, t: int | None = None) -> Tensor:
+        """The normalized summed inputs (B, H) of x (B, D) at time step ``t``."""
         norm, W = self.norm, self.W
         return norm(self.summed(x, norm.weight(W)), W, t)
 

@@ -180,7 +180,7 @@ class BatchLayerNorm(Normalizer):
         return (self.along_units(self.g) * x + self.along_units(self.b)).to(a.dtype)
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        """The (mu, sigma) that eq. 5 would need: for display, not for computing with.
+        """The (mu, sigma) that eq. 5 would need of a (B, H): for display, not to compute with.
 
         In training mode ``a`` is remembered, as by a call.
         """
@@ -203,7 +203,7 @@ class BatchLayerNorm(Normalizer):
         return Population() if self.training else self.population
 
     def parts(self, a: Tensor) -> tuple[Stats, Stats]:
-        """(mu_B, sigma_B) and (mu_F, sigma_F), each from where it should come."""
+        """(mu_B, sigma_B), each (1, H), and (mu_F, sigma_F), each (B, 1), of a (B, H)."""
         asked = self.asked
         return (
             self.part(a, 0, self.over_cases, asked.mu_B, asked.sigma_B),

@@ -34,12 +34,12 @@ Root = Callable[[Tensor, float], Tensor]
 
 
 def inside_root(var: Tensor, eps: float) -> Tensor:
-    """sqrt(var + eps): torch, and the LN authors' Theano code."""
+    """sqrt(var + eps), var of any shape: torch, and the LN authors' Theano code."""
     return (var + eps).sqrt()
 
 
 def outside_root(var: Tensor, eps: float) -> Tensor:
-    """sqrt(var) + eps: the LN authors' Torch code, RMSNorm's and AdaNorm's.
+    """sqrt(var) + eps, var of any shape: the LN authors' Torch code, RMSNorm's and AdaNorm's.
 
     The gradient at var = 0 is taken to be 0, where that of a bare square root is infinite.
     """
@@ -66,6 +66,9 @@ class Normalizer(nn.Module, ABC):
     Args:
         units: H, the number of units (channels, in a convolution).
         space: number of trailing axes of ``a`` that belong to one unit of one case.
+
+    Raises:
+        ValueError: for less than one unit, or space below 0.
     """
 
     eps: float = 0.0
@@ -161,9 +164,11 @@ class AffineNormalizer(Normalizer):
 
     @abstractmethod
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        """(mu, sigma) for summed inputs ``a``, which are in at least float32.
+        """(mu, sigma) for summed inputs ``a`` (*cases, H, *space), at least in float32.
 
-        In training mode this is part of the step: rules that remember take ``a`` in.
+        Each broadcasts against ``a``: () or (H, *1) where all cases share it, (*cases, 1, *1)
+        where all units do. In training mode this is part of the step: rules that remember take
+        ``a`` in.
         """
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:

@@ -43,7 +43,7 @@ class Given:
         return norm(self.summed_inputs(norm), self.W, 0)
 
     def along(self, v: Tensor, axis: int) -> Tensor:
-        """A vector along ``axis`` of x (0 cases, 1 inputs or units), ready to broadcast."""
+        """v (N,) along ``axis`` of x (0 cases, 1 inputs or units), ready to broadcast."""
         return v.reshape(tuple(-1 if i == axis else 1 for i in range(self.x.dim())))
 
 
@@ -79,6 +79,8 @@ def _scale_weights(given: Given, delta: float, shift: Tensor) -> Given:
 
 
 def _shift_weights(given: Given, delta: float, shift: Tensor) -> Given:
+    # One γ for all rows: every summed input of a case moves by γᵀx, one number, which a mean
+    # over the units takes out and a mean over the cases does not.
     gamma = shift[: given.W[0].numel()].view_as(given.W[0])
     return replace(given, W=given.W + gamma)
 
@@ -93,6 +95,7 @@ def _scale_data(given: Given, delta: float, shift: Tensor) -> Given:
 
 
 def _shift_data(given: Given, delta: float, shift: Tensor) -> Given:
+    # a moves by W γ, one number a unit and the same in all cases: here it is the other way
     return replace(given, x=given.x + given.along(shift[: given.x.shape[1]], 1))
 
 
@@ -109,10 +112,12 @@ def _shift_units(given: Given, delta: float, shift: Tensor) -> Given:
 
 
 def _shift_cases(given: Given, delta: float, shift: Tensor) -> Given:
+    # a_i moves by c_n times the sum of row i of W: another number for each unit and each case
     return replace(given, x=given.x + given.along(shift[: len(given.x)], 0))
 
 
 def _shift_rows(given: Given, delta: float, shift: Tensor) -> Given:
+    # a_i moves by c_i times the sum of x: likewise
     c = shift[: len(given.W)].reshape((-1,) + (1,) * (given.W.dim() - 1))
     return replace(given, W=given.W + c)
 

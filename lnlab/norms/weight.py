@@ -57,6 +57,7 @@ class WeightNorm(AffineNormalizer):
         super().__init__(units, eps=0.0, affine=affine, space=space)
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        # eq. 5 is then g_i (w_i · x) / ||w_i|| + b_i: their w = g v/||v||, our W being their v
         return Stats(a.new_zeros(()), self.along_units(rows(W, self).norm(dim=1)))
 
     def start(self, W: Tensor) -> None:

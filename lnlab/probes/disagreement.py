@@ -34,6 +34,7 @@ def same_weights(
             cell.W_x.copy_(W_x)
             cell.W_h.copy_(W_h)
             place_of_bias(cell).copy_(b)
+            # the first H of the four blocks are those of f, as eq. 20 orders them
             cell.outer_bias[: cell.units].add_(cell.initial.forget_bias)
         cells[name] = cell
     return cells

@@ -57,7 +57,7 @@ def normal(seed: int, stream: int | tuple[int, ...], *shape: int) -> Tensor:
 
 
 def uniform(seed: int, stream: int | tuple[int, ...], *shape: int) -> Tensor:
-    """Numbers from U(0, 1) in float64, otherwise as :func:`normal`."""
+    """Numbers from U(0, 1) in float64, of the ``shape``, otherwise as :func:`normal`."""
     return torch.from_numpy(_stream(seed, stream).random(shape))
 
 

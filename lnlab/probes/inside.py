@@ -163,6 +163,7 @@ def _nonlinearity(func, args: tuple, kwargs: dict) -> str | None:
 
 def _shut(func, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) -> Tensor:
     """The places where f answers neither a small step up nor one down."""
+    # relative to a, to be no rounding in any precision; at a = 0 still not 0
     step = 1e-2 * (a.abs() + torch.finfo(a.dtype).tiny)
     kwargs = {**kwargs, **({"inplace": False} if "inplace" in kwargs else {})}
     up, down = (func((a + d).clone(), *rest, **kwargs) for d in (step, -step))

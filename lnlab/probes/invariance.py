@@ -113,7 +113,7 @@ class NormalizedLayer:
         Args:
             transformation: the change.
             delta: the scale, for a transformation that scales.
-            shift: what the others cut theirs from; None: :func:`random_shift`.
+            shift: what the others cut theirs from (N,); None: :func:`random_shift`.
 
         Raises:
             ValueError: for a delta that is 0, not finite, or out of range (:data:`LARGEST`),

@@ -186,6 +186,7 @@ class Subject:
 
         Raises:
             TypeError: if what is read of the output is no tensor.
+            ValueError: if the module does not take what it is given.
         """
         trial = Trial(self.x) if trial is None else trial
         with torch.random.fork_rng(self._devices), self._buffers, self._changed(trial):

@@ -31,6 +31,7 @@ def tanh(x):
 @triton.jit
 def centre(a, i, H):
     """H numbers less their mean, 0 beyond them, and the mean."""
+    # first the mean, then the squares of what is left: E[a²] - mu² would cancel in float32
     mu = tl.sum(tl.where(i < H, a, 0.0)) / H
     return tl.where(i < H, a - mu, 0.0), mu
 
@@ -46,6 +47,9 @@ def normed(a, i, H, eps):
 @triton.jit
 def back(slope, n, mean, slant, r):
     """The slope with respect to a of n = (a - mu) r, given that of n and its two means."""
+    # Of n_j = (a_j - mu) r by a_i: r (1[i = j] - 1/H - n_i n_j / H), the summands by way of
+    # a_j, mu and r. Summed over j with the slopes s_j of n_j: r (s_i - mean s - n_i mean(s n));
+    # eps is in r alone.
     return r * (slope - mean - n * slant)
 
 
@@ -94,6 +98,7 @@ def lstm(
     w = tl.sigmoid(p_i + tl.load(a + H + i, m, 0.0))
     o = tl.sigmoid(p_o + tl.load(a + 2 * H + i, m, 0.0))
     g = tanh(p_g + tl.load(a + 3 * H + i, m, 0.0))
+    # c_(t-1): at t = 0 the first state, later what the step before has kept
     old = tl.load(c_first + case * H + i, m & (t == 0), 0.0)
     old += tl.load(C + (row - B) * H + i, m & (t > 0), 0.0)
     c = tl.where(going, f * old + w * g, old)
@@ -147,8 +152,10 @@ def lstm_back(
     d_n = d * o * (1.0 - v * v)
     tl.store(dN + row * H + i, d_n, m)
     d_n = d_n * gain_c
+    # c_t goes two ways: on to step t + 1, and by LN into h_t
     d_c = tl.where(going, slope_c, 0.0)
     d_c += back(d_n, n_c, tl.sum(d_n) / H, tl.sum(d_n * n_c) / H, r_c)
+    # c_t = f c_(t-1) + w g and h_t = o v; the slope of sigmoid is f (1 - f), of tanh 1 - g²
     d_f, d_i = d_c * old * f * (1.0 - f), d_c * g * w * (1.0 - w)
     d_o, d_g = d * v * o * (1.0 - o), d_c * w * (1.0 - g * g)
     q = dA + row * 4 * H
@@ -158,6 +165,7 @@ def lstm_back(
     tl.store(q + 3 * H + i, d_g, m)
     if NORMED:
         d_f, d_i, d_o, d_g = d_f * g_f, d_i * g_i, d_o * g_o, d_g * g_g
+        # LN_1 of eq. 20 runs over the four gates at once: so do the two means of `back`
         mean = (tl.sum(d_f) + tl.sum(d_i) + tl.sum(d_o) + tl.sum(d_g)) / (4 * H)
         slant = tl.sum(d_f * n_f) + tl.sum(d_i * n_i) + tl.sum(d_o * n_o) + tl.sum(d_g * n_g)
         slant = slant / (4 * H)
@@ -195,6 +203,7 @@ def gru(
     new = tanh(tl.load(a + 2 * H + i, m, 0.0) + r * u)
     old = tl.load(first + case * H + i, m & (t == 0), 0.0)
     old += tl.load(y + (row - B) * H + i, m & (t > 0), 0.0)
+    # eq. 28, (1 - z) h + z ĥ, with one product
     h = new + z * (old - new) if KEEPS else old + z * (new - old)
     tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
     tl.store(last + case * H + i, h, m & going)
@@ -228,6 +237,7 @@ def gru_back(
     old += tl.load(y + (row - B) * H + i, m & (t > 0), 0.0)
     slope = tl.load(dh + case * H + i, m, 0.0)
     d = tl.where(going, slope + tl.load(dy + row * H + i, m, 0.0), 0.0)
+    # h_t is linear in z, in ĥ and in h_(t-1), whose share by way of P is added later
     d_z = (d * (old - new) if KEEPS else d * (new - old)) * z * (1.0 - z)
     d_new = (d * (1.0 - z) if KEEPS else d * z) * (1.0 - new * new)
     d_old = d * z if KEEPS else d * (1.0 - z)

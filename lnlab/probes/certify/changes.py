@@ -107,6 +107,8 @@ def _transformed(W: Tensor, transformation: Transformation, delta: float) -> Ten
 
 def _shift(like: Tensor, size: float, length: int) -> Tensor:
     """A random vector whose numbers are ``size`` times those of ``like``."""
+    # of the size of what it is added to: a smaller one is lost in rounding, a larger one drowns
+    # what was there
     rms = float(like.double().square().mean().sqrt()) or 1.0
     return (size * rms * normal(0, 3, length)).to(like.dtype).to(like.device)
 
@@ -128,6 +130,7 @@ def _of_summed(
 
     def shift(a: Tensor) -> Tensor:
         unit_axis = 1 if isinstance(owner, _ConvNd | Conv2d) else a.dim() - 1
+        # column 7: one number a case, the same for all its units; column 8: one a unit
         axis = 0 if transformation.column == 7 else unit_axis
         c = _shift(a, size, a.shape[axis])
         return a + c.reshape(tuple(-1 if i == axis else 1 for i in range(a.dim())))
@@ -137,6 +140,8 @@ def _of_summed(
 
 def _others_replaced(subject: Subject, delta: float) -> Trial:
     x = subject.x
+    # in another order alone they would have the same mean and variance, and BatchNorm would not
+    # see that they are others
     others = x[1:].flip(0) + _shift(x, 1.0, x[1:].numel()).view_as(x[1:])
     return Trial(torch.cat([x[:1], others]))
 
@@ -166,5 +171,6 @@ def _factors(like: Tensor, stream: int) -> Tensor:
     """1 and one unit in the last place more or less."""
     if not like.is_floating_point():
         return torch.ones_like(like)
+    # eps is the unit in the last place of 1; a rounding is off by half of one at most
     noise = torch.sign(normal(1, stream, like.numel())).view_as(like)
     return (1 + torch.finfo(like.dtype).eps * noise).to(like)

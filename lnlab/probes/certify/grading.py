@@ -33,7 +33,7 @@ class Point:
 
 
 def sign_of(plus: Tensor, minus: Tensor, exact: float) -> str:
-    """Outputs at delta and at -delta: "same", "flips" (about a bias) or "other"."""
+    """Outputs (B, ...) at delta and at -delta: "same", "flips" (about a bias) or "other"."""
     plus, minus = plus.double(), minus.double()
     tolerance = exact * float(plus.abs().max())
     moved = (plus - minus).abs() > tolerance

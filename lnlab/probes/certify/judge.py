@@ -161,7 +161,10 @@ class Judge:
             for i in range(2)
         )
         moved = [p for p in upward if p.inside > EXACT[self.dtype]]
+        # Nothing came out, but something moved inside, and the f behind the last of it was
+        # shut: what dead units hide says nothing about the normalizer.
         hidden = outputs is Grade.EXACT and moved and all(p.swallowed for p in moved)
+        # NaN is worse than any number, and max alone would lose it
         worst = max(upward, key=lambda p: math.inf if math.isnan(p.outputs) else p.outputs)
         ruled = scales and outputs is Grade.APPROXIMATE
         rate, knee = law(upward, EXACT[self.dtype]) if ruled else (math.nan, math.nan)
@@ -191,6 +194,7 @@ class Judge:
     def _more(self, change: Change, usual: Point, y: Tensor) -> tuple[list[Point], str]:
         """Further deltas, few once a break is plain; and what the sign of delta does."""
         scales = change.transformation.scales
+        # not `>=`: NaN is a break, too
         if not usual.outputs < VISIBLE:
             deltas = AFTER_A_BREAK if scales else ()
             return [self.point(change, delta)[0] for delta in deltas], ""
@@ -227,6 +231,8 @@ class Judge:
 
     def knee(self, change: Change, points: list[Point]) -> float:
         """The delta at which the defect crosses 1 - 1/sqrt(2): there delta² var = eps."""
+        # With eps inside the root a scale delta leaves y / sqrt(1 + eps / (delta² var)): at
+        # delta² var = eps the output has come down to 1/sqrt(2) of itself.
         far = 1 - 0.5**0.5
         gone = [p.delta for p in points if p.delta < 1 and not p.outputs < far]
         if not gone:

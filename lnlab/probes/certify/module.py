@@ -204,6 +204,7 @@ class _Session:
         """The invariance with what is in its way, no better than in the first precision."""
         key = (found.where, found.column, found.mode)
         first = self.first.setdefault(key, found)
+        # a coarser precision can hide a small break behind its rounding, and cannot mend one
         found = replace(found, grade=max(first.grade, found.grade, key=BADNESS.index))
         imperfect = found.grade in (Grade.APPROXIMATE, Grade.BROKEN)
         if plainer is None or not change.transformation.scales or not imperfect:

@@ -38,7 +38,7 @@ class Extent:
     size: int
 
     def grouped(self, x: Tensor) -> Tensor:
-        """x with the split axis cut into (groups, members)."""
+        """x (B, ...) with the split axis cut into (groups, members)."""
         if self.split is None:
             return x
         return x.unflatten(self.split, (self.groups, -1))
@@ -68,11 +68,11 @@ class Box:
         return self.subject.see(Trial(x, {**self.weights, **weights})).y
 
     def odd(self, x: Tensor, **weights: Tensor) -> Tensor:
-        """Half of y(x) - y(-x): what is left without the bias."""
+        """Half of y(x) - y(-x), x (B, ...): what is left without the bias."""
         return (self(x, **weights) - self(-x, **weights)) / 2
 
     def even(self, x: Tensor, **weights: Tensor) -> Tensor:
-        """Half of y(x) + y(-x): the bias."""
+        """Half of y(x) + y(-x), x (B, ...): the bias."""
         return (self(x, **weights) + self(-x, **weights)) / 2
 
 
@@ -178,6 +178,9 @@ def _drawn(box: Box, name: str) -> Tensor:
 def _gain(box: Box, x: Tensor, name: str) -> Parameter | None:
     """A factor of what is left without the bias, whatever x."""
     zero, one = _filled(box, name, 0.0), _filled(box, name, 1.0)
+    # y = gain * n(x) + bias and n(-x) = -n(x): the odd part is gain * n(x), and its ratio to
+    # that of a gain of 1 is the gain, whatever x. What acts before the statistics changes n,
+    # and with it the ratio.
     odd, drawn = box.odd(x, **{name: one}), {name: _drawn(box, name)}
     ratio = box.odd(x, **drawn) / odd
     elsewhere = 2 * x.flip(0) + 1
@@ -198,6 +201,7 @@ def _bias(box: Box, x: Tensor, name: str) -> Parameter:
         return Parameter(name, "unused", ())
     if not alike(box(elsewhere, **drawn) - box(elsewhere, **zero), step, 1e-6):
         return Parameter(name, "inside", ())
+    # behind the gain a bias of 1 adds 1; before it, a gain of 2 makes it 2
     by_one = box(x, **{name: _filled(box, name, 1.0)}) - box(x, **zero)
     behind = alike(by_one, torch.ones_like(by_one), 1e-6)
     return Parameter(name, "bias" if behind else "bias, times the gain", _varies(step))
@@ -243,6 +247,8 @@ def divisor(box: Box, x: Tensor, over: Extent) -> Divisor | None:
         # By least squares in each statistic's extent: y = d / s.
         s = {size: size * over.mean(d * d) / over.mean(d * y) for size, y in outputs.items()}
         if all(alike(size * d / s[size], y, 1e-6) for size, y in outputs.items()):
+            # x - mean over the root of mean x², or x over that of the variance, are half-made
+            # copies: asked for where the form that belongs together does not fit
             for about_mean in (centred, not centred):
                 var = over.mean((x - mean).square() if about_mean else x.square())
                 found = _law(var, s)
@@ -255,6 +261,7 @@ def _law(var: Tensor, s: dict[float, Tensor]) -> tuple[float, float, float, str]
     """(power, factor, eps, place) from s at each size of x."""
     # far above any eps s = (factor size² var)^power: its slope over log size is 2 power
     power = float((s[1e8] / s[1e6]).log().mean()) / (2 * math.log(1e2))
+    # the sum of squares over N makes it 1, over N - 1 it is N/(N-1), the sum itself N
     factors = s[1e8] ** (1 / power) / (1e16 * var)
     factor = float(factors.mean())
     if not alike(factors, torch.full_like(factors, factor), 1e-6):

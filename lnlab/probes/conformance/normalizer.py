@@ -103,6 +103,7 @@ def _report(module: nn.Module, training: Box, evaluation: Box, z: Tensor) -> Rep
     over, differing = _extent_of(training, z)
     if differing:
         return Report(name, NOTHING, tuple(differing))
+    # two values are -1 and 1 once they are normalized, whatever they were
     if over is None or over.size < 3:
         return Report(name, NOTHING, (_no_statistics(over),))
     roles = parameters(training, z)
@@ -266,6 +267,8 @@ def _of_precision(module: nn.Module, training: Box, peer: Peer, law: Divisor) ->
     """
     if not law.about_mean:
         return []
+    # mean x² is 1e8 here, which float32 holds to the nearest 8: of mean(x²) - mean(x)², a
+    # variance of 1, nothing is left, while the mean of (x - mean)² has all its digits
     x = (LARGE_MEAN + normal(4, 0, *training.subject.x.shape)).float()
     try:
         single = Subject(
@@ -285,6 +288,8 @@ def _of_precision(module: nn.Module, training: Box, peer: Peer, law: Divisor) ->
 
 def _difference(training: Box, z: Tensor, law: Divisor, peer: Peer) -> Aspect:
     """The difference of the outputs from torch's, gains 1 and biases 0."""
+    # with torch's own eps where there is one in another place, so that the place alone is what
+    # differs; 1e-300 stands for none, which torch does not take
     eps = law.eps if law.place == "inside" and law.eps else 1e-5 if law.eps else 1e-300
     off = (training(z) - peer(z, eps)).abs()
     largest = float(off.max())

@@ -58,6 +58,8 @@ def nearest(over: Extent, law: Divisor, roles: list[Parameter], x: Tensor) -> Pe
         return Peer("BatchNorm", tuple(a for a in range(x.dim()) if a != unit), (unit,))
     if over.split is not None:
         return Peer(f"GroupNorm({over.groups})", of_case, (1,), over.groups)
+    # The gain tells apart what has the same statistics: over a whole case (C, T), LayerNorm has
+    # one for each of the C T values, GroupNorm of one group one for each of the C channels.
     joint = x.dim() > 2 and over.axes == of_case and gains == {1}
     if not (law.centred or law.about_mean):
         axes = over.axes if joint or not gains else tuple(sorted(gains))
@@ -65,6 +67,7 @@ def nearest(over: Extent, law: Divisor, roles: list[Parameter], x: Tensor) -> Pe
     if joint:
         return Peer("GroupNorm(1)", of_case, (1,))
     if x.dim() > 2 and over.axes == of_case[1:] and gains <= {1}:
+        # over T of (B, C, T) without a gain: LayerNorm(T) and InstanceNorm are one function
         either = x.dim() == 3 and not gains
         name = "LayerNorm or InstanceNorm" if either else "InstanceNorm"
         return Peer(name, over.axes, (1,))

@@ -67,6 +67,9 @@ class Divergence(Objective):
 
     def fisher_product(self) -> Callable[[Tensor], Tensor]:
         """The map v to F v, eq. 9, of v (P,) or several as (P, K)."""
+        # The Hessian of the divergence at w = theta is Jᵀ Cov[y]/phi² J and a sum over the
+        # second derivatives of h, each times eta'(h) - E[y] = 0: it is F itself, not an
+        # approximation.
         return self.hessian_product()
 
     def predicted(self, delta: Tensor) -> float:
@@ -95,4 +98,5 @@ class Divergence(Objective):
 
     def dense(self) -> Tensor:
         """F (P, P), a product for each parameter: of small nets."""
+        # F times each unit vector is a column of F
         return self.fisher_product()(torch.eye(len(self.start)).to(self.start))

@@ -116,6 +116,7 @@ class Density:
     @property
     def mean(self) -> float:
         """The mean of all eigenvalues, trace / P."""
+        # the rule is exact for lambda itself: each draw is vᵀ H v of a v of length 1
         return float((self.places * self.masses).sum(1).mean())
 
     @property
@@ -167,6 +168,7 @@ def ends(
         raise ValueError(f"count is {count}, steps {steps}: give a count of 1 to {P}, steps.")
     w = objective.start if w is None else w
     found = Krylov(_drawn(objective, seed, 0), min(steps, P))
+    # the outermost come first: among all p(H) v are those of a p that is large at an end alone
     iterations = found.grow(_product(objective, w))
     with keeping(lambda: found.rows and f"{len(found.rows)} products of at most {steps}"):
         for _ in bar(iterations, steps, "eigenvalues", shown=progress):
@@ -197,7 +199,7 @@ def trace(
     seed: int = 0,
     progress: bool = False,
 ) -> Trace:
-    """The trace of H at w (the module's own parameters by default), with its error.
+    """The trace of H at w (P,) (the module's own parameters by default), with its error.
 
     An interrupt ends it early, with a warning and the draws that there are.
 
@@ -209,6 +211,9 @@ def trace(
     product, values = _product(objective, objective.start if w is None else w), []
     with keeping(lambda: values and f"{len(values)} draws of {draws}"):
         for number in bar(range(draws), draws, "trace", shown=progress):
+            # E[v vᵀ] is the identity, so that E[vᵀ H v] = tr H (Hutchinson 1990). Signs, not
+            # normal numbers: as v_i² is always 1, the diagonal of H comes out exactly, and only
+            # what is off it makes the draws differ.
             v = _drawn(objective, seed, number).sign()
             values.append(float(v @ product(v)))
     return Trace(torch.tensor(values, dtype=torch.float64), objective.statistics)
@@ -269,7 +274,7 @@ class Krylov:
         self.rows: list[tuple[float, float]] = []
 
     def grow(self, product: Product) -> Iterator[int]:
-        """One more product at each turn, up to ``steps``."""
+        """One more product v (P,) to H v (P,) at each turn, up to ``steps``."""
         tiny, size = 100 * torch.finfo(self.basis.dtype).eps, 0.0
         for k, v in enumerate(self.basis):
             moved = product(v)

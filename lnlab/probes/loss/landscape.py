@@ -189,6 +189,7 @@ def grid(
     w, directions = objective.start, directions.to(objective.start)
     losses = torch.full([len(a) for a in at], float("nan"), dtype=torch.float64)
     products = SharedProducts(objective, directions) if fast else None
+    # the last coordinate runs fastest: what the others add is added once a row (KeptSums)
     places = list(torch.cartesian_prod(*(torch.arange(len(a)) for a in at)).view(-1, len(at)))
     computed = 0
     with keeping(lambda: computed and f"{computed} of {losses.numel()} points are there"):

@@ -151,7 +151,7 @@ class Objective:
         return {n: slice(a, b) for n, a, b in zip(self.names, starts, ends, strict=True)}
 
     def value(self, w: Tensor | None = None) -> float:
-        """L(w), of the module's own parameters by default."""
+        """L(w), w (P,), of the module's own parameters by default."""
         with torch.no_grad():
             return float(self(self.start if w is None else w))
 
@@ -212,6 +212,8 @@ class Objective:
                 return torch.stack([product(column) for column in v.T], dim=1)
             if not slope.requires_grad:  # the loss is linear in w
                 return torch.zeros_like(v)
+            # the slope of v · grad L(w) by w, with v held constant: H v, as H is symmetric
+            # (Pearlmutter 1994), for the price of a gradient and without any row of H
             (moved,) = torch.autograd.grad(
                 slope, w, v, retain_graph=True, materialize_grads=True
             )

@@ -43,6 +43,7 @@ class SharedProducts:
         self.objective = objective
         corners = [objective.start, *directions]
         split = [objective.split(corner) for corner in corners]
+        # each parameter as W_0, W_1, W_2, ...: its own part of w and of every direction
         self.parts = {name: [part[name] for part in split] for name in objective.names}
         self.weights, self.products = KeptSums(corners), {}
         # statistics are recomputed by another call of the module, with its own parameters
@@ -87,7 +88,7 @@ class SharedProducts:
 
 
 class KeptSums:
-    """a_0 + alpha a_1 + beta a_2 + ..., all but the last term kept from one call to the next.
+    """a_0 + alpha a_1 + beta a_2 + ..., of one shape, all but the last term kept between calls.
 
     A sum is written where the one before it was: fresh memory costs more than the adding.
     """

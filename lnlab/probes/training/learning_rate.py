@@ -61,6 +61,9 @@ def equilibrium(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> f
     :math:`\sqrt{2\eta\lambda(1-\beta_1)/(1+\beta_1)}`, where gradients are mostly noise. NaN
     without weight decay, when there is none, and where no such law is known to us.
     """
+    # A step eta g at a right angle to w makes ||w||² larger by eta² ||g||², and decay makes it
+    # smaller by 2 eta lambda ||w||². Where the two are equal the angle eta ||g|| / ||w|| is the
+    # root of 2 eta lambda, however large gradients are and wherever w began.
     product = 2 * float(group["lr"]) * group.get("weight_decay", 0.0)
     if isinstance(optimizer, torch.optim.SGD):
         # 2 eta lambda / (1 + mu); with Nesterov or dampening the noise adds up in another way

@@ -276,6 +276,7 @@ class Recorder(Listening):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state_dict` returned."""
         self.step, self.every = state["step"], state["every"]
         self._last = {tuple(last[:3]): tuple(last[3:]) for last in state["last"]}
         self._rows = defaultdict(list)

@@ -35,6 +35,7 @@ def summary(tensor: Tensor) -> Row:
     zeros = 1 - int(torch.count_nonzero(values)) / values.numel()
     largest = as_matrix(values).abs().amax(0)  # of each unit
     dead = 1 - int(torch.count_nonzero(largest)) / len(largest)
+    # ||a||² = n (mean² + std²), by hypot lest a square overflow
     moments = (mean, std, hypot(mean, std) * sqrt(n), zeros, dead)
     row |= zip(MOMENTS, moments, strict=True)
     return row | dict(zip(QUANTILES, quantiles(sample).tolist(), strict=True))
@@ -71,6 +72,8 @@ def stable_rank(A: Tensor) -> float:
     """
     if not A.isfinite().all():
         return float("nan")
+    # both have the squares of the singular values of A for eigenvalues, and 0: ||A||_F² is
+    # their sum, ||A||_2² the largest
     gram = A.T @ A if A.shape[0] >= A.shape[1] else A @ A.T
     return float(gram.trace() / torch.linalg.eigvalsh(gram)[-1])
 
@@ -81,6 +84,7 @@ def mean_cosine(A: Tensor) -> float:
     1 where cases cannot be told apart. Rows of zeros are at a right angle to all.
     """
     N = len(A)
+    # the squared length of the sum of N unit vectors is N and the sum of all N (N - 1) cosines
     summed = torch.nn.functional.normalize(A, dim=1).sum(0).square().sum()
     rows = (A != 0).any(1).sum()
     return float((summed - rows) / (N * (N - 1))) if N > 1 else float("nan")
