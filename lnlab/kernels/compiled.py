@@ -24,31 +24,27 @@ def unroll(
 ) -> tuple[Tensor, State]:
     """``cell`` over the steps of x (T, B, D), as the reference loop, in its parameters' dtype.
 
-    A cell without a fused form, or with hooks on it, runs through the reference loop, an LSTM
-    without normalization through torch's, one with batch norm through torch's operators (where
-    a step has two sequences or more), one on a GPU through Triton's programs, and one of
-    another device or dtype on torch's operators. Under autocast the kernels compute in the
-    dtype of the parameters. There is no second derivative.
+    A cell without a fused form, or with hooks on it, runs through the reference loop, one with
+    batch norm through torch's operators (where a step has two sequences or more), one on a GPU
+    through Triton's programs, and one of another device or dtype on torch's operators. There,
+    and without a compiler, an LSTM or GRU without normalization is torch's own. Under autocast
+    the kernels compute in the dtype of the parameters. There is no second derivative.
 
     In float32 the squares of the numbers that are normalized together, a - mu, must add up
     to less than 3.4e38: beyond a norm of 1.8e19 they come out as their ``b``.
     """
     fused = form(cell)
-    in_torch = fused is None and torchs.has(cell)
-    over_cases = fused is None and not in_torch and batched.has(cell)
-    if (fused is None and not in_torch and not over_cases) or x.numel() == 0:
+    over_cases = fused is None and batched.has(cell)
+    if (fused is None and not over_cases) or x.numel() == 0:
         return reference.unroll(cell, x, state, lengths, reverse)
     lengths = reference.checked(cell, x, state, lengths)
-    if over_cases:
-        state = state or cell.start(x)
-        return batched.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
-    if fused is None:
-        if lengths is not None and bool((lengths == len(x)).all()):
-            lengths = None
-        return torchs.unroll(cell, x.to(cell.W_h), state or cell.start(x), lengths, reverse)
     state = state or cell.start(x)
+    if fused is None:
+        return batched.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
     dtype = cell.W_h.dtype
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
+    if lib is None and fused.plain:
+        return torchs.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
     if lib is None:
         steps = triton.steps(x.device, dtype, cell.units)
         return hoisted.unroll(cell, fused, x, state, lengths, reverse, steps)
@@ -65,7 +61,7 @@ def unroll(
 
 def has(cell: Cell) -> bool:
     """True if ``cell`` has a form here; else the reference loop serves it."""
-    return form(cell) is not None or torchs.has(cell) or batched.has(cell)
+    return form(cell) is not None or batched.has(cell)
 
 
 KERNEL_DTYPES = torch.float32, torch.float64

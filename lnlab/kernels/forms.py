@@ -32,8 +32,12 @@ class Kernel(IntEnum):
     """The same, z saying how much is kept."""
     RNN = 4
     """Eq. 4, f = tanh."""
-    PLAIN = 5
-    """An LSTM without normalization, in a drawing: alone, torch's own serves it."""
+    PLAIN_LSTM = 5
+    """An LSTM without normalization."""
+    PLAIN_GRU_WRITES = 6
+    """A GRU without normalization: the gate z says how much is written."""
+    PLAIN_GRU_KEEPS = 7
+    """The same, z saying how much is kept."""
 
 
 class Form(NamedTuple):
@@ -44,15 +48,20 @@ class Form(NamedTuple):
     parameters: Tensor
     """(blocks H,), see lstm.h, gru.h and rnn.h."""
 
+    @property
+    def plain(self) -> bool:
+        """True if nothing is normalized; torch has an operator for that."""
+        return self.kernel >= Kernel.PLAIN_LSTM
+
 
 def form(cell: Cell) -> Form | None:
     """The fused form of ``cell``; None if it has none, or if somebody listens to it."""
     if watched(cell):
         return None
     if exactly(cell, LSTMCell):
-        return _lstm(cell)
+        return _plain_lstm(cell) or _lstm(cell)
     if exactly(cell, GRUCell):
-        return _gru(cell)
+        return _plain_gru(cell) or _gru(cell)
     return _rnn(cell) if exactly(cell, RNNCell) else None
 
 
@@ -88,11 +97,37 @@ def plain(norm: Normalizer | None) -> bool:
     )
 
 
+def unnormalized(*norms: Normalizer | None) -> bool:
+    """True if none of them changes anything."""
+    return all(norm is None or exactly(norm, Identity) for norm in norms)
+
+
+def _plain_lstm(cell: LSTMCell) -> Form | None:
+    if not unnormalized(cell.norm_h, cell.norm_x, cell.norm_c) or cell.bias is Bias.TWICE:
+        return None
+    H, W = cell.units, cell.W_h
+    b = W.new_zeros(4 * H) if cell.b is None else cell.b
+    # the blocks of Kernel.LSTM, with gains of 1 and a bias of 0 where nothing is normalized
+    parameters = torch.cat([W.new_ones(8 * H), b, W.new_ones(H), W.new_zeros(H)])
+    return Form(Kernel.PLAIN_LSTM, (0.0,) * 4, parameters)
+
+
+def _plain_gru(cell: GRUCell) -> Form | None:
+    if not unnormalized(cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W):
+        return None
+    H, W = cell.units, cell.W_h
+    b_x = W.new_zeros(3 * H) if cell.b_x is None else cell.b_x
+    b_U = W.new_zeros(H) if cell.b_h is None else cell.b_h
+    keeps = cell.update is Update.KEEPS
+    kernel = Kernel.PLAIN_GRU_KEEPS if keeps else Kernel.PLAIN_GRU_WRITES
+    return Form(kernel, (0.0,) * 4, torch.cat([W.new_ones(6 * H), b_x, b_U]))
+
+
 def _lstm(cell: LSTMCell) -> Form | None:
     if not plain(cell.norm_c) or cell.carry is Carry.NORMALIZED or b_inside(cell):
         return None
     norms = [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
-    draw = all(exactly(norm, Identity) for norm in norms)
+    draw = unnormalized(*norms)
     if not draw and not (len(norms) == 2 and all(plain(norm) for norm in norms)):
         return None
     # LN_1(...) + b_1 + LN_2(...) + b_2 + b: three biases of one sum are one

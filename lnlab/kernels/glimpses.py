@@ -8,11 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lnlab.cells import LSTMCell
-
-from . import torchs
 from .compiled import KERNEL_DTYPES, Pooled, refuse_second
-from .forms import Form, Kernel, bias, form
+from .forms import Kernel
 from .library import DrawProblem, library
 
 
@@ -34,18 +31,6 @@ class Looped(NamedTuple):
     z: Tensor
     reads: Tensor
     writes: Tensor
-
-
-def lstm(cell: LSTMCell) -> Form | None:
-    """The fused form of a cell as the glimpses need it; None if it has none."""
-    fused = form(cell)
-    if fused is not None or not torchs.has(cell):
-        return fused
-    H, W = cell.units, cell.W_h
-    b = bias(cell.norm_h, W) if cell.b is None else cell.b
-    # the blocks of Kernel.LSTM, with gains of 1 and a bias of 0 where nothing is normalized
-    parameters = torch.cat([W.new_ones(8 * H), b, W.new_ones(H), W.new_zeros(H)])
-    return Form(Kernel.PLAIN, (0.0,) * 4, parameters)
 
 
 @dataclass

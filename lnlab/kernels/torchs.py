@@ -1,4 +1,4 @@
-"""LSTM and GRU without normalization, by torch's own operators: the plain arm of a comparison.
+"""LSTM and GRU without normalization, by torch's own operators: where there is no kernel.
 
 Sequences of several lengths go through it piece by piece, from one end to the next: torch
 would pack them, and the way back through what is packed takes longer than the reference loop.
@@ -7,27 +7,11 @@ would pack them, and the way back through what is packed takes longer than the r
 import torch
 from torch import Tensor
 
-from lnlab.cells import Bias, Cell, GRUCell, LSTMCell, State, Update
-from lnlab.norms import Identity
+from lnlab.cells import Cell, GRUCell, State, Update
 from lnlab.unroll import flip
-
-from .forms import exactly, watched
 
 ORDER = (1, 0, 3, 2)
 """The places of torch's gates i, f, g, o among the paper's f, i, o, g."""
-
-
-def has(cell: Cell) -> bool:
-    """True if torch has an operator for ``cell``, and nobody listens to it."""
-    if watched(cell):
-        return False
-    if exactly(cell, GRUCell):
-        norms = (cell.norm_h, cell.norm_x, cell.norm_W, cell.norm_U)
-    elif exactly(cell, LSTMCell) and cell.bias is not Bias.TWICE:
-        norms = (cell.norm_h, cell.norm_x, cell.norm_c)
-    else:
-        return False
-    return all(norm is None or exactly(norm, Identity) for norm in norms)
 
 
 def unroll(
@@ -38,7 +22,7 @@ def unroll(
         y, last = unroll(cell, flip(x, lengths), state, lengths, False)
         return flip(y, lengths), last
     W = _of_gru(cell) if isinstance(cell, GRUCell) else _of_lstm(cell)
-    if lengths is None:
+    if lengths is None or bool((lengths == len(x)).all()):
         return _same_length(x, state, W)
     # from one end to the next, the sequences that still go on are all of one length
     ys, begin = [], 0

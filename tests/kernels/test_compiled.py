@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from lnlab.cells import PUBLISHED, Bias, GRUCell, LSTMCell, RNNCell, Sums, Update
-from lnlab.kernels import LeftOnReference, compiled, forms, fuse, hoisted
+from lnlab.kernels import LeftOnReference, compiled, forms, fuse, hoisted, torchs
 from lnlab.kernels.forms import Kernel
 from lnlab.kernels.library import library
 from lnlab.norms import Identity, LayerNorm
@@ -28,6 +28,13 @@ FUSED = {
     "GRU that keeps": partial(GRUCell, update=Update.KEEPS),
     "GRU without affine": partial(GRUCell, norm=partial(LayerNorm, affine=False), bias=False),
     "RNN": RNNCell,
+    "plain": partial(LSTMCell, norm=Identity),
+    "plain without b": partial(LSTMCell, norm=Identity, bias=Bias.NONE),
+    "plain, b inside": partial(LSTMCell, norm=Identity, bias=Bias.INSIDE),
+    "plain, one sum": partial(LSTMCell, norm=Identity, sums=Sums.TOGETHER),
+    "plain GRU": partial(GRUCell, norm=Identity),
+    "plain GRU that keeps": partial(GRUCell, norm=Identity, update=Update.KEEPS),
+    "plain GRU without b": partial(GRUCell, norm=Identity, bias=False),
 }
 # T, B, D, H: all 1; few and many inputs; one more and one less than a vector; B that is one
 # slice, two unequal ones, three; more rows than a chunk of either way holds
@@ -51,11 +58,13 @@ def kernel():
             pytest.skip("no compiler")
 
 
-def torchs(cell, x, state, lengths, reverse):
+def in_torch(cell, x, state, lengths, reverse):
     """The fused form on torch's operators."""
-    form = forms.form(cell)
+    form, lengths = forms.form(cell), checked(cell, x, state, lengths)
     assert form is not None
-    return hoisted.unroll(cell, form, x, state, checked(cell, x, state, lengths), reverse)
+    if form.plain:
+        return torchs.unroll(cell, x, state, lengths, reverse)
+    return hoisted.unroll(cell, form, x, state, lengths, reverse)
 
 
 def shaken(cell):
@@ -98,7 +107,7 @@ def test_values_and_every_gradient(make, size):
     x, state = torch.randn(T, B, D), tuple(torch.randn(B, H) for _ in range(cell.states))
     some = torch.randint(0, T + 1, (B,))
     # vectors, slices and chunks are the kernel's alone
-    loops = (compiled.unroll, torchs) if size in SIZES[:3] else (compiled.unroll,)
+    loops = (compiled.unroll, in_torch) if size in SIZES[:3] else (compiled.unroll,)
     for lengths, reverse in ((None, False), (None, True), (some, False), (some, True)):
         given = x, state, lengths, reverse
         expected = everything(unroll, cell, *given)
@@ -108,7 +117,15 @@ def test_values_and_every_gradient(make, size):
 
 
 @pytest.mark.parametrize(
-    "make", [LSTMCell, partial(LSTMCell, gates=Identity), GRUCell, RNNCell]
+    "make",
+    [
+        LSTMCell,
+        partial(LSTMCell, gates=Identity),
+        GRUCell,
+        RNNCell,
+        FUSED["plain"],
+        FUSED["plain GRU"],
+    ],
 )
 def test_gradcheck(make):
     cell = shaken(make(2, 3))
@@ -139,7 +156,9 @@ class Loop(nn.Module):
         return compiled.unroll(self.cell, x, state, [3, 2])
 
 
-@pytest.mark.parametrize("make", [LSTMCell, GRUCell, RNNCell])
+@pytest.mark.parametrize(
+    "make", [LSTMCell, GRUCell, RNNCell, FUSED["plain"], FUSED["plain GRU"]]
+)
 def test_the_number_of_threads_changes_no_byte(make):
     cell = make(5, 200)
     for B in (1, 8, 33, 70):

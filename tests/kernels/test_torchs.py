@@ -1,4 +1,4 @@
-"""The plain LSTM and GRU by torch: the reference loop's values and every gradient."""
+"""The plain LSTM and GRU where there is no kernel: by torch, as the reference loop has them."""
 
 import warnings
 from functools import partial
@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from lnlab.cells import PUBLISHED, Bias, GRUCell, LSTMCell, Update
-from lnlab.kernels import fuse, torchs
+from lnlab.kernels import compiled, fuse
 from lnlab.kernels.compiled import unroll as fused
-from lnlab.norms import Identity, LayerNorm
+from lnlab.kernels.forms import form
+from lnlab.norms import Identity
 from lnlab.unroll import GRU, LSTM, unroll
 
 from .test_compiled import everything, shaken
@@ -21,6 +22,11 @@ CELLS = {
     "GRU that keeps": partial(GRUCell, norm=Identity, update=Update.KEEPS),
     "GRU without b": partial(GRUCell, norm=Identity, bias=False),
 }
+
+
+@pytest.fixture(autouse=True)
+def no_compiler(monkeypatch):
+    monkeypatch.setattr(compiled, "library", lambda: None)
 
 
 @pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
@@ -50,23 +56,27 @@ def test_it_is_torchs_operator_that_computes():
             todo += [following for following, _ in node.next_functions]
     loop, _ = LSTM(3, 4, norm=Identity)(torch.randn(20, 2, 3))
     assert not any("Recurrence" in type(node).__name__ for node in seen)
-    assert torchs.has(layer.cells[0])
     assert loop.shape == y.shape
+
+
+@pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
+def test_what_is_torchs_is_known(make):
+    assert form(make(3, 4)).plain
 
 
 @pytest.mark.parametrize(
     "make",
-    [LSTMCell, partial(LSTMCell, norm=Identity, bias=Bias.TWICE), *PUBLISHED.values()],
+    [LSTMCell, GRUCell, partial(LSTMCell, norm=Identity, bias=Bias.TWICE), *PUBLISHED.values()],
 )
 def test_what_is_not_torchs_is_left_alone(make):
-    assert not torchs.has(make(3, 4))
-    assert not torchs.has(GRUCell(3, 4))
+    found = form(make(3, 4))
+    assert found is None or not found.plain
 
 
 def test_a_cell_with_hooks_is_left_to_the_reference():
     cell = LSTMCell(3, 4, Identity)
     cell.register_forward_hook(lambda *_: None)
-    assert not torchs.has(cell)
+    assert form(cell) is None
 
 
 @pytest.mark.parametrize("kind", [LSTM, GRU])
@@ -84,8 +94,3 @@ def test_fuse_says_nothing_of_a_plain_layer(kind):
         strict=True,
     ):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)  # other order
-
-
-def test_norms_beside_it_keep_theirs():
-    layer = fuse(LSTM(3, 4, norm=LayerNorm))
-    assert not torchs.has(layer.cells[0])

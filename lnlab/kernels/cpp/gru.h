@@ -1,12 +1,13 @@
 // One case of one step of the GRU of eq. 26-28. Blocks of the summed inputs: z, r, and the
 // candidate's. Parameters, in blocks of H units: the gains of LN(W_h h) (2) and LN(U h), those
 // of LN(W_x x) (2) and LN(W x), the summed biases of z and r (2) and that of LN(W x), the bias
-// of LN(U h). KEEPS: h_t = z h_{t-1} + (1 - z) candidate, the other sign of z.
+// of LN(U h). KEEPS: h_t = z h_{t-1} + (1 - z) candidate, the other sign of z. NORM = false:
+// without normalization; the gains are not read then.
 #pragma once
 
 #include "layers.h"
 
-template <class T, bool KEEPS> struct GRU {
+template <class T, bool KEEPS, bool NORM = true> struct GRU {
     static constexpr int GATES = 3, STATES = 1, PARAMETERS = 10, MOMENTS = 4, SCRATCH = 1;
     enum { ZR_H, ZR_X, UH, WX };  // the four normalizations
     using V = vec<T>;
@@ -23,9 +24,15 @@ template <class T, bool KEEPS> struct GRU {
         V z, r, uh, candidate;
     };
 
+    V from_x(const T* a_x, long at, const Moments<T>& m) const {
+        if (!NORM) return load(a_x + at) + load(bias + at);
+        return m.normal(a_x + at) * load(gain_x + at) + load(bias + at);
+    }
+
     V gate(const T* a_h, const T* a_x, long at, const Moments<T>* m) const {
-        return sigmoid<T>(m[ZR_H].normal(a_h + at) * load(gain_h + at) +
-                          (m[ZR_X].normal(a_x + at) * load(gain_x + at) + load(bias + at)));
+        const V x = from_x(a_x, at, m[ZR_X]);
+        if (!NORM) return sigmoid<T>(load(a_h + at) + x);
+        return sigmoid<T>(m[ZR_H].normal(a_h + at) * load(gain_h + at) + x);
     }
 
     Gates gates(const T* a_h, const T* a_x, long j, const Moments<T>* m) const {
@@ -33,19 +40,21 @@ template <class T, bool KEEPS> struct GRU {
         Gates s;
         s.z = gate(a_h, a_x, j, m);
         s.r = gate(a_h, a_x, P + j, m);
-        s.uh = m[UH].normal(a_h + at) * load(gain_h + at) + load(bias_U + j);
-        const V wx = m[WX].normal(a_x + at) * load(gain_x + at) + load(bias + at);
-        s.candidate = tanh<T>(wx + s.r * s.uh);
+        s.uh = (NORM ? m[UH].normal(a_h + at) * load(gain_h + at) : load(a_h + at)) +
+               load(bias_U + j);
+        s.candidate = tanh<T>(from_x(a_x, at, m[WX]) + s.r * s.uh);
         if (KEEPS) s.z = T(1) - s.z;
         return s;
     }
 
     void forward(T* a_h, const T* a_x, T* h, T*, Moments<T>* m, T*) const {
         const long P = units.P;
-        m[ZR_H] = moments(a_h, 2, units, eps[ZR_H]);
-        m[ZR_X] = moments(a_x, 2, units, eps[ZR_X]);
-        m[UH] = moments(a_h + 2 * P, 1, units, eps[UH]);
-        m[WX] = moments(a_x + 2 * P, 1, units, eps[WX]);
+        if (NORM) {
+            m[ZR_H] = moments(a_h, 2, units, eps[ZR_H]);
+            m[ZR_X] = moments(a_x, 2, units, eps[ZR_X]);
+            m[UH] = moments(a_h + 2 * P, 1, units, eps[UH]);
+            m[WX] = moments(a_x + 2 * P, 1, units, eps[WX]);
+        }
         for (long j = 0; j < P; j += W<T>) {
             const Gates s = gates(a_h, a_x, j, m);
             store<T>(h + j, (T(1) - s.z) * load(h + j) + s.z * s.candidate);
@@ -64,23 +73,29 @@ template <class T, bool KEEPS> struct GRU {
             const V pre = d * s.z * (T(1) - s.candidate * s.candidate);
             const V dr = pre * s.uh * s.r * (T(1) - s.r), d_U = pre * s.r;
             // z was turned round for KEEPS, its summed input was not
-            const V from_h[3] = {KEEPS ? -dz : dz, dr, d_U};
-            const V from_x[3] = {from_h[0], dr, pre};
+            const V to_a_h[3] = {KEEPS ? -dz : dz, dr, d_U};
+            const V to_a_x[3] = {to_a_h[0], dr, pre};
             add<T>(dp + 9 * P + j, d_U);
             for (int k = 0; k < 3; ++k) {
                 const long at = k * P + j;
                 const int n_h = k < 2 ? ZR_H : UH, n_x = k < 2 ? ZR_X : WX;
+                add<T>(dp + 6 * P + at, to_a_x[k]);
+                if (!NORM) {
+                    store<T>(da_h + at, to_a_h[k]);
+                    store<T>(da_x + at, to_a_x[k]);
+                    continue;
+                }
                 const V x_h = m[n_h].normal(a_h + at), x_x = m[n_x].normal(a_x + at);
-                add<T>(dp + at, from_h[k] * x_h);
-                add<T>(dp + 3 * P + at, from_x[k] * x_x);
-                add<T>(dp + 6 * P + at, from_x[k]);
-                const V to_h = from_h[k] * load(gain_h + at), to_x = from_x[k] * load(gain_x + at);
+                add<T>(dp + at, to_a_h[k] * x_h);
+                add<T>(dp + 3 * P + at, to_a_x[k] * x_x);
+                const V to_h = to_a_h[k] * load(gain_h + at), to_x = to_a_x[k] * load(gain_x + at);
                 to[n_h].take(to_h, x_h);
                 to[n_x].take(to_x, x_x);
                 store<T>(da_h + at, to_h);
                 store<T>(da_x + at, to_x);
             }
         }
+        if (!NORM) return;
         for (int n = 0; n < 4; ++n) to[n].mean(n < 2 ? 2 * units.H : units.H);
         for (long at = 0; at < 3 * P; at += W<T>) {
             const int n_h = at < 2 * P ? ZR_H : UH, n_x = at < 2 * P ? ZR_X : WX;

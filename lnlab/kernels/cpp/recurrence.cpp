@@ -169,6 +169,9 @@ template <class T, class Task> int64_t with_cell(const Problem& p, Task task) {
         case Kernel::DRAW: return task(Run<T, LSTM<T, false>>(p));
         case Kernel::GRU_WRITES: return task(Run<T, GRU<T, false>>(p));
         case Kernel::GRU_KEEPS: return task(Run<T, GRU<T, true>>(p));
+        case Kernel::PLAIN_LSTM: return task(Run<T, LSTM<T, false, false>>(p));
+        case Kernel::PLAIN_GRU_WRITES: return task(Run<T, GRU<T, false, false>>(p));
+        case Kernel::PLAIN_GRU_KEEPS: return task(Run<T, GRU<T, true, false>>(p));
         default: return task(Run<T, RNN<T>>(p));
     }
 }

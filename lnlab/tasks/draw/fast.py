@@ -5,8 +5,8 @@ from torch import Tensor
 
 from lnlab.cells import LSTMCell
 from lnlab.kernels import fuse
-from lnlab.kernels.forms import exactly, watched
-from lnlab.kernels.glimpses import Glimpses, Loop, Looped, kernel, lstm
+from lnlab.kernels.forms import exactly, form, watched
+from lnlab.kernels.glimpses import Glimpses, Loop, Looped, kernel
 from lnlab.norms import Identity, Linear
 
 from .net import Draw, Drawn
@@ -60,7 +60,7 @@ class FastDraw(Draw):
         """
         if not exactly(self, FastDraw) or watched(self) or not all(map(_plain, self._affine)):
             return None
-        encoder, decoder = lstm(self.encoder), lstm(self.decoder)
+        encoder, decoder = form(self.encoder), form(self.decoder)
         if encoder is None or decoder is None or encoder.kernel != decoder.kernel:
             return None
         if len({(p.dtype, p.device) for p in self.parameters()}) > 1:
@@ -104,9 +104,9 @@ def _bias(layer: Linear) -> Tensor:
 
 
 def _parameters(cell: LSTMCell) -> Tensor:
-    form = lstm(cell)
-    assert form is not None
-    return form.parameters
+    fused = form(cell)
+    assert fused is not None
+    return fused.parameters
 
 
 def fast(net: Draw) -> Draw:
