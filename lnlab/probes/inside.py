@@ -36,7 +36,7 @@ NONLINEARITIES = {
 """Torch's elementwise nonlinearities. One written by hand, of ``torch.where`` say, is seen
 only if it clamps at 0; those inside nn.LSTM and nn.GRU are not seen."""
 
-_CLAMPS = (torch.clamp, torch.clamp_min, Tensor.clamp, Tensor.clamp_, Tensor.clamp_min)
+_CLAMPS = {torch.clamp, torch.clamp_min, Tensor.clamp, Tensor.clamp_, Tensor.clamp_min}
 
 
 class Site(NamedTuple):

@@ -213,7 +213,7 @@ def relative_change(changed: Tensor, y: Tensor, largest: float | None = None) ->
         largest: max|y|, given where several y' are compared with one y.
     """
     largest = greatest(y) if largest is None else largest
-    moved = greatest(changed.double() - y.double())
+    moved = greatest(changed.double() - y)
     # 0 where nothing moved, also where y is 0; infinite where y was 0 and is not now
     return moved / largest if largest else (moved and float("inf"))
 

@@ -114,11 +114,7 @@ class Tape:
                 self._close()
             return result, None, False
         number, self._at = self._at, self._at + 1
-        try:
-            known = call.given is not None and call.given == self._given((args, kwargs))
-        except _Unknown:
-            known = False
-        if not known:
+        if call.given is None or not self._same(call.given, (args, kwargs)):
             return func(*args, **kwargs), call, False
         if not call.there:
             result = self._made(number, func, args, kwargs)
@@ -201,6 +197,25 @@ class Tape:
         if kind is slice:
             return slice, *map(self._given, (value.start, value.stop, value.step))
         raise _Unknown
+
+    def _same(self, given: Any, value: Any) -> bool:
+        """True if :meth:`_given` of ``value`` is ``given``; no more is looked at than needed."""
+        kind = type(value)
+        if isinstance(value, Tensor):
+            return given == (Tensor, self.origin(value))
+        if given[0] is not kind:
+            return False
+        if kind in PLAIN:
+            return given == (kind, value)
+        if kind is tuple or kind is list:
+            return len(given) == len(value) + 1 and all(map(self._same, given[1:], value))
+        if kind is dict:
+            return len(given) == len(value) + 1 and all(
+                key == own and self._same(there, each)
+                for (key, there), (own, each) in zip(given[1:], value.items(), strict=True)
+            )
+        parts = (value.start, value.stop, value.step) if kind is slice else ()
+        return kind is slice and all(map(self._same, given[1:], parts))
 
 
 class _Unknown(Exception):
