@@ -229,7 +229,9 @@ def watched(
     from lnlab.runs.environment import device_name
     from lnlab.workbook import running
 
-    hardware = f"{device_name(torch.device('cpu'))}, {len(os.sched_getaffinity(0))} cores"
+    cores = len(os.sched_getaffinity(0))
+    plural = "core" if cores == 1 else "cores"
+    hardware = f"{device_name(torch.device('cpu'))}, {cores} {plural}"
     expected = {path.stem: running.seconds_before(path, out) for path in wanted}
     form = "{l_bar}{bar}| {elapsed}<{remaining}{postfix}"
     total = sum(expected.values())

@@ -15,6 +15,8 @@ SLOTS = 3
 """The number of writers that one picture holds."""
 HEIGHT = 270
 """Pixels of a writer: its ink, and the window below it."""
+POINTS = {"text": "points of the pen, in their order", "standoff": 6, "font": {"size": 12}}
+"""The name of the axis along which a window moves, below the last one."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,9 @@ def _axes(number: int) -> dict[str, str]:
 def writing_layout(said: str, lines: Mapping[str, Penned]) -> dict[str, Any]:
     """The axes, names and height of :func:`writing`."""
     shown = [*lines.items()]
-    height = HEIGHT * max(1, len(shown)) + 30
+    height = HEIGHT * max(1, len(shown)) + 48
     layout: dict[str, Any] = {
-        "height": height, "margin": {"l": 60, "r": 12, "t": 6, "b": 24, "autoexpand": False},
+        "height": height, "margin": {"l": 60, "r": 12, "t": 6, "b": 42, "autoexpand": False},
         "annotations": [],
     }  # fmt: skip
     every = [joined(line.strokes) for line in lines.values()]
@@ -141,7 +143,8 @@ def writing_layout(said: str, lines: Mapping[str, Penned]) -> dict[str, Any]:
         }  # fmt: skip
         T, U = shown[slot][1].phi.shape if there else (1, max(1, len(said)))
         layout[x_w] = {"anchor": ends[3], "range": [0.5, T + 0.5], "visible": there,
-                       "fixedrange": True, "showgrid": False}  # fmt: skip
+                       "fixedrange": True, "showgrid": False,
+                       "title": POINTS if slot == len(shown) - 1 else {"text": ""}}  # fmt: skip
         layout[y_w] = {
             "anchor": ends[2], "domain": [top - 0.87 * block, top - 0.52 * block],
             "range": [U - 0.5, -0.5], "visible": there, "fixedrange": True, "showgrid": False,
@@ -189,7 +192,8 @@ def window(
             )  # fmt: skip
         figure.update_layout({
             f"xaxis{end}": {"anchor": f"y{end}", "range": [0.5, T + 0.5],
-                            "showticklabels": slot == count - 1},
+                            "showticklabels": slot == count - 1,
+                            "title": POINTS if slot == count - 1 else {"text": ""}},
             f"yaxis{end}": {
                 "anchor": f"x{end}", "domain": [top - 0.86 / count, top],
                 "range": [U - 0.5, -0.5], "tickvals": [*range(U)],
@@ -201,7 +205,7 @@ def window(
             yanchor="bottom", showarrow=False, font={"size": 13},
         )  # fmt: skip
     figure.add_annotation(
-        text=literal(made_on), x=0, y=0, yshift=-46, xref="paper", yref="paper",
+        text=literal(made_on), x=0, y=0, yshift=-52, xref="paper", yref="paper",
         xanchor="left", showarrow=False, font={"size": 12, "color": GREY},
     )  # fmt: skip
-    return figure.update_layout(margin={"l": 60, "r": 12, "t": 40, "b": 60})
+    return figure.update_layout(margin={"l": 60, "r": 12, "t": 40, "b": 66})

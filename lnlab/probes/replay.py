@@ -199,7 +199,7 @@ class Tape:
         raise _Unknown
 
     def _same(self, given: Any, value: Any) -> bool:
-        """True if :meth:`_given` of ``value`` is ``given``; no more is looked at than needed."""
+        """True if :meth:`_given` of ``value`` is ``given``, found at the first difference."""
         kind = type(value)
         if isinstance(value, Tensor):
             return given == (Tensor, self.origin(value))

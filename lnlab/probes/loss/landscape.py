@@ -71,7 +71,9 @@ class Surface:
         if self.seed is not None:
             numbers["seed of the directions"] = self.seed
         if training_loss is not None:
-            numbers["centre - loss of the training"] = self.centre - training_loss
+            # to the digits of a loss: a difference of rounding is none, and has no sign
+            difference = round(self.centre - training_loss, 6)
+            numbers["centre - loss of the training"] = difference or 0.0
         return numbers
 
 

@@ -62,9 +62,7 @@ class Convolutions(Classification):
             "smoke": cls(
                 data="shapes", pictures=256, batch_size=64, epochs=1, tested=100, seeds=(0, 1)
             ),
-            "notebook": cls(
-                data="shapes", pictures=4_000, batch_size=64, epochs=3, tested=1_000
-            ),
+            "notebook": cls(data="shapes", pictures=1_500, batch_size=32, epochs=2, tested=500),
             "paper": cls(),
         }
 
