@@ -9,7 +9,7 @@ import pytest
 from lnlab.ledger import ba2016_skip_thoughts
 from lnlab.ledger.ba2016_skip_thoughts import CLAIMS, TABLE_3, beside_table_3
 from lnlab.ledger.paired import along, final
-from lnlab.ledger.vectors import asked, further, readable
+from lnlab.ledger.vectors import asked, at, further, looked, readable
 
 
 def run(words=0.0, **metrics):
@@ -76,15 +76,58 @@ def test_further_gains_are_none_on_average_where_nothing_is_learned():
     assert abs(np.mean(gains)) < 0.25  # three and a half standard errors
 
 
+def with_each(words, best, **metrics):
+    """A run whose judges had each C: with 1 the values, with 2 two more, and ``best`` at its
+    end."""
+    frame = run()
+    for name, values in metrics.items():
+        for end, own in (("", np.array(values)), ("_words", np.full(6, words))):
+            frame[f"{name}{end}_C1"] = frame[f"{name}{end}_C2"] = np.nan
+            frame[f"{name}{end}_C"] = np.nan
+            frame.loc[::2, f"{name}{end}_C1"] = own
+            frame.loc[::2, f"{name}{end}_C2"] = own + 2
+            frame.loc[::2, f"{name}{end}_C"] = 1.0
+        frame.loc[10, f"{name}_C"] = best
+    return frame
+
+
+def test_a_curve_has_the_c_of_its_end_and_what_it_is_compared_with_its_own():
+    one, two = (with_each(65.5, best, mr=RISING) for best in (1.0, 2.0))
+    assert final("mr")(looked(one, "mr")) == 66
+    assert looked(two, "mr")["mr"].tolist() == [value + 2 for value in RISING]
+    assert at("mr", 0)(two) == 60
+    assert at("mr", 0, 2.0)(two) == 62
+    assert at("mr_words", -1)(two.iloc[[10]]) == 65.5
+    assert readable("mr", final("mr"))([one]) == [66]
+    assert readable("mr", final("mr"))([with_each(66.0, 1.0, mr=RISING)]) == [inf]
+    assert readable("mr", final("mr"))([with_each(67.5, 2.0, mr=RISING)]) == [68]
+    assert readable("mr", final("mr"), 1.0)([two]) == [66]
+
+
+def test_arms_that_were_measured_in_two_ways_are_not_compared():
+    with pytest.raises(KeyError, match="not measured in the same way"):
+        readable("mr", final("mr"))([run(65.0, mr=RISING), with_each(60.0, 1.0, mr=RISING)])
+
+
+def test_what_judges_decide_of_novels_was_declared_anew_before_any_run():
+    judged = [c for c in CLAIMS if c.declared.split.endswith("their own best")]
+    assert len(judged) == 3 * (len(TABLE_3) + 6 + 1) + 2 + 2
+    for claim in judged:
+        assert "-stories" not in claim.id
+        assert claim.declared.version == 2
+        assert [before.verdict for before in claim.history] == ["not yet run"]
+
+
 class Kept:
     """A run of two seeds, of which the second is one point better in everything."""
 
     def __init__(self, values):
         values = np.array(values)
-        frames = [run(40.0, **dict.fromkeys(TABLE_3, values + seed)) for seed in (0, 1)]
+        names = {name for m in TABLE_3 for name in (m, asked(m, "-stories")) if name}
+        frames = [run(40.0, **dict.fromkeys(names, values + seed)) for seed in (0, 1)]
         for seed, frame in enumerate(frames):
             frame["seed"] = seed
-            for name in TABLE_3:
+            for name in names:
                 frame[f"{name}_nested"] = values[-1] + 5 * (1 + seed)
         self.frame = pd.concat(frames)
 
@@ -99,6 +142,8 @@ def test_a_row_beside_table_3_compares_numbers_of_one_c_with_each_other(monkeypa
     }
     monkeypatch.setattr(ba2016_skip_thoughts, "like", lambda runs, task: arms)
     row = beside_table_3([], "-novels").loc["accuracy on MR"]
+    assert row["none, one C"] == "62.5 → 62.5"
+    row = beside_table_3([], "-stories").loc["accuracy on MR: here opinion"]
     assert row["none, C chosen"] == 62 + 7.5
     assert row["layer, C chosen"] == 66 + 7.5
     assert row["none, C = 256"] == "62.5 → 62.5"

@@ -14,8 +14,15 @@ from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.norms import Identity, LayerNorm
 from lnlab.tasks.thoughts import SkipThoughts, SkipThoughtVectors
 from lnlab.tasks.thoughts.batches import OfOneLength
-from lnlab.tasks.thoughts.judges import judged
-from lnlab.tasks.thoughts.measured import C, asked, held_out, of_net, snapshots, words_alone
+from lnlab.tasks.thoughts.judges import judged, with_each
+from lnlab.tasks.thoughts.measured import (
+    asked,
+    at_own_C,
+    held_out,
+    of_net,
+    snapshots,
+    words_alone,
+)
 from lnlab.tasks.thoughts.net import CONDITIONS, of_one_length
 from lnlab.tasks.thoughts.numbered import EACH, STRETCH, NumberedBooks
 from lnlab.training import finish
@@ -359,15 +366,26 @@ def test_verdicts_have_the_names_of_their_judges():
     long, near = judge("Long", False), judge("Near", True)
     numbered = NumberedBooks(books(), 40, judges={"Long": long, "Near": near})
     made = net(numbered)
-    found = asked(numbered, of_net(made, numbered), nested=False)
-    assert found.keys() == {"long", "near_r", "near_rho", "near_mse"}
-    assert found["long"] == judged(long, of_net(made, numbered)(long), C).scores["accuracy"]
-    assert words_alone(numbered)["long"] == 100  # how many words there are
+    found = asked(numbered, of_net(made, numbered))
+    assert at_own_C(found).keys() == {"long", "near_r", "near_rho", "near_mse"}
+    every = with_each(long, of_net(made, numbered)(long))
+    for C, verdict in every.by_C.items():
+        assert found[f"long_C{C:g}"] == verdict.scores["accuracy"]
+    assert found["long_C"] == every.C
+    assert found["long_within"] == every.by_C[every.C].within
+    assert at_own_C(found)["long"] == found[f"long_C{every.C:g}"]
+    assert at_own_C(words_alone(numbered))["long_words"] == 100  # how many words there are
     numbered.judges = {"Near": near}
     nested = asked(numbered, of_net(made, numbered), nested=True)
-    assert nested["near_r"] == found["near_r"]
+    assert nested.items() >= {k: v for k, v in found.items() if "near" in k}.items()
     chosen = judged(near, of_net(made, numbered)(near)).scores
     assert nested["near_r_nested"] == chosen["pearson"]
+
+
+def test_runs_of_the_first_measure_are_read_and_no_longer_made(numbered):
+    with pytest.raises(ValueError, match="measures is 1, which is no longer made"):
+        replace(SMALL, measures=1).measure(None, numbered)
+    assert "measures" not in replace(SMALL, measures=1).config()
 
 
 def test_ends_are_read_where_pairs_are_judged_and_else_not(numbered):

@@ -1,7 +1,8 @@
 """Frozen vectors of sentences judged by linear models, as Kiros et al. (2015) judge them.
 
 Every vector is divided by its length and nothing else is done to it. Classes: logistic
-regression, C of 2^0 ... 2^8 by ten folds within the nine that train, the accuracy on the tenth.
+regression, C of 2^0 ... 2^8 by ten folds within the nine that train, the accuracy on the tenth;
+along a training one C for all folds (:func:`with_each`).
 Pairs (u, v): features |u - v| and u * v, a softmax over 1 to 5 with the relatedness as soft
 label (Tai et al., 2015), C by Pearson's r on the trial pairs; the authors stop early instead.
 
@@ -118,117 +119,157 @@ def _places(judge: SentenceJudge, rows: np.ndarray) -> np.ndarray:
 # --- judging ---------------------------------------------------------------------------------
 
 
-def judged(judge: SentenceJudge, represent: Represent, C: float | None = None) -> Judgement:
-    """The verdict on a representation of a judge's sentences.
+def judged(judge: SentenceJudge, represent: Represent) -> Judgement:
+    """The verdict on a representation of a judge's sentences, C chosen for each fold anew.
 
     Args:
         represent: :func:`frozen` of an encoder, or one of :data:`BASELINES`.
-        C: the inverse strength of the penalty; None: chosen of :data:`CS`, for each fold anew.
+
+    Raises:
+        ValueError: as :func:`frozen`.
+    """
+    seen = represent(judge)
+    if judge.pairs:
+        every = _related(judge, seen, CS)
+        return every.by_C[every.C]
+    cases, right, taken = np.arange(len(judge)), [], []
+    for fold in range(FOLDS):
+        inside = np.flatnonzero(judge.parts != fold)
+        within = folds(f"{judge.name} within {fold}", len(inside))
+        taken.append(_best(_right(judge, seen, inside, within, CS), CS))
+        right.append(_right_of(judge, seen, cases, judge.parts, fold, taken[-1:])[0])
+    return _of_classes(judge, right, taken)
+
+
+@dataclass(frozen=True)
+class WithEach:
+    """The verdicts on a representation by C, and the C of which most is right: of classes on
+    the folds, the smallest of several; of pairs on the trial pairs."""
+
+    by_C: Mapping[float, Judgement]
+    C: float
+
+
+def with_each(judge: SentenceJudge, represent: Represent, Cs: Sequence[float] = CS) -> WithEach:
+    """The verdicts with each C, one for all folds.
+
+    Args:
+        represent: as of :func:`judged`.
+        Cs: the inverse strengths of the penalty, weaker and weaker.
 
     Raises:
         ValueError: for a C that is not above 0; as :func:`frozen`.
     """
-    if C is not None and not C > 0:
-        raise ValueError(f"C is {C}: give a number above 0.")
-    seen = represent(judge)
-    return _related(judge, seen, C) if judge.pairs else _classed(judge, seen, C)
-
-
-def chosen(judge: SentenceJudge, represent: Represent) -> float:
-    """The C of :data:`CS` with which a judge's folds are right most often, of pairs the trial
-    pairs; the smallest of several. To be chosen once, for all points along a training."""
+    if not all(C > 0 for C in Cs):
+        raise ValueError(f"C is one of {Cs}: give numbers above 0.")
     seen = represent(judge)
     if judge.pairs:
-        return _related(judge, seen, None).C[0]
-    return _best(judge, seen, np.arange(len(judge)), judge.parts)
+        return _related(judge, seen, Cs)
+    right = _right(judge, seen, np.arange(len(judge)), judge.parts, Cs)
+    by_C = {C: _of_classes(judge, of, [C] * FOLDS) for C, of in zip(Cs, right.T, strict=True)}
+    return WithEach(by_C, _best(right, Cs))
 
 
-def verdicts(
-    judges: Mapping[str, SentenceJudge],
-    represent: Represent,
-    C: Mapping[str, float] | None = None,
-) -> dict[str, Judgement]:
-    """The verdict of each judge; ``C`` has that of each, as by :func:`chosen`."""
-    return {
-        name: judged(judge, represent, (C or {}).get(name)) for name, judge in judges.items()
-    }
-
-
-def _classed(judge: SentenceJudge, seen: Seen, C: float | None) -> Judgement:
-    parts, taken = [], []
-    for fold in range(FOLDS):
-        inside, outside = (
-            np.flatnonzero(judge.parts != fold),
-            np.flatnonzero(judge.parts == fold),
-        )
-        within = folds(f"{judge.name} within {fold}", len(inside))
-        taken.append(C or _best(judge, seen, inside, within))
-        vectors = seen(inside)
-        model = _fitted(vectors[inside], judge.targets[inside], taken[-1])
-        parts.append(100 * float(model.score(vectors[outside], judge.targets[outside])))
+def _of_classes(
+    judge: SentenceJudge, right: Sequence[int] | np.ndarray, taken: Sequence[float]
+) -> Judgement:
+    """The verdict of classes, of the number of right cases in each fold, and its C."""
     sizes = np.bincount(judge.parts, minlength=FOLDS)
+    parts = (100 * np.asarray(right) / sizes).tolist()
     whole = float(np.average(parts, weights=sizes))
     within = _half(parts, 1 / FOLDS + 1 / (FOLDS - 1))
     return Judgement(judge.name, {"accuracy": whole}, tuple(parts), within, tuple(taken))
 
 
-def _best(judge: SentenceJudge, seen: Seen, cases: np.ndarray, parts: np.ndarray) -> float:
-    """The C with which most cases are right that its model was not fitted to.
+def _right(
+    judge: SentenceJudge, seen: Seen, cases: np.ndarray, parts: np.ndarray, Cs: Sequence[float]
+) -> np.ndarray:
+    """The number of cases that are right in each fold, whose models were not fitted to them,
+    with each C (FOLDS, C).
 
     Args:
         parts: the fold of each case.
     """
-    right = np.zeros(len(CS))
-    for fold in range(FOLDS):
-        inside, outside = cases[parts != fold], cases[parts == fold]
-        vectors = seen(inside)
-        models = _path(vectors[inside], judge.targets[inside])
-        right += [(m.predict(vectors[outside]) == judge.targets[outside]).sum() for m in models]
-    return CS[int(right.argmax())]
+    return np.array([_right_of(judge, seen, cases, parts, fold, Cs) for fold in range(FOLDS)])
 
 
-def _fitted(vectors: Matrix, targets: np.ndarray, C: float) -> Any:
-    return next(_path(vectors, targets, (C,)))
+def _right_of(
+    judge: SentenceJudge,
+    seen: Seen,
+    cases: np.ndarray,
+    parts: np.ndarray,
+    fold: int,
+    Cs: Sequence[float],
+) -> list[int]:
+    """The number of right cases in one fold with each C."""
+    inside, outside = cases[parts != fold], cases[parts == fold]
+    vectors = seen(inside)
+    truth = judge.targets[outside]
+    models = _path(vectors[inside], judge.targets[inside], Cs)
+    return [int((model.predict(vectors[outside]) == truth).sum()) for model in models]
+
+
+def _best(right: np.ndarray, Cs: Sequence[float]) -> float:
+    """The C with which most cases of all folds are right."""
+    return float(Cs[int(right.sum(0).argmax())])
 
 
 def _path(
     vectors: Matrix,
     targets: np.ndarray,
-    Cs: Iterable[float] = CS,
+    Cs: Iterable[float],
     weights: np.ndarray | None = None,
 ) -> Iterator[Any]:
-    """Models of one C after the other, each begun where the last one ended."""
-    model = LogisticRegression(warm_start=True, max_iter=STEPS)
+    """Models of one C after the other, each begun where the last one ended.
+
+    By Newton's method: of vectors that are nearly parallel the gradient is so small that
+    L-BFGS ends where it begins. A matrix of second derivatives is made where it is small.
+    """
+    small = isinstance(vectors, np.ndarray) and weights is None and vectors.shape[1] < SMALL
+    model = LogisticRegression(
+        solver="newton-cholesky" if small else "newton-cg",
+        tol=NEAR,
+        warm_start=True,
+        max_iter=STEPS,
+    )
     for C in Cs:
         yield model.set_params(C=C).fit(vectors, targets, sample_weight=weights)
 
 
-STEPS = 5_000
-"""L-BFGS ends long before, at a gradient below 1e-4."""
+NEAR = 1e-6
+"""The gradient of the mean loss at which a fit ends: scores are then those of the optimum to
+1e-4."""
+STEPS = 500
+"""Newton's steps: five are many."""
+SMALL = 1000
+"""Numbers of a vector up to which two classes have a matrix of second derivatives."""
 
 
 # --- pairs -----------------------------------------------------------------------------------
 
 
-def _related(judge: SentenceJudge, seen: Seen, C: float | None) -> Judgement:
+def _related(judge: SentenceJudge, seen: Seen, Cs: Sequence[float]) -> WithEach:
     train, trial, test = (np.flatnonzero(judge.parts == part) for part in (TRAIN, TRIAL, TEST))
     vectors = seen(train)
     features = paired(vectors[: len(judge)], vectors[len(judge) :])
     cases, classes, weights = soft(judge.targets[train])
-    best, told, taken = -np.inf, np.empty(0), 0.0
-    for model in _path(features[train][cases], classes, (C,) if C else CS, weights):
-        found = _agreement(expected(model, features[trial]), judge.targets[trial])
-        if found > best:
-            best, told, taken = found, expected(model, features[test]), model.C
-    truth = judge.targets[test]
-    tenth = folds(judge.name, len(test))
+    by_C, agreed = {}, {}
+    for C, model in zip(Cs, _path(features[train][cases], classes, Cs, weights), strict=True):
+        agreed[C] = _agreement(expected(model, features[trial]), judge.targets[trial])
+        by_C[C] = _of_pairs(judge, expected(model, features[test]), judge.targets[test], C)
+    return WithEach(by_C, max(agreed, key=lambda C: agreed[C]))
+
+
+def _of_pairs(judge: SentenceJudge, told: np.ndarray, truth: np.ndarray, C: float) -> Judgement:
+    """The verdict of the test pairs."""
+    tenth = folds(judge.name, len(truth))
     parts = [_agreement(told[tenth == k], truth[tenth == k]) for k in range(FOLDS)]
     scores = {
         "pearson": _agreement(told, truth),
         "spearman": _agreement(stats.rankdata(told), stats.rankdata(truth)),
         "mse": float(np.mean((told - truth) ** 2)),
     }
-    return Judgement(judge.name, scores, tuple(parts), _half(parts, 1 / FOLDS), (taken,))
+    return Judgement(judge.name, scores, tuple(parts), _half(parts, 1 / FOLDS), (C,))
 
 
 def paired(u: Matrix, v: Matrix) -> Any:

@@ -1,6 +1,6 @@
 """The measurements of a net: nats on held-out sentences, verdicts of judges, its weights."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,8 @@ if TYPE_CHECKING:  # an experiment that is named costs no sklearn
 
 HELD = 1000
 """Held-out sentences that are looked at, spread evenly over all of them."""
-C = 256.0
-"""The inverse strength of the judges' penalty along a training: the largest of the authors'
-grid, so that vectors that are nearly parallel are not punished for small differences."""
+BY = "_C"
+"""The end of the name of a metric's own C, before a number that of the metric with this C."""
 ENDS = {"accuracy": "", "pearson": "_r", "spearman": "_rho", "mse": "_mse"}
 """The ends of the names of metrics."""
 WEIGHTS = "weights "
@@ -49,34 +48,52 @@ def held_out(net: SkipThoughts, numbered: NumberedBooks) -> dict[str, float]:
 
 
 def asked(
-    numbered: NumberedBooks, seen: "Callable[[SentenceJudge], Represent]", *, nested: bool
+    numbered: NumberedBooks,
+    seen: "Callable[[SentenceJudge], Represent]",
+    *,
+    nested: bool = False,
+    end: str = "",
 ) -> dict[str, float]:
     """The scores that all judges give to a representation of their sentences.
 
-    By the judge's name in small letters: accuracy in percent; of pairs, with ``_r``, ``_rho``
-    and ``_mse`` behind it, Pearson's r, Spearman's rho and the mean squared error. C is
-    :data:`C`.
+    A metric is called by the judge's name in small letters, of pairs with ``_r``, ``_rho`` and
+    ``_mse`` behind it: accuracy in percent; Pearson's r, Spearman's rho and the mean squared
+    error. There is ``<metric>_C1`` ... ``<metric>_C256``, one C for all folds, and
+    ``<metric>_C``, the C of most that is right; ``<metric>_within`` is half of a 95 % interval
+    with that C, of accuracy and r.
 
     Args:
         seen: the representation for a judge.
-        nested: whether to give, too, with ``_nested`` behind the name, the scores with a C that
-            inner folds choose, of pairs the trial pairs.
+        nested: whether to give ``<metric>_nested``, too, with a C that inner folds choose.
+        end: of the names of metrics.
     """
-    from .judges import judged
+    from .judges import judged, with_each
 
     found = {}
     for name, judge in numbered.judges.items():
         own = seen(judge)(judge)
-        found |= named(name, judged(judge, lambda _, own=own: own, C))
+        every = with_each(judge, lambda _, own=own: own)
+        for C, verdict in every.by_C.items():
+            for metric, score in named(name, verdict, end).items():
+                found |= {f"{metric}{BY}{C:g}": score, f"{metric}{BY}": every.C}
+        best = every.by_C[every.C]
+        found[f"{next(iter(named(name, best, end)))}_within"] = best.within
         if nested:
-            inner = named(name, judged(judge, lambda _, own=own: own))
+            inner = named(name, judged(judge, lambda _, own=own: own), end)
             found |= {f"{metric}_nested": score for metric, score in inner.items()}
     return found
 
 
-def named(name: str, verdict: "Judgement") -> dict[str, float]:
+def at_own_C(found: Mapping[str, float]) -> dict[str, float]:
+    """The scores of :func:`asked`, each with its own C, by metric."""
+    own = {name.removesuffix(BY): C for name, C in found.items() if name.endswith(BY)}
+    return {metric: found[f"{metric}{BY}{C:g}"] for metric, C in own.items()}
+
+
+def named(name: str, verdict: "Judgement", end: str = "") -> dict[str, float]:
     """The scores of a verdict by the names of metrics."""
-    return {f"{name.lower()}{ENDS[score]}": value for score, value in verdict.scores.items()}
+    scores = verdict.scores.items()
+    return {f"{name.lower()}{ENDS[score]}{end}": value for score, value in scores}
 
 
 def of_net(
@@ -97,14 +114,11 @@ def of_net(
 
 
 def words_alone(numbered: NumberedBooks) -> dict[str, float]:
-    """The scores of bags of words, which know of no order, as of :func:`asked`."""
-    from .judges import BASELINES, judged
+    """The scores of bags of words, which know of no order, as of :func:`asked`, ``_words``
+    behind the metrics."""
+    from .judges import BASELINES
 
-    return {
-        metric: score
-        for name, judge in numbered.judges.items()
-        for metric, score in named(name, judged(judge, BASELINES["bag of words"], C)).items()
-    }
+    return asked(numbered, lambda judge: BASELINES["bag of words"], end="_words")
 
 
 def measured(
@@ -113,14 +127,12 @@ def measured(
     """All that is measured of a net at a moment.
 
     On the way often :func:`held_out` alone; seldom what judges say, and its weights, where they
-    are asked for; at the end what bags of words are worth, ``_words`` behind the names.
+    are asked for.
     """
     found: dict[str, Any] = held_out(net.eval(), numbered)
     if moment is Moment.CHEAP:
         return found
     found |= asked(numbered, of_net(net, numbered), nested=nested)
-    if moment is Moment.END:
-        found |= {f"{metric}_words": score for metric, score in words_alone(numbered).items()}
     if snapshot:
         found |= {f"{WEIGHTS}{n}": p.detach().half() for n, p in net.named_parameters()}
     return found

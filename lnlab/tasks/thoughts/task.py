@@ -16,7 +16,7 @@ from lnlab.training import Experiment, Moment, clipped, heated, setting
 from lnlab.training.task import CPU
 
 from .batches import OfOneLength
-from .measured import measured
+from .measured import measured, words_alone
 from .net import CONDITIONS, SkipThoughts
 from .numbered import NumberedBooks
 
@@ -75,9 +75,13 @@ class SkipThoughtVectors(Experiment):
     judged: int = setting(50_000, least=1)
     """Updates from one time that vectors are judged to the next."""
     nested: bool = True
-    """True if at the end inner folds choose the judges' C, too, as in the authors' code."""
+    """True if at the end inner folds choose the judges' C, too, as in the authors' code; along
+    a training, and beside it, each C is tried on all folds (:func:`.measured.asked`)."""
     snapshots: bool = False
     """True if the weights are kept each time that vectors are judged, in half precision."""
+    measures: int = setting(2, least=1, most=2, past=1)
+    """2: judges with every C. Runs of 1 had C = 256 along a training, by L-BFGS, which ends
+    early; they are read, and no longer made."""
 
     name = "thoughts"
     falls = ("valid_nll",)
@@ -172,7 +176,11 @@ class SkipThoughtVectors(Experiment):
     def measure(
         self, model: Any, dataset: NumberedBooks, moment: Moment = Moment.END
     ) -> dict[str, list[Any]]:
-        """Per seed: see :func:`.measured.measured`."""
+        """Per seed: see :func:`.measured.measured`; at the end :func:`.measured.words_alone`,
+        too."""
+        if self.measures < 2:
+            raise ValueError("measures is 1, which is no longer made: give 2.")
+        words = words_alone(dataset) if moment is Moment.END else {}
         rows = [
             measured(
                 one,
@@ -181,6 +189,7 @@ class SkipThoughtVectors(Experiment):
                 nested=self.nested and moment is Moment.END,
                 snapshot=self.snapshots,
             )
+            | words
             for one in model.unstack()
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}
