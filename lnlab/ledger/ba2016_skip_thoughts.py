@@ -10,27 +10,20 @@ from dataclasses import replace
 from math import log
 from typing import Any
 
-import pandas as pd
-
 from lnlab.ledger.ba2016_analysis import PAPER
 from lnlab.ledger.claim import PASSED, Before, Claim
 from lnlab.ledger.convergence import falling
 from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
-from lnlab.ledger.paired import Number, along, differences, final, like, logarithm
-from lnlab.ledger.rule import Says, interval
+from lnlab.ledger.paired import Number, along, final, logarithm
+from lnlab.ledger.rule import Says
 from lnlab.ledger.vectors import (
     FALLS,
     NESTED,
-    WORDS,
     asked,
-    at,
     fixed,
     further,
-    mean,
     readable,
-    way,
 )
-from lnlab.runs import Run
 from lnlab.tasks import SkipThoughtVectors
 
 SEEDS = tuple(range(100, 105))
@@ -331,37 +324,3 @@ CLAIMS = [
         "were conditioning the reason, it would help there and harm here",
     ),
 ]  # fmt: skip
-
-
-def beside_table_3(runs: Sequence[Run], end: str) -> pd.DataFrame:
-    """A row for each number of Table 3, of the kept runs of a setting: means over seeds.
-
-    Both arms at their ends and the interval of their difference, C chosen by inner folds; with
-    one C for all each arm from before its first update to its end, and a bag of words; and the
-    paper's. Empty where not both arms are there.
-    """
-    task = FAMILIES[end][0]
-    runs = [*runs]
-    arms = max((like(runs, replace(task, measures=n)) for n in (2, 1)), key=len)
-    if not set(BOTH) <= arms.keys():
-        return pd.DataFrame()
-    rows, C = {}, fixed(end)
-    one = f"C = {C:g}" if C else "one C"
-    for metric, (words, *paper) in TABLE_3.items():
-        own = asked(metric, end)
-        if not own:
-            continue
-        less = differences(arms, "layer", "none", nested(own))
-        low, high = interval([*less.values()]) if len(less) > 1 else (float("nan"),) * 2
-        rows[words if own == metric else f"{words}: here {own.partition('_')[0]}"] = {
-            **{f"{arm}, C chosen": mean(arms[arm], nested(own)) for arm in BOTH},
-            "layer − none": f"{low:.3g} to {high:.3g}",
-            **{f"{arm}, {one}": way(arms[arm], own, C) for arm in BOTH},
-            f"words, {one}": mean(arms["layer"], at(own + WORDS, -1, C)),
-            **{f"paper, {arm}": value for arm, value in zip(BOTH, paper, strict=True)},
-        }  # fmt: skip
-    return pd.DataFrame(rows).T
-
-
-BOTH = ("none", "layer")
-"""The arms of Table 3, in its order."""

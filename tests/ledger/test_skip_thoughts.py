@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lnlab.ledger import ba2016_skip_thoughts
-from lnlab.ledger.ba2016_skip_thoughts import CLAIMS, TABLE_3, beside_table_3
+from lnlab.ledger import thoughts_tables
+from lnlab.ledger.ba2016_skip_thoughts import CLAIMS, TABLE_3
 from lnlab.ledger.paired import along, final
+from lnlab.ledger.thoughts_tables import beside_table_3
 from lnlab.ledger.vectors import asked, at, further, looked, readable
 
 
@@ -140,7 +141,7 @@ def test_a_row_beside_table_3_compares_numbers_of_one_c_with_each_other(monkeypa
         arm: dict.fromkeys((0, 1), Kept(values))
         for arm, values in (("none", LEVEL), ("layer", RISING))
     }
-    monkeypatch.setattr(ba2016_skip_thoughts, "like", lambda runs, task: arms)
+    monkeypatch.setattr(thoughts_tables, "like", lambda runs, task: arms)
     row = beside_table_3([], "-novels").loc["accuracy on MR"]
     assert row["none, one C"] == "62.5 → 62.5"
     row = beside_table_3([], "-stories").loc["accuracy on MR: here opinion"]
