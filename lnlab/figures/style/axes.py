@@ -52,6 +52,8 @@ def decades(values: Sequence[np.ndarray], low: int, high: int) -> tuple[int, int
 def logarithmic(values: Iterable[Any]) -> dict[str, Any]:
     """A logarithmic axis for ``values``, labelled at powers of ten, or at 1, 2 and 5 of each.
 
+    Where fewer than two of these lie between the values, other round numbers take their place.
+
     Left alone, plotly prints a small 9, 8 and 7 wherever there is room between two powers.
     """
     drawn = np.concatenate([np.ravel(each) for each in values] or [np.ones(1)]).astype(float)
@@ -62,11 +64,20 @@ def logarithmic(values: Iterable[Any]) -> dict[str, Any]:
     # room for what the axis shows beyond its values, and for zooming out a little
     powers = range(int(np.floor(low)) - 2 * every, int(np.ceil(high)) + 2 * every + 1)
     ticks = [(digit, power) for power in powers if power % every == 0 for digit in digits]
-    return {
-        "type": "log",
-        "tickvals": [digit * 10.0**power for digit, power in ticks],
-        "ticktext": [plain(digit, power) for digit, power in ticks],
-    }
+    named = {digit * 10.0**power: plain(digit, power) for digit, power in ticks}
+    seen = [at for at in named if 10**low <= at <= 10**high]
+    if len(seen) < 2 and high - low > 1e-4:  # below that, digits would tell nothing apart
+        named = {at: f"{at:.6g}" for at in round_numbers(10**low, 10**high)}
+    return {"type": "log", "tickvals": [*named], "ticktext": [*named.values()]}
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Two to five round numbers between two, and as many on either side, if above 0."""
+    least, span = (high - low) / 4, high - low
+    power = 10.0 ** np.floor(np.log10(least))
+    step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least)
+    first, last = np.floor((low - span) / step), np.ceil((high + span) / step)
+    return [float(step * number) for number in np.arange(max(first, 1), last + 1)]
 
 
 def plain(digit: int, power: int) -> str:

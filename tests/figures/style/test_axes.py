@@ -33,3 +33,18 @@ def test_long_numbers_are_powers():
     assert plain(2, -5) == "2·10<sup>-5</sup>"
     assert plain(1, 6) == "10<sup>6</sup>"
     assert plain(5, 2) == "500"
+
+
+@pytest.mark.parametrize(
+    "ends", [(2.1, 2.9), (1.1, 1.9), (0.021, 0.049), (6.0, 9.5), (0.9, 1.1)]
+)
+def test_an_axis_between_two_of_its_numbers_has_others(ends):
+    axis = logarithmic([np.array(ends)])
+    inside = [at for at in axis["tickvals"] if ends[0] <= at <= ends[1]]
+    assert 2 <= len(inside) <= 5
+    assert [float(text) for text in axis["ticktext"]] == pytest.approx(axis["tickvals"])
+    assert all(len(text) <= 5 for text in axis["ticktext"])
+
+
+def test_an_axis_of_one_value_is_no_error():
+    assert logarithmic([np.array([2.5, 2.5])])["tickvals"]
