@@ -21,7 +21,7 @@ EXPERIMENTS = {
     "Skip-thoughts": "ba2016-6.3-table3-sick-r-stories",
     "DRAW": "ba2016-6.4-bound-digits",
     "Handwriting": "ba2016-6.5-faster",
-    "MNIST": "ba2016-6.6-faster-128-digits-own-rates",
+    "MNIST": "ba2016-6.6-faster-128",
     "Convolutions": "ba2016-6.7-batch-lenet-128",
     "Speech": "benothman2018-4.1-error",
     "CIFAR-10": "ziaee2022-4-cifar-against-ln-25",
