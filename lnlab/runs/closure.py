@@ -43,6 +43,7 @@ def closure(modules: Iterable[str]) -> dict[str, Path]:
     Args:
         modules: their dotted names.
     """
+    _file.cache_clear()
     waiting = list(modules)
     if not waiting or any(_file(name) is None for name in waiting):
         return {_inside(path): path for path in _sources(OURS, ".py", *COMPILED)}
@@ -118,6 +119,8 @@ def _asked(name: str, path: Path) -> Iterator[str]:
                     yield ANY
                 if source == DOOR:
                     loads |= {a.asname or a.name for a in names if a.name == LOAD}
+    if not loads:
+        return
     used = [node for node in nodes if isinstance(node, ast.Name) and node.id in loads]
     calls = [node for node in nodes if isinstance(node, ast.Call) and node.func in used]
     yield from (_kind(call) for call in calls)
@@ -147,8 +150,12 @@ def _inside(path: Path) -> str:
     return path.relative_to(OURS).as_posix()
 
 
+@cache
 def _file(name: str) -> Path | None:
-    """The file of a module, which need not have been imported; None if there is none."""
+    """The file of a module, which need not have been imported; None if there is none.
+
+    Each closure looks again, as files come and go between one and the next.
+    """
     known = sys.modules.get(name)
     if known is not None:
         place = getattr(known, "__file__", None)
