@@ -18,6 +18,7 @@ from lnlab.norms import BatchNorm, Identity, LayerNorm, Linear, Norm, RMSNorm, W
 from lnlab.tasks.classification import Classification
 from lnlab.tasks.moved import CASES, moved
 from lnlab.training import Moment, setting
+from lnlab.training.optimizers import SGD, Adam
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
     "none": (Identity, Identity),
@@ -33,8 +34,8 @@ the comparison it leaves out."""
 
 
 DESCENTS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "adam": partial(torch.optim.Adam, fused=True),
-    "sgd": torch.optim.SGD,
+    "adam": partial(Adam, fused=True),
+    "sgd": SGD,
 }
 """The rules by which weights are moved: the paper's, and gradient descent without memory."""
 

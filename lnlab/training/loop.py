@@ -74,7 +74,7 @@ def fit(
             x, y = batch
             optimizer.zero_grad()
             losses = loss(model(x), y)
-            losses.backward(torch.ones_like(losses))  # the gradient of their sum
+            losses.sum().backward()  # given a gradient, torch would import a second of sympy
             optimizer.step()
             update += 1
             seconds += time.perf_counter() - began

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lnlab.training.batches import Batches
 from lnlab.training.machine import placed
+from lnlab.training.optimizers import Adam
 from lnlab.training.settings import checked, declared, setting
 
 CPU = torch.device("cpu")
@@ -291,7 +292,7 @@ class Experiment(ABC):
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimizer of all models' parameters, each (S, ...): Adam."""
-        return torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
+        return Adam(parameters, lr=self.learning_rate, fused=True)
 
     def schedule(self, part: float) -> float:
         """The factor of the learning rate when a part of the updates is over, from 0 to 1."""

@@ -15,6 +15,7 @@ from lnlab.probes.loss.objective import Objective
 from lnlab.tasks import PermutationInvariantMNIST as Task
 from lnlab.training import Batches
 from lnlab.training.machine import default_dtype
+from lnlab.training.optimizers import SGD
 
 from ..choices import MODES
 from .state import NORMALIZERS, LandscapeState
@@ -39,7 +40,7 @@ def trained(normalizer: str) -> nn.Module:
     task = Task.budget("notebook", norm=arm, units=UNITS)
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
         net = task.model(0, task.dataset())
-    optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
+    optimizer = SGD(net.parameters(), lr=RATE)
     batches = Batches(x, y, BATCH, [0])
     with torch.enable_grad():
         for epoch in range(EPOCHS):

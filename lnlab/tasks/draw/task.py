@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from lnlab.data import Images, load
 from lnlab.norms import Identity, LayerNorm, Norm
 from lnlab.training import Experiment, Moment, clipped, setting
+from lnlab.training.optimizers import Adam
 
 from .bound import measured
 from .fast import fast
@@ -111,7 +112,7 @@ class PictureDrawing(Experiment):
         return fast(net) if self.fused else net
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
+        optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
         cut = partial(clipped, largest=self.clip, models=len(self.seeds))
         optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
         return optimizer

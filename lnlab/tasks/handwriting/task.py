@@ -15,6 +15,7 @@ from lnlab.kernels import fuse
 from lnlab.norms import Identity, LayerNorm, Norm
 from lnlab.padding import within
 from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
+from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
 
 from .lines import Lines, Target
@@ -153,7 +154,7 @@ class Handwriting(Experiment):
         return Bucketed(lines.lengths, batch, self.batch_size, self.seeds, device, fill=-1)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
+        optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
         if self.clip:
             cut = partial(clipped, largest=self.clip, models=len(self.seeds))
             optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))

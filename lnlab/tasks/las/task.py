@@ -14,6 +14,7 @@ from lnlab.kernels import fuse
 from lnlab.norms import GroupNorm, Identity, LayerNorm
 from lnlab.padding import cross_entropy
 from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
+from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
 
 from .inside import inside
@@ -219,7 +220,7 @@ class Spelling(Experiment):
         return Bucketed(lengths, batch, self.batch_size, self.seeds, device, fill=len(numbers))
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
+        optimizer = Adam(parameters, lr=self.learning_rate)
         cut = partial(clipped, largest=self.clip, models=len(self.seeds))
         optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
         return optimizer

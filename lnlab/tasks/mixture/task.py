@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.training import Batches, Experiment, Moment, setting
 from lnlab.training.machine import placed
+from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
 
 from .arms import ARMS, READINGS, Around, settled
@@ -149,7 +150,7 @@ class Mixture(Experiment):
         return SameOrder(x, y, self.batch_size, self.seeds, share)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.Adam(parameters, lr=self.learning_rate, eps=1e-8, fused=True)
+        return Adam(parameters, lr=self.learning_rate, eps=1e-8, fused=True)
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
         """The last update of each epoch; as in the authors' code, none before the first."""

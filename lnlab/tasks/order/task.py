@@ -13,6 +13,7 @@ from lnlab.data import Captions, load
 from lnlab.kernels import fuse
 from lnlab.norms import Identity, LayerNorm, Norm
 from lnlab.training import Experiment, Moment, clipped_each, heated, setting
+from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
 
 from .batches import OnePerPicture
@@ -126,7 +127,7 @@ class OrderEmbeddings(Experiment):
         )
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
+        optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
         cut = partial(clipped_each, largest=self.clip, models=len(self.seeds))
         optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
         if self.adam == "hot":

@@ -20,6 +20,7 @@ from lnlab.norms import (
     RecurrentBatchNorm,
 )
 from lnlab.training import Experiment, Moment, clipped, rooted, setting
+from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
 
 from .batches import NumberedQuestions, Renamed
@@ -164,7 +165,7 @@ class AttentiveReading(Experiment):
         return Renamed(numbered, dataset.anonymous, self.batch_size, self.seeds, device)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
+        optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
         cut = partial(CLIPS[self.clipping], largest=self.clip, models=len(self.seeds))
         optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
         return optimizer

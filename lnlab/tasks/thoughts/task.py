@@ -13,6 +13,7 @@ from lnlab.data import load
 from lnlab.kernels import fuse
 from lnlab.norms import Identity, LayerNorm, Norm
 from lnlab.training import Experiment, Moment, clipped, heated, setting
+from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
 
 from .batches import OfOneLength
@@ -153,7 +154,7 @@ class SkipThoughtVectors(Experiment):
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         published = self.adam == "published"
         rate = THEIR_RATE if published else self.learning_rate
-        optimizer = torch.optim.Adam(parameters, lr=rate, fused=True)
+        optimizer = Adam(parameters, lr=rate, fused=True)
         cut = partial(clipped, largest=self.clip, models=len(self.seeds))
         optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
         if published:

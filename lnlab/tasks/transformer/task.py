@@ -17,6 +17,7 @@ from lnlab.tasks.transformer.inside import largest, objective, profile, streams
 from lnlab.tasks.transformer.net import ARMS, Transformer, Turned
 from lnlab.training import Experiment, Moment, Stacked, cross_entropy, evaluate, setting
 from lnlab.training.machine import generator
+from lnlab.training.optimizers import AdamW
 
 CASES = 64
 """The number of cases of each split, the first ones, whose loss is measured on the way."""
@@ -109,7 +110,7 @@ class CharacterModel(Experiment):
             {"params": [p for p in every if p.dim() == most]},
             {"params": [p for p in every if p.dim() < most], "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(
+        return AdamW(
             [group for group in groups if group["params"]],
             lr=self.learning_rate, weight_decay=self.weight_decay, fused=True,
         )  # fmt: skip
