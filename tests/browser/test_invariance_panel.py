@@ -45,6 +45,12 @@ for step in range(100):
     time.sleep(0.1)
 print("done")
 """
+ALONE = "panels.invariance(alone=True, eps=0.0, transformation=4)"
+CURVE = """
+from lnlab.figures.curves import curves
+curves({"a": {"layer": ([0, 1, 2], [1.0, 2.0, 3.0])}}, x="x", y="y")
+"""
+OWN = """go.Figure(go.Scatter(y=[1, 2]), layout={"template": "plotly_dark"})"""
 LAYER, WEIGHT = 3, 2
 START = """lnlab run 02 -p panel '{"eps": 0.0}'"""
 
@@ -245,30 +251,50 @@ def test_the_cell_run_again_leaves_one_panel(page):
     assert page.evaluate(frames) == seen + 1
 
 
-def test_a_plot_is_drawn_while_its_cell_is_running(browser, address, folder):
-    write_notebook(folder / "busy.ipynb", ["from lnlab import panels", BUSY])
-    with opened(browser, address, "busy.ipynb") as page:
-        page.wait_for_function(
-            "Number(document.querySelector('.lnlab-plot')?.dataset.frames) > 5", timeout=60_000
-        )
-        printed = page.locator(".jp-OutputArea-output").get_by_text("done", exact=True)
-        assert printed.count() == 0
-        printed.wait_for()
-        page.wait_for_timeout(500)
-        assert page.evaluate("document.querySelector('.lnlab-plot').data[0].y[0]") == 99
+@pytest.fixture(scope="module")
+def others(browser, address, folder):
+    """A second notebook, for what needs none of that panel; its cells run in this order."""
+    cells = ["from lnlab import panels", BUSY, ALONE, CURVE, OWN]
+    write_notebook(folder / "others.ipynb", cells)
+    with opened(browser, address, "others.ipynb") as page:
+        yield page
 
 
-def test_alone_it_plays_and_says_what_it_sees(browser, address, folder):
-    cell = "from lnlab import panels\npanels.invariance(alone=True, eps=0.0, transformation=4)"
-    write_notebook(folder / "alone.ipynb", [cell])
-    with opened(browser, address, "alone.ipynb") as page:
-        plotted(page)
-        assert page.locator(".lnlab-plot:visible").count() == 1
-        page.get_by_role("button", name="Play", exact=True).click()
-        settled(page, "X → δX with δ = 1")  # 10, 15.8, 100, ... of 2.51
-        page.get_by_role("button", name="Pause").click()
-        rested(page)
-        notes = page.locator(".lnlab-plot .textpoint").all_text_contents()
-        assert notes.count("unchanged") == 2
-        page.get_by_role("button", name="More").click()
-        page.wait_for_function("document.querySelectorAll('.lnlab-plot .hm').length > 0")
+def test_a_plot_is_drawn_while_its_cell_is_running(others):
+    others.wait_for_function(
+        "Number(document.querySelector('.lnlab-plot')?.dataset.frames) > 5", timeout=60_000
+    )
+    printed = others.locator(".jp-OutputArea-output").get_by_text("done", exact=True)
+    assert printed.count() == 0
+    printed.wait_for()
+    others.wait_for_timeout(500)
+    assert others.evaluate("document.querySelector('.lnlab-plot').data[0].y[0]") == 99
+
+
+def test_alone_it_plays_and_says_what_it_sees(others):
+    plotted(others, 2)  # behind that of the cell before it
+    plots = others.locator(".lnlab-panel .lnlab-plot:visible")
+    assert plots.count() == 1
+    others.get_by_role("button", name="Play", exact=True).click()
+    settled(others, "X → δX with δ = 1")  # 10, 15.8, 100, ... of 2.51
+    others.get_by_role("button", name="Pause").click()
+    rested(others)
+    assert plots.locator(".textpoint").all_text_contents().count("unchanged") == 2
+    others.get_by_role("button", name="More").click()
+    others.wait_for_function(
+        "document.querySelectorAll('.lnlab-panel .lnlab-plot .hm').length > 0"
+    )
+
+
+def test_a_figure_without_a_panel_is_dark_where_the_theme_is(others):
+    look = "plot => getComputedStyle(plot).filter"
+    figures = others.locator(".jp-RenderedPlotly:has(.main-svg):visible")
+    figures.nth(1).wait_for()
+    assert [figure.evaluate(look) for figure in figures.all()] == ["none", "none"]
+    others.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    others.wait_for_function(
+        f"plot => ({look})(plot) != 'none'", arg=figures.first.element_handle()
+    )
+    ours, dark = (figure.evaluate(look) for figure in figures.all())
+    assert "invert" in ours
+    assert dark == "none", "one that is dark by itself would be made light"

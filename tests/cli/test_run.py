@@ -191,6 +191,7 @@ def test_outside_a_checkout_it_says_so(monkeypatch, tmp_path, command):
     assert "without its checkout" in result.output
 
 
+@pytest.mark.dear
 @pytest.mark.slow
 @pytest.mark.stress
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])

@@ -175,6 +175,7 @@ print(json.dumps([fingerprint(*each, backwards=True) for each in specs]))
 """
 
 
+@pytest.mark.dear
 def test_a_fresh_process_has_the_same_cases(tmp_path, monkeypatch):
     """One with two threads; and this one again, from what the other has kept."""
     names = [*WHAT]

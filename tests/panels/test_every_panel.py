@@ -21,9 +21,7 @@ from lnlab.data.captions import COCO_BOXES
 from lnlab.data.recordings import Samples
 from lnlab.data.utterance import Utterance
 from lnlab.norms import LayerNorm
-from lnlab.pages.outputs import figure as on_page
 from lnlab.panels.widgets import LivePlot, Panel
-from lnlab.panels.widgets.panel import PLOTLY
 from lnlab.probes.positions import Maps
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding
@@ -399,18 +397,6 @@ def assert_same(one, other) -> None:
             assert_same(part, other[key])
         else:
             np.testing.assert_array_equal(part, other[key])
-
-
-def test_run_headless_it_leaves_figures_that_can_be_played_with(panel, monkeypatch):
-    monkeypatch.setenv("LNLAB_HEADLESS", "1")
-    figures = [bundle[PLOTLY] for bundle in panel.bundles()]
-    assert len(figures) == len(panel.plots)
-    first, *_ = figures
-    (slider,) = first["layout"]["sliders"]
-    assert len(first["frames"]) == len(slider["steps"]) >= 2
-    # two of them on a page of at most 1.5 MB, plotly.js aside
-    assert sum(len(on_page(figure, "n")) for figure in figures) < 700_000
-    assert all(figure["layout"]["title"]["text"] for figure in figures)
 
 
 WRONG = [(name, *wrong) for name, case in CASES.items() for wrong in case.wrong]

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from lnlab import panels
+from lnlab.pages.outputs import figure as on_page
 from lnlab.pages.page import share
 from lnlab.panels.widgets import Panel
 from lnlab.panels.widgets.live_plot import as_json
+from lnlab.panels.widgets.panel import PLOTLY
 from lnlab.panels.widgets.stills import still
 from tests.panels.test_drawing import digits, drawer
 from tests.panels.test_every_panel import embeddings, maps
@@ -47,8 +49,26 @@ def panel(request, recognizers, frames):
 
 
 @pytest.fixture(scope="module")
-def played(panel):
-    return [single(as_json(figure)) for figure in panel.stills(play=True)]
+def headless(panel):
+    """The output of the panel where its notebook is executed for a page; made once for all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LNLAB_HEADLESS", "1")
+        return [bundle[PLOTLY] for bundle in panel.bundles()]
+
+
+@pytest.fixture(scope="module")
+def played(headless):
+    return [single(figure) for figure in headless]
+
+
+def test_run_headless_it_leaves_figures_that_can_be_played_with(panel, headless):
+    assert len(headless) == len(panel.plots)
+    first, *_ = headless
+    (slider,) = first["layout"]["sliders"]
+    assert len(first["frames"]) == len(slider["steps"]) >= 2
+    # two of them on a page of at most 1.5 MB, plotly.js aside
+    assert sum(len(on_page(figure, "n")) for figure in headless) < 700_000
+    assert all(figure["layout"]["title"]["text"] for figure in headless)
 
 
 def some_places(panel) -> dict[tuple[int, ...], Any]:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields, replace
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -49,6 +50,12 @@ ARMS = [
 ]
 
 
+@cache
+def dataset_of(kind):
+    """The data of an experiment at smoke, loaded once; on no setting do they depend."""
+    return kind.budget("smoke").dataset()
+
+
 @every_task
 def test_it_is_an_experiment_that_names_itself(kind):
     assert issubclass(kind, Experiment)
@@ -65,7 +72,7 @@ def test_arms_start_from_the_same_weights_whatever_they_compare(kind, field, val
     """Where names and shapes are the same; an initialisation is what it compares."""
     arms = kind.arms("smoke", field, values)
     assert len(arms) > 1
-    dataset = next(iter(arms.values())).dataset()
+    dataset = dataset_of(kind)
     starts = []
     for task in arms.values():
         torch.manual_seed(99)  # the caller's random numbers do not matter
@@ -94,15 +101,14 @@ def test_arms_have_the_same_batches_whatever_they_compare(kind):
         if own is kind and field != "batch_size"
         for task in kind.arms("smoke", field, values, seeds=(0, 1)).values()
     ]
-    dataset = tasks[0].dataset()
+    dataset = dataset_of(kind)
     expected = first(tasks[0])
     assert all(torch.equal(first(task), expected) for task in tasks[1:])
 
 
 @every_task
 def test_it_is_measured_at_every_moment_and_left_as_it_was(kind):
-    task = kind.budget("smoke", seeds=(0, 1))
-    dataset = task.dataset()
+    task, dataset = kind.budget("smoke", seeds=(0, 1)), dataset_of(kind)
     torch.set_default_dtype(torch.float32)
     model = stack([task.model(seed, dataset) for seed in task.seeds])
     before = {name: value.clone() for name, value in model.state_dict().items()}
