@@ -86,7 +86,7 @@ def lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
     A normalizer has its own colour in every figure. Variants of one have its colour too, but
     where that is taken a shade of it. Whatever else is drawn gets colours that none of the
-    others has, as far as there are any.
+    others has, shades of them where there are no more.
     """
     names = list(names)
     looks = {name: NAMED[name] for name in names if name in NAMED}
@@ -96,7 +96,8 @@ def lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
             looks[name] = free(tones, looks)
     for name in names:
         if name not in looks:
-            looks[name] = free(OTHERS, looks)
+            tones = [shade(color, step) for step in range(len(SHADES)) for color in OTHERS]
+            looks[name] = free(tones, looks)
     return {name: {"color": looks[name], "dash": "solid", "width": 2.5} for name in names}
 
 

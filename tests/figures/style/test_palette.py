@@ -100,3 +100,8 @@ def test_a_figure_is_a_white_card_with_dark_text():
     assert layout.paper_bgcolor == "white"
     # 7: WCAG's contrast of small text, its stricter level
     assert 1.05 / (luminance(layout.font.color) + 0.05) > 7
+
+
+def test_more_lines_than_colours_are_told_apart_by_their_shades():
+    looks = lines(f"net {number}" for number in range(2 * len(OTHERS)))
+    assert len({look["color"] for look in looks.values()}) == len(looks)
