@@ -79,8 +79,9 @@ def _band(text: str, curve: Curve, look: Mapping[str, Any], *, first: bool) -> l
         x=x,
         y=y.mean(axis=0),
         name=name,
-        mode="lines",
+        mode="lines" if len(x) > 1 else "markers",  # a line through one place is not seen
         line=look,
+        marker={"color": look["color"], "size": 9},
         legendrank=rank(text),
         legendgroup=name,
         showlegend=first,

@@ -79,3 +79,8 @@ def test_a_bar_that_holds_zero_is_grey(ends, decided):
     assert left < min(ends) < max(ends) < right
     (zero,) = figure.layout.shapes
     assert zero.x0 == zero.x1 == 0
+
+
+def test_a_run_that_was_measured_once_is_seen():
+    _, mean = drawn({"": {"layer": (X[:1], Y[:, :1])}}).data
+    assert mean.mode == "markers"
