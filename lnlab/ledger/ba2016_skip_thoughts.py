@@ -58,9 +58,9 @@ SEEN = {
 }
 """Knowledge from before the declaration, by what ids end with."""
 TIMED = {
-    "-novels": "an update had been timed at these sizes: 0.93 of one without",
+    "-novels": "an update had been timed at these sizes: 0.93 of one without, in torch's GRU",
     "-novels-small": "updates of a smaller and a larger net had been timed: 0.82 and 0.93 of "
-    "those without",
+    "those without, in torch's GRU",
     "-stories": "an update had been timed at these sizes: 0.82 of one without",
 }
 """Knowledge of the time of an update from before the declaration, likewise."""
@@ -97,6 +97,11 @@ NEW_C = Before(
     "not yet run",
     "C was 256 along a training and for what it is compared with, and L-BFGS, which ends early "
     "where vectors are nearly parallel, fitted the judges; changed before there was any run",
+)
+NEW_LOOP = Before(
+    "not yet run",
+    "the arm without normalization had torch's GRU, and now has the same loop as the other; "
+    "changed before there was any run",
 )
 NATS = 0.05
 RATES = (2e-4, 1e-3, 5e-3)
@@ -274,15 +279,18 @@ CLAIMS = [
         "layer norm makes no significant difference to the time of an update: less than 1.15 "
         "times as long",
         LESS, lambda end: each(logarithm(final("cpu_seconds"))), says=Says.AT_MOST,
-        measure="log of the ratio of CPU-seconds of the whole run, layer in lnlab's GRU kernel "
-        "over none in torch's",
+        measure="log of the ratio of CPU-seconds of the whole run, layer over none, each in "
+        "its fastest form",
         window="the whole run, without what is measured", split="none: the time of training",
         margin=round(log(1.15), 3), reason="log 1.15, which would be a difference",
         seen=TIMED,
-        note="the paper's were seconds of a GPU, provided that CNMeM is used; the arms are two "
-        "programs here, lnlab's GRU and torch's: this says what layer norm costs whoever uses "
-        "this library, not what it adds to one program",
-        before={"-stories": Before("inconclusive", PASSED, "-0.576 to -0.576")},
+        note="the paper's were seconds of a GPU, provided that CNMeM is used; the kept runs of "
+        "the stories are two programs, layer in lnlab's GRU and none in torch's, so that they "
+        "say what layer norm cost whoever used this library, not what it adds to one program",
+        before={
+            "-stories": Before("inconclusive", PASSED, "-0.576 to -0.576"),
+            **dict.fromkeys((end for end in FAMILIES if not fixed(end)), NEW_LOOP),
+        },
     ),
     *claims(
         "month", "6.3, Table 3",

@@ -366,9 +366,9 @@ def test_verdicts_have_the_names_of_their_judges():
     long, near = judge("Long", False), judge("Near", True)
     numbered = NumberedBooks(books(), 40, judges={"Long": long, "Near": near})
     made = net(numbered)
-    found = asked(numbered, of_net(made, numbered))
+    found = asked(numbered, of_net(made, numbered.vocabulary))
     assert at_own_C(found).keys() == {"long", "near_r", "near_rho", "near_mse"}
-    every = with_each(long, of_net(made, numbered)(long))
+    every = with_each(long, of_net(made, numbered.vocabulary)(long))
     for C, verdict in every.by_C.items():
         assert found[f"long_C{C:g}"] == verdict.scores["accuracy"]
     assert found["long_C"] == every.C
@@ -376,9 +376,9 @@ def test_verdicts_have_the_names_of_their_judges():
     assert at_own_C(found)["long"] == found[f"long_C{every.C:g}"]
     assert at_own_C(words_alone(numbered))["long_words"] == 100  # how many words there are
     numbered.judges = {"Near": near}
-    nested = asked(numbered, of_net(made, numbered), nested=True)
+    nested = asked(numbered, of_net(made, numbered.vocabulary), nested=True)
     assert nested.items() >= {k: v for k, v in found.items() if "near" in k}.items()
-    chosen = judged(near, of_net(made, numbered)(near)).scores
+    chosen = judged(near, of_net(made, numbered.vocabulary)(near)).scores
     assert nested["near_r_nested"] == chosen["pearson"]
 
 
@@ -392,7 +392,7 @@ def test_ends_are_read_where_pairs_are_judged_and_else_not(numbered):
     made = net(numbered)
     for pairs in (False, True):
         one = judge("one", pairs)
-        seen = of_net(made, numbered)(one)(one)(np.arange(60))
+        seen = of_net(made, numbered.vocabulary)(one)(one)(np.arange(60))
         rows = [numbered.vocabulary.numbers(" ".join(words)) for words in one.said]
         vectors = made.vectors(rows if pairs else [row[:-1] for row in rows])
         torch.testing.assert_close(torch.from_numpy(seen), F.normalize(vectors, dim=1))

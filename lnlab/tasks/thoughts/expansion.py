@@ -5,8 +5,11 @@ these words; it then gives numbers to words that only the vectors have (Kiros et
 section 2.2).
 """
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
+from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,10 +18,50 @@ from torch import nn
 
 from lnlab.data import SentenceJudge, Vocabulary
 from lnlab.data.vocabulary import NAMES
-from lnlab.data.wordvectors import WordVectors
+from lnlab.data.wordvectors import WordVectors, counted, read
 from lnlab.tasks.vocabularies import alphabet
 
 from .net import SkipThoughts
+
+COUNTED = "counted"
+"""Vectors that are counted in the very sentences that are told."""
+
+
+def given(
+    where: str, sentences: Sequence[Sequence[str]], wanted: Iterable[str], width: int
+) -> WordVectors:
+    """Vectors of words.
+
+    Args:
+        where: :data:`COUNTED`, or ``file=PATH``, in one of word2vec's layouts.
+        sentences: in which they are counted; those without words part the others.
+        wanted: the words that are kept of a file.
+        width: numbers of a vector that is counted.
+
+    Raises:
+        ValueError: if it is neither; as :func:`.wordvectors.read` and :func:`.counted`.
+        FileNotFoundError: where there is no file.
+    """
+    name, _, path = where.partition("=")
+    if name == COUNTED and not path:
+        return counted(sentences, width)
+    if name != "file" or not path:
+        raise ValueError(f"vectors is {where!r}: give {COUNTED} or file=PATH.")
+    return read(Path(path).expanduser(), {*wanted})
+
+
+def checksum(where: str, vectors: WordVectors) -> str:
+    """SHA-256 of words and their vectors; empty where they follow from the sentences."""
+    if where == COUNTED:
+        return ""
+    words = "\n".join(vectors.words).encode()
+    return hashlib.sha256(words + vectors.vectors.astype("<f4").tobytes()).hexdigest()
+
+
+def words_of(judges: Iterable[SentenceJudge]) -> list[str]:
+    """The words of judges' sentences, each once."""
+    said = chain.from_iterable(judge.said for judge in judges)
+    return [*dict.fromkeys(chain.from_iterable(said))]
 
 
 def expanded(
@@ -61,8 +104,3 @@ def expanded(
 
 def _of(vectors: WordVectors, rows: dict[str, int], words: list[str]) -> np.ndarray:
     return vectors.vectors[[rows[word] for word in words]].astype(np.float64)
-
-
-def unknown(judge: SentenceJudge, known: Vocabulary) -> float:
-    """The part of the words of a judge's sentences that a vocabulary does not have."""
-    return known.unknown(" ".join(words) for words in judge.said)

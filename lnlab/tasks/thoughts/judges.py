@@ -10,6 +10,7 @@ Whatever is learned of the sentences, the words of a baseline included, is learn
 train.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse, stats
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
@@ -233,7 +235,12 @@ def _path(
         max_iter=STEPS,
     )
     for C in Cs:
-        yield model.set_params(C=C).fit(vectors, targets, sample_weight=weights)
+        with (
+            warnings.catch_warnings()
+        ):  # at an optimum no step goes on: L-BFGS looks, and stays
+            warnings.filterwarnings("ignore", "Line search of Newton", ConvergenceWarning)
+            model.set_params(C=C).fit(vectors, targets, sample_weight=weights)
+        yield model
 
 
 NEAR = 1e-6

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 
-from lnlab.data import SentenceJudge
+from lnlab.data import SentenceJudge, Vocabulary
+from lnlab.data.wordvectors import WordVectors
 from lnlab.training import Moment
 
 from .net import SkipThoughts, of_one_length
@@ -96,10 +97,8 @@ def named(name: str, verdict: "Judgement", end: str = "") -> dict[str, float]:
     return {f"{name.lower()}{ENDS[score]}{end}": value for score, value in scores}
 
 
-def of_net(
-    net: SkipThoughts, numbered: NumberedBooks
-) -> "Callable[[SentenceJudge], Represent]":
-    """The vectors that a net gives to the sentences of a judge.
+def of_net(net: SkipThoughts, vocabulary: Vocabulary) -> "Callable[[SentenceJudge], Represent]":
+    """The vectors that a net of a vocabulary gives to the sentences of a judge.
 
     As in the authors' code the ends of sentences are read where pairs are judged, and else not.
     """
@@ -107,7 +106,7 @@ def of_net(
     from .judges import frozen
 
     def vectors(sentences: Sequence[Sequence[str]], *, end: bool) -> np.ndarray:
-        rows = [numbered.vocabulary.numbers(" ".join(words)) for words in sentences]
+        rows = [vocabulary.numbers(" ".join(words)) for words in sentences]
         return net.vectors(rows if end else [row[:-1] for row in rows]).cpu().numpy()
 
     return lambda judge: frozen(partial(vectors, end=judge.pairs))
@@ -121,18 +120,45 @@ def words_alone(numbered: NumberedBooks) -> dict[str, float]:
     return asked(numbered, lambda judge: BASELINES["bag of words"], end="_words")
 
 
+def with_vectors(
+    net: SkipThoughts, numbered: NumberedBooks, vectors: WordVectors, *, nested: bool
+) -> dict[str, float]:
+    """The scores of :func:`asked` of a net that reads more words, ``_expanded`` behind the
+    metrics, and what part of the words is still :func:`unknown`."""
+    from .expansion import expanded, words_of
+
+    wanted = words_of(numbered.judges.values())
+    larger, vocabulary = expanded(net, numbered.vocabulary, vectors, wanted)
+    found = asked(numbered, of_net(larger, vocabulary), nested=nested, end="_expanded")
+    return found | unknown(numbered, vocabulary, "_expanded")
+
+
+def unknown(numbered: NumberedBooks, known: Vocabulary, end: str = "") -> dict[str, float]:
+    """``<judge>_unknown``, the percentage of the words of each judge's sentences that a
+    vocabulary does not have."""
+    return {
+        f"{name.lower()}_unknown{end}": 100 * known.unknown(map(" ".join, judge.said))
+        for name, judge in numbered.judges.items()
+    }
+
+
 def measured(
     net: Any, numbered: NumberedBooks, moment: Moment, *, nested: bool, snapshot: bool
 ) -> dict[str, Any]:
     """All that is measured of a net at a moment.
 
     On the way often :func:`held_out` alone; seldom what judges say, and its weights, where they
-    are asked for.
+    are asked for; at the end what part of their words is unknown, and all that with vectors.
     """
     found: dict[str, Any] = held_out(net.eval(), numbered)
     if moment is Moment.CHEAP:
         return found
-    found |= asked(numbered, of_net(net, numbered), nested=nested)
+    vocabulary = numbered.vocabulary
+    found |= asked(numbered, of_net(net, vocabulary), nested=nested)
+    if moment is Moment.END:
+        found |= unknown(numbered, vocabulary)
+        if numbered.vectors is not None:
+            found |= with_vectors(net, numbered, numbered.vectors, nested=nested)
     if snapshot:
         found |= {f"{WEIGHTS}{n}": p.detach().half() for n, p in net.named_parameters()}
     return found

@@ -10,6 +10,7 @@ from torch import Tensor
 from lnlab.data import SentenceJudge
 from lnlab.data.books import Books, frequent
 from lnlab.data.vocabulary import END, UNKNOWN
+from lnlab.data.wordvectors import WordVectors
 from lnlab.training.machine import generator
 
 from .net import Told
@@ -39,6 +40,7 @@ class NumberedBooks:
         vocabulary: the words.
         lengths: words of each sentence (N,).
         train, valid: places of sentences with two neighbours.
+        vectors: of words, with which judges are asked, too; None: without.
 
     Raises:
         ValueError: if the books have no word, or nothing trains or validates.
@@ -54,6 +56,8 @@ class NumberedBooks:
         shuffled: bool = False,
     ) -> None:
         self.books, self.judges = books, dict(judges or {})
+        self.vectors: WordVectors | None = None
+        self.vectors_checksum = ""
         ends = torch.tensor([len(book) for book in books.books]).cumsum(0)
         self.ends = ends[: 1 + int((ends < most).sum())] if most else ends
         sentences = [*chain.from_iterable(books.books[: len(self.ends)])]
@@ -110,9 +114,10 @@ class NumberedBooks:
 
     @property
     def checksum(self) -> str:
-        """That of the books, and of what judges them."""
+        """That of the books, of what judges them, and of vectors of words."""
         told = [self.books.checksum, *(f"{n} {j.checksum}" for n, j in self.judges.items())]
-        return hashlib.sha256("\n".join(told).encode()).hexdigest() if self.judges else told[0]
+        told += [self.vectors_checksum] if self.vectors_checksum else []
+        return hashlib.sha256("\n".join(told).encode()).hexdigest() if told[1:] else told[0]
 
     def sentence(self, place: int) -> str:
         """The words of a sentence, as the books have them."""

@@ -54,6 +54,10 @@ class SkipThoughtVectors(Experiment):
     """``stories``, which are made here, ``bookcorpus=PATH`` or ``novels=PATH``."""
     judges: str = "judges"
     """The judges of vectors: ``story-judges``, ``judges=PATH``; empty: none."""
+    vectors: str = setting("", past="")
+    """Vectors of words that the net does not know: at the end judges are asked with them, too
+    (:mod:`.expansion`). ``file=PATH`` in word2vec's layout, as ``lnlab data vectors`` writes
+    them; ``counted`` in the books as wide as ``words``; empty: none."""
     sentences: int = setting(0, least=0)
     """The number of sentences to read, in whole books; 0: all."""
     shuffled: bool = False
@@ -111,14 +115,25 @@ class SkipThoughtVectors(Experiment):
         }
 
     def config(self) -> dict[str, Any]:
-        """As of every experiment; of what judges, too, the name and not the path."""
-        return {**super().config(), "judges": self.judges.split("=")[0]}
+        """As of every experiment; of judges and vectors, too, the name and not the path."""
+        own = super().config()
+        return own | {n: own[n].split("=")[0] for n in ("judges", "vectors") if n in own}
 
     def dataset(self) -> NumberedBooks:
         """Books by number, and what judges the vectors."""
         books = load(self.data, "books", longest=self.limit - 1)
         judges = load(self.judges, "judges") if self.judges else {}
-        return NumberedBooks(books, self.known, self.sentences, judges, shuffled=self.shuffled)
+        numbered = NumberedBooks(
+            books, self.known, self.sentences, judges, shuffled=self.shuffled
+        )
+        if self.vectors:
+            from . import expansion  # scikit-learn costs seconds
+
+            wanted = [*numbered.vocabulary.words, *expansion.words_of(judges.values())]
+            vectors = expansion.given(self.vectors, numbered.sentences, wanted, self.words)
+            numbered.vectors = vectors
+            numbered.vectors_checksum = expansion.checksum(self.vectors, vectors)
+        return numbered
 
     def model(self, seed: int, dataset: NumberedBooks) -> nn.Module:
         """The net of one seed; its weights depend on the seed and the sizes alone."""
