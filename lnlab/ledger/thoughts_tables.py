@@ -1,35 +1,48 @@
 """Tables of kept runs of skip-thoughts, as notebook 10 shows them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from lnlab.ledger.ba2016_skip_thoughts import FAMILIES, TABLE_3, nested
-from lnlab.ledger.paired import differences, like
+from lnlab.ledger.paired import Arms, differences, final, like
 from lnlab.ledger.rule import interval
 from lnlab.ledger.vectors import WORDS, asked, at, fixed, mean, way
 from lnlab.runs import Run
 
 BOTH = ("none", "layer")
 """The arms of Table 3, in its order."""
+EXPANDED, WITHIN = "_expanded", "_within"
+"""The ends of a number with vectors of words, and of half of its interval over folds."""
+
+
+def compared(runs: Sequence[Run], end: str) -> Arms:
+    """The kept runs of a setting by arm, those of the newest measure; empty where not both arms
+    are there."""
+    task = FAMILIES[end][0]
+    arms = max((like(runs, replace(task, measures=n)) for n in (2, 1)), key=len)
+    return arms if set(BOTH) <= arms.keys() else {}
+
+
+def how_far(arms: Arms) -> str:
+    """The length of the runs in updates and epochs, and the number of seeds, in words."""
+    runs = arms["layer"]
+    last = next(iter(runs.values())).metrics().iloc[-1]
+    return f"{last['update']:,.0f} updates, {last['epoch']:.1f} epochs, {len(runs)} seeds"
 
 
 def beside_table_3(runs: Sequence[Run], end: str) -> pd.DataFrame:
     """A row for each number of Table 3, of the kept runs of a setting: means over seeds.
 
-    Both arms at their ends and the interval of their difference, C chosen by inner folds; with
-    one C for all each arm from before its first update to its end, and a bag of words; and the
-    paper's. Empty where not both arms are there.
+    Both arms at their ends and the interval of their difference over seeds, C chosen by inner
+    folds; the half of an interval over the folds of one net; with one C for all each arm from
+    before its first update to its end, and a bag of words; and the paper's. Empty where not
+    both arms are there.
     """
-    task = FAMILIES[end][0]
-    runs = [*runs]
-    arms = max((like(runs, replace(task, measures=n)) for n in (2, 1)), key=len)
-    if not set(BOTH) <= arms.keys():
-        return pd.DataFrame()
-    rows, C = {}, fixed(end)
+    arms, rows, C = compared(runs, end), {}, fixed(end)
     one = f"C = {C:g}" if C else "one C"
-    for metric, (words, *paper) in TABLE_3.items():
+    for metric, (words, *paper) in TABLE_3.items() if arms else ():
         own = asked(metric, end)
         if not own:
             continue
@@ -38,8 +51,38 @@ def beside_table_3(runs: Sequence[Run], end: str) -> pd.DataFrame:
         rows[words if own == metric else f"{words}: here {own.partition('_')[0]}"] = {
             **{f"{arm}, C chosen": mean(arms[arm], nested(own)) for arm in BOTH},
             "layer − none": f"{low:.3g} to {high:.3g}",
+            "over folds": folds(arms["layer"], own),
             **{f"{arm}, {one}": way(arms[arm], own, C) for arm in BOTH},
             f"words, {one}": mean(arms["layer"], at(own + WORDS, -1, C)),
             **{f"paper, {arm}": value for arm, value in zip(BOTH, paper, strict=True)},
         }  # fmt: skip
+    return pd.DataFrame(rows).T
+
+
+def folds(runs: Mapping[int, Run], metric: str) -> str:
+    """Half of the interval over folds, "± 0.9"; empty where it was not measured."""
+    try:
+        return f"± {mean(runs, final(metric + WITHIN)):.2g}"
+    except KeyError:
+        return ""
+
+
+def with_and_without_vectors(runs: Sequence[Run]) -> pd.DataFrame:
+    """A row for each judge of the runs that were asked with vectors of words, too: the part of
+    its words that is unknown, in percent, and accuracy or r at the end, each with its own C."""
+    rows = {}
+    for run in runs:
+        seeds = dict.fromkeys(run.config["seeds"], run)
+        for metric in run.metrics().columns:
+            if not metric.endswith(EXPANDED + WITHIN):
+                continue
+            metric = metric.removesuffix(EXPANDED + WITHIN)
+            unknown = f"{metric.removesuffix('_r')}_unknown"
+            rows[run.data["name"], run.config["norm"], metric] = {
+                "unknown words (%)": mean(seeds, final(unknown)),
+                "with vectors (%)": mean(seeds, final(unknown + EXPANDED)),
+                "score": mean(seeds, at(metric, -1)),
+                "score with vectors": mean(seeds, at(metric + EXPANDED, -1)),
+                "over folds": folds(seeds, metric),
+            }
     return pd.DataFrame(rows).T

@@ -9,8 +9,10 @@ import pytest
 from lnlab.ledger import thoughts_tables
 from lnlab.ledger.ba2016_skip_thoughts import CLAIMS, TABLE_3
 from lnlab.ledger.paired import along, final
-from lnlab.ledger.thoughts_tables import beside_table_3
+from lnlab.ledger.thoughts_tables import beside_table_3, how_far, with_and_without_vectors
 from lnlab.ledger.vectors import asked, at, further, looked, readable
+from lnlab.tasks import SkipThoughtVectors
+from lnlab.training import finish
 
 
 def run(words=0.0, **metrics):
@@ -151,6 +153,22 @@ def test_a_row_beside_table_3_compares_numbers_of_one_c_with_each_other(monkeypa
     assert row["layer, C = 256"] == "60.5 → 66.5"
     assert row["words, C = 256"] == 40
     assert row["paper, none"] == 77.3
+
+
+def test_tables_say_how_far_and_what_vectors_of_words_change(tmp_path):
+    task = SkipThoughtVectors.budget("smoke", known=100, vectors="counted", judged=6)
+    run = finish(task, root=tmp_path)
+    last = run.metrics().iloc[-1]
+    assert how_far({"layer": {0: run}}) == f"6 updates, {last.epoch:.1f} epochs, 1 seeds"
+    frame = with_and_without_vectors([run])
+    assert len(frame) == 4
+    row = frame.loc["stories", "layer", "relatedness_r"]
+    assert row["unknown words (%)"] == round(last["relatedness_unknown"], 3)
+    assert row["with vectors (%)"] == round(last["relatedness_unknown_expanded"], 3)
+    C = last["relatedness_r_expanded_C"]
+    assert row["score with vectors"] == round(last[f"relatedness_r_expanded_C{C:g}"], 3)
+    assert row["over folds"] == f"± {round(last['relatedness_r_within'], 3):.2g}"
+    assert with_and_without_vectors([]).empty
 
 
 def test_of_novels_with_three_seeds_one_claim_is_judged_by_itself():

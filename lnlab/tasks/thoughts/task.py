@@ -110,7 +110,7 @@ class SkipThoughtVectors(Experiment):
                 every=3,
                 judged=3,
             ),
-            "notebook": replace(small, updates=520, every=26, judged=65),
+            "notebook": replace(small, updates=520, every=26, judged=104),
             "paper": cls(updates=1_000_000),
         }
 
