@@ -1,0 +1,88 @@
+"""The panel of notebook 10 in a real JupyterLab: a sentence typed, a training dragged."""
+
+import pytest
+
+from benchmarks._jupyterlab import choose, opened, plotted, settled, slider, write_notebook
+from lnlab.panels.thoughts.measurement import Thinkers, measure
+from lnlab.panels.thoughts.state import ThoughtsState
+from lnlab.panels.thoughts.words import sentence
+from lnlab.tasks import SkipThoughtVectors
+from lnlab.tasks.thoughts.measured import snapshots
+from lnlab.training import finish
+
+pytestmark = pytest.mark.dear
+
+SOURCE = """
+import tempfile
+from pathlib import Path
+from lnlab import panels
+from lnlab.tasks import SkipThoughtVectors
+from lnlab.tasks.thoughts.measured import snapshots
+from lnlab.training import finish
+
+tasks = SkipThoughtVectors.arms("smoke", judges="")
+numbered = tasks["none"].dataset()
+root = Path(tempfile.mkdtemp())
+runs = {name: finish(task, root=root) for name, task in tasks.items()}
+panels.thoughts(
+    {name: snapshots(task, runs[name], numbered) for name, task in tasks.items()}, numbered
+)
+"""
+TYPED = "Anna was glad about the dragon ."
+PLOTTED = """() => JSON.stringify(document.querySelector('.lnlab-plot')._fullData.map(
+    ({ name, x, y, text }) => [name, x ?? null, y ?? null, text ?? null]))"""
+"""All that is drawn: the map, the path of the book, the star."""
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory):
+    """The nets of the notebook, trained here."""
+    root, tasks = tmp_path_factory.mktemp("runs"), SkipThoughtVectors.arms("smoke", judges="")
+    numbered = tasks["none"].dataset()
+    nets = {
+        name: snapshots(task, finish(task, root=root), numbered) for name, task in tasks.items()
+    }
+    return Thinkers(nets, numbered)
+
+
+def test_picture_and_words_follow_what_is_typed_chosen_and_dragged(
+    browser, address, folder, there
+):
+    def said(**settings):
+        state = there.whole(ThoughtsState(**settings))
+        return sentence(state, measure(there, state))
+
+    write_notebook(folder / "thoughts.ipynb", [SOURCE])
+    with opened(browser, address, "thoughts.ipynb") as page:
+        errors = []
+        page.on("pageerror", lambda error: errors.append(error))
+        plotted(page)
+        pictures = [page.evaluate(PLOTTED)]
+
+        def moved(words):
+            """It says this, and the picture is none that was there before."""
+            assert settled(page, words) == words
+            pictures.append(page.evaluate(PLOTTED))
+            assert pictures[-1] not in pictures[:-1]
+
+        assert settled(page, said()) == said()
+        slider(page, "update").press("ArrowLeft")
+        moved(said(update=3))
+        slider(page, "update").press("ArrowRight")
+        settled(page, said())
+        assert page.evaluate(PLOTTED) == pictures[0]
+        box = page.get_by_label("sentence", exact=True)
+        box.fill(TYPED)
+        box.press("Enter")
+        typed = said(sentence=TYPED)
+        assert "never met, all read as one unknown word: dragon" in typed
+        moved(typed)
+        box.fill(there.texts[1])
+        box.press("Enter")
+        moved(said(sentence=there.texts[1]))
+        choose(page, "book", f"2: {there.texts[there.books[1][0]]}")
+        page.wait_for_function(
+            f"was => ({PLOTTED})() !== was", arg=pictures[-1]
+        )  # another path; the sentence says what follows in the book
+        settled(page, said(sentence=there.texts[1], book=1))
+        assert errors == []
