@@ -77,6 +77,9 @@ def test_fewer_words_than_numbers_are_refused():
     few = WordVectors(vectors.words[7:], vectors.vectors[7:])
     with pytest.raises(ValueError, match="3 known words have vectors of 3 numbers"):
         expanded(net, known, few, NEW)
+    task = SkipThoughtVectors.budget("smoke", known=8, words=6, vectors="counted")
+    with pytest.raises(ValueError, match="6 known words have vectors of 6 numbers"):
+        task.dataset()  # before anything is trained
 
 
 def judged(words):

@@ -64,6 +64,22 @@ def words_of(judges: Iterable[SentenceJudge]) -> list[str]:
     return [*dict.fromkeys(chain.from_iterable(said))]
 
 
+def shared_words(known: Vocabulary, vectors: WordVectors) -> list[str]:
+    """The known words that have vectors.
+
+    Raises:
+        ValueError: if they are no more than the vectors have numbers: then any numbers fit.
+    """
+    there, width = {*vectors.words}, vectors.vectors.shape[1]
+    shared = [word for word in known.words[len(NAMES) :] if word in there]
+    if len(shared) <= width:
+        raise ValueError(
+            f"{len(shared)} known words have vectors of {width} numbers: a regression needs "
+            "more words than numbers. Give vectors of more words, or shorter ones."
+        )
+    return shared
+
+
 def expanded(
     net: SkipThoughts, known: Vocabulary, vectors: WordVectors, wanted: Iterable[str]
 ) -> tuple[SkipThoughts, Vocabulary]:
@@ -77,17 +93,10 @@ def expanded(
         wanted: the words to learn; those that the vectors do not have stay unknown.
 
     Raises:
-        ValueError: if fewer known words have vectors than the vectors have numbers: then any
-            numbers would fit.
+        ValueError: as :func:`shared_words`.
     """
+    shared = shared_words(known, vectors)
     rows = {word: place for place, word in enumerate(vectors.words)}
-    shared = [word for word in known.words[len(NAMES) :] if word in rows]
-    width = vectors.vectors.shape[1]
-    if len(shared) <= width:
-        raise ValueError(
-            f"{len(shared)} known words have vectors of {width} numbers: a regression needs "
-            "more words than numbers. Give vectors of more words, or shorter ones."
-        )
     new = [word for word in dict.fromkeys(wanted) if word in rows and word not in known]
     vocabulary = Vocabulary([*known.words[len(NAMES) :], *new])
     larger = deepcopy(net)

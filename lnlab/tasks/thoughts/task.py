@@ -131,6 +131,7 @@ class SkipThoughtVectors(Experiment):
 
             wanted = [*numbered.vocabulary.words, *expansion.words_of(judges.values())]
             vectors = expansion.given(self.vectors, numbered.sentences, wanted, self.words)
+            expansion.shared_words(numbered.vocabulary, vectors)  # else an error, and now
             numbered.vectors = vectors
             numbered.vectors_checksum = expansion.checksum(self.vectors, vectors)
         return numbered
