@@ -42,11 +42,13 @@ NOVELS = replace(
     BOOKS, data="novels", units=(256,), words=128, known=8000, updates=10_000, every=500,
     judged=1000, seeds=SEEDS[:3],
 )  # fmt: skip
-"""A size for two cores: 8,000 of 20,000 words, 256 of 2,400 units; some two hours a seed."""
+"""A size for two cores: 8,000 of 20,000 words, 256 of 2,400 units. CPU-minutes a seed: 76 of
+updates, by 40 of them, and some 20 to 30 of judges, a guess."""
 SMALL = replace(
     NOVELS, units=(128,), words=64, known=4000, updates=3000, every=150, judged=375, seeds=SEEDS
 )
-"""Some 12 to 18 minutes a seed on one core: a guess, made on a busy machine."""
+"""CPU-minutes a seed, added up from parts that were measured: 8 of updates, 4 of judges along
+the way, 3 of inner folds."""
 STORIES = replace(
     SkipThoughtVectors.budget("notebook", seeds=SEEDS, judged=65), snapshots=False, nested=True
 )
