@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from textwrap import wrap
+from textwrap import shorten
 from typing import Any
 
 import click
@@ -16,7 +16,7 @@ from lnlab.cli.shown import aligned
 OPEN = "not yet run"
 """The verdict of a claim that was not judged."""
 
-WIDTH, NARROWEST = 100, 16
+WIDTH, NARROWEST = 100, 40
 """Letters of a line where there is no terminal, and of a statement in a narrow one."""
 
 BETWEEN = re.compile(r"(?s)(?<=<!-- claims -->\n).*?(?=<!-- /claims -->)")
@@ -60,20 +60,17 @@ def listed(entries: Sequence[dict[str, Any]], width: int) -> str:
     """Claims as a table of ``width`` letters: those that were judged first, and how many have
     each verdict.
 
-    A statement takes two lines at most; ``lnlab claims show ID`` has the whole of it.
+    A statement has the line below its claim; ``lnlab claims show ID`` has the whole of it.
     """
     chosen = sorted(entries, key=lambda entry: entry["verdict"] == OPEN)
     head = ["verdict", "claim", "found"]
     cells = [[entry["verdict"], entry["id"], number(entry)] for entry in chosen]
-    left = aligned([head, *cells]).splitlines()
-    edge = max(map(len, left)) + 2
-    said = ["statement", *(entry["statement"] for entry in chosen)]
-    lines = []
-    for begun, statement in zip(left, said, strict=True):
-        first, *more = wrap(
-            statement, max(NARROWEST, width - edge), max_lines=2, placeholder=" …"
-        )
-        lines += [f"{begun:<{edge}}{first}", *(" " * edge + line for line in more)]
+    first, *rows = aligned([head, *cells]).splitlines()
+    edge = first.index("claim")
+    lines = [first]
+    for row, entry in zip(rows, chosen, strict=True):
+        room = max(NARROWEST, width - edge)
+        lines += [row, " " * edge + shorten(entry["statement"], room, placeholder=" …")]
     counts = Counter(entry["verdict"] for entry in chosen)
     total = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     return "\n".join([*lines, f"{len(chosen)} claims: {total or 'none'}"])
