@@ -58,6 +58,17 @@ def seconds_before(path: Path, out: Path) -> float:
         return float(said[1]) * (60 if said[2] == "minute" else 1) if said else 60.0
 
 
+def turns(seconds: dict[Path, float], jobs: int) -> list[Path]:
+    """The order in which notebooks of so many seconds begin: quick ones first.
+
+    With several at a time one begins with the longest, which would end alone.
+    """
+    order = sorted(seconds, key=lambda path: seconds[path])
+    if 1 < jobs < len(order):
+        order.insert(jobs - 1, order.pop())
+    return order
+
+
 @dataclass(frozen=True)
 class Executed:
     """The end of the run of one notebook.
@@ -267,14 +278,14 @@ def run(
     hear: Hear = silence,
     hardware: str = "",
 ) -> Iterator[Executed]:
-    """Execute notebooks, quick ones first, ``jobs`` at a time; yield outcomes as they come."""
+    """Execute notebooks by :func:`turns`, ``jobs`` at a time; yield outcomes as they come."""
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
     sweep_drafts(out)
     pool = ThreadPoolExecutor(jobs)
     try:
         runs = [
             pool.submit(run_one, path, out, wanted[path], timeout, hear, hardware)
-            for path in sorted(wanted, key=lambda path: seconds_before(path, out))
+            for path in turns({path: seconds_before(path, out) for path in wanted}, jobs)
         ]
         pending = set(runs)
         while pending:
