@@ -43,7 +43,7 @@ def unroll(
         return batched.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
     dtype = cell.W_h.dtype
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
-    if lib is None and fused.plain:
+    if lib is None and fused.unnormalized:
         return torchs.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
     if lib is None:
         steps = triton.steps(x.device, dtype, cell.units)

@@ -49,7 +49,7 @@ class Form(NamedTuple):
     """(blocks H,), see lstm.h, gru.h and rnn.h."""
 
     @property
-    def plain(self) -> bool:
+    def unnormalized(self) -> bool:
         """True if nothing is normalized; torch has an operator for that."""
         return self.kernel >= Kernel.PLAIN_LSTM
 

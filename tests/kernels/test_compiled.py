@@ -62,7 +62,7 @@ def in_torch(cell, x, state, lengths, reverse):
     """The fused form on torch's operators."""
     form, lengths = forms.form(cell), checked(cell, x, state, lengths)
     assert form is not None
-    if form.plain:
+    if form.unnormalized:
         return torchs.unroll(cell, x, state, lengths, reverse)
     return hoisted.unroll(cell, form, x, state, lengths, reverse)
 

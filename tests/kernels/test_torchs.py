@@ -61,7 +61,7 @@ def test_it_is_torchs_operator_that_computes():
 
 @pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
 def test_what_is_torchs_is_known(make):
-    assert form(make(3, 4)).plain
+    assert form(make(3, 4)).unnormalized
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_torchs_is_known(make):
 )
 def test_what_is_not_torchs_is_left_alone(make):
     found = form(make(3, 4))
-    assert found is None or not found.plain
+    assert found is None or not found.unnormalized
 
 
 def test_a_cell_with_hooks_is_left_to_the_reference():
