@@ -21,7 +21,7 @@ def compared(runs: Sequence[Run], end: str) -> Arms:
     """The kept runs of a setting by arm, those of the newest measure; empty where not both arms
     are there."""
     task = FAMILIES[end][0]
-    arms = max((like(runs, replace(task, measures=n)) for n in (2, 1)), key=len)
+    arms = max((like(runs, replace(task, measures=n)) for n in (3, 1)), key=len)
     return arms if set(BOTH) <= arms.keys() else {}
 
 
@@ -36,12 +36,12 @@ def beside_table_3(runs: Sequence[Run], end: str) -> pd.DataFrame:
     """A row for each number of Table 3, of the kept runs of a setting: means over seeds.
 
     Both arms at their ends and the interval of their difference over seeds, C chosen by inner
-    folds; the half of an interval over the folds of one net; with one C for all each arm from
-    before its first update to its end, and a bag of words; and the paper's. Empty where not
-    both arms are there.
+    folds; the half of an interval over the folds of one net; each arm from before its first
+    update to its end, and a bag of words, as the setting reads them along a run; and the
+    paper's. Empty where not both arms are there.
     """
     arms, rows, C = compared(runs, end), {}, fixed(end)
-    one = f"C = {C:g}" if C else "one C"
+    one = f", C = {C:g}" if C else ""
     for metric, (words, *paper) in TABLE_3.items() if arms else ():
         own = asked(metric, end)
         if not own:
@@ -52,8 +52,8 @@ def beside_table_3(runs: Sequence[Run], end: str) -> pd.DataFrame:
             **{f"{arm}, C chosen": mean(arms[arm], nested(own)) for arm in BOTH},
             "layer − none": f"{low:.3g} to {high:.3g}",
             "over folds": folds(arms["layer"], own),
-            **{f"{arm}, {one}": way(arms[arm], own, C) for arm in BOTH},
-            f"words, {one}": mean(arms["layer"], at(own + WORDS, -1, C)),
+            **{f"{arm}, start → end{one}": way(arms[arm], own, C) for arm in BOTH},
+            f"words{one}": mean(arms["layer"], at(own + WORDS, -1, C)),
             **{f"paper, {arm}": value for arm, value in zip(BOTH, paper, strict=True)},
         }  # fmt: skip
     return pd.DataFrame(rows).T
@@ -69,7 +69,7 @@ def folds(runs: Mapping[int, Run], metric: str) -> str:
 
 def with_and_without_vectors(runs: Sequence[Run]) -> pd.DataFrame:
     """A row for each judge of the runs that were asked with vectors of words, too: the part of
-    its words that is unknown, in percent, and accuracy or r at the end, each with its own C."""
+    its words that is unknown, in percent, and accuracy or r at the end."""
     rows = {}
     for run in runs:
         seeds = dict.fromkeys(run.config["seeds"], run)

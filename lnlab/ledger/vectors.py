@@ -10,11 +10,9 @@ from lnlab.ledger import paired
 from lnlab.ledger.measurement import Numbers
 from lnlab.ledger.paired import Number
 from lnlab.runs import Run
-from lnlab.tasks.thoughts.measured import BY
+from lnlab.tasks.thoughts.measured import BEST, BY, NESTED
 
 FALLS = ("_mse",)
-NESTED = "_nested"
-"""The end of a number for which inner folds chose C, measured at the end of a run."""
 HERE = {"sick": "relatedness", "mr": "opinion", "subj": "teller", "mpqa": "phrase"}
 """The judges that are made here, by those in whose place they stand; none stands for CR."""
 WORDS = "_words"
@@ -31,29 +29,46 @@ def asked(metric: str, end: str) -> str:
 
 def fixed(end: str) -> float | None:
     """The C with which a setting reads what judges say along a training, as was declared; None:
-    the one of most that is right at the end of the run."""
+    those that inner folds choose, at each point anew."""
     return 256.0 if end == "-stories" else None
 
 
-def looked(metrics: pd.DataFrame, metric: str, C: float | None = None) -> pd.DataFrame:
-    """The rows in which a metric was measured, with one C for all of them.
+def column(metrics: pd.DataFrame, metric: str, C: float | None = None) -> str:
+    """The name under which a run has a metric.
 
     Args:
-        C: None: the one of the last row. Runs from before there were several had 256.
+        C: one for all folds; runs of the first measure had 256 and no other. None: the one that
+            inner folds choose, of a bag of words the one that is best for it.
+
+    Raises:
+        KeyError: if the run was not measured so.
     """
     if f"{metric}{BY}" in metrics:
-        there: Any = metrics[metrics[f"{metric}{BY}"].notna()]
-        C = C or float(there[f"{metric}{BY}"].iloc[-1])
-        return there.assign(**{metric: there[f"{metric}{BY}{C:g}"]})
-    there = metrics[metrics[metric].notna()]
-    return there
+        raise KeyError(f"the C of {metric} was chosen on the folds that are reported")
+    names = [f"{metric}{BY}{C:g}", metric] if C else [metric + NESTED, metric + BEST]
+    found = [name for name in names if name in metrics]
+    if not found:
+        raise KeyError(f"{metric} was not measured so")
+    return found[0]
+
+
+def looked(metrics: pd.DataFrame, metric: str, C: float | None = None) -> pd.DataFrame:
+    """The rows in which a metric was measured, under its own name.
+
+    Args:
+        C: as of :func:`column`.
+
+    Raises:
+        KeyError: as :func:`column`.
+    """
+    name = column(metrics, metric, C)
+    there: Any = metrics[metrics[name].notna()]
+    return there.assign(**{metric: there[name]})
 
 
 def at(metric: str, place: int, C: float | None = None) -> Number:
-    """A metric in one of the rows in which it was measured, by default with its own C."""
-    return lambda metrics: float(
-        looked(looked(metrics, metric, C).iloc[[place]], metric, C)[metric].iloc[0]
-    )
+    """A metric in one of the rows in which it was measured."""
+    return lambda metrics: float(looked(metrics, metric, C)[metric].iloc[place])
 
 
 def readable(metric: str, number: Number, C: float | None = None) -> Numbers:
@@ -61,7 +76,7 @@ def readable(metric: str, number: Number, C: float | None = None) -> Numbers:
     at the end no arm is above both the bag of words and its own untrained encoder.
 
     Args:
-        C: as of :func:`looked`; where None, these two have the C that is best for them.
+        C: as of :func:`column`.
     """
     sign = -1 if metric.endswith(FALLS) else 1
 
@@ -70,7 +85,7 @@ def readable(metric: str, number: Number, C: float | None = None) -> Numbers:
         return ends > max(begins, sign * at(metric + WORDS, -1, C)(metrics))
 
     def numbers(frames: Sequence[pd.DataFrame]) -> list[float]:
-        if len({f"{metric}{BY}" in frame for frame in frames}) > 1:
+        if len({column(frame, metric, C) for frame in frames}) > 1:
             raise KeyError(f"{metric} was not measured in the same way in all of them")
         if not any(map(above, frames)):
             return [inf] * len(frames)
@@ -105,7 +120,6 @@ def mean(runs: Mapping[int, Run], number: Number) -> float:
 
 
 def way(runs: Mapping[int, Run], metric: str, C: float | None = None) -> str:
-    """The mean of a metric before the first update and at the end, by default each with its
-    own C."""
+    """The mean of a metric before the first update and at the end, C as of :func:`column`."""
     first, last = (mean(runs, at(metric, place, C)) for place in (0, -1))
     return f"{first} → {last}"

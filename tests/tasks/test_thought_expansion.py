@@ -13,8 +13,7 @@ from lnlab.data.wordvectors import WordVectors, counted, write
 from lnlab.norms import LayerNorm
 from lnlab.tasks.thoughts import SkipThoughts, SkipThoughtVectors
 from lnlab.tasks.thoughts.expansion import expanded, given
-from lnlab.tasks.thoughts.judges import CS
-from lnlab.tasks.thoughts.measured import asked, of_net, unknown, with_vectors
+from lnlab.tasks.thoughts.measured import of_vectors, unknown, with_vectors
 from lnlab.training import finish
 
 KNOWN = [f"w{n}" for n in range(12)]
@@ -103,9 +102,9 @@ def test_judges_are_asked_with_the_words_of_a_net_that_reads_more():
     net, known, vectors, _ = net_and_vectors()
     judge = judged([["w1", "new"], ["w1", "other"]])
     numbered = SimpleNamespace(judges={"X": judge}, vocabulary=known)
-    assert asked(numbered, of_net(net, known))["x_C256"] <= 50
-    found = with_vectors(net, numbered, vectors, nested=False)
-    assert found["x_expanded_C256"] == 100
+    assert of_vectors(net, numbered, known)["x_nested"] <= 50
+    found = with_vectors(net, numbered, vectors)
+    assert found["x_expanded_nested"] == found["x_expanded_C256"] == 100
     assert found["x_unknown_expanded"] == 0
 
 
@@ -118,8 +117,8 @@ def test_a_run_has_the_scores_without_and_with_vectors_side_by_side(tmp_path):
     assert (
         0 < last["phrase_unknown_expanded"] < last["phrase_unknown"] == before["phrase_unknown"]
     )
-    assert last["phrase_expanded_C"] in CS
     assert 0 < last["phrase_expanded_C4"] < 100
+    assert 0 < last["phrase_expanded_nested"] < 100
     same = [name for name in before.index if "seconds" not in name]
     assert last[same].equals(before[same])
     more = {*last.index} - {*before.index}

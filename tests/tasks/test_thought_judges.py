@@ -7,16 +7,9 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_sco
 
 from lnlab import data
 from lnlab.data.judge import FOLDS, TEST, TRAIN, TRIAL, SentenceJudge, folds
-from lnlab.tasks.thoughts import judges
-from lnlab.tasks.thoughts.judges import (
-    BASELINES,
-    CS,
-    expected,
-    frozen,
-    judged,
-    soft,
-    with_each,
-)
+from lnlab.tasks.thoughts import judges, logistic
+from lnlab.tasks.thoughts.judges import BASELINES, CS, counted, judged, soft
+from lnlab.tasks.thoughts.logistic import NEAR, fitted, softened
 
 N = 120
 
@@ -36,12 +29,8 @@ def pairs(seed: int = 0, count: int = N) -> SentenceJudge:
     return SentenceJudge("pairs", said[:count], said[count:], targets, parts)
 
 
-def given(vectors: np.ndarray) -> judges.Represent:
-    return frozen(lambda sentences: vectors)
-
-
-def with_one(judge: SentenceJudge, represent: judges.Represent, C: float) -> judges.Judgement:
-    return with_each(judge, represent, (C,)).by_C[C]
+def lengthened(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def noise(count: int, width: int = 20) -> np.ndarray:
@@ -55,7 +44,7 @@ def test_vectors_that_hold_the_class_are_right():
     judge = classes()
     vectors = noise(N, 6)
     vectors[:, 0] = 40 * (judge.targets - 0.5)
-    found = with_one(judge, given(vectors), 1.0)
+    found = judged(judge, vectors).by_C[1.0]
     assert found.scores == {"accuracy": 100.0}
     assert found.parts == (100.0,) * FOLDS
     assert found.within == 0
@@ -68,7 +57,7 @@ def test_vectors_that_hold_the_relatedness_agree_with_it():
     angle = np.arccos((judge.targets - 1) / 4)
     u = np.stack([np.ones(600), np.zeros(600)], 1)
     v = np.stack([np.cos(angle), np.sin(angle)], 1)
-    found = judged(judge, given(np.concatenate([u, v])))
+    found = judged(judge, np.concatenate([u, v])).own
     assert found.scores["pearson"] > 0.99
     assert found.scores["spearman"] > 0.99
     assert found.scores["mse"] < 0.05
@@ -78,9 +67,9 @@ def test_vectors_that_hold_the_relatedness_agree_with_it():
 
 def test_random_vectors_are_at_chance():
     """Four standard errors: .5 / sqrt(1000), 1 / sqrt(250)."""
-    found = with_one(classes(count=1000), given(noise(1000)), 1.0)
+    found = judged(classes(count=1000), noise(1000)).own
     assert abs(found.scores["accuracy"] - 50) < 6.4
-    related = judged(pairs(count=1000), given(noise(2000)))
+    related = judged(pairs(count=1000), noise(2000)).own
     assert abs(related.scores["pearson"]) < 0.26
     assert related.scores["mse"] > 0.9
 
@@ -105,12 +94,11 @@ class Cheat:
         return seen
 
 
-@pytest.mark.parametrize("C", [None, 4.0])
-def test_cases_that_test_were_not_learned_of(C):
+def test_cases_that_test_were_not_learned_of():
     """A model that saw their targets would be right; one that did not is at chance."""
     cheat, judge = Cheat(), classes()
-    found = with_one(judge, cheat, C) if C else judged(judge, cheat)
-    assert 30 < found.scores["accuracy"] < 70
+    for found in counted(judge, cheat).by_C.values():
+        assert 30 < found.scores["accuracy"] < 70
     for asked in cheat.asked:
         unseen = {*judge.parts[[n for n in range(N) if n not in asked]].tolist()}
         assert len(asked) <= 0.9 * N
@@ -119,14 +107,29 @@ def test_cases_that_test_were_not_learned_of(C):
 
 def test_pairs_that_try_or_test_were_not_learned_of():
     cheat, judge = Cheat(), pairs()
-    assert abs(judged(judge, cheat).scores["pearson"]) < 0.5
+    assert abs(counted(judge, cheat).own.scores["pearson"]) < 0.5
     assert cheat.asked == [{*np.flatnonzero(judge.parts == TRAIN).tolist()}]
 
 
 def test_what_is_known_of_single_cases_alone_is_of_no_use():
     """One unit a case: whoever trained on those that test would be right."""
-    for C in (1.0, CS[-1]):
-        assert with_one(classes(), given(np.eye(N)), C).scores["accuracy"] <= 60
+    found = judged(classes(), np.eye(N))
+    for one in (found.own, *found.by_C.values()):
+        assert one.scores["accuracy"] <= 60
+
+
+def test_the_folds_that_are_reported_choose_no_c():
+    """Other classes in one fold change the model that is tested there not at all."""
+    judge, vectors = classes(), informative(classes())
+    there = judge.parts == 4
+    other = SentenceJudge(
+        "classes", judge.sentences, [], np.where(there, 1 - judge.targets, judge.targets),
+        judge.parts,
+    )  # fmt: skip
+    one, turned = judged(judge, vectors).own, judged(other, vectors).own
+    assert one.C[4] == turned.C[4]
+    assert one.parts[4] == pytest.approx(100 - turned.parts[4])
+    assert one.C != turned.C
 
 
 def test_words_that_only_test_sentences_have_are_not_known():
@@ -153,13 +156,14 @@ def informative(judge: SentenceJudge) -> np.ndarray:
 def test_folds_are_scored_as_scikit_learn_scores_them():
     judge = classes()
     vectors = informative(judge)
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = lengthened(vectors)
     split = PredefinedSplit(judge.parts)
+    by_C = judged(judge, vectors).by_C
     for C in (1.0, 64.0):
         oracle: np.ndarray = cross_val_score(
             LogisticRegression(C=C, tol=1e-8, max_iter=9000), units, judge.targets, cv=split
         )
-        found = with_one(judge, given(vectors), C)
+        found = by_C[C]
         assert found.parts == pytest.approx(100 * oracle)
         assert found.scores["accuracy"] == pytest.approx(100 * oracle.mean())
         spread = oracle.std(ddof=1) * 100
@@ -169,8 +173,8 @@ def test_folds_are_scored_as_scikit_learn_scores_them():
 def test_c_is_found_within_the_folds_that_train():
     judge = classes()
     vectors = informative(judge)
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    found = judged(judge, given(vectors))
+    units = lengthened(vectors)
+    found = judged(judge, vectors).own
 
     def best(cases: np.ndarray, parts: np.ndarray) -> GridSearchCV:
         search = GridSearchCV(
@@ -188,53 +192,87 @@ def test_c_is_found_within_the_folds_that_train():
         assert found.C[fold] == search.best_params_["C"]
         right = float(search.score(units[outside], judge.targets[outside]))  # pyright: ignore
         assert found.parts[fold] == pytest.approx(100 * right)
-    whole = best(np.arange(N), judge.parts)
-    every = with_each(judge, given(vectors))
-    assert whole.best_params_["C"] == every.C
-    assert every.by_C[every.C].scores["accuracy"] == pytest.approx(100 * whole.best_score_)
 
 
-def test_of_pairs_c_is_found_on_the_trial_pairs():
+def test_of_bags_of_words_the_best_c_is_that_of_most_right():
+    judge = classes()
+    vectors = lengthened(informative(judge))
+    found = counted(judge, lambda judge: lambda rows: vectors)
+    search = GridSearchCV(
+        LogisticRegression(tol=1e-8), {"C": CS}, cv=PredefinedSplit(judge.parts)
+    ).fit(vectors, judge.targets)
+    assert (search.best_params_["C"],) * FOLDS == found.own.C
+    assert found.own.scores["accuracy"] == pytest.approx(100 * search.best_score_)
+    assert found.by_C == judged(judge, vectors).by_C
+
+
+@pytest.mark.parametrize("shift", [0, 40])
+def test_of_pairs_c_is_found_on_the_trial_pairs(shift):
+    """Shifted, the vectors are nearly parallel, and all gradients small."""
     judge = pairs(count=300)
     vectors = noise(600, 5)
     vectors[:300, 0] += judge.targets
     vectors[300:, 0] -= judge.targets
-    every = with_each(judge, given(vectors))
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors[:, 1] += shift
+    every = judged(judge, vectors)
+    units = lengthened(vectors)
     features = judges.paired(units[:300], units[300:])
     cases, found, weights = soft(judge.targets[judge.parts == TRAIN])
-    trial, agreed = judge.parts == TRIAL, {}
+    trial, test, agreed = judge.parts == TRIAL, judge.parts == TEST, {}
     for C in CS:
-        oracle = LogisticRegression(C=C, tol=1e-9, max_iter=9000)
+        oracle = LogisticRegression(C=C, tol=1e-9, max_iter=9000, solver="newton-cg")
         oracle.fit(features[judge.parts == TRAIN][cases], found, sample_weight=weights)
-        told = expected(oracle, features[trial])
-        agreed[C] = np.corrcoef(told, judge.targets[trial])[0, 1]
-        tested = np.corrcoef(expected(oracle, features[judge.parts == TEST]),
-                             judge.targets[judge.parts == TEST])[0, 1]  # fmt: skip
+        told = oracle.predict_proba(features) @ oracle.classes_
+        agreed[C] = np.corrcoef(told[trial], judge.targets[trial])[0, 1]
+        tested = np.corrcoef(told[test], judge.targets[test])[0, 1]
         assert every.by_C[C].scores["pearson"] == pytest.approx(tested, abs=1e-4)
-    assert max(agreed, key=lambda C: agreed[C]) == every.C
-    assert judged(judge, given(vectors)) == every.by_C[every.C]
+    assert every.own == every.by_C[max(agreed, key=lambda C: agreed[C])]
 
 
-@pytest.mark.parametrize("represent", [None, *BASELINES])
-def test_each_c_has_its_optimum_with_vectors_that_are_nearly_parallel(represent):
-    """There the gradient is small everywhere, and a path that is not gone to its end stays
-    where it began: with a tolerance of 1e-4, L-BFGS gives seven values of C one model."""
-    judge = data.load("story-judges", "judges", only="phrase")["phrase"] if represent else None
-    judge = judge or classes(count=400)
-    if represent:
-        seen = BASELINES[represent](judge)
-    else:
-        vectors = informative(judge) + 40
-        seen = given(vectors)(judge)
+def optimal(X, y, w, b, C):
+    """True if the gradient of the mean loss of weights and bias is 0, but for rounding."""
+    p = 1 / (1 + np.exp(-(X @ w + b)))
+    gradient = np.append(X.T @ (p - y) + w / C, (p - y).sum())
+    return np.abs(gradient).max() / len(y) < 2 * NEAR
+
+
+@pytest.mark.parametrize("represent", BASELINES)
+def test_each_c_has_its_optimum_with_bags_of_words(represent):
+    judge = data.load("story-judges", "judges", only="phrase")["phrase"]
     inside = np.flatnonzero(judge.parts != 0)
-    X, y = seen(inside)[inside], judge.targets[inside]
-    fitted = [(m.C, m.coef_.ravel().copy(), m.intercept_[0]) for m in judges._path(X, y, CS)]
+    X, y = BASELINES[represent](judge)(inside)[inside], judge.targets[inside]
+    fitted = [(m.C, m.coef_.ravel().copy(), m.intercept_[0]) for m in judges._path(X, y)]
     assert [C for C, *_ in fitted] == [*CS]
-    for C, w, b in fitted:
-        p = 1 / (1 + np.exp(-(X @ w + b)))
-        gradient = X.T @ (p - y) + w / C
-        assert np.abs(gradient).max() / len(y) < 2e-6  # NEAR, and rounding
+    assert all(optimal(X, y, w, b, C) for C, w, b in fitted)
+
+
+@pytest.mark.parametrize("shift", [0, 40])
+@pytest.mark.parametrize("steps", [logistic.STEPS, 1])
+def test_each_model_of_each_c_has_its_optimum(monkeypatch, shift, steps):
+    """Shifted, the vectors are nearly parallel, and the gradient is small everywhere: a path
+    that is not gone to its end stays where it began. What does not arrive in so many steps is
+    fitted by itself."""
+    monkeypatch.setattr(logistic, "STEPS", steps)
+    judge = classes(count=200)
+    X, y = lengthened(informative(judge) + shift), judge.targets
+    among, tested = judges._splits(judge)
+    assert not (among & tested).any()
+    assert (tested.sum(1) == 1 + (FOLDS - 1)).all()
+    some = [0, 7, FOLDS, 2 * FOLDS + 3, -1]
+    for C, W in zip(CS, fitted(X, y, among[:, some], CS), strict=True):
+        for inside, w in zip(among[:, some].T, W.T, strict=True):
+            assert optimal(X[inside], y[inside], w[:-1], w[-1], C)
+
+
+def test_a_softmax_of_each_c_has_its_optimum_and_classes_may_be_missing():
+    random = np.random.default_rng(2)
+    X = lengthened(random.normal(size=(90, 4)) + 20)
+    labels = random.dirichlet((1, 1, 1), 90)
+    for C, W in zip(CS, softened(X, labels, CS), strict=True):
+        p = np.exp(logistic.odds(X, W))
+        wrong = p / p.sum(1, keepdims=True) - labels
+        gradient = np.concatenate([X.T @ wrong + W[:-1] / C, wrong.sum(0, keepdims=True)])
+        assert np.abs(gradient).max() / len(X) < 3 * NEAR  # it is asked of turned coordinates
 
 
 def test_soft_labels_are_weights_of_two_classes():
@@ -250,7 +288,8 @@ def test_soft_labels_are_weights_of_two_classes():
     given_mass = [weights[found == value].sum() for value in model.classes_]
     mass = model.predict_proba(features).sum(0)
     assert mass == pytest.approx(given_mass, abs=1e-5)  # where the gradient of the bias is 0
-    assert expected(model, features).sum() == pytest.approx(targets.sum(), abs=1e-4)
+    told = model.predict_proba(features) @ model.classes_
+    assert told.sum() == pytest.approx(targets.sum(), abs=1e-4)
 
 
 # --- sentences made here ---------------------------------------------------------------------
@@ -269,8 +308,7 @@ def test_bags_of_words_do_not_solve_what_is_made_here(name):
     judge = data.load("story-judges", "judges")[name]
     least, most = BOUNDS[name]
     for represent in BASELINES.values():
-        every = with_each(judge, represent)
-        found = every.by_C[every.C]
+        found = counted(judge, represent).own
         assert least < next(iter(found.scores.values())) < most
 
 
@@ -278,19 +316,20 @@ def test_bags_of_words_do_not_solve_what_is_made_here(name):
 
 
 @pytest.mark.parametrize(
-    ("vectors", "C", "message"),
+    ("vectors", "message"),
     [
-        (
-            np.full((N, 3), np.nan),
-            1.0,
-            "vectors of classes are not finite: has the net diverged",
-        ),
-        (np.zeros((N + 1, 3)), 1.0, r"120 sentences have vectors \(121, 3\): give \(N, D\)"),
-        (np.zeros(N), 1.0, r"vectors \(120,\)"),
-        (np.zeros((N, 3)), 0.0, r"C is one of \(0.0,\): give numbers above 0"),
-        (np.zeros((N, 3)), float("nan"), r"C is one of \(nan,\)"),
+        (np.full((N, 3), np.nan), "vectors of classes are not finite: has the net diverged"),
+        (np.zeros((N + 1, 3)), r"120 sentences have vectors \(121, 3\): give \(N, D\)"),
+        (np.zeros(N), r"vectors \(120,\)"),
     ],
 )
-def test_what_cannot_be_judged_is_said(vectors, C, message):
+def test_what_cannot_be_judged_is_said(vectors, message):
     with pytest.raises(ValueError, match=message):
-        with_one(classes(), given(vectors), C)
+        judged(classes(), vectors)
+
+
+def test_folds_of_one_class_are_refused():
+    judge = classes()
+    one = SentenceJudge("classes", judge.sentences, [], np.eye(N)[0], judge.parts)
+    with pytest.raises(ValueError, match="trains on cases of one class only"):
+        judged(one, noise(N))

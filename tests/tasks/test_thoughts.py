@@ -14,12 +14,14 @@ from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.norms import Identity, LayerNorm
 from lnlab.tasks.thoughts import SkipThoughts, SkipThoughtVectors
 from lnlab.tasks.thoughts.batches import OfOneLength
-from lnlab.tasks.thoughts.judges import judged, with_each
+from lnlab.tasks.thoughts.judges import judged
 from lnlab.tasks.thoughts.measured import (
-    asked,
+    BEST,
+    NESTED,
     at_own_C,
     held_out,
     of_net,
+    of_vectors,
     snapshots,
     words_alone,
 )
@@ -366,36 +368,42 @@ def test_verdicts_have_the_names_of_their_judges():
     long, near = judge("Long", False), judge("Near", True)
     numbered = NumberedBooks(books(), 40, judges={"Long": long, "Near": near})
     made = net(numbered)
-    found = asked(numbered, of_net(made, numbered.vocabulary))
-    assert at_own_C(found).keys() == {"long", "near_r", "near_rho", "near_mse"}
-    every = with_each(long, of_net(made, numbered.vocabulary)(long))
+    found = of_vectors(made, numbered, numbered.vocabulary)
+    own = at_own_C(found, NESTED)
+    assert own.keys() == {"long", "near_r", "near_rho", "near_mse"}
+    every = judged(long, of_net(made, numbered.vocabulary)(long))
     for C, verdict in every.by_C.items():
         assert found[f"long_C{C:g}"] == verdict.scores["accuracy"]
-    assert found["long_C"] == every.C
-    assert found["long_within"] == every.by_C[every.C].within
-    assert at_own_C(found)["long"] == found[f"long_C{every.C:g}"]
-    assert at_own_C(words_alone(numbered))["long_words"] == 100  # how many words there are
-    numbered.judges = {"Near": near}
-    nested = asked(numbered, of_net(made, numbered.vocabulary), nested=True)
-    assert nested.items() >= {k: v for k, v in found.items() if "near" in k}.items()
-    chosen = judged(near, of_net(made, numbered.vocabulary)(near)).scores
-    assert nested["near_r_nested"] == chosen["pearson"]
+    assert found["long_nested"] == own["long"] == every.own.scores["accuracy"]
+    assert found["long_within"] == every.own.within
+    related = judged(near, of_net(made, numbered.vocabulary)(near))
+    assert found["near_r_nested"] == related.own.scores["pearson"]
+    words = at_own_C(words_alone(numbered), BEST)
+    assert words["long_words"] == 100  # how many words there are
 
 
-def test_runs_of_the_first_measure_are_read_and_no_longer_made(numbered):
-    with pytest.raises(ValueError, match="measures is 1, which is no longer made"):
-        replace(SMALL, measures=1).measure(None, numbered)
-    assert "measures" not in replace(SMALL, measures=1).config()
+@pytest.mark.parametrize("measures", [1, 2])
+def test_runs_of_earlier_measures_are_read_and_no_longer_made(numbered, measures):
+    old = replace(SMALL, measures=measures)
+    with pytest.raises(ValueError, match=f"measures is {measures}, which is no longer made"):
+        old.measure(None, numbered)
+    assert SkipThoughtVectors.of(old.config()) == old
+    assert ("measures" in old.config()) == (measures > 1)
+
+
+def test_judges_without_inner_folds_are_refused():
+    with pytest.raises(ValueError, match="nested is False: judges have inner folds always"):
+        replace(SMALL, nested=False)
 
 
 def test_ends_are_read_where_pairs_are_judged_and_else_not(numbered):
     made = net(numbered)
     for pairs in (False, True):
         one = judge("one", pairs)
-        seen = of_net(made, numbered.vocabulary)(one)(one)(np.arange(60))
+        seen = of_net(made, numbered.vocabulary)(one)
         rows = [numbered.vocabulary.numbers(" ".join(words)) for words in one.said]
         vectors = made.vectors(rows if pairs else [row[:-1] for row in rows])
-        torch.testing.assert_close(torch.from_numpy(seen), F.normalize(vectors, dim=1))
+        torch.testing.assert_close(torch.from_numpy(seen), vectors)
 
 
 def test_weights_that_were_kept_along_a_training_are_its_own(tmp_path):

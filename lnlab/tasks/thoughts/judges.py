@@ -1,36 +1,38 @@
 """Frozen vectors of sentences judged by linear models, as Kiros et al. (2015) judge them.
 
 Every vector is divided by its length and nothing else is done to it. Classes: logistic
-regression, C of 2^0 ... 2^8 by ten folds within the nine that train, the accuracy on the tenth;
-along a training one C for all folds (:func:`with_each`).
+regression; for each of ten folds C, of 2^0 ... 2^8, is chosen by ten folds within the nine that
+train, and the accuracy is that on the tenth.
 Pairs (u, v): features |u - v| and u * v, a softmax over 1 to 5 with the relatedness as soft
 label (Tai et al., 2015), C by Pearson's r on the trial pairs; the authors stop early instead.
 
 Whatever is learned of the sentences, the words of a baseline included, is learned of those that
-train.
+train. Of a baseline the C is the one of most right on the ten folds themselves, which flatters
+it: inner folds of bags of words would take longer than all else, and whoever is compared with
+them has it no easier.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from scipy import sparse, stats
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
 from lnlab.data import SentenceJudge
-from lnlab.data.cutting import Sentences
 from lnlab.data.judge import FOLDS, TEST, TRAIN, TRIAL, folds
+
+from .logistic import NEAR, fitted, odds, softened
 
 Matrix = Any
 """An array, or of bags of words a sparse matrix."""
-Encode = Callable[[Sentences], Any]
-"""Vectors (N, D) of sentences (N), each a list of words."""
 Seen = Callable[[np.ndarray], Matrix]
 """Vectors of all sentences of a judge, by what is learned of the cases with these numbers."""
 Represent = Callable[[SentenceJudge], Seen]
@@ -68,27 +70,6 @@ class Judgement:
 # --- representations -------------------------------------------------------------------------
 
 
-def frozen(encode: Encode) -> Represent:
-    """The vectors of an encoder, which learns nothing of a judge.
-
-    Raises:
-        ValueError: later, if it gives other than one finite vector a sentence.
-    """
-
-    def seen(judge: SentenceJudge) -> Seen:
-        vectors = np.asarray(encode(judge.said), np.float64)
-        if vectors.ndim != 2 or len(vectors) != len(judge.said):
-            raise ValueError(
-                f"{len(judge.said)} sentences have vectors {vectors.shape}: give (N, D)."
-            )
-        if not np.isfinite(vectors).all():
-            raise ValueError(f"vectors of {judge.name} are not finite: has the net diverged?")
-        vectors = normalize(vectors)
-        return lambda rows: vectors
-
-    return seen
-
-
 def words(judge: SentenceJudge) -> Seen:
     """Bags of words: how often each word occurs, divided by the length of that vector."""
     return _bags(judge, CountVectorizer)
@@ -121,55 +102,85 @@ def _places(judge: SentenceJudge, rows: np.ndarray) -> np.ndarray:
 # --- judging ---------------------------------------------------------------------------------
 
 
-def judged(judge: SentenceJudge, represent: Represent) -> Judgement:
-    """The verdict on a representation of a judge's sentences, C chosen for each fold anew.
-
-    Args:
-        represent: :func:`frozen` of an encoder, or one of :data:`BASELINES`.
-
-    Raises:
-        ValueError: as :func:`frozen`.
-    """
-    seen = represent(judge)
-    if judge.pairs:
-        every = _related(judge, seen, CS)
-        return every.by_C[every.C]
-    cases, right, taken = np.arange(len(judge)), [], []
-    for fold in range(FOLDS):
-        inside = np.flatnonzero(judge.parts != fold)
-        within = folds(f"{judge.name} within {fold}", len(inside))
-        taken.append(_best(_right(judge, seen, inside, within, CS), CS))
-        right.append(_right_of(judge, seen, cases, judge.parts, fold, taken[-1:])[0])
-    return _of_classes(judge, right, taken)
-
-
 @dataclass(frozen=True)
-class WithEach:
-    """The verdicts on a representation by C, and the C of which most is right: of classes on
-    the folds, the smallest of several; of pairs on the trial pairs."""
+class Verdicts:
+    """The verdicts with each C, one for all folds, and the one with a C of its own."""
 
     by_C: Mapping[float, Judgement]
-    C: float
+    own: Judgement
 
 
-def with_each(judge: SentenceJudge, represent: Represent, Cs: Sequence[float] = CS) -> WithEach:
-    """The verdicts with each C, one for all folds.
+def judged(judge: SentenceJudge, vectors: np.ndarray) -> Verdicts:
+    """The verdicts on frozen vectors; for the one that counts C is chosen for each fold by the
+    folds within what trains, of pairs on the trial pairs.
 
     Args:
-        represent: as of :func:`judged`.
-        Cs: the inverse strengths of the penalty, weaker and weaker.
+        vectors: of all sentences of the judge (N, D).
 
     Raises:
-        ValueError: for a C that is not above 0; as :func:`frozen`.
+        ValueError: if they are other than one finite vector a sentence.
     """
-    if not all(C > 0 for C in Cs):
-        raise ValueError(f"C is one of {Cs}: give numbers above 0.")
+    vectors = _checked(judge, vectors)
+    if judge.pairs:
+        return _related(judge, vectors)
+    among, tested = _splits(judge)
+    right = np.array(
+        [
+            (((odds(vectors, W) > 0) == judge.targets[:, None]) & tested).sum(0)
+            for W in fitted(vectors, judge.targets, among, CS)
+        ]
+    )
+    outer, inner = right[:, :FOLDS], right[:, FOLDS:].reshape(len(CS), FOLDS, FOLDS)
+    best = inner.sum(2).argmax(0)
+    own = _of_classes(judge, outer[best, range(FOLDS)], [CS[place] for place in best])
+    return Verdicts(_by_C(judge, outer), own)
+
+
+def counted(judge: SentenceJudge, represent: Represent) -> Verdicts:
+    """The verdicts on bags of words; the one that counts has the C of most right on the folds,
+    the smallest of several, and of pairs on the trial pairs.
+
+    Args:
+        represent: one of :data:`BASELINES`.
+    """
     seen = represent(judge)
     if judge.pairs:
-        return _related(judge, seen, Cs)
-    right = _right(judge, seen, np.arange(len(judge)), judge.parts, Cs)
-    by_C = {C: _of_classes(judge, of, [C] * FOLDS) for C, of in zip(Cs, right.T, strict=True)}
-    return WithEach(by_C, _best(right, Cs))
+        return _related(judge, seen(np.flatnonzero(judge.parts == TRAIN)))
+    right = np.array([_right(judge, seen, fold) for fold in range(FOLDS)]).T
+    by_C = _by_C(judge, right)
+    return Verdicts(by_C, by_C[CS[int(right.sum(1).argmax())]])
+
+
+def _checked(judge: SentenceJudge, vectors: np.ndarray) -> np.ndarray:
+    """Vectors of a judge's sentences, each of length 1."""
+    vectors = np.asarray(vectors, np.float64)
+    if vectors.ndim != 2 or len(vectors) != len(judge.said):
+        raise ValueError(
+            f"{len(judge.said)} sentences have vectors {vectors.shape}: give (N, D)."
+        )
+    if not np.isfinite(vectors).all():
+        raise ValueError(f"vectors of {judge.name} are not finite: has the net diverged?")
+    return normalize(vectors)
+
+
+@lru_cache(maxsize=16)
+def _splits(judge: SentenceJudge) -> tuple[np.ndarray, np.ndarray]:
+    """The cases that train a model and those that it is tested on (N, K): those of the folds,
+    then, fold by fold, those of the ten folds within what trains."""
+    parts = [judge.parts]
+    for fold in range(FOLDS):
+        inside = np.flatnonzero(judge.parts != fold)
+        within = np.full(len(judge), -1)
+        within[inside] = folds(f"{judge.name} within {fold}", len(inside))
+        parts.append(within)
+    tested = [part == fold for part in parts for fold in range(FOLDS)]
+    there = np.repeat([part >= 0 for part in parts], FOLDS, axis=0)
+    return (there & ~np.array(tested)).T.copy(), np.array(tested).T.copy()
+
+
+def _by_C(judge: SentenceJudge, right: np.ndarray) -> dict[float, Judgement]:
+    """The verdicts with one C for all folds, of the numbers of right cases (C, FOLDS)."""
+    return {C: _of_classes(judge, row, [C] * FOLDS) for C, row in zip(CS, right, strict=True)}
 
 
 def _of_classes(
@@ -183,58 +194,24 @@ def _of_classes(
     return Judgement(judge.name, {"accuracy": whole}, tuple(parts), within, tuple(taken))
 
 
-def _right(
-    judge: SentenceJudge, seen: Seen, cases: np.ndarray, parts: np.ndarray, Cs: Sequence[float]
-) -> np.ndarray:
-    """The number of cases that are right in each fold, whose models were not fitted to them,
-    with each C (FOLDS, C).
-
-    Args:
-        parts: the fold of each case.
-    """
-    return np.array([_right_of(judge, seen, cases, parts, fold, Cs) for fold in range(FOLDS)])
-
-
-def _right_of(
-    judge: SentenceJudge,
-    seen: Seen,
-    cases: np.ndarray,
-    parts: np.ndarray,
-    fold: int,
-    Cs: Sequence[float],
-) -> list[int]:
-    """The number of right cases in one fold with each C."""
-    inside, outside = cases[parts != fold], cases[parts == fold]
-    vectors = seen(inside)
-    truth = judge.targets[outside]
-    models = _path(vectors[inside], judge.targets[inside], Cs)
+def _right(judge: SentenceJudge, seen: Seen, fold: int) -> list[int]:
+    """The number of right cases in one fold with each C, by what is learned of the others."""
+    inside, outside = (np.flatnonzero((judge.parts == fold) == of) for of in (False, True))
+    vectors, truth = seen(inside), judge.targets[outside]
+    models = _path(vectors[inside], judge.targets[inside])
     return [int((model.predict(vectors[outside]) == truth).sum()) for model in models]
 
 
-def _best(right: np.ndarray, Cs: Sequence[float]) -> float:
-    """The C with which most cases of all folds are right."""
-    return float(Cs[int(right.sum(0).argmax())])
-
-
 def _path(
-    vectors: Matrix,
-    targets: np.ndarray,
-    Cs: Iterable[float],
-    weights: np.ndarray | None = None,
+    vectors: Matrix, targets: np.ndarray, weights: np.ndarray | None = None
 ) -> Iterator[Any]:
     """Models of one C after the other, each begun where the last one ended.
 
     By Newton's method: of vectors that are nearly parallel the gradient is so small that
-    L-BFGS ends where it begins. A matrix of second derivatives is made where it is small.
+    L-BFGS ends where it begins.
     """
-    small = isinstance(vectors, np.ndarray) and weights is None and vectors.shape[1] < SMALL
-    model = LogisticRegression(
-        solver="newton-cholesky" if small else "newton-cg",
-        tol=NEAR,
-        warm_start=True,
-        max_iter=STEPS,
-    )
-    for C in Cs:
+    model = LogisticRegression(solver="newton-cg", tol=NEAR, warm_start=True, max_iter=STEPS)
+    for C in CS:
         with (
             warnings.catch_warnings()
         ):  # at an optimum no step goes on: L-BFGS looks, and stays
@@ -243,28 +220,38 @@ def _path(
         yield model
 
 
-NEAR = 1e-6
-"""The gradient of the mean loss at which a fit ends: scores are then those of the optimum to
-1e-4."""
 STEPS = 500
 """Newton's steps: five are many."""
-SMALL = 1000
-"""Numbers of a vector up to which two classes have a matrix of second derivatives."""
 
 
 # --- pairs -----------------------------------------------------------------------------------
 
 
-def _related(judge: SentenceJudge, seen: Seen, Cs: Sequence[float]) -> WithEach:
+def _related(judge: SentenceJudge, vectors: Matrix) -> Verdicts:
     train, trial, test = (np.flatnonzero(judge.parts == part) for part in (TRAIN, TRIAL, TEST))
-    vectors = seen(train)
     features = paired(vectors[: len(judge)], vectors[len(judge) :])
-    cases, classes, weights = soft(judge.targets[train])
     by_C, agreed = {}, {}
-    for C, model in zip(Cs, _path(features[train][cases], classes, Cs, weights), strict=True):
-        agreed[C] = _agreement(expected(model, features[trial]), judge.targets[trial])
-        by_C[C] = _of_pairs(judge, expected(model, features[test]), judge.targets[test], C)
-    return WithEach(by_C, max(agreed, key=lambda C: agreed[C]))
+    for C, expected in zip(CS, _expected(features[train], judge.targets[train]), strict=True):
+        agreed[C] = _agreement(expected(features[trial]), judge.targets[trial])
+        by_C[C] = _of_pairs(judge, expected(features[test]), judge.targets[test], C)
+    return Verdicts(by_C, by_C[max(agreed, key=lambda C: agreed[C])])
+
+
+def _expected(
+    features: Matrix, targets: np.ndarray
+) -> Iterator[Callable[[Matrix], np.ndarray]]:
+    """The mean relatedness (N,) that a softmax over its values gives to features, with each C:
+    of bags of words by scikit-learn."""
+    cases, classes, weights = soft(targets)
+    if not isinstance(features, np.ndarray):
+        for model in _path(features[cases], classes, weights):
+            yield lambda given, model=model: model.predict_proba(given) @ model.classes_
+        return
+    values, column = np.unique(classes, return_inverse=True)
+    labels = np.zeros((len(targets), len(values)))
+    labels[cases, column] = weights
+    for W in softened(features, labels, CS):
+        yield lambda given, W=W: softmax(odds(given, W), 1) @ values
 
 
 def _of_pairs(judge: SentenceJudge, told: np.ndarray, truth: np.ndarray, C: float) -> Judgement:
@@ -299,11 +286,6 @@ def soft(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     classes = np.concatenate([low, low + 1])
     there = weights > 0
     return cases[there], classes[there], weights[there]
-
-
-def expected(model: Any, features: Any) -> np.ndarray:
-    """The mean relatedness (N,) of a softmax over its values."""
-    return model.predict_proba(features) @ model.classes_
 
 
 def _agreement(told: np.ndarray, truth: np.ndarray) -> float:

@@ -1,7 +1,6 @@
 """The measurements of a net: nats on held-out sentences, verdicts of judges, its weights."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +15,14 @@ from .net import SkipThoughts, of_one_length
 from .numbered import NumberedBooks
 
 if TYPE_CHECKING:  # an experiment that is named costs no sklearn
-    from .judges import Judgement, Represent
+    from .judges import Judgement, Verdicts
 
 HELD = 1000
 """Held-out sentences that are looked at, spread evenly over all of them."""
 BY = "_C"
-"""The end of the name of a metric's own C, before a number that of the metric with this C."""
+"""The end of the name of a metric, before the one C that all folds have."""
+NESTED, BEST = "_nested", "_best"
+"""The ends of the names of metrics for which inner folds chose C, or the folds themselves."""
 ENDS = {"accuracy": "", "pearson": "_r", "spearman": "_rho", "mse": "_mse"}
 """The ends of the names of metrics."""
 WEIGHTS = "weights "
@@ -50,45 +51,41 @@ def held_out(net: SkipThoughts, numbered: NumberedBooks) -> dict[str, float]:
 
 def asked(
     numbered: NumberedBooks,
-    seen: "Callable[[SentenceJudge], Represent]",
+    ask: "Callable[[SentenceJudge], Verdicts]",
     *,
-    nested: bool = False,
     end: str = "",
+    own: str = NESTED,
 ) -> dict[str, float]:
     """The scores that all judges give to a representation of their sentences.
 
     A metric is called by the judge's name in small letters, of pairs with ``_r``, ``_rho`` and
     ``_mse`` behind it: accuracy in percent; Pearson's r, Spearman's rho and the mean squared
-    error. There is ``<metric>_C1`` ... ``<metric>_C256``, one C for all folds, and
-    ``<metric>_C``, the C of most that is right; ``<metric>_within`` is half of a 95 % interval
-    with that C, of accuracy and r.
+    error. There is ``<metric>_nested``, inner folds choosing the C of each fold;
+    ``<metric>_within``, half of a 95 % interval around it, of accuracy and r; and
+    ``<metric>_C1`` ... ``<metric>_C256``, one C for all folds.
 
     Args:
-        seen: the representation for a judge.
-        nested: whether to give ``<metric>_nested``, too, with a C that inner folds choose.
+        ask: a judge for its verdicts.
         end: of the names of metrics.
+        own: what stands in the place of ``_nested``.
     """
-    from .judges import judged, with_each
-
     found = {}
     for name, judge in numbered.judges.items():
-        own = seen(judge)(judge)
-        every = with_each(judge, lambda _, own=own: own)
-        for C, verdict in every.by_C.items():
-            for metric, score in named(name, verdict, end).items():
-                found |= {f"{metric}{BY}{C:g}": score, f"{metric}{BY}": every.C}
-        best = every.by_C[every.C]
-        found[f"{next(iter(named(name, best, end)))}_within"] = best.within
-        if nested:
-            inner = named(name, judged(judge, lambda _, own=own: own), end)
-            found |= {f"{metric}_nested": score for metric, score in inner.items()}
+        verdicts = ask(judge)
+        for C, verdict in verdicts.by_C.items():
+            scores = named(name, verdict, end).items()
+            found |= {f"{metric}{BY}{C:g}": score for metric, score in scores}
+        scores = named(name, verdicts.own, end)
+        found |= {f"{metric}{own}": score for metric, score in scores.items()}
+        found[f"{next(iter(scores))}_within"] = verdicts.own.within
     return found
 
 
-def at_own_C(found: Mapping[str, float]) -> dict[str, float]:
-    """The scores of :func:`asked`, each with its own C, by metric."""
-    own = {name.removesuffix(BY): C for name, C in found.items() if name.endswith(BY)}
-    return {metric: found[f"{metric}{BY}{C:g}"] for metric, C in own.items()}
+def at_own_C(found: Mapping[str, float], own: str) -> dict[str, float]:
+    """The scores of :func:`asked` that are called ``own``, by metric."""
+    return {
+        name.removesuffix(own): score for name, score in found.items() if name.endswith(own)
+    }
 
 
 def named(name: str, verdict: "Judgement", end: str = "") -> dict[str, float]:
@@ -97,31 +94,40 @@ def named(name: str, verdict: "Judgement", end: str = "") -> dict[str, float]:
     return {f"{name.lower()}{ENDS[score]}{end}": value for score, value in scores}
 
 
-def of_net(net: SkipThoughts, vocabulary: Vocabulary) -> "Callable[[SentenceJudge], Represent]":
-    """The vectors that a net of a vocabulary gives to the sentences of a judge.
+def of_net(net: SkipThoughts, vocabulary: Vocabulary) -> Callable[[SentenceJudge], np.ndarray]:
+    """The vectors (N, H) that a net of a vocabulary gives to the sentences of a judge.
 
     As in the authors' code the ends of sentences are read where pairs are judged, and else not.
     """
 
-    from .judges import frozen
+    def vectors(judge: SentenceJudge) -> np.ndarray:
+        rows = [vocabulary.numbers(" ".join(words)) for words in judge.said]
+        return net.vectors(rows if judge.pairs else [row[:-1] for row in rows]).cpu().numpy()
 
-    def vectors(sentences: Sequence[Sequence[str]], *, end: bool) -> np.ndarray:
-        rows = [vocabulary.numbers(" ".join(words)) for words in sentences]
-        return net.vectors(rows if end else [row[:-1] for row in rows]).cpu().numpy()
+    return vectors
 
-    return lambda judge: frozen(partial(vectors, end=judge.pairs))
+
+def of_vectors(
+    net: SkipThoughts, numbered: NumberedBooks, known: Vocabulary, end: str = ""
+) -> dict[str, float]:
+    """The scores of :func:`asked` of a net that knows these words."""
+    from .judges import judged
+
+    vectors = of_net(net, known)
+    return asked(numbered, lambda judge: judged(judge, vectors(judge)), end=end)
 
 
 def words_alone(numbered: NumberedBooks) -> dict[str, float]:
     """The scores of bags of words, which know of no order, as of :func:`asked`, ``_words``
-    behind the metrics."""
-    from .judges import BASELINES
+    behind the metrics and ``_best`` in the place of ``_nested``."""
+    from .judges import BASELINES, counted
 
-    return asked(numbered, lambda judge: BASELINES["bag of words"], end="_words")
+    words = BASELINES["bag of words"]
+    return asked(numbered, lambda judge: counted(judge, words), end="_words", own=BEST)
 
 
 def with_vectors(
-    net: SkipThoughts, numbered: NumberedBooks, vectors: WordVectors, *, nested: bool
+    net: SkipThoughts, numbered: NumberedBooks, vectors: WordVectors
 ) -> dict[str, float]:
     """The scores of :func:`asked` of a net that reads more words, ``_expanded`` behind the
     metrics, and what part of the words is still :func:`unknown`."""
@@ -129,7 +135,7 @@ def with_vectors(
 
     wanted = words_of(numbered.judges.values())
     larger, vocabulary = expanded(net, numbered.vocabulary, vectors, wanted)
-    found = asked(numbered, of_net(larger, vocabulary), nested=nested, end="_expanded")
+    found = of_vectors(larger, numbered, vocabulary, "_expanded")
     return found | unknown(numbered, vocabulary, "_expanded")
 
 
@@ -143,7 +149,7 @@ def unknown(numbered: NumberedBooks, known: Vocabulary, end: str = "") -> dict[s
 
 
 def measured(
-    net: Any, numbered: NumberedBooks, moment: Moment, *, nested: bool, snapshot: bool
+    net: Any, numbered: NumberedBooks, moment: Moment, *, snapshot: bool
 ) -> dict[str, Any]:
     """All that is measured of a net at a moment.
 
@@ -154,11 +160,11 @@ def measured(
     if moment is Moment.CHEAP:
         return found
     vocabulary = numbered.vocabulary
-    found |= asked(numbered, of_net(net, vocabulary), nested=nested)
+    found |= of_vectors(net, numbered, vocabulary)
     if moment is Moment.END:
         found |= unknown(numbered, vocabulary)
         if numbered.vectors is not None:
-            found |= with_vectors(net, numbered, numbered.vectors, nested=nested)
+            found |= with_vectors(net, numbered, numbered.vectors)
     if snapshot:
         found |= {f"{WEIGHTS}{n}": p.detach().half() for n, p in net.named_parameters()}
     return found
