@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,6 +40,8 @@ DIGITS = Source(
 
 SOURCES = (DIGITS, MNIST, IDX, SHAPES, CIFAR10, DIGITS_BINARY, MNIST_BINARY)
 DIGITS_TRAIN = 1_200
+DIGITS_FILE = "data/digits.csv.gz"
+"""Where scikit-learn's data sets have them: pixels 0 to 16 and the digit, a row a picture."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,9 +295,12 @@ def _drawn(most: int | None, grey: bool) -> tuple[Pixels, str]:
 
 
 def _digits() -> tuple[Pixels, str]:
-    from sklearn.datasets import load_digits
-
-    rows, labels = load_digits(return_X_y=True)
-    x, y = np.asarray(rows, np.uint8).reshape(-1, 8, 8), np.asarray(labels, np.uint8)
+    # as load_digits of scikit-learn, which to import takes a second
+    package = find_spec("sklearn")
+    assert package is not None
+    assert package.origin is not None
+    path = Path(package.origin).with_name("datasets") / DIGITS_FILE
+    table = np.loadtxt(path, np.float32, delimiter=",")
+    x, y = table[:, :-1].astype(np.uint8).reshape(-1, 8, 8), table[:, -1].astype(np.uint8)
     n = DIGITS_TRAIN
     return {"train": (x[:n], y[:n]), "test": (x[n:], y[n:])}, ""

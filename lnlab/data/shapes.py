@@ -5,6 +5,7 @@ shape reaches it and nothing else is decided by the class: who reads the border 
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
@@ -90,12 +91,17 @@ def made(most: int | None = None) -> Pixels:
 
 
 def _split(number: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    pictures, classes = [], []
-    for block in range(-(-size // BLOCK)):
-        random = np.random.default_rng([number, block])
-        classes.append((random.permutation(BLOCK) % len(NAMES)).astype(np.uint8))
-        pictures.append(drawn(classes[-1], random))
-    return np.concatenate(pictures)[:size], np.concatenate(classes)[:size]
+    blocks = [_block(number, block) for block in range(-(-size // BLOCK))]
+    pictures, classes = (np.concatenate(parts)[:size] for parts in zip(*blocks, strict=True))
+    return pictures, classes
+
+
+@lru_cache(maxsize=16)  # 1.5 MB each: what a few thousand pictures to train on need
+def _block(number: int, block: int) -> tuple[np.ndarray, np.ndarray]:
+    """The pictures and classes of a block of a split, drawn once; nobody else has them."""
+    random = np.random.default_rng([number, block])
+    classes = (random.permutation(BLOCK) % len(NAMES)).astype(np.uint8)
+    return drawn(classes, random), classes
 
 
 def drawn(classes: np.ndarray, random: Generator) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from lnlab.ledger.claim import Declared, Differences
-from lnlab.ledger.paired import rows
+from lnlab.ledger.paired import metrics, rows
 from lnlab.ledger.rule import Setting, ends, interval
 from lnlab.runs import Run
 from lnlab.training import Experiment
@@ -137,7 +137,7 @@ class Measurement:
                 continue
             values, failures = {}, 0
             for seed in sorted(shared):
-                frames = [rows(term[seed].metrics(), seed) for term in terms]
+                frames = [rows(metrics(term[seed]), seed) for term in terms]
                 try:
                     numbers = list(self.numbers(frames))
                 except KeyError:  # these runs did not measure it
@@ -175,7 +175,7 @@ class Measurement:
             if there is None:
                 return None
             try:
-                found[value] = tuning.number(rows(there.metrics(), tuning.seed))
+                found[value] = tuning.number(rows(metrics(there), tuning.seed))
             except KeyError:
                 return None
         numbers = {value: number for value, number in found.items() if number == number}

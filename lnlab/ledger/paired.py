@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -67,6 +68,16 @@ def numbers(runs: Mapping[int, Run], number: Number) -> dict[int, float]:
     """One number for each seed, read from the metrics of its run."""
     frames = {run: run.metrics() for run in set(runs.values())}
     return {seed: number(rows(frames[run], seed)) for seed, run in runs.items()}
+
+
+_READ: WeakKeyDictionary[Run, pd.DataFrame] = WeakKeyDictionary()
+
+
+def metrics(run: Run) -> pd.DataFrame:
+    """The metrics of a run that is done, which are read once, as they change no more."""
+    if run not in _READ:
+        _READ[run] = run.metrics()
+    return _READ[run]
 
 
 def rows(metrics: pd.DataFrame, seed: int) -> pd.DataFrame:

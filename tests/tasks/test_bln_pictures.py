@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from lnlab.data import shapes
 from lnlab.norms import CODE, CONFIGURATIONS, Population
 from lnlab.runs import read
 from lnlab.tasks import MixturePictures
@@ -231,11 +232,12 @@ def test_a_killed_training_goes_on_to_the_same_scores(tmp_path):
     ("settings", "words"),
     [
         ({"data": "digits"}, "digits has no valid cases"),
-        ({"cases": 30_000}, "train cases: ask"),
-        ({"validation": 3_000}, "valid cases: ask"),
+        ({"cases": 600}, "train cases: ask"),
+        ({"validation": 600}, "valid cases: ask"),
     ],
 )
-def test_data_that_do_not_fit_are_named(settings, words):
+def test_data_that_do_not_fit_are_named(settings, words, monkeypatch):
+    monkeypatch.setattr(shapes, "SIZES", {"train": 500, "valid": 500, "test": 500})
     wrong = MixturePictures.budget("smoke", **settings)
     with pytest.raises(ValueError, match=words):
         wrong.model(0, wrong.dataset())

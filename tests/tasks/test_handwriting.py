@@ -372,7 +372,8 @@ def test_it_measures_validation_on_the_way_and_the_test_at_the_end():
 @pytest.mark.slow
 def test_layer_norm_learns_to_write(tmp_path, monkeypatch):
     """The log loss falls by more than a nat a point and a half."""
-    monkeypatch.setattr(pen, "PARTS", {"train": 200, "valid": 20, "test": 20})
-    task = Handwriting.budget("notebook", units=(24,), updates=60, every=30, seeds=(0,))
+    monkeypatch.setattr(pen, "PARTS", {"train": 200, "valid": 8, "test": 8})
+    few = {"units": (24,), "points": 120, "updates": 60, "every": 60}
+    task = Handwriting.budget("notebook", **few, seeds=(0,))
     metrics = finish(task, "layer", root=tmp_path).metrics()
     assert metrics.valid_nll.iloc[0] - metrics.valid_nll.iloc[-1] > 1.5  # nats a point

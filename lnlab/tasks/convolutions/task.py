@@ -26,7 +26,8 @@ SOME = 500
 """The number of cases of each split, the first ones, that are measured on the way, unless fewer
 are tested; of the training set at the end, too."""
 PROBED = 250
-"""The number of test cases, the first ones, by which units are compared by their place."""
+"""The number of test cases, the first ones, by which units are compared by their place, unless
+fewer are tested."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ class Convolutions(Classification):
             valid = measured(model, dataset.valid, some)
             found |= {"validation_nll": valid["nll"], "validation_error": valid["error"]}
         if moment in (Moment.START, Moment.END):
-            each = [placed(net, dataset) for net in model.unstack()]
+            cases = min(PROBED, self.tested or PROBED)
+            each = [placed(net, dataset, cases) for net in model.unstack()]
             found |= {name: [one[name] for one in each] for name in each[0]}
         return found
 
@@ -129,15 +131,18 @@ def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def placed(net: nn.Module, dataset: Images) -> dict[str, float]:
+def placed(net: nn.Module, dataset: Images, cases: int = PROBED) -> dict[str, float]:
     """Units by their place: 6.7's explanation in numbers, means over layers, of one net.
 
     ``border_on`` and ``middle_on`` are parts of cases, ``border_shift`` is Cohen's d; see
     :class:`~lnlab.probes.positions.Contrast`. ``unlike_map`` and ``unlike_dense`` are the
     relative deviations of the units' shares in the loss, of convolutions and of dense layers.
+
+    Args:
+        cases: of how many test cases, the first ones.
     """
     assert isinstance(net, Net)
-    x, y = dataset.test.x[:PROBED], dataset.test.y[:PROBED]
+    x, y = dataset.test.x[:cases], dataset.test.y[:cases]
     place = next(net.parameters()).device
     x, y = x.to(place), y.to(place)
     convolutions, dense = net.of(Conv2d), net.of(Linear)

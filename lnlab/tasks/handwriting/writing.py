@@ -57,8 +57,9 @@ def judged(net: HandwritingNet, lines: Lines, floor: float) -> Scored:
     net.eval()
     weight = net.move.W
     nats = torch.zeros(len(lines), dtype=torch.float64)
-    points = torch.tensor(lines.lengths)
-    order = sorted(range(len(lines)), key=lambda place: lines.lengths[place])
+    steps = lines.lengths
+    points = torch.tensor(steps)
+    order = sorted(range(len(lines)), key=steps.__getitem__)
     ends = [*range(0, len(order), SIZE), len(order)]
     away: dict[int, np.ndarray] = {}
     windows: dict[int, Tensor] = {}
