@@ -6,10 +6,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+PADDING = -100
+"""The class of a step that is padding: no word and no unit has it."""
 
-def within(lengths: Tensor, T: int) -> Tensor:
-    """The steps that are no padding, a mask (B, T)."""
+
+def within(lengths: Tensor, T: int, device: torch.device | None = None) -> Tensor:
+    """The steps that are no padding: a mask (B, T) on ``device``, or where the lengths are."""
+    lengths = lengths.to(device)
     return torch.arange(T, device=lengths.device) < lengths[:, None]
+
+
+def places(mask: Tensor, device: torch.device) -> Tensor:
+    """The places in a flattened mask of what is True (n,), on ``device``.
+
+    They are counted where the mask is: on the CPU, nothing has to wait for the device.
+    """
+    return mask.flatten().nonzero().squeeze(1).to(device)
 
 
 def padded(parts: Sequence[Tensor], fill: int) -> Tensor:
@@ -39,5 +51,7 @@ def cross_entropy(logits: Tensor, y: Tensor, lengths: Tensor, smoothing: float =
         smoothing: the share of each label that is spread evenly over all V units, as in
             Szegedy et al. (2016); 0 leaves the labels as they are.
     """
-    inside = within(lengths, y.shape[1])
-    return F.cross_entropy(logits[inside], y[inside], label_smoothing=smoothing)
+    right = y.masked_fill(~within(lengths, y.shape[1], y.device), PADDING)
+    return F.cross_entropy(
+        logits.flatten(0, 1), right.flatten(), ignore_index=PADDING, label_smoothing=smoothing
+    )

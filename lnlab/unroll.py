@@ -38,7 +38,7 @@ def unroll(
 
     Args:
         state: the first state; None is ``cell.start``.
-        lengths: whole numbers from 0 to T, in any order.
+        lengths: whole numbers from 0 to T, in any order; best on the CPU, whatever x is on.
         reverse: read each sequence from its own end to its start. The steps that a
             normalizer is told of are counted from where the reading starts.
 
@@ -58,12 +58,12 @@ def unroll(
             continue
         # Some are over. The others are computed alone, not masked afterwards: batch norm would
         # have taken the padding for cases.
-        rows = (lengths > t).nonzero().squeeze(1)
+        rows = (lengths > t).nonzero().squeeze(1).to(x.device)
         if len(rows):
             new = cell(x_t[rows], tuple(s[rows] for s in now), t)
             pairs = zip(now, new, strict=True)
             now = tuple(s.index_copy(0, rows, n.to(s.dtype)) for s, n in pairs)
-        hs.append(torch.where((lengths > t)[:, None], now[0], 0.0))
+        hs.append(torch.where((lengths > t).to(x.device)[:, None], now[0], 0.0))
     y = torch.stack(hs) if hs else x.new_zeros(0, x.shape[1], cell.units)
     return y, now
 
@@ -73,13 +73,16 @@ def flip(x: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return x.flip(0)
     # inside a sequence step t is read from length - 1 - t; padding stays where it is
-    t = torch.arange(len(x), device=x.device)[:, None]
+    t, lengths = torch.arange(len(x), device=x.device)[:, None], lengths.to(x.device)
     t = torch.where(t < lengths, lengths - 1 - t, t)  # (T, B)
     return x[t, torch.arange(x.shape[1], device=x.device)]
 
 
 def checked(cell: Cell, x: Tensor, state: State | None, lengths: Lengths) -> Tensor | None:
-    """The lengths (B,) as int64 on the device of ``x``, None if None, once all fits the cell.
+    """The lengths (B,) as int64, None if None, once all fits the cell.
+
+    They are looked at here and in some loops, so that lengths on the CPU, where torch's packed
+    sequences have theirs, spare a wait for the device of ``x``.
 
     Raises:
         ValueError: names what does not fit: rank, size, dtype or device of ``x`` (T, B, D),
@@ -111,7 +114,7 @@ def same_kind(name: str, x: Tensor, W: Tensor) -> None:
 
 
 def whole_numbers(lengths: Tensor | list[int], x: Tensor) -> Tensor:
-    """``lengths`` as int64 on the device of ``x`` (T, B, D); ValueError unless they fit it."""
+    """``lengths`` as int64; ValueError unless they fit ``x`` (T, B, D)."""
     n = torch.as_tensor(lengths)
     if n.is_floating_point() or n.is_complex() or n.dtype == torch.bool:
         raise ValueError(f"lengths are {n.dtype}: give whole numbers.")
@@ -125,7 +128,7 @@ def whole_numbers(lengths: Tensor | list[int], x: Tensor) -> Tensor:
             f"lengths run from {int(n.min())} to {int(n.max())}: give 0 to {len(x)}, the "
             f"number of time steps."
         )
-    return n.to(x.device, torch.int64)
+    return n.to(torch.int64)
 
 
 class Recurrent(nn.Module):

@@ -20,7 +20,11 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 NAME = "pretend"
 COPIES = ("aten::copy_", "aten::_to_copy", "aten::_copy_from")
-READS = ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero", "aten::nonzero")
+READS = (
+    *("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero", "aten::nonzero"),
+    *("aten::masked_select", "aten::_unique2", "aten::unique_consecutive", "aten::bincount"),
+    *("aten::repeat_interleave",),
+)
 """Operators for whose answer the program has to wait, where the tensor is on a device."""
 
 waited: Counter[str] = Counter()
@@ -106,6 +110,8 @@ def computed(func, args, kwargs):
     elsewhere = [leaf for leaf in given if not isinstance(leaf, Pretend) and leaf.dim()]
     if there and elsewhere and not copying and not indexing(name, args):
         raise RuntimeError(f"{name}: tensors on {NAME}:0 and on {elsewhere[0].device}.")
+    if masking(name, args):
+        waited["indices by a mask"] += 1
     target = wanted or (args[0].device if name.startswith("aten::copy_") else None)
     on_device = target is None or target.type == NAME
     if there and (name.split(".")[0] in READS or (copying and not on_device)):
@@ -175,6 +181,16 @@ def indexing(name, args):
     if sent:
         waited["indices of the CPU"] += 1
     return sent
+
+
+MASKED = ("aten::index.", "aten::index_put", "aten::_index_put")
+
+
+def masking(name, args):
+    """Whether places are looked for where a mask on the device is True: how many, is read."""
+    return name.startswith(MASKED) and any(
+        isinstance(index, Pretend) and index.dtype == torch.bool for index in args[1]
+    )
 
 
 class _Module:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.norms import Identity, Linear, Norm
-from lnlab.padding import within
+from lnlab.padding import places, within
 
 
 class Annotations(NamedTuple):
@@ -69,12 +69,13 @@ class Attention(nn.Module):
 
     def annotate(self, h: Tensor, lengths: Tensor) -> Annotations:
         """The memory to attend to: h (B, T, H), whose first ``lengths`` (B,) steps count."""
-        inside = within(lengths, h.shape[1])
+        inside = within(lengths, h.shape[1], h.device)
         if isinstance(self.key.norm, Identity):
             return Annotations(h, self.key(h), inside)
-        keys = h.new_zeros(*h.shape[:2], len(self.key.W))
-        keys[inside] = self.key(h[inside])
-        return Annotations(h, keys, inside)
+        steps = places(within(lengths, h.shape[1]), h.device)
+        keys = self.key(h.flatten(0, 1)[steps])
+        none = keys.new_zeros(inside.numel(), keys.shape[1])
+        return Annotations(h, none.index_copy(0, steps, keys).view(*inside.shape, -1), inside)
 
     def forward(
         self, s: Tensor, annotations: Annotations, last: Tensor

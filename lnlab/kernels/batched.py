@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from lnlab.cells import Bias, Carry, Cell, LSTMCell, State
 from lnlab.norms import BatchNorm, RecurrentBatchNorm, inside_root
+from lnlab.padding import within
 from lnlab.unroll import flip
 
 from .forms import exactly, watched
@@ -47,16 +48,16 @@ def unroll(
     if lengths is None:
         hs, cs = _steps(cell, x, state, [x.shape[1]] * len(x))
         return torch.stack(hs), (hs[-1], cs[-1])
-    order = lengths.argsort(descending=True, stable=True)
+    going = within(lengths, len(x)).sum(0).tolist()
+    lengths, order = (v.to(x.device) for v in lengths.sort(descending=True, stable=True))
     back = order.argsort()
-    going = (lengths[None, :] > torch.arange(len(x), device=x.device)[:, None]).sum(1).tolist()
     state = tuple(s[order] for s in state)
     hs, cs = _steps(cell, x[:, order], state, [n for n in going if n])
     y, memory = (_whole(parts, x) for parts in (hs, cs))
     # the last state of each is that of its own last step; of an empty one, the first
-    ends = (lengths[order] - 1).clamp(min=0)
+    ends = (lengths - 1).clamp(min=0)
     rows = torch.arange(x.shape[1], device=x.device)
-    begun = (lengths[order] > 0)[:, None]
+    begun = (lengths > 0)[:, None]
     last = tuple(
         torch.where(begun, all_[ends, rows], s)[back]
         for all_, s in zip((y, memory), state, strict=True)

@@ -47,6 +47,7 @@ def unroll(
         return torchs.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
     if lib is None:
         steps = triton.steps(x.device, dtype, cell.units)
+        lengths = None if lengths is None else lengths.to(x.device)
         return hoisted.unroll(cell, fused, x, state, lengths, reverse, steps)
     products = x.numel() // cell.inputs * len(cell.W_h) * (cell.inputs + cell.units)
     # a second thread changes no byte, and for little work costs more than it saves

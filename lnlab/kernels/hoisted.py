@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lnlab.cells import Cell, State
+from lnlab.padding import within
 from lnlab.unroll import flip
 
 from .forms import Form, Kernel
@@ -48,7 +49,7 @@ def unroll(
 
 def inside(lengths: Tensor, x: Tensor) -> Tensor:
     """True where a step of ``x`` (T, B, n) is inside its sequence: (T, B, 1)."""
-    return (torch.arange(len(x), device=x.device)[:, None] < lengths)[:, :, None]
+    return within(lengths, len(x)).T[:, :, None]
 
 
 def shares(cell: Cell, form: Form, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:

@@ -27,7 +27,7 @@ def unroll(
     # from one end to the next, the sequences that still go on are all of one length
     ys, begin = [], 0
     for end in lengths.unique().tolist():
-        rows = (lengths >= end).nonzero().squeeze(1)
+        rows = (lengths >= end).nonzero().squeeze(1).to(x.device)
         if end > begin:
             y, new = _same_length(x[begin:end, rows], tuple(s[rows] for s in state), W)
             ys.append(y.new_zeros(end - begin, *state[0].shape).index_copy(1, rows, y))

@@ -7,7 +7,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from lnlab.padding import padded
-from lnlab.training.machine import generator
+from lnlab.training.machine import generator, placed
 
 POOL = 16
 """Batches out of which those of like length are made: shorter padding, still another order."""
@@ -22,7 +22,7 @@ class Bucketed:
     Args:
         lengths: how many steps each case has (N,).
         gathered: from the places of some cases to their batch: x and y, trees of tensors
-            (B, n, ...) and (B,).
+            (B, n, ...) and (B,). A named tuple of them may leave lengths ``on_cpu``.
         size: B; the last batch of an epoch may be smaller.
         seeds: one for each model.
         device: where the batches go.
@@ -56,10 +56,9 @@ class Bucketed:
         """The batches of an epoch from ``start`` on: x and y, trees of tensors (S, B, ...)."""
         orders = [self._order(seed, epoch) for seed in self.seeds]
         for chosen in list(zip(*orders, strict=True))[start:]:
-            yield tree_map(
-                lambda *same: padded(same, self.fill).to(self.device),
-                *(self.gathered(places) for places in chosen),
-            )
+            batches = (self.gathered(places) for places in chosen)
+            batch = tree_map(lambda *same: padded(same, self.fill), *batches)
+            yield placed(batch, self.device)
 
     def _order(self, seed: int, epoch: int) -> list[list[int]]:
         random = generator(f"order of seed {seed} in epoch {epoch}")

@@ -22,10 +22,9 @@ def heat(t: int) -> float:
 def heated(optimizer: torch.optim.Optimizer) -> None:
     """Multiply the rates of an Adam's coming update by its :func:`heat`.
 
-    Called before each update, when the rates are those of Adam; how many updates there were is
-    read from its state.
+    Called before each update, when the rates are those of Adam. How many there were is counted
+    in its groups, which are saved with it: Adam's own count is on the device.
     """
-    (first, *_) = (p for group in optimizer.param_groups for p in group["params"])
-    done = int(optimizer.state[first]["step"]) if first in optimizer.state else 0
     for group in optimizer.param_groups:
-        group["lr"] *= heat(done + 1)
+        group["updates"] = group.get("updates", 0) + 1
+        group["lr"] *= heat(group["updates"])

@@ -66,12 +66,22 @@ def seconds_until_idle(device: torch.device) -> float:
     return time.perf_counter() - began
 
 
-def placed(tree: Any, device: torch.device, dtype: torch.dtype) -> Any:
+def placed(tree: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
     """A tree of tensors on a device, the floating-point ones in a dtype; whole numbers, which
-    are classes, words or lengths, remain whole."""
-    return tree_map(
-        lambda tensor: tensor.to(device, dtype if tensor.is_floating_point() else None), tree
-    )
+    are classes, words or lengths, remain whole.
+
+    A named tuple keeps the fields that it names ``on_cpu`` there: lengths, at which a loop over
+    time looks, and for which it would wait on a device.
+    """
+
+    def place(part: Any) -> Any:
+        if isinstance(part, Tensor):
+            return part.to(device, dtype if part.is_floating_point() else None)
+        away = set(part._fields) - {*part.on_cpu}
+        sent = {name: placed(getattr(part, name), device, dtype) for name in away}
+        return part._replace(**sent)
+
+    return tree_map(place, tree, is_leaf=lambda part: hasattr(part, "on_cpu"))
 
 
 def generator(purpose: str, device: torch.device | str = "cpu") -> torch.Generator:

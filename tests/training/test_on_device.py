@@ -57,6 +57,30 @@ def test_a_run_has_the_numbers_of_the_cpu_and_never_waits(task, tmp_path, device
     )
 
 
+THREE = {"updates": 3, "seeds": (0,)}
+EVERY = [
+    *(kind.budget("smoke", **THREE) for kind in TASKS.values()),
+    Spelling.budget("smoke", **THREE, norm="none"),
+    Spelling.budget("smoke", **THREE, norm="both", form="time masked"),
+    TASKS["reader"].budget("smoke", **THREE, norm="batch everywhere"),
+]
+
+
+@pytest.mark.parametrize("task", EVERY, ids=label)
+def test_an_update_reads_nothing_from_the_device(task, tmp_path, device, monkeypatch):
+    from tests.pretend import waited
+
+    best = {task.best: [0.0]} if task.best else {}
+    monkeypatch.setattr(type(task), "measure", lambda *_: best)
+    monkeypatch.setattr(type(task), "evaluation_points", lambda *_: {0})
+    monkeypatch.setattr(type(task), "glances", lambda *_: ())
+    steps = train(task, root=tmp_path, device=device, save_every=math.inf)
+    next(steps), waited.clear()
+    next(steps)
+    assert not waited
+    steps.close()
+
+
 @pytest.mark.parametrize("kind", [TASKS[name] for name in TASKS if name != "las"])
 def test_every_task_has_the_numbers_of_the_cpu(kind, tmp_path, device):
     """All that a task measures before and after an update, whatever it is about.

@@ -66,7 +66,7 @@ class Listener(nn.Module):
             raise ValueError(f"utterance {place} of the batch has no frames: leave it out.")
         h = x.transpose(0, 1)  # (T, B, D)
         if self.training and self.noise:
-            h = h + self.noise * torch.randn_like(h) * within(lengths, len(h)).T.unsqueeze(-1)
+            h = h + self.noise * torch.randn_like(h) * heard(h, lengths)
         last = len(self.layers) - 1
         for place, layer in enumerate(self.layers):
             if place < last:
@@ -74,9 +74,14 @@ class Listener(nn.Module):
             h, _ = layer(h, lengths=lengths)
             if self.after is not None:
                 h = self.after[place](h.transpose(0, 1), lengths).transpose(0, 1)
-                h = h * within(lengths, len(h)).T.unsqueeze(-1)
+                h = h * heard(h, lengths)
             h = self.dropout(h)
         return h.transpose(0, 1), lengths
+
+
+def heard(h: Tensor, lengths: Tensor) -> Tensor:
+    """The steps of h (T, B, D) that are no padding, a mask (T, B, 1)."""
+    return within(lengths, len(h), h.device).T.unsqueeze(-1)
 
 
 def paired(h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,8 +125,8 @@ class OverTime(After):
 
     def forward(self, h: Tensor, lengths: Tensor) -> Tensor:
         if self.masked:
-            inside = within(lengths, h.shape[1]).unsqueeze(-1)
-            count = lengths[:, None, None]
+            inside = within(lengths, h.shape[1], h.device).unsqueeze(-1)
+            count = inside.sum(1, keepdim=True)
             mu = (h * inside).sum(1, keepdim=True) / count
             var = ((h - mu).square() * inside).sum(1, keepdim=True) / count
         else:

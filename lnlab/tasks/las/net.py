@@ -18,13 +18,14 @@ class Heeded(NamedTuple):
 
     Attributes:
         features: (B, T, D), zeros behind the end.
-        lengths: frames of each (B,).
+        lengths: frames of each (B,), on the CPU.
         units: what is said, with the end symbol, which is also the padding (B, U).
     """
 
     features: Tensor
     lengths: Tensor
     units: Tensor
+    on_cpu = ("lengths",)
 
 
 class ListenAttendSpell(nn.Module):
@@ -76,5 +77,4 @@ def gathered(
         features[row, : lengths[row]] = heard[row]
         said = [numbers[unit] for unit in utterance.units]
         units[row, : len(said)] = torch.tensor(said)
-    heeded = (v.to(device) for v in (features, lengths, units))
-    return Heeded(*heeded), counts.to(device)
+    return Heeded(features.to(device), lengths, units.to(device)), counts.to(device)

@@ -70,7 +70,5 @@ class OnePerPicture:
         lengths = self.lengths[captions]
         words = self.words[captions][..., : int(lengths.max())]
         vectors = torch.from_numpy(np.asarray(self.pictures.vectors[places.numpy()]))
-        pairs = Pairs(
-            vectors.to(self.device, self.dtype), words.to(self.device), lengths.to(self.device)
-        )
+        pairs = Pairs(vectors.to(self.device, self.dtype), words.to(self.device), lengths)
         return pairs, places.to(self.device)

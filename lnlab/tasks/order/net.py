@@ -19,7 +19,7 @@ class Pairs(NamedTuple):
     Attributes:
         vectors: the pictures (B, D).
         words: the captions, each word by its number (B, T).
-        lengths: how many words each caption has (B,).
+        lengths: how many words each caption has (B,), on the CPU.
     """
 
     vectors: Tensor

@@ -32,7 +32,7 @@ def points(net: OrderEmbedding, captions: tuple[str, ...], vocabulary: Vocabular
         for chosen in order.split(TOGETHER):
             longest = int(lengths[chosen].max())
             some = words[chosen, :longest].to(net.W.device)
-            read.append(net.read(some, lengths[chosen].to(net.W.device)).cpu())
+            read.append(net.read(some, lengths[chosen]).cpu())
     return torch.cat(read)[order.argsort()]
 
 

@@ -21,6 +21,8 @@ Draw = Callable[[Tensor], object]
 class Asked(NamedTuple):
     """Questions by number; :data:`lnlab.data.vocabulary.END` is behind the end of each row.
 
+    Lengths and counts are on the CPU, where the loop over time looks at them.
+
     Attributes:
         passage: (B, T).
         lengths: words of each passage, its end included (B,).
@@ -34,6 +36,7 @@ class Asked(NamedTuple):
     query: Tensor
     counts: Tensor
     candidates: Tensor
+    on_cpu = ("lengths", "counts")
 
 
 def glorot(W: Tensor) -> None:
@@ -137,7 +140,7 @@ class AttentiveReader(OfVocabulary):
         y, _ = self._encoded(self.passage, asked.passage, asked.lengths)
         _, u = self._encoded(self.question, asked.query, asked.counts)
         r, alpha = self.attention(u, self.attention.annotate(y, asked.lengths), y[..., 0])
-        mean = y.sum(1) / asked.lengths[:, None]
+        mean = y.sum(1) / asked.lengths.to(y.device)[:, None]
         s = torch.tanh(self.W_r(r) + self.W_s(u) + self.W_m(mean))
         logits = self.answer(F.dropout(s, self.dropout, self.training))
         return logits if self.open else logits.masked_fill(~self._may(asked), -torch.inf), alpha
@@ -155,9 +158,9 @@ class AttentiveReader(OfVocabulary):
         """Every h of an LSTM over words (B, T), 0 at padding (B, T, H), and the last (B, H)."""
         T = words.shape[1]
         if self.padding == "cyclic":
-            places = torch.arange(T, device=words.device) % lengths[:, None]
-            words = words.gather(1, places)
+            places = torch.arange(T) % lengths.cpu()[:, None]
+            words = words.gather(1, places.to(words.device))
         x = F.dropout(F.embedding(words.T, self.word), self.dropout, self.training)
         y, _ = layer(x, lengths=lengths if self.padding == "apart" else None)
-        y = torch.where(within(lengths, T)[..., None], y.transpose(0, 1), 0.0)
-        return y, y[torch.arange(len(y), device=y.device), lengths - 1]
+        y = torch.where(within(lengths, T, y.device)[..., None], y.transpose(0, 1), 0.0)
+        return y, y[torch.arange(len(y), device=y.device), (lengths - 1).to(y.device)]

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils._pytree import tree_map
 
 from lnlab.norms import Mode, recompute, statistics_from
 from lnlab.norms.batch import OverCases
+from lnlab.training.machine import placed
 
 from .batches import NumberedQuestions
-from .net import Asked
 
 WATCHED = 4
 """Validation questions whose attention is kept at each evaluation: to be looked at."""
@@ -68,7 +67,7 @@ def answered(
     alphas, chances = {}, {}
     with statistics_from(net, mode) if mode else nullcontext():
         for places in batches(numbered, size):
-            x, y = tree_map(lambda tensor: tensor.to(device), numbered.asked(places))
+            x, y = placed(numbered.asked(places), device)
             logits, alpha = net.read(x)
             found = F.log_softmax(logits, -1)
             log_p[places] = found.gather(1, y[:, None])[:, 0].to(log_p).cpu()
@@ -90,7 +89,7 @@ def remembered(net: Any, numbered: NumberedQuestions, size: int) -> None:
     def asked() -> Iterator[Any]:
         for places in chosen:
             x, _ = numbered.asked(places)
-            yield Asked(*(tensor.to(net.word.device) for tensor in x))
+            yield placed(x, net.word.device)
 
     recompute(net, asked())
 

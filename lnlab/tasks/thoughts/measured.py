@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_map
 
 from lnlab.data import SentenceJudge, Vocabulary
 from lnlab.data.wordvectors import WordVectors
 from lnlab.training import Moment
+from lnlab.training.machine import placed
 
 from .net import SkipThoughts, of_one_length
 from .numbered import NumberedBooks
@@ -38,9 +38,9 @@ def held_out(net: SkipThoughts, numbered: NumberedBooks) -> dict[str, float]:
     device = net.word.device
     nats, words = torch.zeros(2, dtype=torch.float64), torch.zeros(2)
     for places in of_one_length([range(length) for length in lengths]):
-        told = tree_map(lambda tensor: tensor.to(device), numbered.told(chosen[places]))
+        told = placed(numbered.told(chosen[places]), device)
         nats += net(told).double().cpu()
-        words += told.counts.sum(0).cpu()
+        words += told.counts.sum(0)
     before, after = (nats / words).tolist()
     return {
         "valid_nll": float(nats.sum() / words.sum()),

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from lnlab.cells import STARTS
 from lnlab.data.vocabulary import END, UNKNOWN, Vocabulary
 from lnlab.norms import Norm
-from lnlab.padding import within
+from lnlab.padding import places, within
 from lnlab.tasks.vocabularies import OfVocabulary
 from lnlab.unroll import GRU
 
@@ -29,13 +29,14 @@ class Told(NamedTuple):
     Attributes:
         middle: the sentences, their ends included (B, T).
         before, after: their neighbours, ends included and :data:`END` behind them (B, U).
-        counts: words of both, ends included (B, 2).
+        counts: words of both, ends included (B, 2), on the CPU.
     """
 
     middle: Tensor
     before: Tensor
     after: Tensor
     counts: Tensor
+    on_cpu = ("counts",)
 
 
 class SkipThoughts(OfVocabulary):
@@ -113,8 +114,9 @@ class SkipThoughts(OfVocabulary):
         """
         x = F.pad(F.embedding(words[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
         y, _ = self.tell(decoder, x, h)
-        inside = within(counts, words.shape[1]).T
-        parts = zip(y[inside].split(ROWS), words.T[inside].split(ROWS), strict=True)
+        inside = places(within(counts, words.shape[1]).T, y.device)
+        ys, rights = y.flatten(0, 1)[inside], words.T.flatten()[inside]
+        parts = zip(ys.split(ROWS), rights.split(ROWS), strict=True)
         return torch.cat(
             [
                 F.cross_entropy(self.scores(some), right, reduction="none")
