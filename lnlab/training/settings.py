@@ -144,7 +144,7 @@ def _within(value: Any, allowed: Any) -> bool:
 def _advice(field: Field) -> str:
     kind, allowed = field.kind, field.allowed
     if allowed.get("choices"):
-        return f"choose from {', '.join(allowed['choices'])}"
+        return f"choose from {', '.join(map(str, allowed['choices']))}"
     several = get_origin(kind) is tuple
     one = get_args(kind)[0] if several else kind
     words = WORDS[one][several] if one in WORDS else str(one)

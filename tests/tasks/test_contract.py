@@ -38,7 +38,8 @@ OTHERWISE = {
 def chosen(kind):
     """The fields of an experiment that have a list to choose from."""
     known = declared(kind).values()
-    return {f.name: None for f in known if f.kind is bool or f.allowed.get("choices")}
+    lists = {f.name: f.allowed.get("choices", (True, False) * (f.kind is bool)) for f in known}
+    return {name: None for name, choices in lists.items() if len(choices) > 1}
 
 
 ARMS = [

@@ -392,7 +392,7 @@ def test_runs_of_earlier_measures_are_read_and_no_longer_made(numbered, measures
 
 
 def test_judges_without_inner_folds_are_refused():
-    with pytest.raises(ValueError, match="nested is False: judges have inner folds always"):
+    with pytest.raises(ValueError, match="nested is False: choose from True"):
         replace(SMALL, nested=False)
 
 

@@ -79,7 +79,7 @@ class SkipThoughtVectors(Experiment):
     """Updates from one validation to the next."""
     judged: int = setting(50_000, least=1)
     """Updates from one time that vectors are judged to the next."""
-    nested: bool = True
+    nested: bool = setting(True, choices=(True,))
     """True: inner folds choose the judges' C, as in the authors' code. It is a field because
     kept runs have it."""
     snapshots: bool = False
@@ -92,11 +92,6 @@ class SkipThoughtVectors(Experiment):
     name = "thoughts"
     falls = ("valid_nll",)
     shares = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.nested:
-            raise ValueError("nested is False: judges have inner folds always, leave it True.")
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
