@@ -165,7 +165,7 @@ class Books(Dataset[Library]):
         if out == whole:
             raise ValueError(
                 f"{self.source.name}: all {whole} sentences have more than {self.longest} "
-                "words: raise longest, or cut the text into sentences, a line each."
+                "words: allow longer ones, or cut the text into sentences, a line each."
             )
         note = f"{out} of {whole} sentences of more than {self.longest} words left out"
         return {"books": Library(tuple(shelf), books, out)}, note if out else ""

@@ -23,11 +23,13 @@ CASES = 600
 """Sentences of a judge of single ones; half of each class."""
 DENIED = 0.3
 """The part of phrases that deny their words."""
+ALONE = 0.6
+"""The part of customers of whom nobody else's mood is told."""
 Said = tuple[str, str]
 
 
 def judges() -> dict[str, SentenceJudge]:
-    """All of them, always the same: a SICK, a SUBJ, an MR and an MPQA in small."""
+    """All of them, always the same: a SICK, a SUBJ, an MR, an MPQA and a CR in small."""
     return {
         "relatedness": _related(),
         **{name: _classes(name, make) for name, make in MADE.items()},
@@ -175,5 +177,28 @@ def _phrase(random: Random, good: bool) -> str:
     )
 
 
-MADE = {"teller": _teller, "opinion": _opinion, "phrase": _phrase}
+def _customer(random: Random, content: bool) -> str:
+    """Good if who got a thing is content, whatever who gave it feels."""
+    cast = stories.drawn(random)
+    giver, customer = random.sample([cast.hero, cast.friend], 2)
+    thing = random.choice([*SUBJECTS[cast.subject]])
+    got = random.choice(stories.Deed(giver, "gave", thing, customer).ways)
+    own, contrary = (GLAD, SAD) if content else (SAD, GLAD)
+    liked = "liked" if content else "hated"
+    if random.random() < ALONE:
+        return random.choice(
+            (
+                f"{got} , {customer} was {random.choice(own)} about it",
+                f"{got} , {customer} {liked} it",
+            )
+        )
+    moods = [
+        f"{customer} was {random.choice(own)}",
+        f"{giver} was {random.choice(contrary)}",
+    ]
+    random.shuffle(moods)
+    return " , ".join((got, *moods))
+
+
+MADE = {"teller": _teller, "opinion": _opinion, "phrase": _phrase, "customer": _customer}
 """Judges of single sentences, and what makes them."""

@@ -170,7 +170,7 @@ def counted(
     if len(known) <= width:
         raise ValueError(
             f"{len(known)} words occur {least} times or more: vectors of {width} numbers need "
-            "more of them. Give more text or a smaller width."
+            "more of them. Give more text or shorter vectors."
         )
     matrix = informed(beside(texts, known, window))
     u, s, _ = randomized_svd(matrix, width, n_iter=4, random_state=0)  # pyright: ignore

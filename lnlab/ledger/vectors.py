@@ -14,7 +14,8 @@ from lnlab.tasks.thoughts.measured import BEST, BY, NESTED
 
 FALLS = ("_mse",)
 HERE = {"sick": "relatedness", "mr": "opinion", "subj": "teller", "mpqa": "phrase"}
-"""The judges that are made here, by those in whose place they stand; none stands for CR."""
+"""The judges that were made here when the runs of the stories were declared, by those in whose
+place they stand; the one for CR, *customer*, came later, and no row has it."""
 WORDS = "_words"
 """The end of a number that a bag of words has, measured at the end of a run."""
 

@@ -1,5 +1,6 @@
 """Judges: official files, whole and damaged; sentences made here whose words do not tell."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -198,7 +199,7 @@ def test_judges_made_here_are_always_the_same():
     one, two = verdicts.judges(), load("story-judges")
     assert checksums(one) == checksums(two)
     assert {name: len(judge) for name, judge in one.items()} == {
-        "relatedness": 1400, "teller": 600, "opinion": 600, "phrase": 600,
+        "relatedness": 1400, "teller": 600, "opinion": 600, "phrase": 600, "customer": 600,
     }  # fmt: skip
     for judge in [*one.values()][1:]:
         assert judge.targets.mean() == 0.5
@@ -230,6 +231,21 @@ def test_the_class_is_in_the_order_of_the_words():
         assert words.count(",") <= 1
         if "," in words:
             assert (words[0] in ("luckily", "sadly")) == bool(target)
+
+
+def test_who_got_the_thing_is_the_customer():
+    """The mood that counts is that of the one who has it now."""
+    praise, gave = {*verdicts.GLAD, "liked"}, r"(\w+) gave (?:the \w+ to )?(\w+)"
+    judge, both = verdicts.judges()["customer"], 0
+    for words, target in zip(judge.sentences, judge.targets, strict=True):
+        got, *moods = " ".join(words).split(" , ")
+        found = re.match(gave, got)
+        customer = found[2] if found else got.split()[0]
+        told = {mood.split()[0]: bool(praise & {*mood.split()}) for mood in moods}
+        assert told.pop(customer) == bool(target)
+        assert [*told.values()] == [not target] * len(told)
+        both += len(told)
+    assert 0.3 < both / len(judge) < 0.5
 
 
 def test_denied_words_are_their_contrary():

@@ -182,7 +182,7 @@ def test_tables_say_how_far_and_what_vectors_of_words_change(tmp_path):
     last = run.metrics().iloc[-1]
     assert how_far({"layer": {0: run}}) == f"6 updates, {last.epoch:.1f} epochs, 1 seeds"
     frame = with_and_without_vectors([run])
-    assert len(frame) == 4
+    assert len(frame) == 5
     row = frame.loc["stories", "layer", "relatedness_r"]
     assert row["unknown words (%)"] == round(last["relatedness_unknown"], 3)
     assert row["with vectors (%)"] == round(last["relatedness_unknown_expanded"], 3)

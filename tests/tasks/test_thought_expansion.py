@@ -151,5 +151,6 @@ def test_other_places_of_vectors_are_refused(where):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        given(f"file={tmp_path / 'nowhere'}", [], ["w1"], 3)
+    for name in ("nowhere", ""):  # a folder is no file either
+        with pytest.raises(FileNotFoundError, match=rf"{name} is no file. `lnlab data vectors"):
+            given(f"file={tmp_path / name}", [], ["w1"], 3)

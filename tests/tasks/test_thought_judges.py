@@ -299,6 +299,7 @@ BOUNDS = {
     "teller": (50, 75),
     "opinion": (40, 70),
     "phrase": (50, 75),
+    "customer": (65, 85),
 }
 
 

@@ -47,7 +47,13 @@ def given(
         return counted(sentences, width)
     if name != "file" or not path:
         raise ValueError(f"vectors is {where!r}: give {COUNTED} or file=PATH.")
-    return read(Path(path).expanduser(), {*wanted})
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"vectors: {file} is no file. `lnlab data vectors {path} --books novels=PATH` "
+            "counts some and writes them there; any file in word2vec's layout will do."
+        )
+    return read(file, {*wanted})
 
 
 def checksum(where: str, vectors: WordVectors) -> str:

@@ -197,9 +197,23 @@ def _of_classes(
 def _right(judge: SentenceJudge, seen: Seen, fold: int) -> list[int]:
     """The number of right cases in one fold with each C, by what is learned of the others."""
     inside, outside = (np.flatnonzero((judge.parts == fold) == of) for of in (False, True))
-    vectors, truth = seen(inside), judge.targets[outside]
-    models = _path(vectors[inside], judge.targets[inside])
-    return [int((model.predict(vectors[outside]) == truth).sum()) for model in models]
+    vectors, targets, truth = (
+        _handy(seen(inside)),
+        judge.targets[inside],
+        judge.targets[outside],
+    )
+    if isinstance(vectors, np.ndarray):
+        models = fitted(vectors[inside], targets, np.full((len(inside), 1), True), CS)
+        told = (odds(vectors[outside], W)[:, 0] > 0 for W in models)
+    else:
+        told = (model.predict(vectors[outside]) for model in _path(vectors[inside], targets))
+    return [int((classes == truth).sum()) for classes in told]
+
+
+def _handy(vectors: Matrix) -> Matrix:
+    """Vectors as an array, where it has less than a million numbers."""
+    small = not isinstance(vectors, np.ndarray) and vectors.shape[0] * vectors.shape[1] < 1e6
+    return vectors.toarray() if small else vectors
 
 
 def _path(
@@ -229,7 +243,7 @@ STEPS = 500
 
 def _related(judge: SentenceJudge, vectors: Matrix) -> Verdicts:
     train, trial, test = (np.flatnonzero(judge.parts == part) for part in (TRAIN, TRIAL, TEST))
-    features = paired(vectors[: len(judge)], vectors[len(judge) :])
+    features = _handy(paired(vectors[: len(judge)], vectors[len(judge) :]))
     by_C, agreed = {}, {}
     for C, expected in zip(CS, _expected(features[train], judge.targets[train]), strict=True):
         agreed[C] = _agreement(expected(features[trial]), judge.targets[trial])
