@@ -243,7 +243,7 @@ STEPS = 500
 
 def _related(judge: SentenceJudge, vectors: Matrix) -> Verdicts:
     train, trial, test = (np.flatnonzero(judge.parts == part) for part in (TRAIN, TRIAL, TEST))
-    features = _handy(paired(vectors[: len(judge)], vectors[len(judge) :]))
+    features = paired(vectors[: len(judge)], vectors[len(judge) :])
     by_C, agreed = {}, {}
     for C, expected in zip(CS, _expected(features[train], judge.targets[train]), strict=True):
         agreed[C] = _agreement(expected(features[trial]), judge.targets[trial])
