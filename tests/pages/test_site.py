@@ -3,10 +3,14 @@
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from click.testing import CliRunner
 
 from lnlab import checkout
+from lnlab.cli.notebooks import colab
+from lnlab.cli.notebooks import site as site_of
 from lnlab.pages.page import publish
 from lnlab.pages.site import site
 from tests.pages.test_page import executed, figure
@@ -63,6 +67,34 @@ def test_links_to_other_hosts_are_made_of_one_setting(ran, tmp_path):
     ).read_text()
     assert "mybinder" not in page
     assert isinstance(checkout.repository(), str)
+
+
+def test_the_setting_of_pyproject_is_what_pages_and_notebooks_open_with(
+    ran, tmp_path, monkeypatch
+):
+    sources, build = ran
+    there, own = checkout.root(), tmp_path / "checkout"
+    (own / "notebooks").mkdir(parents=True)
+    for source in sources:
+        source.rename(own / "notebooks" / source.name)
+    for name in ("results", "docs"):
+        (own / name).symlink_to(there / name)
+    text = (there / "pyproject.toml").read_text()
+    address = "https://github.com/somebody/lnlab"
+    setting = re.sub(r'(?m)^repository = ".*"', f'repository = "{address}"', text)
+    (own / "pyproject.toml").write_text(setting)
+    monkeypatch.setattr(checkout, "root", lambda: own)
+    at = ["--pages", str(build), "--out", str(tmp_path / "site")]
+    assert CliRunner().invoke(site_of, at).exit_code == 0
+    links = re.findall(r'href="(https:[^"]+)"', (tmp_path / "site/index.html").read_text())
+    binder = next(link for link in links if "mybinder.org" in link)
+    opened = next(link for link in links if "colab.research.google.com" in link)
+    file = "notebooks/00_first.ipynb"
+    assert binder.endswith("/gh/somebody/lnlab/HEAD?labpath=" + quote(file, safe=""))
+    assert opened.endswith(f"/github/somebody/lnlab/blob/HEAD/{file}")
+    assert (own / file).is_file()
+    assert CliRunner().invoke(colab).exit_code == 0
+    assert f"git clone -q --depth 1 {address}" in (own / file).read_text()
 
 
 def test_without_a_run_there_is_no_site(ran, tmp_path):
