@@ -55,8 +55,9 @@ PLACES = {
 branches of a transformer."""
 
 NAMED = NORMALIZERS | PLACES
-OTHERS = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)
-"""The colours of what is no normalizer, in their order."""
+OTHERS = ("#006600", "#AA99EE", "#662244", "#AA7766", "#FF7788", "#333366", "#99AA88")
+"""The colours of what is no normalizer, in their order: forest, lilac, wine, clay, salmon,
+night, sage. They lie as far as can be from all that a normalizer has, and from each other."""
 
 PREDICTED = {"dash": "dash"}
 """The line of what was not measured."""

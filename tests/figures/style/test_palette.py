@@ -42,8 +42,8 @@ def test_every_normalizer_is_in_the_table():
     assert set(NORMALIZERS) == set(NORMS)
 
 
-def test_two_names_never_look_alike():
-    for one, other in combinations(NAMED.values(), 2):
+def test_two_names_never_look_alike_nor_like_what_is_no_normalizer():
+    for one, other in combinations([*NAMED.values(), *OTHERS], 2):
         # about 2 is what one just notices side by side; lines are thin and apart
         assert np.linalg.norm(seen(one) - seen(other)) > 15, (one, other)
 
