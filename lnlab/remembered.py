@@ -4,6 +4,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
+from dis import get_instructions
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -19,6 +20,8 @@ from lnlab.data.kept import Arrays, code, kept
 FRAME = "columns"
 """The name of the one array of a table: the bytes of its columns as JSON."""
 SHAPE = "shape of "
+READING = ("LOAD_GLOBAL", "LOAD_NAME")
+"""What Python does with a name that a function reads from beside it."""
 
 
 def remembered(make: Callable[..., Any], *given: Any) -> Any:
@@ -38,7 +41,7 @@ def remembered(make: Callable[..., Any], *given: Any) -> Any:
             what is written in it, or gives neither of the two.
     """
     for value in given:
-        if not _plain(vars(value) if is_dataclass(value) else value):
+        if not _plain(value):
             raise TypeError(
                 f"{make.__name__} is given {value!r}: give plain values, or a task."
             )
@@ -68,12 +71,17 @@ def _written(function: Any, seen: set[str]) -> Iterator[str]:
 
 
 def _names(of: CodeType) -> set[str]:
-    """The names that a function reads, those of the functions inside it too."""
+    """The names that a function reads, those of the functions inside it too; what it asks of
+    another (``digits.x``) has a name that may be something else beside it."""
     inside = (_names(part) for part in of.co_consts if isinstance(part, CodeType))
-    return {*of.co_names}.union(*inside)
+    read = (each for each in get_instructions(of) if each.opname in READING)
+    return {each.argval for each in read}.union(*inside)
 
 
 def _plain(value: Any) -> bool:
+    """True if a value is told from others by how it is written."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(vars(value))
     if isinstance(value, Mapping):
         return _plain([*value, *value.values()])
     if isinstance(value, tuple | list):

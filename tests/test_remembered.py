@@ -96,6 +96,20 @@ def test_other_data_makes_it_again(calls):
     assert len(calls) == 2
 
 
+def test_a_field_of_a_task_is_no_value_beside_the_function_that_asks_for_it(calls):
+    remembered(cell(calls).made, Task())
+    remembered(cell(calls, rate=torch.ones(2)).made, Task())
+    assert len(calls) == 1
+
+
+def test_tasks_beside_a_function_decide_it_too(calls):
+    source = CELL + "\n\ndef named(name):\n    return weights(tasks[name])\n"
+    for rate in (0.1, 0.2, 0.1):
+        found = remembered(cell(calls, source, tasks={"layer": Task(rate)}).named, "layer")
+        assert bool((found["W"] == rate).all())
+    assert len(calls) == 2
+
+
 def test_what_cannot_be_told_apart_is_refused(calls):
     with pytest.raises(TypeError, match=r"given .*give plain values, or a task"):
         remembered(cell(calls).made, torch.ones(2))
