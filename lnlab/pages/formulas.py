@@ -72,4 +72,15 @@ def markdown(source: str, *, trusted: bool, **cell: Any) -> str:
         cell: The ``attachments`` of its cell, if it has any.
     """
     renderer = Renderer(escape=not trusted, allow_harmful_protocols=False, **cell)
-    return MarkdownWithMath(renderer=renderer).render(source)
+    return together(MarkdownWithMath(renderer=renderer).render(source))
+
+
+def together(page: str) -> str:
+    """HTML in which no line ends between a formula and the bracket, comma or stop at it."""
+    at = r'(\(?)(<math(?![^>]*display="block")[^>]*>(?:(?!</math>).)*</math>)([,.;:!?)]*)'
+    return re.sub(at, _joined, page, flags=re.DOTALL)
+
+
+def _joined(found: re.Match[str]) -> str:
+    opening, formula, closing = found.groups()
+    return f'<span class="together">{found[0]}</span>' if opening or closing else formula

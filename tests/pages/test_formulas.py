@@ -64,6 +64,13 @@ def test_markdown_with_formulas_inline_and_displayed():
     assert "$" not in page
 
 
+def test_no_line_ends_between_a_formula_and_the_comma_at_it():
+    page = markdown("At $w$, with ($g$), of $b$ and\n\n$$a$$.", trusted=True)
+    kept = re.findall(r'<span class="together">(.*?)</span>', page)
+    assert [re.sub("<[^>]*>", "", text) for text in kept] == ["w,", "(g),"]
+    assert page.count("<math") == 4
+
+
 def test_links_to_notebooks_lead_to_their_pages():
     page = markdown("[there](02_what_stays_the_same.ipynb#Claim)", trusted=True)
     assert 'href="02_what_stays_the_same.html#Claim"' in page
