@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from .style.axes import logarithmic
-from .style.palette import BLUE, GREY, INK, TEMPLATE, lines, rank
+from .style.palette import GREY, INK, TEMPLATE, lines, rank
 from .style.text import literal, signed
 
 Curve = tuple[np.ndarray, np.ndarray]
@@ -105,7 +105,7 @@ def paired_differences(
     for text, (values, (low, high)) in differences.items():
         name = literal(text)
         decided = low > 0 or high < 0
-        color = BLUE if decided else GREY
+        color = INK if decided else GREY
         figure.add_scatter(
             x=[low, high],
             y=[name, name],
