@@ -59,8 +59,8 @@ class Readable:
         name, *values = map(written, row)
         cells = "".join(f"<td>{escape(value)}</td>" for value in values)
         below = "".join(
-            f'<tr class="under"><td colspan="{width}"><em>{escape(column)}:</em> '
-            f"{escape(written(text))}</td></tr>"
+            f'<tr class="under"><td colspan="{width}"><div><em>{escape(column)}:</em> '
+            f"{escape(written(text))}</div></td></tr>"
             for column, text in zip(self.under, texts, strict=True)
             if written(text)
         )
