@@ -21,7 +21,7 @@ FRAME = "columns"
 """The name of the one array of a table: the bytes of its columns as JSON."""
 SHAPE = "shape of "
 READING = ("LOAD_GLOBAL", "LOAD_NAME")
-"""What Python does with a name that a function reads from beside it."""
+"""The instructions by which a function reads a name from beside it."""
 
 
 def remembered(make: Callable[..., Any], *given: Any) -> Any:

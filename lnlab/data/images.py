@@ -41,7 +41,7 @@ DIGITS = Source(
 SOURCES = (DIGITS, MNIST, IDX, SHAPES, CIFAR10, DIGITS_BINARY, MNIST_BINARY)
 DIGITS_TRAIN = 1_200
 DIGITS_FILE = "data/digits.csv.gz"
-"""Where scikit-learn's data sets have them: pixels 0 to 16 and the digit, a row a picture."""
+"""The digits in scikit-learn's data sets: pixels 0 to 16 and the digit, a row a picture."""
 
 
 @dataclass(frozen=True, eq=False)
