@@ -39,14 +39,15 @@ def column(metrics: pd.DataFrame, metric: str, C: float | None = None) -> str:
 
     Args:
         C: one for all folds; runs of the first measure had 256 and no other. None: the one that
-            inner folds choose, of a bag of words the one that is best for it.
+            inner folds choose, of a bag of words the one that is best for it; what no judge
+            says, nats, has none.
 
     Raises:
         KeyError: if the run was not measured so.
     """
     if f"{metric}{BY}" in metrics:
         raise KeyError(f"the C of {metric} was chosen on the folds that are reported")
-    names = [f"{metric}{BY}{C:g}", metric] if C else [metric + NESTED, metric + BEST]
+    names = [f"{metric}{BY}{C:g}", metric] if C else [metric + NESTED, metric + BEST, metric]
     found = [name for name in names if name in metrics]
     if not found:
         raise KeyError(f"{metric} was not measured so")

@@ -92,6 +92,7 @@ def test_a_curve_has_the_c_that_inner_folds_choose_or_the_one_of_all_folds():
     one = run(65.0, mr=RISING)
     assert column(one, "mr") == "mr_nested"
     assert column(one, "mr_words") == "mr_words_best"
+    assert column(one, "update") == "update"  # no judge says it
     one["mr_C256"] = one["mr_nested"] + 2
     one["mr_words_C256"] = one["mr_words_best"] - 2
     assert looked(one, "mr", 256.0)["mr"].tolist() == [value + 2 for value in RISING]
