@@ -32,7 +32,7 @@ run: setup
 # three processes on two cores, as browsers and kernels are waited for, each with whole files
 CORES := --numprocesses $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 FILES := --dist loadfile --no-loadscope-reorder --durations=10
-CELLS := --nbval-lax --nbval-current-env --nbval-cell-timeout=300
+CELLS := -p lnlab.workbook.addresses --nbval-lax --nbval-current-env --nbval-cell-timeout=300
 
 # one thread a process, as in every run: with more threads than cores they wait for each other
 test dear: export OMP_NUM_THREADS := 1
@@ -43,8 +43,8 @@ test: setup
 # what is meant for a GPU runs on a device that tests/pretend.py makes up
 dear: setup
 	@failed=0; \
-	$(BIN)/python -m pytest $(CORES) $(FILES) -m dear || failed=1; \
-	$(BIN)/python -m pytest $(CORES) --dist worksteal -m gpu --device pretend \
+	$(BIN)/python -m pytest $(CORES) $(FILES) -p no:nbval -m dear || failed=1; \
+	$(BIN)/python -m pytest $(CORES) -p no:nbval --dist worksteal -m gpu --device pretend \
 		$$(grep -rl --include='*.py' 'mark\.gpu' tests) || failed=1; \
 	exit $$failed
 

@@ -98,7 +98,7 @@ def tested(device: torch.device, tests: str, seconds: float) -> Iterator[Finding
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tests.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--device", name]
-        command += ["-p", "no:cacheprovider", f"--junitxml={file}", tests]
+        command += ["-p", "no:cacheprovider", "-p", "no:nbval", f"--junitxml={file}", tests]
         try:
             done = subprocess.run(
                 command, cwd=ROOT, capture_output=True, text=True, timeout=seconds

@@ -40,7 +40,7 @@ BUSY = """
 import time, numpy as np, plotly.graph_objects as go
 plot = panels.LivePlot(go.Figure([go.Scatter(y=[0.0, 0.0])]), "busy")
 display(plot)
-for step in range(100):
+for step in range(50):
     plot.update({0: {"y": np.full(2, float(step))}})
     time.sleep(0.1)
 print("done")
@@ -268,7 +268,7 @@ def test_a_plot_is_drawn_while_its_cell_is_running(others):
     assert printed.count() == 0
     printed.wait_for()
     others.wait_for_timeout(500)
-    assert others.evaluate("document.querySelector('.lnlab-plot').data[0].y[0]") == 99
+    assert others.evaluate("document.querySelector('.lnlab-plot').data[0].y[0]") == 49
 
 
 def test_alone_it_plays_and_says_what_it_sees(others):

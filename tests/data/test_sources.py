@@ -150,6 +150,7 @@ def test_cases_depend_on_no_setting_and_on_no_order(name, tmp_path, monkeypatch)
     spec = written(name, tmp_path / "files")
     found = set()
     for number, dtype in enumerate((torch.float64, torch.float32, torch.float16)):
+        shapes._block.cache_clear()
         torch.set_default_dtype(dtype)
         torch.set_num_threads(1 + number % 2)
         torch.rand(number)

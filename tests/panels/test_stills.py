@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,31 @@ def test_no_panel_is_forgotten():
     assert {*panels.__all__} - {"LivePlot"} == {*PANELS}
 
 
-@pytest.fixture(scope="module", params=PANELS)
+def with_few_stops(panel: Panel) -> Panel:
+    """The panel with the ends, the middle and its own place of every choice, and no others."""
+    settings = panel._settable
+
+    def few(state):
+        for setting in settings(state):
+            words = list(setting.values)
+            kept = {words[0], words[len(words) // 2], words[-1], setting.at}
+            yield replace(
+                setting, values={w: v for w, v in setting.values.items() if w in kept}
+            )
+
+    panel._settable = lambda state: list(few(state))
+    return panel
+
+
+WHOLE = [pytest.param((name, True), marks=pytest.mark.dear, id=name) for name in PANELS]
+FEW = [pytest.param((name, False), id=f"{name}, few stops") for name in PANELS]
+
+
+@pytest.fixture(scope="module", params=[*FEW, *WHOLE])
 def panel(request, recognizers, frames):
-    return PANELS[request.param](recognizers, frames)
+    name, whole = request.param
+    made = PANELS[name](recognizers, frames)
+    return made if whole else with_few_stops(made)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +177,7 @@ def assert_same(one, other):
         assert one == other
 
 
-@pytest.mark.dear
+@pytest.mark.parametrize("panel", WHOLE, indirect=True)
 @pytest.mark.browser
 def test_on_a_page_every_control_shows_what_is_drawn_afresh(panel, played, browser, tmp_path):
     share(tmp_path)

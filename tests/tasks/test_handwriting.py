@@ -369,6 +369,18 @@ def test_it_measures_validation_on_the_way_and_the_test_at_the_end():
     )  # fmt: skip
 
 
+def test_few_lines_are_few_to_be_measured_on_too():
+    task = replace(SMOKE, lines=3)
+    dataset = task.dataset()
+    assert (len(dataset.train), len(dataset.test)) == (3, 6)
+    model = stack([task.model(0, dataset)])
+    end = task.measure(model, dataset, Moment.END)
+    few = Lines(dataset, "test", most=3)
+    assert few.lines == list(dataset.test)[:3]
+    (one,) = model.unstack()
+    assert end["test_nll"] == [judged(one, few, task.floor).a_point()]
+
+
 @pytest.mark.slow
 def test_layer_norm_learns_to_write(tmp_path, monkeypatch):
     """The log loss falls by more than a nat a point and a half."""

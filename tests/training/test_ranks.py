@@ -3,6 +3,8 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +21,30 @@ from lnlab.training import launch, shareable, stack, train
 from lnlab.training.ranks import refuse_mixing
 
 SETTINGS = {"norm": "layer", "batch_size": 32, "epochs": 1}
+
+
+TWO = f"""
+import os, socket, sys
+from pathlib import Path
+import torch
+import torch._dynamo  # with which DDP begins; before there are two
+from lnlab.tasks import PermutationInvariantMNIST
+from lnlab.training import train
+
+torch.set_num_threads(1)
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+child = os.fork()
+rank = str(int(child == 0))
+os.environ |= dict(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE="2", MASTER_PORT=str(port),
+                   MASTER_ADDR="127.0.0.1", TORCH_CPP_LOG_LEVEL="ERROR")
+task = PermutationInvariantMNIST.budget("smoke", **{SETTINGS})
+for _ in train(task, root=Path(sys.argv[1]), precision="float64"):
+    pass
+sys.exit(os.waitpid(child, 0)[1] if child else 0)
+"""
+"""Two ranks of one process, which imports for both."""
 
 
 def started(pool: ThreadPoolExecutor, root: Path) -> "Future[int]":
@@ -62,6 +88,16 @@ def pool():
 
 
 @pytest.fixture(scope="module")
+def forked(tmp_path_factory):
+    """A run of two ranks without torchrun."""
+    root = tmp_path_factory.mktemp("forked")
+    subprocess.run([sys.executable, "-c", TWO, str(root)], check=True, timeout=120)
+    (run,) = read(root)
+    assert run.done
+    return run
+
+
+@pytest.fixture(scope="module")
 def clean(pool, tmp_path_factory):
     """A run of two ranks that nothing happened to."""
     root = tmp_path_factory.mktemp("two")
@@ -69,21 +105,37 @@ def clean(pool, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_two_ranks_equal_one_device(clean, tmp_path):
+def test_two_ranks_equal_one_device(forked, tmp_path):
     """Layer norm, float64, to 1e-12."""
     task = PermutationInvariantMNIST.budget("smoke", **SETTINGS)
     for _ in train(task, root=tmp_path, precision="float64"):
         pass
     (one,) = read(tmp_path)
-    assert clean.config["ranks"] == 2
-    assert clean.key != one.key
-    serial, shared = one.weights(), clean.weights()
+    assert forked.config["ranks"] == 2
+    assert forked.key != one.key
+    serial, shared = one.weights(), forked.weights()
     assert set(serial) == set(shared)
     for name, tensor in serial.items():
         # sums of 32 cases in two halves, carried through 37 updates of Adam
         torch.testing.assert_close(shared[name], tensor, rtol=0, atol=1e-12)
-    losses = [run.metrics()["loss"].dropna().tolist() for run in (clean, one)]
+    losses = [run.metrics()["loss"].dropna().tolist() for run in (forked, one)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-12)  # likewise
+
+
+@pytest.mark.dear
+def test_ranks_that_torchrun_starts_train_the_same(clean, forked):
+    assert clean.key == forked.key
+    assert left(clean) == left(forked)
+
+
+def test_a_launch_is_lnlab_under_torchrun(monkeypatch):
+    asked = []
+    monkeypatch.setattr(subprocess, "call", lambda command, **_: asked.append(command) or 3)
+    assert launch(2, ["train", "mnist"], restarts=1) == 3
+    ((python, _, module, *options),) = asked
+    assert (python, module) == (sys.executable, "torch.distributed.run")
+    assert {"--nproc-per-node=2", "--max-restarts=1"} <= {*options}
+    assert options[-4:] == ["--", "lnlab.cli", "train", "mnist"]
 
 
 @pytest.mark.dear

@@ -24,10 +24,11 @@ class Lines:
         dataset: whose scale and alphabet they have.
         split: train, valid or test.
         length: the largest number of points of a line, its first ones; 0: all.
+        most: the largest number of lines, the first ones; 0: all.
     """
 
-    def __init__(self, dataset: Strokes, split: str, length: int = 0) -> None:
-        lines: Sequence[Line] = getattr(dataset, split)
+    def __init__(self, dataset: Strokes, split: str, length: int = 0, most: int = 0) -> None:
+        lines: Sequence[Line] = getattr(dataset, split)[: most or None]
         self.lines = [begun(line, length) for line in lines] if length else lines
         self.alphabet, self.scale = dataset.alphabet, dataset.scale
 

@@ -42,7 +42,8 @@ class Handwriting(Experiment):
     data: str = "iam"
     """``pen`` (made here), ``unipen=PATH`` or ``iam=PATH``."""
     lines: int = setting(0, least=0)
-    """The largest number of lines to train on; 0: all."""
+    """The largest number of lines to train on, and of each split to be measured on, the first
+    ones; 0: all."""
     points: int = setting(0, least=0, past=0)
     """Points of a line that are read, its first ones; 0: all."""
     batch_size: int = setting(8, least=1)
@@ -181,8 +182,9 @@ class Handwriting(Experiment):
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.writing.measured`; the test at the end alone."""
         parts = ("valid", *(["test"] if moment is Moment.END else []))
-        lines = {part: Lines(dataset, part, self.points) for part in parts}
-        unseen = dataset.unseen if "test" in parts else []
+        lines = {part: Lines(dataset, part, self.points, self.lines) for part in parts}
+        tested = len(lines["test"]) if "test" in parts else 0
+        unseen = [place for place in dataset.unseen if place < tested]
         rows = [
             measured(one, lines, unseen, self.floor, dataset.source.name)
             for one in model.unstack()
