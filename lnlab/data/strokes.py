@@ -238,7 +238,10 @@ def load(source: Source, place: Path | None = None, *, most: int | None = None) 
     if source is PEN:
         if place is not None:
             raise ValueError(f"{source.name}={place}: it is made here, give no path.")
-        return Strokes(source, _made, lambda: f"{pen.PARTS} {written}", faults, most)
+        sizes = pen.PARTS | {"train": min(pen.PARTS["train"], most or pen.PARTS["train"])}
+        return Strokes(
+            source, partial(_made, sizes), lambda: f"{sizes} {written}", faults, most
+        )
     place = place or data_folder() / source.name
     read, files = _unipen(place, faults) if source is UNIPEN else _iam(place, faults)
     return Strokes(source, read, lambda: f"{stamp(files)} {written}", faults, most)
@@ -247,8 +250,8 @@ def load(source: Source, place: Path | None = None, *, most: int | None = None) 
 Read = Callable[[], Mapping[str, Sequence[Line]]]
 
 
-def _made() -> dict[str, list[Line]]:
-    return {split: pen.lines(split, count) for split, count in pen.PARTS.items()}
+def _made(sizes: Mapping[str, int]) -> dict[str, list[Line]]:
+    return {split: pen.lines(split, count) for split, count in sizes.items()}
 
 
 def _unipen(place: Path, faults: Counter[str]) -> tuple[Read, list[Path]]:
