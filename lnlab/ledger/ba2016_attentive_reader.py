@@ -35,13 +35,13 @@ OPEN = (
     "published code; the answer is sought among the candidates",
 )
 BOOKS = replace(
-    AttentiveReading.budget("notebook", data="cbt", sentences=4, seeds=SEEDS),
+    AttentiveReading.budget("notebook", data="cbt", sentences=4, seeds=SEEDS), updates=700,
     units=(128,), words=64, batch_size=32, epochs=8, every=100, dropout=0.2, learning_rate=1e-3,
 )  # fmt: skip
 """A hundred words a passage, some 3,500 questions to train on."""
 SPLITS = tuple({"split": k, "seeds": (seed,)} for k, seed in enumerate(SEEDS))
 """Five ways to part the books, each with a seed of its own: the unit of the interval."""
-CLOZE = AttentiveReading.budget("notebook", seeds=SEEDS)
+CLOZE = AttentiveReading.budget("notebook", updates=700, seeds=SEEDS)
 RATES = (1e-3, 3e-3, 1e-2)
 OWN_WORDS = (
     f"learning_rate of each arm from {', '.join(map(str, RATES))}, by the least trend of the "

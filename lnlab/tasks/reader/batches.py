@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from lnlab.data import Question, Vocabulary
+from lnlab.data import Question, Questions, Vocabulary
 from lnlab.data.articles import Articles
 from lnlab.data.vocabulary import END
 from lnlab.training import Bucketed
@@ -58,6 +59,17 @@ class NumberedQuestions:
         counts = [torch.tensor([len(row) for row in part]) for part in (passages, queries)]
         asked = Asked(whole(passages), counts[0], whole(queries), counts[1], whole(candidates))
         return asked, torch.tensor(answers)
+
+
+_NUMBERED: WeakKeyDictionary[Questions, dict[str, NumberedQuestions]] = WeakKeyDictionary()
+
+
+def numbered(dataset: Questions, split: str) -> NumberedQuestions:
+    """The questions of a split by number, numbered once as long as the dataset lives."""
+    parts = _NUMBERED.setdefault(dataset, {})
+    if split not in parts:
+        parts[split] = NumberedQuestions(getattr(dataset, split), dataset.vocabulary)
+    return parts[split]
 
 
 def whole(rows: Sequence[Sequence[int]]) -> Tensor:

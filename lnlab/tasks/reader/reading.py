@@ -17,6 +17,8 @@ from .batches import NumberedQuestions
 
 WATCHED = 4
 """Validation questions whose attention is kept at each evaluation: to be looked at."""
+TOGETHER = 250
+"""Questions that are answered at a time, or a batch if that is more."""
 POPULATION = 20
 """Batches of training questions, of all lengths, of which population statistics are made."""
 
@@ -110,14 +112,15 @@ def measured(
     by_batch = answered(net, valid, size, Mode.BATCH) if over_cases else None
     if over_cases:
         remembered(net, numbered["train"], size)
-    found = answered(net, valid, size)
+    many = max(size, TOGETHER)  # no answer depends on the others any more
+    found = answered(net, valid, many)
     measures: dict[str, Any] = {
         **found.named("valid"),
         **(by_batch or found).named("valid", "_batch"),
         **{f"attention {k}": alpha.half() for k, alpha in enumerate(found.alphas)},
         "chances": found.chances,
     }
-    return measures | (answered(net, numbered["test"], size).named("test") if test else {})
+    return measures | (answered(net, numbered["test"], many).named("test") if test else {})
 
 
 __all__ = ["WATCHED", "Answered", "answered", "measured", "remembered"]

@@ -23,7 +23,7 @@ from lnlab.training import Experiment, Moment, clipped, rooted, setting
 from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
 
-from .batches import NumberedQuestions, Renamed
+from .batches import Renamed, numbered
 from .net import PADDING, STARTS, AttentiveReader
 from .reading import measured
 
@@ -114,7 +114,7 @@ class AttentiveReading(Experiment):
             "smoke": replace(
                 small, questions=96, units=(8,), words=6, batch_size=16, epochs=1, every=3
             ),
-            "notebook": replace(small, updates=700),
+            "notebook": replace(small, updates=400),
             "paper": cls(),
         }
 
@@ -161,8 +161,8 @@ class AttentiveReading(Experiment):
         share: tuple[int, int] = (0, 1),
     ) -> Renamed:
         """Questions of like length together, their entities renamed."""
-        numbered = NumberedQuestions(getattr(dataset, split), dataset.vocabulary)
-        return Renamed(numbered, dataset.anonymous, self.batch_size, self.seeds, device)
+        questions = numbered(dataset, split)
+        return Renamed(questions, dataset.anonymous, self.batch_size, self.seeds, device)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
@@ -183,12 +183,9 @@ class AttentiveReading(Experiment):
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.reading.measured`; the test at the end alone."""
         parts = ("train", "valid", *(["test"] if moment is Moment.END else []))
-        numbered = {
-            part: NumberedQuestions(getattr(dataset, part), dataset.vocabulary)
-            for part in parts
-        }
+        asked = {part: numbered(dataset, part) for part in parts}
         rows = [
-            measured(one, numbered, self.batch_size, test="test" in parts)
+            measured(one, asked, self.batch_size, test="test" in parts)
             for one in model.unstack()
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}
