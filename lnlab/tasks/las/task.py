@@ -125,7 +125,7 @@ class Spelling(Experiment):
         norm."""
         return {
             "smoke": cls(units=(8, 16), layers=2, utterances=32, epochs=1, longest=20),
-            "notebook": cls(utterances=1600, epochs=7, learning_rate=4e-3, decay=0.3),
+            "notebook": cls(utterances=1600, epochs=5, learning_rate=4e-3, decay=0.3),
             "paper": cls(
                 units=(128, 128),
                 batch_size=128,
