@@ -15,8 +15,9 @@ SLOTS = 5
 """The number of readers that one picture holds."""
 LETTERS = 92
 """Letters in a line of a passage."""
-PAPER = [[0, "#FFFFFF"], [0.15, "#FFF3C4"], [1, "#F2A900"]]
-"""The scale of colours for attention: a marker on paper, through which words can be read."""
+MARKER = [[at, f"rgba(242, 169, 0, {part})"] for at, part in ((0, 0), (0.15, 0.15), (1, 0.6))]
+"""The scale of colours for attention: a marker through which words can be read, on paper and,
+where it is dark, on a blackboard."""
 FONT = {"family": "DejaVu Sans Mono, Menlo, Consolas, monospace", "size": 12}
 INKS = (BLUE, VERMILLION, GREEN, PURPLE, "#7B3FA0", "#8C6D1F", "#C2185B", "#00664A", "#5A3A1A",
         "#3B4CC0")  # fmt: skip
@@ -56,7 +57,7 @@ class Look:
 def reading(passage: Posed, looks: Mapping[str, Look]) -> go.Figure:
     """The passage once for each reader, marked where it looks; entities have colours.
 
-    White is an attention of 0, full orange of 1.
+    Clear is an attention of 0, full orange of 1.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
     for slot in range(SLOTS):
@@ -65,7 +66,7 @@ def reading(passage: Posed, looks: Mapping[str, Look]) -> go.Figure:
             "yaxis": f"y{slot + 1}" if slot else "y",
         }
         figure.add_heatmap(
-            name=f"attention {slot}", colorscale=PAPER, zmin=0, zmax=1, showscale=False,
+            name=f"attention {slot}", colorscale=MARKER, zmin=0, zmax=1, showscale=False,
             ygap=3,
             hovertemplate="%{z:.3f}<extra></extra>", hoverongaps=False, **axes,
         )  # fmt: skip
