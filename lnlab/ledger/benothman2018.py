@@ -162,6 +162,8 @@ ICS = (
     "layer norm has nothing to do with reducing the internal covariate shift: it does not "
     "reduce the "
 )
+"""He writes that its reduction "might not be correct" as an explanation; these are the tests of
+ba2016-3-covariate with the other sign."""
 CLAIMS = [
     *EQUATIONS,
     *benothman2018_speech.CLAIMS,

@@ -121,7 +121,8 @@ def markdown(roots: Sequence[Path] = ROOTS) -> str:
     ]
     for name, id in EXPERIMENTS.items():
         claim = claims[id]
-        ours = ends(claim["interval"]) if claim["interval"] else "–"
+        measure = (claim["declared"] or {}).get("measure", "")
+        ours = f"{ends(claim['interval'])}: {measure}" if claim["interval"] else "–"
         seeds = len(claim["seeds"] or (claim["declared"] or {}).get("seeds", ()))
         cells = (
             name, claim["statement"], claim["paper"] or "a figure without one", ours,

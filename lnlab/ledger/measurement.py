@@ -72,7 +72,8 @@ class Measurement:
         task: the experiment, its ``seeds`` those that count.
         terms: arms, with signs; any field may differ.
         numbers: what is read of each seed of the terms.
-        stated: what the paper states of its own setting, the arms aside, by field.
+        stated: what the paper states of its own setting, by field; ``norm``: the set of its
+            arms, where this compares others, too.
         blocks: changes of fields, the unit of the interval where it is not the seed: of each
             the mean over the seeds, its own where it names ``seeds``, is one value.
         failed: what a failed run counts as.
@@ -166,7 +167,8 @@ class Measurement:
         return _by_seed(runs, replace(self.task, **changes))  # pyright: ignore
 
     def _best(self, runs: Sequence[Run], fields: Mapping[str, Any]) -> float | None:
-        """The value of the grid whose run is best; None unless all of them are there."""
+        """The value of the grid whose run is best; None unless all of them are there, and one
+        is: of several that are as good, none was chosen."""
         tuning, found = self.tuning, {}
         assert tuning is not None
         for value in tuning.grid:
@@ -179,15 +181,19 @@ class Measurement:
             except KeyError:
                 return None
         numbers = {value: number for value, number in found.items() if number == number}
-        return min(numbers, key=lambda value: numbers[value], default=None)
+        best = [value for value in numbers if numbers[value] == min(numbers.values())]
+        return best[0] if len(best) == 1 else None
 
     def _setting(self, run: Run) -> Setting:
         """The setting of a run, next to what the paper states."""
-        stated = json.loads(json.dumps(dict(self.stated)))
+        arms = self.stated.get("norm", frozenset({run.config.get("norm")}))
+        stated = {name: value for name, value in self.stated.items() if name != "norm"}
+        stated = json.loads(json.dumps(stated))
         if run.data["kind"] != "official" or run.data["name"] != stated.pop("data", None):
             return Setting.OTHER
         # an arm's own fields are what is compared, and so are the paper's
         same = all(run.config.get(name) == value for name, value in stated.items())
+        same = same and run.config.get("norm") in arms
         return Setting.OWN if same else Setting.SCALED
 
     def command(self, data: str = "") -> str:

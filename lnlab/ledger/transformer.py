@@ -189,6 +189,11 @@ CONTROLS = (
     "scale-invariant weights apart"
 )
 
+QK_CONTROLS = (
+    "; in the same nets W_O, W_V and W_2, which no norm follows and of which the law says "
+    "nothing, end as near to the equilibrium (log of the ratio -0.10 to 0.05)"
+)
+
 
 def turn(
     id: str, arm: str, matrix: str, follows: str, before: Before, controls: str = ""
@@ -309,9 +314,11 @@ CLAIMS = [
         "character, none counted above the start's: qk less pre",
         window="the end of 150 updates", split="the first 512 validation cases", margin=0.05,
         reason="a step of the grid changes the loss by more", family="transformer, over rates",
+        note="no rate of the grid makes the net without it fail; its whole sensitivity is "
+        "0.055 to 0.065, of which the margin is four fifths, and what is removed a sixth",
     ),
-    turn("Q", "qk", "Q", "the norm of queries", NOT_LOOKED),
-    turn("K", "qk", "K", "the norm of keys", NOT_LOOKED),
+    turn("Q", "qk", "Q", "the norm of queries", NOT_LOOKED, QK_CONTROLS),
+    turn("K", "qk", "K", "the norm of keys", NOT_LOOKED, QK_CONTROLS),
     turn(
         "O", "sandwich", "O", "the norm behind attention",
         Before("inconclusive", SIZES, "-0.0807 to 0.132"), CONTROLS,
