@@ -223,6 +223,7 @@ def driver(root: Path, full: bool, jobs: int) -> subprocess.Popen:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.dear
 @pytest.mark.stress
 def test_killed_driver_leaves_no_process_and_is_simply_run_again(serial, full, tmp_path):
     root = tmp_path / "runs"

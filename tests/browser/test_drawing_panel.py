@@ -4,8 +4,6 @@ import pytest
 
 from benchmarks._jupyterlab import choose, opened, plotted, settled, slider, write_notebook
 
-pytestmark = pytest.mark.dear
-
 SOURCE = """
 import tempfile
 from pathlib import Path

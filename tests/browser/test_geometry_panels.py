@@ -13,8 +13,6 @@ from benchmarks._jupyterlab import (
     write_notebook,
 )
 
-pytestmark = pytest.mark.dear
-
 GEOMETRY = """
 from lnlab import panels
 panels.geometry(units=4)

@@ -12,8 +12,6 @@ from benchmarks._jupyterlab import (
     write_notebook,
 )
 
-pytestmark = pytest.mark.dear
-
 PANEL = """
 from lnlab import panels
 panels.landscape()

@@ -13,8 +13,6 @@ from benchmarks._jupyterlab import (
     write_notebook,
 )
 
-pytestmark = pytest.mark.dear
-
 PANEL = """
 from lnlab import panels
 panels.recurrence(steps=25)

@@ -1,7 +1,5 @@
 """A notebook with a panel, saved and opened again where its kernel is no more."""
 
-import pytest
-
 from benchmarks._jupyterlab import PATIENCE, opened, plotted, write_notebook
 
 PANEL = """
@@ -11,7 +9,6 @@ panels.recurrence(steps=25, recurrent=2.0)
 PLOTS = ".js-plotly-plot:not(.lnlab-plot)"
 
 
-@pytest.mark.dear
 def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
     browser, address, folder
 ):

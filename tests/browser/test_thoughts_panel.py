@@ -10,8 +10,6 @@ from lnlab.tasks import SkipThoughtVectors
 from lnlab.tasks.thoughts.measured import snapshots
 from lnlab.training import finish
 
-pytestmark = pytest.mark.dear
-
 SOURCE = """
 import tempfile
 from pathlib import Path

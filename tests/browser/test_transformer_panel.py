@@ -5,8 +5,6 @@ import pytest
 from benchmarks._jupyterlab import choose, commanded, settled, slider
 from tests.browser.test_geometry_panels import page_of, values
 
-pytestmark = pytest.mark.dear
-
 SOURCE = """
 from lnlab import panels
 panels.transformer(depth=1)

@@ -4,8 +4,6 @@ import pytest
 
 from benchmarks._jupyterlab import opened, plotted, settled, slider, write_notebook
 
-pytestmark = pytest.mark.dear
-
 SOURCE = """
 from lnlab import panels
 from lnlab.panels.writing.hands import shipped
