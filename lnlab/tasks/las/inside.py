@@ -66,7 +66,7 @@ class Chosen(nn.Module):
         self.net, self.batch = net, batch
 
     def forward(self, rows: Tensor) -> Tensor:
-        return self.net(Heeded(*(v[rows] for v in self.batch)))
+        return self.net(Heeded(*(v[rows.to(v.device)] for v in self.batch)))
 
 
 @torch.no_grad()
