@@ -38,8 +38,8 @@ TRAINING, TEST = "the first 500 training pictures", "the first 250 test pictures
 TENTH = 0.1
 REASON = "the section has no number; less than a tenth would not be called a speedup"
 CHOSEN_BY_THE_END = (
-    "rates were chosen by the NLL at the end of the shorter run, and what is compared is the "
-    "mean along the whole: an arm whose best rate along the run is another one is behind for it"
+    "rates were chosen by the NLL at the end of a run, and what is compared is the mean along "
+    "it: an arm whose best rate along the run is another one is behind for it"
 )
 NO_LEAD = "the lag that this explains is itself seen in one of these settings only"
 WAITS = "the declared seeds were not trained yet"

@@ -19,7 +19,7 @@ MNIST = {
 }
 AT_4: Mapping[str, Any] = {"batch_size": 4, "epochs": 5, "unbiased": True}
 STATED: Mapping[str, Any] = {
-    "data": "mnist", "units": [1000, 1000], "norm": frozenset({"layer", "batch"}),
+    "data": "mnist", "units": [1000, 1000], "norm": ("layer", "batch"),
 }  # fmt: skip
 """Fig. 6 has two arms; what is compared with a third is not its experiment."""
 OPEN = ("f", "learning rate", "initialisation", "epochs", "seeds")

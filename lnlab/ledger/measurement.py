@@ -72,8 +72,8 @@ class Measurement:
         task: the experiment, its ``seeds`` those that count.
         terms: arms, with signs; any field may differ.
         numbers: what is read of each seed of the terms.
-        stated: what the paper states of its own setting, by field; ``norm``: the set of its
-            arms, where this compares others, too.
+        stated: what the paper states of its own setting, by field; ``norm``: its arms, where
+            this compares others, too.
         blocks: changes of fields, the unit of the interval where it is not the seed: of each
             the mean over the seeds, its own where it names ``seeds``, is one value.
         failed: what a failed run counts as.
@@ -186,15 +186,15 @@ class Measurement:
 
     def _setting(self, run: Run) -> Setting:
         """The setting of a run, next to what the paper states."""
-        arms = self.stated.get("norm", frozenset({run.config.get("norm")}))
-        stated = {name: value for name, value in self.stated.items() if name != "norm"}
+        stated = dict(self.stated)
+        arms = stated.pop("norm", ())
         stated = json.loads(json.dumps(stated))
         if run.data["kind"] != "official" or run.data["name"] != stated.pop("data", None):
             return Setting.OTHER
         # an arm's own fields are what is compared, and so are the paper's
         same = all(run.config.get(name) == value for name, value in stated.items())
-        same = same and run.config.get("norm") in arms
-        return Setting.OWN if same else Setting.SCALED
+        there = not arms or run.config["norm"] in arms
+        return Setting.OWN if same and there else Setting.SCALED
 
     def command(self, data: str = "") -> str:
         """The command for the declared runs; where a rate is tuned, for those of the grid."""

@@ -136,6 +136,8 @@ def test_data_and_devices_are_not_mixed(pair):
         ({**STATED, "data": "timit"}, {}, Setting.OTHER),
         (STATED, {"kind": "embedded"}, Setting.OTHER),
         ({}, {}, Setting.OTHER),
+        ({**STATED, "norm": ("layer", "batch")}, {}, Setting.OWN),
+        ({**STATED, "norm": ("layer", "none")}, {}, Setting.SCALED),
     ],
 )
 def test_the_setting_is_the_papers_own_if_all_that_it_states_is(pair, stated, told, setting):
@@ -211,6 +213,17 @@ def test_each_arm_has_its_own_rate(ran, part):
     test = replace(TEST, tuning=tuning)
     assert test.differences(runs).values == (-1.0, -1.25, -1.5)
     assert test.differences(runs[1:]) is None, "the whole grid has to be there"
+
+
+@pytest.mark.parametrize(("ends", "chosen"), [((0.0, 0.5), True), ((0.0, 0.0), False)])
+def test_of_rates_that_are_as_good_none_is_chosen(ran, ends, chosen):
+    tuning = Tuning("learning_rate", (0.1, 0.2), final("train_nll"), 99, {})
+    runs = []
+    for norm in ("layer", "batch"):
+        for rate, end in zip(tuning.grid, ends, strict=True):
+            task = replace(TASK, norm=norm, learning_rate=rate)
+            runs += [ran(task, ONE), ran(replace(task, seeds=(99,)), {99: end})]
+    assert (replace(TEST, tuning=tuning).differences(runs) is not None) == chosen
 
 
 def test_the_grid_holds_cases_out_and_names_what_to_train_next(tmp_path):
