@@ -42,6 +42,13 @@ def test_a_build_is_made_once_and_sealed(sources, tmp_path):
     assert sorted(p.suffix for p in (tmp_path / "cache").iterdir()) == [".sha256", ".so"]
 
 
+def test_the_first_use_says_that_it_compiles(sources, tmp_path, capsys):
+    build(tmp_path / "cache")
+    assert "compiling the kernels of recurrent layers, once" in capsys.readouterr().err
+    build(tmp_path / "cache")
+    assert capsys.readouterr().err == ""
+
+
 def test_an_old_build_is_not_taken_for_a_new_one(sources, tmp_path):
     old = build(tmp_path / "cache")
     (sources / "recurrence.cpp").write_text(TINY.replace("42", "43"))

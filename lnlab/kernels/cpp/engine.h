@@ -144,7 +144,7 @@ template <class T, class Cell> class Slice {
               da_x(s.backward_rows() * s.z.row),
               a_x(s.inputs ? 1 : s.backward_rows() * s.z.row),
               scratch(s.groups * s.z.P * Cell::SCRATCH),
-              outer{Outer<T>(s.backward_rows()), Outer<T>(s.backward_rows())} {
+              outer{s.outer(), s.outer()} {
             x.zero(), h.zero();
             s.rows_in(s.p.dh_n, dh);
             s.rows_in(s.p.dc_n, dc);
@@ -186,6 +186,7 @@ template <class T, class Cell> class Slice {
         if (p.dx) clear_padding(p.dx, z.D);
     }
 
+    Outer<T> outer() const { return {backward_rows(), std::max(z.inputs.P, z.P)}; }
     long forward_rows() const { return std::max(seq.rows(), z.FORWARD_ROWS); }
     long backward_rows() const { return std::max(seq.rows(), z.backward_rows()); }
 
@@ -211,31 +212,27 @@ template <class T, class Cell> class Slice {
         T* scratch = own.scratch + group * z.P * Cell::SCRATCH;
         for (long r = from(group); r < to(group, s); ++r) {
             T* record = records + (seq.first[s] + r) * z.record;
-            const T* c_before = s ? c_of(records + (seq.first[s - 1] + r) * z.record)
-                                  : own.c0 + r * z.state_row;
             T* dh = own.dh + r * z.state_row;
             const T* dy = in(p.dy) + seq.at(s, r) * z.H;
-            fetch_next(s, r, group);
             for (long j = 0; j < z.H; ++j) dh[j] += dy[j];
             const long row = (at + r) * z.row;
-            cell.backward(record, from_x + row, own.h + (at + r) * z.state_row, c_before,
-                          c_of(record), moments_of(record), dh, own.dc + r * z.state_row,
-                          own.da_h + row, own.da_x + row, dp, scratch);
+            cell.backward(record, from_x + row, own.h + (at + r) * z.state_row,
+                          c_before(own, s, r), c_of(record), moments_of(record), dh,
+                          own.dc + r * z.state_row, own.da_h + row, own.da_x + row, dp, scratch,
+                          next(own, s, r, group, from_x + row));
         }
     }
 
-    // the records are read from the last to the first step, which no hardware foresees
-    void fetch_next(long s, long r, long group) const {
-        const bool same = r + 1 < to(group, s);
-        if (!same && !s) return;
-        const long next_s = same ? s : s - 1, next_r = same ? r + 1 : from(group);
-        const long row = seq.first[next_s] + next_r;
-        fetch(records + row * z.record, z.record);
-        if (inputs) fetch(inputs + row * z.row, z.row);
-        fetch(in(p.dy) + seq.at(next_s, next_r) * z.H, z.H);
+    const T* c_before(const Backward& own, long s, long r) const {
+        return s ? c_of(records + (seq.first[s - 1] + r) * z.record) : own.c0 + r * z.state_row;
     }
-    static void fetch(const T* from, long n) {
-        for (long i = 0; i < n; i += 64 / long(sizeof(T))) __builtin_prefetch(from + i);
+
+    // what the case after this one reads: a_x, where W_x x is computed again
+    Ahead<T> next(const Backward& own, long s, long r, long group, const T* a_x) const {
+        if (++r == to(group, s)) r = from(group), s -= s > 0;
+        const long row = seq.first[s] + r;
+        return {records + row * z.record, inputs ? inputs + row * z.row : a_x,
+                c_before(own, s, r), in(p.dy) + seq.at(s, r) * z.H};
     }
 
     void states_before(long s0, long s1, T* h, const Member& me) const {

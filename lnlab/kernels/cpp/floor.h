@@ -20,7 +20,7 @@ void products(const Slice<T, Cell>& slice, const Weights<T>& W_of, const Weights
         for (long s = s0; s < s1; ++s)
             W_of.h.multiply(h, z.state_row, seq.going(s), a, z.row, false, s & 1, me);
     }
-    const Outer<T> outer(slice.backward_rows());
+    const Outer<T> outer = slice.outer();
     for (long s0, s1 = seq.steps(); back && s1 > 0; s1 = s0) {
         s0 = seq.chunk_begin(s1, slice.backward_rows());
         const long count = seq.first[s1] - seq.first[s0];

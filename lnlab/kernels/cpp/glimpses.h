@@ -337,7 +337,8 @@ template <class T, class Cell> class Slice {
             : steps(std::max(1L, BACKWARD_ROWS / s.rows)), encoder(lstm(s)), decoder(lstm(s)),
               input(s.rows * s.k.input.ld), z(s.rows * s.k.z.ld), q(steps * s.rows * s.k.q.ld),
               read(steps * s.rows * s.k.read.ld), write(steps * s.rows * s.k.write.ld),
-              canvas(s.rows * s.pixels), outer(steps * s.rows) {
+              canvas(s.rows * s.pixels),
+              outer(steps * s.rows, std::max(s.net.encoder.x.N, s.net.decoder.x.N)) {
             for (LSTMs* of : {&encoder, &decoder})
                 of->h.zero(), of->c.zero(), of->a_h.zero(), of->a_x.zero();
             q.zero(), read.zero(), write.zero();  // their padding
@@ -431,10 +432,11 @@ template <class T, class Cell> class Slice {
         for (long r = 0; r < rows; ++r) {
             const long row = (at + r) * along.a_h.ld, state = r * along.h.ld;
             T* da_x = Cell::APART ? d.a_x + row : d.a_h + row;
-            of.cell.backward(along.a_h.at(t, r), Cell::APART ? along.a_x.at(t, r) : nothing,
-                             nullptr, along.c.at(t, r), along.c.at(t + 1, r),
-                             moments(along, t, r), d.h + state, d.c + state, d.a_h + row, da_x,
-                             sums + of.parameters.begin, scratch);
+            const T *a_h = along.a_h.at(t, r), *c = along.c.at(t, r);
+            const T* a_x = Cell::APART ? along.a_x.at(t, r) : nothing;
+            of.cell.backward(a_h, a_x, nullptr, c, along.c.at(t + 1, r), moments(along, t, r),
+                             d.h + state, d.c + state, d.a_h + row, da_x,
+                             sums + of.parameters.begin, scratch, {a_h, a_x, c, d.h + state});
         }
     }
 

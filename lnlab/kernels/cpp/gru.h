@@ -24,18 +24,18 @@ template <class T, bool KEEPS, bool NORM = true> struct GRU {
         V z, r, uh, candidate;
     };
 
-    V from_x(const T* a_x, long at, const Moments<T>& m) const {
+    INLINE V from_x(const T* a_x, long at, const Moments<T>& m) const {
         if (!NORM) return load(a_x + at) + load(bias + at);
         return m.normal(a_x + at) * load(gain_x + at) + load(bias + at);
     }
 
-    V gate(const T* a_h, const T* a_x, long at, const Moments<T>* m) const {
+    INLINE V gate(const T* a_h, const T* a_x, long at, const Moments<T>* m) const {
         const V x = from_x(a_x, at, m[ZR_X]);
         if (!NORM) return sigmoid<T>(load(a_h + at) + x);
         return sigmoid<T>(m[ZR_H].normal(a_h + at) * load(gain_h + at) + x);
     }
 
-    Gates gates(const T* a_h, const T* a_x, long j, const Moments<T>* m) const {
+    INLINE Gates gates(const T* a_h, const T* a_x, long j, const Moments<T>* m) const {
         const long P = units.P, at = 2 * P + j;
         Gates s;
         s.z = gate(a_h, a_x, j, m);
@@ -47,8 +47,9 @@ template <class T, bool KEEPS, bool NORM = true> struct GRU {
         return s;
     }
 
-    void forward(T* a_h, const T* a_x, T* h, T*, Moments<T>* m, T*) const {
+    void forward(T* a_h, const T* a_x, T* h, T*, Moments<T>* kept, T*) const {
         const long P = units.P;
+        Moments<T> m[MOMENTS];
         if (NORM) {
             m[ZR_H] = moments(a_h, 2, units, eps[ZR_H]);
             m[ZR_X] = moments(a_x, 2, units, eps[ZR_X]);
@@ -59,13 +60,18 @@ template <class T, bool KEEPS, bool NORM = true> struct GRU {
             const Gates s = gates(a_h, a_x, j, m);
             store<T>(h + j, (T(1) - s.z) * load(h + j) + s.z * s.candidate);
         }
+        std::copy_n(m, MOMENTS, kept);
     }
 
     void backward(const T* a_h, const T* a_x, const T* h_before, const T*, const T*,
-                  const Moments<T>* m, T* dh, T*, T* da_h, T* da_x, T* dp, T*) const {
+                  const Moments<T>* kept, T* dh, T*, T* da_h, T* da_x, T* dp, T*,
+                  const Ahead<T>& next) const {
+        const Moments<T> m[MOMENTS] = {kept[0], kept[1], kept[2], kept[3]};
         const long P = units.P;
         Slopes<T> to[4];
         for (long j = 0; j < P; j += W<T>) {
+            next.state(j);
+            for (int k = 0; k < 3; ++k) next.summed(k * P + j);
             const Gates s = gates(a_h, a_x, j, m);
             const V d = load(dh + j);
             store<T>(dh + j, d * (T(1) - s.z));

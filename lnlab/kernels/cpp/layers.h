@@ -21,7 +21,7 @@ template <class T> struct Units {
 };
 
 template <class T> struct Moments {
-    T mu, scale;  // scale = 1 / sigma
+    T mu = 0, scale = 1;  // scale = 1 / sigma
 
     vec<T> normal(const T* a) const { return (load(a) - mu) * scale; }
 };
@@ -71,5 +71,21 @@ template <class T> struct Slopes {
     }
     vec<T> input(vec<T> d, vec<T> normal, T scale) const {
         return (d - plain - normal * along) * scale;
+    }
+};
+
+// What the next case on the way back will read. Nothing foresees it, as that way runs from the
+// last step to the first; asked for all at once it would hold up what is computed meanwhile, so
+// it is asked for a vector at a time.
+template <class T> struct Ahead {
+    const T *a_h, *a_x, *c_before, *dh;
+
+    INLINE void summed(long at) const {
+        __builtin_prefetch(a_h + at);
+        __builtin_prefetch(a_x + at);
+    }
+    INLINE void state(long j) const {
+        __builtin_prefetch(c_before + j);
+        __builtin_prefetch(dh + j);
     }
 };

@@ -35,11 +35,15 @@ chain(const T* A, long ai, long ak, const T* B, long ldb, T* C, long ldc, long K
         }
 }
 
-// the same in pieces: one long chain of sums rounds more than the products of torch do
+// the same in pieces: one long chain of sums rounds more than the products of torch do; what
+// is written is asked for first
 template <class T, int R, int N>
-inline void tile(const T* A, long ai, long ak, const T* B, long ldb, T* C, long ldc, long K,
-                 bool accumulate, const char* ahead, long ahead_step) {
+__attribute__((noinline)) void tile(const T* A, long ai, long ak, const T* B, long ldb, T* C,
+                                    long ldc, long K, bool accumulate, const char* ahead,
+                                    long ahead_step) {
     constexpr long PIECE = 128;
+    for (int i = 0; i < R; ++i)
+        for (int j = 0; j < N; ++j) __builtin_prefetch(C + i * ldc + j * W<T>, 1);
     for (long k = 0; k < K; k += PIECE)
         chain<T, R, N>(A + k * ak, ai, ak, B + k * ldb, ldb, C, ldc, std::min(PIECE, K - k),
                        accumulate || k, ahead + k * ahead_step, ahead_step);
@@ -147,54 +151,28 @@ template <class T> struct Packed {
 };
 
 // C (M x N) += A^T B for A (rows x M) and B (rows x N): the gradient of a weight matrix from
-// a chunk of rows that is still in the cache. M and N are whole vectors. A column of A is
-// spread over as many pages as there are rows, so what a tile reads is first laid together.
-// Few columns are not worth that.
+// a chunk of rows that is still in the cache. M and N are whole vectors. B is packed once, the
+// rows of C come one after the other.
 template <class T> class Outer {
-    static constexpr long BLOCK = 1024, FEW = 4 * Panels<T>::MOST;
-    Buffer<T> strips, columns;
-
-    // strips 4 KiB apart would share their places in the cache
-    static long strip(long rows) { return (rows + 64 / sizeof(T) / TILE_ROWS) * TILE_ROWS; }
+    Buffer<T> columns;
 
   public:
-    explicit Outer(long rows)
-        : strips(strip(rows) * BLOCK / TILE_ROWS), columns(rows * Panels<T>::MOST) {}
+    Outer(long rows, long N) : columns(rows * N) {}
 
     void add(const T* A, long lda, long M, const T* B, long ldb, long N, long rows, T* C,
              const Member& me) const {
         const Panels<T> cut{N};
-        const long begin = me.begin(M / TILE_ROWS) * TILE_ROWS;
-        const long end = me.end(M / TILE_ROWS) * TILE_ROWS;
-        for (long m = begin; m < end; m += BLOCK) {
-            const long height = std::min(BLOCK, end - m);
-            if (N > FEW) lay_together(A + m, lda, height, rows);
+        for (long p = 0; p < cut.count(); ++p) {
+            T* to = columns + cut.begin(p) * rows;
+            for (long k = 0; k < rows; ++k, to += cut.width(p))
+                copy<T>(B + k * ldb + cut.begin(p), cut.width(p), to);
+        }
+        for (long m = me.begin(M / TILE_ROWS); m < me.end(M / TILE_ROWS); ++m)
             for (long p = 0; p < cut.count(); ++p) {
-                const long n = cut.begin(p);
-                add_panel(A + m, lda, height, B + n, ldb, cut.width(p), rows, C + m * N + n, N);
+                const long i = m * TILE_ROWS, n = cut.begin(p), size = rows * cut.width(p);
+                const T* panel_of_B = columns + n * rows;
+                panel<T>(A + i, 1, lda, TILE_ROWS, panel_of_B, cut.width(p), C + i * N + n, N,
+                         rows, cut.width(p) / W<T>, true, panel_of_B + size, size * sizeof(T));
             }
-        }
-    }
-
-  private:
-    void lay_together(const T* A, long lda, long height, long rows) const {
-        for (long k = 0; k < rows; ++k)
-            for (long i = 0; i < height; i += TILE_ROWS)
-                std::copy_n(A + k * lda + i, TILE_ROWS,
-                            strips + i / TILE_ROWS * strip(rows) + k * TILE_ROWS);
-    }
-
-    void add_panel(const T* A, long lda, long height, const T* B, long ldb, long width,
-                   long rows, T* C, long N) const {
-        for (long k = 0; k < rows; ++k) std::copy_n(B + k * ldb, width, columns + k * width);
-        for (long i = 0; i < height; i += TILE_ROWS, C += TILE_ROWS * N) {
-            for (int row = 0; row < TILE_ROWS; ++row)
-                for (int j = 0; j < TILE_VECTORS; ++j)
-                    __builtin_prefetch(C + (TILE_ROWS + row) * N + j * W<T>, 1, 2);
-            const bool few = N <= FEW;
-            const T* own = few ? A + i : strips + i / TILE_ROWS * strip(rows);
-            panel<T>(own, 1, few ? lda : TILE_ROWS, TILE_ROWS, columns, width, C, N, rows,
-                     width / W<T>, true, own + strip(rows), few ? 0 : rows * TILE_ROWS * sizeof(T));
-        }
     }
 };

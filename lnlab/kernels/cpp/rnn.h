@@ -27,10 +27,12 @@ template <class T> struct RNN {
     }
 
     void backward(const T* a, const T*, const T*, const T*, const T*, const Moments<T>* m, T* dh,
-                  T*, T* da_h, T* da_x, T* dp, T*) const {
+                  T*, T* da_h, T* da_x, T* dp, T*, const Ahead<T>& next) const {
         const long P = units.P;
         Slopes<T> slopes;
         for (long j = 0; j < P; j += W<T>) {
+            next.state(j);
+            next.summed(j);
             const V h = output(a, j, m), x = m[0].normal(a + j);
             const V dz = load(dh + j) * (T(1) - h * h), d = dz * load(gain + j);
             add<T>(dp + j, dz * x);

@@ -18,10 +18,14 @@ constexpr int BYTES = 16;
 constexpr int TILE_ROWS = BYTES == 64 ? 8 : 4;
 constexpr int TILE_VECTORS = 3;
 
+// the compiler would call some of these, and pass vectors through memory
+#define INLINE inline __attribute__((always_inline))
+
 template <class T> struct Lanes;
 
 template <> struct Lanes<float> {
     typedef float vec __attribute__((vector_size(BYTES)));
+    typedef float anywhere __attribute__((vector_size(BYTES), aligned(4)));
     typedef int32_t bits __attribute__((vector_size(BYTES)));
     static constexpr float log2e = 1.44269504f, ln2_high = 0.693145751953125f,
                            ln2_low = 1.42860677e-6f, lowest = -87.0f, highest = 88.0f,
@@ -31,6 +35,7 @@ template <> struct Lanes<float> {
 
 template <> struct Lanes<double> {
     typedef double vec __attribute__((vector_size(BYTES)));
+    typedef double anywhere __attribute__((vector_size(BYTES), aligned(8)));
     typedef int64_t bits __attribute__((vector_size(BYTES)));
     static constexpr double log2e = 1.4426950408889634, ln2_high = 0.693147180369123816490,
                             ln2_low = 1.90821492927058770002e-10, lowest = -708.0,
@@ -40,27 +45,37 @@ template <> struct Lanes<double> {
 
 template <class T> using vec = typename Lanes<T>::vec;
 template <class T> constexpr long W = BYTES / sizeof(T);  // lanes of a vector
+template <class T, long n> struct Some {
+    typedef T lanes __attribute__((vector_size(n * sizeof(T))));
+};
 
-template <class T> inline vec<T> load(const T* p) {
-    vec<T> v;
-    __builtin_memcpy(&v, p, sizeof v);
-    return v;
+// Not by memcpy, which may write anything: pointers and moments would be read again after it.
+template <class T> INLINE vec<T> load(const T* p) {
+    return *reinterpret_cast<const typename Lanes<T>::anywhere*>(p);
 }
 
-template <class T> inline void store(T* p, vec<T> v) { __builtin_memcpy(p, &v, sizeof v); }
-
-template <class T> inline void add(T* p, vec<T> v) { store<T>(p, load(p) + v); }
-
-// the sum of the lanes, always in the same order
-template <class T> inline T total(vec<T> v) {
-    T lanes[W<T>];
-    __builtin_memcpy(lanes, &v, sizeof v);
-    for (long width = W<T> / 2; width; width /= 2)
-        for (long i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-    return lanes[0];
+template <class T> INLINE void store(T* p, vec<T> v) {
+    *reinterpret_cast<typename Lanes<T>::anywhere*>(p) = v;
 }
 
-inline vec<float> polynomial(vec<float> r) {  // (e^r - 1 - r) / r^2, |r| <= ln 2 / 2 (Cephes)
+// n values, whole vectors
+template <class T> INLINE void copy(const T* from, long n, T* to) {
+    for (long i = 0; i < n; i += W<T>) store<T>(to + i, load(from + i));
+}
+
+template <class T> INLINE void add(T* p, vec<T> v) { store<T>(p, load(p) + v); }
+
+// the sum of n lanes, always in the same order: the halves, their halves, ...
+template <class T, long n = W<T>> INLINE T total(typename Some<T, n>::lanes v) {
+    if constexpr (n == 1) return v[0];
+    else {
+        typename Some<T, n / 2>::lanes half[2];
+        __builtin_memcpy(half, &v, sizeof v);
+        return total<T, n / 2>(half[0] + half[1]);
+    }
+}
+
+INLINE vec<float> polynomial(vec<float> r) {  // (e^r - 1 - r) / r^2, |r| <= ln 2 / 2 (Cephes)
     vec<float> p = 1.9875691500e-4f * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
@@ -68,7 +83,7 @@ inline vec<float> polynomial(vec<float> r) {  // (e^r - 1 - r) / r^2, |r| <= ln 
     return p * r + 5.0000001201e-1f;
 }
 
-inline vec<double> polynomial(vec<double> r) {  // its Taylor series: what is left out is 4e-18
+INLINE vec<double> polynomial(vec<double> r) {  // its Taylor series: what is left out is 4e-18
     vec<double> p = r * (1.0 / 87178291200.0) + 1.0 / 6227020800.0;
     p = p * r + 1.0 / 479001600.0;
     p = p * r + 1.0 / 39916800.0;
@@ -84,7 +99,7 @@ inline vec<double> polynomial(vec<double> r) {  // its Taylor series: what is le
 }
 
 // e^x = scale (1 + fraction). Comparisons are written so that NaN passes through them.
-template <class T> inline void exponential(vec<T> x, vec<T>& scale, vec<T>& fraction) {
+template <class T> INLINE void exponential(vec<T> x, vec<T>& scale, vec<T>& fraction) {
     using L = Lanes<T>;
     const vec<T> zero = {};
     x = x > L::highest ? zero + L::highest : x;
@@ -99,20 +114,20 @@ template <class T> inline void exponential(vec<T> x, vec<T>& scale, vec<T>& frac
     scale = (vec<T>)((bits << L::mantissa) + one);
 }
 
-template <class T> inline vec<T> exp(vec<T> x) {
+template <class T> INLINE vec<T> exp(vec<T> x) {
     vec<T> scale, fraction;
     exponential<T>(x, scale, fraction);
     return scale * fraction + scale;
 }
 
-template <class T> inline vec<T> sigmoid(vec<T> x) {
+template <class T> INLINE vec<T> sigmoid(vec<T> x) {
     vec<T> scale, fraction;
     exponential<T>(-x, scale, fraction);
     return T(1) / (scale * fraction + (scale + T(1)));
 }
 
 // through e^2x - 1, which keeps the relative accuracy of a small tanh
-template <class T> inline vec<T> tanh(vec<T> x) {
+template <class T> INLINE vec<T> tanh(vec<T> x) {
     vec<T> scale, fraction;
     exponential<T>(x + x, scale, fraction);
     vec<T> e = scale * fraction + (scale - T(1));
