@@ -176,19 +176,22 @@ MADE_HERE = {
 
 
 def indexing(name, args):
-    """Whether these are indices of the CPU beside a tensor on the device: torch sends them."""
-    sent = name.startswith(("aten::index", "aten::_index")) and isinstance(args[0], Pretend)
+    """Whether these are indices of the CPU beside a tensor on the device: torch sends them.
+
+    As it does for ``a[places]``; ``index_select`` and the like want them on the device.
+    """
+    sent = name.startswith(INDEXING) and isinstance(args[0], Pretend)
     if sent:
         waited["indices of the CPU"] += 1
     return sent
 
 
-MASKED = ("aten::index.", "aten::index_put", "aten::_index_put")
+INDEXING = ("aten::index.", "aten::index_put", "aten::_index_put")
 
 
 def masking(name, args):
     """Whether places are looked for where a mask on the device is True: how many, is read."""
-    return name.startswith(MASKED) and any(
+    return name.startswith(INDEXING) and any(
         isinstance(index, Pretend) and index.dtype == torch.bool for index in args[1]
     )
 

@@ -26,6 +26,10 @@ class Annotations(NamedTuple):
         """Each case ``times`` times, one after the other."""
         return Annotations(*(v.repeat_interleave(times, 0) for v in self))
 
+    def pick(self, rows: Tensor) -> "Annotations":
+        """The annotations of some cases, ``rows`` (N,)."""
+        return Annotations(*(v[rows] for v in self))
+
 
 class Attention(nn.Module):
     r"""Additive attention: e_t = v^T tanh(W_s s + W_h h_t + b), alpha = softmax(e).

@@ -42,6 +42,10 @@ class Hypothesis(NamedTuple):
     ended: bool
 
 
+MANY = 0.75
+"""The part of the utterances that, once fewer go on, are picked out: picking copies them."""
+
+
 @torch.no_grad()
 def search(
     decoder: Decoder,
@@ -54,7 +58,8 @@ def search(
 ) -> list[Hypothesis]:
     """The best hypothesis for each utterance; with a width of 1 the greedy one.
 
-    All utterances and beginnings are computed together. A beginning that has not ended after
+    All utterances and beginnings are computed together, those that came to an end left out now
+    and then. A beginning that has not ended after
     ``longest`` units is cut there, and says so; ended ones are preferred to it.
 
     Args:
@@ -80,24 +85,26 @@ def search(
     units = last.new_empty(B * width, 0)
     alpha = wide.h.new_empty(B * width, 0, wide.h.shape[1])
     best: list[Hypothesis | None] = [None] * B
+    cases = list(range(B))  # those that go on
     for u in range(longest):
         logits, memory = decoder.step(last, memory, wide, u)
         V = logits.shape[1]
-        scores = total.unsqueeze(-1) + logits.log_softmax(-1).view(B, width, V)
+        scores = total.unsqueeze(-1) + logits.log_softmax(-1).view(-1, width, V)
         total, chosen = scores.flatten(1).topk(width)  # (B, width)
-        rows = (chosen // V + width * torch.arange(B, device=chosen.device)[:, None]).flatten()
+        firsts = width * torch.arange(len(cases), device=chosen.device)[:, None]
+        rows = (chosen // V + firsts).flatten()
         last = (chosen % V).flatten()
         memory = memory.pick(rows)
         units = torch.cat([units[rows], last[:, None]], dim=1)
         alpha = torch.cat([alpha[rows], memory.alpha[:, None]], dim=1)
         final = u == longest - 1
-        ending = last.view(B, width) == end
-        for case, place in (ending | final).nonzero().tolist():
-            value = float(total[case, place])
+        ending = last.view(-1, width) == end
+        for slot, place in (ending | final).nonzero().tolist():
+            value = float(total[slot, place])
             if value == -torch.inf:
                 continue
-            ended = bool(ending[case, place])
-            row = case * width + place
+            ended = bool(ending[slot, place])
+            case, row = cases[slot], slot * width + place
             said = Hypothesis(
                 units[row, : u if ended else u + 1].tolist(),
                 value / (u + 1) ** penalty,
@@ -106,8 +113,15 @@ def search(
             )
             best[case] = better(best[case], said)
         total = total.masked_fill(ending, -torch.inf)
-        if not bool(total.isfinite().any()):
+        going = total.isfinite().any(1)
+        count = int(going.sum())
+        if not count:
             break
+        if count < MANY * len(cases):
+            rows = going.repeat_interleave(width).nonzero().squeeze(1)
+            wide, memory = wide.pick(rows), memory.pick(rows)
+            total, last, units, alpha = total[going], last[rows], units[rows], alpha[rows]
+            cases = [case for case, on in zip(cases, going.tolist(), strict=True) if on]
     return [said for said in best if said is not None]
 
 

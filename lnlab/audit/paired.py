@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lnlab.ledger.rule import ends, interval
+from lnlab.ledger.rule import ends
+from lnlab.ledger.statistics import interval
 from lnlab.training import Batches
 
 from .audited import undrawn

@@ -17,7 +17,9 @@ from lnlab.cli.shown import show_run
 )
 @click.option("--data", help="embedded, NAME or NAME=PATH.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1 or mps.")
-@click.option("--precision", default="float32", show_default=True, help="float32, float64.")
+@click.option(
+    "--precision", default="float32", show_default=True, help="float32, float64, mixed."
+)
 @click.option(
     "--save-every", default=30.0, show_default=True, help="Seconds; what a kill costs."
 )

@@ -42,9 +42,10 @@ class Course:
         dtype: torch.dtype,
         beside: Callable[[nn.Module], Beside] | None,
         ranks: Ranks,
+        mixed: bool = False,
     ) -> None:
         self.task, self.dataset, self.run, self.device = task, dataset, run, device
-        self.ranks = ranks
+        self.ranks, self.mixed = ranks, mixed
         self.model = stack(models(task, dataset)).to(device, dtype)
         self.optimizer = task.optimizer(self.model.parameters())
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
@@ -75,6 +76,7 @@ class Course:
             self.optimizer,
             math.ceil(last / each),
             start=before.update,
+            mixed=self.mixed,
         )
         waited = before.seconds
         while self.step.update < last and not all(self.lost):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils._pytree import tree_map
 
 from lnlab.training.machine import placed
 from lnlab.training.stacked import Stacked
@@ -45,6 +46,7 @@ def fit(
     epochs: int,
     *,
     start: int = 0,
+    mixed: bool = False,
 ) -> Generator[Step, None, None]:
     """Train, one update each time that the next :class:`Step` is asked for.
 
@@ -60,6 +62,8 @@ def fit(
         optimizer: what moves the parameters of the model.
         epochs: how many in all, those before ``start`` included.
         start: how many updates there were already.
+        mixed: whether the model's products of matrices are made in bfloat16 (autocast);
+            statistics, the loss and the weights stay in float32.
     """
     model.train()
     seconds = cpu_seconds = 0.0
@@ -73,13 +77,26 @@ def fit(
                 break
             x, y = batch
             optimizer.zero_grad()
-            losses = loss(model(x), y)
+            losses = loss(_mixed(model, x) if mixed else model(x), y)
             losses.sum().backward()  # given a gradient, torch would import a second of sympy
             optimizer.step()
             update += 1
             seconds += time.perf_counter() - began
             cpu_seconds += time.process_time() - cpu_began
             yield Step(update, update / len(batches), losses.detach(), seconds, cpu_seconds)
+
+
+def _mixed(model: nn.Module, x: Any) -> Any:
+    """The outputs of a model whose products are made in bfloat16, in the weights' precision."""
+    weight = next(model.parameters())
+    with torch.autocast(weight.device.type, torch.bfloat16):
+        output = model(x)
+
+    def whole(leaf: Any) -> Any:
+        low = isinstance(leaf, Tensor) and leaf.dtype is torch.bfloat16
+        return leaf.to(weight.dtype) if low else leaf
+
+    return tree_map(whole, output)
 
 
 def cross_entropy(output: Tensor, y: Tensor) -> Tensor:

@@ -19,7 +19,8 @@ from lnlab.training.ranks import first, joined, own, refuse_mixing, world
 from lnlab.training.stacked import stack
 from lnlab.training.task import Beside, Described, Experiment
 
-PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
+PRECISIONS = {"float32": torch.float32, "float64": torch.float64, "mixed": torch.float32}
+"""The dtype of weights and data; "mixed" makes products of matrices in bfloat16 in training."""
 
 
 def train(
@@ -56,7 +57,8 @@ def train(
         root: where runs are kept; the run is ``root/<task>/<key>``.
         device: where to compute; part of the configuration, as results differ in the last
             bits and in their times.
-        precision: float32 or float64; part of the configuration.
+        precision: float32, float64, or mixed: float32, but for the products of matrices of a
+            training step, which are made in bfloat16; part of the configuration.
         save_every: seconds between checkpoints.
         beside: makes, of the stacked models, what goes along with them and is resumed with
             them: ``lambda model: record(model, every=10)``
@@ -187,7 +189,8 @@ def _train(
         if ranks.told(run is not None and run.done):
             _refuse_lacking(task, run)
             return run
-        course = Course(task, dataset, run, device, PRECISIONS[precision], beside, ranks)
+        mixed = precision == "mixed"
+        course = Course(task, dataset, run, device, PRECISIONS[precision], beside, ranks, mixed)
         with course.beside or nullcontext():
             yield from _saved(course, save_every)
         if run is not None:

@@ -111,6 +111,8 @@ class Experiment(ABC):
     falls: ClassVar[tuple[str, ...]] = ()
     rises: ClassVar[tuple[str, ...]] = ()
     shares: ClassVar[bool] = True
+    former: ClassVar[Mapping[str, Any]] = {}
+    """Fields that there are no more, with the value that every configuration has of them."""
 
     def __post_init__(self) -> None:
         for name, field in declared(type(self)).items():
@@ -199,11 +201,12 @@ class Experiment(ABC):
         fields at the value that older runs had."""
         whole = {**asdict(self), "data": self.data.split("=")[0]}
         known = declared(type(self))
-        return {
+        fields = {
             name: known[name].record(value)
             for name, value in whole.items()
             if value != known[name].past
         }
+        return {**fields, **self.former}
 
     @classmethod
     def of(cls, config: Mapping[str, Any], **changes: Any) -> Self:
@@ -220,7 +223,7 @@ class Experiment(ABC):
         said = {
             name: known[name].recalled(value) if name in known else value
             for name, value in config.items()
-            if name not in AROUND
+            if name not in AROUND and (name not in cls.former or value != cls.former[name])
         }
         past = {name: field.past for name, field in known.items()}
         unknown = [name for name in said if name not in past]

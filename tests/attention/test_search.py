@@ -1,11 +1,12 @@
 """Search: the best of all hypotheses, greedy at width 1, alone as together."""
 
 from itertools import product
+from typing import NamedTuple
 
 import pytest
 import torch
 
-from lnlab.attention import search
+from lnlab.attention import Annotations, search
 from lnlab.tasks.las import Speller
 
 H, V = 4, 6
@@ -64,6 +65,40 @@ def test_batched_search_is_that_of_each_alone():
         (alone,) = search(speller, one, V - 1, width=4, longest=8)
         assert alone.units == said.units
         assert alone.score == pytest.approx(said.score)
+
+
+class Countdown:
+    """Says 0 as often as what it heard begins with, then the end; counts who asks."""
+
+    vocabulary = 2
+
+    def __init__(self):
+        self.asked = []
+
+    def start(self, what):
+        return Looked(what.h[..., 0])
+
+    def step(self, last, memory, what, u):
+        self.asked.append(len(last))
+        over = what.h[:, 0, 0] <= u
+        return torch.stack([~over, over], 1) * 9.0, Looked(what.h[..., 0])
+
+
+class Looked(NamedTuple):
+    alpha: torch.Tensor
+
+    def pick(self, rows):
+        return Looked(self.alpha[rows])
+
+
+def test_who_has_ended_is_not_asked_again():
+    h = torch.tensor([5, 1, 9, 2]).view(4, 1, 1).double()
+    what, decoder = Annotations(h, h, h[..., 0] > 0), Countdown()
+    found = search(decoder, what, 1, longest=6)
+    assert decoder.asked == [4, 4, 4, 2, 2, 2]  # one of four that ended waits for another
+    assert [len(said.units) for said in found] == [5, 1, 6, 2]
+    assert [said.ended for said in found] == [True, True, False, True]
+    assert [said.alpha[0].item() for said in found] == [5, 1, 9, 2]  # each has its own
 
 
 def test_what_never_ends_is_cut_and_says_so():

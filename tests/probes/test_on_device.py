@@ -5,7 +5,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from lnlab.cells import LSTMCell
 from lnlab.norms.invariances import Statistics
+from lnlab.probes.dynamics import dynamics, scales
 from lnlab.probes.loss.directions import path, random_directions
 from lnlab.probes.loss.hessian import density, ends, trace
 from lnlab.probes.loss.landscape import band, between, surface
@@ -94,3 +96,14 @@ def test_every_probe_gives_the_numbers_of_the_cpu(statistics, device):
         assert found[name].device.type == "cpu", name
         # float64, other orders of summation
         torch.testing.assert_close(found[name], value, rtol=1e-7, atol=1e-9, msg=name)
+
+
+def test_what_a_cell_does_in_time_is_what_it_does_on_the_cpu(device):
+    torch.manual_seed(1)
+    cell, x = LSTMCell(3, 5).double(), torch.randn(6, 4, 3, dtype=torch.float64)
+    expected = [*dynamics(cell, x), scales(cell, cell.norm_h, x)]
+    cell.to(device)
+    found = [*dynamics(cell, x.to(device)), scales(cell, cell.norm_h, x.to(device))]
+    for one, other in zip(found, expected, strict=True):
+        assert one.device.type == device.type
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-7, atol=1e-9)

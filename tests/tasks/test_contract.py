@@ -7,10 +7,14 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from lnlab.norms.normalizer import wide
 from lnlab.runs import read
 from lnlab.tasks import TASKS
-from lnlab.training import Experiment, Moment, found, stack, train
+from lnlab.training import Experiment, Moment, fit, found, stack, train
+from lnlab.training.course import models
+from lnlab.training.machine import Noise
 from lnlab.training.settings import declared
 
 every_task = pytest.mark.parametrize("kind", TASKS.values(), ids=TASKS)
@@ -131,4 +135,50 @@ def test_it_trains_in_updates_and_is_found_again(kind, tmp_path):
     again = found(kind.of(run.config), root=tmp_path)
     assert again is not None
     assert again.key == run.key
-    assert {f.name for f in fields(kind)} >= run.config.keys() - {"device", "precision"}
+    around = {"device", "precision", *kind.former}
+    assert {f.name for f in fields(kind)} >= run.config.keys() - around
+
+
+class Products(TorchDispatchMode):
+    """The precisions that products of matrices are made in."""
+
+    def __init__(self):
+        super().__init__()
+        self.dtypes = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        output = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ in ("mm", "addmm", "bmm", "convolution"):
+            self.dtypes.add(output.dtype)
+        return output
+
+
+@every_task
+def test_mixed_precision_is_of_products_alone(kind, monkeypatch):
+    # of the reference: a compiled loop computes in float32 whatever is asked for
+    task, dataset = replace(kind.budget("smoke", seeds=(0,)), fused=False), dataset_of(kind)
+    taken = []
+
+    def watched(a):
+        taken.append(wide(a))
+        return taken[-1]
+
+    monkeypatch.setattr("lnlab.norms.normalizer.wide", watched)
+    losses, slopes = [], []
+    for mixed in (False, True):
+        model, products = stack(models(task, dataset)), Products()
+        steps = fit(
+            model, task.batches(dataset), task.loss, task.optimizer(model.parameters()), 1,
+            mixed=mixed,
+        )  # fmt: skip
+        with products, Noise("the same for both", torch.device("cpu")):
+            losses.append(next(steps).loss)
+        assert (torch.bfloat16 in products.dtypes) == mixed
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+        moved = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        slopes.append(torch.cat(moved))
+    assert losses[1].dtype == torch.float32
+    torch.testing.assert_close(*losses, rtol=5e-3, atol=0)
+    # least in the listener's small states, which a norm makes large, rounding included: 0.87
+    assert torch.cosine_similarity(*slopes, dim=0) > 0.85
+    assert {a.dtype for a in taken} <= {torch.float32}

@@ -200,18 +200,6 @@ def test_the_study_s_own_settings_train(corpus):
     assert all(p.grad is not None for p in net.parameters())
 
 
-def test_mixed_precision_is_of_training_alone(corpus):
-    task = replace(SMALL, norm="both", fused=False)
-    nets = [replace(task, mixed=mixed).model(0, corpus).float() for mixed in (False, True)]
-    heeded, _ = next(iter(task.batches(corpus).epoch(0)))
-    heeded = type(heeded)(*(v[0] for v in heeded))
-    whole, mixed = (net(heeded) for net in nets)
-    assert mixed.dtype == torch.float32
-    assert 0 < (whole - mixed).abs().max() < 0.1
-    whole, mixed = (net.eval()(heeded) for net in nets)
-    assert torch.equal(whole, mixed)
-
-
 def test_what_was_attended_to_is_kept(tmp_path, corpus):
     for _ in train(replace(SMALL, norm="both"), root=tmp_path):
         pass

@@ -204,6 +204,21 @@ def test_two_at_once_are_told(tiny, tmp_path):
     assert end(tiny(), tmp_path).done
 
 
+def test_mixed_precision_goes_on_where_it_stopped(tiny, tmp_path):
+    whole = [step.loss for step in train(tiny(), root=tmp_path / "a", precision="mixed")]
+    steps = train(tiny(), root=tmp_path / "b", precision="mixed", save_every=0)
+    for _ in range(len(whole) // 2):
+        next(steps)
+    steps.close()
+    rest = [step.loss for step in train(tiny(), root=tmp_path / "b", precision="mixed")]
+    assert 0 < len(rest) < len(whole)
+    assert all(map(torch.equal, rest, whole[-len(rest) :]))
+    (run,) = read(tmp_path / "a")
+    assert run.config["precision"] == "mixed"
+    other = [step.loss for step in train(tiny(), root=tmp_path / "c")]
+    assert not all(map(torch.equal, other, whole))
+
+
 def test_runs_differ_by_device_precision_and_configuration(tiny, tmp_path):
     for epochs, precision in ((2, "float32"), (2, "float64"), (1, "float32")):
         for _ in train(tiny(epochs=epochs), root=tmp_path, precision=precision):
@@ -229,7 +244,7 @@ def test_seeds_start_the_same_alone_and_together(tiny, tmp_path):
     [
         ({"device": "cuda:99"}, "device 'cuda:99' cannot be used here"),
         ({"device": "gpu"}, "device 'gpu' cannot be used here"),
-        ({"precision": "float8"}, "precision 'float8': choose from float32, float64"),
+        ({"precision": "float8"}, "precision 'float8': choose from float32, float64, mixed"),
     ],
 )
 def test_impossible_settings_are_refused_at_once(settings, message, tiny, tmp_path):

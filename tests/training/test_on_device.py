@@ -12,6 +12,7 @@ pytestmark = pytest.mark.gpu
 
 SMALL = [
     *PermutationInvariantMNIST.arms("smoke").values(),
+    PermutationInvariantMNIST.budget("smoke", measures=2),
     # four steps of time, some twenty updates
     *SequentialDigits.arms("smoke", pixels=16, batch_size=64).values(),
 ]
@@ -19,7 +20,7 @@ RAGGED = [Spelling.budget("smoke", norm="both", utterances=16)]
 
 
 def label(task):
-    return f"{task.name} {task.norm}"
+    return f"{task.name} {task.norm}" + ", more" * (task.name == "mnist" and task.measures > 1)
 
 
 def metrics(task, root, device):
@@ -63,7 +64,14 @@ EVERY = [
     Spelling.budget("smoke", **THREE, norm="none"),
     Spelling.budget("smoke", **THREE, norm="both", form="time masked"),
     TASKS["reader"].budget("smoke", **THREE, norm="batch everywhere"),
+    TASKS["reader"].budget("smoke", **THREE, norm="batch", padding="cyclic"),
 ]
+REFERENCES = [
+    TASKS[name].budget("smoke", **THREE | {"updates": 1}, fused=False)
+    for name in ("sequences", "las", "transformer", "order", "reader", "draw", "thoughts",
+                 "handwriting")
+]  # fmt: skip
+"""The tasks whose nets are computed in another way where ``fused`` is off."""
 
 
 @pytest.mark.parametrize("task", EVERY, ids=label)
@@ -79,6 +87,13 @@ def test_an_update_reads_nothing_from_the_device(task, tmp_path, device, monkeyp
     next(steps)
     assert not waited
     steps.close()
+
+
+@pytest.mark.parametrize("task", REFERENCES, ids=label)
+def test_a_reference_is_where_its_weights_are(task, tmp_path, device, monkeypatch):
+    best = {task.best: [0.0]} if task.best else {}
+    monkeypatch.setattr(type(task), "measure", lambda *_: best)
+    assert len([*train(task, root=tmp_path, device=device)]) == 1
 
 
 @pytest.mark.parametrize("kind", [TASKS[name] for name in TASKS if name != "las"])

@@ -107,19 +107,19 @@ class Convolutions(Classification):
     def measure(
         self, model: Any, dataset: Any, moment: Moment = Moment.END
     ) -> Mapping[str, list[float]]:
-        """Per seed, in evaluation mode: NLL (nats) and error rate of the splits, of training
-        cases the NLL alone; before the first and after the last update also units by their
-        place (:func:`placed`)."""
+        """Per seed, in evaluation mode: NLL (nats) and error rate of test and validation, NLL
+        of training cases; at a glance no test. Before the first and after the last update also
+        units by their place (:func:`placed`)."""
         few = min(SOME, self.tested or SOME)
-        found = {"train_nll": measured(model, dataset.train, few)["nll"]}
-        if moment is Moment.CHEAP:
-            return found
         some = (self.tested or None) if moment is Moment.END else few
-        test = measured(model, dataset.test, some)
-        found |= {"test_nll": test["nll"], "test_error": test["error"]}
+        found = {"train_nll": measured(model, dataset.train, few)["nll"]}
         if dataset.valid is not None:
             valid = measured(model, dataset.valid, some)
             found |= {"validation_nll": valid["nll"], "validation_error": valid["error"]}
+        if moment is Moment.CHEAP:
+            return found
+        test = measured(model, dataset.test, some)
+        found |= {"test_nll": test["nll"], "test_error": test["error"]}
         if moment in (Moment.START, Moment.END):
             cases = min(PROBED, self.tested or PROBED)
             each = [placed(net, dataset, cases) for net in model.unstack()]

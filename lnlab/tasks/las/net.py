@@ -29,23 +29,17 @@ class Heeded(NamedTuple):
 
 
 class ListenAttendSpell(nn.Module):
-    """A batch :class:`Heeded` to logits (B, U, V), each unit after the right ones before.
-
-    Args:
-        mixed: whether products of matrices are made in bfloat16 while training (autocast).
-    """
+    """A batch :class:`Heeded` to logits (B, U, V), each unit after the right ones before."""
 
     opaque = True  # how long utterances are decides what is computed
 
-    def __init__(self, listener: Listener, speller: Speller, *, mixed: bool = False) -> None:
+    def __init__(self, listener: Listener, speller: Speller) -> None:
         super().__init__()
-        self.listener, self.speller, self.mixed = listener, speller, mixed
+        self.listener, self.speller = listener, speller
 
     def forward(self, batch: Heeded) -> Tensor:
-        device = batch.features.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=self.mixed and self.training):
-            logits, _ = self.spell(batch)
-        return logits.to(batch.features.dtype)
+        logits, _ = self.spell(batch)
+        return logits
 
     def spell(self, batch: Heeded) -> tuple[Tensor, Tensor]:
         """Logits (B, U, V) and alpha (B, U, T')."""

@@ -36,11 +36,12 @@ def spelled(
     for start in range(0, len(utterances), TOGETHER):
         part = utterances[start : start + TOGETHER]
         batch, counts = gathered(part, numbers, weight.dtype, weight.device)
-        logits, alpha = net.spell(batch)
+        heard = net.hear(batch)
+        logits, alpha = net.speller(heard, batch.units)
         nll += float(cross_entropy(logits, batch.units, counts)) * int(counts.sum())
         count += int(counts.sum())
         alphas += [a[: len(u.units)].cpu() for u, a in zip(part, alpha, strict=True)]
-        said += search(net.speller, net.hear(batch), len(numbers), width=width, longest=longest)
+        said += search(net.speller, heard, len(numbers), width=width, longest=longest)
     return nll / count, alphas, said
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -110,14 +110,13 @@ class Spelling(Experiment):
     """The number of beginnings that the search keeps; 1 is greedy."""
     longest: int = setting(100, least=1)
     """Units after which a hypothesis is cut; 100 in the study."""
-    mixed: bool = False
-    """True if to train with products in bfloat16; meant for GPUs."""
     measures: int = setting(1, least=1, most=2, past=1)
     """1: what is measured on the way is of the test cases; 2: of the validation cases too."""
 
     name = "las"
     falls = ("test_nll", "test_error")
     shares = False
+    former: ClassVar[Mapping[str, Any]] = {"mixed": False}
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -188,7 +187,7 @@ class Spelling(Experiment):
                 sampling=self.sampling,
                 **(PUBLISHED if spelling and self.published else self._normalized(spelling)),
             )
-        net = ListenAttendSpell(listener, speller, mixed=self.mixed)
+        net = ListenAttendSpell(listener, speller)
         return fuse(net) if self.fused else net
 
     def _normalized(self, normalized: bool) -> dict[str, Any]:
