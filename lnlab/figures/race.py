@@ -7,21 +7,30 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .style.palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION
+from .style.palette import BLUE, GREY, INK, OTHERS, TEMPLATE, shade
 from .style.text import literal, signed
 
 CONTENDERS = {
     "LN-LSTM, fused": ("LN-LSTM", "ours_ms", {"color": BLUE, "width": 4}),
-    "LN-GRU, fused": ("LN-GRU", "ours_ms", {"color": GREEN, "width": 4, "dash": "dash"}),
+    "LN-GRU, fused": (
+        "LN-GRU",
+        "ours_ms",
+        {"color": shade(BLUE, 2), "width": 4, "dash": "dash"},
+    ),
     "LN-LSTM, loop of operators": (
         "LN-LSTM",
         "reference_ms",
-        {"color": VERMILLION, "dash": "dashdot"},
+        {"color": OTHERS[2], "dash": "dashdot"},
     ),
-    "LN-LSTM, TorchScript": ("LN-LSTM", "script_ms", {"color": ORANGE, "dash": "longdash"}),
+    "LN-LSTM, TorchScript": (
+        "LN-LSTM",
+        "script_ms",
+        {"color": OTHERS[3], "dash": "longdash"},
+    ),
     "LN-LSTM, matrix products alone": ("LN-LSTM", "floor_ms", {"color": GREY, "dash": "dot"}),
 }
-"""The cell, its time in a row of benchmarks/recurrent.py, and the look of its line."""
+"""The cell, its time in a row of benchmarks/recurrent.py, and the look of its line: ours in the
+colour of layer norm."""
 
 Ratio = tuple[float, float, float, float]
 """The place of a measurement, the ratio, its lower and its upper quartile."""

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from .style.palette import BLUE, GREEN, GREY, ORANGE, TEMPLATE, VERMILLION
+from .style.palette import BLUE, GREEN, GREY, ORANGE, TEMPLATE, VERMILLION, shade
 from .style.text import literal
 
 COLORS = {
-    "holds": GREEN,
-    "fails": VERMILLION,
+    "holds": shade(GREEN, 1),
+    "fails": shade(VERMILLION, 1),
     "reproduced": GREEN,
     "not reproduced": VERMILLION,
     "also seen": BLUE,
@@ -17,6 +17,7 @@ COLORS = {
     "inconclusive": GREY,
     "not yet run": "#D8DBE0",
 }
+"""The colour of each verdict; that of an equation is the darker one of a training's."""
 
 
 def verdicts(claims: pd.DataFrame) -> go.Figure:
@@ -43,6 +44,9 @@ def verdicts(claims: pd.DataFrame) -> go.Figure:
     figure.update_yaxes(autorange="reversed", showline=False, ticks="")
     return figure.update_layout(height=130 + 55 * len(counts), legend_traceorder="normal")
 
+
+ABOVE, ROW, PHONE = 150, 32, 340
+"""Pixels of legend and axis, of a row with its name, and of a figure's width on a phone."""
 
 TICKS = (-1000, -100, -10, -3, -1, 0, 1, 3, 10, 100, 1000)
 """Margins that are named on the axis."""
@@ -73,21 +77,37 @@ def margins(claims: pd.DataFrame) -> go.Figure:
                 marker={"color": color, "size": 8, "line": {"color": "white", "width": 1}},
                 legendgroup=verdict,
             )  # fmt: skip
-    figure.add_vline(0, line={"color": "#111827", "width": 1.5})
-    for margin in (-1, 1):
-        figure.add_vline(
-            np.arcsinh(margin), line={"color": "#111827", "width": 1, "dash": "dot"}
-        )
-    title = "difference, in margins (claimed: below 0, or 'the same': within ±1)"
+    for margin, dash in ((0, "solid"), (-1, "dot"), (1, "dot")):
+        line = {"color": GREY, "width": 1.5, "dash": dash}
+        figure.add_vline(np.arcsinh(margin), line=line, layer="below")
+    title = "difference, in margins (claimed:<br>below 0, or 'the same': within ±1)"
     ticks = {"tickvals": np.arcsinh(TICKS), "ticktext": [f"{t:,}" for t in TICKS]}
-    figure.update_xaxes(title_text=title, side="top", **ticks)
+    figure.update_xaxes(title_text=title, side="top", tickangle=0, **ticks)
     names = [literal(name) for name in claims.index]
-    ends = [len(names) - 0.5, -0.5]  # without the twentieth that plotly leaves free
+    ends = [len(names) - 0.5, -0.9]  # without the twentieth that plotly leaves free
     figure.update_yaxes(
-        categoryorder="array", categoryarray=names, range=ends, tickfont={"size": 12}
-    )
-    figure.update_layout(legend={"yref": "container", "y": 1, "yanchor": "top"}, margin_t=110)
-    return figure.update_layout(height=150 + 24 * len(claims))
+        categoryorder="array", categoryarray=names, range=ends, showline=False, ticks="",
+        showticklabels=False,
+    )  # fmt: skip
+    if names:  # above its row, where a name takes no width from a phone; clear of it by a dot
+        left, right = _ends(claims)
+        figure.update_xaxes(range=[left, right])
+        figure.add_scatter(
+            x=[left] * len(names), y=names, text=names, mode="markers+text",
+            marker={"size": 6, "opacity": 0}, textposition="top right", textfont={"size": 12},
+            hoverinfo="skip", showlegend=False, cliponaxis=False,
+        )  # fmt: skip
+    figure.update_layout(legend={"yref": "container", "y": 1, "yanchor": "top"})
+    figure.update_layout(margin={"l": 20, "t": ABOVE}, meta={"width": PHONE})
+    return figure.update_layout(height=ABOVE + 40 + ROW * len(claims))
+
+
+def _ends(claims: pd.DataFrame) -> tuple[float, float]:
+    """The ends of the axis of margins, a little beyond all that is drawn."""
+    drawn = [_in_margins(claims, which)["x"] for which in ("interval", "values")]
+    finite = np.concatenate([[-1.0, 1.0], *drawn])
+    finite = finite[np.isfinite(finite)]
+    return finite.min() - 0.4, finite.max() + 0.4
 
 
 def _in_margins(claims: pd.DataFrame, which: str, *, gap: bool = False) -> dict:

@@ -38,13 +38,15 @@ def test_bars_count_the_claims_of_each_paper():
 def test_measurements_stand_in_units_of_their_margins():
     given = claims(margin=[0.5, 4.0, None], verdict=["also seen", "inconclusive", ""]).iloc[:2]
     figure: Any = margins(given)
-    seen, seeds, open_, others = figure.data
+    seen, seeds, open_, others, names = figure.data
     np.testing.assert_allclose(np.sinh(seen.x), [-4, -2, np.nan])
     np.testing.assert_allclose(np.sinh(seeds.x), [-2, -4])
     np.testing.assert_allclose(np.sinh(open_.x), [-1, 0.5, np.nan])
     np.testing.assert_allclose(np.sinh(others.x), [-1, 0.5, -0.25])
     np.testing.assert_allclose(others.customdata, [-1, 0.5, -0.25])
     assert (set(seeds.y), set(others.y)) == ({"ba-1"}, {"ba-2"})
+    assert names.text == ("ba-1", "ba-2")
+    assert names.x[0] == figure.layout.xaxis.range[0] < seen.x[0] < figure.layout.xaxis.range[1]
     assert (seeds.name, others.name) == ("also seen", "inconclusive")
     np.testing.assert_allclose(
         sorted(np.sinh(line.x0) for line in figure.layout.shapes), [-1, 0, 1]
@@ -61,7 +63,7 @@ def test_measurements_of_one_verdict_have_a_row_each_in_the_order_of_the_claims(
     table = claims(margin=[0.5, 4.0, 1.0], interval=[(-2, -1), (-4, 2), (0, 1)])
     axis = margins(table).layout.yaxis
     assert axis.categoryarray == ("ba-1", "ba-2", "ziaee-1")
-    assert axis.range == (2.5, -0.5)
+    assert axis.range == (2.5, -0.9)
 
 
 def test_no_measurement_is_a_figure_too():
