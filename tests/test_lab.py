@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,12 @@ def recipe() -> list[str]:
     return shlex.split(line)[2:]
 
 
+def listening(port: int) -> bool:
+    """Whether somebody answers; the server describes itself before it listens."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.fixture
 def server(tmp_path):
     """The server's own description of itself: its address and its token."""
@@ -35,11 +42,14 @@ def server(tmp_path):
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + 90
-        while not (found := list(own[2].glob("jpserver-*.json"))):
+        described: dict = {}
+        while not (described and listening(described["port"])):
             assert process.poll() is None, (tmp_path / "log").read_text()
-            assert time.monotonic() < deadline
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
             time.sleep(0.2)
-        yield json.loads(found[0].read_text())
+            for found in own[2].glob("jpserver-*.json"):
+                described = json.loads(found.read_text() or "{}")
+        yield described
     finally:
         process.terminate()
         process.wait(30)
