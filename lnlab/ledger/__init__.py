@@ -15,7 +15,8 @@ from lnlab.ledger.kept import (
     markdown,
     table,
 )
-from lnlab.ledger.rule import Verdict, interval
+from lnlab.ledger.rule import Verdict
+from lnlab.ledger.statistics import interval
 
 __all__ = [
     "ROOTS",

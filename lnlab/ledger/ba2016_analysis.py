@@ -126,18 +126,20 @@ def outputs(name: str, seed: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     return here.given.W, lambda W: norm(x @ W.T, W).flatten()
 
 
-def not_half(name: str) -> Defect:
-    """The distance of the block of W in the Fisher matrix at 2 W from half of that at W.
-
-    Of a generalized linear model with outputs of unit variance it is J^T J.
-    """
+def not_half(name: str, read: Callable[[Tensor], Tensor]) -> Defect:
+    """The distance of what is read of the Jacobian of W at 2 W from half of that at W."""
 
     def defect(seed: int) -> float:
         W, y = outputs(name, seed)
         J, J_2 = (jacobian(y, V, vectorize=True).flatten(1) for V in (W, 2 * W))
-        return relative_change(J_2.T @ J_2, J.T @ J / 2)
+        return relative_change(read(J_2), read(J) / 2)
 
     return defect
+
+
+def block(J: Tensor) -> Tensor:
+    """The block of W in the Fisher matrix of outputs of unit variance."""
+    return J.T @ J
 
 
 def not_a_quarter(name: str) -> Defect:
@@ -279,11 +281,20 @@ CLAIMS = [
     claim(
         "5.2-half", "5.2.2",
         "when the norm of w_i doubles, the curvature along w_i changes by a factor 1/2",
-        unchanged(
-            farthest(*map(not_half, TABLE_1)), "distance of F_ww at 2 W from F_ww/2, relative"
-        ),
+        readings({
+            "of the block of w in the Fisher matrix": unchanged(
+                farthest(*(not_half(name, block) for name in TABLE_1)),
+                "distance of F_ww at 2 W from F_ww/2, relative",
+            ),
+            "of its root, which ds is linear in": unchanged(
+                farthest(*(not_half(name, lambda J: J) for name in TABLE_1)),
+                "distance of the Jacobian at 2 W from a half, relative",
+            ),
+        }),
+        kind=Kind.READING,
         note="the block of w scales by 1/4 (by eq. 13, too); its square root, ds, and the "
         "blocks of two vectors halve",
+        history=(Before("fails", "the block of w alone was read as the curvature"),),
     ),
     claim(
         "5.2-orientation", "5.2.2",

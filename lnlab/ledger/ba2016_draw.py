@@ -17,7 +17,7 @@ from lnlab.ledger.claim import Claim
 from lnlab.ledger.convergence import common_levels, over_levels, time_to, until
 from lnlab.ledger.measurement import Measurement, Numbers, Term, declare, each
 from lnlab.ledger.paired import Arms, final, rows
-from lnlab.ledger.rule import interval
+from lnlab.ledger.statistics import interval
 from lnlab.tasks import PictureDrawing
 from lnlab.tasks.draw.task import TWO_CORES
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from lnlab.ledger.claim import Before, Claim
+from lnlab.ledger.claim import AGAIN, Before, Claim
 from lnlab.ledger.measurement import Measurement, Tuning, declare, each
-from lnlab.ledger.paired import Number, along, final, logarithm
+from lnlab.ledger.paired import Number, along, logarithm
 from lnlab.tasks import PermutationInvariantMNIST
 
 RATE = 0.1
@@ -145,6 +145,11 @@ def effective_rate(id: str, source: str, statement: str) -> Claim:
     )  # fmt: skip
 
 
+BY_THE_END = (
+    "rates were chosen by the NLL at the end of a run, and what is compared is the mean along "
+    "it, for which the plain net's best is another; chosen now as they are judged, for seeds "
+    "that nobody has seen"
+)
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0)
 HELD_OUT = 200
 
@@ -152,9 +157,13 @@ HELD_OUT = 200
 def faster_by_descent(id: str, source: str, statement: str, arm: str, other: str) -> Claim:
     """The claim that ``arm`` learns faster than ``other`` by descent, each at its best rate."""
     five = PermutationInvariantMNIST.budget(
-        "notebook", descent="sgd", learning_rate=RATE, seeds=tuple(range(100, 105))
+        "notebook", descent="sgd", learning_rate=RATE, seeds=tuple(range(105, 110))
     )
-    tuning = Tuning("learning_rate", RATES, final("validation_nll"), 99, {"held_out": HELD_OUT})
+    tuning = Tuning(
+        "learning_rate", RATES, along("validation_nll"), 99, {"held_out": HELD_OUT},
+        f"by the mean NLL of the last {HELD_OUT} training cases, held out, along one run of "
+        "seed 99; then all training cases and the declared seeds",
+    )  # fmt: skip
     test, declared = declare(
         Measurement(
             five, ((1, {"norm": arm}), (-1, {"norm": other})),
@@ -164,10 +173,9 @@ def faster_by_descent(id: str, source: str, statement: str, arm: str, other: str
         measure=f"log of the mean training NLL along the run, {arm} over {other}",
         window="the whole run", split="the training cases", margin=TENTH,
         reason="no number in the paper; a tenth of the baseline's", family="plain descent",
-        tuning=f"learning_rate of each arm from {', '.join(map(str, RATES))}, by the NLL of "
-        f"the last {HELD_OUT} training cases, held out, at the end of one run of seed 99; then "
-        "all training cases and the declared seeds",
+        version=2, date=AGAIN,
     )  # fmt: skip
     return Claim(
-        id, source, statement, test=test, declared=declared, command=test.command(), waits=WAITS
-    )
+        id, source, statement, test=test, declared=declared, command=test.command(),
+        waits=WAITS, history=(Before("also seen", BY_THE_END, "-2.4 to -1.7"),),
+    )  # fmt: skip

@@ -42,6 +42,7 @@ def evidence(runs: Iterable[Run], claims: Sequence[Claim] = CLAIMS) -> dict[str,
             [declared.exact for _, declared, _ in members],
             sizes[family],
             [declared.says for _, declared, _ in members],
+            [declared.shared for _, declared, _ in members],
         )
         for (claim, _, there), one in zip(members, judged, strict=True):
             # where a block is the unit, seeds are beneath it

@@ -23,13 +23,13 @@ EXPERIMENTS = {
     "Handwriting": "ba2016-6.5-faster",
     "MNIST": "ba2016-6.6-faster-128",
     "Convolutions": "ba2016-6.7-batch-lenet-128",
-    "Speech": "benothman2018-4.1-error",
-    "CIFAR-10": "ziaee2022-4-cifar-against-ln-25",
+    "Speech": "benothman2018-4.2-decoder-fsdd",
+    "CIFAR-10": "ziaee2022-4-cifar-against-ln-25-own",
     "IMDB": "ziaee2022-4-imdb-against-ln",
     "Transformer": "xiong2020-without",
 }
 """The experiments of the papers, and the claim that each is told by in one line: where that of
-the paper's own data has no runs, the same of data that are made here."""
+the paper's own data has no runs, the same of data that are there."""
 
 NAME = "verdicts.json"
 JUDGES = ("ledger", "norms", "probes")
@@ -148,8 +148,9 @@ def table(roots: Sequence[Path] = ROOTS) -> str:
     lines = [
         "# The ledger",
         "",
-        f"The {len(claims)} statements of the three papers, and of those on transformers, that "
-        "can be tested, and what became of them. Written by `lnlab claims docs`; `lnlab claims "
+        "The statements of the three papers, and of those on transformers, that can be "
+        f"tested, and what became of them: {len(claims)} rows, for a statement has one for "
+        "each setting that it is judged in. Written by `lnlab claims docs`; `lnlab claims "
         "show ID` has the values of each seed, the declaration and the command.",
         "",
         "## What is wrong in the papers as it is printed",

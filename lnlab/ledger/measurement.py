@@ -13,7 +13,8 @@ import pandas as pd
 
 from lnlab.ledger.claim import Declared, Differences
 from lnlab.ledger.paired import metrics, rows
-from lnlab.ledger.rule import Setting, ends, interval
+from lnlab.ledger.rule import Setting, ends
+from lnlab.ledger.statistics import interval
 from lnlab.runs import Run
 from lnlab.training import Experiment
 
@@ -52,6 +53,7 @@ class Tuning:
         number: what is least at the best.
         seed: that of the runs in which it is chosen, none of those that count.
         changes: what these runs have otherwise: cases that are held out, say.
+        by: the number, and the runs that it is read of, in words.
     """
 
     field: str
@@ -59,6 +61,12 @@ class Tuning:
     number: Number
     seed: int
     changes: Mapping[str, Any]
+    by: str
+
+    @property
+    def words(self) -> str:
+        """The choice, as it is declared."""
+        return f"{self.field} of each arm from {', '.join(map(str, self.grid))}, {self.by}"
 
 
 @dataclass(frozen=True)
@@ -240,7 +248,13 @@ def failed(run: Run, seed: int) -> bool:
 
 def _finished(runs: Iterable[Run], task: Experiment) -> list[Run]:
     return [
-        run for run in runs if run.task == task.name and run.done and run.data["kind"] in KINDS
+        run
+        for run in runs
+        if run.task == task.name
+        and run.done
+        and run.data["kind"] in KINDS
+        # products in bfloat16 are no part of any declaration
+        and run.config["precision"] != "mixed"
     ]
 
 
@@ -321,5 +335,7 @@ def _plain(value: Any) -> str:
 
 
 def declare(test: Measurement, **words: Any) -> tuple[Measurement, Declared]:
-    """A measurement and what is written down of it, of the same seeds and failures."""
-    return test, Declared(seeds=tuple(test.task.seeds), failed=test.failed, **words)
+    """A measurement and what is written down of it, of the same seeds, failures and tuning."""
+    tuning = test.tuning.words if test.tuning else ""
+    seeds = tuple(test.task.seeds)
+    return test, Declared(seeds=seeds, failed=test.failed, tuning=tuning, **words)

@@ -9,19 +9,22 @@ answers shares one error rate, 5 %, by the method of Holm (1979).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from math import floor, inf, isfinite, isinf
+from math import isfinite, isinf
 
 import numpy as np
-from scipy import special
 
-LEVEL = 0.05
-"""The rate at which a family in which nothing is the case may say that something is."""
+from lnlab.ledger.statistics import (
+    ROUNDING,
+    detectable,
+    exact_interval,
+    holm,
+    interval,
+    p_value,
+    sign_flip_p,
+)
 
 SEEDS = 5
 """The number that makes "reproduced", or "not reproduced"."""
-
-ROUNDING = 1e-12
-"""Relative to the largest value: below it a spread is nothing but rounding in float64."""
 
 
 class Kind(Enum):
@@ -80,20 +83,6 @@ class Verdict(Enum):
     NOT_YET_RUN = "not yet run"
 
 
-def interval(values: Sequence[float], confidence: float = 1 - LEVEL) -> tuple[float, float]:
-    """Student's t interval of the mean of independent values (paired differences, here).
-
-    Raises:
-        ValueError: if there are fewer than two values: one has no spread.
-    """
-    n = len(values)
-    if n < 2:
-        raise ValueError("an interval needs two seeds or more.")
-    mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
-    reach = float(special.stdtrit(n - 1, (1 + confidence) / 2)) * spread / n**0.5
-    return mean - reach, mean + reach
-
-
 def ends(interval: Sequence[float | None] | None) -> str:
     """Both ends of an interval as they stand everywhere, in two digits; "none" without one.
 
@@ -118,72 +107,6 @@ def defect(worst: float) -> str:
 def steady(value: float) -> float:
     """A value without the digits in which machines differ: six are kept, of rounding none."""
     return 0.0 if abs(value) < ROUNDING else float(f"{value:.6g}")
-
-
-def exact_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
-    """The interval of the centre of symmetric differences, whatever their distribution.
-
-    Hartigan (1969): the means of all 2^n - 1 subsets of the values cut the line into 2^n
-    parts, and the centre lies in each with the same probability. These are the centres that
-    flipping the signs of the differences does not reject. Infinite where n is too small: five
-    values allow no confidence above 15/16.
-    """
-    parts = 2 ** len(values)
-    outside = floor((1 - confidence) / 2 * parts + 1e-9)  # 1 - 0.95 is not 0.05 to the bit
-    if outside < 1:
-        return -inf, inf
-    counts, sums = _subsets(values)
-    means = np.sort(sums[1:] / counts[1:])
-    return float(means[outside - 1]), float(means[-outside])
-
-
-def p_value(values: Sequence[float]) -> float:
-    """The two-sided p of the paired t test: how likely a mean as far from 0 is by chance."""
-    n, spread = len(values), float(np.std(values, ddof=1))
-    mean = float(np.mean(values))
-    if spread <= ROUNDING * np.abs(values).max():
-        return 1.0  # equal values tell nothing about chance
-    return float(2 * special.stdtr(n - 1, -abs(mean) / (spread / n**0.5)))
-
-
-def sign_flip_p(values: Sequence[float]) -> float:
-    """The two-sided p of the permutation test: the share of the 2^n signs that do as much.
-
-    Every pair is as likely to have come out the other way round, if the arms are alike.
-    """
-    sums = np.abs(2 * _subsets(values)[1] - np.sum(values))
-    least = abs(float(np.sum(values))) - ROUNDING * float(np.abs(values).sum())
-    return float(np.mean(sums >= least))
-
-
-def _subsets(values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """The number of values in each of the 2^n subsets, and their sum; the empty one first."""
-    counts, sums = np.zeros(1), np.zeros(1)
-    for value in values:
-        counts = np.concatenate([counts, counts + 1])
-        sums = np.concatenate([sums, sums + value])
-    return counts, sums
-
-
-def holm(p: Sequence[float], size: int | None = None) -> list[float]:
-    """The confidence at which each claim of a family is judged, so that all hold together.
-
-    The smallest p is compared with 5 %/size, the next with 5 %/(size - 1), and so on, until
-    one is above; those that follow share its level. A claim whose test rejects is one whose
-    interval at this confidence leaves 0 out.
-
-    Args:
-        p: one for each claim that was run.
-        size: how many were declared; those that were not run count as if p were 1.
-    """
-    left = len(p) if size is None else size
-    confidence = [0.0] * len(p)
-    stopped = False
-    for place in sorted(range(len(p)), key=lambda place: p[place]):
-        confidence[place] = 1 - LEVEL / left
-        stopped = stopped or p[place] > LEVEL / left
-        left -= not stopped
-    return confidence
 
 
 def outcome(ends: tuple[float, float], margin: float, values: Sequence[float] = ()) -> Outcome:
@@ -250,13 +173,6 @@ OUTCOMES = {Says.LESS: outcome, Says.SAME: sameness, Says.AT_MOST: boundedness}
 """The outcome of an interval, by what is claimed."""
 
 
-def detectable(values: Sequence[float], confidence: float, power: float = 0.8) -> float:
-    """The effect that so many seeds, spread like these, find in ``power`` of all cases."""
-    n, spread = len(values), float(np.std(values, ddof=1))
-    reach = special.stdtrit(n - 1, (1 + confidence) / 2) + special.stdtrit(n - 1, power)
-    return float(reach * spread / n**0.5)
-
-
 def verdict(setting: Setting, found: Outcome, seeds: int) -> Verdict:
     """The word for an outcome: strong ones for the paper's own setting and five seeds."""
     if found is Outcome.INCONCLUSIVE or (setting is Setting.OWN and seeds < SEEDS):
@@ -292,6 +208,7 @@ def judge(
     exact: Sequence[bool] | None = None,
     size: int | None = None,
     says: Sequence[Says] | None = None,
+    shared: Sequence[float] | None = None,
 ) -> list[Judged]:
     """The differences of a family of claims, judged together.
 
@@ -301,27 +218,39 @@ def judge(
         size: how many claims the family was declared with, if some were not run.
         says: what is claimed of each, by default that it is negative; where the margin is what
             it must not pass, p is that of a mean at the margin.
+        shared: what the splits share of each whose values are those of splits of the same
+            cases (:func:`standard_error`); t alone knows of it.
 
     Raises:
-        ValueError: if a difference is not finite, or there are fewer than two.
+        ValueError: if a difference is not finite, or there are fewer than two; if permutations
+            are to decide over splits.
     """
     if not all(isfinite(value) for values in family for value in values):
         raise ValueError("a difference is not finite: declare what a failed run counts as.")
     deciding = [False] * len(family) if exact is None else exact
     claimed = [Says.LESS] * len(family) if says is None else says
+    splits = [0.0] * len(family) if shared is None else shared
+    if any(signs and share for signs, share in zip(deciding, splits, strict=True)):
+        raise ValueError("permutations ask for independent values: let t decide over splits.")
     tested = [
         _against(values, margin, what)
         for values, margin, what in zip(family, margins, claimed, strict=True)
     ]
-    tests = [(p_value(values), sign_flip_p(values)) for values in tested]
+    tests = [
+        (p_value(values, share), sign_flip_p(values))
+        for values, share in zip(tested, splits, strict=True)
+    ]
     confidences = holm([p[signs] for p, signs in zip(tests, deciding, strict=True)], size)
     found = []
-    for values, margin, signs, what, p, confidence in zip(
-        family, margins, deciding, claimed, tests, confidences, strict=True
+    for values, margin, signs, what, share, p, confidence in zip(
+        family, margins, deciding, claimed, splits, tests, confidences, strict=True
     ):
-        ends = (exact_interval if signs else interval)(values, confidence)
+        ends = (
+            exact_interval(values, confidence) if signs else interval(values, confidence, share)
+        )
         out = OUTCOMES[what](ends, margin, values)
-        found.append(Judged(out, ends, confidence, p[0], p[1], detectable(values, confidence)))
+        least = detectable(values, confidence, shared=share)
+        found.append(Judged(out, ends, confidence, p[0], p[1], least))
     return found
 
 

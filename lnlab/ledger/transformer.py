@@ -43,11 +43,10 @@ AT_START = CharacterModel.budget("paper", seeds=STARTS, updates=1)
 TURNING = CharacterModel.budget(
     "paper", seeds=SEEDS, updates=200, learning_rate=1e-2, weight_decay=1.0
 )
-TUNED = Tuning("learning_rate", RATES, final("valid_nll"), 99, {})
-OWN_RATE = (
-    f"learning_rate of each arm from {', '.join(map(str, RATES))}, by the validation NLL at "
-    "the end of one run of seed 99"
-)
+TUNED = Tuning(
+    "learning_rate", RATES, final("valid_nll"), 99, {},
+    "by the validation NLL at the end of one run of seed 99",
+)  # fmt: skip
 OPEN = ("everything: other data, and a net a thousand times smaller",)
 WAITS = "the declared seeds were not trained yet"
 TOLERANCE = 0.03
@@ -87,7 +86,7 @@ def measured(
     test, declared = declare(
         Measurement(task, terms, numbers, tuning=tuning),
         measure=measure, window=window, split=split, margin=margin, reason=reason,
-        family=family, tuning=OWN_RATE if tuning else "", open=OPEN, says=says,
+        family=family, open=OPEN, says=says,
         version=2 if before else 1,
     )  # fmt: skip
     return Claim(

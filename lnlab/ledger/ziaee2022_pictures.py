@@ -16,7 +16,7 @@ import pandas as pd
 from lnlab.ledger.claim import Claim
 from lnlab.ledger.measurement import Measurement, Numbers, Term, declare, each
 from lnlab.ledger.paired import Arms, final, like, numbers
-from lnlab.ledger.rule import interval
+from lnlab.ledger.statistics import interval
 from lnlab.norms import CONFIGURATIONS
 from lnlab.runs import Run
 from lnlab.tasks import MixturePictures

@@ -27,9 +27,10 @@ def ran(tmp_path):
         kind="official",
         checksum="c" * 64,
         device="cpu",
+        precision="float32",
         done=True,
     ):
-        config = {**task.config(), "device": device, "precision": "float32"}
+        config = {**task.config(), "device": device, "precision": precision}
         data = {"name": task.data, "kind": kind, "checksum": checksum, "licence": ""}
         with Run.open(task.name, config, data, tmp_path) as run:
             for epoch in range(task.epochs + 1):

@@ -127,6 +127,11 @@ def test_data_and_devices_are_not_mixed(pair):
     assert TEST.differences([one[0], gpu[1]]) is None
 
 
+def test_products_in_bfloat16_judge_nothing(pair):
+    assert TEST.differences(pair(precision="float64")) is not None
+    assert TEST.differences(pair(precision="mixed")) is None
+
+
 @pytest.mark.parametrize(
     ("stated", "told", "setting"),
     [
@@ -195,7 +200,7 @@ def test_numbers_of_numpy_can_be_written_down(pair):
 
 @pytest.mark.parametrize("part", ["c" * 64, "d" * 64], ids=["same cases", "a part of them"])
 def test_each_arm_has_its_own_rate(ran, part):
-    tuning = Tuning("learning_rate", (0.1, 0.2), final("train_nll"), 99, {})
+    tuning = Tuning("learning_rate", (0.1, 0.2), final("train_nll"), 99, {}, "by its end")
     best = {"layer": 0.1, "batch": 0.2}
     runs = [
         ran(
@@ -217,7 +222,7 @@ def test_each_arm_has_its_own_rate(ran, part):
 
 @pytest.mark.parametrize(("ends", "chosen"), [((0.0, 0.5), True), ((0.0, 0.0), False)])
 def test_of_rates_that_are_as_good_none_is_chosen(ran, ends, chosen):
-    tuning = Tuning("learning_rate", (0.1, 0.2), final("train_nll"), 99, {})
+    tuning = Tuning("learning_rate", (0.1, 0.2), final("train_nll"), 99, {}, "by its end")
     runs = []
     for norm in ("layer", "batch"):
         for rate, end in zip(tuning.grid, ends, strict=True):
@@ -229,7 +234,12 @@ def test_of_rates_that_are_as_good_none_is_chosen(ran, ends, chosen):
 def test_the_grid_holds_cases_out_and_names_what_to_train_next(tmp_path):
     digits = Task.budget("smoke", units=(8,), seeds=(100, 101), epochs=1)
     tuning = Tuning(
-        "learning_rate", (1e-6, 1e-2), final("validation_nll"), 99, {"held_out": 200}
+        "learning_rate",
+        (1e-6, 1e-2),
+        final("validation_nll"),
+        99,
+        {"held_out": 200},
+        "by its end",
     )
     test = Measurement(digits, ARMS, NLL, tuning=tuning)
     grid = test.command().split(" && ")

@@ -14,18 +14,20 @@ from lnlab.ledger.rule import (
     Verdict,
     boundedness,
     defect,
-    detectable,
     ends,
+    judge,
+    outcome,
+    sameness,
+    steady,
+    verdict,
+)
+from lnlab.ledger.statistics import (
+    detectable,
     exact_interval,
     holm,
     interval,
-    judge,
-    outcome,
     p_value,
-    sameness,
     sign_flip_p,
-    steady,
-    verdict,
 )
 
 SUPPORTED, CONTRADICTED = Outcome.SUPPORTED, Outcome.CONTRADICTED
@@ -249,6 +251,24 @@ def test_size_nothing_there_is_called_something_in_at_most_five_percent(seeds):
     found = [alone(values, 1e-6) for values in draws]  # so small that it never is inside
     assert abs(rate(found, SUPPORTED, CONTRADICTED) - 0.05) < error(0.05)
     assert abs(rate(found, SUPPORTED) - 0.025) < error(0.025)
+
+
+@pytest.mark.parametrize("shared", [0.2, 0.5])
+def test_size_over_splits_that_have_cases_in_common(shared):
+    # correlated by n_test/(n_train + n_test), for which the correction was made
+    common = shared / (1 + shared)
+    random = np.random.default_rng(13)
+    draws = random.normal(0, common**0.5, (DRAWS, 1))
+    draws = draws + random.normal(0, (1 - common) ** 0.5, (DRAWS, 5))
+    known = [judge([values], [1e-6], shared=[shared])[0] for values in draws]
+    found = [one.outcome for one in known]
+    assert abs(rate(found, SUPPORTED, CONTRADICTED) - 0.05) < error(0.05)
+    unknown = [alone(values, 1e-6) for values in draws]
+    assert rate(unknown, SUPPORTED, CONTRADICTED) > 0.09
+    assert known[0].interval == interval(draws[0], shared=shared)
+    assert known[0].detectable > judge([draws[0]], [1e-6])[0].detectable
+    with pytest.raises(ValueError, match="permutations ask for independent values"):
+        judge([draws[0]], [1.0], exact=[True], shared=[shared])
 
 
 def test_size_of_a_whole_family():
