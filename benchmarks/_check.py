@@ -139,7 +139,7 @@ def stepped(device: torch.device) -> Iterator[Finding]:
 def numbers(task: Experiment, device: torch.device) -> dict[str, float]:
     """What a run of a task measures, by name and moment."""
     with tempfile.TemporaryDirectory() as root:
-        list(train(task, root=root, device=device))
+        list(train(task, root=Path(root), device=device))
         run = found(task, root=Path(root), device=device)
         if run is None:
             raise RuntimeError("there is no run")

@@ -95,7 +95,8 @@ def of_hessian(objective: Objective) -> dict[str, Any]:
 
 def turns(ours: Callable[[], object], theirs: Callable[[], object]) -> dict[str, Any]:
     """Milliseconds of each, and their ratio in each round."""
-    ours(), theirs()
+    ours()
+    theirs()
     rounds = []
     for n in range(ROUNDS):
         times = {}

@@ -5,7 +5,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
@@ -295,6 +295,6 @@ def digest(parts: Mapping[str, Pictures]) -> bytes:
     return total.digest()
 
 
-def _texts(part: Pictures) -> Iterable[Sequence[str] | Any]:
+def _texts(part: Pictures) -> Iterable[str]:
     yield from part.names
     yield from part.captions

@@ -186,8 +186,8 @@ def load(
         raise ValueError(f"{source.name} has no {unit}: choose from {', '.join(units)}.")
     if most is not None and most < 1:
         raise ValueError(f"most is {most}: give at least 1, or None for all.")
-    unit = unit or units[0]
-    options = f"{unit} {most} {unheard!r} {mix} {leave_out}"
+    said: Unit = units[0] if unit is None else unit
+    options = f"{said} {most} {unheard!r} {mix} {leave_out}"
     if source in (SPOKEN, ESPEAK):
         if place is not None:
             raise ValueError(f"{source.name}={place}: it is synthesised here, give no path.")
@@ -198,13 +198,13 @@ def load(
             f"{source.name} is not in {place}: {GET[source.name]} ({source.citation}), and "
             f"name it or a folder of its files: {source.name}=PATH"
         )
-    read = partial(_from_files, source, place, unit, most, unheard, mix, leave_out)
+    read = partial(_from_files, source, place, said, most, unheard, mix, leave_out)
     known = {"phones": PHONES, "letters": LETTERS, "words": DIGITS}
     return Speech(
         source,
         read,
         lambda: f"{options} {stamp(_files(place))} {code(*Path(__file__).parent.glob('*.py'))}",
-        units=known[unit],
+        units=known[said],
         rate=8_000 if source is FSDD else 16_000,
         noted=mix or leave_out,
     )

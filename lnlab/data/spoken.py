@@ -84,7 +84,7 @@ def synthesised(name: str, of: str, speak: Callable[[], Parts]) -> Parts:
 
 def _packed(parts: Parts) -> Arrays:
     said = [utterance for split in SIZES for utterance in parts[split]]
-    sounds = [utterance.heard.samples for utterance in said]
+    sounds = [sound for u in said if (sound := u.heard.sound()) is not None]
     return {
         "sizes": np.array([len(parts[split]) for split in SIZES]),
         "speakers": np.array([int(u.speaker.split()[1]) for u in said]),
@@ -92,8 +92,8 @@ def _packed(parts: Parts) -> Arrays:
         "sound_counts": np.array([len(sound) for sound in sounds]),
         "units": np.array([PHONES.index(unit) for u in said for unit in u.units], np.uint8),
         "units_counts": np.array([len(u.units) for u in said]),
-        "begins": np.concatenate([u.begins for u in said]),
-        "ends": np.concatenate([u.ends for u in said]),
+        "begins": np.concatenate([np.asarray(u.begins) for u in said]),
+        "ends": np.concatenate([np.asarray(u.ends) for u in said]),
     }
 
 

@@ -83,10 +83,9 @@ class Inside(TorchFunctionMode):
         put_out, self._put_out = self._put_out, None
         if f is None or not args or not isinstance(args[0], Tensor):
             return self._call(func, args, kwargs)[0]
-        at_once = put_out is not None and put_out[0] is args[0]
-        a = put_out[1] if at_once else args[0].clone()
+        a = put_out[1] if put_out and put_out[0] is args[0] else args[0].clone()
         h, call, known = self._call(func, args, kwargs)
-        if known:
+        if known and call is not None:
             self.sites.append(call.note)
             return h
         shut = _shut(func, a, args[1:], kwargs, h) if self.find_shut else None
@@ -143,7 +142,7 @@ class Inside(TorchFunctionMode):
         """The output of a normalizer; that of the tape where it is the same."""
         name = self._name(normalizer)
         origin = None if self.tape is None else self.tape.origin(output)
-        if origin is None:
+        if self.tape is None or origin is None:
             return Site(name, output.clone(), None, None)
         notes = self.tape.notes
         if (name, origin) not in notes:

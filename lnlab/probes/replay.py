@@ -222,6 +222,9 @@ class _Unknown(Exception):
     """A call is given something of which it is not known whether it is the same."""
 
 
+_DATA = [getattr(Tensor.data, name) for name in ("__get__", "__set__")]
+"""What reads and writes ``tensor.data``, past all counting."""
+
 _ASIDE = {
     getattr(Tensor, name).__get__
     for name in ("shape", "dtype", "device", "requires_grad", "is_cuda", "ndim", "layout")
@@ -247,7 +250,7 @@ def _versions(value: Any) -> list[int]:
 
 def _hides(func: Callable, result: Any) -> bool:
     """True if what writes through a result is not seen: nothing behind it is told apart."""
-    return func in (Tensor.data.__get__, Tensor.data.__set__) or not _plain(result)
+    return func in _DATA or not _plain(result)
 
 
 def _cloned(value: Any) -> Any:

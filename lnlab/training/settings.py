@@ -21,7 +21,7 @@ WORDS = {
 def setting(
     default: Any,
     *,
-    choices: Iterable[str] = (),
+    choices: Iterable[str | bool] = (),
     least: float | None = None,
     most: float | None = None,
     above: float | None = None,

@@ -151,7 +151,7 @@ def counted(judge: SentenceJudge, represent: Represent) -> Verdicts:
     return Verdicts(by_C, by_C[CS[int(right.sum(1).argmax())]])
 
 
-def _checked(judge: SentenceJudge, vectors: np.ndarray) -> np.ndarray:
+def _checked(judge: SentenceJudge, vectors: np.ndarray) -> Any:
     """Vectors of a judge's sentences, each of length 1."""
     vectors = np.asarray(vectors, np.float64)
     if vectors.ndim != 2 or len(vectors) != len(judge.said):
@@ -212,8 +212,9 @@ def _right(judge: SentenceJudge, seen: Seen, fold: int) -> list[int]:
 
 def _handy(vectors: Matrix) -> Matrix:
     """Vectors as an array, where it has less than a million numbers."""
-    small = not isinstance(vectors, np.ndarray) and vectors.shape[0] * vectors.shape[1] < 1e6
-    return vectors.toarray() if small else vectors
+    if isinstance(vectors, np.ndarray) or vectors.shape[0] * vectors.shape[1] >= 1e6:
+        return vectors
+    return vectors.toarray()
 
 
 def _path(
