@@ -131,6 +131,16 @@ OWN_RATE = Tuning(
     "Adam as usual, by the least trend of held-out nats in a run of seed 99",
 )  # fmt: skip
 """The rate of each arm by its nats on held-out sentences, not by what it is judged on."""
+SOON = Tuning(
+    "learning_rate", RATES, along("valid_nll"), 99, {},
+    "Adam as usual, by the mean of held-out nats along a run of seed 99",
+)  # fmt: skip
+"""The rate of each arm at which its nats fall soonest."""
+BY_THE_LEAST = Before(
+    "not yet run",
+    "rates were chosen by the least nats of a run, and what is compared is their mean along "
+    "it; changed before any run",
+)
 
 
 def half(metric: str) -> tuple[float, str]:
@@ -170,6 +180,7 @@ def claims(
     *,
     on: Sequence[str] = tuple(FAMILIES),
     own_rate: Sequence[str] = (),
+    tuning: Tuning = OWN_RATE,
     alone: Sequence[str] = (),
     seen: Mapping[str, str] | None = None,
     before: Mapping[str, tuple[Before, ...]] | None = None,
@@ -185,7 +196,9 @@ def claims(
         numbers: from what a setting's ids end with to what is read there.
         alone: the settings in which it has a family of its own.
         seen: what was known of it beside :data:`SEEN`, by setting.
-        before: its verdicts before it was declared anew, newest first, by setting.
+        tuning: how an arm's own rate is chosen.
+        before: its verdicts before it was declared anew, newest first, by setting; of a row
+            with own rates, by what its id ends with.
         judged: whether judges decide it, in most settings with :data:`OWN_C`.
     """
     seen, before = seen or {}, before or {}
@@ -195,28 +208,30 @@ def claims(
     made = []
     for end, own in [*((end, False) for end in on), *((end, True) for end in own_rate)]:
         task, data, family, waits = FAMILIES[end]
+        ending = f"{end}-own-rates" if own else end
+        past = before.get(ending, before.get(end, ()))
         test = Measurement(task, terms, numbers(end), STATED)
         more: dict[str, Any] = {"open": OPEN} if not end else {}
         more["seen"] = "; ".join(filter(None, (SEEN.get(end), seen.get(end))))
-        more["version"] = 1 + len(before.get(end, ()))
+        more["version"] = 1 + len(past)
         more["split"] = f"{split}; {OWN_C}" if judged and not fixed(end) else split
         first = end in alone and not own
         apart = ", own rates" if own else ", nats" if first else ""
         if own:
-            test = replace(test, task=replace(task, adam="usual"), tuning=OWN_RATE)
+            test = replace(test, task=replace(task, adam="usual"), tuning=tuning)
         test, declared = declare(
             test, family=f"skip-thoughts, {family}{apart}", **words, **more
         )
         said = f"{statement}, each arm at its best rate" if own else statement
         told = f"--data {data}"
         command = test.command(data).replace(told, f"{told} --set judges=judges=PATH")
-        name = f"ba2016-6.3-{id}{end}{'-own-rates' if own else ''}"
+        name = f"ba2016-6.3-{id}{ending}"
         notes = [AT_THE_START * (f"{id}{end}" in LED), ALONE if first else note]
         made.append(
             Claim(name, f"{PAPER}, {where}", said, test=test, declared=declared,
                   command=command, paper=paper, waits=waits,
                   note="; ".join(filter(None, notes)),
-                  history=before.get(end, ()))
+                  history=past)
         )  # fmt: skip
     return made
 
@@ -278,7 +293,10 @@ CLAIMS = [
         "faster-nll", "6.3, Fig. 3",
         "layer norm speeds up skip-thoughts over the baseline in what they are trained for",
         LESS, lambda end: each(along("valid_nll")), own_rate=("-novels-small", "-stories"),
-        alone=("-novels",),
+        tuning=SOON, alone=("-novels",),
+        before=dict.fromkeys(
+            ("-novels-small-own-rates", "-stories-own-rates"), (BY_THE_LEAST,)
+        ),
         measure="mean along the run of nats a word of the neighbours of held-out sentences, "
         "layer - none",
         window="the whole run", split=HELD_OUT, margin=NATS,
