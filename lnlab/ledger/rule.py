@@ -3,7 +3,8 @@
 A claim about training says that a difference is negative, by as much as matters: its *margin*;
 or that there is none as large; or that it stays below the margin.
 Which, and the seeds, are declared before anyone looks. A family of claims that one experiment
-answers shares one error rate, 5 %, by the method of Holm (1979).
+answers shares one error rate, 5 %, by the method of Holm (1979); his steps ask of each whether it
+is 0, so "none as large" is said by intervals that hold together whatever is true (Bonferroni's).
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from math import isfinite, isinf
 import numpy as np
 
 from lnlab.ledger.statistics import (
+    LEVEL,
     ROUNDING,
     detectable,
     exact_interval,
@@ -121,7 +123,7 @@ def outcome(ends: tuple[float, float], margin: float, values: Sequence[float] = 
     """
     _positive(margin)
     low, high = ends
-    if -margin < low and high < margin:
+    if _inside(ends, margin):
         return Outcome.NO_EFFECT
     if _alike(values):
         return Outcome.INCONCLUSIVE
@@ -140,8 +142,8 @@ def sameness(ends: tuple[float, float], margin: float, values: Sequence[float]) 
         ValueError: if the margin is not positive.
     """
     low, high = ends
-    inside, beyond = -margin < low and high < margin, high < -margin or low > margin
-    return _compared(margin, values, inside, beyond)
+    beyond = high < -margin or low > margin
+    return _compared(margin, values, _inside(ends, margin), beyond)
 
 
 def boundedness(ends: tuple[float, float], margin: float, values: Sequence[float]) -> Outcome:
@@ -241,14 +243,16 @@ def judge(
         for values, share in zip(tested, splits, strict=True)
     ]
     confidences = holm([p[signs] for p, signs in zip(tests, deciding, strict=True)], size)
+    together = 1 - LEVEL / (len(family) if size is None else size)
     found = []
     for values, margin, signs, what, share, p, confidence in zip(
         family, margins, deciding, claimed, splits, tests, confidences, strict=True
     ):
-        ends = (
-            exact_interval(values, confidence) if signs else interval(values, confidence, share)
-        )
+        ends = _interval(values, confidence, signs, share)
         out = OUTCOMES[what](ends, margin, values)
+        if out is Outcome.NO_EFFECT:
+            confidence, ends = together, _interval(values, together, signs, share)
+            out = out if _inside(ends, margin) else Outcome.INCONCLUSIVE
         least = detectable(values, confidence, shared=share)
         found.append(Judged(out, ends, confidence, p[0], p[1], least))
     return found
@@ -260,6 +264,18 @@ def _against(values: Sequence[float], margin: float, says: Says) -> list[float]:
     nearest = np.copysign(margin, np.mean(values))
     bound = {Says.LESS: 0.0, Says.SAME: nearest, Says.AT_MOST: margin}[says]
     return [float(value - bound) for value in values]
+
+
+def _interval(
+    values: Sequence[float], confidence: float, signs: bool, shared: float
+) -> tuple[float, float]:
+    """The interval of a mean: by permutations, or by t."""
+    return exact_interval(values, confidence) if signs else interval(values, confidence, shared)
+
+
+def _inside(ends: tuple[float, float], margin: float) -> bool:
+    """True if an interval lies between the margins."""
+    return -margin < ends[0] and ends[1] < margin
 
 
 def _alike(values: Sequence[float]) -> bool:

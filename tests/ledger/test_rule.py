@@ -286,6 +286,14 @@ def test_size_of_a_family_in_which_one_claim_is_true():
     assert np.mean(wrong) < 0.05 + error(0.05)
 
 
+def test_size_of_a_family_of_effects_as_large_as_the_margin():
+    # Holm's levels are for 0: intervals at them would deny an effect in 7 % of families
+    draws = np.random.default_rng(17).normal(-1, 1, (DRAWS, 8, 15))
+    found = [judge(family, [1.0] * 8) for family in draws]
+    wrong = [any(one.outcome is NO_EFFECT for one in family) for family in found]
+    assert np.mean(wrong) < 0.025 + error(0.025)
+
+
 @pytest.mark.parametrize("effect", [1.0, 2.0, 3.0])
 def test_power_is_that_of_the_t_test(effect):
     draws = np.random.default_rng(6).normal(-effect, 1, (DRAWS, 5))
