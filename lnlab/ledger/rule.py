@@ -3,8 +3,8 @@
 A claim about training says that a difference is negative, by as much as matters: its *margin*;
 or that there is none as large; or that it stays below the margin.
 Which, and the seeds, are declared before anyone looks. A family of claims that one experiment
-answers shares one error rate, 5 %, by the method of Holm (1979); his steps ask of each whether it
-is 0, so "none as large" is said by intervals that hold together whatever is true (Bonferroni's).
+answers shares one error rate, 5 %, by the method of Holm (1979). His steps ask of each whether
+it is 0, so "none as large" is said by intervals that hold all at once, Bonferroni's.
 """
 
 from collections.abc import Sequence
