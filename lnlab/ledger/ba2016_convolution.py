@@ -87,8 +87,8 @@ BY_THE_MEAN = {
 }
 """Verdicts and intervals of a speedup, read as the NLL along the run."""
 KNOWN = (
-    "other seeds had been read so: in the LeNet at batch 128 layer norm took 0.72 to 0.92 of the "
-    "updates of none"
+    "other seeds had been read so: in the LeNet at batch 128 layer norm took 0.72 to 0.92 of "
+    "the updates of none"
 )
 TOO_WIDE = (
     "it was the log of the mean NLL along the run, of whose margin, a tenth, a speedup of 1.7 "
