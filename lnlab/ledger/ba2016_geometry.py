@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from lnlab.ledger.ba2016_analysis import PAPER, claim, untested
-from lnlab.ledger.claim import ALONG, Judge
+from lnlab.ledger.claim import ALONG, Before, Judge
 from lnlab.ledger.descent import effective_rate
-from lnlab.ledger.exact import Defect, nearly, unchanged
+from lnlab.ledger.exact import Defect, nearly, readings, unchanged
+from lnlab.ledger.rule import Kind
 from lnlab.norms import BatchNorm, Identity, LayerNorm, Norm, WeightNorm
 from lnlab.probes.fisher.families import BERNOULLI, FAMILIES, GAUSSIAN, Family
 from lnlab.probes.fisher.glm import (
@@ -157,9 +158,19 @@ CLAIMS = [
     ),
     claim(
         "5.2-robust-weight", "5.2.2",
-        "learning the gain in a normalized model is more robust to the scaling of the input: "
-        "under weight norm",
-        equal(worst(partial(moved_by_inputs, 10.0, 1.0), (WeightNorm,), (GAUSSIAN,))),
+        "learning the magnitude of incoming weights in the normalized model is more robust to "
+        "the scaling of the input",
+        readings({
+            "under batch and layer norm": equal(
+                worst(partial(moved_by_inputs, 10.0, 1.0), (BatchNorm, LayerNorm), (GAUSSIAN,))
+            ),
+            "under weight norm, too": equal(
+                worst(partial(moved_by_inputs, 10.0, 1.0), (WeightNorm,), (GAUSSIAN,))
+            ),
+        }),
+        kind=Kind.READING,
+        history=(Before("fails", "it was read of weight norm alone, which the sentence before "
+                                 "does not name"),),
         note="eq. 34 has the form of eq. 35, and the metric grows 100 times with 10 times the "
         "inputs, as without normalization; the supplement concludes of batch and layer norm "
         "only",

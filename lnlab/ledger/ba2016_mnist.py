@@ -19,10 +19,11 @@ MNIST = {
 }
 AT_4: Mapping[str, Any] = {"batch_size": 4, "epochs": 5, "unbiased": True}
 STATED: Mapping[str, Any] = {
-    "data": "mnist", "units": [1000, 1000], "norm": ("layer", "batch"),
+    "data": "mnist", "units": [1000, 1000], "norm": ("layer", "batch"), "epochs": 60,
 }  # fmt: skip
-"""Fig. 6 has two arms; what is compared with a third is not its experiment."""
-OPEN = ("f", "learning rate", "initialisation", "epochs", "seeds")
+"""Fig. 6 has two arms; what is compared with a third is not its experiment. Its axis goes to 60
+epochs, as far as those remember who saw it: the text has no number, and ours are fewer."""
+OPEN = ("f", "learning rate", "initialisation", "seeds")
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 """The grid of the digits; batch norm's best rate was the last of a grid that ended at 1e-2."""
 LOWER = (1e-5, 3e-5, *RATES)
@@ -70,10 +71,18 @@ FEW = 200
 WAITS = "the declared seeds were not trained yet"
 SHARED_RATE = "one rate for both arms; ours, as the paper states none: see the row of own rates"
 CROSSES = (
-    "exploratory: the curves cross near epoch 6. Of the first epoch alone the interval is "
-    "-0.77 to -0.75, of epochs 5 to 20 it is 0.19 to 0.28: layer norm is ahead early, batch "
-    "norm late"
+    "exploratory: the curves cross near epoch 6, two thirds of the gap are the first epoch. Of "
+    "that alone the interval is -0.77 to -0.75, of epochs 5 to 20 it is 0.19 to 0.28, of the "
+    "mean of the logarithm 0.016 to 0.048; by test error batch norm is ahead at 44 to 46 of 47 "
+    "looks. What layer norm leads in is confidence, which batch norm of the logits bounds: "
+    "against batch norm of the hidden layers alone it is behind, 0.37 to 0.42"
 )
+AS_OWN = Before(
+    "reproduced",
+    "its setting was called the paper's own, though Fig. 6 shows more epochs",
+    "-0.54 to -0.44",
+)
+ONE_RATE = "one rate for both arms, 1e-3, which is ours; there is no row at own rates"
 NOT_IN_IT = "the paper has no net without normalization here: the comparison is ours"
 START = "depends on the initialisation: N(0, 2/D) here, which helps the plain net"
 
@@ -223,7 +232,7 @@ CLAIMS = [
         "batch normalization significantly reduces the training time in feed-forward networks: "
         "on permutation-invariant MNIST, on the hidden layers, against no normalization, per "
         "update",
-        "batch hidden", "none", 128, note=f"{NOT_IN_IT}; {START}",
+        "batch hidden", "none", 128, note=f"{NOT_IN_IT}; {START}; {ONE_RATE}",
         history=(Before("reproduced", SEEN, "-0.00636 to -0.00369 nats"),),
     ),
     *(
@@ -231,7 +240,7 @@ CLAIMS = [
             f"abstract-mlp-{m}", "abstract",
             "layer normalization substantially reduces the training time: on "
             "permutation-invariant MNIST, against no normalization, per update",
-            "layer", "none", m, note=f"{NOT_IN_IT}; {START}",
+            "layer", "none", m, note=f"{NOT_IN_IT}; {START}; {ONE_RATE}",
             history=(Before(before, SEEN, BEFORE["plain", m]),),
         )
         for m, before in ((128, "not reproduced"), (4, "reproduced"))
@@ -240,7 +249,7 @@ CLAIMS = [
         faster(
             f"6.6-faster-{m}", "6.6, Fig. 6", FASTER, "layer", "batch", m,
             note=f"{SHARED_RATE}; {CROSSES}" if m == 128 else SHARED_RATE,
-            history=(Before("reproduced", SEEN, BEFORE["faster", m]),),
+            history=(*[AS_OWN][: m == 128], Before("reproduced", SEEN, BEFORE["faster", m])),
         )
         for m in MNIST
     ),

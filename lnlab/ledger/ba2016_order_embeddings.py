@@ -116,6 +116,7 @@ VALIDATION = "validation, the first 1,000 pictures with five captions each"
 TEST = (
     "test, of the model that is best on validation: five folds of 1,000 pictures; of boxes one"
 )
+ONE_RATE = "both arms at one rate, the paper's; own rates are rows of their own"
 TO_LEVEL = (
     "until the trend of R@1 + R@5 + R@10 of image retrieval is at a level that both reach"
 )
@@ -181,7 +182,7 @@ def claims(
         made.append(
             Claim(f"ba2016-{id}{end}", f"{PAPER}, {where}", said_so, test=test,
                   declared=declared, command=test.command(data), paper=paper, waits=waits,
-                  note=note,
+                  note="; ".join(filter(None, [note, ONE_RATE * (end == "-boxes")])),
                   history=(Before(before[0], INDEPENDENT, before[1]),) if before else
                   (OTHER_PROGRAMS,) if again and test is boxes else ())
         )  # fmt: skip

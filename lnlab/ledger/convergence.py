@@ -83,7 +83,7 @@ def common_levels(frames: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
     return np.linspace(max(begins), max(ends), LEVELS)
 
 
-def over_levels(metric: str, of: str = "update"):
+def over_levels(metric: str, of: str = "update") -> Numbers:
     """The mean over :func:`common_levels` of the logarithm of the time that each of some runs
     takes to a level.
 
@@ -91,14 +91,33 @@ def over_levels(metric: str, of: str = "update"):
     geometric mean over levels.
     """
 
+    return lambda frames: _to_levels(frames, metric, common_levels(frames, metric), of)
+
+
+def over_levels_below(metric: str, start: float, of: str = "update") -> Numbers:
+    """As :func:`over_levels`, for levels from ``start`` to where the lowest run ends.
+
+    A run that ends above a level counts as if it were there at its end. Where no run reaches
+    ``start``, all count 0, and no one is faster.
+    """
+
     def times(frames: Sequence[pd.DataFrame]) -> list[float]:
-        levels = common_levels(frames, metric)
-        return [
-            float(np.mean([np.log1p(time_to(f, metric, level, of).at) for level in levels]))
-            for f in frames
-        ]
+        end = min(float(falling(frame[metric].to_numpy(float))[-1]) for frame in frames)
+        if end >= start:
+            return [0.0] * len(frames)
+        return _to_levels(frames, metric, np.linspace(start, end, LEVELS), of)
 
     return times
+
+
+def _to_levels(
+    frames: Sequence[pd.DataFrame], metric: str, levels: np.ndarray, of: str
+) -> list[float]:
+    """The mean over levels of the logarithm of the time that each run takes."""
+    return [
+        float(np.mean([np.log1p(time_to(frame, metric, level, of).at) for level in levels]))
+        for frame in frames
+    ]
 
 
 def until(epochs: float, numbers: Numbers) -> Numbers:

@@ -124,9 +124,12 @@ def markdown(roots: Sequence[Path] = ROOTS) -> str:
         measure = (claim["declared"] or {}).get("measure", "")
         ours = f"{ends(claim['interval'])}: {measure}" if claim["interval"] else "–"
         seeds = len(claim["seeds"] or (claim["declared"] or {}).get("seeds", ()))
+        blocks = len(claim["values"] or ())
+        where = ", ".join(filter(None, (claim["setting"], claim["data"])))
         cells = (
             name, claim["statement"], claim["paper"] or "a figure without one", ours,
-            claim["setting"] or "–", str(seeds or "–"), f"**{claim['verdict']}**",
+            where or "–", f"{blocks} x {seeds}" if blocks > seeds else str(seeds or "–"),
+            f"**{claim['verdict']}**",
         )  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pandas as pd
 
-from lnlab.ledger.ba2016_skip_thoughts import FAMILIES, TABLE_3, nested
+from lnlab.ledger.ba2016_skip_thoughts import TABLE_3, nested
 from lnlab.ledger.paired import Arms, differences, final, like
 from lnlab.ledger.statistics import interval
+from lnlab.ledger.thoughts_trainings import FAMILIES
 from lnlab.ledger.vectors import WORDS, asked, at, fixed, mean, way
 from lnlab.runs import Run
 

@@ -9,6 +9,7 @@ from lnlab.ledger.convergence import (
     common_level,
     common_levels,
     over_levels,
+    over_levels_below,
     time_to,
     to_common_level,
     until,
@@ -83,6 +84,20 @@ def test_over_levels_is_the_ratio_of_times_at_each_of_them():
     assert levels[-1] == slow.bound.iloc[-1]
     times = over_levels("bound")([fast, slow])
     assert times[0] - times[1] == pytest.approx(np.log(0.5), abs=0.02)
+
+
+def test_who_never_leaves_a_shelf_is_not_the_faster_one():
+    at = np.arange(0, 401, 10.0)
+    stuck, leaves = (
+        pd.DataFrame({"update": at, "bound": 206 - np.maximum(0.0, slope * (at - 200))})
+        for slope in (0.0, 0.5)
+    )
+    below = over_levels_below("bound", 201.0)
+    times = below([stuck, leaves])
+    assert times[0] == pytest.approx(np.log1p(400))  # at its end, at every level
+    assert np.log1p(210) < times[1] < np.log1p(400)  # from 201 nats to 106, in a line
+    assert below([stuck, stuck]) == [0.0, 0.0]
+    assert below([leaves, stuck]) == times[::-1]
 
 
 def test_until_an_epoch_what_comes_later_is_not_seen():
