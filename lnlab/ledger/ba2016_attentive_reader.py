@@ -125,7 +125,7 @@ def claims(
         for end, version, seeds in (("-books", 1, SEEDS), ("-cloze", 2, FRESH)):
             test, *rest, more = on[end]
             own = replace(test, task=replace(test.task, seeds=seeds), tuning=OWN_RATE)
-            more = {**more, "version": version}
+            more = {**more, "version": version, "date": AGAIN}
             on[f"{end}-own-rates"] = own, *rest, more
     made = []
     for end, (test, data, family, more) in on.items():

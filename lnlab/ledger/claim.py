@@ -50,8 +50,9 @@ class Evidence:
     then: str = ""
 
 
-FIRST, AGAIN = "2026-11-22", "2026-11-23"
-"""The days on which nearly all was declared, and on which some was declared anew."""
+FIRST, CHANGED, AGAIN = "2026-11-22", "2026-11-22 16:42", "2026-11-23"
+"""When nearly all was declared, when the rule was changed (:data:`PASSED`), and the day on
+which some was declared anew."""
 
 
 @dataclass(frozen=True)

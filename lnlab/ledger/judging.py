@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from math import isfinite
 from typing import Any
 
-from lnlab.ledger import ba2016, benothman2018, transformer, ziaee2022
+from lnlab.ledger import ba2016, benothman2018, transformer, turning, ziaee2022
 from lnlab.ledger.claim import Claim, Declared, Differences, Evidence
 from lnlab.ledger.rule import Outcome, Verdict, judge, steady, verdict
 from lnlab.runs import Run
@@ -16,6 +16,7 @@ CLAIMS: tuple[Claim, ...] = (
     *benothman2018.CLAIMS,
     *ziaee2022.CLAIMS,
     *transformer.CLAIMS,
+    *turning.CLAIMS,
 )
 
 

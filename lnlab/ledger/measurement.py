@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from lnlab.ledger.claim import Declared, Differences
+from lnlab.ledger.claim import FIRST, Declared, Differences
 from lnlab.ledger.paired import metrics, rows
 from lnlab.ledger.rule import Setting, ends
 from lnlab.ledger.statistics import interval
@@ -334,8 +334,16 @@ def _plain(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def declare(test: Measurement, **words: Any) -> tuple[Measurement, Declared]:
-    """A measurement and what is written down of it, of the same seeds, failures and tuning."""
-    tuning = test.tuning.words if test.tuning else ""
-    seeds = tuple(test.task.seeds)
-    return test, Declared(seeds=seeds, failed=test.failed, tuning=tuning, **words)
+def declare(
+    test: Measurement, *, version: int = 1, date: str = FIRST, **words: Any
+) -> tuple[Measurement, Declared]:
+    """A measurement and what is written down of it, of the same seeds, failures and tuning.
+
+    Raises:
+        ValueError: if it is declared anew without a date of its own.
+    """
+    if version > 1 and date == FIRST:
+        raise ValueError(f"version {version} has the date of the first: say when it was made.")
+    words |= {"version": version, "date": date, "seeds": tuple(test.task.seeds)}
+    words["tuning"] = test.tuning.words if test.tuning else ""
+    return test, Declared(failed=test.failed, **words)

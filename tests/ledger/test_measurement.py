@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lnlab.ledger.measurement import Measurement, Tuning, each
+from lnlab.ledger.claim import AGAIN, FIRST
+from lnlab.ledger.measurement import Measurement, Tuning, declare, each
 from lnlab.ledger.paired import final
 from lnlab.ledger.rule import Setting
 from lnlab.runs import read
@@ -277,3 +278,13 @@ def test_the_grid_holds_cases_out_and_names_what_to_train_next(tmp_path):
 
 def test_what_runs_did_not_measure_is_not_there(pair):
     assert replace(TEST, numbers=each(final("validation_nll"))).differences(pair()) is None
+
+
+def test_what_is_declared_anew_has_a_date_of_its_own():
+    words = dict.fromkeys(("measure", "window", "split", "reason", "family"), "words")
+    words |= {"margin": 1.0, "version": 2}
+    assert declare(TEST, **words, date=AGAIN)[1].date == AGAIN
+    for of_the_first in ({}, {"date": FIRST}):
+        with pytest.raises(ValueError, match="version 2 has the date of the first"):
+            declare(TEST, **words, **of_the_first)
+    assert declare(TEST, **{**words, "version": 1})[1].date == FIRST
