@@ -91,8 +91,11 @@ class PermutationInvariantMNIST(Classification):
     """True if batch norm takes the unbiased variance, as 6.6 does for the small batch."""
     descent: str = setting("adam", choices=DESCENTS, past="adam")
     """The steps: those of Adam, or of plain gradient descent."""
-    measures: int = setting(1, least=1, most=2, past=1)
-    """2: at every evaluation also shift and smoothness, :func:`lnlab.tasks.moved.moved`."""
+    measures: int = setting(1, least=1, most=3, past=1)
+    """3: at every evaluation also shift and smoothness, :func:`lnlab.tasks.moved.moved`, which
+    at 2 were other numbers of the same."""
+    every: int = setting(0, least=0, past=0)
+    """The updates from one evaluation to the next; 0: as every classification."""
 
     name = "mnist"
 
@@ -133,13 +136,19 @@ class PermutationInvariantMNIST(Classification):
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         return DESCENTS[self.descent](parameters, lr=self.learning_rate)
 
+    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
+        """Those of every classification, or evenly spaced from before the first update on."""
+        if not self.every:
+            return super().evaluation_points(updates_per_epoch)
+        return set(range(0, self.length(updates_per_epoch) + 1, self.every))
+
     def measure(
         self, model: Any, dataset: Any, moment: Moment = Moment.END
     ) -> Mapping[str, list[float]]:
-        """The measurements of every classification, and with ``measures=2`` shift and
+        """The measurements of every classification, and with ``measures=3`` shift and
         smoothness on the first training cases."""
         found = super().measure(model, dataset, moment)
-        if self.measures < 2:
+        if self.measures < 3:
             return found
         nets = model.unstack()
         weight = next(nets[0].parameters())

@@ -5,6 +5,7 @@ cases, tried and not taken. Statistics over cases are those of these cases, as i
 """
 
 from copy import deepcopy
+from math import acos
 from typing import Any
 
 import torch
@@ -13,12 +14,14 @@ from torch.nn import functional as F
 
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.loss.objective import Objective
-from lnlab.probes.loss.smoothness import smoothness, steps
 from lnlab.probes.training.covariate_shift import covariate_shift
 
 CASES = 500
 """The number of training cases, the first ones, that are looked at."""
 STEP = 0.1
+LOWER = 0.02
+"""The part of the loss that a step along the gradient promises to take away, whatever the net:
+a tenth is more than some nets can lose along one gradient."""
 
 
 def moved(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
@@ -30,29 +33,40 @@ def moved(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
         y: their classes (B,).
 
     Returns:
-        ``turn``: 1 - cos(G, G') by Definition 2.1 of Santurkar et al. (2018), a mean over all
-        layers but the first, which cannot shift. ``drift``: |mu' - mu| of a unit behind its
-        normalizer, over the standard deviation of its layer, a mean over hidden units.
-        ``steepness``: the range of the loss along its gradient, eta from 1/2 to 4 times STEP,
-        over the loss. ``length``: ||W|| of the hidden layers, their geometric mean.
+        ``angle``: between G and G' of Definition 2.1 of Santurkar et al. (2018), in radians, a
+        mean over all layers but the first, which cannot shift. ``drift``: |mu' - mu| of a unit
+        behind its normalizer, over the standard deviation of its layer, a mean over hidden
+        units. Both grow with the step as it does, so that their sums over a way depend on the
+        way and not on how many steps it took. ``bend``: :func:`bend`. ``length``: ||W|| of the
+        hidden layers, their geometric mean.
     """
     with torch.no_grad():
         if not F.cross_entropy(deepcopy(net)(x), y).isfinite():
-            return dict.fromkeys(("turn", "drift", "steepness", "length"), float("nan"))
+            return dict.fromkeys(("angle", "drift", "bend", "length"), float("nan"))
     loss = Objective(
         net, x, y, F.cross_entropy, statistics=Statistics.BATCH, dtype=torch.float64
     )
-    along = smoothness(loss, steps(STEP))
-    low, high = along.variation
     there = loss.start - STEP * loss.gradient()[1]
-    turns = [1 - shift.cosine for shift in covariate_shift(loss, there)[1:]]
+    angles = [acos(shift.cosine) for shift in covariate_shift(loss, there)[1:]]
     lengths = torch.stack([layer.W.detach().norm() for layer in net.layers[:-1]])
     return {
-        "turn": sum(turns) / len(turns),
+        "angle": sum(angles) / len(angles),
         "drift": drift(loss, there),
-        "steepness": (high - low) / along.loss,
+        "bend": bend(loss),
         "length": float(lengths.log().mean().exp()),
     }
+
+
+def bend(loss: Objective) -> float:
+    """||g - g'|| / ||g|| between the two ends of a step along the gradient g of a loss.
+
+    The step is the one on which g promises that the loss falls by the part LOWER of itself,
+    eta ||g||^2 = LOWER L: to first order as much in every net, whatever the scale of its loss
+    and of its weights, and however fast it learns. LOWER / 2 in a round bowl, steep or flat.
+    """
+    value, g = loss.gradient()
+    eta = LOWER * value / g.square().sum()
+    return float((g - loss.gradient(loss.start - eta * g)[1]).norm() / g.norm())
 
 
 def drift(loss: Objective, there: Tensor) -> float:

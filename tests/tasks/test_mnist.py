@@ -224,6 +224,7 @@ def test_the_configuration_is_json_and_says_nothing_of_places(tmp_path):
         "measures",
         "held_out",
         "descent",
+        "every",
     }
 
 
@@ -268,6 +269,11 @@ def test_measurements_are_dense_at_the_start_and_twice_an_epoch(updates):
     early = sorted(point for point in points if 0 < point <= updates)
     assert all(later <= 2.5 * earlier for earlier, later in pairwise(early))
     assert early[0] <= max(1, updates / 100)
+
+
+def test_measurements_every_so_many_updates_begin_before_the_first():
+    assert Task(every=10, updates=35).evaluation_points(429) == {0, 10, 20, 30}
+    assert Task(every=200, epochs=2).evaluation_points(429) == {0, 200, 400, 600, 800}
 
 
 def test_its_length_is_of_whole_batches(digits):

@@ -4,11 +4,14 @@ from copy import deepcopy
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from lnlab.norms import BatchNorm, Identity, LayerNorm
+from lnlab.norms.invariances import Statistics
+from lnlab.probes.loss.objective import Objective
 from lnlab.tasks.mnist import MLP
-from lnlab.tasks.moved import STEP, moved
+from lnlab.tasks.moved import LOWER, STEP, bend, moved
 
 
 @pytest.fixture(params=[Identity, LayerNorm, BatchNorm])
@@ -37,14 +40,14 @@ def gradients(net, x, y, layer):
 
 def test_gradients_turn_as_the_layers_below_are_exchanged(net, cases):
     before, after = deepcopy(net).train(), stepped(net, *cases)
-    turns = []
+    angles = []
     for layer in (1, 2):
         mixed = deepcopy(before)
         for below in range(layer):
             mixed.layers[below] = deepcopy(after.layers[below])
         G, G_ = gradients(before, *cases, layer), gradients(mixed, *cases, layer)
-        turns.append(1 - F.cosine_similarity(G, G_, dim=0).item())
-    assert moved(net, *cases)["turn"] == pytest.approx(sum(turns) / 2)
+        angles.append(F.cosine_similarity(G, G_, dim=0).arccos().item())
+    assert moved(net, *cases)["angle"] == pytest.approx(sum(angles) / 2)
 
 
 def test_means_drift_in_deviations_of_their_layer(net, cases):
@@ -58,21 +61,41 @@ def test_means_drift_in_deviations_of_their_layer(net, cases):
     assert moved(net, *cases)["drift"] == pytest.approx(sum(drifts) / 2)
 
 
-def test_steepness_has_the_scale_of_neither_steps_nor_loss(net, cases):
-    """Of the losses on the way from half a STEP to four of them."""
-    x, y = cases
-    before = deepcopy(net).train()
-    G = torch.autograd.grad(F.cross_entropy(before(x), y), [*before.parameters()])
-    losses = []
-    for eta in torch.logspace(torch.tensor(0.5).log10(), torch.tensor(4.0).log10(), 8) * STEP:
-        after = deepcopy(before)
-        with torch.no_grad():
-            for p, g in zip(after.parameters(), G, strict=True):
-                p -= eta * g
-        losses.append(F.cross_entropy(after(x), y).item())
-    here = F.cross_entropy(before(x), y).item()
-    expected = (max(losses) - min(losses)) / here
-    assert moved(net, x, y)["steepness"] == pytest.approx(expected, rel=1e-5)
+def test_a_gradient_bends_on_the_step_that_promises_a_part_of_the_loss(net, cases):
+    before, after = deepcopy(net).train(), deepcopy(net).train()
+    own = [gradients(before, *cases, layer) for layer in range(3)]
+    g = torch.cat(own)
+    eta = LOWER * F.cross_entropy(before(cases[0]), cases[1]) / (g @ g)
+    with torch.no_grad():
+        for layer, part in zip(after.layers, own, strict=True):
+            w = nn.utils.parameters_to_vector(layer.parameters())
+            nn.utils.vector_to_parameters(w - eta * part, layer.parameters())
+    g_ = torch.cat([gradients(after, *cases, layer) for layer in range(3)])
+    expected = ((g - g_).norm() / g.norm()).item()
+    assert moved(net, *cases)["bend"] == pytest.approx(expected, rel=1e-6)
+
+
+def bowl(*curvatures, scale=1.0):
+    """The loss 1/2 sum lambda w^2 at w = scale (1, ..., 1)."""
+    net = nn.Linear(len(curvatures), 1, bias=False)
+    nn.init.constant_(net.weight, scale)
+    x = torch.diag(torch.tensor(curvatures).sqrt())
+    return Objective(
+        net, x, None, lambda out, _: out.square().sum() / 2, statistics=Statistics.BATCH
+    )
+
+
+@pytest.mark.parametrize("steep", [1e-3, 1.0, 50.0])
+def test_round_bowls_bend_alike_however_fast_they_are_learned(steep):
+    assert bend(bowl(steep, steep)) == pytest.approx(LOWER / 2)
+
+
+def test_a_valley_bends_more_than_a_bowl_by_no_scale():
+    """L ||H g|| / ||g||^3 = (101 / 2) (100^4 + 1)^(1/2) / (100^2 + 1)^(3/2), times LOWER."""
+    expected = LOWER * 50.5 * (1e8 + 1) ** 0.5 / (1e4 + 1) ** 1.5
+    assert bend(bowl(100.0, 1.0)) == pytest.approx(expected)
+    assert bend(bowl(100.0, 1.0, scale=7.0)) == pytest.approx(expected)
+    assert bend(bowl(0.1, 0.001)) == pytest.approx(expected)
 
 
 def test_the_net_stays_and_lengths_are_of_hidden_layers(net, cases):
