@@ -20,11 +20,11 @@ from lnlab.tasks import PermutationInvariantMNIST
 
 RATE = 0.1
 DIGITS = PermutationInvariantMNIST.budget(
-    "notebook", descent="sgd", learning_rate=RATE, measures=3, updates=200, every=5,
+    "notebook", descent="sgd", learning_rate=RATE, measures=3, updates=200,
     seeds=tuple(range(115, 130)),
 )  # fmt: skip
 MNIST = PermutationInvariantMNIST.budget(
-    "paper", descent="sgd", learning_rate=RATE, measures=3, updates=400, every=10,
+    "paper", descent="sgd", learning_rate=RATE, measures=3, updates=300, every=10,
     seeds=tuple(range(105, 110)),
 )  # fmt: skip
 NETS = {"": DIGITS, "-mnist": MNIST}
@@ -45,9 +45,11 @@ LOOKED_AT = (
     "seeds 0 and 1 of 64-64 units, 6 epochs, were looked at when the measures were written, "
     "and earlier windows, which the history names"
 )
-ANY_RATE = (
+ONE_RATE = (
     "both arms are trained at one rate, at which layer norm comes to a tenth in half as many "
-    "updates; a sum over the way does not, to first order, depend on the rate"
+    "updates. A sum over the way takes the number of steps out of it, not how far they "
+    "overshoot: at half the rate the way is shorter in both arms (the drift on the digits by "
+    "0.33 without and 0.35 with layer norm, seeds 0 and 1)"
 )
 SIXTH = "half of the sixth by which the exploratory runs differed"
 CHOSEN = "the window was chosen after looking"
@@ -171,7 +173,7 @@ def layer_against_none(
 
 
 OTHER_SIGN = (
-    "the same numbers as of ba2016-3-covariate, with the other sign: one test of two "
+    "The same numbers as of ba2016-3-covariate, with the other sign: one test of two "
     "sentences. It reduces nothing where none - layer stays below the margin. The author is "
     "careful: that less shift is the reason might not be correct, he writes"
 )
@@ -183,7 +185,7 @@ def reduces(
     """Claims that layer norm reduces the covariate shift."""
     return layer_against_none(
         id, source, statement, of, *before,
-        margin=0.08, reason=SIXTH, family="covariate shift", note=ANY_RATE,
+        margin=0.08, reason=SIXTH, family="covariate shift", note=ONE_RATE,
     )  # fmt: skip
 
 
@@ -194,7 +196,7 @@ def does_not_reduce(
     return layer_against_none(
         id, source, statement, of, *before,
         sign=-1, says=Says.AT_MOST, margin=0.08, reason=SIXTH, family="covariate shift",
-        note=f"{ANY_RATE}; {OTHER_SIGN}",
+        note=f"{ONE_RATE}. {OTHER_SIGN}",
     )  # fmt: skip
 
 

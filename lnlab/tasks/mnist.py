@@ -95,7 +95,8 @@ class PermutationInvariantMNIST(Classification):
     """3: at every evaluation also shift and smoothness, :func:`lnlab.tasks.moved.moved`, which
     at 2 were other numbers of the same."""
     every: int = setting(0, least=0, past=0)
-    """The updates from one evaluation to the next; 0: as every classification."""
+    """The updates from one evaluation to the next, besides those of every classification; 0:
+    those alone."""
 
     name = "mnist"
 
@@ -137,10 +138,10 @@ class PermutationInvariantMNIST(Classification):
         return DESCENTS[self.descent](parameters, lr=self.learning_rate)
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """Those of every classification, or evenly spaced from before the first update on."""
-        if not self.every:
-            return super().evaluation_points(updates_per_epoch)
-        return set(range(0, self.length(updates_per_epoch) + 1, self.every))
+        """Those of every classification, and every so many updates."""
+        found = super().evaluation_points(updates_per_epoch)
+        last = self.length(updates_per_epoch)
+        return found | set(range(0, last + 1, self.every or last))
 
     def measure(
         self, model: Any, dataset: Any, moment: Moment = Moment.END

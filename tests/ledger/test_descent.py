@@ -62,7 +62,7 @@ def test_progress_that_is_lost_again_is_not_counted_twice():
     assert until_a_tenth("rate", "progress")(back) == pytest.approx(math.log(area))
 
 
-@pytest.mark.parametrize("nll", [2.2, math.nan])
+@pytest.mark.parametrize("nll", [2.2, 0.24, math.nan])
 def test_a_run_that_never_comes_there_has_no_number(nll):
     metrics = pd.DataFrame({"update": [0, 1], "train_nll": [2.3, nll], "way": [1.0, 1.0]})
     assert math.isnan(until_a_tenth("way", "updates")(metrics))

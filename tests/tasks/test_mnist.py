@@ -271,9 +271,11 @@ def test_measurements_are_dense_at_the_start_and_twice_an_epoch(updates):
     assert early[0] <= max(1, updates / 100)
 
 
-def test_measurements_every_so_many_updates_begin_before_the_first():
-    assert Task(every=10, updates=35).evaluation_points(429) == {0, 10, 20, 30}
-    assert Task(every=200, epochs=2).evaluation_points(429) == {0, 200, 400, 600, 800}
+def test_measurements_every_so_many_updates_are_made_besides():
+    plain, often = Task(epochs=2), Task(epochs=2, every=200)
+    assert often.evaluation_points(429) - plain.evaluation_points(429) == {200, 400, 600, 800}
+    assert often.evaluation_points(429) > plain.evaluation_points(429)
+    assert {10, 20, 30} < Task(every=10, updates=35).evaluation_points(429)
 
 
 def test_its_length_is_of_whole_batches(digits):

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.gpu
 
 SMALL = [
     *PermutationInvariantMNIST.arms("smoke").values(),
-    PermutationInvariantMNIST.budget("smoke", measures=2),
+    PermutationInvariantMNIST.budget("smoke", measures=3),
     # four steps of time, some twenty updates
     *SequentialDigits.arms("smoke", pixels=16, batch_size=64).values(),
 ]
