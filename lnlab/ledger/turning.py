@@ -1,4 +1,4 @@
-"""How far weights turn in a step, by the law of Kosson et al. (2023), in transformers.
+"""The turn of weights in a step, by the law of Kosson et al. (2023), in transformers.
 
 W_Q and W_K are followed by a norm under QK norm and not under sandwich norm, W_O and W_2 the
 other way round: each net is the control of the other, from the same matrices and batches.

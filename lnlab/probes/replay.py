@@ -223,7 +223,7 @@ class _Unknown(Exception):
 
 
 _DATA = [getattr(Tensor.data, name) for name in ("__get__", "__set__")]
-"""What reads and writes ``tensor.data``, past all counting."""
+"""Reading and writing ``tensor.data``, past all counting."""
 
 _ASIDE = {
     getattr(Tensor, name).__get__
