@@ -51,8 +51,8 @@ class Evidence:
 
 
 FIRST, CHANGED, AGAIN = "2026-11-22", "2026-11-22 16:42", "2026-11-23"
-"""The day on which nearly all was declared, the hour of the change of the rule (:data:`PASSED`),
-and the day on which some was declared anew."""
+"""The day on which nearly all was declared, the hour of the change of the rule
+(:data:`PASSED`), and the day on which some was declared anew."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ W_Q and W_K are followed by a norm under QK norm and not under sandwich norm, W_
 other way round: each net is the control of the other, from the same matrices and batches.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -48,7 +50,7 @@ def distance(matrix: str) -> Number:
 
 def turn(matrix: str, arm: str, follows: str, *history: Before) -> list[Claim]:
     """The turn of a matrix that a norm follows, next to the law, and next to its control."""
-    words = {
+    words: dict[str, Any] = {
         "window": MOMENTS, "split": "training batches", "family": "transformer, turning",
         "note": f"at weight decay {TASK.weight_decay:g} and rate {TASK.learning_rate:g}",
     }  # fmt: skip
