@@ -4,6 +4,7 @@ Nothing of it is judged by the runs that were seen when it was declared: see ``h
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import log
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from lnlab.ledger.measurement import Measurement, Term, Tuning, declare, each
 from lnlab.ledger.paired import Number, after, along, final, logarithm
 from lnlab.tasks import PermutationInvariantMNIST
 
-SEEDS = tuple(range(100, 105))
+SEEDS, FRESH = tuple(range(100, 105)), tuple(range(105, 110))
 MNIST = {
     m: PermutationInvariantMNIST.budget("paper", batch_size=m, seeds=SEEDS) for m in (128, 4)
 }
@@ -41,21 +42,37 @@ def tuning(
     """Each arm's own rate, by a number of training cases that are held out."""
     return Tuning(
         "learning_rate", rates, number, 99, {"held_out": held_out, **changes},
-        f"by the NLL of the last {held_out:,} training cases, held out, {by}; then all "
-        "training cases and the declared seeds",
+        f"by {by}, the last {held_out:,} training cases held out; then all training cases and "
+        "the declared seeds",
     )  # fmt: skip
 
 
 MEAN, END = along("validation_nll"), final("validation_nll")
-ALONG_ONE, AT_THE_END = "its mean along one run of seed 99", "at the end of one run of seed 99"
+ALONG_ONE = "the NLL of held-out cases, its mean along one run of seed 99"
+AT_THE_END = "the NLL of held-out cases at the end of one run of seed 99"
+TRAINED = "the training NLL, its mean along one run of seed 99"
 OWN_RATE = {
-    128: tuning(LOWER, HELD_OUT, MEAN, ALONG_ONE),
-    4: tuning(LOWER, HELD_OUT, MEAN, f"{ALONG_ONE} of {QUARTER:,} updates", updates=QUARTER),
+    128: tuning(LOWER, HELD_OUT, along("train_nll"), TRAINED),
+    4: tuning(
+        LOWER,
+        HELD_OUT,
+        along("train_nll"),
+        f"{TRAINED} of {QUARTER:,} updates",
+        updates=QUARTER,
+    ),
 }
 BY_THE_END = (
     "rates were chosen by the NLL at the end of a run, and what is compared is the mean"
 )
 UNSEEN = Before("not yet run", f"{BY_THE_END} along it; changed before any run")
+HELD = (
+    "rates were chosen by the NLL of held-out cases, and what is compared is that of training, "
+    "by which layer norm's best is 3e-4 and not 1e-4"
+)
+BY_HELD_OUT = {
+    128: Before("not seen", HELD, "0.22 to 0.28"),
+    4: Before("not yet run", f"{HELD.split(', by')[0]}; changed before any run"),
+}
 ENDS = Before(
     "not yet run",
     "the grid went from 1e-4 to 1e-2, and at batch 128 its ends were best, the first for layer "
@@ -128,6 +145,7 @@ def less(
     read: Read,
     own_rate: bool = False,
     version: int = 1,
+    seeds: tuple[int, ...] = SEEDS,
     **more: Any,
 ) -> Claim:
     """The claim that a ratio of what is read of runs at batch ``m`` is below 1.
@@ -139,8 +157,8 @@ def less(
     stated = {**STATED, **({"unbiased": True} if m == 4 else {})}
     test, declared = declare(
         Measurement(
-            MNIST[m], compared.terms, each(logarithm(read.number)), stated,
-            failed=log(read.failed), tuning=OWN_RATE[m] if own_rate else None,
+            replace(MNIST[m], seeds=seeds), compared.terms, each(logarithm(read.number)),
+            stated, failed=log(read.failed), tuning=OWN_RATE[m] if own_rate else None,
         ),
         measure=f"log of {read.words}, {compared.words}", window=read.window,
         split=read.split, margin=TENTH, reason=FIGURE,
@@ -257,9 +275,11 @@ CLAIMS = [
         faster(
             f"6.6-faster-{m}-own-rates", "6.6, Fig. 6", f"{FASTER}, each at its best rate",
             "layer", "batch", m, own_rate=True,
-            note="of nine rates 1e-4 is best for layer norm, 1e-2 for batch norm; at the rate "
-            "that both share, 1e-3, the claim has the other sign" if m == 128 else "",
-            history=(ENDS, UNSEEN), version=3,
+            note="exploratory: of nine rates 3e-4 is best for layer norm and 1e-2 for batch "
+            "norm by what is compared; of seed 99 layer norm is then ahead by 0.15"
+            if m == 128 else "",
+            seeds=FRESH if m == 128 else SEEDS, history=(BY_HELD_OUT[m], ENDS, UNSEEN),
+            version=4,
         )
         for m in MNIST
     ),

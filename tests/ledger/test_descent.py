@@ -48,7 +48,7 @@ def test_what_comes_after_a_tenth_does_not_count():
     assert until_a_tenth("way", "updates")(metrics) == pytest.approx(math.log(1.5))
 
 
-def test_progress_that_is_lost_again_is_not_counted_twice():
+def test_progress_that_is_lost_again_counts_once_and_its_loss_not():
     back = pd.DataFrame(
         {
             "update": [0, 1, 2, 3],
@@ -56,9 +56,8 @@ def test_progress_that_is_lost_again_is_not_counted_twice():
             "rate": [1.0, 2.0, 1.0, 3.0],
         }
     )
-    first, second = math.log10(1 / 0.3), math.log10(0.6 / 0.3)
-    third = math.log10(0.6 / 0.1)
-    area = 1.5 * first - 1.5 * second + 2.0 * third
+    first = math.log10(1 / 0.3)
+    area = 1.5 * first + 2.0 * (1 - first)
     assert until_a_tenth("rate", "progress")(back) == pytest.approx(math.log(area))
 
 

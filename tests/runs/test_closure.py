@@ -70,7 +70,7 @@ def edited(tmp_path_factory):
         ("tasks/las/speller.py", "las"),
         ("tasks/classification.py", "mnist sequences"),
         ("tasks/__init__.py", ""),  # a task more
-        ("probes/loss/smoothness.py", "mnist las"),  # measured at each evaluation
+        ("probes/loss/smoothness.py", "las"),  # measured at each evaluation
         ("probes/loss/hessian.py", ""),  # measured by none
         ("norms/layer.py", "mnist sequences las"),
         ("kernels/cpp/lstm.h", "mnist sequences las"),
