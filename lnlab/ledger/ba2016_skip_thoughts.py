@@ -94,7 +94,7 @@ MONTH = (
 )
 LED = ("faster-mr-stories", "table3-mr-stories")
 NATS = 0.05
-RATES = (2e-4, 1e-3, 5e-3)
+RATES = (4e-5, 2e-4, 1e-3, 5e-3, 2.5e-2)
 
 
 def least(metric: str) -> Number:
@@ -109,13 +109,14 @@ OWN_RATE = Tuning(
 """The rate of each arm by its nats on held-out sentences, not by what it is judged on."""
 SOON = Tuning(
     "learning_rate", RATES, along("valid_nll"), 99, {},
-    "Adam as usual, by the mean of held-out nats along a run of seed 99",
+    "Adam as usual, by the mean of held-out nats along a run of seed 99, of the very sentences "
+    "that are compared",
 )  # fmt: skip
 """The rate of each arm at which its nats fall soonest."""
 BY_THE_LEAST = Before(
     "not yet run",
-    "rates were chosen by the least nats of a run, and what is compared is their mean along "
-    "it; changed before any run",
+    "rates were chosen from three by the least nats of a run, and what is compared is their "
+    "mean along it; changed before any run",
 )
 DATES = {PASSED: CHANGED, INNER_C.reason: "2026-11-22 23:47",
          NEW_LOOP.reason: "2026-11-22 21:04", ALL_GAINS.reason: "2026-11-22 15:10",

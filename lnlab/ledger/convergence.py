@@ -98,13 +98,13 @@ def over_levels_below(metric: str, start: float, of: str = "update") -> Numbers:
     """As :func:`over_levels`, for levels from ``start`` to where the lowest run ends.
 
     A run that ends above a level counts as if it were there at its end. Where no run reaches
-    ``start``, all count 0, and no one is faster.
+    ``start`` there is no number.
     """
 
     def times(frames: Sequence[pd.DataFrame]) -> list[float]:
         end = min(float(falling(frame[metric].to_numpy(float))[-1]) for frame in frames)
         if end >= start:
-            return [0.0] * len(frames)
+            return [float("nan")] * len(frames)
         return _to_levels(frames, metric, np.linspace(start, end, LEVELS), of)
 
     return times

@@ -62,7 +62,8 @@ def bend(loss: Objective) -> float:
 
     The step is the one on which g promises that the loss falls by the part LOWER of itself,
     eta ||g||^2 = LOWER L: to first order as much in every net, whatever the scale of its loss
-    and of its weights, and however fast it learns. LOWER / 2 in a round bowl, steep or flat.
+    and of its weights. LOWER / 2 in a round bowl, steep or flat. The step is shorter where a
+    net learns faster, by L/||g||^2.
     """
     value, g = loss.gradient()
     eta = LOWER * value / g.square().sum()
