@@ -136,12 +136,12 @@ def until_a_tenth(metric: str, over: Literal["updates", "progress"]) -> Number:
             return float("nan")
         last = int(there.argmax())
         part = (1 - progress[last - 1]) / (progress[last] - progress[last - 1])
-        gone = np.maximum.accumulate(progress)  # what is lost again is no way back
-        x = {"updates": metrics["update"].to_numpy(float), "progress": gone}[over]
-        y = metrics[metric].to_numpy(float)
-        x, y = (
-            np.append(c[:last], c[last - 1] + part * (c[last] - c[last - 1])) for c in (x, y)
+        updates, progress, y = (
+            np.append(c[:last], c[last - 1] + part * (c[last] - c[last - 1]))
+            for c in (metrics["update"].to_numpy(float), progress, metrics[metric].to_numpy())
         )
+        gone = np.maximum.accumulate(progress)  # what is lost again is no way back
+        x = {"updates": updates, "progress": gone}[over]
         return float(np.log(np.trapezoid(y, x)))
 
     return number

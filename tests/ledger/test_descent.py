@@ -48,12 +48,13 @@ def test_what_comes_after_a_tenth_does_not_count():
     assert until_a_tenth("way", "updates")(metrics) == pytest.approx(math.log(1.5))
 
 
-def test_progress_that_is_lost_again_counts_once_and_its_loss_not():
+@pytest.mark.parametrize(("last", "rate"), [(0.1, 3.0), (0.1 / 6, 5.0)])
+def test_progress_that_is_lost_again_counts_once_and_its_loss_not(last, rate):
     back = pd.DataFrame(
         {
             "update": [0, 1, 2, 3],
-            "train_nll": [1.0, 0.3, 0.6, 0.1],
-            "rate": [1.0, 2.0, 1.0, 3.0],
+            "train_nll": [1.0, 0.3, 0.6, last],
+            "rate": [1.0, 2.0, 1.0, rate],
         }
     )
     first = math.log10(1 / 0.3)
