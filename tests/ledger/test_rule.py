@@ -294,6 +294,18 @@ def test_size_of_a_family_of_effects_as_large_as_the_margin():
     assert np.mean(wrong) < 0.025 + error(0.025)
 
 
+def test_size_of_a_family_of_both():
+    effects = np.repeat([0.0, -1.0], 4)
+    draws = np.random.default_rng(18).normal(effects[:, None], 1, (DRAWS, 8, 15))
+    found = np.array([[one.outcome for one in judge(family, [1.0] * 8)] for family in draws])
+    nothing, effect = found[:, :4], found[:, 4:]
+    claimed = ((nothing == SUPPORTED) | (nothing == CONTRADICTED)).any(1)
+    denied = (effect == NO_EFFECT).any(1)
+    assert 0.01 < claimed.mean() < 0.05 + error(0.05)
+    assert denied.mean() < 0.025 + error(0.025)
+    assert (claimed | denied).mean() < 0.075 + error(0.075)
+
+
 @pytest.mark.parametrize("effect", [1.0, 2.0, 3.0])
 def test_power_is_that_of_the_t_test(effect):
     draws = np.random.default_rng(6).normal(-effect, 1, (DRAWS, 5))
