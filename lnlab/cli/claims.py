@@ -105,11 +105,18 @@ def show(id: str) -> None:
 
 
 @claims.command()
-def judge() -> None:
-    """Judge every claim anew, by the runs that are there; nothing is trained."""
+@click.option(
+    "--withdraw", multiple=True, help="Id of a judged claim that is gone. Repeatable."
+)
+def judge(withdraw: tuple[str, ...]) -> None:
+    """Judge every claim anew, by the runs that are there; nothing is trained.
+
+    Verdicts of the checkout are not replaced where a declaration changed after its result and
+    the claim does not say so: by a higher version, and what was there in its history.
+    """
     from lnlab import ledger
 
-    click.echo(ledger.judge())
+    click.echo(ledger.judge(withdrawn=withdraw))
 
 
 @claims.command()
