@@ -9,7 +9,7 @@ from typing import Any
 
 from lnlab.tasks import SkipThoughtVectors
 
-SEEDS = tuple(range(100, 105))
+SEEDS, FRESH = tuple(range(100, 105)), tuple(range(105, 110))
 BOOKS = SkipThoughtVectors.budget("paper", seeds=SEEDS)
 STATED: dict[str, Any] = {
     name: value

@@ -73,6 +73,12 @@ def at(metric: str, place: int, C: float | None = None) -> Number:
     return lambda metrics: float(looked(metrics, metric, C)[metric].iloc[place])
 
 
+def gained(metric: str) -> Number:
+    """The mean of a metric over the updates of a run, less what it is before the first one."""
+    whole = paired.along(metric)
+    return lambda metrics: whole(metrics) - float(metrics[metric].iloc[0])
+
+
 def readable(metric: str, number: Number, C: float | None = None) -> Numbers:
     """A number of each arm where the judge says something, infinity where it does not: where
     at the end no arm is above both the bag of words and its own untrained encoder.

@@ -10,7 +10,7 @@ from lnlab.ledger import thoughts_tables
 from lnlab.ledger.ba2016_skip_thoughts import CLAIMS, TABLE_3
 from lnlab.ledger.paired import along, final
 from lnlab.ledger.thoughts_tables import beside_table_3, how_far, with_and_without_vectors
-from lnlab.ledger.vectors import asked, at, column, further, looked, readable
+from lnlab.ledger.vectors import asked, at, column, further, gained, looked, readable
 from lnlab.tasks import SkipThoughtVectors
 from lnlab.training import finish
 
@@ -53,6 +53,12 @@ def test_of_an_error_less_is_better():
 def test_a_curve_is_read_where_it_was_judged():
     (area,) = readable("mr", along("mr"))([run(mr=RISING)])
     assert area == pytest.approx(np.trapezoid(RISING, dx=2) / 10)
+
+
+def test_speed_does_not_count_what_was_there_before_the_first_update():
+    head_start = [value + 18 for value in RISING]
+    both = readable("mr", gained("mr"))([run(mr=RISING), run(mr=head_start)])
+    assert both == pytest.approx([np.trapezoid(RISING, dx=2) / 10 - 60] * 2)
 
 
 def test_judges_that_are_made_here_stand_for_others():
