@@ -60,7 +60,7 @@ def seeds(text: str) -> list[int]:
         found = list(range(int(plain)))
     elif bounds := re.fullmatch(r"(\d+)\s*-\s*(\d+)", plain):
         found = list(range(int(bounds[1]), int(bounds[2]) + 1))
-    elif re.fullmatch(r"\d+([\s,]+\d+)*[\s,]*", plain):
+    elif re.fullmatch(r"\d+((\s+|\s*,\s*)\d+)*\s*,?", plain):
         found = [int(seed) for seed in re.findall(r"\d+", plain)]
     elif not plain and text.strip():
         return []  # of "[]": the budget's own
