@@ -102,8 +102,8 @@ class SignedLog(ipywidgets.HBox):
 def put(controls: Mapping[str, Any], description: str, text: str) -> str:
     """Set the slider with this description to the number that was typed beside it.
 
-    A slider stands at its own places alone, tenths of a decade: what is returned says so where
-    the number is none of them, and is empty where it is.
+    A slider stands at its own places alone, tenths of a decade or values of a list: what is
+    returned says so where the number is none of them, and is empty where it is.
 
     Raises:
         ValueError: the text is no number, or one that the slider does not reach.
@@ -112,20 +112,38 @@ def put(controls: Mapping[str, Any], description: str, text: str) -> str:
         slider = getattr(control, "size", control)
         if getattr(slider, "description", None) == description:
             number, signed = typed(text, description), slider is not control
-            low, high = slider.base**slider.min, slider.base**slider.max
-            if not low <= (abs(number) if signed else number) <= high:
-                reach = f"{low:.10g} to {high:.10g}{' in size' if signed else ''}"
-                raise ValueError(f"{description} is {text}: give {reach}.")
-            control.value = math.copysign(nearest(slider, abs(number)), number)
-            near = f"{control.value:.3g}"
-            if float(near) != float(f"{number:.3g}"):
+            size = abs(number) if signed else number
+            low, high = reach(slider)
+            if not low <= size <= high:
+                ends = f"{low:.10g} to {high:.10g}{' in size' if signed else ''}"
+                raise ValueError(f"{description} is {text}: give {ends}.")
+            near = nearest(slider, size)
+            control.value = math.copysign(near, number) if signed else near
+            digits = 3 if isinstance(slider, ipywidgets.FloatLogSlider) else 10
+            stands, asked = (f"{value:.{digits}g}" for value in (control.value, number))
+            if stands != asked:
                 where = "the place of its slider nearest to"
-                return f"{description} stands at {near}, {where} {text}."
+                return f"{description} stands at {stands}, {where} {text}."
     return ""
 
 
-def nearest(slider: ipywidgets.FloatLogSlider, size: float) -> float:
-    """The place of a logarithmic slider that is nearest to a size."""
+def reach(slider: Any) -> tuple[float, float]:
+    """The least and the largest number of a slider: a logarithmic one, of a list, or of whole
+    numbers."""
+    if isinstance(slider, ipywidgets.SelectionSlider):
+        values = [value for _, value in slider.options]
+        return min(values), max(values)
+    if isinstance(slider, ipywidgets.FloatLogSlider):
+        return slider.base**slider.min, slider.base**slider.max
+    return slider.min, slider.max
+
+
+def nearest(slider: Any, size: float) -> float:
+    """The place of a slider that is nearest to a size."""
+    if isinstance(slider, ipywidgets.SelectionSlider):
+        return min((value for _, value in slider.options), key=lambda v: abs(v - size))
+    if not isinstance(slider, ipywidgets.FloatLogSlider):
+        return round(size)
     step = float(slider.step or 0.1)
     steps = round((math.log(size, slider.base) - slider.min) / step)
     return float(slider.base ** (slider.min + steps * step))

@@ -2,9 +2,17 @@
 
 from typing import Any
 
+import ipywidgets
 import pytest
 
-from lnlab.panels.widgets.controls import Chips, SignedLog, log_slider, put, typed
+from lnlab.panels.widgets.controls import (
+    Chips,
+    SignedLog,
+    choice_slider,
+    log_slider,
+    put,
+    typed,
+)
 
 
 @pytest.fixture
@@ -98,3 +106,52 @@ def test_what_cannot_be_taken_is_refused_in_words(name, text, says):
     with pytest.raises(ValueError, match=says.replace(".", r"\.")):
         put(controls, name, text)
     assert controls["delta"].value == controls["size"].value == 1.0
+
+
+EPSILONS = [("0", 0.0), ("1e-05", 1e-5), ("0.1", 0.1)]
+BATCHES = [(str(batch), batch) for batch in (1, 8, 1024)]
+
+
+def listed() -> Any:
+    """Sliders over a list of values, and over whole numbers."""
+    pen = ipywidgets.IntSlider(description="pen, %", min=0, max=100)
+    return {
+        "eps": choice_slider("ε", EPSILONS),
+        "batch": choice_slider("batch size", BATCHES),
+        "pen": pen,
+    }
+
+
+@pytest.mark.parametrize(
+    ("control", "text", "value", "says"),
+    [
+        ("eps", "1e-5", 1e-5, ""),
+        ("eps", "0,09", 0.1, "ε stands at 0.1, the place of its slider nearest to 0,09."),
+        ("batch", "1024", 1024, ""),
+        ("batch", "1023", 1024, "batch size stands at 1024, the place of its slider near"),
+        ("pen", "40", 40, ""),
+        ("pen", "2,5", 2, "pen, % stands at 2, the place of its slider nearest to 2,5."),
+    ],
+)
+def test_a_number_is_taken_beside_a_slider_over_a_list(control, text, value, says):
+    controls = listed()
+    said = put(controls, controls[control].description, text)
+    assert controls[control].value == value
+    assert said.startswith(says)
+    assert bool(said) == bool(says)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("ε", "-3", "ε is -3: give 0 to 0.1."),
+        ("batch size", "1e9", "batch size is 1e9: give 1 to 1024."),
+        ("pen, %", "101", "pen, % is 101: give 0 to 100."),
+    ],
+)
+def test_what_a_list_does_not_reach_is_refused_in_words(name, text, says):
+    controls = listed()
+    before = [control.value for control in controls.values()]
+    with pytest.raises(ValueError, match=says.replace(".", r"\.")):
+        put(controls, name, text)
+    assert [control.value for control in controls.values()] == before
