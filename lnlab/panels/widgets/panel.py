@@ -99,7 +99,7 @@ class Panel(ipywidgets.VBox):
         self._set_controls(state)
         self._show()
         for control in controls.values():
-            control.observe(self._moved, "value")
+            control.observe(self._heard_of, "value")
         self.bar.on_msg(self._heard)
         replace_older(name, self)
 
@@ -146,7 +146,15 @@ class Panel(ipywidgets.VBox):
         finally:
             self._held = False
 
-    def _moved(self, _: object = None) -> None:
+    def _heard_of(self, _: object) -> None:
+        # a browser's power of ten may differ in its last bit, and comes back as a move
+        with self._lock:
+            if self.state != self._seen:
+                self._moved()
+            elif not self._held:
+                self.bar.answers += 1
+
+    def _moved(self) -> None:
         with self._lock:
             if not self._held:
                 self._guarded(self._show)
@@ -162,7 +170,8 @@ class Panel(ipywidgets.VBox):
 
     @torch.no_grad()
     def _show(self) -> None:
-        view = self._look(self.state)
+        self._seen = self.state
+        view = self._look(self._seen)
         for name, drawing in view.drawings.items():
             self.plots[name].update(*drawing)
         with self.bar.hold_sync():
@@ -179,6 +188,7 @@ class Panel(ipywidgets.VBox):
             self.plots[name].update(*make())
 
     def _put(self, name: str, text: str) -> None:
+        self.bar.error = ""
         said = put(self.controls, name, text)
         if said:
             self.bar.error = said

@@ -1,6 +1,7 @@
 """Every panel: controls, one state, plots that follow; errors are seen, nothing piles up."""
 
 import ast
+import math
 import shlex
 import threading
 from dataclasses import dataclass, replace
@@ -153,6 +154,19 @@ def test_what_is_typed_moves_the_panel_or_is_refused_in_it():
         assert shown.state.delta == delta
         assert says in shown.bar.error
         assert shown.bar.answers > answers
+
+
+def test_what_a_browser_makes_of_a_place_leaves_the_note_where_it_is():
+    shown = panel()
+    shown._heard(shown.bar, {"kind": "typed", "name": "delta", "text": "2,5"}, [])
+    said, answers = shown.bar.error, shown.bar.answers
+    place = shown.controls["delta"].value
+    shown.controls["delta"].value = math.nextafter(place, 0.0)
+    assert shown.controls["delta"].value != place
+    assert shown.bar.error == said != ""
+    assert shown.bar.answers == answers + 1
+    shown._heard(shown.bar, {"kind": "typed", "name": "delta", "text": "2,51"}, [])
+    assert shown.bar.error == ""
 
 
 def test_every_move_is_answered():
