@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import shorten
@@ -18,6 +19,9 @@ OPEN = "not yet run"
 
 WIDTH, NARROWEST = 100, 40
 """Letters of a line where there is no terminal, and of a statement in a narrow one."""
+
+MOST = 8
+"""The most claims that an error names."""
 
 BETWEEN = re.compile(r"(?s)(?<=<!-- claims -->\n).*?(?=<!-- /claims -->)")
 
@@ -45,8 +49,8 @@ def claims(
         )
     chosen = [
         entry
-        for entry in ledger.entries()
-        if paper in entry["source"] and (entry["verdict"] == OPEN or not undone)
+        for entry in of_paper(ledger.entries(), paper)
+        if entry["verdict"] == OPEN or not undone
     ]
     if as_json:
         click.echo(json.dumps(chosen, indent=2, ensure_ascii=False))
@@ -54,6 +58,19 @@ def claims(
         write_table(ledger.markdown())
     else:
         click.echo(listed(chosen, get_terminal_size((WIDTH, 24)).columns))
+
+
+def of_paper(entries: Sequence[dict[str, Any]], paper: str) -> list[dict[str, Any]]:
+    """The claims whose source has ``paper`` in it, in large letters or small.
+
+    Raises:
+        ValueError: none has; the message lists the papers.
+    """
+    found = [entry for entry in entries if paper.casefold() in entry["source"].casefold()]
+    if paper and not found:
+        papers = dict.fromkeys(entry["source"].partition(", ")[0] for entry in entries)
+        raise ValueError(f"no source of a claim has {paper!r} in it: {', '.join(papers)}.")
+    return found
 
 
 def listed(entries: Sequence[dict[str, Any]], width: int) -> str:
@@ -94,8 +111,10 @@ def show(id: str) -> None:
 
     there = {entry["id"]: entry for entry in ledger.entries()}
     if id not in there:
-        like = [name for name in there if id in name]
-        raise ValueError(f"There is no claim {id!r}. Like it: {', '.join(like) or 'none'}.")
+        like = [name for name in there if id in name] or get_close_matches(id, there, MOST)
+        more = f" and {len(like) - MOST} more" if len(like) > MOST else ""
+        said = f"Like it: {', '.join(like[:MOST])}{more}. " if like else ""
+        raise ValueError(f"There is no claim {id!r}. {said}`lnlab claims` lists all.")
     for name, value in there[id].items():
         if isinstance(value, dict):
             for inner, said in value.items():

@@ -33,8 +33,12 @@ def list_sources() -> None:
 @click.option("--folder", type=click.Path(path_type=Path), help="Where it goes.")
 def fetch(name: str, folder: Path | None) -> None:
     """Download a data set, verified; one that was interrupted goes on."""
-    from lnlab.data import fetch
+    from lnlab.data import data_folder, fetch, sources
 
+    for source in sources():
+        if source.name == name and not source.files:
+            where = whereabouts(source, data_folder() / name)
+            raise ValueError(f"{name} has no files to download; {where}.")
     click.echo(fetch(name, folder))
 
 

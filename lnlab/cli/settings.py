@@ -5,6 +5,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from inspect import cleandoc, formatannotation, getdoc, getsource
+from sys import modules
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,12 +31,12 @@ class Fields(click.Command):
                 formatter.write_dl(described(TASKS[name]))
         else:
             with formatter.section("Tasks"):
-                formatter.write_dl([(n, first_line(kind)) for n, kind in TASKS.items()])
+                formatter.write_dl([(n, subject(kind)) for n, kind in TASKS.items()])
 
 
-def first_line(kind: type) -> str:
-    """The first line of a docstring."""
-    return (getdoc(kind) or "").partition("\n")[0]
+def subject(kind: type) -> str:
+    """What a task is about, and in which paper: how the docstring of its module begins."""
+    return (getdoc(modules[kind.__module__]) or "").partition("\n")[0]
 
 
 def described(kind: "type[Experiment]") -> list[tuple[str, str]]:
@@ -113,7 +114,8 @@ def changed(task: type, settings: Sequence[str], data: str | None = None) -> dic
     for setting in [*settings, *([f"data={data}"] if data else [])]:
         name, equals, text = setting.partition("=")
         if not equals or name not in fields:
-            raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {[*fields]}")
+            there = ", ".join(fields)
+            raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {there}.")
         changes[name] = like(fields[name].default, name, text)
     return changes
 

@@ -45,7 +45,8 @@ def overview(runs: "Sequence[Run]", wanted: Sequence[str] = ()) -> str:
     fit = fitting([head, *lines], get_terminal_size((WIDTH, 24)).columns)
     text = aligned([line[:fit] for line in [head, *lines]])
     if fit < len(head):
-        text += f"\n{len(head) - fit} more settings differ: --csv has them all"
+        left = len(head) - fit
+        text += f"\nno room for {left} more columns: `lnlab results compare --csv` has them"
     return text
 
 
@@ -118,9 +119,12 @@ def aligned(lines: list[list[str]]) -> str:
 
 
 def state(run: "Run") -> str:
-    """The word "done", or how far a run is and how long ago it last said so."""
+    """The word "done", with the seeds that diverged, or how far a run is and how long ago it
+    last said so."""
     if run.done:
-        return "done"
+        outcomes = run.result.get("outcomes", {}).values()
+        lost = sum(one["outcome"] == "diverged" for one in outcomes)
+        return f"done, {lost} of {len(outcomes)} diverged" if lost else "done"
     update = max((row["update"] for row in run.last()), default=0)
     ago = round(time.time() - (run.folder / "metrics.jsonl").stat().st_mtime)
     return f"at update {update}, {ago} s ago"

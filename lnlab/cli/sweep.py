@@ -67,7 +67,8 @@ def sweep(
 
 def work_off(tasks: list[Any], **where: Any) -> None:
     """Sweep with a bar, report what failed, and show the table of what is there."""
-    from lnlab import runs, training
+    from lnlab import training
+    from lnlab.cli.shown import overview
     from lnlab.progress import progress
     from lnlab.sweep import sweep
 
@@ -77,7 +78,7 @@ def work_off(tasks: list[Any], **where: Any) -> None:
     place = {"root": where["root"], "device": where["device"]}
     there = [run for task in tasks if (run := training.found(task, **place))]
     if there:
-        click.echo(runs.table(there).to_string(index=False))
+        click.echo(overview(there))
     failed = [outcome for outcome in outcomes if outcome.error]
     for outcome in failed:
         click.echo(f"FAILED  {outcome.task}: {outcome.error}", err=True)
