@@ -124,6 +124,10 @@ def paired(
     """
     if len(seeds) < 2 or not rates or updates < 1:
         raise ValueError("give two seeds or more, a rate, and at least one update.")
+    if batch > len(y):
+        raise ValueError(
+            f"a batch is {batch} cases, y has {len(y)}: give batch={len(y)} or less."
+        )
 
     def losses(seed: int, rate: float, exchanged: bool) -> Tensor:
         with undrawn():

@@ -206,3 +206,8 @@ def test_divergence_says_nothing(cases):
 def test_wrong_arguments_of_paired(cases):
     with pytest.raises(ValueError, match="two seeds"):
         paired(perceptron, {nn.BatchNorm1d: nn.Identity}, *cases, F.cross_entropy, seeds=(1,))
+    rules, few = {nn.BatchNorm1d: nn.Identity}, [each[:16] for each in cases]
+    with pytest.raises(
+        ValueError, match="a batch is 32 cases, y has 16: give batch=16 or less"
+    ):
+        paired(perceptron, rules, *few, F.cross_entropy)

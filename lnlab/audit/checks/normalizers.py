@@ -223,8 +223,8 @@ def _beside_the_data(found: Found) -> Iterator[Finding]:
             f"up to {worst:.0%} of the statistics have a variance below 10 eps",
             "there eps decides and not the data: what is normalized comes out smaller, and a "
             "re-scaling is not undone.",
-            "look at these cases or channels (padding, dead units); make eps smaller if they "
-            "are meant.",
+            "look at these cases or channels (padding, dead units, the state of 0 at a first "
+            "step); make eps smaller if they are meant.",
         )  # fmt: skip
 
 
