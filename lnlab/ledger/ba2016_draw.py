@@ -53,7 +53,8 @@ LESS: tuple[Term, ...] = ((1, {"norm": "layer"}), (-1, {"norm": "none"}))
 BOUND = "valid_bound"
 NOT_THERE = "the declared runs are not all there"
 CUT = (
-    "the same runs as those of 40 epochs, cut at epoch 20: no repetition, and so of one family"
+    "trainings of 20 epochs of their own; those of 40 have other seeds and are not yet run; "
+    "the four rows are one family"
 )
 AT_ALL = (
     "supported means faster at all, not almost twice; by how much, the interval of the log of "

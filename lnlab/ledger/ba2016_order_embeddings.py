@@ -116,7 +116,10 @@ VALIDATION = "validation, the first 1,000 pictures with five captions each"
 TEST = (
     "test, of the model that is best on validation: five folds of 1,000 pictures; of boxes one"
 )
-ONE_RATE = "both arms at one rate, the paper's; own rates are rows of their own"
+ONE_RATE = (
+    "both arms at one rate, the paper's; rows at own rates, of R@1 and of updates, are not yet "
+    "run"
+)
 TO_LEVEL = (
     "until the trend of R@1 + R@5 + R@10 of image retrieval is at a level that both reach"
 )

@@ -144,7 +144,7 @@ CLAIMS = [
         "from gain 0.1 to 1.0 it loses less",
         PIXELWISE, (*turned(gains("layer")), *gains("batch")), final("train_nll"),
         "the training NLL, gain 1 over gain 0.1, layer over batch",
-        note="said of the attentive reader",
+        note=f"said of the attentive reader; {ONE_OF_FIVE}",
         history=(Before("same direction", f"the interval held 0; {AT_2_PIXELS}",
                         "-0.259 to 0.0548 nats"),),
     ),

@@ -33,7 +33,7 @@ def unsaid(before: Sequence[Entry], now: Sequence[Entry]) -> Iterator[str]:
             yield f"{old['id']} was {old['verdict']} and is gone: name it with --withdraw"
         elif new["declared"]["version"] == old["declared"]["version"]:
             if what := ", ".join(_changed(old, new)):
-                yield f"{old['id']}: {what} changed: raise its version and add a Before"
+                yield f"{old['id']}: {what} changed: raise its version, add a Before"
         elif not _told(old, new):
             was = f"{old['verdict']}, {ends(old['interval'])}"
             yield f"{old['id']}: no Before has what was there ({was})"
@@ -45,6 +45,8 @@ def _changed(old: Entry, new: Entry) -> Iterator[str]:
             yield name
     if not _alike(old["values"], new["values"]):
         yield "values"
+    elif old["verdict"] != new["verdict"] and not _told(old, new):
+        yield "verdict"  # with the rest of its family
 
 
 def _plain(value: Any) -> Any:
