@@ -35,7 +35,7 @@ class Fields(click.Command):
 
 
 def subject(kind: type) -> str:
-    """What a task is about, and in which paper: how the docstring of its module begins."""
+    """The subject of a task, and its paper: the first line of its module's docstring."""
     return (getdoc(modules[kind.__module__]) or "").partition("\n")[0]
 
 

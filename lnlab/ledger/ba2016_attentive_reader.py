@@ -122,7 +122,7 @@ ON_CLOZE = {
     "with 1.0 and 31 to 33 % with 0.1; neither arm loses by gain 1.0, both gain: how much each "
     "loses is not told by this",
 }
-"""What was seen in single rows of the cloze, by what their ids end with."""
+"""Notes of single rows of the cloze, by what their ids end with."""
 OWN_RATE = Tuning(
     "learning_rate", RATES, along(AUTHORS), 99, {},
     "by the mean of the validation error along a run of seed 99",

@@ -1,6 +1,8 @@
 """Statements about the equations themselves: measured on random layers, in float64, eps = 0."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
 
 from lnlab.ledger.claim import Evidence, Judge
 from lnlab.ledger.rule import Verdict, defect
@@ -18,14 +20,21 @@ OUTPUT = "change of the output, relative"
 LAYERS = "random W and x, float64, eps = 0"
 
 
+def greatest(values: Iterable[float]) -> float:
+    """The largest of some defects; NaN where one of them is, which ``max`` may lose."""
+    return float(np.max([float(value) for value in values]))
+
+
 def unchanged(defect: Defect, quantity: str = OUTPUT, data: str = LAYERS) -> Judge:
     """The judge of "this changes nothing": in each draw the defect is rounding."""
-    return _exact(defect, f"largest {quantity}", data, lambda value: value < NOTHING_MOVED, max)
+    return _exact(
+        defect, f"largest {quantity}", data, lambda value: value < NOTHING_MOVED, greatest
+    )
 
 
 def nearly(defect: Defect, quantity: str, data: str = LAYERS) -> Judge:
     """The judge of "this is nearly so": in each draw the defect cannot be seen."""
-    return _exact(defect, f"largest {quantity}", data, lambda value: value < MOVED, max)
+    return _exact(defect, f"largest {quantity}", data, lambda value: value < MOVED, greatest)
 
 
 def changed(defect: Defect, quantity: str = OUTPUT, data: str = LAYERS) -> Judge:
@@ -51,7 +60,7 @@ def readings(several: Mapping[str, Judge]) -> Judge:
             first.verdict if len(verdicts) == 1 else Verdict.INCONCLUSIVE,
             said,
             seeds=first.seeds,
-            worst=max(evidence.worst or 0.0 for evidence in found.values()),
+            worst=greatest(evidence.worst or 0.0 for evidence in found.values()),
             data=first.data,
         )
 

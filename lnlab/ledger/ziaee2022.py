@@ -8,7 +8,7 @@ import torch
 from lnlab.ledger import ziaee2022_pictures, ziaee2022_reviews
 from lnlab.ledger.claim import Before, Claim
 from lnlab.ledger.claim import untested as untested_of
-from lnlab.ledger.exact import changed, counted, readings, unchanged
+from lnlab.ledger.exact import changed, counted, greatest, readings, unchanged
 from lnlab.ledger.rule import Kind
 from lnlab.norms import BatchLayerNorm, LayerNorm
 from lnlab.probes.givens import normal
@@ -32,14 +32,14 @@ def weights_off_range(seed: int) -> float:
     """The distance of the weights of eq. 16 from [eps, 1 - eps], the worst m to 50 (Fig. 2)."""
     eps = BatchLayerNorm.eps_weights
     all_weights = [w for m in range(1, 51) for w in weights(m)]
-    return max(max(eps - w, w - (1 - eps), 0.0) for w in all_weights)
+    return greatest(each for w in all_weights for each in (eps - w, w - (1 - eps), 0.0))
 
 
 def weights_fall(seed: int) -> float:
     """The fall of the batch's weight, or the rise of the feature's, as m grows to 50."""
     pairs = [weights(m) for m in range(1, 51)]
     steps = [(a - b, d - c) for (a, c), (b, d) in pairwise(pairs)]
-    return max(0.0, *(max(step) for step in steps))
+    return greatest([0.0, *(each for step in steps for each in step)])
 
 
 @torch.no_grad()

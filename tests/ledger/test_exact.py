@@ -5,16 +5,19 @@ import math
 import pytest
 
 from lnlab.ledger import Verdict
+from lnlab.ledger.ba2016_analysis import farthest, scaled_scalars
 from lnlab.ledger.exact import (
     DRAWS,
     MOVED,
     NOTHING_MOVED,
     changed,
     counted,
+    greatest,
     nearly,
     readings,
     unchanged,
 )
+from lnlab.norms import WeightNorm
 
 YES, NO = Verdict.HOLDS, Verdict.FAILS
 
@@ -76,3 +79,24 @@ def test_a_reading_holds_if_all_do_and_fails_if_none_does(defects, found):
 def test_a_count_holds_or_not():
     assert verdict(counted(lambda: 3, lambda n: n == 3, "things")) is YES
     assert verdict(counted(lambda: 4, lambda n: n == 3, "things")) is NO
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_defect_that_is_no_number_is_not_lost_among_others(place):
+    defects = [0.0, 0.0, 0.0]
+    defects[place] = math.nan
+    assert math.isnan(greatest(defects))
+    judged = unchanged(farthest(*(lambda seed, value=value: value for value in defects)))()
+    assert judged.verdict is Verdict.FAILS
+
+
+def test_scalars_that_all_units_share_are_not_scaled_with_one_weight_vector(monkeypatch):
+    shared = WeightNorm.stats
+
+    def of_the_whole(self, a, W=None, t=None):
+        mu, sigma = shared(self, a, W, t)
+        return type(shared(self, a, W, t))(mu, sigma.mean().expand_as(sigma))
+
+    assert scaled_scalars("weight")(0) < NOTHING_MOVED
+    monkeypatch.setattr(WeightNorm, "stats", of_the_whole)
+    assert scaled_scalars("weight")(0) > MOVED
