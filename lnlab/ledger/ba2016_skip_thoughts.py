@@ -197,7 +197,8 @@ def claims(
         test, declared = declare(
             test, family=f"skip-thoughts, {family}{apart}", **words, **more
         )
-        said = f"{statement}, each arm at its best rate" if own else statement
+        rate = "each arm at its best rate" if own else "both arms at one rate"
+        said = f"{statement}, {rate}" if end in own_rate else statement
         told = f"--data {data}"
         command = test.command(data).replace(told, f"{told} --set judges=judges=PATH")
         name = f"ba2016-6.3-{id}{ending}"

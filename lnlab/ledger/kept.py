@@ -22,6 +22,7 @@ EXPERIMENTS = {
     "DRAW": "ba2016-6.4-bound-digits",
     "Handwriting": "ba2016-6.5-faster",
     "MNIST": "ba2016-6.6-faster-128",
+    "MNIST, own rates": "ba2016-6.6-faster-128-own-rates",
     "Convolutions": "ba2016-6.7-batch-lenet-128",
     "Speech": "benothman2018-4.2-decoder-fsdd",
     "CIFAR-10": "ziaee2022-4-cifar-against-ln-25-own",
