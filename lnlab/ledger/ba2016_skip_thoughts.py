@@ -11,11 +11,22 @@ from math import log
 from typing import Any
 
 from lnlab.ledger.ba2016_analysis import PAPER
-from lnlab.ledger.claim import AGAIN, CHANGED, FIRST, PASSED, Before, Claim
+from lnlab.ledger.claim import FIRST, PASSED, Before, Claim
 from lnlab.ledger.convergence import falling
 from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
 from lnlab.ledger.paired import Number, along, final, logarithm
 from lnlab.ledger.rule import Says
+from lnlab.ledger.thoughts_before import (
+    ALL_GAINS,
+    BY_THE_LEAST,
+    DATES,
+    INNER_C,
+    JUDGED_SO,
+    NEW_C,
+    NEW_LOOP,
+    SMALLER_LEVEL,
+    WITH_ITS_START,
+)
 from lnlab.ledger.thoughts_trainings import FAMILIES, FRESH, OPEN, SEEN, STATED, TIMED
 from lnlab.ledger.vectors import (
     FALLS,
@@ -57,28 +68,6 @@ OWN_C = (
     "untrained encoder's, too; of SICK by the trial pairs; of the bag of words its own best on "
     "the ten folds, which flatters it"
 )
-INNER_C = Before(
-    "not yet run",
-    "C was one for all points of a run, that of most right at its end on the very folds that "
-    "are reported, and the untrained encoder had its own best of them; changed before any run "
-    "was there",
-)
-NEW_C = Before(
-    "not yet run",
-    "C was 256 along a training and for what it is compared with, and L-BFGS, which ends early "
-    "where vectors are nearly parallel, fitted the judges; changed before there was any run",
-)
-NEW_LOOP = Before(
-    "not yet run",
-    "the arm without normalization had torch's GRU, and now has the same loop as the other; "
-    "changed before there was any run",
-)
-ALL_GAINS = Before(
-    "not yet run",
-    "only metrics whose end was above their start and the bag of words were averaged, which "
-    "finds gains where there are none; changed when the runs were there and nobody had looked "
-    "at them",
-)
 AT_THE_START = (
     "exploratory: of the 31 points that layer norm is ahead by at the end, 18 are there before "
     "the first update, and the nets without it stay near a guess: what is seen is less what it "
@@ -114,23 +103,6 @@ SOON = Tuning(
     "that are compared",
 )  # fmt: skip
 """The rate of each arm at which its nats fall soonest."""
-BY_THE_LEAST = Before(
-    "not yet run",
-    "rates were chosen from three by the least nats of a run, and what is compared is their "
-    "mean along it; changed before any run",
-)
-WITH_ITS_START = (
-    "what an arm is ahead by before its first update counted as speed: on the stories 18 of "
-    "the 31 points of MR. What each net begins with is taken off"
-)
-JUDGED_SO = {
-    "sick_r": "-0.2 to -0.051", "sick_mse": "-0.47 to -0.12", "mr": "-36 to -20",
-    "subj": "-29 to -1.9", "mpqa": "-17 to -14",
-}  # fmt: skip
-"""The intervals of the stories by the mean along the run, the start included."""
-DATES = {WITH_ITS_START: AGAIN, PASSED: CHANGED, INNER_C.reason: "2026-11-22 23:47",
-         NEW_LOOP.reason: "2026-11-22 21:04", ALL_GAINS.reason: "2026-11-22 15:10",
-         BY_THE_LEAST.reason: AGAIN}  # fmt: skip
 
 
 def half(metric: str) -> tuple[float, str]:
@@ -274,6 +246,7 @@ def better(metric: str) -> list[Claim]:
         f"{'layer - none' if falls else 'none - layer'}",
         window="the last update", split=JUDGED, judged=True, margin=margin, reason=reason,
         paper=f"{having} against {without}",
+        before={"-stories": (SMALLER_LEVEL,)} if metric == "mpqa" else None,
     )  # fmt: skip
 
 
