@@ -149,6 +149,14 @@ def faster(
     return made
 
 
+WITHOUT_ONE = Before(
+    "not seen",
+    "judged in a family of three: a row that had been judged in it was gone, and is there "
+    "again",
+    "0.011 to 0.3",
+)
+
+
 def history(key: str) -> tuple[Before, ...]:
     """The verdicts by the NLL along the run, and at rates that were chosen by its end."""
     if key not in BEFORE:
@@ -158,7 +166,8 @@ def history(key: str) -> tuple[Before, ...]:
     if key not in BY_THE_MEAN:
         return past
     verdict, interval = BY_THE_MEAN[key]
-    return (Before(verdict, TOO_WIDE, interval), *past)
+    past = (Before(verdict, TOO_WIDE, interval), *past)
+    return (WITHOUT_ONE, *past) if key == "baseline-lenet-4" else past
 
 
 def placed(
