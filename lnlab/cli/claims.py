@@ -43,15 +43,15 @@ def claims(
 
     if context.invoked_subcommand:
         return
-    if not ledger.current():
-        click.echo(
-            "Older than the code or the runs: `lnlab claims judge` judges anew.", err=True
-        )
     chosen = [
         entry
         for entry in of_paper(ledger.entries(), paper)
         if entry["verdict"] == OPEN or not undone
     ]
+    if not ledger.current():
+        click.echo(
+            "Older than the code or the runs: `lnlab claims judge` judges anew.", err=True
+        )
     if as_json:
         click.echo(json.dumps(chosen, indent=2, ensure_ascii=False))
     elif readme:
