@@ -119,8 +119,8 @@ def paired(
         optimizer: called with the parameters and ``lr=``.
 
     Raises:
-        ValueError: for fewer than two seeds, no rate, as :func:`swap` and ``Batches``, or
-            where every rate of an arm diverges.
+        ValueError: for fewer than two seeds, no rate, no update, a batch larger than the
+            cases, as :func:`swap` and ``Batches``, or where every rate of an arm diverges.
     """
     if len(seeds) < 2 or not rates or updates < 1:
         raise ValueError("give two seeds or more, a rate, and at least one update.")

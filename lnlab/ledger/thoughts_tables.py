@@ -19,11 +19,18 @@ EXPANDED, WITHIN = "_expanded", "_within"
 
 
 def compared(runs: Sequence[Run], end: str) -> Arms:
-    """The kept runs of a setting by arm, those of the newest measure; empty where not both arms
-    are there."""
+    """The kept runs of a setting by arm: of its own seeds alone, of the newest measure; empty
+    where not both arms are there."""
     task = FAMILIES[end][0]
-    arms = max((like(runs, replace(task, measures=n)) for n in (3, 1)), key=len)
-    return arms if set(BOTH) <= arms.keys() else {}
+    for measures in (3, 1):
+        arms = {
+            arm: own
+            for arm, seeds in like(runs, replace(task, measures=measures)).items()
+            if (own := {seed: run for seed, run in seeds.items() if seed in task.seeds})
+        }
+        if set(BOTH) <= arms.keys():
+            return arms
+    return {}
 
 
 def how_far(arms: Arms) -> str:

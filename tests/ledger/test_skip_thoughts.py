@@ -9,7 +9,13 @@ import pytest
 from lnlab.ledger import thoughts_tables
 from lnlab.ledger.ba2016_skip_thoughts import CLAIMS, TABLE_3
 from lnlab.ledger.paired import along, final
-from lnlab.ledger.thoughts_tables import beside_table_3, how_far, with_and_without_vectors
+from lnlab.ledger.thoughts_tables import (
+    beside_table_3,
+    compared,
+    how_far,
+    with_and_without_vectors,
+)
+from lnlab.ledger.thoughts_trainings import FAMILIES
 from lnlab.ledger.vectors import asked, at, column, further, gained, looked, readable
 from lnlab.tasks import SkipThoughtVectors
 from lnlab.training import finish
@@ -146,15 +152,15 @@ def test_what_judges_decide_of_novels_was_declared_anew_before_any_run():
 class Kept:
     """A run of two seeds, of which the second is one point better in everything."""
 
-    def __init__(self, values, old):
+    def __init__(self, values, old, seeds):
         values = np.array(values)
         names = {name for m in TABLE_3 for name in (m, asked(m, "-stories")) if name}
         measure = first if old else run
         frames = [measure(40.0, **dict.fromkeys(names, values + seed)) for seed in (0, 1)]
-        for seed, frame in enumerate(frames):
-            frame["seed"] = seed
+        for nth, frame in enumerate(frames):
+            frame["seed"] = seeds[nth]
             for name in names if old else ():
-                frame[f"{name}_nested"] = values[-1] + 5 * (1 + seed)
+                frame[f"{name}_nested"] = values[-1] + 5 * (1 + nth)
         self.frame = pd.concat(frames)
 
     def metrics(self):
@@ -163,8 +169,9 @@ class Kept:
 
 @pytest.mark.parametrize("old", [True, False])
 def test_a_row_beside_table_3_compares_numbers_of_one_kind_with_each_other(monkeypatch, old):
+    seeds = FAMILIES["-stories" if old else "-novels"][0].seeds[:2]
     arms = {
-        arm: dict.fromkeys((0, 1), Kept(values, old))
+        arm: dict.fromkeys(seeds, Kept(values, old, seeds))
         for arm, values in (("none", LEVEL), ("layer", RISING))
     }
     monkeypatch.setattr(thoughts_tables, "like", lambda runs, task: arms)
@@ -181,6 +188,18 @@ def test_a_row_beside_table_3_compares_numbers_of_one_kind_with_each_other(monke
         assert row["layer, start → end"] == "60.5 → 66.5"
         assert row["words"] == 40
     assert row["paper, none"] == 77.3
+
+
+def test_a_table_takes_the_seeds_that_its_rows_are_judged_on(monkeypatch):
+    own = FAMILIES["-stories"][0].seeds
+    others = (own[-1] + 1, own[-1] + 2)
+    there = {arm: dict.fromkeys((*own, *others)) for arm in ("none", "layer", "conditioned")}
+    monkeypatch.setattr(thoughts_tables, "like", lambda runs, task: there)
+    assert {arm: (*seeds,) for arm, seeds in compared([], "-stories").items()} == (
+        dict.fromkeys(there, own)
+    )
+    there["none"] = dict.fromkeys(others)
+    assert compared([], "-stories") == {}
 
 
 def test_tables_say_how_far_and_what_vectors_of_words_change(tmp_path):

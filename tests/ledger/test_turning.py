@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lnlab.ledger import kept
 from lnlab.ledger.transformer import band
-from lnlab.ledger.turning import CLAIMS, distance, settled
+from lnlab.ledger.turning import CLAIMS, FARTHEST, distance, settled
 
 
 def turns(*ratios, moments=(0, 200, 400, 600, 800, 1000)):
@@ -43,6 +44,13 @@ def test_each_matrix_is_set_against_itself_where_no_norm_follows():
         follows = {"qk": ("Q", "K"), "sandwich": ("O", "2")}
         assert claim.id[-1] in follows[ours["norm"]]
         assert claim.id[-1] not in follows[theirs["norm"]]
+
+
+@pytest.mark.parametrize("matrix", FARTHEST)
+def test_the_farthest_ratio_that_is_told_is_that_of_a_seed(matrix):
+    name = f"kosson2023-turn-{matrix}"
+    values = next(one["values"] for one in kept.entries() if one["id"] == name)
+    assert FARTHEST[matrix] == round(max(map(abs, values)), 2)
 
 
 def losses(*ends, start=4.0):
