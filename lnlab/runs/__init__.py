@@ -15,7 +15,8 @@ result.json         written last, with the SHA-256 of the others: a run is done 
                     there
 =================== ====================================================================
 
-Kept runs have no weights, and metrics and pictures compressed (``.xz``).
+Kept runs have no weights, metrics and pictures compressed (``.xz``), and an environment of
+their own only if they ended in another one, which ``result.json`` holds.
 """
 
 from lnlab.runs.environment import environment

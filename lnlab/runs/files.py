@@ -58,8 +58,12 @@ def read_json(path: Path) -> Any:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON that people can read, whole or not at all."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=plain)
-    write(path, text.encode() + b"\n")
+    write(path, to_json(value))
+
+
+def to_json(value: Any) -> bytes:
+    """The bytes that :func:`write_json` writes."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=plain).encode() + b"\n"
 
 
 def of_json(value: Any) -> str:

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lnlab.runs.files import of_json, read_json, sha256, whole_lines
+from lnlab.runs.files import of_json, read_json, sha256, to_json, whole_lines
 from lnlab.runs.packed import unpacked
 
-METRICS, PICTURES = "metrics.jsonl", "pictures.tensors"
+METRICS, PICTURES, ENVIRONMENT = "metrics.jsonl", "pictures.tensors", "environment.json"
 
-HASHED = ("config.json", "environment.json", METRICS, "weights.safetensors")
+HASHED = ("config.json", ENVIRONMENT, METRICS, "weights.safetensors")
 """The files of a finished run whose bytes its result knows; pictures too, where there are."""
 
 
@@ -48,6 +48,11 @@ class Folder:
                 raise ValueError("it has not the SHA-256 of every other file")
         return record
 
+    @property
+    def settled(self) -> bool:
+        """True if it ended in the environment it began in: ``result.json`` tells both."""
+        return self.done and self.record().get("environment") == self.object(ENVIRONMENT)
+
     def object(self, name: str) -> dict[str, Any]:
         """The object in a JSON file.
 
@@ -64,14 +69,20 @@ class Folder:
     def content(self, name: str) -> bytes:
         """The bytes of a file, packed or not; of a run that is done, those it ended with.
 
+        An ``environment.json`` that is not kept is that of ``result.json``.
+
         Raises:
             ValueError: if they have changed since.
             FileNotFoundError: if it is not there.
         """
-        hashes = self.record()["sha256"] if self.done else {}
-        content = unpacked(self.path / name)
-        if sha256(content) != hashes.get(name, sha256(content)):
-            path = self.path / name
+        path, record = self.path / name, self.record() if self.done else {"sha256": {}}
+        try:
+            content = unpacked(path)
+        except FileNotFoundError:
+            if name != ENVIRONMENT or "environment" not in record:
+                raise
+            content = to_json(record["environment"])
+        if sha256(content) != record["sha256"].get(name, sha256(content)):
             raise ValueError(f"{path} is damaged: result.json has another SHA-256 for it.")
         return content
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lnlab.runs.files import write
-from lnlab.runs.folder import METRICS, PICTURES
+from lnlab.runs.folder import ENVIRONMENT, METRICS, PICTURES, Folder
 from lnlab.runs.lock import locked
 from lnlab.runs.packed import pack
 from lnlab.runs.run import Run
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PACKED = (METRICS, PICTURES)
 """Files that are kept compressed."""
 
-KEPT = ("config.json", "environment.json", *PACKED, "result.json")
+KEPT = ("config.json", ENVIRONMENT, *PACKED, "result.json")
 """Files that are small enough to commit; the result is last, as it makes the run done."""
 
 
@@ -87,7 +87,9 @@ def unbegun(root: Path) -> list[Damaged]:
 
 
 def keep(run: Run, root: Path) -> Run:
-    """A copy of a finished run under another root, without its weights: small, to commit.
+    """A copy of a finished run under another root, small, to commit.
+
+    Its weights are left out, and its environment where the result tells it as well.
 
     Raises:
         ValueError: if the run is not done, or one of its files is damaged.
@@ -96,10 +98,17 @@ def keep(run: Run, root: Path) -> Run:
         raise ValueError(f"{run.folder} is not done: only finished runs are kept.")
     folder = Path(root) / run.task / run.key
     folder.mkdir(parents=True, exist_ok=True)
+    left_out = {PICTURES: not run.pictured, ENVIRONMENT: Folder(run.folder).settled}
     for name in KEPT:
-        if name == PICTURES and not run.pictured:
+        if left_out.get(name):
+            (folder / name).unlink(missing_ok=True)
             continue
-        content = run.content(name)
+        try:
+            content = run.content(name)
+        except FileNotFoundError:
+            if name == PICTURES and folder == run.folder:  # it was kept without them
+                continue
+            raise
         (pack if name in PACKED else write)(folder / name, content)
     return Run(folder)
 

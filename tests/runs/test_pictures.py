@@ -54,6 +54,18 @@ def test_they_come_back_from_a_run_on_its_way_done_and_kept(tmp_path):
     assert run.pictures(2) == {}
 
 
+def test_a_run_that_was_kept_without_them_is_kept_again(tmp_path):
+    with begin(tmp_path / "runs") as run:
+        draw(run, 1)
+        run.finish({}, {})
+    kept = keep(run, tmp_path / "results")
+    (kept.folder / f"{PICTURES}.xz").unlink()
+    assert keep(kept, tmp_path / "results").done
+    (run.folder / PICTURES).unlink()
+    with pytest.raises(FileNotFoundError, match=PICTURES):
+        keep(run, tmp_path / "results")
+
+
 def test_the_same_pictures_are_the_same_bytes(tmp_path):
     contents = []
     for name in ("first", "second"):

@@ -1,11 +1,13 @@
 """Runs are found under any root, read without waiting, and kept small."""
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
 from lnlab.runs import Busy, Run, keep, read, remove, survey, table
+from lnlab.runs.files import write_json
 
 DATA = {"checksum": "abc"}
 
@@ -58,6 +60,31 @@ def test_keep_leaves_the_weights_behind(tmp_path):
     with pytest.raises(FileNotFoundError, match="weights"):
         kept.weights()
     keep(run, tmp_path / "results")
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_an_environment_is_kept_by_itself_only_if_the_end_had_another(resumed, tmp_path):
+    with Run.open("mnist", {}, DATA, tmp_path / "runs") as run:
+        if resumed:
+            then = run.environment | {"commit": "of the day before"}
+            write_json(run.folder / "environment.json", then)
+        run.finish({}, {})
+    kept = keep(run, tmp_path / "results")
+    assert (kept.folder / "environment.json").is_file() == resumed
+    assert kept.environment == run.environment
+    assert kept.content("environment.json") == run.content("environment.json")
+    assert kept.changes() == run.changes()
+    assert keep(kept, tmp_path / "results").environment == run.environment
+
+
+def test_an_environment_that_nobody_tells_is_missed(tmp_path):
+    run = keep(run_of(tmp_path / "runs"), tmp_path / "results")
+    record = json.loads((run.folder / "result.json").read_text())
+    for gone in ("environment", "own"):
+        record.pop(gone)
+    write_json(run.folder / "result.json", record)
+    with pytest.raises(FileNotFoundError, match=r"environment\.json"):
+        _ = run.environment
 
 
 def test_keep_refuses_what_is_not_done_or_damaged(tmp_path):
