@@ -229,6 +229,7 @@ CLAIMS = [
     effective_rate(
         "ba2016-5.2-learning-rate", f"{PAPER}, 5.2",
         "sigma implicitly reduces the learning rate: the weight vectors grow, and the "
-        "norm of one controls how fast it learns",
+        "norm of one controls how fast it learns; by a tenth or more in 270 updates at rate "
+        "0.1",
     ),
 ]  # fmt: skip

@@ -48,8 +48,8 @@ SHARED = 1_000 / 2_952
 """Pictures of the test over those of the training, of which two splits have most in common."""
 TWO_PROGRAMS = (
     "the GRU with layer norm was lnlab's kernel, that without torch's, and what was seen was "
-    "the two programs: per update layer norm took longer. Both arms have one loop now, and the "
-    "splits and seeds are others"
+    "the two programs: layer norm took more updates, not fewer. Both arms have one loop now, "
+    "and the splits and seeds are others"
 )
 INDEPENDENT = (
     "the five splits were taken for independent; they train on many pictures in common, and "
@@ -222,8 +222,8 @@ def sooner(end: str, of: str, unit: str) -> list[Claim]:
     """The claim about 60 % of the time, in one of its units."""
     return claims(
         f"6.1-speed{end}", "6.1, Fig. 1",
-        "order embeddings with LN reach their best validation model in 60 % of the time, "
-        f"{unit}",
+        "order embeddings with LN reach their best validation model sooner (the paper: in 60 % "
+        f"of the time), {unit}",
         LESS, on_the_way(to_common_level("missed", of)), own_rate=not end,
         measure=f"log of the ratio of {unit} {TO_LEVEL}, layer over none",
         window="the whole run", split=VALIDATION,

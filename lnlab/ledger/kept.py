@@ -25,7 +25,8 @@ EXPERIMENTS = {
     "MNIST, own rates": "ba2016-6.6-faster-128-own-rates",
     "Convolutions": "ba2016-6.7-batch-lenet-128",
     "Speech": "benothman2018-4.2-decoder-fsdd",
-    "CIFAR-10": "ziaee2022-4-cifar-against-ln-25-own",
+    "CIFAR-10": "ziaee2022-4-cifar-against-ln-25",
+    "CIFAR-10, own batches": "ziaee2022-4-cifar-against-ln-25-own",
     "IMDB": "ziaee2022-4-imdb-against-ln",
     "Transformer": "xiong2020-without",
 }

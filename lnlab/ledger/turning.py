@@ -29,6 +29,10 @@ SIGNED = (
     "in the mean"
 )
 AS_NEAR = "under qk, where no norm follows, W_2 turns by the law as well"
+ON_AVERAGE = (
+    "under sandwich, where no norm follows, it is as near in the mean of the moments, and "
+    "wanders"
+)
 NO_EVIDENCE = f"{AS_NEAR}: this is no evidence that the law needs scale invariance"
 FARTHEST = {"Q": 0.11, "K": 0.12, "O": 0.33, "2": 0.11}
 """The size of the farthest ratio of any seed."""
@@ -74,7 +78,7 @@ def turn(matrix: str, arm: str, follows: str, *history: Before) -> list[Claim]:
             margin=CLOSE, reason=CLOSELY, says=Says.SAME, history=history, date=AGAIN, **words,
             note="; ".join([
                 RATES, f"{SIGNED}: of any seed the farthest is {FARTHEST[matrix]}",
-                *[NO_EVIDENCE][: matrix == "2"],
+                *[NO_EVIDENCE][: matrix == "2"], *[ON_AVERAGE][: matrix in "QK"],
             ]),
         ),
         measured(
