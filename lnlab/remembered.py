@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from dis import get_instructions
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,12 @@ def remembered(make: Callable[..., Any], *given: Any) -> Any:
 def _written(function: Any, seen: set[str]) -> Iterator[str]:
     """The source of a function and of those beside it, and the values that they read."""
     seen.add(function.__name__)
+    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    if function.__closure__ or not _plain(defaults):
+        raise TypeError(
+            f"{function.__name__} has something from around it, or a default that is not "
+            "plain: give what decides its result as arguments."
+        )
     yield f"{inspect.getsource(function)}{function.__defaults__!r}{function.__kwdefaults__!r}"
     beside = function.__globals__
     for name in sorted(_names(function.__code__) & beside.keys() - seen):
@@ -63,11 +69,19 @@ def _written(function: Any, seen: set[str]) -> Iterator[str]:
             yield f"{name}: {value.checksum}"
         elif _plain(value):
             yield f"{name} = {value!r}"
-        elif not isinstance(value, ModuleType | type) and not callable(value):
+        elif not _elsewhere(value, function):
             raise TypeError(
                 f"{function.__name__} reads {name}, a {type(value).__name__}, of which nobody "
                 "can tell whether it is still the same: make it in the function."
             )
+
+
+def _elsewhere(value: Any, function: Any) -> bool:
+    """True of modules, and of functions and classes that are not written beside a function:
+    those of lnlab are told by its sources."""
+    if isinstance(value, type):
+        return value.__module__ != function.__module__
+    return isinstance(value, ModuleType | FunctionType | BuiltinFunctionType)
 
 
 def _names(of: CodeType) -> set[str]:

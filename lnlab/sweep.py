@@ -89,7 +89,7 @@ def sweep(
         root: where runs are kept.
         jobs: how many run at once on this machine; one on each core if not given.
         device: where each computes.
-        precision: float32 or float64.
+        precision: float32, float64 or mixed.
         save_every: seconds between checkpoints: what a kill costs at most.
     """
     tasks, root = list(tasks), Path(root).resolve()

@@ -2,6 +2,7 @@
 
 import linecache
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 
 import pandas as pd
@@ -117,5 +118,19 @@ def test_what_cannot_be_told_apart_is_refused(calls):
         remembered(cell(calls, factor=torch.ones(2)).made, Task())
     with pytest.raises(TypeError, match="numbers and words by column"):
         remembered(cell(calls, CELL.replace('"d"]})', '"d"]}).set_index("n")')).made, Task())
+    own = CELL + "\n\nclass Own:\n    x = 1\n\n\ndef asks(task):\n    return Own.x\n"
+    with pytest.raises(TypeError, match="asks reads Own, a type"):
+        remembered(cell(calls, own, __name__="__main__").asks, Task())
+    part = partial(torch.mul, 2.0)
+    with pytest.raises(TypeError, match="made reads scaled, a partial"):
+        remembered(
+            cell(calls, CELL.replace("def scaled", "def other"), scaled=part).made, Task()
+        )
+    around = "\n\ndef outer(n):\n    def inner():\n        return n\n    return inner\n"
+    with pytest.raises(TypeError, match="inner has something from around it"):
+        remembered(cell(calls, CELL + around).outer(1))
+    default = CELL.replace("times=1", "times=torch.arange(2000.0)")
+    with pytest.raises(TypeError, match="a default that is not plain"):
+        remembered(cell(calls, default).made, Task())
     with pytest.raises(TypeError, match="a list is not kept"):
         remembered(cell(calls, CELL + "\n\ndef listed():\n    return []\n").listed)

@@ -1,5 +1,6 @@
 """Beam search: what a decoder that attends says when nobody tells it what is right."""
 
+import math
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -60,7 +61,8 @@ def search(
 
     All utterances and beginnings are computed together, those that came to an end left out now
     and then. A beginning that has not ended after
-    ``longest`` units is cut there, and says so; ended ones are preferred to it.
+    ``longest`` units is cut there, and says so; ended ones are preferred to it. Where no score
+    is a number, nothing is said, and its score is NaN.
 
     Args:
         decoder: what says the units; as many as ``vocabulary``, which is also the number of
@@ -122,7 +124,8 @@ def search(
             wide, memory = wide.pick(rows), memory.pick(rows)
             total, last, units, alpha = total[going], last[rows], units[rows], alpha[rows]
             cases = [case for case, on in zip(cases, going.tolist(), strict=True) if on]
-    return [said for said in best if said is not None]
+    nothing = Hypothesis([], math.nan, heard.h.new_empty(0, heard.h.shape[1]), False)
+    return [said or nothing for said in best]
 
 
 def better(one: Hypothesis | None, other: Hypothesis) -> Hypothesis:

@@ -87,7 +87,7 @@ def run(
 
     patience = timeout or PATIENCE.get(str(told.get("budget")), ORDINARY_PATIENCE)
     os.environ["LNLAB_HEADLESS"] = "1"
-    jobs = jobs or len(os.sched_getaffinity(0))
+    jobs = jobs or cores()
     if jobs > 1:
         # or each would start as many threads as there are cores
         os.environ["OMP_NUM_THREADS"] = "1"
@@ -229,9 +229,8 @@ def watched(
     from lnlab.runs.environment import device_name
     from lnlab.workbook import running
 
-    cores = len(os.sched_getaffinity(0))
-    plural = "core" if cores == 1 else "cores"
-    hardware = f"{device_name(torch.device('cpu'))}, {cores} {plural}"
+    plural = "core" if cores() == 1 else "cores"
+    hardware = f"{device_name(torch.device('cpu'))}, {cores()} {plural}"
     expected = {path.stem: running.seconds_before(path, out) for path in wanted}
     form = "{l_bar}{bar}| {elapsed}<{remaining}{postfix}"
     total = sum(expected.values())
@@ -263,3 +262,9 @@ def stop(out: Path, plan: dict[str, Any], by: int) -> NoReturn:
     click.echo("stopped; the same command again does the notebooks that are missing", err=True)
     # the threads wait for cells and cannot be told to stop; the kernels end when we are gone
     os._exit(128 + by)
+
+
+def cores() -> int:
+    """The number of cores that this process may use; where nobody tells, of all there are."""
+    told = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if told else os.cpu_count() or 1

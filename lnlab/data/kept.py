@@ -39,11 +39,10 @@ def kept(name: str, of: str, make: Callable[[], Arrays]) -> Arrays:
         return found
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path.with_suffix(".lock"))
-        lock.acquire()
+        held = FileLock(path.with_suffix(".lock")).acquire()
     except OSError:
         return make()
-    with lock:
+    with held:
         found = _read(path)
         if found is None:
             found = make()

@@ -17,7 +17,7 @@ from lnlab.data.vocabulary import END, Vocabulary
 
 CLOZE = Source(
     name="cloze",
-    title="Who did what to whom: told in four sentences, asked in other words",
+    title="Who did what to whom: told in three sentences, asked in other words",
     kind="synthetic",
     licence="made on this machine",
     citation="lnlab.data.cloze",

@@ -59,8 +59,7 @@ def _loop(steps: int) -> tuple[list[tuple[float, float, str]], list[float]]:
     """Boxes (left, width, work) of a loop of operators, and where the threads wait."""
     boxes, waits, now = [], [], 0.0
     for work in ["input", *OPERATORS * steps]:
-        width = WIDTHS[work] * (1.6 if work == "input" else 1) / (4 if work == "rest" else 1)
-        width = max(width, 0.11)
+        width = {"input": 1.6 * WIDTHS["input"], "rest": 0.11}.get(work, WIDTHS[work])
         boxes.append((now, width, work))
         now += width + 0.07
         waits.append(now - 0.035)

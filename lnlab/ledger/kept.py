@@ -34,8 +34,9 @@ EXPERIMENTS = {
 the paper's own data has no runs, the same of data that are there."""
 
 NAME = "verdicts.json"
-JUDGES = ("ledger", "norms", "probes")
-"""The parts of lnlab that hold the declarations and decide what follows from them."""
+JUDGES = ("ledger", "norms", "probes", "runs", "tasks")
+"""The parts of lnlab that hold the declarations, with the budgets that these name, and decide
+what follows from them."""
 
 
 def source(roots: Sequence[Path] = ROOTS) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby, product
-from math import isnan
+from math import isnan, nan
 from typing import Any
 
 import pandas as pd
@@ -153,8 +153,8 @@ class Measurement:
                     return None
                 for place, (term, number) in enumerate(zip(terms, numbers, strict=True)):
                     lost = failed(term[seed], seed) or isnan(number)
-                    if lost and self.failed is not None:
-                        numbers[place] = self.failed
+                    if lost:
+                        numbers[place] = nan if self.failed is None else self.failed
                     failures += lost
                 values[seed] = sum(
                     sign * number for (sign, _), number in zip(self.terms, numbers, strict=True)

@@ -27,7 +27,9 @@ class Layer(nn.Module, ABC):
 
     def __init__(self, shape: tuple[int, ...], norm: Norm, *, bias_inside: bool) -> None:
         super().__init__()
-        units = shape[0]
+        units, inputs, *_ = shape
+        if min(units, inputs) < 1:
+            raise ValueError(f"inputs is {inputs}, units {units}: give at least 1 of each.")
         self.W = nn.Parameter(torch.empty(shape))
         self.b_inside = nn.Parameter(torch.zeros(units)) if bias_inside else None
         self.norm = norm(units)
@@ -103,7 +105,8 @@ class Conv2d(Layer):
         bias_inside: whether a = W x + b_inside.
 
     Raises:
-        ValueError: for a kernel, stride or dilation below 1, a padding below 0, another edge.
+        ValueError: for inputs, units, a kernel, stride or dilation below 1, a padding below 0,
+            another edge.
     """
 
     def __init__(
@@ -119,7 +122,6 @@ class Conv2d(Layer):
         dilation: int = 1,
         bias_inside: bool = False,
     ) -> None:
-        super().__init__((units, inputs, kernel, kernel), norm, bias_inside=bias_inside)
         if min(kernel, stride, dilation) < 1 or padding < 0:
             raise ValueError(
                 f"kernel is {kernel}, stride {stride}, dilation {dilation}, padding {padding}: "
@@ -127,6 +129,7 @@ class Conv2d(Layer):
             )
         if edge not in EDGES:
             raise ValueError(f"edge is {edge!r}: choose from {', '.join(EDGES)}.")
+        super().__init__((units, inputs, kernel, kernel), norm, bias_inside=bias_inside)
         self.stride, self.padding, self.edge, self.dilation = stride, padding, edge, dilation
 
     def summed(self, x: Tensor, W: Tensor) -> Tensor:

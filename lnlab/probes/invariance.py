@@ -215,7 +215,9 @@ def relative_change(changed: Tensor, y: Tensor, largest: float | None = None) ->
     largest = greatest(y) if largest is None else largest
     moved = greatest(changed.double() - y)
     # 0 where nothing moved, also where y is 0; infinite where y was 0 and is not now
-    return moved / largest if largest else (moved and float("inf"))
+    if largest:
+        return moved / largest
+    return float("inf") if moved > 0 else moved
 
 
 def greatest(y: Tensor) -> float:

@@ -1,7 +1,9 @@
 """The runs that are there: to find, to read, to compare, to keep, to remove."""
 
+import os
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,10 +153,17 @@ def remove(run: Run | Damaged) -> None:
         Busy: if it is being written.
         OSError: if its folder may not be changed; names the path.
     """
-    with locked(run.folder):
+    lock = locked(run.folder)
+    try:
         first = [run.folder / name for name in ("result.json", "state.pt", "config.json")]
         for path in [*first, *run.folder.iterdir()]:
             if path.name != ".lock":
                 path.unlink(missing_ok=True)
-    (run.folder / ".lock").unlink(missing_ok=True)
-    run.folder.rmdir()
+        with suppress(OSError):  # another system may hold on to it, another writer begin anew
+            (run.folder / ".lock").unlink(missing_ok=True)
+            run.folder.rmdir()
+    finally:
+        lock.release()
+    if os.name != "posix":
+        (run.folder / ".lock").unlink(missing_ok=True)
+        run.folder.rmdir()

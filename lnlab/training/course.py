@@ -29,7 +29,8 @@ class Course:
     Of several ranks the first has the run.
 
     Attributes:
-        diverged: the update after which a seed's loss was seen not to be finite, by seed.
+        diverged: the update after which a seed's loss or weights were seen not to be finite, by
+            seed.
         best: the weights that count so far, where these are not the last.
     """
 
@@ -86,7 +87,9 @@ class Course:
             seen = step.update in points or self._sees(step.update)
             loss = self.ranks.mean(step.loss) if seen else step.loss
             if seen:
-                self._see(step.update, loss)
+                self._see(step.update, torch.isfinite(loss))
+            if step.update in points:  # the loss is of before the update, which may be the last
+                self._see(step.update, self.model.finite())
             moment = Moment.END if all(self.lost) else points.get(step.update)
             if moment:
                 waited += seconds_until_idle(self.device)
@@ -106,9 +109,8 @@ class Course:
             return self.device.type == "cpu"
         return update % TOGETHER == 0
 
-    def _see(self, update: int, loss: Tensor) -> None:
+    def _see(self, update: int, finite: Tensor) -> None:
         """Remember which seeds have diverged by now, and when that was seen."""
-        finite = torch.isfinite(loss)
         if not bool(finite.all()):
             for seed, fine in zip(self.task.seeds, finite.tolist(), strict=True):
                 if not fine:
@@ -131,7 +133,7 @@ class Course:
             self._log(*self._measured(Moment.DEAR, lost))  # the last may be the best
             self.best.put()
             lost = [
-                gone and not kept for gone, kept in zip(lost, self.best.values, strict=True)
+                gone and best is None for gone, best in zip(lost, self.best.values, strict=True)
             ]
         self._log(*self._measured(moment, lost))
 

@@ -107,6 +107,11 @@ class Stacked(nn.Module):
             _fill(model, [registry[name][index] for registry, name in _slots(model)])
         return model
 
+    def finite(self) -> Tensor:
+        """True for each model (S,) whose parameters are all finite."""
+        each = [p.isfinite().view(self.count, -1).all(1) for p in self.module.parameters()]
+        return torch.stack(each).all(0)
+
     def without(self, lost: Sequence[bool]) -> "Stacked":
         """A copy in which models that are lost have the weights of the first that is not.
 

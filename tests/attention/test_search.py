@@ -1,5 +1,6 @@
 """Search: the best of all hypotheses, greedy at width 1, alone as together."""
 
+import math
 from itertools import product
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ def test_a_wide_search_finds_the_best_of_all(penalty):
     end, longest = V - 1, 3
     every = [u for n in range(longest) for u in product(range(end), repeat=n)]
     found = search(speller, what, end, width=V**3, longest=longest, penalty=penalty)
+    assert len(found) == len(what.h)
     for case, said in enumerate(found):
         scores = {u: score(speller, what, case, u, end, penalty) for u in every}
         assert said.ended
@@ -60,6 +62,7 @@ def test_the_narrow_search_is_greedy():
 def test_batched_search_is_that_of_each_alone():
     speller, what = heard()
     together = search(speller, what, V - 1, width=4, longest=8)
+    assert len(together) == len(what.h)
     for case, said in enumerate(together):
         one = type(what)(*(v[case : case + 1] for v in what))
         (alone,) = search(speller, one, V - 1, width=4, longest=8)
@@ -99,6 +102,23 @@ def test_who_has_ended_is_not_asked_again():
     assert [len(said.units) for said in found] == [5, 1, 6, 2]
     assert [said.ended for said in found] == [True, True, False, True]
     assert [said.alpha[0].item() for said in found] == [5, 1, 9, 2]  # each has its own
+
+
+def test_an_utterance_whose_scores_are_no_numbers_keeps_its_place():
+    h = torch.tensor([5, 1, 9, 2]).view(4, 1, 1).double()
+    decoder = Countdown()
+    step = decoder.step
+
+    def lost(last, memory, what, u):
+        logits, memory = step(last, memory, what, u)
+        logits[what.h[:, 0, 0] == 1] = torch.nan
+        return logits, memory
+
+    decoder.step = lost
+    found = search(decoder, Annotations(h, h, h[..., 0] > 0), 1, longest=6)
+    assert [len(said.units) for said in found] == [5, 0, 6, 2]
+    assert math.isnan(found[1].score)
+    assert not found[1].ended
 
 
 def test_what_never_ends_is_cut_and_says_so():

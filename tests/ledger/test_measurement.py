@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import isnan
 
 import numpy as np
 import pytest
@@ -191,6 +192,13 @@ def test_a_failed_run_counts_as_what_was_declared(pair):
     found = replace(TEST, failed=5.0).differences(pair(second=lost))
     assert found.values == (-1.0, 1.25 - 5.0, -1.5)
     assert found.failures == 1
+
+
+def test_without_a_number_of_its_own_a_failed_run_has_none(pair, monkeypatch):
+    monkeypatch.setattr("lnlab.ledger.measurement.failed", lambda run, seed: seed == 101)
+    one = replace(TEST, failed=None, numbers=lambda frames: (1.0, 2.0))
+    values = one.differences(pair()).values
+    assert [isnan(value) for value in values] == [False, True, False]
 
 
 def test_numbers_of_numpy_can_be_written_down(pair):

@@ -81,12 +81,20 @@ def test_rules_on_weights_reach_a_convolution(norm):
         ({"dilation": 0}, "stride 1, dilation 0"),
         ({"padding": -1}, "padding -1"),
         ({"edge": "mirror"}, "edge is 'mirror': choose from zeros, reflection"),
+        ({"kernel": 0}, "kernel is 0"),
+        ({"inputs": 0}, "inputs is 0, units 4: give at least 1"),
+        ({"units": 0}, "inputs is 3, units 0"),
     ],
     ids=str,
 )
 def test_a_convolution_that_cannot_be_is_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
-        Conv2d(3, 4, 3, Identity, **wrong)
+        Conv2d(**{"inputs": 3, "units": 4, "kernel": 3, "norm": Identity, **wrong})
+
+
+def test_a_layer_that_reads_nothing_is_refused():
+    with pytest.raises(ValueError, match="inputs is 0, units 4"):
+        Linear(0, 4, Identity)
 
 
 def test_layer_without_normalization_is_torchs():

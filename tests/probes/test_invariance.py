@@ -145,4 +145,5 @@ def test_shift_that_is_not_finite_or_too_short_is_refused():
 def test_relative_change_of_nothing():
     zero, one = torch.zeros(2), torch.ones(2)
     assert relative_change(zero, zero) == 0
+    assert math.isnan(relative_change(zero / zero, zero))
     assert relative_change(one, zero) == math.inf

@@ -244,6 +244,7 @@ def test_a_bound_that_is_too_good_says_so():
     estimate = torch.full((50,), 80.0) + torch.randn(50)
     assert bound.too_good(estimate + 2 + torch.randn(50), estimate) == ""
     assert bound.too_good(estimate + torch.randn(50), estimate) == ""
+    assert bound.too_good(estimate[:1] + 50, estimate[:1]) == ""
     said = bound.too_good(estimate - 1, estimate)
     assert said.startswith(f"{float(estimate.mean()) - 1:.1f} nats is not this net's bound")
     assert f"the estimate is {float(estimate.mean()):.1f} nats" in said

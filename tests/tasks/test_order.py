@@ -172,6 +172,15 @@ def test_ranks_are_those_of_sorting():
     assert images.tolist() == of_image
 
 
+def test_a_net_that_is_lost_has_no_rank():
+    violation = torch.rand(10, 2)
+    violation[3] = torch.nan
+    captions, images = retrieval.ranks(violation)
+    assert captions.isfinite().tolist() == [False, True]
+    assert images.isfinite().tolist() == [n != 3 for n in range(10)]
+    assert retrieval.ranks(torch.full((10, 2), torch.nan))[0].isnan().all()
+
+
 def test_who_finds_everything_is_first_and_who_sees_nothing_is_chance():
     right = 1 - torch.eye(20).repeat_interleave(5, 0)
     found = retrieval.retrieved(right, "test", 20)

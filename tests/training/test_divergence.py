@@ -98,6 +98,33 @@ def test_where_all_are_lost_the_run_ends(breaking, tmp_path):
     assert run.metrics().iloc[-1]["diverged"] == FROM
 
 
+@pytest.mark.parametrize("lost", [(1,), (0, 1, 2)])
+def test_weights_that_the_last_update_before_a_look_has_lost_are_not_measured(
+    lost, breaking, tmp_path
+):
+    class Stepping(type(breaking(()))):
+        def optimizer(self, parameters):
+            own = [*parameters]
+            made, steps = super().optimizer(own), []
+
+            def after(*_):
+                steps.append(1)
+                if len(steps) == 7:  # after which they are measured
+                    for p in own:
+                        p.data[list(lost)] = math.nan
+
+            made.register_step_post_hook(after)
+            return made
+
+    run = end(Stepping(seeds=(3, 4, 5)), tmp_path)
+    outcomes = run.result["outcomes"]
+    assert {seed for seed, o in outcomes.items() if o["outcome"] == "diverged"} == {
+        str(3 + index) for index in lost
+    }
+    assert {o["update"] for o in outcomes.values() if o["outcome"] == "diverged"} == {7}
+    assert run.metrics().iloc[-1]["update"] == (7 if len(lost) == 3 else 21)
+
+
 def test_a_lost_model_is_stood_in_for():
     models = [torch.nn.BatchNorm1d(3) for _ in range(3)]
     together = stack(models)

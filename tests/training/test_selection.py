@@ -97,7 +97,10 @@ def test_a_metric_that_is_not_measured_is_missed_at_once(choosing, tmp_path):
         next(train(Forgetful(), root=tmp_path))
 
 
-def test_a_seed_that_is_lost_has_the_best_weights_it_had(choosing, tmp_path):
+@pytest.mark.parametrize("best", [0.3, 0.0])
+def test_a_seed_that_is_lost_has_the_best_weights_it_had(best, choosing, tmp_path, monkeypatch):
+    monkeypatch.setitem(VALID, "3", [0.5, 0.4, best, 0.9])
+
     class Broken(choosing):
         def loss(self, output, y):
             losses = super().loss(output, y)

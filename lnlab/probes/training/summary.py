@@ -84,10 +84,11 @@ def mean_cosine(A: Tensor) -> float:
     1 where cases cannot be told apart. Rows of zeros are at a right angle to all.
     """
     N = len(A)
+    rows = A[(A != 0).any(1)]
+    rows = rows / rows.abs().amax(1, keepdim=True)  # or the squares of small ones would be 0
     # the squared length of the sum of N unit vectors is N and the sum of all N (N - 1) cosines
-    summed = torch.nn.functional.normalize(A, dim=1).sum(0).square().sum()
-    rows = (A != 0).any(1).sum()
-    return float((summed - rows) / (N * (N - 1))) if N > 1 else float("nan")
+    summed = (rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True)).sum(0).square().sum()
+    return float((summed - len(rows)) / (N * (N - 1))) if N > 1 else float("nan")
 
 
 def unit_moments(A: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.cells import Initial, LSTMCell, State
+from lnlab.cells import Carry, Initial, LSTMCell, State
 from lnlab.data.strokes import Alphabet
 from lnlab.norms import Identity, Linear, Norm
 from lnlab.unroll import LSTM
@@ -69,11 +69,16 @@ class PenMemory(NamedTuple):
 class Peepholes(LSTMCell):
     """An LSTM whose gates see the memory: f and i the old c, o the new, as in Graves (2013).
 
-    They are added behind the normalization.
+    They are added behind the normalization; what is handed on is c, not LN(c).
+
+    Raises:
+        ValueError: for another carry.
     """
 
     def __init__(self, inputs: int, units: int, norm: Norm = Identity, **settings: Any) -> None:
         super().__init__(inputs, units, norm, **settings)
+        if self.carry is not Carry.RAW:
+            raise ValueError(f"carry is {self.carry}: peepholes look at c as it is, give RAW.")
         self.peep = nn.Parameter(torch.zeros(3, units))
 
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:

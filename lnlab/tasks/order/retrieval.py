@@ -58,7 +58,8 @@ def ranks(violation: Tensor) -> tuple[Tensor, Tensor]:
 
     C captions belong to P pictures, as many to each, one picture's after the other's. A
     picture has the rank of the best of its captions. Of those that are as near as the right one
-    half come before it: nobody who cannot tell them apart is better than chance.
+    half come before it: nobody who cannot tell them apart is better than chance. Of a right one
+    that is NaN or infinite nobody knows the rank: NaN.
 
     Args:
         violation: (C, P).
@@ -72,7 +73,11 @@ def ranks(violation: Tensor) -> tuple[Tensor, Tensor]:
     others = own[:, None] != torch.arange(P)  # (C, P)
     nearer = ((violation < best) & others).sum(0)
     level = ((violation == best) & others).sum(0)
-    return 1 + nearer + level / 2, 1 + before + alike / 2
+    unknown = torch.tensor(torch.nan)
+    return (
+        torch.where(best.isfinite(), 1 + nearer + level / 2, unknown),
+        torch.where(right.isfinite(), 1 + before + alike / 2, unknown),
+    )
 
 
 def measures(rank: Tensor, prefix: str) -> dict[str, float]:

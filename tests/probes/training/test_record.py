@@ -311,6 +311,8 @@ def test_stable_rank_is_that_of_the_singular_values(shape):
 def test_two_cases_have_one_cosine_and_a_lone_one_has_none():
     assert mean_cosine(torch.tensor([[1.0, 0.0], [3.0, 4.0]])) == pytest.approx(0.6)
     assert math.isnan(mean_cosine(torch.ones(1, 2)))
+    for tiny in (1e-14, 1e-30):
+        assert mean_cosine(torch.tensor([[tiny, 0.0], [tiny, 0.0]])) == pytest.approx(1)
 
 
 def test_rank_and_cosine_at_their_ends():
