@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from lnlab.norms import Normalizer
 
-from .replay import Operation, Tape
+from .replay import Origin, Tape
 
 NORMALIZERS = (Normalizer, TorchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
@@ -82,22 +82,21 @@ class Inside(TorchFunctionMode):
         # what a normalizer put out and goes into f at once has just been copied
         put_out, self._put_out = self._put_out, None
         if f is None or not args or not isinstance(args[0], Tensor):
-            return self._call(func, args, kwargs)[0]
+            return self._call(func, args, kwargs)
         a = put_out[1] if put_out and put_out[0] is args[0] else args[0].clone()
-        h, call, known = self._call(func, args, kwargs)
-        if known and call is not None:
-            self.sites.append(call.note)
-            return h
+        before = self.tape and self.tape.origin(args[0])
+        h = self._call(func, args, kwargs)
         shut = _shut(func, a, args[1:], kwargs, h) if self.find_shut else None
-        self.sites.append(Site(self._name(f), a, h.clone(), shut))
-        if call is not None and call.note is None:
-            call.note = self.sites[-1]
+        self._look(Site(self._name(f), a, h.clone(), shut), before, h)
         return h
 
-    def _call(self, func, args: tuple, kwargs: dict) -> tuple[Any, Operation | None, bool]:
-        if self.tape is None:
-            return func(*args, **kwargs), None, False
-        return self.tape.call(func, args, kwargs)
+    def _call(self, func, args: tuple, kwargs: dict) -> Any:
+        return self.tape.call(func, args, kwargs) if self.tape else func(*args, **kwargs)
+
+    def _look(self, site: Site, a: Origin | None, h: Tensor | None) -> None:
+        self.sites.append(site)
+        if self.tape:
+            self.tape.look(site, {"a": a} | ({} if h is None else {"h": self.tape.origin(h)}))
 
     def _name(self, last: str) -> str:
         path = self._within[-1] if self._within else ""
@@ -109,8 +108,7 @@ class Inside(TorchFunctionMode):
 
         Args:
             find_shut: whether to ask each f where it is shut.
-            tape: of an earlier evaluation; what is the same as then is not computed again, and
-                the very same sites are seen.
+            tape: takes down all that is done.
         """
         self.find_shut, self.tape = find_shut, tape
         self.sites: list[Site] = []
@@ -128,26 +126,23 @@ class Inside(TorchFunctionMode):
         if self.watches:
             self._within.append(name)
             self.called.add(name)
+            self._passes(module, True, args[:1])
 
     def _leave(self, module: nn.Module, args: tuple, output: Any) -> None:
         if not self.watches:
             return
+        self._passes(module, False, (output,))
         if isinstance(module, NORMALIZERS) and isinstance(output, Tensor):
             with torch._C.DisableTorchFunction():  # looking is no part of the computation
-                self.sites.append(self._behind(type(module).__name__, output))
-                self._put_out = output, self.sites[-1].a
+                site = Site(self._name(type(module).__name__), output.clone(), None, None)
+                self._look(site, self.tape and self.tape.origin(output), None)
+            self._put_out = output, site.a
         self._within.pop()
 
-    def _behind(self, normalizer: str, output: Tensor) -> Site:
-        """The output of a normalizer; that of the tape where it is the same."""
-        name = self._name(normalizer)
-        origin = None if self.tape is None else self.tape.origin(output)
-        if self.tape is None or origin is None:
-            return Site(name, output.clone(), None, None)
-        notes = self.tape.notes
-        if (name, origin) not in notes:
-            notes[name, origin] = Site(name, output.clone(), None, None)
-        return notes[name, origin]
+    def _passes(self, module: nn.Module, into: bool, values: tuple) -> None:
+        if self.tape and values and isinstance(values[0], Tensor):
+            with torch._C.DisableTorchFunction():
+                self.tape.passes(module, into, values[0])
 
 
 def _nonlinearity(func, args: tuple, kwargs: dict) -> str | None:

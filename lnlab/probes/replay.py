@@ -1,225 +1,234 @@
 """A computation that is repeated with a change, computed again only from the change on.
 
-Every call of a torch function is written down once, with what it was given and what it gave. In
-a repetition a call that is given the very same is not made again: its result is handed out.
-What is the same is told by where a tensor comes from (which parameter, buffer or earlier call),
-never by comparing numbers, so that a repetition is equal to the last bit.
+Every call of a torch function is written down once, with what it was given and what it gave. A
+repetition does without the module: the calls that a change reaches are made again, in their
+order, and the others have given what they gave. What a change reaches is told by where a tensor
+comes from (which parameter, buffer or earlier call), never by comparing numbers, so that a
+repetition is equal to the last bit. Where the module itself might have taken another way,
+because a number or a shape that it was told is another, the repetition says so.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
-from torch.utils._pytree import tree_map_only
+from torch import Tensor, nn
 
-Origin = tuple
-"""The origin of a tensor: a name, or the number of the call that gave it and the place."""
+Origin = tuple[str | int, str | int]
+"""The origin of a tensor: a kind and a name, or the number of the call that gave it and the
+place; a place below 0 is that of an argument that it wrote into."""
 
 PLAIN = {
     int, float, bool, str, type(None), type(...), torch.dtype, torch.device, torch.layout,
-    torch.memory_format,
+    torch.memory_format, torch.Size,
 }  # fmt: skip
 """The types that calls are given besides tensors, and containers of all these."""
 
 
-@dataclass
+class Departed(Exception):
+    """A repetition is not what the tape says: the module must be asked."""
+
+
+class _From(NamedTuple):
+    """In the place of a tensor that a call is given: its origin."""
+
+    origin: Origin
+
+
+@dataclass(frozen=True)
 class Operation:
     """One call of a torch function.
 
     Attributes:
         func: the function.
-        given: what it was given, an origin in the place of each tensor; None where that is not
-            known, or random numbers were drawn: it is always made again.
-        result: what it gave, in memory of its own; None where it wrote into what it was given,
-            or gave a view of it: it is made again, and gives the same if it is given the same.
-        versions: how often each tensor in ``result`` had been written into. Known where nobody
-            wrote into it in the first evaluation: then the result itself is given out, and
-            made again once somebody does. None: copies of it are given out.
-        note: what the user of the tape wants to remember with it.
+        given: its arguments, origins in the place of tensors.
+        takes: these origins, by place.
+        written: the places of those that it wrote into.
+        gave: the shapes of what it gave, and the plain values.
+        states: of the random numbers before and after, where it drew any.
     """
 
     func: Callable
-    given: Any
-    result: Any = None
-    versions: list[int] | None = None
-    note: Any = None
+    given: tuple[tuple, dict]
+    takes: tuple[Origin, ...]
+    written: tuple[int, ...]
+    gave: Any
+    states: tuple[list[Tensor], list[Tensor]] | None
 
-    @property
-    def there(self) -> bool:
-        """True if there is a result, and nobody has written into it since."""
-        return self.result is not None and self.versions in (None, _versions(self.result))
+
+@dataclass(frozen=True)
+class Look:
+    """A look at tensors on their way: a site, and the origins of its fields by name."""
+
+    site: Any
+    origins: dict[str, Origin | None]
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A tensor that goes into or comes out of a part of the module."""
+
+    part: nn.Module
+    into: bool
+    origin: Origin | None
+
+
+@dataclass
+class _Kept:
+    """A tensor (any shape), how often it had been written into, and a copy from then."""
+
+    tensor: Tensor
+    version: int
+    copy: Tensor | None
 
 
 class Tape:
-    """The calls of one evaluation, and then of its repetitions.
+    """The calls of one evaluation, to be repeated.
 
     Args:
-        roots: the first evaluation's parameters, buffers and inputs, by origin.
+        roots: the parameters, buffers and inputs, by origin; those of kind "own" are not
+            written into.
+
+    Attributes:
+        sound: whether all that was done is known; if not, it cannot be repeated.
+        confirmed: whether a repetition was found to be equal to an evaluation; None before.
     """
 
     def __init__(self, roots: Iterable[tuple[Origin, Tensor]]) -> None:
-        self.calls: list[Operation] = []
-        self.notes: dict[Any, Any] = {}
-        self._held: list[tuple[Origin, Tensor, int]] = []
-        self._recording, self._closed = True, False
-        self._given_out: list[tuple[Operation, Any, list[int]]] = []
-        self._start(roots)
-
-    def repeat(self, roots: Iterable[tuple[Origin, Tensor]]) -> None:
-        """Begin a repetition; changed tensors are left out of ``roots`` (any shape)."""
-        self._recording = False
-        for call, result, versions in self._given_out:
-            if not self._closed and _versions(result) == versions:
-                call.result, call.versions = result, versions
-        self._given_out = []
-        self._start(roots)
-        for origin, tensor, version in self._held:
-            if tensor._version == version:
-                self._set(tensor, origin)
-
-    def _start(self, roots: Iterable[tuple[Origin, Tensor]]) -> None:
-        self._origins: dict[int, tuple[Origin, int, Tensor]] = {}
-        self._at = 0
+        self.sound = True
+        self.confirmed: bool | None = None
+        self._events: list[Operation | Look | Passage] = []
+        self._kept: dict[Origin, _Kept] = {}
+        self._origins: dict[int, Origin] = {}
+        self._y: Origin | None = None
         for origin, tensor in roots:
-            self._set(tensor, origin)
+            self._keep(origin, tensor)
 
-    def _set(self, tensor: Tensor, origin: Origin) -> None:
+    def _keep(self, origin: Origin, tensor: Tensor) -> None:
+        copy = None if origin[0] in ("own", "held") else tensor.clone()
         # the tensor is kept, for the id of what is gone may come again
-        self._origins[id(tensor)] = origin, tensor._version, tensor
+        self._kept[origin] = _Kept(tensor, tensor._version, copy)
+        self._origins[id(tensor)] = origin
 
     def origin(self, tensor: Tensor) -> Origin | None:
         """The origin of a tensor (any shape); None where it is not known, or the tensor was
         written into since."""
-        origin, version, _ = self._origins.get(id(tensor), (None, -1, None))
-        return origin if version == tensor._version else None
+        origin = self._origins.get(id(tensor))
+        known = origin is not None and self._kept[origin].version == tensor._version
+        return origin if known else None
 
-    def call(
-        self, func: Callable, args: tuple, kwargs: dict
-    ) -> tuple[Any, Operation | None, bool]:
-        """The result; what is on the tape of this call; whether it was given the same as then.
-
-        A call that the first evaluation did not make at this place ends the reuse.
-        """
-        if self._recording:
-            return *self._record(func, args, kwargs), False
-        if func in _ASIDE:
-            return func(*args, **kwargs), None, False
-        call = self.calls[self._at] if self._at < len(self.calls) else None
-        if call is None or call.func != func:
-            self._at = len(self.calls)
-            result = func(*args, **kwargs)
-            if not self._closed and _hides(func, result):
-                self._close()
-            return result, None, False
-        number, self._at = self._at, self._at + 1
-        if call.given is None or not self._same(call.given, (args, kwargs)):
-            return func(*args, **kwargs), call, False
-        if not call.there:
-            result = self._made(number, func, args, kwargs)
-        else:
-            result = _cloned(call.result) if call.versions is None else call.result
-            self._number(number, result, ())
-        return result, call, True
-
-    def _record(
-        self, func: Callable, args: tuple, kwargs: dict
-    ) -> tuple[Any, Operation | None]:
-        if func in _ASIDE:
-            return func(*args, **kwargs), None
+    def call(self, func: Callable, args: tuple, kwargs: dict) -> Any:
+        """The result of a call, which is written down."""
+        if func in _ASIDE or not self.sound:
+            return func(*args, **kwargs)
         own = list(_tensors((args, kwargs)))
         for tensor in own:
             if id(tensor) not in self._origins:  # a constant that the module keeps, say
-                origin = ("held", len(self._held))
-                self._held.append((origin, tensor, tensor._version))
-                self._set(tensor, origin)
-        try:
-            given = self._given((args, kwargs))
-        except _Unknown:
-            given = None
-        versions, state = [tensor._version for tensor in own], _random_state(own)
-        number = len(self.calls)
-        result = self._made(number, func, args, kwargs)
-        written = any(t._version != v for t, v in zip(own, versions, strict=True))
-        # the storages themselves: where they lie is no place on a device that is pretended
-        places = {tensor.untyped_storage()._cdata for tensor in own}
-        shared = any(t.untyped_storage()._cdata in places for t in _tensors(result))
-        drawn = any(
-            not torch.equal(a, b) for a, b in zip(state, _random_state(own), strict=True)
-        )
-        call = Operation(func, None if drawn else given)
-        if not (written or shared):
-            call.result = _cloned(result)
-            self._given_out.append((call, result, _versions(result)))
-        if not self._closed:
-            self.calls.append(call)
-        self._closed |= _hides(func, result)
-        return result, call
-
-    def _close(self) -> None:
-        """Forget all results: one of those that were given out may be written into unseen."""
-        self._closed = True
-        for call in self.calls:
-            call.result = None
-
-    def _made(self, number: int, func: Callable, args: tuple, kwargs: dict) -> Any:
-        """The result of a call that is made, its tensors known from now on."""
-        own = list(_tensors((args, kwargs)))
-        versions = [tensor._version for tensor in own]
+                self._keep(("held", len(self._kept)), tensor)
+        takes = tuple(map(self.origin, own))
+        versions, before = [tensor._version for tensor in own], _random_state(own)
         result = func(*args, **kwargs)
-        for place, (tensor, version) in enumerate(zip(own, versions, strict=True)):
-            if tensor._version != version:
-                self._set(tensor, (number, "written", place))
-        self._number(number, result, own)
+        after = _random_state(own)
+        drawn = any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+        written = tuple(i for i, t in enumerate(own) if t._version != versions[i])
+        try:
+            known = iter(takes)
+            given = _mapped((args, kwargs), Tensor, lambda _: _From(next(known)))
+            gave = _form(result)
+        except Departed:
+            self.sound = False
+        # nor is it known what else is another behind one of two that share a memory
+        if None in takes or func in _DATA or (written and _shared(own)):
+            self.sound = False
+        if not self.sound:
+            return result
+        number, states = len(self._events), (before, after) if drawn else None
+        self._events.append(Operation(func, given, takes, written, gave, states))
+        for place in written:
+            self._keep((number, -1 - place), own[place])
+        for place, tensor in enumerate(_tensors(result)):
+            if not any(tensor is each for each in own):
+                self._keep((number, place), tensor)
         return result
 
-    def _number(self, number: int, result: Any, own: Iterable[Tensor]) -> None:
-        for place, tensor in enumerate(_tensors(result)):
-            if not any(tensor is given for given in own):
-                self._set(tensor, (number, "given", place))
+    def look(self, site: Any, origins: dict[str, Origin | None]) -> None:
+        """Write down that ``site`` has tensors of these origins in its fields."""
+        self._events.append(Look(site, origins))
 
-    def _given(self, value: Any) -> Any:
-        """``value`` with origins in the place of tensors, which can be compared."""
-        kind = type(value)
-        if kind in PLAIN:
-            return kind, value
-        if isinstance(value, Tensor):
-            origin = self.origin(value)
-            if origin is None:
-                raise _Unknown
-            return Tensor, origin
-        if isinstance(value, (tuple, list)):
-            own = self._given
-            return kind, *[(type(v), v) if type(v) in PLAIN else own(v) for v in value]
-        if kind is dict:
-            return dict, *((key, self._given(each)) for key, each in value.items())
-        if kind is slice:
-            return slice, *map(self._given, (value.start, value.stop, value.step))
-        raise _Unknown
+    def passes(self, part: nn.Module, into: bool, tensor: Tensor) -> None:
+        """Write down that a tensor (any shape) goes into ``part``, or comes out of it."""
+        self._events.append(Passage(part, into, self.origin(tensor)))
 
-    def _same(self, given: Any, value: Any) -> bool:
-        """True if :meth:`_given` of ``value`` is ``given``, found at the first difference."""
-        kind = type(value)
-        if isinstance(value, Tensor):
-            return given == (Tensor, self.origin(value))
-        if given[0] is not kind:
-            return False
-        if kind in PLAIN:
-            return given == (kind, value)
-        if kind is tuple or kind is list:
-            return len(given) == len(value) + 1 and all(map(self._same, given[1:], value))
-        if kind is dict:
-            return len(given) == len(value) + 1 and all(
-                key == own and self._same(there, each)
-                for (key, there), (own, each) in zip(given[1:], value.items(), strict=True)
-            )
-        parts = (value.start, value.stop, value.step) if kind is slice else ()
-        return kind is slice and all(map(self._same, given[1:], parts))
+    def close(self, y: Tensor) -> None:
+        """End the writing; y (any shape) is what the evaluation came to."""
+        self._y = self.origin(y)
+        looks = (o for e in self._events if isinstance(e, Look) for o in e.origins.values())
+        self.sound &= None not in (self._y, *looks)
+        self._origins = {}
+        if not self.sound:
+            self._events, self._kept = [], {}
+        for kept in self._kept.values():
+            if kept.tensor._version != kept.version and kept.copy is not None:
+                kept.tensor, kept.version = kept.copy, kept.copy._version
+            kept.copy = None
 
+    def repeat(
+        self,
+        changed: Mapping[Origin, Tensor],
+        passage: tuple[nn.Module, bool] | None = None,
+        shift: Callable[[Tensor], Tensor] | None = None,
+    ) -> tuple[Tensor, list[Any]]:
+        """The outputs y, and the sites, those that stood still being the very same.
 
-class _Unknown(Exception):
-    """A call is given something of which it is not known whether it is the same."""
+        Args:
+            changed: what is put in the place of roots.
+            passage: a part, and whether what goes into it is shifted, or what comes out.
+            shift: what is done to it.
+
+        Raises:
+            Departed: where the module might do something else than was written down.
+        """
+        now, sites = dict(changed), []
+        for number, event in enumerate(self._events):
+            if isinstance(event, Operation):
+                if not now.keys().isdisjoint(event.takes):
+                    self._again(number, event, now)
+            elif isinstance(event, Look):
+                moved = not now.keys().isdisjoint(event.origins.values())
+                fields = event.origins.items() if moved else ()
+                seen = {name: self._value(origin, now) for name, origin in fields}
+                sites.append(event.site._replace(**seen) if moved else event.site)
+            elif shift is not None and passage == (event.part, event.into):
+                now[event.origin] = shift(self._value(event.origin, now))
+        return self._value(self._y, now), sites
+
+    def _value(self, origin: Origin | None, now: dict[Origin, Tensor]) -> Tensor:
+        if origin in now:
+            return now[origin]
+        kept = self._kept.get(origin)
+        if kept is None or kept.tensor._version != kept.version:
+            raise Departed("somebody wrote into what was kept")
+        return kept.tensor
+
+    def _again(self, number: int, call: Operation, now: dict[Origin, Tensor]) -> None:
+        """Make a call with what is there now."""
+        own = [self._value(origin, now) for origin in call.takes]
+        copies = {id(own[place]): own[place].clone() for place in call.written}
+        own = [copies.get(id(tensor), tensor) for tensor in own]
+        tensors = iter(own)
+        args, kwargs = _mapped(call.given, _From, lambda _: next(tensors))
+        if call.states is not None:
+            _set_random_state(own, call.states[0])
+        result = call.func(*args, **kwargs)
+        if call.states is not None and not all(
+            map(torch.equal, _random_state(own), call.states[1])
+        ):
+            raise Departed("more random numbers were drawn, or less")
+        if _form(result) != call.gave:
+            raise Departed("the module was told something else")
+        now.update({(number, -1 - place): own[place] for place in call.written})
+        now.update({(number, place): t for place, t in enumerate(_tensors(result))})
 
 
 _DATA = [getattr(Tensor.data, name) for name in ("__get__", "__set__")]
@@ -229,7 +238,27 @@ _ASIDE = {
     getattr(Tensor, name).__get__
     for name in ("shape", "dtype", "device", "requires_grad", "is_cuda", "ndim", "layout")
 } | {Tensor.dim, Tensor.size, Tensor.numel, Tensor.is_floating_point}
-"""Questions that cost less than a look at the tape."""
+"""Questions that the shape of a tensor answers, which is looked at with every result."""
+
+
+def _mapped(value: Any, leaf: type, f: Callable[[Any], Any]) -> Any:
+    """``value`` with f of each ``leaf`` in its place, in one order.
+
+    Raises:
+        Departed: where ``value`` is nothing that is known to be the same again.
+    """
+    kind = type(value)
+    if kind in PLAIN:
+        return value
+    if isinstance(value, leaf):
+        return f(value)
+    if kind is tuple or kind is list:
+        return kind([_mapped(each, leaf, f) for each in value])
+    if kind is dict:
+        return {key: _mapped(each, leaf, f) for key, each in value.items()}
+    if kind is slice and {type(value.start), type(value.stop), type(value.step)} <= PLAIN:
+        return value
+    raise Departed(f"a {kind.__name__} may be another")
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
@@ -243,31 +272,37 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(each)
 
 
-def _versions(value: Any) -> list[int]:
-    """The number of times that each tensor of a result was written into."""
-    return [tensor._version for tensor in _tensors(value)]
+def _form(result: Any) -> Any:
+    """The shapes of the tensors of a result, and its plain values.
+
+    Raises:
+        Departed: where there is more to it: an array could be written into unseen.
+    """
+    if isinstance(result, Tensor):
+        return result.shape, result.dtype
+    if isinstance(result, (tuple, list)) and type(result) not in PLAIN:
+        return [_form(each) for each in result]
+    if type(result) in PLAIN:
+        return result
+    raise Departed(f"a {type(result).__name__} may be another")
 
 
-def _hides(func: Callable, result: Any) -> bool:
-    """True if what writes through a result is not seen: nothing behind it is told apart."""
-    return func in _DATA or not _plain(result)
-
-
-def _cloned(value: Any) -> Any:
-    return (
-        tree_map_only(Tensor, torch.clone, value)
-        if isinstance(value, (tuple, list))
-        else (value.clone() if isinstance(value, Tensor) else value)
-    )
-
-
-def _plain(value: Any) -> bool:
-    """True if a result holds tensors and plain values only: an array could be written into."""
-    if isinstance(value, (tuple, list)):
-        return all(map(_plain, value))
-    return isinstance(value, Tensor) or type(value) in PLAIN
+def _shared(own: list[Tensor]) -> bool:
+    """True if two of these tensors share their memory."""
+    # the storages themselves: where they lie is no place on a device that is pretended
+    apart = {id(tensor): tensor.untyped_storage()._cdata for tensor in own}
+    return len(set(apart.values())) < len(apart)
 
 
 def _random_state(own: list[Tensor]) -> list[Tensor]:
-    devices = {tensor.device for tensor in own if tensor.is_cuda}
-    return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, devices)]
+    return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, _devices(own))]
+
+
+def _set_random_state(own: list[Tensor], states: list[Tensor]) -> None:
+    torch.set_rng_state(states[0])
+    for device, state in zip(_devices(own), states[1:], strict=True):
+        torch.cuda.set_rng_state(state, device)
+
+
+def _devices(own: list[Tensor]) -> list[torch.device]:
+    return sorted({tensor.device for tensor in own if tensor.is_cuda}, key=str)

@@ -87,6 +87,35 @@ class Remembering(nn.Module):
         return self.last(a.relu())
 
 
+class Rounded(nn.Module):
+    """Computes in another precision, which no call of a function says."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(D, H), nn.Linear(H, H)
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            a = F.linear(x.float(), self.first.weight.float())
+            return F.linear(a.relu(), self.last.weight.float()).double()
+
+
+class Keeping(nn.Module):
+    """Reads what its first layer gave past the layer's hooks."""
+
+    class Layer(nn.Linear):
+        def forward(self, x):
+            self.a = super().forward(x)
+            return self.a
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = self.Layer(D, H), nn.Linear(H, H)
+
+    def forward(self, x):
+        return self.last(self.first(x).relu()) + self.first.a
+
+
 def residual() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(3, H, 3, padding=1), nn.BatchNorm2d(H), nn.ReLU(inplace=True),
@@ -101,6 +130,8 @@ MODULES = {
     "late": (Late, (B, D)),
     "late aside": (lambda: Late(aside=True), (B, D)),
     "remembering": (Remembering, (B, D)),
+    "rounded": (Rounded, (B, D)),
+    "keeping": (Keeping, (B, D)),
     "convolutions": (residual, (B, 3, 6, 6)),
     "dropout": (
         lambda: nn.Sequential(nn.Linear(D, H), nn.Dropout(0.5), nn.Linear(H, H), nn.Tanh()),
@@ -128,9 +159,12 @@ def test_a_repetition_is_the_evaluation_to_the_last_bit(name, statistics):
     module, x = make().double(), torch.randn(shape)
     subject = Subject(module, x, statistics=statistics)
     subject.see(reuse=True)
-    for weight in weights_of(module):
+    for path, weight in weights_of(module).items():
         for factor in (1.0, -2.0, 1e3, 0.5):
-            trial = Trial(subject.x, {weight: factor * subject.parameters[weight].data})
+            trial = Trial(subject.x, {path: factor * subject.parameters[path].data})
+            agree(subject.see(trial, reuse=True), subject.see(trial))
+        if weight.summed:
+            trial = Trial(subject.x, shift=(weight.owner, lambda a: 3 * a + 1))
             agree(subject.see(trial, reuse=True), subject.see(trial))
     agree(subject.see(reuse=True), subject.see())
     other = Trial(2 * subject.x)
@@ -151,6 +185,7 @@ def agree(one, other):
 def test_nothing_in_front_of_the_change_is_computed_again(weight, made):
     subject = Subject(residual().double(), torch.randn(B, 3, 6, 6), statistics=Statistics.BATCH)
     subject.see(reuse=True)
+    subject.see(reuse=True)  # all is computed once more, to see that it can be repeated
     trial = Trial(subject.x, {weight: 2 * subject.parameters[weight].data})
     with torch.profiler.profile() as seen:
         subject.see(trial, reuse=True)
