@@ -58,15 +58,15 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Look:
-    """A look at tensors on their way: a site, and the origins of its fields by name."""
+class Glance:
+    """A glance at tensors on their way: a site, and the origins of its fields by name."""
 
     site: Any
     origins: dict[str, Origin | None]
 
 
 @dataclass(frozen=True)
-class Passage:
+class Crossing:
     """A tensor that goes into or comes out of a part of the module."""
 
     part: nn.Module
@@ -98,7 +98,7 @@ class Tape:
     def __init__(self, roots: Iterable[tuple[Origin, Tensor]]) -> None:
         self.sound = True
         self.confirmed: bool | None = None
-        self._events: list[Operation | Look | Passage] = []
+        self._events: list[Operation | Glance | Crossing] = []
         self._kept: dict[Origin, _Kept] = {}
         self._origins: dict[int, Origin] = {}
         self._y: Origin | None = None
@@ -154,16 +154,16 @@ class Tape:
 
     def look(self, site: Any, origins: dict[str, Origin | None]) -> None:
         """Write down that ``site`` has tensors of these origins in its fields."""
-        self._events.append(Look(site, origins))
+        self._events.append(Glance(site, origins))
 
     def passes(self, part: nn.Module, into: bool, tensor: Tensor) -> None:
         """Write down that a tensor (any shape) goes into ``part``, or comes out of it."""
-        self._events.append(Passage(part, into, self.origin(tensor)))
+        self._events.append(Crossing(part, into, self.origin(tensor)))
 
     def close(self, y: Tensor) -> None:
         """End the writing; y (any shape) is what the evaluation came to."""
         self._y = self.origin(y)
-        looks = (o for e in self._events if isinstance(e, Look) for o in e.origins.values())
+        looks = (o for e in self._events if isinstance(e, Glance) for o in e.origins.values())
         self.sound &= None not in (self._y, *looks)
         self._origins = {}
         if not self.sound:
@@ -194,7 +194,7 @@ class Tape:
             if isinstance(event, Operation):
                 if not now.keys().isdisjoint(event.takes):
                     self._again(number, event, now)
-            elif isinstance(event, Look):
+            elif isinstance(event, Glance):
                 moved = not now.keys().isdisjoint(event.origins.values())
                 fields = event.origins.items() if moved else ()
                 seen = {name: self._value(origin, now) for name, origin in fields}
