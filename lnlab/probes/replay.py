@@ -33,7 +33,7 @@ class Departed(Exception):
 class _From(NamedTuple):
     """In the place of a tensor that a call is given: its origin."""
 
-    origin: Origin
+    origin: Origin | None
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,15 @@ class Operation:
 
     func: Callable
     given: tuple[tuple, dict]
-    takes: tuple[Origin, ...]
+    takes: tuple[Origin | None, ...]
     written: tuple[int, ...]
     gave: Any
     states: tuple[list[Tensor], list[Tensor]] | None
+
+    @property
+    def reads(self) -> Iterable[Origin | None]:
+        """The origins of what it needs."""
+        return self.takes
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,11 @@ class Glance:
     site: Any
     origins: dict[str, Origin | None]
 
+    @property
+    def reads(self) -> Iterable[Origin | None]:
+        """The origins of what it needs."""
+        return self.origins.values()
+
 
 @dataclass(frozen=True)
 class Crossing:
@@ -72,6 +82,11 @@ class Crossing:
     part: nn.Module
     into: bool
     origin: Origin | None
+
+    @property
+    def reads(self) -> Iterable[Origin | None]:
+        """The origins of what it needs."""
+        return (self.origin,)
 
 
 @dataclass
@@ -99,7 +114,8 @@ class Tape:
         self.sound = True
         self.confirmed: bool | None = None
         self._events: list[Operation | Glance | Crossing] = []
-        self._kept: dict[Origin, _Kept] = {}
+        self._spent: list[set[Origin]] = []  # by event, what nobody reads after it
+        self._kept: dict[Origin | None, _Kept] = {}
         self._origins: dict[int, Origin] = {}
         self._y: Origin | None = None
         for origin, tensor in roots:
@@ -168,6 +184,11 @@ class Tape:
         self._origins = {}
         if not self.sound:
             self._events, self._kept = [], {}
+        later = {self._y}
+        for event in reversed(self._events):
+            self._spent.append({o for o in event.reads if o is not None} - later)
+            later |= self._spent[-1]
+        self._spent.reverse()
         for kept in self._kept.values():
             if kept.tensor._version != kept.version and kept.copy is not None:
                 kept.tensor, kept.version = kept.copy, kept.copy._version
@@ -189,7 +210,8 @@ class Tape:
         Raises:
             Departed: where the module might do something else than was written down.
         """
-        now, sites = dict(changed), []
+        now: dict[Origin | None, Tensor] = {**changed}
+        sites = []
         for number, event in enumerate(self._events):
             if isinstance(event, Operation):
                 if not now.keys().isdisjoint(event.takes):
@@ -201,9 +223,11 @@ class Tape:
                 sites.append(event.site._replace(**seen) if moved else event.site)
             elif shift is not None and passage == (event.part, event.into):
                 now[event.origin] = shift(self._value(event.origin, now))
+            for origin in self._spent[number]:
+                now.pop(origin, None)
         return self._value(self._y, now), sites
 
-    def _value(self, origin: Origin | None, now: dict[Origin, Tensor]) -> Tensor:
+    def _value(self, origin: Origin | None, now: dict[Origin | None, Tensor]) -> Tensor:
         if origin in now:
             return now[origin]
         kept = self._kept.get(origin)
@@ -211,7 +235,7 @@ class Tape:
             raise Departed("somebody wrote into what was kept")
         return kept.tensor
 
-    def _again(self, number: int, call: Operation, now: dict[Origin, Tensor]) -> None:
+    def _again(self, number: int, call: Operation, now: dict[Origin | None, Tensor]) -> None:
         """Make a call with what is there now."""
         own = [self._value(origin, now) for origin in call.takes]
         copies = {id(own[place]): own[place].clone() for place in call.written}

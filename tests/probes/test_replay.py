@@ -100,6 +100,19 @@ class Rounded(nn.Module):
             return F.linear(a.relu(), self.last.weight.float()).double()
 
 
+class Unseen(nn.Module):
+    """Reads a weight where nobody sees it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(D, H), nn.Linear(H, H)
+
+    def forward(self, x):
+        with torch._C.DisableTorchFunction():
+            scale = float(self.first.weight[0, 0])
+        return self.last((scale * self.first(x)).tanh())
+
+
 class Keeping(nn.Module):
     """Reads what its first layer gave past the layer's hooks."""
 
@@ -132,6 +145,7 @@ MODULES = {
     "remembering": (Remembering, (B, D)),
     "rounded": (Rounded, (B, D)),
     "keeping": (Keeping, (B, D)),
+    "unseen": (Unseen, (B, D)),
     "convolutions": (residual, (B, 3, 6, 6)),
     "dropout": (
         lambda: nn.Sequential(nn.Linear(D, H), nn.Dropout(0.5), nn.Linear(H, H), nn.Tanh()),
