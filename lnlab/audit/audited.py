@@ -21,12 +21,13 @@ from torch.nn.modules.dropout import _DropoutNd
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import normal
 from lnlab.probes.loss.objective import Objective
+from lnlab.probes.refusals import refuse_no_function, refuse_no_module
 from lnlab.probes.subject import Subject
 from lnlab.probes.untouched import Buffers, uncompiled, untouched
 from lnlab.training.machine import default_dtype
 
 from .asleep import drawn
-from .call import Call, mapped, tensors
+from .call import Call, mapped, refuse_nan, tensors
 from .finding import CannotCheck
 from .watched import Visit, Watched
 
@@ -46,7 +47,7 @@ def of_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
 
     Raises:
         TypeError: where the call has no tensor.
-        ValueError: where the module cannot be copied.
+        ValueError: where the module cannot be copied, or a tensor is empty or holds NaN.
     """
     trained = {name for name, p in uncompiled(module).named_parameters() if p.requires_grad}
     own = untouched(module)
@@ -55,8 +56,10 @@ def of_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
     given = tensors((call.args, call.kwargs))
     if not given:
         raise TypeError(
-            f"the input of {type(own).__name__} holds no tensor: give what it is called with."
+            f"the input of {type(own).__name__} holds no tensor: give what it is called with, "
+            "numbers and arrays as torch.as_tensor(x)."
         )
+    refuse_nan(given)
     place = next((i for i, v in enumerate(given) if v.is_floating_point()), 0)
     if len(given) == 1 and len(call.args) == 1 and isinstance(call.args[0], Tensor):
         return own, given[0].detach().clone()
@@ -132,10 +135,9 @@ class Audited:
     """
 
     def __init__(self, module: nn.Module, inputs: Any, loss: OwnLoss | None = None) -> None:
-        if not isinstance(module, nn.Module):
-            raise TypeError(f"module is a {type(module).__name__}: give a torch.nn.Module.")
-        if loss is not None and not callable(loss):
-            raise TypeError(f"loss is a {type(loss).__name__}: give a function of the output.")
+        refuse_no_module(module)
+        if loss is not None:
+            refuse_no_function("loss", loss, "a function of what the module returns")
         self.name = type(uncompiled(module)).__name__
         self.module, self.x = of_one_input(module, Call.of(inputs))
         self.module.train(uncompiled(module).training)

@@ -48,3 +48,16 @@ def tensors(tree: Any) -> list[Tensor]:
     found: list[Tensor] = []
     mapped(tree, lambda tensor: found.append(tensor) or tensor)
     return found
+
+
+def refuse_nan(inputs: Any) -> None:
+    """Raise ValueError where a tensor of the inputs is empty or holds NaN.
+
+    Infinities are let through: masks are made of them.
+    """
+    for v in tensors(inputs):
+        if not v.numel() or bool(v.isnan().any()):
+            wrong = "holds NaN" if v.numel() else "has no numbers"
+            raise ValueError(
+                f"an input of shape {tuple(v.shape)} {wrong}: give cases that are numbers."
+            )

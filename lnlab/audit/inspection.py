@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from lnlab.norms.invariances import Statistics
+from lnlab.probes.refusals import several
 
 from .audited import Audited, OwnLoss
 from .checks import CHECKS
@@ -19,7 +20,7 @@ def audit(
     inputs: Any,
     loss: OwnLoss | None = None,
     *,
-    checks: Collection[str] | None = None,
+    checks: Collection[str] | str | None = None,
     progress: bool = False,
 ) -> Audit:
     """The findings of lnlab's probes in a module, those that matter most first.
@@ -43,7 +44,9 @@ def audit(
         ValueError: where the module cannot be copied or does not take the input, and for a
             check that does not exist.
     """
-    names = list(CHECKS) if checks is None else list(checks)
+    names = list(CHECKS)
+    if checks is not None:
+        names = several("checks", checks, str, "names of checks")
     if unknown := [name for name in names if name not in CHECKS]:
         raise ValueError(f"there are no checks {unknown}: choose from {', '.join(CHECKS)}.")
     start = time.perf_counter()

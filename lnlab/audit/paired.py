@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from lnlab.ledger.rule import ends
 from lnlab.ledger.statistics import interval
+from lnlab.probes.refusals import refuse_no_function, refuse_no_tensor, refuse_other
 from lnlab.training import Batches
 
 from .audited import undrawn
-from .call import Call, mapped
+from .call import Call, mapped, refuse_nan, tensors
 from .swap import Rules, swap
 
 if TYPE_CHECKING:
@@ -119,9 +120,23 @@ def paired(
         optimizer: called with the parameters and ``lr=``.
 
     Raises:
-        ValueError: for fewer than two seeds, no rate, no update, a batch larger than the
-            cases, as :func:`swap` and ``Batches``, or where every rate of an arm diverges.
+        TypeError: where ``make``, the loss or the optimizer cannot be called, y is no tensor,
+            or seeds or rates are a single one.
+        ValueError: for x that holds NaN, fewer than two seeds, no rate, no update, a batch
+            larger than the cases, as :func:`swap` and ``Batches``, or where every rate of an
+            arm diverges.
     """
+    for what, values in (("seeds", seeds), ("rates", rates)):
+        refuse_other(what, values, Sequence, f"several {what}, (0, 1)")
+    refuse_no_tensor("y", y, "what outputs are compared with, one entry a case")
+    refuse_nan(x)
+    if not tensors(x):
+        raise TypeError("x holds no tensor: give all cases, arrays as torch.as_tensor(x).")
+    refuse_no_function("loss", loss, "a function of outputs and y, F.cross_entropy")
+    refuse_no_function("optimizer", optimizer, "a class of torch.optim")
+    if isinstance(make, nn.Module) or not callable(make):
+        kind = type(make).__name__
+        raise TypeError(f"make is of class {kind}: give a function that makes the module.")
     if len(seeds) < 2 or not rates or updates < 1:
         raise ValueError("give two seeds or more, a rate, and at least one update.")
     if batch > len(y):
@@ -173,7 +188,12 @@ def _trained(
         for of_x, of_y in batches.epoch(epoch):
             call = Call.of(_first(of_x))
             steps.zero_grad()
-            value = loss(module(*call.args, **call.kwargs), _first(of_y))
+            try:
+                output = module(*call.args, **call.kwargs)
+            except Exception as error:  # whatever a module of the user's may raise
+                name = type(module).__name__
+                raise ValueError(f"{name} does not take a batch of x: {error}") from error
+            value = loss(output, _first(of_y))
             value.backward()
             steps.step()
             seen.append(float(value.detach()))

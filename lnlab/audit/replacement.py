@@ -79,6 +79,11 @@ def place_of(part: nn.Module, space: int | None = None) -> Slot:
 def made_for(name: str, part: nn.Module, by: Any, space: int | None) -> nn.Module:
     """The part that takes the place of ``part``, on its device and in its precision."""
     kind = by.func if isinstance(by, partial) else by
+    if isinstance(by, nn.Module) or not callable(by):
+        raise CannotSwap(
+            f"{name}: {by!r} is no rule for {type(part).__name__}: give a class, partial of "
+            f"one, or a function of the old part, lambda old: nn.Identity()."
+        )
     try:
         new = _built(part, by, kind, space) if isinstance(kind, type) else by(part)
     except CannotSwap as error:

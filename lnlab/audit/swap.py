@@ -20,6 +20,7 @@ from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 
 from lnlab.pages.table import words
 from lnlab.probes.invariance import relative_change
+from lnlab.probes.refusals import refuse_other
 from lnlab.probes.untouched import uncompiled
 
 from .audited import Audited
@@ -158,10 +159,12 @@ def swap(module: nn.Module, rules: Rules, inputs: Any = None) -> Swap:
         inputs: what the module is called with; with it the new module is tried.
 
     Raises:
-        TypeError: for a rule whose key is neither a class nor a name.
+        TypeError: where ``module`` or ``rules`` are none, or a rule's key is neither a class
+            nor a name.
         ValueError: where a rule fits no part, a normalizer cannot take the place of another,
             or the new module does not take ``inputs`` or returns another shape.
     """
+    refuse_other("rules", rules, Mapping, "{nn.BatchNorm2d: nn.GroupNorm}, by class or name")
     before = None if inputs is None else Audited(module, Call.of(inputs))
     new = deepcopy(uncompiled(module))
     for key in rules:

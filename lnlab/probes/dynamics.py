@@ -3,12 +3,13 @@
 from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.norms import AffineNormalizer, Normalizer
 
 from .givens import normal
+from .refusals import refuse_no_tensor, refuse_other
 
 
 class Stepping(Protocol):
@@ -68,9 +69,12 @@ def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
         seed: of the direction in which the last hidden state is looked at.
 
     Raises:
+        TypeError: where ``cell`` is no module, or x no tensor.
         ValueError: for a sequence without steps.
     """
-    if not len(x):
+    refuse_other("cell", cell, nn.Module, "a cell of lnlab.cells")
+    refuse_no_tensor("x", x)
+    if not x.dim() or not len(x):
         raise ValueError("x has no time steps: give at least one.")
     passed = states(cell, x)
     h = torch.stack([state[0] for state in passed])  # (T + 1, B, H)

@@ -35,6 +35,7 @@ from .givens import (
     shift_length,
     uniform,
 )
+from .refusals import refuse_other
 from .untouched import Buffers, remember
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class NormalizedLayer:
         statistics: Statistics | None = None,
         seed: int | None = None,
     ) -> None:
+        refuse_other("row", row, Row, "one of ROWS")
+        refuse_other("given", given, Given, "random_given(units, inputs, cases)")
         for name in ("W", "x", "c"):
             refuse_nonfinite(name, getattr(given, name))
         self.row, self.given = row, given
@@ -258,6 +261,7 @@ def table(
     """
     import pandas as pd
 
+    refuse_other("rows", rows, Mapping, "rows by name, such as ROWS")
     cells = []
     for name, row in rows.items():
         given = cast(random_given(units, inputs, cases, row.place, seed=seed), dtype)

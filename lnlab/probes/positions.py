@@ -13,6 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .refusals import refuse_no_tensor
+from .subject import GIVEN
 from .untouched import untouched
 
 CASES = 250
@@ -169,7 +171,8 @@ def unlikeness(shares: Tensor) -> float:
 
 
 def _copied(module: nn.Module, x: Tensor) -> nn.Module:
-    if not len(x):
+    refuse_no_tensor("x", x, GIVEN)
+    if not x.dim() or not len(x):
         raise ValueError("there are no cases to look at: give at least one.")
     return untouched(module).double().eval()
 
@@ -184,7 +187,13 @@ def _listening(
     def seen(name: str, _: nn.Module, args: tuple[Tensor, ...], h: Tensor) -> None:
         hear(name, args[0], h)
 
-    norms = {name: module.get_submodule(f"{name}.norm") for name in layers}
+    parts = dict(module.named_modules())
+    there = [name for name in parts if f"{name}.norm" in parts]
+    if missing := sorted(set(layers) - set(there)):
+        raise ValueError(
+            f"no layer of lnlab.norms is called {missing}: there are {there or 'none'}."
+        )
+    norms = {name: parts[f"{name}.norm"] for name in layers}
     hooks = [norm.register_forward_hook(partial(seen, name)) for name, norm in norms.items()]
     try:
         yield

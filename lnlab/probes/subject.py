@@ -15,11 +15,15 @@ from lnlab.norms import Conv2d, Linear
 from lnlab.norms.invariances import Statistics
 
 from .inside import NORMALIZERS, Inside, Site
+from .refusals import refuse_no_function, refuse_no_tensor
 from .replay import Departed, Origin, Tape
 from .untouched import Buffers, in_one_pass, remember, taking_statistics, untouched
 
 Read = Callable[[Any], Tensor]
 """A reader: from what a module returns to the tensor that is judged."""
+
+GIVEN = "the tensor that the module is called on"
+READER = "a function from what the module returns to the tensor that is judged"
 
 GAINS = ("weight_g", "original0")
 """Parameters of torch's weight_norm that are gains, though they are matrices (H, 1)."""
@@ -139,7 +143,7 @@ class Subject:
         read: what is judged.
 
     Raises:
-        TypeError: where x is no tensor.
+        TypeError: where module, x or read are none.
         ValueError: where the module cannot be copied.
     """
 
@@ -152,10 +156,8 @@ class Subject:
         statistics: Statistics = Statistics.FROZEN,
         read: Read = first_tensor,
     ) -> None:
-        if not isinstance(x, Tensor):
-            raise TypeError(
-                f"x is {type(x).__name__}: give the tensor that the module is called on."
-            )
+        refuse_no_tensor("x", x, GIVEN)
+        refuse_no_function("read", read, READER)
         self.statistics, self.read = statistics, read
         self.module = untouched(module)
         self.x = x.detach().clone()

@@ -23,6 +23,7 @@ from lnlab.norms import (
 from lnlab.norms.batch import batch_moments
 
 from .givens import refuse_unreadable
+from .refusals import refuse_no_module
 
 
 class Buffers:
@@ -59,6 +60,7 @@ def untouched(module: nn.Module) -> nn.Module:
     """A copy to be changed, without hooks that are not torch's own.
 
     Raises:
+        TypeError: where it is no module.
         ValueError: where it cannot be copied, or is compiled by torch.jit, or holds parts that
             torch.compile made or parameters without numbers.
     """
@@ -89,7 +91,12 @@ def untouched(module: nn.Module) -> nn.Module:
 
 
 def uncompiled(module: nn.Module) -> nn.Module:
-    """The module behind torch.compile; any other is itself."""
+    """The module behind torch.compile; any other is itself.
+
+    Raises:
+        TypeError: for what is no module.
+    """
+    refuse_no_module(module)
     return getattr(module, "_orig_mod", module)
 
 

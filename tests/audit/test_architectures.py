@@ -162,9 +162,9 @@ def test_wrong_input_is_named(inputs, error):
 
 def test_wrong_arguments_are_named():
     net = nn.Linear(2, 2)
-    with pytest.raises(TypeError, match="module is a function"):
+    with pytest.raises(TypeError, match="module is of class function"):
         audit(lambda x: x, torch.randn(2, 2))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="loss is a Tensor"):
+    with pytest.raises(TypeError, match="loss is of class Tensor"):
         audit(net, torch.randn(2, 2), torch.zeros(()))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there are no checks"):
         audit(net, torch.randn(2, 2), checks=["curves"])

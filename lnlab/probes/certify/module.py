@@ -14,7 +14,8 @@ from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import refuse_nonfinite, refuse_unreadable
 from lnlab.probes.inside import dead_units
 from lnlab.probes.invariance import EXACT
-from lnlab.probes.subject import Read, Subject, Weight, first_tensor, weights_of
+from lnlab.probes.refusals import refuse_no_tensor, several
+from lnlab.probes.subject import GIVEN, Read, Subject, Weight, first_tensor, weights_of
 from lnlab.probes.untouched import over_cases, uncompiled
 from lnlab.progress import progress as bar
 
@@ -31,12 +32,12 @@ def certify(
     module: nn.Module,
     x: Tensor,
     *,
-    weights: Collection[str] | None = None,
-    columns: Collection[int] | None = None,
+    weights: Collection[str] | str | None = None,
+    columns: Collection[int] | int | None = None,
     read: Read = first_tensor,
     feature_axis: int | None = None,
-    dtypes: Iterable[torch.dtype] = (torch.float64, torch.float32, torch.bfloat16),
-    modes: Collection[str] | None = None,
+    dtypes: Collection[torch.dtype] | torch.dtype = tuple(EXACT),
+    modes: Collection[str] | str | None = None,
     progress: bool = False,
 ) -> Certificate:
     """Try every transformation of Table 1 and its extension on ``module``.
@@ -66,17 +67,21 @@ def certify(
             there are fewer where some can do nothing.
 
     Raises:
-        TypeError: where x, or what is read from the output, is no tensor.
+        TypeError: where ``module`` is none, or x, or what is read from the output, no tensor.
         ValueError: where x holds NaN or an infinity, or integers that no input
             transformation fits; where the module does not take x, cannot be copied, or is
             not the same function twice; for a weight or column that does not exist.
     """
     start = time.perf_counter()
     module = uncompiled(module)
-    columns = COLUMNS if columns is None else tuple(columns)
-    dtypes = tuple(dtypes)
-    _check(x, columns, dtypes)
-    chosen = weights_of(module, None if weights is None else list(weights))
+    columns = COLUMNS if columns is None else several("columns", columns, int, "numbers")
+    dtypes = several("dtypes", dtypes, torch.dtype, "precisions, torch.float64")
+    if weights is not None:
+        weights = several("weights", weights, str, "names of parameters")
+    if modes is not None:
+        modes = several("modes", modes, str, "names of modes")
+    _check(x, columns, dtypes, feature_axis)
+    chosen = weights_of(module, weights)
     chosen_modes = _chosen(_modes(module, x, read), modes)
     session = _Session(columns, feature_axis)
 
@@ -256,15 +261,19 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _check(x: Tensor, columns: Sequence[int], dtypes: Sequence[torch.dtype]) -> None:
+def _check(
+    x: Tensor, columns: Sequence[int], dtypes: Sequence[torch.dtype], feature_axis: int | None
+) -> None:
     """Raise where certify cannot begin."""
-    if not isinstance(x, Tensor):
-        raise TypeError(
-            f"x is {type(x).__name__}: give the tensor that the module is called on."
-        )
+    refuse_no_tensor("x", x, GIVEN)
     if x.dim() == 0 or x.numel() == 0:
         raise ValueError(f"x has shape {tuple(x.shape)}: give at least one case.")
-    if unknown := sorted(set(columns) - set(COLUMNS)):
+    axes = range(-x.dim(), x.dim())
+    if feature_axis is not None and feature_axis not in axes:
+        raise ValueError(
+            f"feature_axis is {feature_axis!r}: x has the axes {axes.start} to {axes.stop - 1}."
+        )
+    if unknown := [column for column in columns if column not in COLUMNS]:
         raise ValueError(f"there are no columns {unknown}: choose from {sorted(COLUMNS)}.")
     if unknown := [dtype for dtype in dtypes if dtype not in EXACT]:
         raise ValueError(f"no tolerance is known for {unknown}: choose from {list(EXACT)}.")

@@ -13,6 +13,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
+from lnlab.probes.refusals import refuse_no_module, refuse_no_tensor
 from lnlab.probes.subject import Read, Subject, Trial, first_tensor
 
 from .identify import (
@@ -56,9 +57,13 @@ def conformance(
         read: what is judged.
 
     Raises:
+        TypeError: where ``module`` is none, or x no tensor.
         ValueError: where no input can be made up, the module does not take one, or its
             output has another shape.
     """
+    refuse_no_module(module)
+    if x is not None:
+        refuse_no_tensor("x", x, "an input of the shape that the module takes")
     if x is not None and x.dim() < 2:
         raise ValueError(f"x has shape {tuple(x.shape)}: give cases along the first axis.")
     shape = _shape(module) if x is None else (max(CASES, len(x)), *x.shape[1:])

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.loss.objective import Objective
+from lnlab.probes.refusals import refuse_other
 from lnlab.probes.subject import Read, Subject, first_tensor
 
 from .families import CATEGORICAL, Family
@@ -50,6 +51,7 @@ class Divergence(Objective):
         read: Read = first_tensor,
     ) -> None:
         statistics = Statistics(statistics)
+        refuse_other("family", family, Family, "CATEGORICAL or another of its file")
         if statistics is Statistics.RECOMPUTED:
             raise ValueError(
                 "statistics are RECOMPUTED, whose dependence on w has no derivative here: give "
@@ -89,11 +91,7 @@ class Divergence(Objective):
         return self.value(self.start + self._step(delta))
 
     def _step(self, delta: Tensor) -> Tensor:
-        if delta.shape != self.start.shape:
-            raise ValueError(
-                f"delta is {tuple(delta.shape)}: give ({len(self.start)},), a number for each "
-                f"of the parameters {', '.join(self.names)}."
-            )
+        self.refuse("delta", delta)
         return delta
 
     def dense(self) -> Tensor:

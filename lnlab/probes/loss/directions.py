@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from lnlab.probes.givens import normal
+from lnlab.probes.refusals import refuse_no_tensor, refuse_other
 
-from .objective import Objective
+from .objective import Objective, refuse_no_objective
 
 TINY = 1e-10
 """Added to the length of a random row by Li et al.'s code."""
@@ -32,6 +33,7 @@ def random_directions(
     Raises:
         ValueError: where there is no parameter of two axes or more.
     """
+    refuse_no_objective(objective)
     shapes = zip(objective.names, objective.shapes, strict=True)
     if not any(len(shape) > 1 for _, shape in shapes):
         raise ValueError("no parameter has rows: a filter-normalized direction would be 0.")
@@ -95,6 +97,9 @@ def path(weights: Sequence[Tensor]) -> Path:
         ValueError: of fewer, or of several lengths, or where nothing moved in two directions,
             or where a number is not finite.
     """
+    refuse_other("weights", weights, Sequence, "the parameters of three moments or more")
+    for w in weights:
+        refuse_no_tensor("one of weights", w)
     if len(weights) < 3 or len({w.shape for w in weights}) != 1:
         raise ValueError(
             f"there are {len(weights)} vectors of {len({w.shape for w in weights})} shapes: "

@@ -19,9 +19,10 @@ from torch import Tensor
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import normal
 from lnlab.probes.patience import keeping
+from lnlab.probes.refusals import refuse_no_count
 from lnlab.progress import progress as bar
 
-from .objective import Objective
+from .objective import Objective, refuse_no_objective
 
 Product = Callable[[Tensor], Tensor]
 """v (P,) to H v (P,)."""
@@ -163,6 +164,9 @@ def ends(
         ValueError: for a count or steps below 1, or where there is no H, or none that is
             finite.
     """
+    refuse_no_objective(objective)
+    refuse_no_count("count", count)
+    refuse_no_count("steps", steps)
     P = len(objective.start)
     if not 1 <= count <= P or steps < 1:
         raise ValueError(f"count is {count}, steps {steps}: give a count of 1 to {P}, steps.")
@@ -206,6 +210,8 @@ def trace(
     Raises:
         ValueError: for less than one draw, or where there is no H, or none that is finite.
     """
+    refuse_no_objective(objective)
+    refuse_no_count("draws", draws)
     if draws < 1:
         raise ValueError(f"draws is {draws}: give 1 or more, 2 for an error.")
     product, values = _product(objective, objective.start if w is None else w), []
@@ -239,6 +245,9 @@ def density(
         ValueError: for less than one draw or step, or where there is no H, or none that is
             finite.
     """
+    refuse_no_objective(objective)
+    refuse_no_count("draws", draws)
+    refuse_no_count("steps", steps)
     if draws < 1 or steps < 1:
         raise ValueError(f"draws is {draws}, steps {steps}: give 1 or more.")
     product = _product(objective, objective.start if w is None else w)

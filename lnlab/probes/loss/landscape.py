@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.patience import keeping
+from lnlab.probes.refusals import refuse_no_count, refuse_no_number
 from lnlab.progress import progress as bar
 
 from .directions import random_directions
-from .objective import Objective
+from .objective import Objective, refuse_no_objective
 from .products import SharedProducts
 
 
@@ -104,6 +105,8 @@ def surface(
         ValueError: for directions of another shape, or not finite, or a grid of nothing.
     """
     drawn = random_directions(objective, 2, seed=seed) if directions is None else directions
+    refuse_no_number("extent", extent)
+    refuse_no_count("points", points)
     if not extent > 0 or points < 2:
         raise ValueError(f"extent is {extent}, points {points}: give more than 0, 2 or more.")
     at = torch.linspace(-extent, extent, points, dtype=torch.float64)
@@ -125,6 +128,9 @@ def band(
 
     Arguments as in :func:`surface`. An interrupt ends it with the line that it came in.
     """
+    refuse_no_count("count", count)
+    refuse_no_number("extent", extent)
+    refuse_no_count("points", points)
     drawn = random_directions(objective, count, seed=seed)
     at = torch.linspace(-extent, extent, points, dtype=torch.float64)
     lines: list[Surface] = []
@@ -155,11 +161,10 @@ def between(
     Raises:
         ValueError: where they are not those of such a module.
     """
+    refuse_no_objective(objective)
+    refuse_no_count("points", points)
     other = objective.of(other) if isinstance(other, nn.Module) else other
-    if other.shape != objective.start.shape:
-        raise ValueError(
-            f"other has shape {tuple(other.shape)}: give {tuple(objective.start.shape)}."
-        )
+    objective.refuse("other", other)
     # beyond both ends, to see whether each is a minimum along the line
     at = torch.linspace(-0.5, 1.5, points, dtype=torch.float64)
     toward = (other - objective.start)[None]
@@ -214,6 +219,7 @@ def grid(
 
 
 def _refuse(objective: Objective, directions: Tensor, at: Sequence[Tensor]) -> None:
+    refuse_no_objective(objective)
     P = len(objective.start)
     if not isinstance(directions, Tensor):
         raise ValueError(

@@ -12,8 +12,16 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 from lnlab.norms import OverCases
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import refuse_unreadable
+from lnlab.probes.refusals import (
+    refuse_no_function,
+    refuse_no_module,
+    refuse_no_tensor,
+    refuse_other,
+)
+from lnlab.probes.subject import GIVEN
 from lnlab.probes.untouched import Buffers, remember, untouched
 
+from .parameters import chosen, places
 from .twice import breaks_off, plain_operators
 
 Loss = Callable[..., Tensor]
@@ -43,7 +51,7 @@ class Objective:
         dtype: the precision; None: that of the module.
 
     Raises:
-        TypeError: where x is no tensor.
+        TypeError: where ``module`` is none, x no tensor, or the loss no function.
         ValueError: where there is nothing to vary, where x does not fit, where the loss is no
             finite scalar, where BatchNorm has a single case or does not remember what it
             should, or where the module gives another loss the second time (dropout).
@@ -61,10 +69,13 @@ class Objective:
         dtype: torch.dtype | None = None,
     ) -> None:
         self.statistics, self.loss = Statistics(statistics), loss
-        if not isinstance(x, Tensor) or not x.dim():
-            raise TypeError(
-                f"x is {type(x).__name__}: give the tensor that the module is called on, its "
-                "cases along the first axis."
+        refuse_no_tensor("x", x, GIVEN)
+        refuse_no_function("loss", loss, "a function of what the module returns and y")
+        if dtype is not None:
+            refuse_other("dtype", dtype, torch.dtype, "a precision, torch.float64")
+        if not x.dim() or not len(x):
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}: give cases along the first axis, one at least."
             )
         refuse_unreadable("x", x)
         self.module = untouched(module)
@@ -79,8 +90,8 @@ class Objective:
         self._devices = [x.device] if x.is_cuda else []
         self._state = torch.get_rng_state()
         own = dict(self.module.named_parameters())
-        self.names = _names(module, own, names)
-        self._places = _places(self.module, {id(own[name]): name for name in self.names})
+        self.names = chosen(module, own, names)
+        self._places = places(self.module, {id(own[name]): name for name in self.names})
         self.shapes = [own[name].shape for name in self.names]
         self.start = self.flat([own[name] for name in self.names])
         python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
@@ -96,12 +107,23 @@ class Objective:
         With RECOMPUTED statistics the derivative takes them as constants; with those of the
         BATCH it goes through them, as training does.
         """
-        if w.shape != self.start.shape:
-            raise ValueError(
-                f"w has shape {tuple(w.shape)}: the {len(self.names)} parameters have "
-                f"{self.start.numel()} numbers, give ({self.start.numel()},)."
-            )
+        self.refuse("w", w)
         return self.at(self.split(w), self.x)
+
+    def refuse(self, name: str, w: Tensor) -> None:
+        """Raise unless ``w``, called ``name``, is a vector of all parameters (P,).
+
+        Raises:
+            TypeError: for what is no tensor.
+            ValueError: for another shape or kind of numbers.
+        """
+        like = self.start
+        refuse_no_tensor(name, w, f"the parameters as a tensor ({len(like)},)")
+        if w.shape != like.shape or not w.is_floating_point():
+            raise ValueError(
+                f"{name} has shape {tuple(w.shape)} in {w.dtype}: the {len(self.names)} "
+                f"parameters have {len(like)} numbers, give ({len(like)},) in {like.dtype}."
+            )
 
     def at(self, tensors: dict[str, Tensor], x: Tensor) -> Tensor:
         """The loss () with these parameters by name, on x (B, ...) in place of its cases."""
@@ -133,8 +155,10 @@ class Objective:
         """The w (P,) that another module has, one with parameters of the same names.
 
         Raises:
+            TypeError: where it is none.
             ValueError: where it has others.
         """
+        refuse_no_module(module)
         own = dict(module.named_parameters())
         for name, shape in zip(self.names, self.shapes, strict=True):
             if name not in own or own[name].shape != shape:
@@ -161,9 +185,14 @@ class Objective:
         Raises:
             ValueError: where there is none.
         """
-        w = (self.start if w is None else w).detach().requires_grad_()
-        loss, slope = self._slope(w)
+        loss, slope = self._slope(self._variable(w))
         return float(loss.detach()), slope
+
+    def _variable(self, w: Tensor | None) -> Tensor:
+        """``w`` (P,), or the module's own parameters, to be differentiated by."""
+        w = self.start if w is None else w
+        self.refuse("w", w)
+        return w.detach().requires_grad_()
 
     def _slope(self, w: Tensor, *, twice: bool = False) -> tuple[Tensor, Tensor]:
         """L(w) and its gradient, which can be differentiated again if ``twice``."""
@@ -194,7 +223,7 @@ class Objective:
         Raises:
             ValueError: where the module or the loss has no second derivative.
         """
-        w = (self.start if w is None else w).detach().requires_grad_()
+        w = self._variable(w)
         try:
             _, slope = self._slope(w, twice=True)
             if breaks_off(slope):
@@ -243,7 +272,7 @@ class Objective:
         try:
             with torch.no_grad():
                 first, again = self(self.start), self(self.start)
-        except (RuntimeError, TypeError, IndexError) as error:
+        except (RuntimeError, TypeError, IndexError, ValueError, AttributeError) as error:
             raise ValueError(
                 f"{type(self.module).__name__} or its loss does not take x of shape "
                 f"{tuple(self.x.shape)}: {error}. The loss is called with all that the module "
@@ -285,34 +314,7 @@ class Objective:
                 )
 
 
-Place = tuple[dict[str, Any], str, str]
-"""A module's dict that holds a parameter, its name there, and its name in the whole."""
-
-
-def _places(module: nn.Module, names: dict[int, str]) -> list[Place]:
-    """All places of some parameters; one that is shared has several."""
-    registries = [part._parameters for part in module.modules()]
-    return [
-        (r, key, names[id(p)]) for r in registries for key, p in r.items() if id(p) in names
-    ]
-
-
-def _names(
-    module: nn.Module, own: dict[str, nn.Parameter], names: Collection[str] | None
-) -> list[str]:
-    names = [names] if isinstance(names, str) else names
-    if names is None:
-        trained = {name for name, p in module.named_parameters() if p.requires_grad}
-        found = [name for name in own if name in trained]
-    elif missing := set(names) - set(own):
-        raise ValueError(f"no parameter is called {sorted(missing)}: there are {list(own)}.")
-    else:
-        found = [name for name in own if name in set(names)]
-    if not found:
-        raise ValueError(
-            f"{type(module).__name__} has no parameters that are trained: there is nothing to "
-            "vary."
-        )
-    if len({own[name].dtype for name in found}) > 1:
-        raise ValueError("the parameters have several dtypes: give dtype=torch.float32.")
-    return found
+def refuse_no_objective(objective: Any) -> None:
+    """Raise TypeError unless ``objective`` is an :class:`Objective`."""
+    give = 'Objective(module, x, y, loss, statistics="batch")'
+    refuse_other("objective", objective, Objective, give)

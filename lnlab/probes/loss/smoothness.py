@@ -13,13 +13,15 @@ of several learning rates: :func:`envelope`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import torch
 from torch import Tensor
 
 from lnlab.norms.invariances import Statistics
+from lnlab.probes.refusals import refuse_no_number, refuse_other
 
-from .objective import Objective
+from .objective import Objective, refuse_no_objective
 
 STEPS = 8
 """The number of steps along the gradient that are tried."""
@@ -105,7 +107,9 @@ def steps(learning_rate: float, *, low: float = 0.5, high: float = 4.0) -> Tenso
     Raises:
         ValueError: unless 0 < low < high and the learning rate is positive.
     """
-    if not 0 < low < high or not learning_rate > 0:
+    for name, value in (("low", low), ("high", high), ("learning_rate", learning_rate)):
+        refuse_no_number(name, value)
+    if not 0 < low < high < inf or not 0 < learning_rate < inf:
         raise ValueError(
             f"low is {low}, high {high}, learning_rate {learning_rate}: give 0 < low < high "
             "and a positive learning rate."
@@ -125,6 +129,7 @@ def smoothness(objective: Objective, eta: Tensor, w: Tensor | None = None) -> Sm
     Raises:
         ValueError: where a step is not positive, or the gradient is zero or not finite.
     """
+    refuse_no_objective(objective)
     if (
         not isinstance(eta, Tensor)
         or eta.dim() != 1
@@ -168,6 +173,9 @@ def envelope(runs: Sequence[Sequence[float]]) -> tuple[Tensor, Tensor]:
     Raises:
         ValueError: where they are of several lengths, or fewer than two.
     """
+    refuse_other("runs", runs, Sequence, "the losses of each training, a list of lists")
+    for run in runs:
+        refuse_other("a run", run, (Sequence, Tensor), "its losses, a list")
     lengths = {len(run) for run in runs}
     if len(runs) < 2 or len(lengths) != 1:
         raise ValueError(

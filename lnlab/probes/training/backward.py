@@ -28,7 +28,8 @@ from lnlab.norms import (
     Stats,
     wide,
 )
-from lnlab.probes.loss.objective import Objective
+from lnlab.probes.loss.objective import Objective, refuse_no_objective
+from lnlab.probes.refusals import refuse_no_tensor
 from lnlab.probes.untouched import Buffers, untouched
 
 
@@ -138,9 +139,17 @@ def gradient_parts(
         TypeError: for a module that is no rule for (mu, sigma).
         ValueError: where the shapes differ.
     """
+    refuse_no_tensor("a", a)
+    refuse_no_tensor("slope", slope)
+    rule = untouched(affine(norm, max(a.dim() - 2, 0)))
     if slope.shape != a.shape:
         raise ValueError(f"slope is {tuple(slope.shape)}, a {tuple(a.shape)}: give one shape.")
-    rule = untouched(affine(norm, max(a.dim() - 2, 0)))
+    axis = -1 - rule.space
+    if a.dim() < 1 + rule.space or a.shape[axis] != rule.units:
+        raise ValueError(
+            f"a has shape {tuple(a.shape)}: {type(norm).__name__} takes {rule.units} units "
+            f"along axis {axis}."
+        )
     assert isinstance(rule, AffineNormalizer)
     with torch.enable_grad():
         a = wide(a.detach()).requires_grad_()
@@ -195,6 +204,7 @@ def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
             does not depend on it.
         TypeError: where it makes no tensor of one.
     """
+    refuse_no_objective(objective)
     parts = dict(objective.module.named_modules())
     if name not in parts:
         raise ValueError(f"there is no part {name!r}; there are: {', '.join(parts)}.")
@@ -215,7 +225,7 @@ def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
             loss = objective(objective.start)
     finally:
         hook.remove()
-    if len(calls) <= call:
+    if not 0 <= call < len(calls):
         raise ValueError(f"{name} is called {len(calls)} times: choose call from these.")
     (a, *rest), buffers, h = calls[call]  # the rest is W and t, of a normalizer of ours
     slope = None
@@ -241,5 +251,6 @@ def gradient_norms(objective: Objective) -> dict[str, float]:
     arXiv:2002.04745): at the start that of a post-LN transformer is large at the top and does
     not shrink with depth, that of a pre-LN one goes as 1/sqrt(L) for L layers.
     """
+    refuse_no_objective(objective)
     _, slope = objective.gradient()
     return {name: float(slope[place].norm()) for name, place in objective.slices().items()}

@@ -20,10 +20,19 @@ from torch import Tensor, nn
 
 from lnlab.norms import Norm, Normalizer
 from lnlab.norms.invariances import Statistics
-from lnlab.probes.loss.objective import Loss, Objective
+from lnlab.probes.loss.objective import Loss, Objective, refuse_no_objective
+from lnlab.probes.refusals import (
+    OPTIMIZER,
+    refuse_no_function,
+    refuse_no_module,
+    refuse_other,
+)
 
 MADE = ".parametrizations."
 """The part of a name by which torch marks what it makes a weight of: its length, say."""
+
+
+PAIRS = "pairs of x and y, [(x, y), ...]"
 
 
 class Shift(NamedTuple):
@@ -50,6 +59,7 @@ def layers(objective: Objective) -> dict[str, list[str]]:
     bias, the gain and the bias of what normalizes it. First is what is called first, whatever
     the order in which a module names its parts.
     """
+    refuse_no_objective(objective)
     calls = _calls(objective)
 
     def place(name: str) -> tuple[int, bool]:
@@ -101,11 +111,8 @@ def covariate_shift(objective: Objective, moved: Tensor) -> list[Shift]:
     Raises:
         ValueError: where ``moved`` has another shape.
     """
-    if moved.shape != objective.start.shape:
-        raise ValueError(
-            f"moved is {tuple(moved.shape)}: give {tuple(objective.start.shape)}, all "
-            "parameters after the step."
-        )
+    refuse_no_objective(objective)
+    objective.refuse("moved", moved)
     places = objective.slices()
     _, G = objective.gradient()
     w, shifts = objective.start.clone(), []
@@ -154,6 +161,12 @@ def shifting(
     """
     if every < 1:
         raise ValueError(f"every is {every}: give at least 1.")
+    refuse_no_module(model, "model")
+    refuse_other("optimizer", optimizer, torch.optim.Optimizer, OPTIMIZER)
+    refuse_no_function("loss", loss, "a function of what the model returns and y")
+    refuse_other("batches", batches, Iterable, PAIRS)
+    if isinstance(batches, Tensor):
+        raise TypeError(f"batches is a tensor: give {PAIRS}.")
     model.train()
     for update, (x, y) in enumerate(batches, start=1):
         measured = update % every == 0

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from lnlab.probes.certify.certificate import Grade
 from lnlab.probes.certify.module import certify
+from lnlab.probes.refusals import OPTIMIZER, refuse_no_module, refuse_other
 from lnlab.probes.training.listening import Listening
 
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ class Turning(Listening):
         names: Collection[str] | None = None,
         every: int = 1,
     ) -> None:
+        refuse_no_module(model, "model")
+        refuse_other("optimizer", optimizer, torch.optim.Optimizer, OPTIMIZER)
         own = dict(model.named_parameters())
         if not isinstance(invariant, Mapping):
             raise ValueError(

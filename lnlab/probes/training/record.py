@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
+from lnlab.probes.refusals import refuse_no_count, refuse_no_module, several
+
 from .listening import Listening
 from .summary import (
     Row,
@@ -68,6 +70,9 @@ def record(
     Raises:
         ValueError: for a part or a quantity that does not exist, or every or rows too small.
     """
+    refuse_no_module(model, "model")
+    refuse_no_count("every", every)
+    refuse_no_count("rows", rows)
     what, also = ([v] if isinstance(v, str) else v for v in (what, also))
     for name, given, known in (("what", what, WHAT), ("also", also, ALSO)):
         if set(given) - set(known) or not what:
@@ -90,7 +95,7 @@ def chosen(model: nn.Module, where: Where) -> dict[str, nn.Module]:
     elif callable(where):
         found = {name: part for name, part in parts.items() if where(name, part)}
     else:
-        where = [where] if isinstance(where, str) else where
+        where = several("where", where, (str, type), "names of parts, classes, or a function")
         names = {name for name in where if isinstance(name, str)}
         classes = tuple(kind for kind in where if isinstance(kind, type))
         if names - parts.keys():
