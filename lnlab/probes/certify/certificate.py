@@ -9,10 +9,20 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum
 from html import escape
+from itertools import zip_longest
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
+
+LINE = 100
+"""The characters that a line of a printed certificate holds."""
+MODE, FULL = 2, 2
+"""The columns of the modes, and, without that one, of the first precision, told in full."""
+LEAST = ((30, 24), (20, 13))
+"""The characters that what is told in full keeps, and the longest word of the others: first
+words are kept whole, and only where a line cannot hold them are they cut."""
 
 
 class Grade(Enum):
@@ -191,7 +201,7 @@ class Certificate:
                 _places([next(iter(row.values())).where for row in alike]),
                 f"{first.column:2d}  {first.formula}",
                 first.mode,
-                *(_cell([row[d] for row in alike if d in row], d == dtypes[0]) for d in dtypes),
+                *(_cell([row[d] for row in alike if d in row], first) for d in dtypes),
                 first.inside.value,
                 first.sign,
             ]
@@ -219,13 +229,16 @@ class Certificate:
             yield f"not tried: {what}: {why}"
 
     def __str__(self) -> str:
-        rows = list(self._rows())
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
-            for row in rows
-        ]
-        return "\n".join([*self._notes(), "", *(line.rstrip() for line in lines)])
+        head, *rows = self._rows()
+        modes = dict.fromkeys(row[MODE] for row in rows)
+        plain = [row[:MODE] + row[MODE + 1 :] for row in (head, *rows)]
+        widths = _widths(plain)
+        lines = list(_wrapped(plain[0], widths))
+        for mode in modes:
+            lines.append(f"{mode}:")
+            own = [new for new, row in zip(plain[1:], rows, strict=True) if row[MODE] == mode]
+            lines += [line for row in own for line in _wrapped(row, widths)]
+        return "\n".join([*self._notes(), "", *lines])
 
     def _repr_html_(self) -> str:
         import pandas as pd
@@ -254,16 +267,49 @@ def _places(names: list[str]) -> str:
     return names[0] if not others else f"{names[0]} and {others} other{'s' * (others > 1)}"
 
 
-def _cell(found: list[Invariance], whole: bool) -> str:
-    """One invariance in full, or the grade of several with the least and greatest defect."""
+def _cell(found: list[Invariance], first: Invariance) -> str:
+    """One invariance in full, or the grade of several with the least and greatest defect.
+
+    Where it is of another precision than ``first`` and has the same grade, the defects alone.
+    """
     if not found:
         return "not tried"
+    whole = found[0].dtype == first.dtype
     if len(found) == 1 and whole:
         return str(found[0])
-    grade = found[0].grade.value
     sizes = sorted((v.defect, v.seen) for v in found)
     low, high = sizes[0][1], sizes[-1][1]
+    said = low if low == high else f"{low} to {high}"
+    if not whole and found[0].grade is first.grade:
+        return said
     without = (
-        f"; exact without {found[0].exact_without}" if found[0].exact_without and whole else ""
+        f"; exact without {found[0].exact_without}" if whole and found[0].exact_without else ""
     )
-    return f"{grade} ({low if low == high else f'{low} to {high}'}{without})"
+    return f"{found[0].grade.value} ({said}{without})"
+
+
+def _widths(rows: list[list[str]]) -> list[int]:
+    """The columns' widths, on one line together: what is told in full is folded first."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    words = [max(len(w) for text in column for w in [*text.split(), ""]) for column in columns]
+    for full, longest in LEAST:
+        least = [min(word, longest) for word in words]
+        # a formula is read in one piece
+        least[1], least[FULL] = widths[1], min(widths[FULL], full)
+        while (over := sum(widths) + 2 * (len(widths) - 1) - LINE) > 0 and widths != least:
+            spare = widths[FULL] - least[FULL]
+            widest = max(range(len(widths)), key=lambda i: (widths[i] > least[i], widths[i]))
+            widths[FULL if spare else widest] -= min(over, spare) if spare else 1
+    return widths
+
+
+def _wrapped(row: list[str], widths: list[int]) -> Iterator[str]:
+    """The lines of one row, as many as its longest cell needs."""
+    cells = [
+        wrap(text, width) if len(text) > width else [text]
+        for text, width in zip(row, widths, strict=True)
+    ]
+    for parts in zip_longest(*cells, fillvalue=""):
+        line = "  ".join(part.ljust(width) for part, width in zip(parts, widths, strict=True))
+        yield line.rstrip()

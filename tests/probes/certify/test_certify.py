@@ -1,6 +1,7 @@
 import json
 import math
 import random
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 
@@ -504,7 +505,7 @@ def test_a_dataclass_is_read():
         ),
         (nn.Linear(3, 2), torch.randn(()), {}, ValueError, "at least one case"),
         (nn.Linear(3, 2), torch.randn(0, 3), {}, ValueError, "at least one case"),
-        (nn.Linear(3, 2), [[1.0]], {}, TypeError, "x is list"),
+        (nn.Linear(3, 2), [[1.0]], {}, TypeError, "x is of class list"),
         (
             nn.Linear(3, 2),
             torch.randn(2, 3),
@@ -655,6 +656,23 @@ def test_rows_that_are_alike_are_folded():
     assert row.startswith("0.W and 2 others")
     assert f"broken ({sizes[0]:.2g} to {sizes[-1]:.2g})" in row
     assert len(certificate.frame()) == 3
+
+
+def test_it_fits_into_lines_of_100_characters():
+    parts = {"a_name_that_goes_on": nn.Linear(D, H), "norm": nn.BatchNorm1d(H)}
+    net = nn.Sequential(OrderedDict(**parts, head=Linear(H, H, LayerNorm)))
+    certificate = certify(net, torch.randn(B, D))
+    _, table = str(certificate).split("\n\n")
+    lines = table.splitlines()
+    assert max(map(len, lines)) <= 100 < len(str(certificate.invariances[0])) + 70
+    assert all(sum(v.formula in line for line in lines) for v in certificate.invariances)
+    assert [line for line in lines if line.endswith(":")] == [
+        "train:",
+        "frozen:",
+        "recomputed:",
+    ]
+    told = " ".join(table.split())
+    assert all(v.grade.value in told for v in certificate.invariances)
 
 
 @pytest.mark.parametrize(
