@@ -11,7 +11,6 @@ import nbformat
 import pytest
 
 from lnlab import checkout
-from lnlab.norms.invariances import Row
 from lnlab.pages.formulas import markdown
 from lnlab.workbook import notebooks, parameters
 from lnlab.workbook.colab import prepared
@@ -182,7 +181,7 @@ def test_every_exercise_has_a_hidden_answer(path):
 def test_the_code_of_an_answer_passes_its_check(number):
     (path,) = (path for path in PATHS if path.stem.startswith(number))
     cells = code_cells(path) if number == "01" else [code_cells(path)[0]]
-    space = {"Row": Row}
+    space = {}
     for cell in cells:
         exec(cell.source, space)
     ran = 0
@@ -193,6 +192,27 @@ def test_the_code_of_an_answer_passes_its_check(number):
                 exec(code, space)
                 ran += 1
     assert ran
+
+
+WRONG = {
+    "01": ("WholeNorm = norms.LayerNorm", "not 0 and 1, or more than one mu or sigma"),
+    "02": ("SignNorm = norms.LayerNorm", r"columns \[1, 2, 4, 6, 7\], not to \[1, 3, 4, 6\]"),
+}
+
+
+@pytest.mark.parametrize("number", WRONG)
+def test_a_wrong_answer_is_told_what_it_is(number):
+    (path,) = (path for path in PATHS if path.stem.startswith(number))
+    space = {}
+    for cell in code_cells(path) if number == "01" else code_cells(path)[:1]:
+        exec(cell.source, space)
+    wrong, words = WRONG[number]
+    exec(wrong, space)
+    (check,) = (
+        text for parts in exercises(path) for summary, text in parts if summary == "Check yours"
+    )
+    with pytest.raises(AssertionError, match=words):
+        exec("".join(re.findall(CODE, check)), space)
 
 
 @every_notebook
