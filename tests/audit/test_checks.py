@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.audit import Severity, audit
-from lnlab.norms import BatchNorm, LayerNorm
+from lnlab.norms import BatchNorm, LayerNorm, Stats
 from lnlab.probes.loss.objective import Objective
 from lnlab.training.machine import default_dtype
 
@@ -277,6 +277,22 @@ def test_shares_of_mu_and_sigma_are_projections():
     of_sigma = along.square().sum() / direct.square().sum()
     torch.testing.assert_close(row["taken by mu"], float(of_mu))
     torch.testing.assert_close(row["taken by sigma"], float(of_sigma))
+
+
+class Median(LayerNorm):
+    def stats(self, a, W=None, t=None):
+        return Stats(a.new_zeros(()), self.sigma(a.square().median(-1, keepdim=True).values))
+
+
+def test_what_a_median_adds_to_a_gradient_is_not_said_to_be_taken():
+    net = nn.Sequential(nn.Linear(6, 16), Median(16))
+    checks = ["mu and sigma on the way back"]
+    found = audit(net, torch.randn(9, 6), lambda y: y.square().mean(), checks=checks)
+    (row,) = found.results[checks[0]].rows
+    assert row["taken by sigma"] < 0
+    (fact, *_) = [f for _, f in found.findings if f.severity is Severity.FACT]
+    assert f"sigma adds {-row['taken by sigma']:.1%} on the way back" in fact.seen
+    assert "median" in fact.means
 
 
 def test_unbiased_one_is_looked_through_as_well():

@@ -107,6 +107,7 @@ def test_column_12_says_whether_training_and_evaluation_agree(name):
 @pytest.mark.parametrize("name", ROWS)
 def test_bias_inside(name):
     biased = layer(name, bias_inside=True)
+    assert len(ROWS[name].bias_inside) == 10, "claim columns 1 to 10 with a bias inside a too"
     for T, letter in zip(TRANSFORMATIONS, ROWS[name].bias_inside, strict=True):
         moved = biased.defect(T, 3.7)
         assert moved < YES if letter == "Y" else moved > NO, T.name

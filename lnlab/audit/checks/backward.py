@@ -103,17 +103,27 @@ def _layout(over: str, axes: int) -> dict[str, Any] | None:
     return None
 
 
+def _share(statistic: str, taken: float) -> str:
+    """A part of the squared gradient in words: what is not taken is added."""
+    return f"{statistic} {'takes' if taken >= 0 else 'adds'} {abs(taken):.1%}"
+
+
 def _findings(rows: list[dict]) -> list[Finding]:
     def mean(what: str) -> float:
         return sum(r[what] for r in rows) / len(rows)
 
+    means = (
+        "that part would move the mean or the scale of the summed inputs, to which the "
+        "normalizer is blind."
+    )
+    if min(mean("taken by mu"), mean("taken by sigma")) < 0:
+        means = "a statistic of a few of the summed inputs, a median, hands these all it takes."
     found = [
         Finding(
             Severity.FACT, listed([r["where"] for r in rows]),
-            f"of the squared gradient mu takes {mean('taken by mu'):.1%} and sigma "
-            f"{mean('taken by sigma'):.1%} on the way back, on average",
-            "that part would move the mean or the scale of the summed inputs, to which the "
-            "normalizer is blind.",
+            f"of the squared gradient {_share('mu', mean('taken by mu'))} and "
+            f"{_share('sigma', mean('taken by sigma'))} on the way back, on average",
+            means,
             "nothing; detaching mu or sigma would put it back.",
         )
     ]  # fmt: skip

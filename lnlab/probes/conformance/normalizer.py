@@ -38,6 +38,8 @@ CASES = 8
 
 LARGE_MEAN = 1e4
 UNBIASED = "unbiased variance"
+PARTS = 4
+"""The most parts of an axis that are told: where there are more, no place sets inputs apart."""
 
 
 def conformance(
@@ -146,6 +148,8 @@ def _differing(axis: int, found: dict[int, Extent | None]) -> Aspect:
         run = list(group)
         first, last = places[run[0]], places[run[-1]]
         said.append(f"{first} to {last}: {_of(found[first])}")
+    if len(said) > PARTS:
+        said = ["of inputs that their values choose, as by a median or a maximum"]
     return Aspect(
         "statistics", f"along axis {axis}, {'; '.join(said)}", "the same for all", True
     )

@@ -60,7 +60,9 @@ class Report:
         return pd.DataFrame(self.findings)
 
     def _head(self) -> str:
-        if self.conforms or self.kind == NOTHING:
+        if self.kind == NOTHING:
+            return f"{self.module} is {self.kind} that torch.nn has"
+        if self.conforms:
             return f"{self.module} is {self.kind}"
         return f"{self.module} comes nearest to {self.kind}, but for {len(self.defects)} things"
 

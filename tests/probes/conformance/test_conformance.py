@@ -19,6 +19,7 @@ from lnlab.norms import (
     LayerNorm,
     RMSNorm,
     ScaleNorm,
+    Stats,
     outside_root,
 )
 from lnlab.probes.conformance import conformance
@@ -406,3 +407,17 @@ def test_defects_are_said_in_words():
                          torch.zeros(2, H))  # fmt: skip
     assert "variance: 1/(N-1), unbiased, not 1/N" in report.defects
     assert str(report).startswith("Written comes nearest to LayerNorm, but for 3 things")
+
+
+class Median(LayerNorm):
+    def stats(self, a, W=None, t=None):
+        return Stats(a.new_zeros(()), self.sigma(a.square().median(-1, keepdim=True).values))
+
+
+def test_a_rule_that_picks_an_input_by_its_size_is_not_told_place_by_place():
+    report = conformance(Median(16))
+    assert str(report).startswith("Median is no normalizer that torch.nn has")
+    (aspect,) = report.findings
+    assert aspect.found == (
+        "along axis 1, of inputs that their values choose, as by a median or a maximum"
+    )
