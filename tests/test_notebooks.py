@@ -161,6 +161,16 @@ def test_what_is_to_be_predicted_is_covered(path):
             assert hidden or "panels." in first.source, cell.source[-200:]
 
 
+@every_notebook
+def test_a_panel_shows_the_command_of_what_takes_its_state(path):
+    # another's command is given to the panel that the parameter sets, which may refuse it
+    shown = [c.source for c in code_cells(path) if re.search(r"\bpanels\.\w+\(", c.source)]
+    told = [source for source in shown if "**panel" in source]
+    assert all(('notebook=""' in source) != (source in told) for source in shown)
+    # of one notebook's only attention takes the same names, of examples and epochs, twice
+    assert len(told) <= 1 + all("panels.attention(" in source for source in told)
+
+
 DETAILS = r"(?s)<details><summary>([\w ]+)</summary>\n\n(.*?)\n\n</details>"
 CODE = r"(?s)```python\n(.*?)```"
 

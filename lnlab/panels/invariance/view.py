@@ -47,7 +47,7 @@ def invariance(
     """The panel of invariances: transform weights or inputs, and see which outputs move.
 
     Args:
-        notebook: number of the one that it stands in, for its command.
+        notebook: number of the one whose parameter ``panel`` takes the state; "": none.
         alone: whether to begin with delta alone, beside its picture, all else behind a button.
         own: normalizers of your own by name, each a factory such as ``LayerNorm``: chips beside
             the others.

@@ -25,12 +25,15 @@ ABOUT = {
 }
 
 
-def order(nets: Mapping[str, Any], dataset: Captions, **settings: Any) -> Panel:
+def order(
+    nets: Mapping[str, Any], dataset: Captions, *, notebook: str = "08", **settings: Any
+) -> Panel:
     """Type a caption, or choose one, and see the pictures below it and the captions around it.
 
     Args:
         nets: trained ones by name, of the task ``order``.
         dataset: that they were trained on; its test pictures are shown.
+        notebook: number of the one whose parameter ``panel`` takes the state; "": none.
         settings: fields of :class:`OrderState`: where the panel starts, and what Reset returns
             to.
     """
@@ -65,6 +68,6 @@ def order(nets: Mapping[str, Any], dataset: Captions, **settings: Any) -> Panel:
         ]
 
     return Panel(
-        "order", "08", state, arrangement, controls, ABOUT, look, drawn, settable,
+        "order", notebook, state, arrangement, controls, ABOUT, look, drawn, settable,
         least_width=980,
     )  # fmt: skip

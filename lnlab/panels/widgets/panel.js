@@ -88,6 +88,7 @@ function render({ model, el }) {
   const reset = element("button", "jupyter-button", line, "Reset");
   const button = element("button", "jupyter-button", line, "Copy command");
   const command = element("code", "", line);
+  if (!model.get("again")) for (const part of [button, command]) part.remove();
 
   // A step is asked for once the one before it has been answered, so that none can queue.
   let playing = false;

@@ -41,6 +41,8 @@ class Bar(anywidget.AnyWidget):
     """The number of answers to its controls so far: the page then knows that there was one."""
     plays = traitlets.Unicode().tag(sync=True)
     """The control that the button Play moves; where it is empty, there is no button."""
+    again = traitlets.Bool(True).tag(sync=True)
+    """True if the command is shown: if running it brings the state back."""
 
 
 class Panel(ipywidgets.VBox):
@@ -57,7 +59,8 @@ class Panel(ipywidgets.VBox):
     Args:
         name: the panel's; with the cell it stands in, it says which older panel this one
             replaces when the cell is run again.
-        notebook: number of the notebook whose parameter ``panel`` takes the state.
+        notebook: number of the notebook whose parameter ``panel`` takes the state; where it is
+            empty none does, and there is no command.
         state: what the panel starts with and Reset returns to, of a frozen dataclass.
         arrangement: the widget that holds the controls.
         controls: for each field of the state, a widget with a ``value``.
@@ -83,7 +86,7 @@ class Panel(ipywidgets.VBox):
         plays: str = "",
         least_width: int = 860,
     ) -> None:
-        self.controls, self.bar = controls, Bar(plays=plays)
+        self.controls, self.bar = controls, Bar(plays=plays, again=bool(notebook))
         self.plots = {
             plot: LivePlot(figure, about[plot], least_width=least_width)
             for plot, figure in drawn(state).items()

@@ -80,6 +80,8 @@ def test_every_normalizer_can_be_looked_at_in_every_way(panel, name):
 
 def test_the_command_is_for_the_notebook_that_it_stands_in():
     assert panels.invariance(notebook="00").bar.command == "lnlab run 00"
+    assert panels.invariance(notebook="00").bar.again
+    assert not panels.invariance(notebook="").bar.again
 
 
 def test_alone_it_shows_delta_and_a_picture_until_more_is_asked_for():
