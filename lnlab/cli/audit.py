@@ -1,6 +1,8 @@
 """``lnlab audit``: a module of one's own, with every probe that applies."""
 
+import ast
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +49,10 @@ def named(where: str) -> Callable:
         raise ValueError(f"{where!r} is no FILE.py:FUNCTION, as in net.py:make.")
     if not path.is_file():
         raise ValueError(f"there is no file {file}.")
+    source = path.read_text(encoding="utf-8", errors="replace")
+    if not re.search(rf"\b{name}\b|import \*|globals|exec", source):
+        # said before the file runs, whose imports take seconds
+        raise ValueError(missing(file, name, written(source)))
     sys.path.append(str(path.resolve().parent))  # last: its files must not hide packages
     try:
         module = program(path)
@@ -56,10 +62,22 @@ def named(where: str) -> Callable:
     if not callable(function):
         functions = {n: v for n, v in vars(module).items() if inspect.isfunction(v)}
         there = [n for n, v in functions.items() if v.__module__ == module.__name__]
-        raise ValueError(
-            f"{file} has no function {name}; there are: {', '.join(there) or 'none'}."
-        )
+        raise ValueError(missing(file, name, there))
     return function
+
+
+def missing(file: str, name: str, there: list[str]) -> str:
+    """The sentence about a function that a file does not have."""
+    return f"{file} has no function {name}; there are: {', '.join(there) or 'none'}."
+
+
+def written(source: str) -> list[str]:
+    """The functions at the top of a source, which is not run; none of what is no Python."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return []
+    return [node.name for node in body if isinstance(node, ast.FunctionDef)]
 
 
 def returned(function: Callable, where: str, data: str | None) -> tuple[Any, Any, Any]:

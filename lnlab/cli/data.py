@@ -1,9 +1,12 @@
 """``lnlab data``: what can be learned from, fetching it, and vectors of words."""
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from lnlab.cli.shown import WIDTH
 
 if TYPE_CHECKING:
     from lnlab.data import Source
@@ -19,13 +22,15 @@ def list_sources() -> None:
     """List the sources of data: their kind, their size, where they lie, what they offer."""
     from lnlab.data import data_folder, sources
 
+    room = max(len(source.name) for source in sources())
     for source in sources():
-        folder = data_folder() / source.name
-        where = whereabouts(source, folder)
-        click.echo(f"{source.name:<11} {source.kind:<10} {source.title}\n{'':<22} {where}")
-        click.echo(f"{'':<22} licence: {source.licence}")
+        head = f"{source.name:<{room}}  {source.kind:<10} "
         options = f"; options: {', '.join(source.options)}" if source.options else ""
-        click.echo(f"{'':<22} offers {source.offers}{options}")
+        indent = " " * len(head)
+        click.echo(within(head, source.title))
+        click.echo(indent + whereabouts(source, data_folder() / source.name))
+        click.echo(within(indent, f"licence: {source.licence}"))
+        click.echo(within(indent, f"offers {source.offers}{options}"))
 
 
 @data.command()
@@ -63,6 +68,11 @@ def vectors(out: Path, books: str, lambada: Path | None, imdb: Path | None, widt
     click.echo(
         f"{out}: {len(found):,} words, {width} numbers each, of {len(texts):,} sentences"
     )
+
+
+def within(head: str, words: str) -> str:
+    """Words behind a head, in lines of ``WIDTH`` letters that begin below each other."""
+    return textwrap.fill(words, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
 
 
 def whereabouts(source: "Source", folder: Path) -> str:

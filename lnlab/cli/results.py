@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from lnlab.cli.settings import task_named
-from lnlab.cli.shown import overview, show_run, state
+from lnlab.cli.shown import SHOWN, overview, show_run, state
 
 if TYPE_CHECKING:
     from lnlab.runs import Damaged, Run
@@ -27,14 +27,20 @@ def results() -> None:
     """List the runs, show, compare, resume, keep in git or remove them."""
 
 
+everything = click.option(
+    "--all", "everything", is_flag=True, help=f"All of them, not the {SHOWN} latest."
+)
+
+
 @results.command("list")
+@everything
 @where
-def list_runs(root: Path | None) -> None:
+def list_runs(everything: bool, root: Path | None) -> None:
     """List the runs, the latest first: those kept in results/ and those in runs/."""
     from lnlab import checkout, runs
 
     there, damaged = runs.survey(places(root))
-    click.echo(overview(there, wanted=("batch_size", "seeds")))
+    click.echo(overview(there, ("batch_size", "seeds"), None if everything else SHOWN))
     for one in [*damaged, *runs.unbegun(root or checkout.place("runs"))]:
         click.echo(f"{one.key}  {one.task:<12} damaged: {one.error}")
 
@@ -50,8 +56,9 @@ def show(key: str, root: Path | None) -> None:
 @results.command()
 @click.argument("keys", nargs=-1, metavar="[KEY OR TASK]...")
 @click.option("--csv", is_flag=True, help="Print comma-separated values.")
+@everything
 @where
-def compare(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
+def compare(keys: tuple[str, ...], csv: bool, everything: bool, root: Path | None) -> None:
     """Compare runs, all or those named, by key or task: where they differ, and what matters.
 
     --csv has all settings and numbers, a line for each seed.
@@ -64,7 +71,7 @@ def compare(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
     if csv:
         click.echo(runs.table(wanted).to_csv(index=False), nl=False)
     else:
-        click.echo(overview(wanted))
+        click.echo(overview(wanted, most=None if everything else SHOWN))
 
 
 @results.command()

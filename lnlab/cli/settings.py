@@ -4,8 +4,8 @@ import ast
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from inspect import cleandoc, formatannotation, getdoc, getsource
-from sys import modules
+from inspect import cleandoc, formatannotation, getsource
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,12 +31,18 @@ class Fields(click.Command):
                 formatter.write_dl(described(TASKS[name]))
         else:
             with formatter.section("Tasks"):
-                formatter.write_dl([(n, subject(kind)) for n, kind in TASKS.items()])
+                formatter.write_dl([(task, subject(task)) for task in TASKS])
 
 
-def subject(kind: type) -> str:
-    """The subject of a task, and its paper: the first line of its module's docstring."""
-    return (getdoc(modules[kind.__module__]) or "").partition("\n")[0]
+def subject(name: str) -> str:
+    """The subject of a task, and its paper: the first line of its module's docstring, which is
+    read and not run, as that would take torch."""
+    from lnlab import tasks
+
+    module, _ = tasks.WHERE[name]
+    file = Path(str(tasks.__file__)).parent / f"{module.replace('.', '/')}.py"
+    words = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return words.partition("\n")[0]
 
 
 def described(kind: "type[Experiment]") -> list[tuple[str, str]]:

@@ -12,8 +12,11 @@ import click
 if TYPE_CHECKING:
     from lnlab.runs import Run
 
-WIDTH = 160
+WIDTH = 100
 """The letters of a line where there is no terminal; what does not fit, --csv has."""
+
+SHOWN = 40
+"""The most runs that are shown, where nobody asks for all."""
 
 USUAL = ("test_error", "test_nll", "loss")
 """The metrics of a run that does not say by which it is judged: it is on its way, or older."""
@@ -22,17 +25,19 @@ WIDE = 24
 """The most letters of a setting that are shown."""
 
 
-def overview(runs: "Sequence[Run]", wanted: Sequence[str] = ()) -> str:
+def overview(runs: "Sequence[Run]", wanted: Sequence[str] = (), most: int | None = None) -> str:
     """A line for each run, the latest first: its arm, how it stands, its number, its settings.
 
     Args:
         runs: to be shown.
         wanted: the settings that are shown; by default those in which the runs differ. Those
             for which a line has no room are counted.
+        most: of the runs, the older ones being counted; None: all.
     """
     asked = list(wanted) or differing(runs)
     lines = []
-    for run in sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True):
+    latest = sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True)
+    for run in latest[:most]:
         settings = [brief(run.config.get(name, "-")) for name in asked]
         try:
             found = [run.finished or "-", state(run), number(run)]
@@ -42,11 +47,15 @@ def overview(runs: "Sequence[Run]", wanted: Sequence[str] = ()) -> str:
         arm = brief(run.config.get("norm", "-"))
         lines.append([run.key, run.task, arm, *found, data(run), *settings])
     head = [*ALWAYS, *asked]
-    fit = fitting([head, *lines], get_terminal_size((WIDTH, 24)).columns)
-    text = aligned([line[:fit] for line in [head, *lines]])
+    width = get_terminal_size((WIDTH, 24)).columns
+    table = narrowed([head, *lines], width)
+    fit = fitting(table, width)
+    text = aligned([line[:fit] for line in table])
     if fit < len(head):
         left = len(head) - fit
         text += f"\nno room for {left} more columns: `lnlab results compare --csv` has them"
+    if older := len(latest) - len(lines):
+        text += f"\nand {older} older runs: --all shows them"
     return text
 
 
@@ -63,7 +72,7 @@ def brief(value: Any) -> str:
         if count > 2 and [*value] == [*range(value[0], value[0] + count)]:
             return f"{value[0]} to {value[-1]}"
         value = ",".join(map(str, value))
-    return str(value) if len(str(value)) <= WIDE else f"{str(value)[: WIDE - 1]}…"
+    return cut(str(value), WIDE)
 
 
 def differing(runs: "Sequence[Run]") -> list[str]:
@@ -100,6 +109,30 @@ def widths(lines: list[list[str]]) -> list[int]:
     return [
         max((len(line[k]) for line in lines if k < len(line)), default=0) for k in range(count)
     ]
+
+
+CUT = ("norm", "state", "data")
+"""The columns whose words may lose their ends, so that a number has room."""
+
+
+def narrowed(lines: list[list[str]], width: int) -> list[list[str]]:
+    """A table, head first, whose columns of ``ALWAYS`` have ``width`` letters: the widest of
+    ``CUT`` lose their ends, their names excepted."""
+    room = widths(lines)
+    least = {ALWAYS.index(name): len(name) for name in CUT}
+    while sum(each + GAP for each in room[: len(ALWAYS)]) - GAP > width:
+        left = [k for k, letters in least.items() if room[k] > letters]
+        if not left:
+            break
+        room[max(left, key=lambda k: room[k])] -= 1
+    return [
+        [cut(cell, letters) for cell, letters in zip(line, room, strict=True)] for line in lines
+    ]
+
+
+def cut(text: str, letters: int) -> str:
+    """A text in at most so many letters."""
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 def fitting(lines: list[list[str]], width: int) -> int:

@@ -50,11 +50,11 @@ def sweep(
 
     DASK_SCHEDULER_ADDRESS in the environment sends the runs to a Dask cluster.
     """
+    kind = task_named(name)  # before what takes seconds to import
     from lnlab import checkout
     from lnlab.sweep import apart as one_for_each_seed
     from lnlab.sweep import grid
 
-    kind = task_named(name)
     axes: dict[str, list[Any]] = {}
     for arm in (*arms, *([f"norm={norm}"] if norm else [])):
         axes |= values(kind, [arm]) if "=" in arm else choices(kind, budget, arm)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from lnlab import checkout, ledger
 from lnlab.cli import app
-from lnlab.cli.shown import WIDE, brief, number
+from lnlab.cli.shown import SHOWN, WIDE, brief, number
 from lnlab.data import books, lambada, wordvectors
 from lnlab.ledger import Verdict
 from lnlab.runs import Run, read
@@ -196,15 +196,30 @@ def test_a_run_with_damaged_metrics_is_listed_as_such(root, gone):
     assert "metrics.jsonl is missing" in lnlab("results", "show", run.name).output
 
 
-@pytest.mark.parametrize("width", [130, 170])
+@pytest.mark.parametrize("width", [100, 130, 170])
 def test_comparing_what_is_kept_fits_a_screen(monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
-    head, *lines, more = lnlab("results", "compare", "--root", "nowhere").output.splitlines()
+    everything = lnlab("results", "compare", "--all", "--root", "nowhere").output
+    head, *lines, more = everything.splitlines()
     assert len(lines) > 100
     assert max(map(len, lines)) <= width
     assert re.fullmatch(r"no room for \d+ more columns: `lnlab results compare --csv` .*", more)
     assert head.split()[:6] == ["key", "task", "norm", "finished", "state", "number"]
     assert head.split().count("data") == 1
+
+
+@pytest.mark.parametrize("command", ["list", "compare"])
+def test_runs_without_a_terminal_fit_a_page_the_latest_first(monkeypatch, command):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    everything = lnlab("results", command, "--all", "--root", "nowhere").output.splitlines()
+    head, *lines, _, older = lnlab("results", command, "--root", "nowhere").output.splitlines()
+    assert max(map(len, everything)) <= 100
+    assert [head, *lines] == everything[: 1 + SHOWN]
+    assert older == f"and {len(everything) - 2 - SHOWN} older runs: --all shows them"
+    dates = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d", "\n".join(lines))
+    assert dates == sorted(dates, reverse=True)
+    assert len(dates) == SHOWN
+    assert all(re.search(r" (valid|test)_\w+ -?[\d.]+ ", line) for line in lines)
 
 
 def test_settings_are_written_in_few_letters():
@@ -357,6 +372,17 @@ def test_data_lists_kind_and_licence():
     assert said.count("licence:") >= 2
 
 
+def test_data_are_listed_in_columns_of_a_page(tmp_path, monkeypatch):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
+    lines = lnlab("data", "list").output.splitlines()
+    assert max(map(len, lines)) <= 100
+    first = lines[0].index("embedded")
+    rows = [line for line in lines if line[0] != " "]
+    assert {len(re.match(r"\S+ +", row)[0]) for row in rows} == {first}
+    words = {len(re.match(r"\S+ +\S+ +", row)[0]) for row in rows}
+    assert words == {len(line) - len(line.lstrip()) for line in lines if line[0] == " "}
+
+
 def test_vectors_of_words_are_counted_and_written(tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
     monkeypatch.setattr(books, "COUNT", 200)
@@ -428,6 +454,18 @@ def test_claims_are_read_without_torch():
     code = (
         "import sys; from click.testing import CliRunner; from lnlab.cli import app;"
         "out = CliRunner().invoke(app, ['claims', '--json']); assert out.exit_code == 0;"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["sweep", "mnits"], ["train", "mnits"], ["train", "--help"]]
+)
+def test_names_of_tasks_cost_no_torch(arguments):
+    code = (
+        "import sys; from click.testing import CliRunner; from lnlab.cli import app;"
+        f"assert 'mnist' in CliRunner().invoke(app, {arguments}).output;"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
