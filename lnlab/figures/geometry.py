@@ -16,9 +16,9 @@ SLOTS = 4
 """The number of normalizers that one picture holds."""
 
 PARTS = {
-    "turn": ("a step of W", "W times", "curvature, nats"),
-    "stretch": ("a step of the gain, or of ||w||", "x times", ""),
-    "error": ("eq. 13 against the metric", "units H", "relative error"),
+    "turn": ("step of W", "W times", "curvature, nats"),
+    "stretch": ("step of the gain, or ‖w‖", "x times", ""),
+    "error": ("error of eq. 13", "units H", "relative error"),
 }
 """The panels by the name of their traces: title, axis of x, axis of y."""
 

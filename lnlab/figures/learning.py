@@ -90,6 +90,16 @@ def _band(text: str, curve: Curve, look: Mapping[str, Any], *, first: bool) -> l
     return [band, mean]
 
 
+ROW = 30
+"""The most letters of a label in one line."""
+
+
+def _row(text: str) -> str:
+    """The label of a row, "set: one − other", in two lines where one would be long."""
+    label = literal(text)
+    return label.replace(": ", ":<br>", 1) if len(text) > ROW else label
+
+
 Difference = tuple[Sequence[float], tuple[float, float]]
 """A paired difference: one value a seed, and the interval of their mean."""
 
@@ -103,7 +113,7 @@ def paired_differences(
     """
     figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
     for text, (values, (low, high)) in differences.items():
-        name = literal(text)
+        name = _row(text)
         decided = low > 0 or high < 0
         color = INK if decided else GREY
         figure.add_scatter(

@@ -1,5 +1,6 @@
 """Lines and dots where they belong, on axes that hold them."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,19 @@ def courses(*names, scale=1.0):
     return {
         name: (course(scale), course(scale), CostCurve(AT, 0 * AT, 10.0, 0.0)) for name in names
     }
+
+
+def test_titles_are_apart_where_a_page_is_narrowest():
+    layout = geometry_layout(courses("layer"))
+    titles = [note for note in layout["annotations"] if note["text"].startswith("<b>")]
+    inside = 760 - layout["margin"]["l"] - layout["margin"]["r"]
+    for one, other in pairwise(titles):
+        # a bold letter of 14 pixels is some 8 wide
+        half = [
+            4 * len(note["text"].removeprefix("<b>").removesuffix("</b>"))
+            for note in (one, other)
+        ]
+        assert (other["x"] - one["x"]) * inside - sum(half) > 15
 
 
 def test_each_normalizer_has_a_line_and_a_dot_in_each_part():

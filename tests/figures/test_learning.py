@@ -62,6 +62,15 @@ def test_a_logarithmic_axis_leaves_out_what_it_has_no_place_for():
     assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "linear")
 
 
+def test_a_long_label_has_two_lines():
+    names = ["layer − none", "CIFAR-10, LeNet, batch 128: layer − layer, per position"]
+    figure: Any = paired_differences(
+        dict.fromkeys(names, ([-1.0, 2.0], (-3.0, 1.0))), x="nats", made_on="digits"
+    )
+    rows = [*dict.fromkeys(trace.y[0] for trace in figure.data)]
+    assert rows == [names[0], "CIFAR-10, LeNet, batch 128:<br>layer − layer, per position"]
+
+
 @pytest.mark.parametrize(
     ("ends", "decided"), [((-3.0, -1.0), True), ((1.0, 3.0), True), ((-1.0, 3.0), False)]
 )

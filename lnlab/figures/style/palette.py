@@ -42,6 +42,10 @@ NORMALIZERS = {
 }
 """The colour of each normalizer, in the order of every legend."""
 
+VARIANTS = {"layer, per position": "#48A89C", "layer, small gain": "#606C48"}
+"""The colours of variants that stand beside their normalizer in several figures: no shades of
+it, which thin lines and a dark page make hard to tell from it."""
+
 PLACES = {
     "encoder": SKY,
     "decoder": ORANGE,
@@ -54,7 +58,7 @@ PLACES = {
 """The colour of each place where a normalizer stands: in an encoder with a decoder, and in the
 branches of a transformer."""
 
-NAMED = NORMALIZERS | PLACES
+NAMED = NORMALIZERS | VARIANTS | PLACES
 OTHERS = ("#006600", "#AA99EE", "#662244", "#AA7766", "#FF7788", "#333366", "#99AA88")
 """The colours of what is no normalizer, in their order: forest, lilac, wine, clay, salmon,
 night, sage. They lie as far as can be from all that a normalizer has, and from each other."""
@@ -63,23 +67,25 @@ PREDICTED = {"dash": "dash"}
 """The line of what was not measured."""
 
 
-def namesake(name: str) -> str:
-    """The normalizer or place that ``name`` is a variant of; "" if there is none.
+def namesake(name: str, known: Iterable[str] = NAMED) -> str:
+    """The one of some known names that ``name`` is a variant of; "" if there is none.
 
     "layer, at gain 1" and "layer at gain 1" are variants of "layer".
     """
     same = [
         known
-        for known in NAMED
+        for known in known
         if name == known or name.startswith((f"{known}, ", f"{known} "))
     ]
     return max(same, key=len, default="")
 
 
 def rank(name: str) -> int:
-    """The place of a name in legends: normalizers first, in their order."""
-    known = namesake(name)
-    return 1 + [*NAMED].index(known) if known else 1 + len(NAMED)
+    """The place of a name in legends: normalizers first, in their order, the variants of each
+    behind it."""
+    order = [*NORMALIZERS, *PLACES]
+    base = namesake(name, order)
+    return 1 + 2 * order.index(base) + (name != base) if base else 1 + 2 * len(order)
 
 
 def lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -116,10 +122,13 @@ def free(colors: Sequence[str], taken: Mapping[str, str]) -> str:
 SHADES = (0.0, -0.45, 0.35, -0.7)
 """The shades of a colour: parts of the way to black (below 0) or to white."""
 
+GREYS = (0.0, 0.4, 0.65, 0.2)
+"""The shades of black, from which there is no way but to white."""
+
 
 def shade(color: str, step: int) -> str:
     """One of the :data:`SHADES` of a colour #rrggbb, the first of which it is itself."""
-    way = SHADES[step]
+    way = (GREYS if color == BLACK else SHADES)[step]
     end = 255 if way > 0 else 0
     parts = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(part + abs(way) * (end - part)):02X}" for part in parts)

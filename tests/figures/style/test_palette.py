@@ -69,6 +69,13 @@ def test_a_variant_has_the_colour_of_its_normalizer_or_a_shade_of_it():
     assert looks["batch, recomputed"]["color"] not in NAMED.values()
 
 
+@pytest.mark.parametrize("name", NAMED)
+def test_variants_in_one_figure_are_told_apart(name):
+    looks = lines([name, *(f"{name}, at gain {gain}" for gain in range(3))])
+    for one, other in combinations([seen(look["color"]) for look in looks.values()], 2):
+        assert np.linalg.norm(one - other) > 8
+
+
 def test_what_is_no_normalizer_gets_a_line_too_and_always_the_same():
     assert line("an arm of one's own") == line("an arm of one's own")
     names = [str(number) for number in range(9)]
@@ -85,7 +92,9 @@ def test_what_was_measured_is_solid():
 
 def test_legends_have_one_order():
     given = ["rms", "an arm", "batch", "layer, eps = 0", "none", "layer"]
-    expected = ["none", "layer, eps = 0", "layer", "batch", "rms", "an arm"]
+    given += ["layer, per position", "both"]
+    expected = ["none", "layer", "layer, eps = 0", "layer, per position"]
+    expected += ["batch", "rms", "both", "an arm"]
     assert sorted(given, key=rank) == expected
 
 
