@@ -109,8 +109,12 @@ class Audit:
         table = words(self.frame())
         return f"<p><b>{escape(self.module)}</b>: {said}</p>{table}"
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, beside: bool = False) -> Path:
         """Write the audit as one page that needs no network, and return where it is.
+
+        Args:
+            path: the file.
+            beside: plotly.js stands beside it, not in it: for several pages in a folder.
 
         Raises:
             OSError: where it cannot be written.
@@ -127,7 +131,7 @@ class Audit:
         found = [{"check": c} | f.row() for c, f in self.findings]
         return write_report(
             Path(path), title=f"Audit of {self.module}", about=[self.summary(), self.about],
-            findings=found, sections=sections, not_run=self.not_run,
+            findings=found, sections=sections, not_run=self.not_run, beside=beside,
         )  # fmt: skip
 
 

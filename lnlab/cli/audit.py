@@ -15,8 +15,9 @@ import click
 @click.argument("where", metavar="FILE.py:FUNCTION")
 @click.option("--data", help="Handed to the function: a path, say, to weights or cases.")
 @click.option("--out", type=click.Path(path_type=Path), help="The page; none without it.")
+@click.option("--beside", is_flag=True, help="plotly.js beside the page, 5 MB, not in it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
-def audit(where: str, data: str | None, out: Path | None, as_json: bool) -> None:
+def audit(where: str, data: str | None, out: Path | None, beside: bool, as_json: bool) -> None:
     """Audit a module: FUNCTION returns the module, its input and, if you like, a loss.
 
     The input is a tensor, a tuple of all inputs, a dictionary of all by name, or an
@@ -32,7 +33,10 @@ def audit(where: str, data: str | None, out: Path | None, as_json: bool) -> None
         raise ValueError(f"{where}: {error}") from error
     click.echo(found.to_json() if as_json else str(found))
     if out is not None:
-        click.echo(f"{found.save(out)}: the page, with the numbers behind it", err=as_json)
+        click.echo(
+            f"{found.save(out, beside=beside)}: the page, with the numbers behind it",
+            err=as_json,
+        )
 
 
 def named(where: str) -> Callable:

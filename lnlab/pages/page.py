@@ -186,9 +186,10 @@ def write(path: Path, template: str, there: Collection[str] = (), **values: Any)
     put(path, page.encode())
 
 
-def parts() -> dict[str, str]:
-    """The parts within a page in one file: style sheet, font, plotly.js, our scripts."""
-    font = base64.b64encode(FONT_FILE.read_bytes()).decode()
+def parts(*, math: bool = True) -> dict[str, str]:
+    """The parts within a page in one file: style sheet, plotly.js, our scripts, and the font of
+    its mathematics, if it has any."""
+    font = base64.b64encode(FONT_FILE.read_bytes()).decode() if math else ""
     style = (OWN / "page.css").read_text(encoding="utf-8")
     return {
         "style": style.replace(f'url("{FONT}")', f'url("data:font/ttf;base64,{font}")'),

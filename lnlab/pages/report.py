@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lnlab.pages.outputs import figure
-from lnlab.pages.page import parts, write
+from lnlab.pages.page import parts, share, write
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -43,8 +43,9 @@ def write_report(
     findings: Sequence[Mapping[str, str]],
     sections: Sequence[Section],
     not_run: Mapping[str, str],
+    beside: bool = False,
 ) -> Path:
-    """Write the page, which needs nothing beside it, and return ``path``.
+    """Write the page, which needs nothing beside it unless ``beside``, and return ``path``.
 
     Args:
         path: the file; what is there is replaced when the page is whole.
@@ -53,6 +54,8 @@ def write_report(
         findings: check, severity, where, seen, means and do of each, in reading order.
         sections: what stands below.
         not_run: what is missing, and why.
+        beside: plotly.js and the style stand in files beside it, which all pages of a folder
+            share; such a page has some tens of kB, one that is whole some 5 MB.
 
     Raises:
         OSError: where it cannot be written.
@@ -64,6 +67,8 @@ def write_report(
     }
     write(
         path, "report.html", title=title, about=about, findings=findings, sections=sections,
-        not_run=not_run, drawn=drawn, parts=parts(),
+        not_run=not_run, drawn=drawn, parts=None if beside else parts(math=False),
     )  # fmt: skip
+    if beside:
+        share(path.parent)
     return path

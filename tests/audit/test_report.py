@@ -38,6 +38,18 @@ def test_page_needs_nothing_beside_it(found, tmp_path):
     assert found.summary() in page
 
 
+def test_pages_of_a_folder_can_share_what_is_large(found, tmp_path):
+    (tmp_path / "beside").mkdir()
+    whole = found.save(tmp_path / "whole.html")
+    one = found.save(tmp_path / "beside" / "one.html", beside=True)
+    assert whole.stat().st_size < 5.5e6  # it has no mathematics, whose font would add 2 MB
+    page = one.read_text()
+    assert page.count("<script src=") == 2
+    for file in re.findall(r'(?:src|href)="([^"#]+)"', page):
+        assert (one.parent / file).stat().st_size > 0
+    assert len(page) < 0.1 * whole.stat().st_size
+
+
 def test_page_goes_where_it_is_told_or_says_why_not(found, tmp_path):
     with pytest.raises(OSError, match="no"):
         found.save(tmp_path / "no" / "report.html")
