@@ -76,6 +76,7 @@ def order(
         true: whether it is true of each (P,); None where nobody knows.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "height": 640, "showlegend": False})
+    figure.update_layout(meta={"light": True})  # "a red heart" is red on a dark page, too
     for paint, colour in PAINTS.items():
         figure.add_scatter(
             name=f"things {paint}", xaxis="x", yaxis="y", mode="lines", hoverinfo="skip",

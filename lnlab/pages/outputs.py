@@ -47,7 +47,8 @@ def figure(spec: dict[str, Any], number: str) -> str:
     height = int(layout.get("height") or 450) - meta.get("above", 0) - meta.get("below", 0)
     least = width(spec)
     return (
-        '<figure class="plot"><p class="title" hidden></p>'
+        f'<figure class="plot{" light" if meta.get("light") else ""}">'
+        '<p class="title" hidden></p>'
         '<figcaption aria-live="polite" hidden></figcaption>'
         f'<div class="scrolled" style="--least:{least}px">'
         f'<div id="{number}" class="picture" role="img" '

@@ -62,6 +62,7 @@ def site(tmp_path):
 
 def test_contents_show_every_notebook_and_what_became_of_it(site):
     page = (site / "index.html").read_text()
+    assert "ran in 1.2 s" in page
     entries = re.findall(r"(?s)<li[ >].*?</li>", page)
     assert [re.findall(r'href="(.*?)"', e) for e in entries] == [
         ["00_first.html"],
@@ -216,6 +217,52 @@ def test_the_slider_of_plotly_tells_the_truth_where_pages_have_none(site, browse
     assert alone.locator(".gtitle-subtitle").text_content() == "now 5 <i>"
     assert alone.locator(".slider-label").first.text_content() == "<b> 5"
     assert alone.locator(".heatmaplayer").screenshot() != before
+    page.close()
+
+
+@pytest.mark.browser
+def test_what_figures_of_a_cell_have_in_common_is_said_once(tmp_path, browser):
+    other = figure()
+    for place in (other.data[PLOTLY]["layout"], *other.data[PLOTLY]["frames"]):
+        place.get("layout", place)["title"]["text"] = "another"
+    executed(tmp_path, "00_first")
+    (out := tmp_path / "pages").mkdir()
+    executed(out, "00_first", figure(), other)
+    publish([tmp_path / "00_first.ipynb"], out)
+    page = browser.new_page()
+    page.goto((out / "00_first.html").as_uri())
+    page.wait_for_selector("body[data-drawn]")
+
+    def said():
+        return page.locator(".title:visible, figcaption:visible").all_text_contents()
+
+    assert said() == ["z is 1a", "now 1 <i>", "another"]
+    page.locator(".choices input").press("End")
+    page.wait_for_selector("[data-stops^='1']")
+    assert said() == ["z is 5a", "now 5 <i>"]  # its frames are those of the first
+    page.close()
+
+
+@pytest.mark.browser
+def test_pictures_keep_their_colours_in_the_dark(tmp_path, browser):
+    made = go.Figure(go.Image(z=np.full((2, 2, 3), 200, np.uint8)))
+    light = go.Figure(go.Scatter(y=[1, 2]), layout={"meta": {"light": True}})
+    outputs = [
+        new_output("display_data", {PLOTLY: json.loads(str(each.to_json()))})
+        for each in (made, light)
+    ]
+    executed(tmp_path, "00_first")
+    (out := tmp_path / "pages").mkdir()
+    executed(out, "00_first", *outputs)
+    publish([tmp_path / "00_first.ipynb"], out)
+    page = browser.new_page(color_scheme="dark")
+    page.goto((out / "00_first.html").as_uri())
+    page.wait_for_selector("body[data-drawn]")
+    filters = page.evaluate(
+        """() => [".plot:first-of-type .scrolled", ".imagelayer", ".light .scrolled"].map(
+          (part) => getComputedStyle(document.querySelector(part)).filter)"""
+    )
+    assert filters == ["invert(0.9) hue-rotate(180deg)", "invert(1) hue-rotate(180deg)", "none"]
     page.close()
 
 

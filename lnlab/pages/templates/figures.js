@@ -108,6 +108,14 @@ async function draw(figure) {
   };
 }
 
+// What two figures of a cell have both as title or caption is said once, above the first.
+function once(figures) {
+  for (const part of [".title", "figcaption"]) {
+    const [first, ...others] = figures.map(({ figure }) => figure.querySelector(part));
+    for (const other of others) other.hidden = !other.textContent || other.textContent === first.textContent;
+  }
+}
+
 // One control for each choice, above the first of the figures that follow it.
 function controls(figures) {
   const { choices, figure } = figures[0];
@@ -115,6 +123,7 @@ function controls(figures) {
   figure.dataset.stops = stops.join(",");
   const place = element("div", figure, { class: "choices" });
   figure.prepend(place);
+  once(figures);
 
   let busy = false;
   let wanted = null;
@@ -126,6 +135,7 @@ function controls(figures) {
       const next = wanted;
       wanted = null;
       for (const each of figures) await each.show(next);
+      once(figures);
       figure.dataset.stops = next.join(",");
     }
     busy = false;

@@ -140,6 +140,7 @@ async function render({ model, el }) {
 
   const Plotly = await sharedPlotly(model);
   const figure = structuredClone(model.get("figure"));
+  plot.classList.toggle("lnlab-light", Boolean(figure.layout.meta?.light));
   await Plotly.newPlot(plot, figure.data, figure.layout, {
     displaylogo: false,
     displayModeBar: "hover",

@@ -216,7 +216,8 @@ class Panel(ipywidgets.VBox):
         with self._lock, torch.no_grad():
             drawn, state = self._drawn(self.state), self.state
             for name, figure in drawn.items():
-                figure.update_layout(meta={"width": self.plots[name].least_width})
+                meta = (figure.layout.meta or {}) | {"width": self.plots[name].least_width}
+                figure.update_layout(meta=meta)
             if play:
                 return played(drawn, state, self._settable(state), self._look)
             return still(drawn, self._look(state))
