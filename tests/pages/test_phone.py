@@ -3,6 +3,7 @@
 import json
 
 import nbformat
+import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -27,6 +28,31 @@ OVERPRINTED = """() => [...document.querySelectorAll(".picture")].flatMap((plot)
 
 
 @pytest.mark.browser
+def test_sentences_in_a_table_have_room(tmp_path, browser):
+    sentence = "what it does to the rest of the net, in some twenty words, " * 2
+    frame = pd.DataFrame({name: [sentence] for name in ("where", "seen", "means", "do")})
+    output = new_output("display_data", {"text/html": frame.to_html()})
+    notebook = new_notebook(cells=[new_markdown_cell("# N\n\nWhy?")])
+    notebook.cells.append(new_code_cell("frame", outputs=[output]))
+    page = phone(notebook, tmp_path, browser)
+    assert page.locator("tbody tr").bounding_box()["height"] < 250
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
+
+
+def phone(notebook, folder, browser):
+    """The page of a notebook, in a window of a phone."""
+    notebook.metadata["lnlab"] = {"name": "00_n", "parameters": {}, "error": None}
+    notebook.metadata["lnlab"] |= {"seconds": 1, "at": "now", "version": "0"}
+    (out := folder / "pages").mkdir()
+    nbformat.write(notebook, out / "00_n.ipynb")
+    publish([folder / "00_n.ipynb"], out)
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto((out / "00_n.html").as_uri())
+    return page
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize(
     ("panel", "settings"),
     [(panels.invariance, {"eps": 0.0}), (panels.invariance, {}), (panels.recurrence, {})],
@@ -36,14 +62,7 @@ def test_no_word_covers_another(panel, settings, tmp_path, browser):
     outputs = [new_output("display_data", {PLOTLY: figure}) for figure in figures]
     notebook = new_notebook(cells=[new_markdown_cell("# N\n\nWhy?")])
     notebook.cells.append(new_code_cell("panel", outputs=outputs))
-    notebook.metadata["lnlab"] = {"name": "00_n", "parameters": {}, "error": None}
-    notebook.metadata["lnlab"] |= {"seconds": 1, "at": "now", "version": "0"}
-    out = tmp_path / "pages"
-    out.mkdir()
-    nbformat.write(notebook, out / "00_n.ipynb")
-    publish([tmp_path / "00_n.ipynb"], out)
-    page = browser.new_page(viewport={"width": 390, "height": 844})
-    page.goto((out / "00_n.html").as_uri())
+    page = phone(notebook, tmp_path, browser)
     page.wait_for_selector("body[data-drawn]")
     assert page.locator(".picture .main-svg").count() >= len(figures)
     assert page.evaluate(OVERPRINTED) == []
