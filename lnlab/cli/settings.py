@@ -57,7 +57,7 @@ def described(kind: "type[Experiment]") -> list[tuple[str, str]]:
     budgets = kind.budgets()
     lines = []
     for field in declared(kind).values():
-        choices = ", ".join(field.allowed.get("choices", ()))
+        choices = ", ".join(map(str, field.allowed.get("choices", ())))
         said = [words.get(field.name), choices and f"One of {choices}."]
         about = " ".join(filter(None, [f"[{among(budgets, field.name)}]", *said]))
         lines.append((f"{field.name}: {formatannotation(field.kind)}", plain(about)))

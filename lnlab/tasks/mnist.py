@@ -83,6 +83,7 @@ class PermutationInvariantMNIST(Classification):
     data: str = "mnist"
     """``embedded``, ``mnist``, ``mnist=PATH`` or ``idx=PATH``."""
     units: tuple[int, ...] = setting((1000, 1000), least=1)
+    """The size of each hidden layer."""
     learning_rate: float = 1e-3
     """Not stated; the default of Adam, which the paper says it used."""
     initialisation: str = setting("he", choices=INITIALISATIONS, recorded={"he": "modern"})

@@ -99,6 +99,7 @@ class Experiment(ABC):
     batch_size: int = setting(1, least=1)
     """The number of cases to an update."""
     learning_rate: float = setting(1e-3, least=0)
+    """The length of a step, as the optimizer has it."""
     best: str = setting("", past="")
     """The weights that count: those at the best value of this metric (one of ``falls`` or
     ``rises``, of a validation set), or, where it is empty, the last."""

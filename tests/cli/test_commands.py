@@ -12,11 +12,12 @@ from click.testing import CliRunner
 
 from lnlab import checkout, ledger
 from lnlab.cli import app
+from lnlab.cli.settings import described
 from lnlab.cli.shown import SHOWN, WIDE, brief, number
 from lnlab.data import books, lambada, wordvectors
 from lnlab.ledger import Verdict
 from lnlab.runs import Run, read
-from lnlab.tasks import PermutationInvariantMNIST
+from lnlab.tasks import TASKS, PermutationInvariantMNIST
 from lnlab.training import train
 from tests.data.layouts import librispeech, put, tone
 
@@ -275,6 +276,14 @@ def test_a_run_of_an_experiment_elsewhere_shows_what_is_there(root):
         run.log({"update": 2, "seed": 0, "loss": 2.0, "recall": 0.25, "rank": 4.0})
         run.finish({"judged_by": ["rank", "recall", "unmeasured"]}, {})
     assert number(run) == "recall 0.25"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_field_of_a_task_is_said_in_words(name):
+    for field, about in described(TASKS[name]):
+        _, _, words = about.partition("] ")
+        assert words, field
+        assert not re.fullmatch(r"One of [^.]*\.", words), field
 
 
 def test_help_of_a_task_lists_its_fields(root):

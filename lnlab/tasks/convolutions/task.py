@@ -39,6 +39,7 @@ class Convolutions(Classification):
 
     norm: str = setting("layer", choices=ARMS)
     net: str = setting("lenet", choices=NETS)
+    """A LeNet, or a ResNet of eight layers."""
     padding: str = setting("zeros", choices=PADDINGS)
     """The border of the pictures and of the maps."""
     data: str = "cifar10"

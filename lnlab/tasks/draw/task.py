@@ -42,6 +42,7 @@ class PictureDrawing(Experiment):
 
     norm: str = setting("layer", choices=ARMS)
     initialisation: str = setting("published", choices=STARTS)
+    """"published" is N(0, 1e-4), "modern" N(0, 1/fan-in)."""
     mistake: str = setting("none", choices=MISTAKES)
     """One of the mistakes of the most copied implementation."""
     data: str = "mnist-binary"

@@ -39,6 +39,7 @@ class Handwriting(Experiment):
     gain: float = setting(1.0, above=0)
     """The first gain of the normalizers of W_h h."""
     initialisation: str = setting("paper", choices=STARTS)
+    """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     data: str = "iam"
     """``pen`` (made here), ``unipen=PATH`` or ``iam=PATH``."""
     lines: int = setting(0, least=0)
@@ -53,11 +54,13 @@ class Handwriting(Experiment):
     units: tuple[int, ...] = setting((400,), least=1, count=1)
     """H of each LSTM."""
     layers: int = setting(3, least=1)
+    """LSTMs, the lowest of which moves the window."""
     components: int = setting(20, least=1)
     """M, of the mixture."""
     kappas: int = setting(10, least=1)
     """K, Gaussians of the window."""
     window: str = setting("exp", choices=WINDOWS)
+    """Graves (2013) moves the window by exp, the most used code by softplus."""
     pace: float = setting(0.0, least=0)
     """Characters a point at the start; 0: as many as the training lines have."""
     peepholes: bool = False

@@ -61,12 +61,15 @@ class Spelling(Experiment):
 
     norm: str = setting("encoder", choices=PLACES)
     form: str = setting("cell", choices=FORMS)
+    """What the listener normalizes: its LSTMs, or their outputs over features or over time, as
+    the published code does, padding included or masked."""
     swapped: bool = False
     """True if the speller's h and c change places at each step, as in the published code."""
     published: bool = setting(False, past=False)
     """True if a normalized speller has the cell of the published code; with ``swapped`` it is
     that cell, slip included."""
     initialisation: str = setting("modern", choices=STARTS)
+    """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     gain: float = 1.0
     """The first gain of the normalizers of W_h h."""
     batch_size: int = 16
@@ -104,6 +107,7 @@ class Spelling(Experiment):
     sampling: float = setting(0.0, least=0, most=1)
     """The probability that the speller is told its own last unit instead of the right one."""
     dropout: float = setting(0.0, least=0, most=1)
+    """The probability with which an output of an LSTM is dropped while training."""
     noise: float = setting(0.0, least=0)
     """Standard deviation of what is added to the features, which have 1."""
     beam: int = setting(1, least=1)

@@ -36,6 +36,7 @@ class MixtureReviews(Mixture):
     embedding: int = setting(512, least=1)
     """Numbers a word."""
     units: tuple[int, ...] = setting((128, 64), least=1, count=2)
+    """H of the first LSTM and of the second."""
     threshold: float = 0.5
     """The logit above which a review is called good: 0.5 as coded, a probability of 0.62."""
 

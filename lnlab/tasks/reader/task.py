@@ -71,7 +71,10 @@ class AttentiveReading(Experiment):
     gain: float = setting(0.0, least=0)
     """The first gain of every normalizer; 0: 1 with layer norm and 0.1 with batch norm."""
     initialisation: str = setting("published", choices=STARTS)
+    """"published" begins every matrix with the same random numbers, "paper" draws one after
+    the other, "modern" is N(0, 1/fan-in)."""
     clip: float = setting(10.0, above=0)
+    """The norm to which longer gradients are cut."""
     clipping: str = setting("published", choices=CLIPS)
     """The way in which gradients longer than ``clip`` are cut."""
     padding: str = setting("apart", choices=PADDING)

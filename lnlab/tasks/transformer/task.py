@@ -43,6 +43,7 @@ class CharacterModel(Experiment):
     updates: int = 150
     learning_rate: float = 3e-3
     layers: int = setting(4, least=1)
+    """L, each of attention and a feed-forward net."""
     units: tuple[int, ...] = setting((64,), least=1, count=1)
     """The width D; the feed-forward net has 4 D."""
     heads: int = setting(4, least=1)
