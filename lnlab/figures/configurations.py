@@ -63,9 +63,9 @@ def configurations(
     figure.update_yaxes(title_text="batch: mean, deviation", col=1)
     figure.update_layout(
         template=TEMPLATE, height=440, margin={"t": 50, "l": 70},
-        plot_bgcolor="#D1D5DB", meta={"width": 120 + 370 * len(panels)},
+        plot_bgcolor="#D1D5DB", meta={"width": max(690, 120 + 370 * len(panels))},
     )  # fmt: skip
-    return signed(
+    return signed(  # in lines of at most 90 letters, for which the figure is wide enough
         figure,
         f"{made_on}. T: the population's, F: the batch's own. Mean and 95 % interval.",
     )

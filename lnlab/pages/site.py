@@ -24,8 +24,8 @@ def site(
 ) -> Path:
     """The folder that a static host serves: every page of a run, and ``index.html``.
 
-    The first page has the question, a panel to play with, the verdicts, and each notebook
-    beside the first picture in it.
+    The first page has the question, a panel to play with, where notebook 00 was run, the
+    verdicts, and each notebook beside the first picture in it.
 
     Args:
         sources: every notebook of the workbook, in reading order.
@@ -57,7 +57,7 @@ def site(
         "site.html",
         {one.name for one in ran},
         chapters=ran,
-        panel=panel(pages / f"{ran[0].name}.ipynb"),
+        panel="".join(panel(pages / f"{one.name}.ipynb") for one in ran if one.number == "00"),
         pictures={name: spec and figure(spec, name) for name, spec in pictures.items()},
         verdicts=verdicts,
         table=markdown(table, trusted=True),

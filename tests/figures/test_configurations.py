@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 
 from lnlab.figures.configurations import configurations
+from lnlab.pages.outputs import line_width, width
 
 LETTERS = ["".join(letters) for letters in product("TF", repeat=4)]
 
@@ -23,6 +24,17 @@ def test_every_configuration_stands_in_its_cell():
         row, column = divmod(place, 4)
         assert heat.z[row][column] == place
         assert list(heat.customdata[row][column]) == [letters, place - 0.1, place + 0.1]
+
+
+def test_its_note_has_room_where_it_has_one_square():
+    means = np.arange(16.0)
+    made_on = "synthetic data: " + "some words " * 12
+    figure = configurations(
+        {"test": (means, means, means)}, value="accuracy", made_on=made_on
+    ).to_dict()
+    (note,) = (n for n in figure["layout"]["annotations"] if n["text"].startswith("synthetic"))
+    layout = figure["layout"]
+    assert width(figure) >= line_width(note["text"]) + layout["margin"]["l"]
 
 
 def test_impossible_configurations_say_so():

@@ -54,6 +54,18 @@ def test_the_first_page_has_panel_verdicts_and_a_picture_of_each_notebook(ran, t
     assert "<td>of <math>" in page
 
 
+def test_without_the_notebook_of_the_panel_nobody_is_asked_to_drag_it(tmp_path):
+    source = tmp_path / "04_first.ipynb"
+    executed(tmp_path, source.stem)
+    (build := tmp_path / "build").mkdir()
+    executed(build, source.stem, figure())
+    publish([source], build)
+    page = site([source], build, tmp_path / "site", **GIVEN).read_text()
+    assert "then drag" not in page
+    assert page.count('<script type="application/json">') == 1
+    assert "Of " in page
+
+
 def test_links_to_other_hosts_are_made_of_one_setting(ran, tmp_path):
     page = site(ran[0], ran[1], tmp_path / "site", **GIVEN).read_text()
     assert not re.search(r"https?:", page)
