@@ -25,6 +25,11 @@ def greatest(values: Iterable[float]) -> float:
     return float(np.max([float(value) for value in values]))
 
 
+def least(values: Iterable[float]) -> float:
+    """The smallest of some defects; NaN where one of them is, which ``min`` may lose."""
+    return float(np.min([float(value) for value in values]))
+
+
 def unchanged(defect: Defect, quantity: str = OUTPUT, data: str = LAYERS) -> Judge:
     """The judge of "this changes nothing": in each draw the defect is rounding."""
     return _exact(
@@ -39,7 +44,7 @@ def nearly(defect: Defect, quantity: str, data: str = LAYERS) -> Judge:
 
 def changed(defect: Defect, quantity: str = OUTPUT, data: str = LAYERS) -> Judge:
     """The judge of "this does change the output": in each draw it can be seen."""
-    return _exact(defect, f"smallest {quantity}", data, lambda value: value > MOVED, min)
+    return _exact(defect, f"smallest {quantity}", data, lambda value: value > MOVED, least)
 
 
 def readings(several: Mapping[str, Judge]) -> Judge:

@@ -164,8 +164,7 @@ class Judge:
         # Nothing came out, but something moved inside, and the f behind the last of it was
         # shut: what dead units hide says nothing about the normalizer.
         hidden = outputs is Grade.EXACT and moved and all(p.swallowed for p in moved)
-        # NaN is worse than any number, and max alone would lose it
-        worst = max(upward, key=lambda p: math.inf if math.isnan(p.outputs) else p.outputs)
+        worst = max(upward, key=lambda p: _bad(p.outputs))
         ruled = scales and outputs is Grade.APPROXIMATE
         rate, knee = law(upward, EXACT[self.dtype]) if ruled else (math.nan, math.nan)
         if ruled and math.isnan(rate):
@@ -183,7 +182,7 @@ class Judge:
             worst=worst.outputs,
             worst_delta=worst.delta,
             worst_case=worst.case,
-            worst_site=max(upward, key=lambda p: p.inside).site,
+            worst_site=max(upward, key=lambda p: _bad(p.inside)).site,
             rate=rate,
             knee=knee,
             exact_without="",
@@ -220,7 +219,7 @@ class Judge:
         seen, base = self.seen(change, delta)
         outputs = relative_change(seen.y, base.y, self._largest.get(id(base.y)))
         moves = self._moves(seen.inside, base.inside)
-        site, inside = max(moves.items(), key=lambda item: item[1], default=("", 0.0))
+        site, inside = max(moves.items(), key=lambda item: _bad(item[1]), default=("", 0.0))
         exact = EXACT[self.dtype]
         measured = Point(
             delta, outputs, inside, _worst_case(seen.y, base.y), site,
@@ -253,7 +252,7 @@ class Judge:
         seen, _ = self.seen(change, delta)
         off = self.see(self._jitter(change.trial(self.subject, delta)))
         off = _first_case(off) if change.first_case_only else off
-        inside = max(self._moves(off.inside, seen.inside).values(), default=0.0)
+        inside = max(self._moves(off.inside, seen.inside).values(), key=_bad, default=0.0)
         return relative_change(off.y, seen.y), inside
 
     def _moves(self, now: list[Site], before: list[Site]) -> dict[str, float]:
@@ -266,7 +265,7 @@ class Judge:
             if alike and pair not in known:
                 known[pair] = self._moved(new, old)
             moved = known[pair] if alike else math.inf
-            moves[new.name] = max(moves.get(new.name, 0.0), moved)
+            moves[new.name] = max(moves.get(new.name, 0.0), moved, key=_bad)
         if len(now) != len(before):
             moves["another number of sites"] = math.inf
         return moves
@@ -287,6 +286,11 @@ class Judge:
                     return False
                 return relative_change(new.h, old.h) <= exact
         return False
+
+
+def _bad(defect: float) -> float:
+    """A defect among others: NaN is worse than any number, and ``max`` alone would lose it."""
+    return math.inf if math.isnan(defect) else defect
 
 
 def _first_case(seen: Seen) -> Seen:

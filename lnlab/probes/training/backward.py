@@ -142,6 +142,7 @@ def gradient_parts(
     refuse_no_tensor("a", a)
     refuse_no_tensor("slope", slope)
     rule = untouched(affine(norm, max(a.dim() - 2, 0)))
+    assert isinstance(rule, AffineNormalizer)
     if slope.shape != a.shape:
         raise ValueError(f"slope is {tuple(slope.shape)}, a {tuple(a.shape)}: give one shape.")
     axis = -1 - rule.space
@@ -150,7 +151,6 @@ def gradient_parts(
             f"a has shape {tuple(a.shape)}: {type(norm).__name__} takes {rule.units} units "
             f"along axis {axis}."
         )
-    assert isinstance(rule, AffineNormalizer)
     with torch.enable_grad():
         a = wide(a.detach()).requires_grad_()
         mu, sigma = rule.stats(a, W if W is None else W.detach(), t)

@@ -747,3 +747,25 @@ def test_outputs_that_are_0_are_said_to_be():
     assert "outputs are 0 before any change: next to that every movement is ∞" in str(silent)
     assert "broken (∞, case" in str(silent)
     assert json.loads(silent.to_json())["silent"]
+
+
+class Overflowing(nn.Module):
+    """What goes into a rectifier is no number once the summed inputs are large."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(D, H, bias=False), LayerNorm(H)
+        self.last = nn.Linear(H, 3)
+
+    def forward(self, x):
+        a = self.first(x)
+        return self.last(self.norm(a)) + 0 * (a.exp() - a.exp()).relu().nan_to_num().sum()
+
+
+def test_what_is_no_number_inside_is_not_unchanged():
+    certificate = certify(randomized(Overflowing()), torch.randn(B, D), dtypes=DOUBLE)
+    (scaled,) = [
+        v for v in certificate.invariances if v.where == "first.weight" and v.column == 1
+    ]
+    assert scaled.grade is Grade.EXACT
+    assert scaled.inside is Grade.BROKEN
