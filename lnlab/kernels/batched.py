@@ -1,10 +1,15 @@
-"""LSTMs with recurrent batch norm on torch's own operators, one batch_norm a statistic.
+"""LSTMs with batch norm: what the kernel needs of them, and their loop on torch's operators.
 
-Cases are put in the order of their lengths, the longest first, so that those that still go on
-are the first of every step: a slice, over which the statistics run. A step that only one of
-them has is computed by the reference rule, which knows what to do.
+The kernel (cpp/over_cases.h) has all cases of a step in one place. It reads the moments of the
+steps, or tells of them, and they are remembered once all steps are over.
+
+On torch's operators there is one batch_norm a statistic. Cases are put in the order of their
+lengths, the longest first, so that those that still go on are the first of every step: a slice,
+over which the statistics run. A step that only one of them has is computed by the reference
+rule, which knows what to do.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,10 +18,11 @@ from torch.nn import functional as F
 
 from lnlab.cells import Bias, Carry, Cell, LSTMCell, State
 from lnlab.norms import BatchNorm, RecurrentBatchNorm, inside_root
+from lnlab.norms.batch import move
 from lnlab.padding import within
 from lnlab.unroll import flip
 
-from .forms import exactly, watched
+from .forms import Form, Kernel, exactly, lstm, watched
 from .normalizers import FusedBatchNorm, FusedRecurrentBatchNorm
 
 KINDS = (BatchNorm, FusedBatchNorm, RecurrentBatchNorm, FusedRecurrentBatchNorm)
@@ -32,10 +38,72 @@ def has(cell: Cell) -> bool:
         and norm.root is inside_root
         and not norm.correction
         and norm.eps > 0
+        and not norm.space
         and norm.running_mean.dtype == cell.W_h.dtype
         for norm in norms
     )
-    return plain and cell.carry is Carry.RAW and cell.bias in (Bias.NONE, Bias.ONCE)
+    # of one that stands in two places the steps would be remembered in another order
+    apart = len(set(norms)) == len(norms)
+    return plain and apart and cell.carry is Carry.RAW and cell.bias in (Bias.NONE, Bias.ONCE)
+
+
+def form(cell: Any) -> Form:
+    """The fused form of a cell that :func:`has` is true of."""
+    return lstm(cell, Kernel.BATCH_LSTM)
+
+
+class Moments:
+    """The moments of a cell's steps over their cases, which the kernel writes, or reads.
+
+    Args:
+        cell: its norms say which of them are the batch's, and which remembered.
+        x: inputs (T, B, D).
+        lengths: of the sequences (B,); None: all T.
+
+    Raises:
+        ValueError: in training, for a step that a norm has no statistics for.
+    """
+
+    def __init__(self, cell: Any, x: Tensor, lengths: Tensor | None) -> None:
+        T, B = x.shape[:2]
+        n = torch.full((T,), B) if lengths is None else within(lengths, T).sum(0)
+        self.n = n[n > 0]
+        """The cases of each step that has any, (steps,)."""
+        self.norms: tuple[BatchNorm, ...] = (cell.norm_h, cell.norm_x, cell.norm_c)
+        self.from_batch = sum(norm.from_batch << i for i, norm in enumerate(self.norms))
+        """A bit each for W_h h, W_x x, c."""
+        steps = len(self.n)
+        self.all = cell.W_h.new_empty(steps, 2, sum(norm.units for norm in self.norms))
+        """The mean and the biased variance of the units of all three."""
+        for norm, own in self._each() if steps else ():
+            norm.recalled(steps - 1)  # says that it has none before anything is computed
+            if not norm.from_batch:
+                rows = zip(*(norm.recalled(t) for t in range(steps)), strict=True)
+                own.copy_(torch.stack([torch.stack(row) for row in rows], dim=1))
+
+    def _each(self) -> Iterator[tuple[BatchNorm, Tensor]]:
+        parts = self.all.split([norm.units for norm in self.norms], dim=-1)
+        return zip(self.norms, parts, strict=True)
+
+    def remember(self) -> None:
+        """Let each norm in training take in its steps: what :meth:`BatchNorm.remember` does."""
+        for norm, own in self._each():
+            if not (norm.training and norm.from_batch):
+                continue
+            mean, var = own.unbind(1)
+            m = self.n[self.n > 1].to(var)[:, None]  # of one case there is no variance
+            _take_in(norm, norm.running_mean, mean)
+            _take_in(norm, norm.running_var, var[: len(m)] * (m / (m - 1)))
+
+
+def _take_in(norm: BatchNorm, running: Tensor, new: Tensor) -> None:
+    """Let ``running`` move to the first steps' ``new`` (steps, H), one after the other."""
+    if isinstance(norm, RecurrentBatchNorm):  # a row a step
+        move(running[: len(new)], new, norm.momentum)
+        return
+    kept = 1 - norm.momentum
+    ages = torch.arange(len(new) - 1, -1, -1, dtype=new.dtype)
+    running.mul_(kept ** len(new)).add_((norm.momentum * kept**ages) @ new)
 
 
 def unroll(

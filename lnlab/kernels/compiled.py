@@ -24,11 +24,11 @@ def unroll(
 ) -> tuple[Tensor, State]:
     """``cell`` over the steps of x (T, B, D), as the reference loop, in its parameters' dtype.
 
-    A cell without a fused form, or with hooks on it, runs through the reference loop, one with
-    batch norm through torch's operators (where a step has two sequences or more), one on a GPU
-    through Triton's programs, and one of another device or dtype on torch's operators. There,
-    and without a compiler, an LSTM or GRU without normalization is torch's own. Under autocast
-    the kernels compute in the dtype of the parameters. There is no second derivative.
+    A cell without a fused form, or with hooks on it, runs through the reference loop. On a GPU
+    one runs through Triton's programs, or with batch norm through torch's operators, as do all
+    of another device or dtype and without a compiler; an LSTM or GRU without normalization is
+    torch's own there. Under autocast the kernels compute in the dtype of the parameters. There
+    is no second derivative.
 
     In float32 the squares of the numbers that are normalized together, a - mu, must add up
     to less than 3.4e38: beyond a norm of 1.8e19 they come out as their ``b``.
@@ -39,10 +39,11 @@ def unroll(
         return reference.unroll(cell, x, state, lengths, reverse)
     lengths = reference.checked(cell, x, state, lengths)
     state = state or cell.start(x)
-    if fused is None:
-        return batched.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
     dtype = cell.W_h.dtype
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
+    if over_cases and lib is None:
+        return batched.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
+    fused = fused or batched.form(cell)
     if lib is None and fused.unnormalized:
         return torchs.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
     if lib is None:
@@ -52,11 +53,14 @@ def unroll(
     products = x.numel() // cell.inputs * len(cell.W_h) * (cell.inputs + cell.units)
     # a second thread changes no byte, and for little work costs more than it saves
     threads = torch.get_num_threads() if products > 2_000_000 else 1
-    task = Task(lib, fused.kernel, fused.eps, lengths, reverse, threads)
+    moments = batched.Moments(cell, x, lengths) if over_cases else None
+    task = Task(lib, fused.kernel, fused.eps, lengths, reverse, threads, moments)
     inputs = [x, cell.W_x, cell.W_h, fused.parameters, *state]
     inputs = [a.to(dtype) for a in inputs]
     task.keep = torch.is_grad_enabled() and any(a.requires_grad for a in inputs)
     y, *last = Recurrence.apply(task, *inputs)
+    if moments is not None:
+        moments.remember()
     return y, tuple(last)
 
 
@@ -78,6 +82,8 @@ class Task:
     lengths: Tensor | None
     reverse: bool
     threads: int
+    moments: batched.Moments | None = None
+    """Those over cases, if there are any."""
     keep: bool = False
     """True if there will be a way back."""
 
@@ -90,6 +96,9 @@ class Task:
             self.kernel, x.dtype == torch.float64, T, B, D, H, self.reverse, self.threads
         )
         problem.eps = ctypes.addressof(self.eps_array)
+        if self.moments is not None:
+            problem.from_batch = self.moments.from_batch
+            problem.statistics = self.moments.all.data_ptr()
         for name, tensor in {"x": x, "lengths": self.lengths, **tensors}.items():
             setattr(problem, name, None if tensor is None else tensor.data_ptr())
         return problem

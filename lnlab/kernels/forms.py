@@ -38,6 +38,8 @@ class Kernel(IntEnum):
     """A GRU without normalization: the gate z says how much is written."""
     PLAIN_GRU_KEEPS = 7
     """The same, z saying how much is kept."""
+    BATCH_LSTM = 8
+    """Eq. 20 to 22 with batch norm: :mod:`lnlab.kernels.batched`."""
 
 
 class Form(NamedTuple):
@@ -51,7 +53,7 @@ class Form(NamedTuple):
     @property
     def unnormalized(self) -> bool:
         """True if nothing is normalized; torch has an operator for that."""
-        return self.kernel >= Kernel.PLAIN_LSTM
+        return Kernel.PLAIN_LSTM <= self.kernel <= Kernel.PLAIN_GRU_KEEPS
 
 
 def form(cell: Cell) -> Form | None:
@@ -130,6 +132,12 @@ def _lstm(cell: LSTMCell) -> Form | None:
     draw = unnormalized(*norms)
     if not draw and not (len(norms) == 2 and all(plain(norm) for norm in norms)):
         return None
+    return lstm(cell, Kernel.DRAW if draw else Kernel.LSTM)
+
+
+def lstm(cell: LSTMCell, kernel: Kernel) -> Form:
+    """The form of eq. 20-22 or 29-31 by the ``kernel`` that has the statistics of ``cell``."""
+    norms = [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
     # LN_1(...) + b_1 + LN_2(...) + b_2 + b: three biases of one sum are one
     b = sum((bias(norm, cell.W_h) for norm in norms), cell.W_h.new_zeros(len(cell.W_h)))
     b = b if cell.b is None else b + cell.b
@@ -138,7 +146,7 @@ def _lstm(cell: LSTMCell) -> Form | None:
         [*gains, b, gain(cell.norm_c, cell.W_h), bias(cell.norm_c, cell.W_h)]
     )
     eps = (cell.norm_h.eps, norms[-1].eps, cell.norm_c.eps, 0.0)
-    return Form(Kernel.DRAW if draw else Kernel.LSTM, eps, parameters)
+    return Form(kernel, eps, parameters)
 
 
 def _gru(cell: GRUCell) -> Form | None:

@@ -22,7 +22,7 @@ from pathlib import Path
 SOURCES = Path(__file__).with_name("cpp")
 LIBRARIES = {"recurrence": "recurrent layers", "drawing": "DRAW"}
 """The purpose of each library; ``cpp/`` has a source of each name."""
-FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fopenmp")
+FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno")
 
 
 class NoKernel(UserWarning):
@@ -191,9 +191,9 @@ class Problem(ctypes.Structure):
     """``struct Problem`` of cpp/sequences.h: sizes, and pointers that may be null."""
 
     _fields_ = [
-        *_all("kernel is_double T B D H reverse threads", ctypes.c_int64),
+        *_all("kernel is_double T B D H reverse threads from_batch", ctypes.c_int64),
         *_all("lengths eps x h0 c0 W_x W_h parameters", ctypes.c_void_p),
-        *_all("y h_n c_n saved dy dh_n dc_n", ctypes.c_void_p),
+        *_all("statistics y h_n c_n saved dy dh_n dc_n", ctypes.c_void_p),
         *_all("dx dh0 dc0 dW_x dW_h dparameters", ctypes.c_void_p),
     ]
 

@@ -1,4 +1,5 @@
-"""LSTMs with batch norm on torch's operators: the reference loop, in which no padding is."""
+"""LSTMs with batch norm, compiled and on torch's operators: the reference loop, in which no
+padding is."""
 
 import copy
 from functools import partial
@@ -7,7 +8,8 @@ import pytest
 import torch
 
 from lnlab.cells import Initial
-from lnlab.kernels import batched, fuse
+from lnlab.kernels import batched, compiled, fuse
+from lnlab.kernels.library import library
 from lnlab.norms import BatchNorm, Mode, RecurrentBatchNorm, recompute, statistics_from
 from lnlab.unroll import LSTM
 
@@ -20,6 +22,15 @@ LENGTHS = {
     "none at all": [0, 4, 0, 4, 4],
     "shorter than the tensor": [3, 1, 2, 3, 3],
 }
+
+
+@pytest.fixture(params=["compiled", "torch's"], autouse=True)
+def way(request, monkeypatch):
+    """With the kernel, where it can be built, and without."""
+    if request.param == "torch's":
+        monkeypatch.setattr(compiled, "library", lambda: None)
+    elif library() is None:
+        pytest.skip("no compiler")
 
 
 @pytest.fixture(params=[RECURRENT, BatchNorm], ids=["each step", "pooled"])

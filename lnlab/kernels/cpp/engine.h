@@ -5,20 +5,23 @@
 // GRU or RNN: a Cell). Back, chunk by chunk: case by case the gradients of the summed inputs,
 // for each step their product with W_h; then, the chunk still in the cache, its share of the
 // gradients of W_h, W_x and x. The gradients of the summed inputs never exist for all time.
+// What is normalized over cases (BatchLSTM) goes unit by unit instead, all cases of a step.
 #pragma once
 
 #include "layers.h"
 #include "memory.h"
+#include "over_cases.h"
 #include "products.h"
 #include "sequences.h"
 
 template <class T, class Cell> struct Sizes {
     static constexpr long FORWARD_ROWS = 64;
     Units<T> units, inputs;
-    long B, D, H, P, G, row, input_row, state_row, record;
+    long B, D, H, P, G, groups, row, input_row, state_row, record;
 
     explicit Sizes(const Problem& p)
         : units(p.H), inputs(p.D), B(p.B), D(p.D), H(p.H), P(units.P), G(Cell::GATES * P),
+          groups(::groups(p, Cell::OVER_CASES)),
           // one vector more than needed: rows 4 KiB apart would share their places in the cache
           row(G + W<T>), input_row(inputs.P + W<T>), state_row(P + W<T>),
           record(G + (Cell::STATES > 1 ? P : 0) + Units<T>(2 * Cell::MOMENTS).P + W<T>) {}
@@ -53,7 +56,6 @@ template <class T, class Cell> class Slice {
     const Cell& cell;
     T* const records;  // of each row of each step: summed inputs W_h h, c, moments
     T* const inputs;   // and W_x x, if it is kept
-    const long groups;
 
     static const T* in(const void* a) { return static_cast<const T*>(a); }
     static T* out(void* a) { return static_cast<T*>(a); }
@@ -89,8 +91,7 @@ template <class T, class Cell> class Slice {
           const Sequences& sequences, T* saved)
         : z(sizes), seq(sequences), p(problem), cell(c), records(saved),
           inputs(saved && sizes.keeps_inputs() ? saved + seq.first.back() * sizes.record
-                                               : nullptr),
-          groups(::groups(problem)) {}
+                                               : nullptr) {}
 
     struct Forward {
         Buffer<T> h, c, x, a_x, a_h, scratch;
@@ -101,7 +102,7 @@ template <class T, class Cell> class Slice {
               x(s.forward_rows() * s.z.input_row),
               a_x(s.inputs ? 1 : s.forward_rows() * s.z.row),
               a_h(s.records ? 1 : s.seq.rows() * s.z.record),
-              scratch(s.groups * s.z.P * Cell::SCRATCH) {
+              scratch(s.z.groups * s.z.P * Cell::SCRATCH) {
             s.rows_in(s.p.h0, h);
             s.rows_in(s.p.c0, c);
         }
@@ -120,8 +121,8 @@ template <class T, class Cell> class Slice {
                 W_of.h.multiply(own.h, z.state_row, seq.going(s), record, z.record, false,
                                 s & 1, me);
                 me.wait();
-                for (long group = me.begin(groups); group < me.end(groups); ++group)
-                    forward_cases(own, s, group, record, from_x);
+                for (long group = me.begin(z.groups); group < me.end(z.groups); ++group)
+                    forward_step(own, s, group, record, from_x);
                 me.wait();
                 from_x += seq.going(s) * z.row;
             }
@@ -143,7 +144,7 @@ template <class T, class Cell> class Slice {
               h(s.backward_rows() * s.z.state_row), da_h(s.backward_rows() * s.z.row),
               da_x(s.backward_rows() * s.z.row),
               a_x(s.inputs ? 1 : s.backward_rows() * s.z.row),
-              scratch(s.groups * s.z.P * Cell::SCRATCH),
+              scratch(s.z.groups * s.z.P * Cell::SCRATCH),
               outer{s.outer(), s.outer()} {
             x.zero(), h.zero();
             s.rows_in(s.p.dh_n, dh);
@@ -168,8 +169,8 @@ template <class T, class Cell> class Slice {
             me.wait();
             for (long s = s1 - 1; s >= s0; --s) {
                 const long at = seq.first[s] - first;
-                for (long group = me.begin(groups); group < me.end(groups); ++group)
-                    backward_cases(own, s, group, at, from_x, dp);
+                for (long group = me.begin(z.groups); group < me.end(z.groups); ++group)
+                    backward_step(own, s, group, at, from_x, dp);
                 me.wait();
                 back_W.h.multiply(own.da_h + at * z.row, z.row, seq.going(s), own.dh,
                                   z.state_row, true, s & 1, me);
@@ -192,8 +193,55 @@ template <class T, class Cell> class Slice {
 
   private:
     // the rows of a group that are still going at step s
-    long from(long group) const { return seq.rows() * group / groups; }
+    long from(long group) const { return seq.rows() * group / z.groups; }
     long to(long group, long s) const { return std::min(from(group + 1), seq.going(s)); }
+
+    // and its units, where units are dealt out
+    long unit(long group) const { return z.P / W<T> * group / z.groups * W<T>; }
+
+    void forward_step(Forward& own, long s, long group, T* records_s, const T* from_x) const {
+        if constexpr (Cell::OVER_CASES) forward_units(own, s, group, records_s, from_x);
+        else forward_cases(own, s, group, records_s, from_x);
+    }
+    void backward_step(Backward& own, long s, long group, long at, const T* from_x,
+                       T* dp) const {
+        dp += group * Cell::PARAMETERS * z.P;
+        if constexpr (Cell::OVER_CASES) backward_units(own, s, group, at, from_x, dp);
+        else backward_cases(own, s, group, at, from_x, dp);
+    }
+
+    Step<T> all_cases(long s, const T* records_s, const T* from_x) const {
+        return {seq.going(s), p.from_batch,
+                out(p.statistics) + s * 2 * Cell::STATISTICS * z.H,
+                {records_s, z.record}, {from_x, z.row}};
+    }
+
+    void forward_units(Forward& own, long s, long group, T* records_s, const T* from_x) const {
+        const long begin = unit(group), end = unit(group + 1), real = std::min(end, z.H) - begin;
+        cell.forward(all_cases(s, records_s, from_x), {own.h, z.state_row},
+                     {own.c, z.state_row}, begin, end);
+        for (long r = 0; r < seq.going(s); ++r) {
+            const long at = r * z.state_row + begin;
+            if (records) copy(own.c + at, end - begin, c_of(records_s + r * z.record) + begin);
+            std::copy_n(own.h + at, real, out(p.y) + seq.at(s, r) * z.H + begin);
+        }
+    }
+
+    void backward_units(Backward& own, long s, long group, long at, const T* from_x,
+                        T* dp) const {
+        const long begin = unit(group), end = unit(group + 1), real = std::min(end, z.H);
+        T* const records_s = records + seq.first[s] * z.record;
+        for (long r = 0; r < seq.going(s); ++r) {
+            const T* dy = in(p.dy) + seq.at(s, r) * z.H;
+            for (long j = begin; j < real; ++j) own.dh[r * z.state_row + j] += dy[j];
+        }
+        const long row = at * z.row;
+        cell.backward(all_cases(s, records_s, from_x + row),
+                      {c_before(own, s, 0), s ? z.record : z.state_row},
+                      {c_of(records_s), z.record}, {own.dh, z.state_row},
+                      {own.dc, z.state_row}, {own.da_h + row, z.row}, {own.da_x + row, z.row},
+                      dp, begin, end);
+    }
 
     void forward_cases(Forward& own, long s, long group, T* records_s, const T* from_x) const {
         T* scratch = own.scratch + group * z.P * Cell::SCRATCH;
@@ -208,7 +256,6 @@ template <class T, class Cell> class Slice {
 
     void backward_cases(Backward& own, long s, long group, long at, const T* from_x,
                         T* dp) const {
-        dp += group * Cell::PARAMETERS * z.P;
         T* scratch = own.scratch + group * z.P * Cell::SCRATCH;
         for (long r = from(group); r < to(group, s); ++r) {
             T* record = records + (seq.first[s] + r) * z.record;

@@ -18,6 +18,17 @@ template <class T> struct Units {
         for (long i = H > j ? H - j : 0; i < W<T>; ++i) lanes[i] = 0;
         return load(lanes);
     }
+    // of a block that is not padded: units j, j + 1, ..., and 0 in the padding
+    INLINE vec<T> some(const T* block, long j) const {
+        if (j + W<T> <= H) return load(block + j);
+        T lanes[W<T>] = {};
+        for (long i = 0; j + i < H; ++i) lanes[i] = block[j + i];
+        return load(lanes);
+    }
+    INLINE void put(vec<T> v, T* block, long j) const {
+        if (j + W<T> <= H) return store<T>(block + j, v);
+        for (long i = 0; j + i < H; ++i) block[j + i] = v[i];
+    }
 };
 
 template <class T> struct Moments {
@@ -65,11 +76,15 @@ template <class T> struct Slopes {
         plain += d;
         along += d * normal;
     }
+    void times(T share) {
+        plain *= share;
+        along *= share;
+    }
     void mean(long n) {
         plain = vec<T>{} + total<T>(plain) / n;
         along = vec<T>{} + total<T>(along) / n;
     }
-    vec<T> input(vec<T> d, vec<T> normal, T scale) const {
+    template <class S> vec<T> input(vec<T> d, vec<T> normal, S scale) const {
         return (d - plain - normal * along) * scale;
     }
 };

@@ -6,6 +6,7 @@
 #include "floor.h"
 #include "gru.h"
 #include "lstm.h"
+#include "over_cases.h"
 #include "rnn.h"
 
 namespace {
@@ -60,7 +61,7 @@ template <class T, class Cell> struct Run {
     Cell cell;
 
     explicit Run(const Problem& problem)
-        : p(problem), z(p), slices(deal(p)), begin(parts(z, slices)),
+        : p(problem), z(p), slices(deal(p, Cell::OVER_CASES)), begin(parts(z, slices)),
           parameters(Cell::PARAMETERS * z.P),
           cell(z.units, padded_parameters(p, z.units, Cell::PARAMETERS, (T*)parameters),
                p.eps) {}
@@ -73,7 +74,7 @@ template <class T, class Cell> struct Run {
     // task(slice, member) for every slice, by as many threads as there are and are of use
     template <class Task> void each_slice(Task task, std::vector<Meeting*> meetings) const {
         const long count = long(slices.size());
-        const long team = std::min<long>(p.threads, groups(p));
+        const long team = std::min<long>(p.threads, z.groups);
 #pragma omp parallel num_threads(std::min<long>(p.threads, count * team))
         {
             const long here = omp_get_num_threads(), id = omp_get_thread_num();
@@ -112,7 +113,7 @@ template <class T, class Cell> struct Run {
         if (p.dx) pack_transposed(p, z, p.W_x, z.D, back.x);
         pack_transposed(p, z, p.W_h, z.H, back.h);
         const long dW_h = z.G * z.inputs.P, dp = dW_h + z.G * z.P;
-        const long own = dp + groups(p) * Cell::PARAMETERS * z.P;
+        const long own = dp + z.groups * Cell::PARAMETERS * z.P;
         Buffer<T> sums(slices.size() * own);
         sums.zero();
         Working<typename Slice<T, Cell>::Backward> work(*this);
@@ -159,7 +160,7 @@ template <class T, class Cell> struct Run {
             row(sums + dW_h + g * z.P, 1, z.H, p.dW_h, to * z.H);
         }
         for (long k = 0; k < Cell::PARAMETERS; ++k)
-            row(sums + dp + k * z.P, groups(p), z.H, p.dparameters, k * z.H);
+            row(sums + dp + k * z.P, z.groups, z.H, p.dparameters, k * z.H);
     }
 };
 
@@ -172,6 +173,7 @@ template <class T, class Task> int64_t with_cell(const Problem& p, Task task) {
         case Kernel::PLAIN_LSTM: return task(Run<T, LSTM<T, false, false>>(p));
         case Kernel::PLAIN_GRU_WRITES: return task(Run<T, GRU<T, false, false>>(p));
         case Kernel::PLAIN_GRU_KEEPS: return task(Run<T, GRU<T, true, false>>(p));
+        case Kernel::BATCH_LSTM: return task(Run<T, BatchLSTM<T>>(p));
         default: return task(Run<T, RNN<T>>(p));
     }
 }

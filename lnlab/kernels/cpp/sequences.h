@@ -7,10 +7,11 @@
 #include <vector>
 
 struct Problem {
-    int64_t kernel, is_double, T, B, D, H, reverse, threads;
+    int64_t kernel, is_double, T, B, D, H, reverse, threads, from_batch;
     const int64_t* lengths;  // null: all T
     const double* eps;
     const void *x, *h0, *c0, *W_x, *W_h, *parameters;
+    void *statistics;  // null unless some run over cases, see over_cases.h
     void *y, *h_n, *c_n, *saved;
     const void *dy, *dh_n, *dc_n;
     void *dx, *dh0, *dc0, *dW_x, *dW_h, *dparameters;
@@ -18,7 +19,8 @@ struct Problem {
 
 // The sequences of one slice, longest first, so that those still going are always the first
 // ones. A slice runs through all time steps by itself: layer normalization never looks from
-// one case to another, so nobody waits for anybody.
+// one case to another, so nobody waits for anybody. Batch normalization does: the whole batch
+// is one slice then.
 struct Sequences {
     std::vector<long> index, length;  // of each row: its place in the batch, its steps
     std::vector<long> first;          // of each step: the number of rows of all steps before
@@ -48,13 +50,16 @@ struct Sequences {
 // The batch is cut by its size alone, so that sums over cases do not depend on the number of
 // threads: at least two slices, and no more than 32 sequences in each; but a batch of few
 // sequences is one slice, whose time steps two threads go through together. Its cases are in
-// two groups then, each of which adds up its own gradients of gains and biases.
+// two groups then, each of which adds up its own gradients of gains and biases. Over cases, the
+// two groups are of units.
 constexpr long FEW = 16;
 
-inline long groups(const Problem& p) { return p.B < FEW ? 2 : 1; }
+inline long groups(const Problem& p, bool over_cases) {
+    return over_cases || p.B < FEW ? 2 : 1;
+}
 
-inline std::vector<Sequences> deal(const Problem& p) {
-    const long B = p.B, count = B < FEW ? 1 : std::max(2L, (B + 31) / 32);
+inline std::vector<Sequences> deal(const Problem& p, bool over_cases) {
+    const long B = p.B, count = over_cases || B < FEW ? 1 : std::max(2L, (B + 31) / 32);
     std::vector<long> order(B);
     std::iota(order.begin(), order.end(), 0);
     const auto length = [&](long b) { return p.lengths ? p.lengths[b] : p.T; };

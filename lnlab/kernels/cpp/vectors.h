@@ -75,6 +75,14 @@ template <class T, long n = W<T>> INLINE T total(typename Some<T, n>::lanes v) {
     }
 }
 
+// 1 / sqrt(v): a loop that compilers make vectors of, once errno is out of the way
+template <class T> INLINE vec<T> inverse_root(vec<T> v) {
+    T lanes[W<T>];
+    store<T>(lanes, v);
+    for (long i = 0; i < W<T>; ++i) lanes[i] = T(1) / std::sqrt(lanes[i]);
+    return load(lanes);
+}
+
 INLINE vec<float> polynomial(vec<float> r) {  // (e^r - 1 - r) / r^2, |r| <= ln 2 / 2 (Cephes)
     vec<float> p = 1.9875691500e-4f * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
