@@ -31,7 +31,7 @@ class Departed(Exception):
 
 
 class _From(NamedTuple):
-    """In the place of a tensor that a call is given: its origin."""
+    """The origin of a tensor, in its place among what a call is given."""
 
     origin: Origin | None
 
@@ -200,10 +200,10 @@ class Tape:
         passage: tuple[nn.Module, bool] | None = None,
         shift: Callable[[Tensor], Tensor] | None = None,
     ) -> tuple[Tensor, list[Any]]:
-        """The outputs y, and the sites, those that stood still being the very same.
+        """The outputs y (any shape), and the sites, those that stood still being the very same.
 
         Args:
-            changed: what is put in the place of roots.
+            changed: tensors of the shapes of roots, in their places.
             passage: a part, and whether what goes into it is shifted, or what comes out.
             shift: what is done to it.
 

@@ -296,7 +296,7 @@ class Subject:
                 hook.remove()
 
     def _passage(self, owner: str) -> tuple[nn.Module, bool]:
-        """Where the summed inputs of ``owner`` pass: a part, and whether they go into it."""
+        """The part that the summed inputs of ``owner`` pass, and whether they go into it."""
         module = self.module.get_submodule(owner)
         return (module.norm, True) if isinstance(module, Linear | Conv2d) else (module, False)
 

@@ -86,7 +86,7 @@ class SequentialDigits(Classification):
     With 1, as in Cooijmans et al. (2016), the layer norm of W_x x in eq. 20 keeps nothing of
     the pixel but its sign."""
     cell: str = setting("lstm", choices=CELLS)
-    """What is done at one time step."""
+    """The cell of one time step."""
     units: tuple[int, ...] = setting((48,), least=1, count=1)
     """The size of the recurrent layer, of which there is one."""
     learning_rate: float = 3e-3

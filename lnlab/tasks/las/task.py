@@ -61,8 +61,8 @@ class Spelling(Experiment):
 
     norm: str = setting("encoder", choices=PLACES)
     form: str = setting("cell", choices=FORMS)
-    """What the listener normalizes: its LSTMs, or their outputs over features or over time, as
-    the published code does, padding included or masked."""
+    """The place of its norm: the cells of its LSTMs, or their outputs over features or over
+    time, as the published code does, padding included or masked."""
     swapped: bool = False
     """True if the speller's h and c change places at each step, as in the published code."""
     published: bool = setting(False, past=False)

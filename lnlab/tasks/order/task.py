@@ -57,7 +57,7 @@ class OrderEmbeddings(Experiment):
     clip: float = setting(2.0, above=0)
     """Norm to which the gradient of each tensor is cut."""
     margin: float = setting(0.05, above=0)
-    """By how much less a true pair is to violate the order than a false one."""
+    """The violation by which a true pair is to be below a false one."""
     units: tuple[int, ...] = setting((1024,), least=1, count=1)
     """H, of the GRU and of the space."""
     words: int = setting(300, least=1)
