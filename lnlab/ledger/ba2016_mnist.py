@@ -96,10 +96,9 @@ CROSSES = (
     "against batch norm of the hidden layers alone it is behind, 0.37 to 0.42"
 )
 AS_OWN = Before(
-    "reproduced",
-    "its setting was called the paper's own, though Fig. 6 shows more epochs",
+    "reproduced", "its setting was called the paper's own, though Fig. 6 shows more epochs",
     "-0.54 to -0.44",
-)
+)  # fmt: skip
 ONE_RATE = "one rate for both arms, 1e-3, which is ours; there is no row at own rates"
 NOT_IN_IT = "the paper has no net without normalization here: the comparison is ours"
 START = "depends on the initialisation: N(0, 2/D) here, which helps the plain net"
@@ -190,6 +189,10 @@ def faster(
     return less(id, source, statement, m, over(arm, other), SPEED, **more)
 
 
+ALONE_AT_128 = Before(
+    "inconclusive", "its family's rows at batch 4 had no runs: Holm's step is smaller now",
+    "-0.19 to 0.0093",
+)  # fmt: skip
 EDGE = "batch norm's best rate was the largest of the grid, which goes on to 0.1 now"
 NEW = f"{EDGE}, for seeds that nobody has seen"
 BY_MEAN = tuning(RATES, FEW, MEAN, ALONG_ONE), f"{BY_THE_END}; {NEW}"
@@ -284,8 +287,9 @@ CLAIMS = [
             "norm by what is compared; of seed 99 layer norm is then ahead by 0.15. In updates "
             "to levels that both reach, which was not declared, it is ahead: -0.36 to -0.08"
             if m == 128 else "",
-            seeds=FRESH if m == 128 else SEEDS, history=(BY_HELD_OUT[m], ENDS, UNSEEN),
-            version=4,
+            seeds=FRESH if m == 128 else SEEDS,
+            history=(*[ALONE_AT_128][: m == 128], BY_HELD_OUT[m], ENDS, UNSEEN),
+            version=4 + (m == 128),
         )
         for m in MNIST
     ),
@@ -294,8 +298,7 @@ CLAIMS = [
             f"6.6-error-{m}", "6.6, Fig. 6",
             f"in Fig. 6 layer norm has the lower test error at batch {m}", m,
             over("layer", "batch"), ERROR,
-            note="exploratory: layer norm is behind, .0181 against .0150 in the mean"
-            if m == 128 else "",
+            note="layer norm is behind, .0181 against .0150" if m == 128 else ONE_RATE,
         )
         for m in MNIST
     ),
@@ -319,7 +322,7 @@ CLAIMS = [
             "layer norm is robust to the batch size: from 128 to 4 its "
             f"{read.words} suffers less than that of batch norm",
             128, SUFFERS, read,
-            note="an epoch at batch 4 has 32 times as many updates",
+            note=f"an epoch at batch 4 has 32 times as many updates; {ONE_RATE}",
             history=(Before("reproduced", SEEN, ends),),
         )
         for name, read, ends in (

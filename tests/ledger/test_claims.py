@@ -103,7 +103,7 @@ def test_declared_seeds_alone_give_a_verdict(fresh):
     for entry in judged:
         assert list(entry["seeds"]) == list(entry["declared"]["seeds"])
     # what was trained before the declarations is shown, and decides nothing
-    (faster,) = (e for e in fresh if e["id"] == "ba2016-6.6-faster-4")
+    (faster,) = (e for e in fresh if e["id"] == "ba2016-abstract-mlp-4")
     assert faster["exploratory"].endswith("by seeds 0, 1, 2, which were not declared")
 
 
