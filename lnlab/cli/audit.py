@@ -54,7 +54,7 @@ def named(where: str) -> Callable:
     if not path.is_file():
         raise ValueError(f"there is no file {file}.")
     source = path.read_text(encoding="utf-8", errors="replace")
-    if not re.search(rf"\b{name}\b|import \*|globals|exec", source):
+    if not re.search(rf"\b{re.escape(name)}\b|import \*|globals|exec", source):
         # said before the file runs, whose imports take seconds
         raise ValueError(missing(file, name, written(source)))
     sys.path.append(str(path.resolve().parent))  # last: its files must not hide packages

@@ -109,7 +109,10 @@ class Stacked(nn.Module):
 
     def finite(self) -> Tensor:
         """True for each model (S,) whose parameters are all finite."""
-        each = [p.isfinite().view(self.count, -1).all(1) for p in self.module.parameters()]
+        each = [
+            p.isfinite().reshape(self.count, p.numel() // self.count).all(1)
+            for p in self.module.parameters()
+        ]
         return torch.stack(each).all(0)
 
     def without(self, lost: Sequence[bool]) -> "Stacked":

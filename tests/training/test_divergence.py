@@ -125,6 +125,17 @@ def test_weights_that_the_last_update_before_a_look_has_lost_are_not_measured(
     assert run.metrics().iloc[-1]["update"] == (7 if len(lost) == 3 else 21)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_models_are_finite_one_by_one_however_their_weights_lie(count):
+    models = [torch.nn.Conv2d(3, 4, 2) for _ in range(count)]
+    for model in models:
+        model.to(memory_format=torch.channels_last)
+        model.empty = torch.nn.Parameter(torch.zeros(0))
+        model.scale = torch.nn.Parameter(torch.tensor(1.0))
+    models[-1].scale.data.fill_(math.nan)
+    assert stack(models).finite().tolist() == [True] * (count - 1) + [False]
+
+
 def test_a_lost_model_is_stood_in_for():
     models = [torch.nn.BatchNorm1d(3) for _ in range(3)]
     together = stack(models)

@@ -67,14 +67,14 @@ PREDICTED = {"dash": "dash"}
 """The line of what was not measured."""
 
 
-def namesake(name: str, known: Iterable[str] = NAMED) -> str:
-    """The one of some known names that ``name`` is a variant of; "" if there is none.
+def namesake(name: str, among: Iterable[str] = NAMED) -> str:
+    """The name among some that ``name`` is a variant of; "" if there is none.
 
     "layer, at gain 1" and "layer at gain 1" are variants of "layer".
     """
     same = [
         known
-        for known in known
+        for known in among
         if name == known or name.startswith((f"{known}, ", f"{known} "))
     ]
     return max(same, key=len, default="")
