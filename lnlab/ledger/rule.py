@@ -12,7 +12,7 @@ that is not there is claimed in at most 5 % of families, one as large as the mar
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from math import isfinite, isinf
+from math import inf, isfinite, isinf
 
 import numpy as np
 
@@ -256,6 +256,8 @@ def judge(
             confidence, ends = together, _interval(values, together, signs, share)
             out = out if _inside(ends, margin) else Outcome.INCONCLUSIVE
         least = detectable(values, confidence, shared=share)
+        if out is Outcome.INCONCLUSIVE and _alike(values):
+            ends, least = (-inf, inf), inf  # one reading, however often it is written down
         found.append(Judged(out, ends, confidence, p[0], p[1], least))
     return found
 

@@ -115,6 +115,13 @@ def test_rounding_is_no_effect_and_equal_values_decide_nothing():
     assert verdict(Setting.OWN, alone([-1.0, -1.0], 0.1), 2) is Verdict.INCONCLUSIVE
 
 
+def test_one_reading_written_down_for_every_seed_has_no_interval():
+    [read] = judge([[0.045] * 5], [0.1], says=[Says.SAME])
+    assert read.outcome is INCONCLUSIVE
+    assert read.interval == (-math.inf, math.inf)
+    assert read.detectable == math.inf
+
+
 @pytest.mark.parametrize(
     ("ends", "found"),
     [
