@@ -221,9 +221,9 @@ class Judge:
         moves = self._moves(seen.inside, base.inside)
         site, inside = max(moves.items(), key=lambda item: _bad(item[1]), default=("", 0.0))
         exact = EXACT[self.dtype]
+        swallowed = not inside <= exact and self._swallowed(seen.inside, base.inside, exact)
         measured = Point(
-            delta, outputs, inside, _worst_case(seen.y, base.y), site,
-            self._swallowed(seen.inside, base.inside, exact),
+            delta, outputs, inside, _worst_case(seen.y, base.y), site, swallowed,
             doubtful=any(exact < d < min(exact**0.5, VISIBLE) for d in (outputs, inside)),
         )  # fmt: skip
         return measured, seen.y
