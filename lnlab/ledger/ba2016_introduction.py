@@ -15,17 +15,6 @@ CLAIMS = [
         would=EVERY,
         waits="judged one by one, experiment by experiment, in section 6",
     ),
-    untested(
-        "abstract-stabilizes",
-        "abstract",
-        "layer norm is very effective at stabilizing the hidden state dynamics in "
-        "recurrent networks",
-        would=(
-            "the growth of perturbations of the state, a step, before and after training, "
-            "layer against none"
-        ),
-        waits=ALONG,
-    ),
     faster_by_descent(
         "ba2016-1-sgd",
         f"{PAPER}, 1",

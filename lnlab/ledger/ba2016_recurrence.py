@@ -182,13 +182,6 @@ CLAIMS = [
         would="a set for each step against one set, on digits",
         waits="no such arm yet",
     ),
-    untested(
-        "3.1-stable",
-        "3.1",
-        "the invariance results in much more stable hidden-to-hidden dynamics",
-        would="the largest Lyapunov exponent along trained nets, layer against none",
-        waits="notebook 06 shows 1.022 a step of an LN net, without a declared test",
-    ),
     *reduces(
         "ba2016-3-covariate-drift", f"{PAPER}, 3",
         f"{REDUCES}{DRIFT.words}, layer against none", DRIFT,

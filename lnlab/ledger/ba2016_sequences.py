@@ -6,9 +6,11 @@ Their own experiments are others, so that no verdict here is stronger than "also
 from dataclasses import replace
 from math import log
 
+import pandas as pd
+
 from lnlab.ledger.ba2016_analysis import PAPER
 from lnlab.ledger.ba2016_mnist import TENTH, WAITS, arms
-from lnlab.ledger.claim import Before, Claim
+from lnlab.ledger.claim import AGAIN, Before, Claim
 from lnlab.ledger.measurement import Measurement, Term, declare, each
 from lnlab.ledger.paired import Number, along, final, logarithm
 from lnlab.tasks import SequentialDigits
@@ -70,7 +72,57 @@ ONE_OF_FIVE = (
 FEW = {"batch_size": 4, "epochs": 2}
 MANY = {"batch_size": 32, "epochs": 16}
 
+WATCHED = replace(DIGITS, measures=2)
+"""With what becomes of gradients on their way back in time."""
+T = 32
+STABLE = {
+    "rnn": (
+        "3.1-stable", "3.1",
+        "the invariance to re-scaling results in much more stable hidden-to-hidden dynamics",
+    ),
+    "lstm": (
+        "abstract-stabilizes", "abstract",
+        "layer norm is very effective at stabilizing the hidden state dynamics in recurrent "
+        "networks",
+    ),
+}  # fmt: skip
+"""Claims about the dynamics, by the cell that each is read of: id, place, words."""
+
+
+def steadier(cell: str, start: str, drawn: str) -> Claim:
+    """A claim that gradients on their way back keep their size better with layer norm."""
+    id, source, statement = STABLE[cell]
+    task = replace(WATCHED, cell=cell, initialisation=start)
+    test, declared = declare(
+        Measurement(task, arms("layer", "none"), each(unsteady), failed=log(10)), date=AGAIN,
+        measure="|log of the factor by which a gradient grows in a step back in time|, layer "
+        "less none",
+        window="the end of the run, epoch 15", split="the first 100 test cases",
+        margin=round(log(2) / (T - 1), 3),
+        reason="a factor of two over the 31 steps; the paper has no number",
+        family="digits as sequences, dynamics",
+        seen="the factor in nets of random weights, 1.022 with layer norm (notebook 06), and "
+        "after an epoch of two RNNs of 16 units with layer norm, 1.09 and 1.11",
+    )  # fmt: skip
+    return Claim(
+        f"ba2016-{id}-{start}", f"{PAPER}, {source}", f"{statement}, weights drawn {drawn}",
+        test=test, declared=declared, command=test.command(), waits=WAITS,
+        note=f"{'an LSTM' if cell == 'lstm' else 'a tanh RNN'} that reads 8 x 8 digits in 32 "
+        "steps of two pixels; one rate for both arms, 0.003, which is ours",
+    )  # fmt: skip
+
+
+def unsteady(metrics: pd.DataFrame) -> float:
+    """The distance of the factor of a gradient in a step back from 1, in logarithms."""
+    return abs(log(final("factor")(metrics)))
+
+
 CLAIMS = [
+    *(
+        steadier(cell, start, drawn)
+        for cell in STABLE
+        for start, drawn in (("paper", "as in the authors' code"), ("modern", "N(0, 1/fan-in)"))
+    ),
     *(
         claim(
             f"1-rnn-{name}", "1 and 6",

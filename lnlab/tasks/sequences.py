@@ -7,9 +7,10 @@ that layer norm wants 1.0, of the attentive reader.
 
 import warnings
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +27,9 @@ from lnlab.norms import (
     Normalizer,
     RecurrentBatchNorm,
 )
+from lnlab.probes.dynamics import dynamics
 from lnlab.tasks.classification import Classification
-from lnlab.training import setting
+from lnlab.training import Moment, setting
 from lnlab.unroll import GRU, LSTM, RNN, Recurrent
 
 ARMS: dict[str, Callable[[int], Norm]] = {
@@ -38,6 +40,9 @@ ARMS: dict[str, Callable[[int], Norm]] = {
 }
 """The normalizer of the recurrent layer, for a number of time steps. "batch" has statistics of
 each time step in evaluation, "batch pooled" one running pair for all of them."""
+
+CASES = 100
+"""The number of test cases, the first ones, through which gradients go back in time."""
 
 CELLS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
@@ -58,9 +63,20 @@ class DigitReader(nn.Module):
         self.readout = Linear(layer.hidden_size, classes, Identity, bias_inside=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        steps = x.unflatten(-1, (-1, self.layer.input_size)).transpose(0, 1)  # (T, B, D)
-        y, _ = self.layer(steps)
+        y, _ = self.layer(self.steps(x))
         return self.readout(y[-1])
+
+    def steps(self, x: Tensor) -> Tensor:
+        """Pictures x (B, T D) cut into time steps, (T, B, D)."""
+        return x.unflatten(-1, (-1, self.layer.input_size)).transpose(0, 1)
+
+    def factor(self, x: Tensor) -> float:
+        """The factor by which a gradient grows in a step back in time, on pictures x (B, T D).
+
+        Of the net in evaluation mode, in float64: :attr:`.Dynamics.rate`.
+        """
+        cell = deepcopy(self.layer.cells[0]).double().eval()
+        return dynamics(cell, self.steps(x).to(cell.W_h)).rate
 
 
 @dataclass(frozen=True)
@@ -90,6 +106,9 @@ class SequentialDigits(Classification):
     units: tuple[int, ...] = setting((48,), least=1, count=1)
     """The size of the recurrent layer, of which there is one."""
     learning_rate: float = 3e-3
+    measures: int = setting(1, least=1, most=2, past=1)
+    """2: at every evaluation also ``factor``, :meth:`DigitReader.factor` on the first test
+    cases."""
     fused: bool = True
     """A fast loop over time where there is one: not for every normalizer and cell."""
 
@@ -114,6 +133,16 @@ class SequentialDigits(Classification):
         if D % self.pixels:
             raise ValueError(f"pixels is {self.pixels}: it must divide the {D} of a picture.")
         return D // self.pixels
+
+    def measure(
+        self, model: Any, dataset: Any, moment: Moment = Moment.END
+    ) -> Mapping[str, list[float]]:
+        """The measurements of every classification, and what ``measures=2`` asks for."""
+        found = super().measure(model, dataset, moment)
+        if self.measures < 2:
+            return found
+        x = dataset.test.x[:CASES]
+        return {**found, "factor": [net.factor(x) for net in model.unstack()]}
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
         """The net of one seed; its W depends on the seed and the sizes alone."""

@@ -12,6 +12,7 @@ from lnlab.runs import read
 from lnlab.tasks import SequentialDigits as Task
 from lnlab.tasks.sequences import ARMS, CELLS
 from lnlab.training import stack, train
+from lnlab.training.machine import default_dtype
 from lnlab.unroll import Recurrent
 
 every_arm = pytest.mark.parametrize("arm", ARMS)
@@ -123,3 +124,35 @@ def test_pixels_that_do_not_divide_a_picture(digits):
 def test_an_unknown_budget():
     with pytest.raises(ValueError, match="choose from smoke, notebook, paper"):
         Task.budget("lunch")
+
+
+@pytest.mark.parametrize("halved", [1, 2])
+def test_the_factor_is_that_of_a_gradient_in_a_step_back(halved, digits):
+    net = Task.budget("smoke", norm="none", cell="rnn").model(0, digits)
+    cell = net.float().layer.cells[0]
+    for p in cell.parameters():
+        p.data.zero_()
+    cell.W_h.data.copy_(0.5**halved * torch.eye(len(cell.W_h)))  # tanh is steep at 0: 1
+    assert net.factor(digits.test.x[:7]) == pytest.approx(0.5**halved, rel=1e-12)
+    assert cell.W_h.dtype is torch.float32  # it was looked at in a copy
+
+
+@every_arm
+def test_factors_are_measured_where_they_are_asked_for(arm, tmp_path, digits):
+    task = Task.budget("smoke", norm=arm, measures=2)
+    plain, watched = (
+        made(one, tmp_path / str(one.measures)) for one in (replace(task, measures=1), task)
+    )
+    assert "factor" not in plain
+    factors = watched.set_index(["update", "seed"])["factor"]
+    assert (factors > 0).all()
+    with default_dtype(torch.float32):
+        start = task.model(1, digits).factor(digits.test.x[:100])
+    assert factors[0, 1] == pytest.approx(start, rel=1e-12)
+
+
+def made(task, folder):
+    """The metrics of a whole run."""
+    for _ in train(task, root=folder):
+        pass
+    return read(folder)[0].metrics()
