@@ -15,8 +15,8 @@ from lnlab.ledger.descent import (
     FRESH_NETS,
     RAISED,
     WIDER,
+    against_none,
     does_not_reduce,
-    layer_against_none,
 )
 from lnlab.ledger.exact import counted, greatest, readings, unchanged
 from lnlab.ledger.rule import Kind
@@ -203,7 +203,7 @@ CLAIMS = [
          Before("not reproduced", WIDER, "0.0846 to 0.306")],
         [Before("also seen", ANGLE.undone[1] + RAISED, "-1.7 to -1.1")],
     ),
-    *layer_against_none(
+    *against_none(
         "benothman2018-4.3-lipschitz", f"{PAPER}, 4.3.1, Fig. 7",
         "layer norm improves the smoothness of the loss: on a step that promises a fiftieth of "
         "it, less of the gradient changes",

@@ -148,7 +148,7 @@ def until_a_tenth(metric: str, over: Literal["updates", "progress"]) -> Number:
     return number
 
 
-def layer_against_none(
+def against_none(
     id: str,
     source: str,
     statement: str,
@@ -161,24 +161,26 @@ def layer_against_none(
     says: Says = Says.LESS,
     note: str = "",
     nets: Mapping[str, PermutationInvariantMNIST] = NETS,
+    arm: str = "layer",
     version: int = 2,
+    seen: str = SEEN,
 ) -> Iterator[Claim]:
-    """The claims, one a net, on a measure of layer norm less that of none.
+    """The claims, one a net, on a measure of an arm less that of none.
 
     Args:
         before: the history for each of ``nets``.
-        sign: -1 for none less layer.
+        sign: -1 for none less the arm.
     """
-    words = "layer - none" if sign > 0 else "none - layer"
+    words = f"{arm} - none" if sign > 0 else f"none - {arm}"
     for (end, task), history in zip(nets.items(), before, strict=True):
         test, declared = declare(
             Measurement(
                 task,
-                ((sign, {"norm": "layer"}), (-sign, {"norm": "none"})),
+                ((sign, {"norm": arm}), (-sign, {"norm": "none"})),
                 each(until_a_tenth(of.metric, of.over)),
             ),
             measure=f"log of the {of.words}, {words}", window=WINDOW, split=SPLIT,
-            margin=margin, reason=reason, family=family, seen=SEEN, says=says,
+            margin=margin, reason=reason, family=family, seen=seen, says=says,
             version=version, date=AGAIN,
         )  # fmt: skip
         said = f"{statement}, both arms at rate {task.learning_rate:g}"
@@ -199,7 +201,7 @@ def reduces(
     id: str, source: str, statement: str, of: Measure, *before: Sequence[Before]
 ) -> Iterator[Claim]:
     """Claims that layer norm reduces the covariate shift."""
-    return layer_against_none(
+    return against_none(
         id, source, statement, of, *before,
         margin=0.08, reason=SIXTH, family="covariate shift",
         note=f"{ONE_RATE}. Those of benothman2018-4.3-ics are the same numbers, with the other "
@@ -211,10 +213,24 @@ def does_not_reduce(
     id: str, source: str, statement: str, of: Measure, *before: Sequence[Before]
 ) -> Iterator[Claim]:
     """Claims that layer norm does not reduce the covariate shift: by less than the margin."""
-    return layer_against_none(
+    return against_none(
         id, source, statement, of, *before,
         sign=-1, says=Says.AT_MOST, margin=0.08, reason=SIXTH, family="covariate shift",
         note=f"{ONE_RATE}. {OTHER_SIGN}",
+    )  # fmt: skip
+
+
+def batch_norm_reduces(id: str, source: str, statement: str) -> Iterator[Claim]:
+    """Claims that batch norm reduces what it was made to reduce."""
+    return against_none(
+        id, source, statement, ANGLE, [], [], arm="batch hidden", version=1,
+        margin=0.08, reason="that of the claims about layer norm",
+        family="covariate shift, batch norm",
+        seen="the runs without normalization, which those claims share; none of batch norm",
+        note="statistics are those of the cases that are looked at, as in training, so that a "
+        "mean behind the normalizer cannot drift at all: what can is the gradient. Both arms "
+        "are trained at one rate; the runs without normalization are those of "
+        "ba2016-3-covariate-gradients",
     )  # fmt: skip
 
 
