@@ -229,8 +229,11 @@ def batch_norm_reduces(id: str, source: str, statement: str) -> Iterator[Claim]:
         seen="the runs without normalization, which those claims share; none of batch norm",
         note="statistics are those of the cases that are looked at, as in training, so that a "
         "mean behind the normalizer cannot drift at all: what can is the gradient. Both arms "
-        "are trained at one rate; the runs without normalization are those of "
-        "ba2016-3-covariate-gradients",
+        "are trained at one rate, at which batch norm comes to a tenth in half as many "
+        "updates, on MNIST in 0.3 of them, and each turns gradients less: by 0.05 to 0.06, on "
+        "MNIST by 0.11 (without: 0.19 to 0.26, and 0.26 to 0.30). Santurkar et al. (2018), "
+        "whose measure it is, found no such thing in VGG. The runs without normalization are "
+        "those of ba2016-3-covariate-gradients",
     )  # fmt: skip
 
 

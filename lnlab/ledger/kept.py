@@ -16,7 +16,9 @@ ROOTS = (place("results"), place("runs"))
 """The places where runs are looked for: those that are committed, then one's own."""
 
 EXPERIMENTS = {
+    "Hidden dynamics": "ba2016-abstract-stabilizes-paper",
     "Order embeddings": "ba2016-6.1-table2-caption-r1-boxes",
+    "Order embeddings, own rates": "ba2016-6.1-speed-boxes-own-rates",
     "Attentive reader": "ba2016-6.2-better-baseline-cloze",
     "Skip-thoughts": "ba2016-6.3-table3-sick-r-stories",
     "DRAW": "ba2016-6.4-bound-digits",

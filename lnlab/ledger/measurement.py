@@ -281,7 +281,7 @@ def _alike(runs: Sequence[Run]) -> Iterable[list[Run]]:
 
 
 def _by_seed(runs: Sequence[Run], task: Any) -> dict[int, Run]:
-    """The runs with the configuration of a task, seeds aside; of a seed the larger run.
+    """The runs with the configuration of a task, seeds aside; of a seed the fittest.
 
     A field that the configuration leaves out, at its past value, is one that they lack too.
     """
@@ -289,7 +289,7 @@ def _by_seed(runs: Sequence[Run], task: Any) -> dict[int, Run]:
     wanted = {name: value for name, value in config.items() if name not in BESIDE}
     unsaid = task.__dataclass_fields__.keys() - config.keys() - {*BESIDE}
     found: dict[int, Run] = {}
-    for run in sorted(runs, key=_size):
+    for run in sorted(runs, key=lambda run: _fitness(run, task.measures)):
         if all(run.config.get(name) == value for name, value in wanted.items()) and not (
             unsaid & run.config.keys()
         ):
@@ -297,9 +297,10 @@ def _by_seed(runs: Sequence[Run], task: Any) -> dict[int, Run]:
     return found
 
 
-def _size(run: Run) -> tuple[int, int]:
-    """The version of what a run measured, and how many seeds it has."""
-    return run.config.get("measures", 1), len(run.config["seeds"])
+def _fitness(run: Run, measures: int) -> tuple[bool, int, int]:
+    """The fitness of a run: measured as declared, the version of that, the number of seeds."""
+    measured = run.config.get("measures", 1)
+    return measured == measures, measured, len(run.config["seeds"])
 
 
 def _one_after_the_other(tasks: Iterable[Any], data: str = "") -> str:
