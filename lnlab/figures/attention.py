@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .style.axes import grid
-from .style.palette import INK, ORANGE, SIZES, TEMPLATE
+from .style.palette import INK, MARK, SIZES, TEMPLATE
 from .style.text import literal
 from .style.traces import Traces, fill
 
@@ -60,7 +60,7 @@ def attention(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> go.Figu
     figure = go.Figure(layout={"template": TEMPLATE, "height": 760})
     figure.add_heatmap(name="sound", xaxis="x", yaxis="y", colorscale="gray", showscale=False)
     figure.add_scatter(
-        name="ends", xaxis="x", yaxis="y", mode="lines", line={"color": ORANGE, "width": 1.5},
+        name="ends", xaxis="x", yaxis="y", mode="lines", line={"color": MARK, "width": 1.5},
         hoverinfo="skip", showlegend=False,
     )  # fmt: skip
     for slot in range(SLOTS):
@@ -71,7 +71,7 @@ def attention(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> go.Figu
             hovertemplate="%{x:.2f} s: %{z:.2f}<extra></extra>", **axes,
         )  # fmt: skip
         figure.add_scatter(
-            name=f"truth {slot}", mode="lines", line={"color": ORANGE, "width": 1.5},
+            name=f"truth {slot}", mode="lines", line={"color": MARK, "width": 1.5},
             hoverinfo="skip", showlegend=False, **axes,
         )  # fmt: skip
     fill(figure, attention_traces(spoken, attentions))

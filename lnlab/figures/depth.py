@@ -20,7 +20,7 @@ def over_depth(
 
     Args:
         places: the names of the parts; of several calls of one, each.
-        values: for each line one number a place, positive ones.
+        values: for each line one number a place; 0, which has no logarithm, is left out.
         y: what they are, with their unit.
     """
     figure = go.Figure()
@@ -28,7 +28,8 @@ def over_depth(
     names = [literal(place) for place in places]
     for name, each in values.items():
         figure.add_scatter(
-            x=at, y=list(each), name=literal(name), mode="lines+markers", line=looks[name],
+            x=at, y=[number if number > 0 else None for number in each],
+            name=literal(name), mode="lines+markers", line=looks[name],
             customdata=names, hovertemplate="%{customdata}: %{y:.3g}<extra></extra>",
         )  # fmt: skip
     every = -(-len(at) // 24)

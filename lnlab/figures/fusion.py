@@ -128,7 +128,7 @@ def _canvas(height: int) -> go.Figure:
     """A figure without axes, in which shapes are drawn."""
     margin = {"l": 10, "r": 10, "t": 10, "b": 10}
     figure = go.Figure(layout={"template": TEMPLATE, "height": height, "margin": margin})
-    figure.update_layout(meta={"width": 820})  # what stands in boxes does not shrink
+    figure.update_layout(meta={"width": 840})  # what stands in boxes does not shrink
     figure.update_xaxes(visible=False, fixedrange=True)
     return figure.update_yaxes(visible=False, fixedrange=True)
 

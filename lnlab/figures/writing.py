@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.palette import GREY, INK, ORANGE, SIZES, TEMPLATE, VERMILLION
+from .style.palette import GREY, INK, MARK, SIZES, TEMPLATE, VERMILLION
 from .style.text import literal
 from .style.traces import Traces, fill
 
@@ -187,7 +187,7 @@ def window(
         if places is not None:
             figure.add_scatter(
                 x=np.arange(1.0, T + 1), y=places.astype(float), mode="lines", hoverinfo="skip",
-                line={"color": ORANGE, "width": 2, "shape": "hv"}, showlegend=False,
+                line={"color": MARK, "width": 2, "shape": "hv"}, showlegend=False,
                 xaxis=f"x{end}", yaxis=f"y{end}",
             )  # fmt: skip
         figure.update_layout({

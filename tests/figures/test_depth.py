@@ -17,3 +17,8 @@ def test_every_part_is_drawn_in_its_order():
     assert len(shown) <= 24
     assert all(len(text) <= LETTERS + 1 for text in shown)
     assert figure.layout.yaxis.type == "log"
+
+
+def test_what_has_no_logarithm_is_left_out():
+    figure: Any = over_depth(["unused", "first", "last"], {"norm": [0.0, 0.1, 1.0]}, y="norm")
+    assert list(figure.data[0].y) == [None, 0.1, 1.0]

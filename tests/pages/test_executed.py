@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from tests.unpacked import unpacked
@@ -88,6 +89,12 @@ AFRESH = """async ([number, figures]) => {
   }
 }"""
 """Draws figures of one cell anew, by plotly alone, where they stood."""
+
+
+def test_no_warning_is_printed(path):
+    notebook = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
+    printed = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert [each.text for each in printed if each.get("name") == "stderr"] == []
 
 
 def test_every_control_shows_what_is_drawn_afresh(path, browser):

@@ -8,6 +8,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from lnlab import panels
+from lnlab.figures import fusion
 from lnlab.pages.outputs import PLOTLY
 from lnlab.pages.page import publish
 
@@ -52,6 +53,24 @@ def phone(notebook, folder, browser):
     return page
 
 
+def drawn(figures, folder, browser):
+    """The page of a notebook whose one cell has these figures, in a window of a phone."""
+    outputs = [new_output("display_data", {PLOTLY: figure}) for figure in figures]
+    notebook = new_notebook(cells=[new_markdown_cell("# N\n\nWhy?")])
+    notebook.cells.append(new_code_cell("panel", outputs=outputs))
+    page = phone(notebook, folder, browser)
+    page.wait_for_selector("body[data-drawn]")
+    return page
+
+
+@pytest.mark.browser
+def test_no_word_of_a_drawing_is_cut(tmp_path, browser):
+    drawings = [fusion.timeline([12, 12]), fusion.step()]
+    page = drawn([json.loads(str(each.to_json())) for each in drawings], tmp_path, browser)
+    assert page.evaluate(OVERPRINTED) == []
+    page.close()
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize(
     ("panel", "settings"),
@@ -59,11 +78,7 @@ def phone(notebook, folder, browser):
 )
 def test_no_word_covers_another(panel, settings, tmp_path, browser):
     figures = [json.loads(str(f.to_json())) for f in panel(**settings).stills(False)]
-    outputs = [new_output("display_data", {PLOTLY: figure}) for figure in figures]
-    notebook = new_notebook(cells=[new_markdown_cell("# N\n\nWhy?")])
-    notebook.cells.append(new_code_cell("panel", outputs=outputs))
-    page = phone(notebook, tmp_path, browser)
-    page.wait_for_selector("body[data-drawn]")
+    page = drawn(figures, tmp_path, browser)
     assert page.locator(".picture .main-svg").count() >= len(figures)
     assert page.evaluate(OVERPRINTED) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -51,6 +51,7 @@ def test_the_first_page_has_panel_verdicts_and_a_picture_of_each_notebook(ran, t
     assert '"choices"' in panel
     assert '"choices"' not in picture
     assert "<strong>2</strong> holds, <strong>3</strong> not yet run." in page
+    assert "<em>also seen</em> or not" in page  # and what that means
     assert "<td>of <math>" in page
 
 

@@ -14,7 +14,7 @@ FRAME = pd.DataFrame(
     {
         "verdict": ["holds", "fails", "holds"],
         "worst": [1.991546e-01, 0.0, np.nan],
-        "note": ["", "<b>slip</b> of the pen", ""],
+        "note": ["", "<b>slip</b>\nof the pen", ""],
     },
     index=pd.Index(["ten", "two", "six"], name="id"),
 )
@@ -81,6 +81,6 @@ def test_rows_are_filtered_and_sorted_with_what_is_below_them(tmp_path, browser)
         assert page.locator("[aria-sort]").get_attribute("aria-sort") == "descending"
         page.get_by_label("only rows with").fill("Slip")
         assert names.all_text_contents() == ["two"]
-        assert page.locator(".under:visible").count() == 1
+        assert page.locator(".under:visible").inner_text() == "note: <b>slip</b>\nof the pen"
         assert page.locator(".lnlab-filter output").text_content() == "1 of 3"
         page.close()

@@ -14,6 +14,8 @@ import plotly.graph_objects as go
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#8A8F98"
 INK = "#111827"
+MARK = VERMILLION
+"""The colour of what is drawn upon a map of sizes: pages in the dark turn ORANGE to brown."""
 
 SIZES = "cividis"
 """The scale of colours for sizes."""

@@ -10,7 +10,7 @@
     .lnlab-table [aria-sort="ascending"] button::after { content: " ↑"; }
     .lnlab-table [aria-sort="descending"] button::after { content: " ↓"; }
     .lnlab-table .under td { padding-left: 2.5em; opacity: 0.75; }
-    .lnlab-table .under div { position: sticky; left: 0; width: fit-content; max-width: min(100%, 100vw - 6em); }
+    .lnlab-table .under div { white-space: pre-line; position: sticky; left: 0; width: fit-content; max-width: min(100%, 100vw - 6em); }
     .lnlab-table tr:has(+ .under) > * { border-bottom: 0; }
     .lnlab-filter input { font: inherit; width: min(20rem, 42vw); }
     @media print {

@@ -5,11 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plotly.colors import get_colorscale
 
 from lnlab.figures.style.palette import (
+    MARK,
     NAMED,
     NORMALIZERS,
     OTHERS,
+    SIZES,
     TEMPLATE,
     line,
     lines,
@@ -28,6 +31,18 @@ def linear(color: str) -> np.ndarray:
 def luminance(color: str) -> float:
     """Relative luminance (WCAG 2.1)."""
     return float(linear(color) @ (0.2126, 0.7152, 0.0722))
+
+
+def hexadecimal(parts: np.ndarray) -> str:
+    return "#" + "".join(f"{round(255 * part):02X}" for part in parts.clip(0, 1))
+
+
+def dark(color: str) -> str:
+    """What page.css makes of a colour in the dark: invert(0.9) hue-rotate(180deg)."""
+    parts = 0.9 - 0.8 * np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    # Filter Effects, 12.1.8, of 180 degrees
+    turn = [[-0.574, 1.430, 0.144], [0.426, 0.430, 0.144], [0.426, 1.430, -0.856]]
+    return hexadecimal(np.array(turn) @ parts)
 
 
 def seen(color: str) -> np.ndarray:
@@ -114,3 +129,10 @@ def test_a_figure_is_a_white_card_with_dark_text():
 def test_more_lines_than_colours_are_told_apart_by_their_shades():
     looks = lines(f"net {number}" for number in range(2 * len(OTHERS)))
     assert len({look["color"] for look in looks.values()}) == len(looks)
+
+
+def test_a_mark_upon_a_map_stands_out_in_the_light_and_in_the_dark():
+    low = get_colorscale(SIZES)[0][1].upper()  # most of a map of attention is near 0
+    for mark, ground in ((MARK, low), (dark(MARK), dark(dark(low)))):  # maps turn back
+        brighter, darker = sorted(map(luminance, (mark, ground)), reverse=True)
+        assert (brighter + 0.05) / (darker + 0.05) > 3, (mark, ground)  # WCAG 2.1, 1.4.11
