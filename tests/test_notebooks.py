@@ -247,3 +247,12 @@ def test_intervals_are_shown_in_words(path):
         names for cell in code_cells(path) for names in re.findall(r"\[\[.+?\]\]", cell.source)
     ]
     assert not [names for names in shown if '"interval"' in names], "show the column found"
+
+
+@every_notebook
+def test_of_its_own_runs_the_seeds_that_it_was_told_are_shown(path):
+    kept = ("kept", "checkout.place")  # of those all seeds count
+    calls = [
+        line for cell in code_cells(path) for line in lines(cell) if "paired.like(" in line
+    ]
+    assert [line for line in calls if not any(name in line for name in kept)] == []

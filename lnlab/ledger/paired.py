@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -117,16 +117,36 @@ def sets(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) -> lis
     return [dict(arms) for arms in found.values()]
 
 
-def like(runs: Iterable[Run], task: Experiment, device: str = "") -> Arms:
+def like(
+    runs: Iterable[Run], task: Experiment, device: str = "", seeds: Container[int] | None = None
+) -> Arms:
     """The finished runs that differ from ``task`` in normalizer and seed alone.
 
     Args:
         device: what they were trained on, "cpu" or "cuda:1". By default, and where there
             are several data sets of one name, the largest set of runs is taken.
+        seeds: those that count; by default all that there are.
     """
     kind = device.partition(":")[0]
     there = [run for run in runs if run.config.get("device") == kind or not kind]
-    return max(sets(there, task), key=lambda arms: sum(map(len, arms.values())), default={})
+    found = [only(arms, seeds) for arms in sets(there, task)]
+    return max(found, key=lambda arms: sum(map(len, arms.values())), default={})
+
+
+def asked(runs: Iterable[Run], task: Experiment) -> Arms:
+    """:func:`like`, of the seeds of ``task`` alone: those that a notebook was told to show."""
+    return like(runs, task, seeds=task.seeds)
+
+
+def only(arms: Arms, seeds: Container[int] | None) -> Arms:
+    """Arms without other seeds than these, and without those that have none of them."""
+    if seeds is None:
+        return arms
+    left = {
+        arm: {seed: run for seed, run in by_seed.items() if seed in seeds}
+        for arm, by_seed in arms.items()
+    }
+    return {arm: by_seed for arm, by_seed in left.items() if by_seed}
 
 
 def made_on(arms: Arms) -> str:

@@ -12,6 +12,7 @@ from lnlab.ledger.paired import (
     after,
     against,
     along,
+    asked,
     curves,
     differences,
     final,
@@ -91,6 +92,16 @@ def test_runs_that_differ_in_anything_else_are_kept_apart(made):
     ]
     assert set(like([ours, *others], LARGE)) == {"layer"}
     assert like([], LARGE) == {}
+
+
+def test_a_notebook_shows_the_seeds_that_it_was_told(made):
+    runs = [*pair(made), *pair(made, {3: 1.3, 4: 1.4}, {3: 2.3}), made("rms", {5: 1.0})]
+    told = asked(runs, replace(LARGE, seeds=(3, 4)))
+    assert {arm: set(by_seed) for arm, by_seed in told.items()} == {
+        "layer": {3, 4},
+        "batch": {3},
+    }
+    assert set(like(runs, LARGE)["layer"]) == {0, 1, 2, 3, 4}
 
 
 def test_devices_are_not_mixed(made):
