@@ -162,9 +162,14 @@ def made_on(arms: Arms) -> str:
 def compare(
     arms: Arms, arm: str, other: str, number: Number
 ) -> tuple[tuple[float, ...], tuple[float, float]]:
-    """``arm`` - ``other`` of every seed that both have, and the interval of the mean."""
+    """``arm`` - ``other`` of every seed that both have, and the bounds of the mean."""
     values = tuple(differences(arms, arm, other, number).values())
-    return values, interval(values)
+    return values, bounds(values)
+
+
+def bounds(values: Sequence[float]) -> tuple[float, float]:
+    """The interval of the mean, or none: of one seed, which has no spread, all numbers."""
+    return interval(values) if len(values) > 1 else (-np.inf, np.inf)
 
 
 def against(

@@ -13,6 +13,8 @@ from lnlab.ledger.paired import (
     against,
     along,
     asked,
+    bounds,
+    compare,
     curves,
     differences,
     final,
@@ -102,6 +104,14 @@ def test_a_notebook_shows_the_seeds_that_it_was_told(made):
         "batch": {3},
     }
     assert set(like(runs, LARGE)["layer"]) == {0, 1, 2, 3, 4}
+
+
+def test_of_one_seed_no_bounds_are_known(made):
+    arms = asked(pair(made), replace(LARGE, seeds=(1,)))
+    values, (low, high) = compare(arms, "layer", "batch", final("train_nll"))
+    assert values == (WINS[1] - LOSES[1],)
+    assert (low, high) == (-np.inf, np.inf)
+    assert bounds([1.0, 2.0]) == interval([1.0, 2.0])
 
 
 def test_devices_are_not_mixed(made):
