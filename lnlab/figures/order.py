@@ -162,12 +162,12 @@ def order_layout(
     lines += [(-k - 1.0, literal(one.text)) for k, one in enumerate(below)]
     notes: list[dict[str, Any]] = [
         {"x": 0, "xref": "x2", "y": y + 0.42, "yref": "y2", "text": text, "showarrow": False,
-         "xanchor": "left", "font": {"size": 12, "color": INK}}
+         "xanchor": "left", "font": {"size": 11, "color": INK}}
         for y, text in lines
     ]  # fmt: skip
     heads = [
         (0.0, 1.05, "the nearest pictures, and how far the caption lies beyond them"),
-        (0.66, 1.05, "says less ↑"), (0.66, -0.075, "says more ↓"),
+        (0.6, 1.05, "says less ↑"), (0.6, -0.075, "says more ↓"),
     ]  # fmt: skip
     notes += [
         {"x": x, "xref": "paper", "y": y, "yref": "paper", "text": text, "showarrow": False,
@@ -196,8 +196,8 @@ def _places() -> dict[str, dict[str, Any]]:
     """The pictures above their histogram, and right of both the captions."""
     return grid(
         2, 2, specs=[[{}, {"rowspan": 2, "b": 0.04}], [{}, None]],
-        column_widths=[0.62, 0.34], horizontal_spacing=0.04,
-        row_heights=[0.68, 0.2], vertical_spacing=0.12,
+        column_widths=[0.56, 0.4], horizontal_spacing=0.04,
+        row_heights=[0.54, 0.34], vertical_spacing=0.12,
     )  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def test_the_sentence_has_the_ratio_of_widths(panel):
 def test_no_arm_is_a_state_too(panel):
     panel.controls["arms"].value = ()
     assert panel.bar.error == ""
-    assert panel.bar.sentence.endswith("There is nothing to see of it.")
+    assert panel.bar.sentence.endswith("Choose a normalizer to see its layers.")
 
 
 def test_what_was_not_recorded_shows_nothing(frames):

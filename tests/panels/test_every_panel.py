@@ -33,6 +33,8 @@ from tests.panels.test_thoughts import thinkers
 from tests.panels.test_writing import hands, line
 
 TAG = "<img src=x onerror=alert`1`>"
+LAB = 848
+"""Pixels that JupyterLab gives a cell's output beside its file browser, on a screen of 1280."""
 QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 
 
@@ -300,6 +302,10 @@ def panel(shared) -> Panel:
 
 def test_no_panel_is_forgotten():
     assert {*CASES} == {*panels.__all__} - {LivePlot.__name__}
+
+
+def test_a_panel_fits_beside_the_file_browser(panel):
+    assert all(plot.least_width <= LAB for plot in panel.plots.values())
 
 
 def test_every_field_has_a_control_that_moves_the_panel(name, panel):

@@ -70,5 +70,4 @@ def attention(
 
     return Panel(
         "attention", "13", state, arrangement, controls, ABOUT, look, drawn, settable,
-        least_width=900,
     )  # fmt: skip

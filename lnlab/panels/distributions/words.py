@@ -13,6 +13,8 @@ def conditions(state: DistributionsState) -> str:
 
 def sentence(state: DistributionsState, measurement: DistributionsMeasurement) -> str:
     """The width of the distribution of the last layer, against that of the first."""
+    if not state.arms:
+        return f"{conditions(state)}. Choose a normalizer to see its layers."
     sections = {arm: frame for arm, frame in measurement.sections.items() if len(frame)}
     if not sections:
         return f"{conditions(state)}. There is nothing to see of it."

@@ -68,5 +68,4 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
 
     return Panel(
         "drawing", "11", state, arrangement, controls, ABOUT, look, drawn, settable,
-        least_width=900,
     )  # fmt: skip

@@ -69,5 +69,4 @@ def order(
 
     return Panel(
         "order", notebook, state, arrangement, controls, ABOUT, look, drawn, settable,
-        least_width=980,
     )  # fmt: skip

@@ -65,5 +65,4 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
 
     return Panel(
         "reading", "09", state, arrangement, controls, ABOUT, look, drawn, settable,
-        least_width=900,
     )  # fmt: skip

@@ -84,7 +84,7 @@ class Panel(ipywidgets.VBox):
         drawn: Callable[[Any], Mapping[str, go.Figure]],
         settable: Callable[[Any], Sequence[Settable]],
         plays: str = "",
-        least_width: int = 860,
+        least_width: int = 840,
     ) -> None:
         self.controls, self.bar = controls, Bar(plays=plays, again=bool(notebook))
         self.plots = {

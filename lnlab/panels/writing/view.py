@@ -76,7 +76,6 @@ def writing(hands: Hands, lines: Sequence[Line] = (), **settings: Any) -> Panel:
 
     return Panel(
         "writing", "12", state, arrangement, controls, ABOUT, look, drawn, settable,
-        least_width=860,
     )  # fmt: skip
 
 
