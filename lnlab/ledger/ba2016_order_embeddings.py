@@ -15,7 +15,7 @@ from lnlab.ledger.ba2016_analysis import PAPER, untested
 from lnlab.ledger.claim import AGAIN, FIRST, Before, Claim
 from lnlab.ledger.convergence import to_common_level
 from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
-from lnlab.ledger.paired import Arms, Number, along, final, like, logarithm, numbers
+from lnlab.ledger.paired import Arms, Number, along, asked, final, logarithm, numbers
 from lnlab.ledger.rule import ends
 from lnlab.ledger.statistics import interval
 from lnlab.runs import Run
@@ -269,7 +269,7 @@ def paired_splits(runs: Sequence[Run]) -> dict[int, Arms]:
     """The finished runs on boxes that were declared, by split, where both arms are there."""
     found = {}
     for split in SPLITS:
-        arms = like(runs, replace(BOXES, split=split["split"]))
+        arms = asked(runs, replace(BOXES, **split))
         if {"none", "layer"} <= arms.keys():
             found[split["split"]] = arms
     return found
