@@ -108,7 +108,8 @@ def number(defect: float) -> str:
         return "NaN"
     if defect == 0:
         return "0"
-    if 0.01 <= defect < 1000 or np.isinf(defect):
-        return f"{float(f'{defect:.2g}'):g}"
+    one, two = float(f"{defect:.0e}"), float(f"{defect:.2g}")
+    if (one >= 0.01 and two < 1000) or np.isinf(defect):  # so that none is written as 1e-2
+        return f"{two:g}"
     digit, power = f"{defect:.0e}".split("e")
     return f"{digit}e{int(power)}"
