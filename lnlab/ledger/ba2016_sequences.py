@@ -119,7 +119,7 @@ def steadier(cell: str, start: str, drawn: str) -> Claim:
     return Claim(
         f"ba2016-{id}-{start}", f"{PAPER}, {source}", f"{statement}, weights drawn {drawn}",
         test=test, declared=declared, command=test.command(), waits=WAITS,
-        note=BY_CELL[cell],
+        note=BY_CELL[cell], paper="a sentence without one",
     )  # fmt: skip
 
 

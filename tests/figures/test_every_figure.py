@@ -152,7 +152,7 @@ FIGURES = {
         {text: plane(text, AT, AT)}, made_on=text
     ),
     landscape.trodden: trodden,
-    landscape.cuts: lambda text: landscape.cuts([plane(text, AT)]),
+    landscape.cuts: lambda text: landscape.cuts([plane(text, AT)], text),
     landscape.plane: lambda text: landscape.plane(plane(text, AT, AT)),
     learning.learning_curves: lambda text: learning.learning_curves(
         {text: {text: (AT, SEEDS)}}, x=text, y=text, made_on=text

@@ -18,6 +18,7 @@ from lnlab.figures.landscape import (
     trodden,
 )
 from lnlab.figures.landscape.losses import reach
+from lnlab.figures.style.palette import NAMED
 
 X, Y = np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)
 MADE = "embedded data: digits"
@@ -103,11 +104,18 @@ def test_a_path_lies_on_its_plane_and_its_distance_beside_it():
 
 def test_moving_the_lines_draws_what_drawing_them_anew_does():
     before, after = [line(), line(0.3)], [line(2.0), line(5.0)]
-    moved: Any = cuts(before)
-    for name, new in cuts_traces(after).items():
+    moved: Any = cuts(before, "layer")
+    for name, new in cuts_traces(after, "batch").items():
         moved.update_traces(new, selector={"name": name})
     moved.update_layout(cuts_layout(after))
-    assert moved.to_json() == cuts(after).to_json()
+    assert moved.to_json() == cuts(after, "batch").to_json()
+
+
+def test_lines_have_the_colour_of_the_normalizer():
+    for name in ("batch", "layer"):
+        band, *along, w = cuts([line(), line(0.3)], name).data
+        assert {band.fillcolor, *(one.line.color for one in along)} == {NAMED[name]}
+        assert w.marker.color != NAMED[name]
 
 
 def test_moving_the_plane_leaves_how_it_was_turned():

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from ..style.axes import logarithmic
-from ..style.palette import BLUE, TEMPLATE, VERMILLION, lines, rank
+from ..style.palette import INK, TEMPLATE, lines, rank
 from ..style.text import literal, signed
 from ..style.traces import Traces, fill
 from .losses import LOSS, Landscape, reach, stamped, subtitled
@@ -78,37 +78,38 @@ def band_traces(
     return [band, *each]
 
 
-def cuts(several: Sequence[Landscape]) -> go.Figure:
-    """The loss along a few lines through w, on a logarithmic axis."""
+def cuts(several: Sequence[Landscape], name: str) -> go.Figure:
+    """The loss along a few lines through w, in the colour of a normalizer, on a log axis."""
     figure = go.Figure(layout={"template": TEMPLATE, "height": 330, "showlegend": False})
-    figure.add_scatter(
-        name="band", mode="lines", fill="toself", fillcolor=BLUE, opacity=0.15,
-        line={"width": 0, "color": BLUE}, hoverinfo="skip",
-    )  # fmt: skip
+    figure.add_scatter(name="band", mode="lines", fill="toself", opacity=0.15, hoverinfo="skip")
     for number in range(len(several)):
         figure.add_scatter(
-            name=f"line {number}", mode="lines", line={"color": BLUE, "width": 1.5},
+            name=f"line {number}", mode="lines",
             hovertemplate=f"direction {number + 1}, %{{x:.2f}}: %{{y:.3g}}<extra></extra>",
         )  # fmt: skip
     figure.add_scatter(
-        name="w", mode="markers", marker={"color": VERMILLION, "size": 10},
+        name="w", mode="markers", marker={"color": INK, "size": 10},
         hovertemplate="w: %{y:.3g}<extra></extra>",
     )  # fmt: skip
-    fill(figure, cuts_traces(several))
+    fill(figure, cuts_traces(several, name))
     return figure.update_layout(cuts_layout(several))
 
 
-def cuts_traces(several: Sequence[Landscape]) -> Traces:
+def cuts_traces(several: Sequence[Landscape], name: str) -> Traces:
     """The traces of :func:`cuts`."""
     at = np.asarray(several[0].at[0])
     losses = np.stack([np.asarray(line.losses) for line in several])
     band = np.concatenate([losses.max(0), losses.min(0)[::-1]])
     here = np.full(1, several[0].centre)
+    color = lines([name])[name]["color"]
+    edge, line = ({"color": color, "width": width} for width in (0, 1.5))
     return {
-        "band": {"x": np.concatenate([at, at[::-1]]), "y": band},
-        **{f"line {i}": {"x": at, "y": values} for i, values in enumerate(losses)},
+        "band": {
+            "x": np.concatenate([at, at[::-1]]), "y": band, "fillcolor": color, "line": edge,
+        },
+        **{f"line {i}": {"x": at, "y": y, "line": line} for i, y in enumerate(losses)},
         "w": {"x": np.zeros(1), "y": here},
-    }
+    }  # fmt: skip
 
 
 def cuts_layout(several: Sequence[Landscape]) -> dict[str, Any]:

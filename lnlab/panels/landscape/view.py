@@ -65,7 +65,9 @@ def look(state: LandscapeState) -> View:
     return View(
         sentence=sentence(measurement),
         titles=dict.fromkeys(("lines", "plane"), conditions(state)),
-        drawings={"lines": Drawing(draw.cuts_traces(lines), draw.cuts_layout(lines))},
+        drawings={
+            "lines": Drawing(draw.cuts_traces(lines, state.normalizer), draw.cuts_layout(lines))
+        },
         late={"plane": lambda: turned(state)},
     )
 
@@ -78,7 +80,8 @@ def turned(state: LandscapeState) -> Drawing:
 
 def drawn(state: LandscapeState) -> dict[str, go.Figure]:
     """The figures of a state."""
-    return {"lines": draw.cuts(measure(state).lines), "plane": draw.plane(plane(state))}
+    lines = draw.cuts(measure(state).lines, state.normalizer)
+    return {"lines": lines, "plane": draw.plane(plane(state))}
 
 
 def settable(state: LandscapeState) -> list[Settable]:
