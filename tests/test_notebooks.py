@@ -250,6 +250,12 @@ def test_intervals_are_shown_in_words(path):
 
 
 @every_notebook
+def test_words_fill_the_gaps_of_a_table_without_a_warning(path):
+    filled = [line for cell in code_cells(path) for line in lines(cell) if '.fillna("' in line]
+    assert [line for line in filled if ".astype(object).fillna(" not in line] == []
+
+
+@every_notebook
 def test_of_its_own_runs_the_seeds_that_it_was_told_are_shown(path):
     kept = ("kept", "checkout.place")  # of those all seeds count
     calls = [

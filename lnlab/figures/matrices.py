@@ -1,5 +1,6 @@
 """Small matrices to be read number by number."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -8,6 +9,12 @@ from plotly.subplots import make_subplots
 
 from .style.palette import SIGNED, TEMPLATE
 from .style.text import literal
+
+ROOM = 808
+"""Pixels that JupyterLab leaves a picture beside its file browser, in a window of 1280."""
+GAP = 0.04
+LETTERINGS = ((2, 12), (1, 12), (1, 10))
+"""Decimals and pixels of the numbers, the first that fits first."""
 
 
 def matrices(
@@ -33,15 +40,18 @@ def matrices(
     titles = [literal(title) for title in arrays]
     rows, columns = literal(rows), literal(columns)
     figure = make_subplots(
-        1, len(drawn), subplot_titles=titles, column_widths=widths, horizontal_spacing=0.04
+        1, len(drawn), subplot_titles=titles, column_widths=widths, horizontal_spacing=GAP
     )
-    # more columns than these leave no room for two decimals
-    digits = 2 if sum(widths) <= 26 else 1
+    cells = sum(widths) / (1 - GAP * (len(drawn) - 1))
+    for digits, size in LETTERINGS:
+        least = 2 + size * max(ems(f"{x:.{digits}f}") for a in drawn for x in a.flat)
+        if least * cells <= ROOM:
+            break
     for column, array in enumerate(drawn, start=1):
         reach = reaches[column - 1] if own_scale else max(reaches)
         heat = go.Heatmap(
             z=array, zmin=-reach, zmax=reach, colorscale=SIGNED, reversescale=True,
-            texttemplate=f"%{{z:.{digits}f}}", textfont={"size": 12}, xgap=1, ygap=1,
+            texttemplate=f"%{{z:.{digits}f}}", textfont={"size": size}, xgap=1, ygap=1,
             showscale=False,
             hovertemplate=f"{rows} %{{y}}, {columns} %{{x}}: %{{z:.4g}}<extra></extra>",
         )  # fmt: skip
@@ -51,9 +61,12 @@ def matrices(
     figure.update_yaxes(
         showticklabels=False, ticks="", showline=False, showgrid=False, autorange="reversed"
     )
-    # of a cell, so that no number covers another
-    across = 60 + sum(widths) * (46 if digits == 2 else 34)
     return figure.update_layout(
         template=TEMPLATE, height=height, margin={"l": 20, "r": 20, "t": 50, "b": 20},
-        meta={"width": across},
+        meta={"width": math.ceil(40 + least * cells)},
     )  # fmt: skip
+
+
+def ems(number: str) -> float:
+    """The width of a printed number, in a wide font, as a multiple of the font's size."""
+    return sum(0.35 if sign in ".-" else 0.65 for sign in number)

@@ -28,10 +28,27 @@ def test_a_scale_of_ones_own():
     assert [(heat.zmin, heat.zmax) for heat in figure.data] == [(-5, 5), (-2 / 3, 2 / 3)]
 
 
-def test_many_columns_get_fewer_digits():
-    for count, form in ((3, "%{z:.2f}"), (4, "%{z:.1f}")):
-        wide: Any = matrices({str(n): np.zeros((6, 8)) for n in range(count)})
-        assert {heat.texttemplate for heat in wide.data} == {form}
+@pytest.mark.parametrize(
+    ("value", "columns", "lettering"),
+    [
+        (-2.19, (8, 8), ("%{z:.2f}", 12)),
+        (-2.19, (8, 8, 8), ("%{z:.1f}", 12)),
+        (-2.19, (8, 8, 8, 8), ("%{z:.1f}", 10)),
+        (-12.12, (8, 8), ("%{z:.2f}", 12)),
+        (-12.12, (8, 1, 1, 8), ("%{z:.1f}", 12)),
+    ],
+)
+def test_no_number_covers_its_neighbour_in_jupyterlab(value, columns, lettering):
+    arrays = {str(n): np.full((6, H), value) for n, H in enumerate(columns)}
+    figure: Any = matrices(arrays)
+    assert {(heat.texttemplate, heat.textfont.size) for heat in figure.data} == {lettering}
+    digits = int(lettering[0][-3])
+    printed = lettering[1] * 0.6 * (len(f"{value:.{digits}f}") - 1)
+    axes = [getattr(figure.layout, f"xaxis{n or ''}") for n in (0, *range(2, len(columns) + 1))]
+    for axis, H in zip(axes, columns, strict=True):
+        low, high = axis.domain
+        assert (high - low) * (848 - 40) / H >= printed
+    assert figure.layout.meta["width"] <= 848
 
 
 @pytest.mark.parametrize(
