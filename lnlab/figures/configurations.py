@@ -86,10 +86,13 @@ def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Hea
 
 
 def _texts(grid: list[np.ndarray]) -> list[list[str]]:
-    """The mean and the interval of each cell; plotly chooses a colour that can be read."""
+    """The mean and the interval of each cell, within its frame.
+
+    Plotly chooses a colour that can be read.
+    """
 
     def said(mean: float, lowest: float, highest: float) -> str:
-        interval = f"<br>{lowest:.3f} to {highest:.3f}" if np.isfinite(lowest) else ""
+        interval = f"<br>{lowest:.3f}<br>to {highest:.3f}" if np.isfinite(lowest) else ""
         return f"<b>{mean:.3f}</b>{interval}" if np.isfinite(mean) else ""
 
     return [[said(*cell) for cell in zip(*row, strict=True)] for row in zip(*grid, strict=True)]

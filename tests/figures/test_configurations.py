@@ -43,7 +43,7 @@ def test_impossible_configurations_say_so():
     notes = [note.text for note in figure.layout.annotations if note.xref == "x"]
     assert notes.count("impossible") == 12
     said = [text for row in figure.data[0].text for text in row]
-    assert said.count("<b>0.500</b><br>0.400 to 0.600") == 4
+    assert said.count("<b>0.500</b><br>0.400<br>to 0.600") == 4
     assert said.count("") == 12
     assert np.isnan(np.array(figure.data[0].z)).sum() == 12
 
@@ -52,6 +52,17 @@ def test_a_chosen_cell_is_outlined():
     (shape,) = drawn(np.arange(16.0), outlined={"test": 6}).layout.shapes  # TFFT
     assert (shape.x0 + shape.x1, shape.y0 + shape.y1) == (4, 2)
     assert shape.xref == "x2"
+
+
+def test_a_frame_covers_no_sign_in_jupyterlab():
+    figure = drawn(np.full(16, -0.111), outlined={"validation": 0})
+    (shape,), heat = figure.layout.shapes, figure.data[0]
+    low, high = figure.layout.xaxis.domain
+    inside = (shape.x1 - shape.x0) / 4 * (high - low) * (848 - 150) - shape.line.width
+    letters = max(
+        map(len, heat.text[0][0].replace("<b>", "").replace("</b>", "").split("<br>"))
+    )
+    assert letters * 0.6 * heat.textfont.size <= inside
 
 
 def test_all_impossible_is_a_figure_too():
