@@ -247,9 +247,10 @@ def test_what_figures_of_a_cell_have_in_common_is_said_once(tmp_path, browser):
 def test_pictures_keep_their_colours_in_the_dark(tmp_path, browser):
     made = go.Figure(go.Image(z=np.full((2, 2, 3), 200, np.uint8)))
     light = go.Figure(go.Scatter(y=[1, 2]), layout={"meta": {"light": True}})
+    heat = go.Figure([go.Heatmap(z=np.eye(2)), go.Scatter(y=[0, 1])])
     outputs = [
         new_output("display_data", {PLOTLY: json.loads(str(each.to_json()))})
-        for each in (made, light)
+        for each in (made, light, heat)
     ]
     executed(tmp_path, "00_first")
     (out := tmp_path / "pages").mkdir()
@@ -259,10 +260,14 @@ def test_pictures_keep_their_colours_in_the_dark(tmp_path, browser):
     page.goto((out / "00_first.html").as_uri())
     page.wait_for_selector("body[data-drawn]")
     filters = page.evaluate(
-        """() => [".plot:first-of-type .scrolled", ".imagelayer", ".light .scrolled"].map(
-          (part) => getComputedStyle(document.querySelector(part)).filter)"""
+        """() => [".plot:first-of-type .scrolled", ".imagelayer", ".light .scrolled",
+          ".scrolled:has(.hm)", ".hm", ".scrolled:has(.hm) .scatterlayer"].map((part) => {
+            const found = document.querySelector(part);
+            return getComputedStyle(found.closest(".heatmaplayer") ?? found).filter; })"""
     )
-    assert filters == ["invert(0.9) hue-rotate(180deg)", "invert(1) hue-rotate(180deg)", "none"]
+    assert filters[:2] == ["invert(0.9) hue-rotate(180deg)", "invert(1) hue-rotate(180deg)"]
+    # strong colours of a map would not come through two turns of their hue
+    assert filters[2:] == ["none", "invert(0.9)", "invert(1)", "hue-rotate(180deg)"]
     page.close()
 
 
