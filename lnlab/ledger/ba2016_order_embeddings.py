@@ -173,15 +173,11 @@ def claims(
     *,
     group: str,
     own_rate: bool = False,
-    was_wide: bool = False,
     paper: str = "",
     note: str = "",
     **words: Any,
 ) -> list[Claim]:
-    """A claim in the paper's own setting, and on boxes at one rate, and at each arm's own.
-
-    ``was_wide``: its margin was that of :data:`WIDE`.
-    """
+    """A claim in the paper's own setting, and on boxes at one rate, and at each arm's own."""
     own = Measurement(COCO, terms, numbers, STATED)
     again = id.endswith("seconds")
     boxes = Measurement(BOXES, terms, numbers, STATED, blocks=SPLITS)
@@ -204,7 +200,7 @@ def claims(
     made = []
     for end, test, more, data, waits in rows:
         earlier = []  # the latest first
-        if was_wide:
+        if f"{id}-boxes" in WIDE:
             verdict, bounds = WIDE.get(f"{id}{end}", ("not yet run", ""))
             earlier.append(Before(verdict, HALF, bounds))
         if f"{id}{end}" in BEFORE:
@@ -314,7 +310,7 @@ CLAIMS = [
             window="the whole run", split=VALIDATION, margin=round((having - without) / 2, 2),
             reason="Fig. 1 has no numbers; half of what Table 2 has at its end, "
             f"{having} against {without}",
-            group="speed", was_wide=True, note=ONE_FINDING,
+            group="speed", note=ONE_FINDING,
         )
     ),
     *sooner("", "update", "updates"),

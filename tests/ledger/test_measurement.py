@@ -106,6 +106,19 @@ def test_a_run_that_measured_more_or_less_counts_if_it_has_what_is_asked(ran):
     assert replace(test, numbers=each(final("validation_nll"))).differences(old) is None
 
 
+@pytest.mark.parametrize("declared", [1, 2])
+def test_of_two_runs_of_a_seed_that_which_measured_as_declared_counts(ran, declared):
+    task = Spelling(epochs=1, measures=declared, seeds=(100,))
+    arms = (1, {"norm": "encoder"}), (-1, {"norm": "none"})
+    runs = [
+        ran(replace(task, **fields, measures=made), {100: s * made}, metric="test_error")
+        for made in (2, 1)
+        for s, fields in arms
+    ]
+    test = Measurement(task, arms, each(final("test_error")))
+    assert test.differences(runs).values == (2.0 * declared,)
+
+
 @pytest.mark.parametrize(
     "told",
     [
