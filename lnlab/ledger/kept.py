@@ -125,6 +125,9 @@ def found(entry: dict[str, Any]) -> str:
     if entry["worst"] is not None:
         draws = f", {len(entry['values'])} draws" if len(entry["values"]) > 1 else ""
         return f"{defect(entry['worst'])}{draws}; {entry['quantity']}"
+    if silent := [value for value in entry["values"] or () if value is None]:
+        seeds = f"{len(silent)} of {len(entry['values'])} seeds"
+        return f"no number of {seeds}, and so no interval; {entry['quantity']}"
     return entry["waits"]
 
 

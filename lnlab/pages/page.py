@@ -27,6 +27,12 @@ FONT_FILE = Path(str(distribution("ziamath").locate_file(f"ziamath/fonts/{FONT}"
 OWN = Path(__file__).parent / "templates"
 HIGHLIGHT = Highlight2HTML(pygments_lexer="ipython3")
 
+EXERCISES = '<h2 id="Exercises">'
+WANTED = (
+    '</h2><p class="live">They want the notebook itself, in JupyterLab: a page has no kernel, '
+    "and of a panel it has what could be taken along.</p>"
+)
+
 # what a template does not mark as safe is escaped
 TEMPLATES = Environment(
     loader=PackageLoader("lnlab.pages"), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -97,6 +103,9 @@ def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
         if cell.cell_type == "markdown":
             attachments = cell.get("attachments", {})
             prose = markdown(cell.source, trusted=True, attachments=attachments)
+            if EXERCISES in prose:
+                before, after = prose.split(EXERCISES, 1)
+                prose = before + EXERCISES + after.replace("</h2>", WANTED, 1)
             shown.append({"prose": prose})
         elif "colab" in cell.metadata.get("tags", ()):
             continue  # it does nothing where pages are made

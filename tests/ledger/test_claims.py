@@ -12,6 +12,7 @@ from lnlab.cli.train import changed
 from lnlab.ledger import benothman2018
 from lnlab.ledger.claim import FIRST
 from lnlab.ledger.judging import CLAIMS, entries
+from lnlab.ledger.kept import found
 from lnlab.ledger.rule import Kind, Verdict
 from lnlab.runs import read
 from lnlab.tasks import TASKS
@@ -133,6 +134,14 @@ def test_what_was_found_is_told_in_one_form():
     for claim in judged.itertuples():
         assert claim.found.startswith(f"{ledger.ends(claim.interval)} (margin ")
         assert claim.found.endswith(claim.quantity)  # its unit
+    mute = claims[claims.interval.isna() & (claims.kind == "measurement")]
+    assert mute.found.all(), "a cell is empty"
+
+
+def test_a_claim_without_an_interval_says_how_many_seeds_have_no_number():
+    claim = {"interval": None, "worst": None, "values": [None, 0.2, None], "quantity": "r"}
+    assert found(claim) == "no number of 2 of 3 seeds, and so no interval; r"
+    assert found({**claim, "values": None, "waits": "not run"}) == "not run"
 
 
 def test_table_1_is_there_once_and_whole():

@@ -42,6 +42,7 @@ def executed(out: Path, name: str, *outputs, suffix=".ipynb", **run):
     )
     notebook.cells.append(new_code_cell("x = '<script>'", outputs=list(outputs)))
     notebook.cells.append(new_markdown_cell("## Claim\n\n$$\\mu = \\frac{1}{H}\\sum_i a_i$$"))
+    notebook.cells.append(new_markdown_cell("## Exercises\n\n1. In the panel, find one."))
     notebook.metadata["lnlab"] = {"name": name, "parameters": {}} | RUN | run
     nbformat.write(notebook, out / (name + suffix))
 
@@ -81,6 +82,14 @@ def test_page_escapes_what_is_not_ours(site):
     failed = (site / "01_second.html").read_text()
     assert "in cell 3 (x&lt;y)" in failed
     assert "E: &lt;i&gt;" in failed
+
+
+def test_exercises_on_a_page_say_what_they_want(site):
+    page = (site / "00_first.html").read_text()
+    said = re.findall(
+        r'<h2 id="([^"]+)">[^\n]*?</h2>(<p class="live">They want the notebook)?', page
+    )
+    assert said == [("Claim", ""), ("Exercises", '<p class="live">They want the notebook')]
 
 
 def test_only_pages_with_figures_load_plotly(site):
