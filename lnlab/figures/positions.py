@@ -13,6 +13,8 @@ from .style.traces import Traces, fill
 
 SLOTS = 3
 """The number of maps in a picture."""
+PANELS = side_by_side(SLOTS, 0.09)
+"""The left and right ends of each: a map alone is no wider than one of three."""
 
 Reaches = Mapping[str, float]
 """The ends of the colours of each map, by its name; they begin at 0."""
@@ -37,9 +39,9 @@ def positions(maps: Mapping[str, np.ndarray], *, reaches: Reaches) -> go.Figure:
 
 def positions_traces(maps: Mapping[str, np.ndarray], *, reaches: Reaches) -> Traces:
     """The traces of :func:`positions`."""
-    panels, traces = _panels(maps), {}
+    traces = {}
     for slot, (name, values) in enumerate(maps.items()):
-        bar = {"x": panels[slot][1] + 0.005, "len": 1.0, "thickness": 10, "xpad": 2}
+        bar = {"x": PANELS[slot][1] + 0.005, "len": 1.0, "thickness": 10, "xpad": 2}
         traces[f"map {slot}"] = {
             "z": np.asarray(values), "zmax": reaches[name], "colorbar": bar, "visible": True,
         }  # fmt: skip
@@ -49,10 +51,10 @@ def positions_traces(maps: Mapping[str, np.ndarray], *, reaches: Reaches) -> Tra
 def positions_layout(maps: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The axes and titles of :func:`positions`."""
     layout: dict[str, Any] = {"margin": {"l": 20, "r": 50, "t": 44, "b": 20}}
-    panels, names, annotations = _panels(maps), [*maps], []
+    names, annotations = [*maps], []
     for slot in range(SLOTS):
         axis, shown = axis_number(slot), slot < len(names)
-        left, right = panels[min(slot, len(panels) - 1)]
+        left, right = PANELS[slot]
         bare = {"visible": False, "fixedrange": True}
         layout[f"xaxis{axis}"] = bare | {"domain": [left, right], "anchor": f"y{axis}"}
         layout[f"yaxis{axis}"] = bare | {"anchor": f"x{axis}"}
@@ -63,7 +65,3 @@ def positions_layout(maps: Mapping[str, np.ndarray]) -> dict[str, Any]:
             middle = (left + right) / 2
             annotations.append(text_above(literal(names[slot]), middle, 8, "center", {}))
     return layout | {"annotations": annotations}
-
-
-def _panels(maps: Mapping[str, np.ndarray]) -> tuple[tuple[float, float], ...]:
-    return side_by_side(max(1, len(maps)), 0.09)
