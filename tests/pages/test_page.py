@@ -257,9 +257,10 @@ def test_pictures_keep_their_colours_in_the_dark(tmp_path, browser):
     made = go.Figure(go.Image(z=np.full((2, 2, 3), 200, np.uint8)))
     light = go.Figure(go.Scatter(y=[1, 2]), layout={"meta": {"light": True}})
     heat = go.Figure([go.Heatmap(z=np.eye(2)), go.Scatter(y=[0, 1])])
+    surface = go.Figure(go.Surface(z=np.eye(3)))
     outputs = [
         new_output("display_data", {PLOTLY: json.loads(str(each.to_json()))})
-        for each in (made, light, heat)
+        for each in (made, light, heat, surface)
     ]
     executed(tmp_path, "00_first")
     (out := tmp_path / "pages").mkdir()
@@ -270,13 +271,15 @@ def test_pictures_keep_their_colours_in_the_dark(tmp_path, browser):
     page.wait_for_selector("body[data-drawn]")
     filters = page.evaluate(
         """() => [".plot:first-of-type .scrolled", ".imagelayer", ".light .scrolled",
-          ".scrolled:has(.hm)", ".hm", ".scrolled:has(.hm) .scatterlayer"].map((part) => {
+          ".scrolled:has(.hm)", ".hm", ".scrolled:has(.hm) .scatterlayer",
+          ".scrolled:has(canvas)"].map((part) => {
             const found = document.querySelector(part);
             return getComputedStyle(found.closest(".heatmaplayer") ?? found).filter; })"""
     )
     assert filters[:2] == ["invert(0.9) hue-rotate(180deg)", "invert(1) hue-rotate(180deg)"]
     # strong colours of a map would not come through two turns of their hue
-    assert filters[2:] == ["none", "invert(0.9)", "invert(1)", "hue-rotate(180deg)"]
+    assert filters[2:-1] == ["none", "invert(0.9)", "invert(1)", "hue-rotate(180deg)"]
+    assert filters[-1] == "none", "a surface has one picture, words and all"
     page.close()
 
 

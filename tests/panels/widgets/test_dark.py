@@ -53,6 +53,15 @@ def test_a_map_and_its_scale_stay_bright_where_they_are_high(browser, kind, laye
 
 
 @pytest.mark.browser
+def test_a_surface_stays_light_for_its_words_are_in_its_picture(browser):
+    page = opened(browser, go.Figure(go.Surface(z=np.eye(3)), {"template": TEMPLATE}))
+    page.wait_for_selector(".gl-container canvas")
+    found = page.locator(".jp-RenderedPlotly").evaluate("e => getComputedStyle(e).filter")
+    page.close()
+    assert found == "none"
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("colour", [YELLOW, RED])
 def test_strong_colours_of_a_map_are_the_same_in_the_dark(browser, colour):
     scale = [[each, f"rgb{colour}"] for each in (0, 1)]
