@@ -1,10 +1,8 @@
 """Measurements: runs that differ in named fields, compared seed by seed as was declared."""
 
 import json
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import groupby, product
 from math import isnan, nan
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from lnlab.ledger.claim import FIRST, Declared, Differences
+from lnlab.ledger.commands import one_after_the_other
 from lnlab.ledger.paired import metrics, rows
 from lnlab.ledger.rule import Setting, ends
 from lnlab.ledger.statistics import interval
@@ -214,7 +213,7 @@ class Measurement:
             tasks = [self._tuned(fields, value) for fields in arms for value in grid]
         else:
             tasks = [replace(self.task, **fields) for fields in arms]  # pyright: ignore
-        return _one_after_the_other(tasks, data)
+        return one_after_the_other(tasks, data)
 
     def then(self, runs: Iterable[Run]) -> str:
         """The command for the runs at each arm's own rate, once those of the grid are there."""
@@ -231,7 +230,7 @@ class Measurement:
                     replace(self.task, **{**fields, self.tuning.field: value})  # pyright: ignore
                     for value, fields in zip(best, terms, strict=True)
                 ]
-        return _one_after_the_other(tasks)
+        return one_after_the_other(tasks)
 
     def _tuned(self, fields: Mapping[str, Any], value: float) -> Experiment:
         """The run in which one value of the grid is tried."""
@@ -301,38 +300,6 @@ def _fitness(run: Run, measures: int) -> tuple[bool, int, int]:
     """The fitness of a run: measured as declared, the version of that, the number of seeds."""
     measured = run.config.get("measures", 1)
     return measured == measures, measured, len(run.config["seeds"])
-
-
-def _one_after_the_other(tasks: Iterable[Any], data: str = "") -> str:
-    return " && ".join(dict.fromkeys(_train(task, data) for task in tasks))
-
-
-def _train(task: Any, data: str) -> str:
-    """``lnlab train`` with the settings of a task, the nearest of its budgets first."""
-    wanted = task.config()
-    told = {
-        name: [key for key in {**wanted, **config} if config.get(key) != wanted.get(key)]
-        for name, config in _budgets(type(task), wanted["batch_size"]).items()
-    }
-    budget = min(told, key=lambda name: len(told[name]))
-    words = ["lnlab", "train", task.name, "--budget", budget]
-    words += ["--data", data] if data else []
-    for key in dict.fromkeys(["norm", *told[budget], "batch_size"]):
-        if key != "data" or not data:
-            # a field at its past value is not in the configuration
-            words += ["--set", f"{key}={_plain(wanted.get(key, getattr(task, key)))}"]
-    return shlex.join(words)
-
-
-@cache
-def _budgets(kind: type[Experiment], size: int) -> dict[str, dict[str, Any]]:
-    """The configurations of the budgets that commands start from: the same for many runs."""
-    names = ("paper", "notebook")
-    return {name: kind.budget(name, batch_size=size).config() for name in names}
-
-
-def _plain(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def declare(

@@ -160,6 +160,12 @@ def test_table_1_is_there_once_and_whole():
         assert ("is not invariant" in claim.statement) == (claim.paper == "No")
 
 
+def test_every_command_says_where_data_are_that_cannot_be_fetched():
+    said = [part for line in ledger.frame().command for part in (line or "").split(" && ")]
+    assert sum(" --data " in part for part in said) > 100
+    assert not [part for part in said if "--set data=" in part]
+
+
 @pytest.mark.parametrize("claim", DECLARED, ids=lambda claim: claim.id)
 def test_commands_train_what_was_declared(claim):
     for part in claim.command.split(" && "):
