@@ -28,8 +28,8 @@ BADNESS = list(Grade)
 MODES = ("train", "frozen", "recomputed", "evaluation")
 FREED = 30 * 2**20
 """Bytes: glibc gives what is freed at the end of its memory back, from twice the largest block
-that was freed so far, up to 32 MB, and small kernels would ask for it anew each time: for 160,000
-to 600,000 pages in a certificate of ResNet20, which without takes a twentieth less."""
+that was freed so far, up to 32 MB, and small kernels would ask for it anew each time: for some
+200,000 pages in a certificate of ResNet20, which without takes a twentieth less."""
 
 
 def certify(
