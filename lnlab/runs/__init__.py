@@ -15,8 +15,9 @@ result.json         written last, with the SHA-256 of the others: a run is done 
                     there
 =================== ====================================================================
 
-Kept runs have no weights, metrics and pictures compressed (``.xz``), and an environment of
-their own only if they ended in another one, which ``result.json`` holds.
+Kept runs have no weights, and metrics and pictures compressed (``.xz``). Their ``result.json``
+tells the configuration and the environment, of which a file is kept only where it says more:
+of a run that ended in another environment than it began in.
 """
 
 from lnlab.runs.environment import environment

@@ -9,10 +9,14 @@ from typing import Any
 from lnlab.runs.files import of_json, read_json, sha256, to_json, whole_lines
 from lnlab.runs.packed import unpacked
 
-METRICS, PICTURES, ENVIRONMENT = "metrics.jsonl", "pictures.tensors", "environment.json"
+CONFIG, RESULT, ENVIRONMENT = "config.json", "result.json", "environment.json"
+METRICS, PICTURES = "metrics.jsonl", "pictures.tensors"
 
-HASHED = ("config.json", ENVIRONMENT, METRICS, "weights.safetensors")
+HASHED = (CONFIG, ENVIRONMENT, METRICS, "weights.safetensors")
 """The files of a finished run whose bytes its result knows; pictures too, where there are."""
+
+TOLD = {CONFIG: "config", ENVIRONMENT: "environment"}
+"""What ``result.json`` tells of other files, which then need not be kept; by what name."""
 
 
 class Folder:
@@ -28,7 +32,12 @@ class Folder:
     @property
     def done(self) -> bool:
         """True once the run came to its end."""
-        return (self.path / "result.json").is_file()
+        return (self.path / RESULT).is_file()
+
+    @property
+    def begun(self) -> bool:
+        """True once a file is there that says what it is a run of."""
+        return self.done or (self.path / CONFIG).is_file()
 
     def record(self) -> dict[str, Any]:
         """The content of ``result.json``: the result, and the SHA-256 of other files by name.
@@ -38,9 +47,11 @@ class Folder:
         """
         if not self.done:
             raise ValueError(f"{self.path} is not done: run its task again to resume it.")
-        record = read_json(self.path / "result.json")
-        with self.damage("result.json"):
-            own = {name: value for name, value in record.items() if name != "own"}
+        record = read_json(self.path / RESULT)
+        with self.damage(RESULT):
+            # a kept configuration is held by the SHA-256 of its file
+            beside = ("own", TOLD[CONFIG])
+            own = {name: value for name, value in record.items() if name not in beside}
             # runs that were kept before have no hash of their own
             if record.get("own", of_json(own)) != of_json(own):
                 raise ValueError("it has another SHA-256 for itself")
@@ -48,10 +59,13 @@ class Folder:
                 raise ValueError("it has not the SHA-256 of every other file")
         return record
 
-    @property
-    def settled(self) -> bool:
-        """True if it ended in the environment it began in: ``result.json`` tells both."""
-        return self.done and self.record().get("environment") == self.object(ENVIRONMENT)
+    def settled(self, name: str) -> bool:
+        """True if ``result.json`` tells, or could tell, every byte of a file.
+
+        Of the environment it tells the one that the run ended in.
+        """
+        told = self.object(name) if name == CONFIG else self.record().get(TOLD[name])
+        return to_json(told) == self.content(name)
 
     def object(self, name: str) -> dict[str, Any]:
         """The object in a JSON file.
@@ -69,7 +83,7 @@ class Folder:
     def content(self, name: str) -> bytes:
         """The bytes of a file, packed or not; of a run that is done, those it ended with.
 
-        An ``environment.json`` that is not kept is that of ``result.json``.
+        One that is not kept is as ``result.json`` tells it.
 
         Raises:
             ValueError: if they have changed since.
@@ -79,9 +93,9 @@ class Folder:
         try:
             content = unpacked(path)
         except FileNotFoundError:
-            if name != ENVIRONMENT or "environment" not in record:
+            if TOLD.get(name) not in record:
                 raise
-            content = to_json(record["environment"])
+            content = to_json(record[TOLD[name]])
         if sha256(content) != record["sha256"].get(name, sha256(content)):
             raise ValueError(f"{path} is damaged: result.json has another SHA-256 for it.")
         return content

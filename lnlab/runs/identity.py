@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lnlab.runs.files import sha256
+from lnlab.runs.folder import CONFIG, RESULT, Folder
 
 
 def key(config: Mapping[str, Any], checksum: str) -> str:
@@ -26,12 +27,12 @@ def place(root: Path, task: str, config: Mapping[str, Any], data: Mapping[str, A
     data of the same name and kind, is the run that is meant.
     """
     folder = Path(root) / task / key(config, data["checksum"])
-    if "checksum_of" not in data or (folder / "config.json").is_file():
+    if "checksum_of" not in data or Folder(folder).begun:
         return folder
     wanted = _canonical(config), data["name"], data["kind"]
-    for result in sorted(folder.parent.glob("*/result.json")):
+    for result in sorted(folder.parent.glob(f"*/{RESULT}")):
         try:
-            record = json.loads((result.parent / "config.json").read_bytes())
+            record = Folder(result.parent).object(CONFIG)
             then = record["data"]
             told = _canonical(record["config"]), then["name"], then["kind"]
         except (OSError, ValueError, KeyError, TypeError):

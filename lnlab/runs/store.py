@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lnlab.runs.files import write
-from lnlab.runs.folder import ENVIRONMENT, METRICS, PICTURES, Folder
+from lnlab.runs.files import to_json, write
+from lnlab.runs.folder import CONFIG, ENVIRONMENT, METRICS, PICTURES, RESULT, TOLD, Folder
 from lnlab.runs.lock import locked
 from lnlab.runs.packed import pack
 from lnlab.runs.run import Run
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PACKED = (METRICS, PICTURES)
 """Files that are kept compressed."""
 
-KEPT = ("config.json", ENVIRONMENT, *PACKED, "result.json")
+KEPT = (CONFIG, ENVIRONMENT, *PACKED, RESULT)
 """Files that are small enough to commit; the result is last, as it makes the run done."""
 
 
@@ -63,13 +63,13 @@ def survey(
     found: dict[tuple[str, str], Run] = {}
     damaged = []
     for top in roots:
-        for config in sorted(Path(top).glob(f"{task or '*'}/*/config.json")):
+        files = (Path(top).glob(f"{task or '*'}/*/{name}") for name in (CONFIG, RESULT))
+        for folder in sorted({file.parent for each in files for file in each}):
             try:
-                run = Run(config.parent)
-            except FileNotFoundError:
-                continue  # removed meanwhile
+                run = Run(folder)
             except (ValueError, OSError) as error:
-                damaged.append(Damaged(config.parent, str(error)))
+                if Folder(folder).begun:  # else it was removed meanwhile
+                    damaged.append(Damaged(folder, str(error)))
                 continue
             name = (run.task, run.key)
             if name not in found or (run.done and not found[name].done):
@@ -84,14 +84,14 @@ def unbegun(root: Path) -> list[Damaged]:
     return [
         Damaged(folder, f"{folder} has no config.json: nothing was begun here.")
         for folder in folders
-        if not (folder / "config.json").exists()
+        if not Folder(folder).begun
     ]
 
 
 def keep(run: Run, root: Path) -> Run:
     """A copy of a finished run under another root, small, to commit.
 
-    Its weights are left out, and its environment where the result tells it as well.
+    Its weights are left out, and files of their own for what its result tells as well.
 
     Raises:
         ValueError: if the run is not done, or one of its files is damaged.
@@ -100,18 +100,18 @@ def keep(run: Run, root: Path) -> Run:
         raise ValueError(f"{run.folder} is not done: only finished runs are kept.")
     folder = Path(root) / run.task / run.key
     folder.mkdir(parents=True, exist_ok=True)
-    left_out = {PICTURES: not run.pictured, ENVIRONMENT: Folder(run.folder).settled}
-    for name in KEPT:
-        if left_out.get(name):
-            (folder / name).unlink(missing_ok=True)
-            continue
-        try:
-            content = run.content(name)
-        except FileNotFoundError:
-            if name == PICTURES and folder == run.folder:  # it was kept without them
-                continue
-            raise
+    files = Folder(run.folder)
+    left_out = {name for name in TOLD if files.settled(name)}
+    without = folder == run.folder and not any(folder.glob(f"{PICTURES}*"))  # as it was kept
+    if without or not run.pictured:
+        left_out.add(PICTURES)
+    contents = {name: run.content(name) for name in KEPT if name not in left_out}
+    if CONFIG in left_out:
+        contents[RESULT] = to_json({TOLD[CONFIG]: files.object(CONFIG)} | files.record())
+    for name, content in contents.items():
         (pack if name in PACKED else write)(folder / name, content)
+    for name in left_out:  # now that the result is there, which tells it
+        (folder / name).unlink(missing_ok=True)
     return Run(folder)
 
 

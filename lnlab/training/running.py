@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_map
 
 from lnlab.progress import progress
 from lnlab.runs import Run, place
+from lnlab.runs.folder import Folder
 from lnlab.training.course import TOGETHER, Course, models
 from lnlab.training.loop import Step
 from lnlab.training.machine import available, one_thread
@@ -123,7 +124,7 @@ def found(
     """
     config, data = _identity(task, task.dataset(), torch.device(device), precision)
     folder = place(root, task.name, config, data)
-    run = Run(folder) if (folder / "config.json").is_file() else None
+    run = Run(folder) if Folder(folder).begun else None
     return run if run is not None and not lacking(task, run) else None
 
 

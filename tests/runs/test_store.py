@@ -77,6 +77,32 @@ def test_an_environment_is_kept_by_itself_only_if_the_end_had_another(resumed, t
     assert keep(kept, tmp_path / "results").environment == run.environment
 
 
+def test_what_a_result_tells_is_not_kept_again_and_is_held_by_its_hash(tmp_path):
+    run = keep(run_of(tmp_path / "runs", norm="layer"), tmp_path / "results")
+    assert {path.name for path in run.folder.iterdir()} == {"metrics.jsonl.xz", "result.json"}
+    assert (run.task, run.config["norm"], run.data) == ("mnist", "layer", DATA)
+    record = json.loads((run.folder / "result.json").read_text())
+    record["config"]["config"]["norm"] = "batch"
+    write_json(run.folder / "result.json", record)
+    runs, damaged = survey(tmp_path / "results")
+    assert not runs
+    assert "another SHA-256" in damaged[0].error
+    del record["config"]
+    write_json(run.folder / "result.json", record)
+    runs, damaged = survey(tmp_path / "results")
+    assert not runs
+    assert "config.json" in damaged[0].error
+
+
+def test_a_run_is_kept_again_over_what_was_kept_with_a_file_for_each(tmp_path):
+    run = run_of(tmp_path / "runs", norm="layer")
+    kept = keep(run, tmp_path / "results")
+    for name in ("config.json", "environment.json", "result.json"):
+        (kept.folder / name).write_bytes(run.content(name))
+    assert keep(Run(kept.folder), tmp_path / "results").config == run.config
+    assert {path.name for path in kept.folder.iterdir()} == {"metrics.jsonl.xz", "result.json"}
+
+
 def test_an_environment_that_nobody_tells_is_missed(tmp_path):
     run = keep(run_of(tmp_path / "runs"), tmp_path / "results")
     record = json.loads((run.folder / "result.json").read_text())
