@@ -100,6 +100,7 @@ def test_a_path_lies_on_its_plane_and_its_distance_beside_it():
     assert figure.layout.xaxis.title.text == "component 1: 70% of the variance"
     assert figure.layout.yaxis.title.text == "component 2: 20% of the variance"
     assert "of the batch" in notes(figure)[0]
+    assert "Colour: the loss (nats)" in notes(figure)[-1].replace("<br>", " ")
 
 
 def test_moving_the_lines_draws_what_drawing_them_anew_does():
@@ -126,4 +127,6 @@ def test_moving_the_plane_leaves_how_it_was_turned():
     moved.update_layout(plane_layout(other))
     assert moved.to_json() == plane(other).to_json()
     assert "scene" not in plane_layout(other)
+    # more of them lie over each other
+    assert moved.layout.scene.xaxis.nticks == moved.layout.scene.yaxis.nticks == 5
     assert "frozen: as they were" in notes(moved)[0]

@@ -10,6 +10,7 @@ from lnlab import panels
 from lnlab.norms.invariances import Statistics
 from lnlab.panels.landscape.measurement import cuts, plane, rescaled, trained, training_loss
 from lnlab.panels.landscape.state import LandscapeState
+from lnlab.panels.landscape.view import drawn, look
 from lnlab.panels.widgets.panel import PLOTLY
 
 
@@ -27,6 +28,14 @@ def panel(shared):
 
 def losses(panel):
     return np.stack([panel.plots["lines"].current(f"line {i}")["y"] for i in range(5)])
+
+
+def stamps(panel):
+    """What stands above the two pictures, drawn anew and moved."""
+    anew = [figure.layout.annotations for figure in drawn(panel.state).values()]
+    view = look(panel.state)
+    moved = [view.drawings["lines"].layout, view.late["plane"]().layout]
+    return [notes[0]["text"] for notes in anew + [each["annotations"] for each in moved]]
 
 
 def surface(panel):
@@ -67,8 +76,10 @@ def test_directions_that_stay_make_longer_weights_look_flat(panel):
 
 def test_statistics_are_a_question_of_batch_norm_alone(panel):
     assert not panel.controls["statistics"].disabled
+    assert all("Statistics over cases: of the batch." in words for words in stamps(panel))
     panel.controls["normalizer"].value = "layer"
     assert panel.controls["statistics"].disabled
+    assert all("No statistics over cases." in words for words in stamps(panel))
     one, other = (cuts(LandscapeState("layer", mode))[0] for mode in ("batch", "frozen"))
     assert torch.equal(one.losses, other.losses)
 

@@ -78,8 +78,14 @@ def band_traces(
     return [band, *each]
 
 
-def cuts(several: Sequence[Landscape], name: str) -> go.Figure:
-    """The loss along a few lines through w, in the colour of a normalizer, on a log axis."""
+def cuts(several: Sequence[Landscape], name: str, over_cases: bool = True) -> go.Figure:
+    """The loss along a few lines through w, in the colour of a normalizer, on a log axis.
+
+    Args:
+        several: the losses along each.
+        name: of the normalizer.
+        over_cases: whether it takes statistics over cases.
+    """
     figure = go.Figure(layout={"template": TEMPLATE, "height": 330, "showlegend": False})
     figure.add_scatter(name="band", mode="lines", fill="toself", opacity=0.15, hoverinfo="skip")
     for number in range(len(several)):
@@ -92,7 +98,7 @@ def cuts(several: Sequence[Landscape], name: str) -> go.Figure:
         hovertemplate="w: %{y:.3g}<extra></extra>",
     )  # fmt: skip
     fill(figure, cuts_traces(several, name))
-    return figure.update_layout(cuts_layout(several))
+    return figure.update_layout(cuts_layout(several, over_cases))
 
 
 def cuts_traces(several: Sequence[Landscape], name: str) -> Traces:
@@ -112,7 +118,7 @@ def cuts_traces(several: Sequence[Landscape], name: str) -> Traces:
     }  # fmt: skip
 
 
-def cuts_layout(several: Sequence[Landscape]) -> dict[str, Any]:
+def cuts_layout(several: Sequence[Landscape], over_cases: bool = True) -> dict[str, Any]:
     """The axes and the stamp of :func:`cuts`; the axis of losses moves by whole steps."""
     low, high = reach(several)
     low, high = min(low, LEAST[0]), max(high, LEAST[1])
@@ -130,5 +136,5 @@ def cuts_layout(several: Sequence[Landscape]) -> dict[str, Any]:
             "title": {"text": LOSS},
             "fixedrange": True,
         },
-        "annotations": [stamped(several[0], "five lines through w")],
+        "annotations": [stamped(several[0], "five lines through w", over_cases)],
     }

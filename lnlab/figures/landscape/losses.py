@@ -58,9 +58,11 @@ def subtitled(title: str, landscapes: Sequence[Landscape]) -> str:
     return f"{literal(title)}<br><sup>{literal(stamp(landscapes))}</sup>"
 
 
-def stamped(landscape: Landscape, title: str) -> dict[str, Any]:
+def stamped(landscape: Landscape, title: str, over_cases: bool) -> dict[str, Any]:
+    """A title and the stamp; where no normalizer of the net is over cases, it says so."""
+    where = literal(stamp([landscape])) if over_cases else "No statistics over cases."
     return {
-        "text": f"<b>{title}</b> &nbsp; {literal(stamp([landscape]))}",
+        "text": f"<b>{title}</b> &nbsp; {where}",
         "x": 0,
         "y": 1,
         "yshift": 10,

@@ -89,8 +89,9 @@ def scene(heights: tuple[float, float] | None = None) -> dict[str, Any]:
     if heights is not None:
         zaxis["range"] = [heights[0] - 0.05, heights[1] + 0.05]
     return {
-        "xaxis": {"title": {"text": AXES[0]}},
-        "yaxis": {"title": {"text": AXES[1]}},
+        # few: seen from here more of them lie over each other
+        "xaxis": {"title": {"text": AXES[0]}, "nticks": 5},
+        "yaxis": {"title": {"text": AXES[1]}, "nticks": 5},
         "zaxis": zaxis,
         "camera": {"eye": {"x": 1.5, "y": -1.6, "z": 1.0}, "center": {"z": -0.12}},
         "aspectmode": "manual",
@@ -149,7 +150,7 @@ def trodden(
     figure.update_layout(
         template=TEMPLATE, height=490, legend={"x": 0, "y": 1.2}, margin={"t": 125},
     )  # fmt: skip
-    return signed(figure, made_on)
+    return signed(figure, f"{made_on}. Colour: the loss (nats), as a power of 10.")
 
 
 def _length(name: str, values: np.ndarray, color: str) -> go.Scatter:
@@ -159,11 +160,11 @@ def _length(name: str, values: np.ndarray, color: str) -> go.Scatter:
     )  # fmt: skip
 
 
-def plane(landscape: Landscape) -> go.Figure:
-    """The loss on a plane through w, to be turned."""
+def plane(landscape: Landscape, over_cases: bool = True) -> go.Figure:
+    """The loss on a plane through w, to be turned; ``over_cases`` as for :func:`lines.cuts`."""
     layers = [sheet(landscape, reach([landscape])), peg(landscape)]
     figure = go.Figure(layers, layout={"template": TEMPLATE, "height": 470, "scene": scene()})
-    return figure.update_layout(plane_layout(landscape))
+    return figure.update_layout(plane_layout(landscape, over_cases))
 
 
 def plane_traces(landscape: Landscape) -> Traces:
@@ -175,9 +176,9 @@ def plane_traces(landscape: Landscape) -> Traces:
     }
 
 
-def plane_layout(landscape: Landscape) -> dict[str, Any]:
+def plane_layout(landscape: Landscape, over_cases: bool = True) -> dict[str, Any]:
     """The stamp of :func:`plane`. Nothing of its scene, which whoever turned it has set."""
     return {
         "margin": {"l": 8, "r": 8, "t": 44, "b": 8},
-        "annotations": [stamped(landscape, "a plane through w")],
+        "annotations": [stamped(landscape, "a plane through w", over_cases)],
     }

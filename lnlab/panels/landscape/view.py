@@ -48,14 +48,19 @@ def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
     }
 
     def enable(change: dict[str, Any]) -> None:
-        taken = change["new"] == "batch"
-        lock(controls["statistics"], "" if taken else "only batch norm takes them over cases")
+        why = "" if over_cases(change["new"]) else "only batch norm takes them over cases"
+        lock(controls["statistics"], why)
 
     widgets = [*controls.values()]
     columns = in_columns(widgets[:3], widgets[3:])
     controls["normalizer"].observe(enable, "value")
     enable({"new": controls["normalizer"].value})
     return columns, controls
+
+
+def over_cases(normalizer: str) -> bool:
+    """Whether it takes statistics over cases, so that their source is a question."""
+    return normalizer == "batch"
 
 
 def look(state: LandscapeState) -> View:
@@ -66,7 +71,10 @@ def look(state: LandscapeState) -> View:
         sentence=sentence(measurement),
         titles=dict.fromkeys(("lines", "plane"), conditions(state)),
         drawings={
-            "lines": Drawing(draw.cuts_traces(lines, state.normalizer), draw.cuts_layout(lines))
+            "lines": Drawing(
+                draw.cuts_traces(lines, state.normalizer),
+                draw.cuts_layout(lines, over_cases(state.normalizer)),
+            )
         },
         late={"plane": lambda: turned(state)},
     )
@@ -75,13 +83,15 @@ def look(state: LandscapeState) -> View:
 def turned(state: LandscapeState) -> Drawing:
     """The plane of a state: 441 losses take longer than one step of a slider may."""
     losses = plane(state)
-    return Drawing(draw.plane_traces(losses), draw.plane_layout(losses))
+    layout = draw.plane_layout(losses, over_cases(state.normalizer))
+    return Drawing(draw.plane_traces(losses), layout)
 
 
 def drawn(state: LandscapeState) -> dict[str, go.Figure]:
     """The figures of a state."""
-    lines = draw.cuts(measure(state).lines, state.normalizer)
-    return {"lines": lines, "plane": draw.plane(plane(state))}
+    taken = over_cases(state.normalizer)
+    lines = draw.cuts(measure(state).lines, state.normalizer, taken)
+    return {"lines": lines, "plane": draw.plane(plane(state), taken)}
 
 
 def settable(state: LandscapeState) -> list[Settable]:
