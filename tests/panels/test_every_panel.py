@@ -9,6 +9,7 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import ipywidgets
 import numpy as np
 import pandas as pd
 import pytest
@@ -306,6 +307,15 @@ def test_no_panel_is_forgotten():
 
 def test_a_panel_fits_beside_the_file_browser(panel):
     assert all(plot.least_width <= LAB for plot in panel.plots.values())
+
+
+def test_a_list_has_room_for_its_longest_choice(panel):
+    letter, arrow = 6.9, 34  # pixels, in JupyterLab's font
+    for control in panel.controls.values():
+        if isinstance(control, ipywidgets.Dropdown):
+            longest = max(len(words) for words, _ in control.options)
+            beside = int(control.style.description_width.removesuffix("px")) + arrow
+            assert letter * longest + beside <= int(control.layout.width.removesuffix("px"))
 
 
 def test_every_field_has_a_control_that_moves_the_panel(name, panel):

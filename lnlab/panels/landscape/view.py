@@ -59,7 +59,7 @@ def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
 
 
 def over_cases(normalizer: str) -> bool:
-    """Whether it takes statistics over cases, so that their source is a question."""
+    """True for what takes statistics over cases, whose source is then a question."""
     return normalizer == "batch"
 
 

@@ -201,7 +201,7 @@ def choice(description: str, options: Sequence[tuple[str, Any]]) -> ipywidgets.D
         options=options,
         description=description,
         style={"description_width": WIDTH},
-        layout={"width": "376px"},
+        layout={"width": "476px"},  # what a column has
     )
 
 
