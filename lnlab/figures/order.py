@@ -83,7 +83,8 @@ def order(
             fill="toself" if paint else "none", fillcolor=colour,
             line={"color": colour, "width": 1.5},
         )  # fmt: skip
-    for name, colour in (("true", GREEN), ("false", VERMILLION), ("unknown", GREY)):
+    # of pictures in one bin those that it is true of stand before the others, which are more
+    for name, colour in (("false", VERMILLION), ("true", GREEN), ("unknown", GREY)):
         figure.add_scatter(
             name=f"frames {name}", xaxis="x", yaxis="y", mode="lines", hoverinfo="skip",
             line={"color": colour, "width": 2.5},

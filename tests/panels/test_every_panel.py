@@ -23,6 +23,7 @@ from lnlab.data.recordings import Samples
 from lnlab.data.utterance import Utterance
 from lnlab.norms import LayerNorm
 from lnlab.panels.widgets import LivePlot, Panel
+from lnlab.panels.widgets.controls import COLUMN
 from lnlab.probes.positions import Maps
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding
@@ -316,6 +317,13 @@ def test_a_list_has_room_for_its_longest_choice(panel):
             longest = max(len(words) for words, _ in control.options)
             beside = int(control.style.description_width.removesuffix("px")) + arrow
             assert letter * longest + beside <= int(control.layout.width.removesuffix("px"))
+
+
+def test_every_control_lies_within_its_column(panel):
+    column, margins = int(COLUMN["width"].removesuffix("px")), 4
+    for control in panel.controls.values():
+        if (control.layout.width or "").endswith("px"):
+            assert int(control.layout.width.removesuffix("px")) + margins <= column
 
 
 def test_every_field_has_a_control_that_moves_the_panel(name, panel):

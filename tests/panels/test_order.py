@@ -71,3 +71,9 @@ def test_every_thing_is_drawn_inside_its_box():
         inside = np.clip(drawn, [0.2, 0.4], [0.5, 0.6])
         np.testing.assert_allclose(drawn, inside, atol=1e-12)
         np.testing.assert_allclose(unit[0], unit[-1], atol=1e-12)  # closed
+
+
+def test_pictures_that_it_is_true_of_stand_before_those_that_it_is_not(there):
+    found = measure(there, OrderState("a heart and a polygon"))
+    names = [trace.name for trace in draw.order(*found[:6]).data]
+    assert names.index("pictures true") > names.index("pictures false")

@@ -43,7 +43,7 @@ def order(
         "caption": ipywidgets.Combobox(
             options=there.examples, description="caption", continuous_update=False,
             placeholder="type a caption", style={"description_width": WIDTH},
-            layout={"width": "520px"},
+            layout={"width": "476px"},
         ),
         "net": choice("net", [(name, name) for name in there.nets]),
     }  # fmt: skip

@@ -47,7 +47,7 @@ def thoughts(
         "sentence": ipywidgets.Combobox(
             options=[*dict.fromkeys(there.texts)], description="sentence",
             continuous_update=False, placeholder="type a sentence",
-            style={"description_width": WIDTH}, layout={"width": "520px"},
+            style={"description_width": WIDTH}, layout={"width": "476px"},
         ),
         "book": choice("book", [*books.items()]),
         "update": choice_slider("update", updates),
