@@ -54,6 +54,23 @@ def test_what_is_typed_is_written(panel):
     settled(panel, "“fox”")
 
 
+def test_the_windows_stay_where_they_are_while_the_pen_moves(panel):
+    def windows():
+        maps = panel.locator(".lnlab-plot .heatmaplayer image")
+        return maps.evaluate_all("maps => maps.map((map) => map.href.baseVal)")
+
+    before, whole = windows(), len(ink(panel))
+    slider(panel, "pen, %").press("Home")
+    panel.wait_for_function(
+        """(whole) => document.querySelector('.lnlab-plot')._fullData
+             .find(({ name }) => name === 'ink 0').x.length < whole""",
+        arg=whole,
+    )
+    assert len(before) == 2
+    assert windows() == before
+    slider(panel, "pen, %").press("End")
+
+
 def test_the_triangle_moves_the_pen(panel):
     whole = len(ink(panel))
     panel.locator(".jupyter-widgets-play, .widget-play").locator("button").first.click()
