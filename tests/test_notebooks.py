@@ -256,6 +256,14 @@ def test_words_fill_the_gaps_of_a_table_without_a_warning(path):
 
 
 @every_notebook
+def test_a_table_that_is_turned_has_one_line_of_names(path):
+    for cell in code_cells(path):
+        if ".pivot" in cell.source and isinstance(ast.parse(cell.source).body[-1], ast.Expr):
+            # else pandas shows the name of the rows in a line of its own
+            assert ".rename_axis(index=None)" in lines(cell)[-1], cell.source
+
+
+@every_notebook
 def test_of_its_own_runs_the_seeds_that_it_was_told_are_shown(path):
     kept = ("kept", "checkout.place")  # of those all seeds count
     calls = [
