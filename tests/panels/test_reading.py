@@ -45,7 +45,7 @@ def test_what_is_shown_is_what_was_kept():
         assert found.said[name] == ("@entity1", 0.8, 0.8)
         assert "right)" in found.looks[name].text
     early = measure(there, ReadingState(1, 0)).looks["none"].text
-    assert "says @entity0, 50% (the right one, @entity1, 20%); error 50%" in early
+    assert "says @entity0, 50% (the right one, @entity1, 20%); of all 50% wrong" in early
 
 
 def test_every_letter_of_a_word_has_the_attention_of_its_word():

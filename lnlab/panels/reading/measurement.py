@@ -96,8 +96,8 @@ def measure(readers: Readers, state: ReadingState) -> ReadingMeasurement:
             f"the right one, {question.answer}, {said[name].right:.0%}"
         )  # fmt: skip
         text = (
-            f"says {said[name].candidate}, {said[name].chance:.0%} ({right}); error "
-            f"{row.valid_error:.0%}"
+            f"says {said[name].candidate}, {said[name].chance:.0%} ({right}); of all "
+            f"{row.valid_error:.0%} wrong"
         )
         looks[name] = Look(alpha.astype(float), text)
     return ReadingMeasurement(passage, looks, said)
