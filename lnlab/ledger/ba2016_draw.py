@@ -73,9 +73,9 @@ TWO_FAMILIES = (
     "one family of four, as it is now, what one of them said is open"
 )
 SHELF = (
-    "from this start nets stood, at seed 0, on a shelf near 105.5 nats, what knowing how often "
-    "each pixel is black costs; levels above it tell who gets there, those below who leaves "
-    "it first, rather than who learns to draw faster"
+    "from this start nets stood, at seed 0 (exploratory, not kept), on a shelf near 105.5 "
+    "nats, what knowing how often each pixel is black costs; levels above it tell who gets "
+    "there, those below who leaves it first, rather than who learns to draw faster"
 )
 
 

@@ -111,6 +111,8 @@ CLAIMS = [
         would=(
             "digits read 1, 2, 4 and 8 pixels a step: does the gain of layer norm grow with T"
         ),
-        waits="not declared yet: pixels change D as well as T",
+        waits="not declared yet: pixels change D as well as T; exploratory, by seeds 0 to 4: "
+        "the mean training NLL is 0.52, 0.69, 0.80 and 1.0 times that without, for T = 8, 16, "
+        "32 and 64",
     ),
 ]

@@ -97,7 +97,8 @@ BY_CELL = {
     "lstm": "an LSTM that reads 8 x 8 digits in 32 steps of two pixels; one rate for both "
     "arms, 0.003, which is ours. Exploratory: after training gradients shrink in all nets, to "
     "0.93 to 0.98 a step with layer norm and to 0.96 to 0.99 without; whoever calls shrinking "
-    "stable reads it the other way round",
+    "stable reads it the other way round. Before training layer norm is the nearer to 1: 1.03 "
+    "to 1.25 a step, 0.69 to 0.73 without; from epoch 4 on no more",
 }
 
 

@@ -29,6 +29,7 @@ from lnlab.ledger.thoughts_before import (
     SMALLER_LEVEL,
     WITH_ITS_START,
 )
+from lnlab.ledger.thoughts_notes import OF_SICK, ONE_RATE, ONE_ROW
 from lnlab.ledger.thoughts_trainings import FAMILIES, FRESH, OPEN, SEEN, STATED, TIMED
 from lnlab.ledger.vectors import (
     FALLS,
@@ -70,39 +71,6 @@ OWN_C = (
     "untrained encoder's, too; of SICK by the trial pairs; of the bag of words its own best on "
     "the ten folds, which flatters it"
 )
-AT_THE_START = (
-    "exploratory: of the 31 points that layer norm is ahead by at the end, 18 are there before "
-    "the first update, and the nets without it stay near a guess: what is seen is less what it "
-    "learned than where it begins"
-)
-ONE_RATE = (
-    "trainings at one rate, 0.001, which all rows of the stories share; those without "
-    "layer norm are the less trained ones, 1.35 to 1.41 nats against 0.94 to 0.98 (seeds 100 "
-    "to 104); see the rows at own rates, 0.025 for both, of nats, SICK's r and MR"
-)
-CLOCKS = (
-    "one reading of the clock for all five seeds: no interval over seeds; the same training "
-    "without layer norm took 36, 42 and 62 CPU-seconds, with it 40 and 41, on one machine"
-)
-OF_SICK = "SICK's r, rho and MSE are read of the same predictions: no findings apart"
-MONTH = (
-    "those without layer norm gain as much, 7.1 to 11 points against 5.7 to 11: at 325 of 520 "
-    "updates, of which the run is 1.6 times, any of these nets still learns"
-)
-ONE_STORY = {
-    "table3-mr-stories": AT_THE_START,
-    "table3-mr-stories-own-rates": "exploratory: 18 of the 24 points that layer norm is ahead "
-    "by are there before the first update; without it two seeds of five end within six points",
-    "faster-subj-stories": "six of the twenty points are layer norm's lower start, 68.5 "
-    "against 74.4; all nets end at 99 to 100",
-    "faster-mpqa-stories": "at this rate the nets without layer norm fall below their own "
-    "start, and no speed is compared; at 0.025 they learn it, 61 to 78",
-    "faster-mr-stories": "at this rate the nets without layer norm stay near a guess",
-    "month-stories": MONTH,
-    "cost-stories": CLOCKS,
-    "cost-novels-small": "one reading of the clock for all seeds: no interval over seeds",
-}
-"""Notes of single rows, by what their ids end with."""
 OFFICIAL = re.compile(" on (SICK|MR|CR|SUBJ|MPQA)")
 """The judges, of which the stories have others in their places."""
 NATS = 0.05
@@ -199,7 +167,7 @@ def claims(
         command = test.command(data).replace(told, f"{told} --set judges=judges=PATH")
         name = f"ba2016-6.3-{id}{ending}"
         notes = [
-            ONE_STORY.get(f"{id}{ending}", ""),
+            ONE_ROW.get(f"{id}{ending}", ""),
             ONE_RATE * (ending == "-stories" and id != "conditioning"),
             ALONE if first else note,
         ]

@@ -297,7 +297,8 @@ CLAIMS = [
         ),),
         note="after 150 updates, over the rates of one grid; a NLL above the start's counts as "
         "the start's. Exploratory: over the four rates to 0.03 the interval would be -0.53 to "
-        "-0.14 (95 %); the best loss itself is higher with QK norm, by 0.009 to 0.033 nats",
+        "-0.14 (95 %); the best loss itself is higher with QK norm at every seed, by 0.009 to "
+        "0.033 nats",
     ),
     Claim(
         "sun2024-massive", "Sun et al. (2024), abstract",
