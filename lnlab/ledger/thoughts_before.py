@@ -43,6 +43,15 @@ JUDGED_SO = {
     "subj": "-29 to -1.9", "mpqa": "-17 to -14",
 }  # fmt: skip
 """The intervals of the stories by the mean along the run, the start included."""
+AT_ANY_RATE = {
+    metric: (Before(verdict, "its statement did not name the one rate of both arms", interval),)
+    for metric, verdict, interval in (
+        ("sick_r", "inconclusive", ""), ("sick_mse", "inconclusive", ""),
+        ("mr", "inconclusive", "-23 to 0.49"), ("subj", "also seen", "-33 to -7.2"),
+        ("mpqa", "also seen", "-26 to -5.2"),
+    )
+}  # fmt: skip
+"""Of the stories; at the best rate of both arms the last two show no speedup."""
 SMALLER_LEVEL = Before(
     "also seen",
     "of its family five rows were declared anew, and of two the judges say nothing now: they "
@@ -50,6 +59,7 @@ SMALLER_LEVEL = Before(
     "-30 to -1.5",
 )
 DATES = {
+    AT_ANY_RATE["mr"][0].reason: AGAIN,
     WITH_ITS_START: AGAIN,
     SMALLER_LEVEL.reason: AGAIN,
     PASSED: CHANGED,
