@@ -180,7 +180,7 @@ def table(roots: Sequence[Path] = ROOTS) -> str:
         "",
         "What was declared before its runs has an earlier commit than its verdict, but for "
         "`ba2016-1-sgd`, four rows of digits at own rates (6.6) and four of LeNets' batch norm "
-        "at own rates (6.7), which were declared first, in a commit that is not there any more.",
+        "at own rates (6.7): they were declared first, in a commit that is no longer there.",
         "",
         "## What is wrong in the papers as it is printed",
         "",
