@@ -152,7 +152,7 @@ AHEAD = {
     f"it is ahead in R@{k}, by {by} points (95 %)"
     for k, by in ((1, "0.92 to 3.2"), (5, "2.4 to 4.9"), (10, "1.8 to 4.7"))
 }
-"""What the runs at own rates say of curves that were declared at the shared one."""
+"""The words of runs at own rates on curves that were declared at the shared one."""
 ONE_FINDING = "R@K and mean rank are read of the same ranks: no findings apart"
 TO_LEVEL = (
     "until the trend of R@1 + R@5 + R@10 of image retrieval is at a level that both reach"

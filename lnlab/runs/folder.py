@@ -16,7 +16,7 @@ HASHED = (CONFIG, ENVIRONMENT, METRICS, "weights.safetensors")
 """The files of a finished run whose bytes its result knows; pictures too, where there are."""
 
 TOLD = {CONFIG: "config", ENVIRONMENT: "environment"}
-"""What ``result.json`` tells of other files, which then need not be kept; by what name."""
+"""The files that ``result.json`` can tell, which then need not be kept; by what name."""
 
 
 class Folder:
