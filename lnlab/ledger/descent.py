@@ -68,7 +68,7 @@ AN_UPDATE = {
     "angle": "gradients turn by 0.33 to 0.56 radians against 0.19 to 0.27 without, on MNIST by "
     "0.54 to 0.68 against 0.26 to 0.30",
 }
-"""What one update does: by the seed, means over the looks of the way to a tenth."""
+"""The words of one update: by the seed, means over the looks of the way to a tenth."""
 MORE_EACH = (
     "exploratory: in a single update of layer norm {}; where its sum is smaller, it is for "
     "fewer updates"

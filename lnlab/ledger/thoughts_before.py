@@ -51,7 +51,7 @@ AT_ANY_RATE = {
         ("mpqa", "also seen", "-26 to -5.2"),
     )
 }  # fmt: skip
-"""Of the stories; at the best rate of both arms the last two show no speedup."""
+"""Earlier verdicts of the stories; at the best rate of both arms the last two have no lead."""
 SMALLER_LEVEL = Before(
     "also seen",
     "of its family five rows were declared anew, and of two the judges say nothing now: they "
