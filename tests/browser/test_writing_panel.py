@@ -31,6 +31,15 @@ def ink(page):
     )
 
 
+def inked(page, compared, whole):
+    """Waits until the pen of the first net has made fewer steps than ``whole``, or as many."""
+    page.wait_for_function(
+        f"""(whole) => document.querySelector('.lnlab-plot')._fullData
+             .find(({{ name }}) => name === 'ink 0').x.length {compared} whole""",
+        arg=whole,
+    )
+
+
 def test_keys_go_from_bias_to_bias(panel):
     before = ink(panel)
     slider(panel, "bias").press("ArrowRight")
@@ -61,26 +70,15 @@ def test_the_windows_stay_where_they_are_while_the_pen_moves(panel):
 
     before, whole = windows(), len(ink(panel))
     slider(panel, "pen, %").press("Home")
-    panel.wait_for_function(
-        """(whole) => document.querySelector('.lnlab-plot')._fullData
-             .find(({ name }) => name === 'ink 0').x.length < whole""",
-        arg=whole,
-    )
+    inked(panel, "<", whole)
     assert len(before) == 2
     assert windows() == before
     slider(panel, "pen, %").press("End")
+    inked(panel, "===", whole)
 
 
 def test_the_triangle_moves_the_pen(panel):
     whole = len(ink(panel))
     panel.locator(".jupyter-widgets-play, .widget-play").locator("button").first.click()
-    panel.wait_for_function(
-        """(whole) => document.querySelector('.lnlab-plot')._fullData
-             .find(({ name }) => name === 'ink 0').x.length < whole""",
-        arg=whole,
-    )
-    panel.wait_for_function(
-        """(whole) => document.querySelector('.lnlab-plot')._fullData
-             .find(({ name }) => name === 'ink 0').x.length === whole""",
-        arg=whole,
-    )
+    inked(panel, "<", whole)
+    inked(panel, "===", whole)
