@@ -20,6 +20,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_core.utils import ensure_event_loop
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
 
@@ -127,6 +128,26 @@ def clocked(spent: list[float]) -> type[OwnKernel]:
     return Clocked
 
 
+class WrittenOnce(NBClientEngine):
+    """Papermill's engine, which writes a notebook before its first cell and after its last.
+
+    Its own writes it twice a cell, too: with what the figures of a notebook weigh, half of what
+    a run takes beside the kernel.
+    """
+
+    @classmethod
+    def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> None:
+        path, nb_man.output_path = nb_man.output_path, None
+        try:
+            super().execute_managed_notebook(nb_man, kernel_name, **options)
+        finally:
+            nb_man.output_path = path  # where what is there of a notebook that failed goes
+
+
+ENGINE = "written once"
+papermill_engines.register(ENGINE, WrittenOnce)
+
+
 def last_place(notebook: nbformat.NotebookNode) -> str | None:
     """The cell that was begun last: its place among those that were written, its first line."""
     written = [
@@ -203,6 +224,7 @@ def run_one(
                 opened(path),
                 str(draft),
                 wanted,
+                engine_name=ENGINE,
                 kernel_manager_class=clocked(spent),
                 # what it would log (a reply cut off by the timeout) the outcome says in words
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],

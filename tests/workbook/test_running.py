@@ -1,8 +1,13 @@
-"""Notebooks begin in an order in which the quick ones are early and none ends alone."""
+"""Notebooks begin in a good order, and while they run nobody writes them again and again."""
 
 from pathlib import Path
 
-from lnlab.workbook.running import turns
+import nbformat
+import papermill.engines
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from lnlab.workbook.running import run_one, turns
 
 SECONDS = {
     Path(name): float(seconds) for name, seconds in zip("abcd", (40, 275, 8, 20), strict=True)
@@ -24,3 +29,19 @@ def test_the_longest_begins_beside_the_quickest():
 
 def test_as_many_at_a_time_as_there_are_begin_at_once():
     assert begun(4) == begun(9) == "cdab"
+
+
+@pytest.mark.slow
+def test_a_notebook_is_written_at_its_start_and_end_alone(tmp_path, monkeypatch):
+    written, write = [], papermill.engines.write_ipynb
+    monkeypatch.setattr(
+        papermill.engines, "write_ipynb", lambda nb, at: (written.append(at), write(nb, at))
+    )
+    path = tmp_path / "three.ipynb"
+    nbformat.write(new_notebook(cells=[new_code_cell(code) for code in "123"]), path)
+    out = tmp_path / "build"
+    out.mkdir()
+    assert run_one(path, out, {}, timeout=60).error is None
+    assert len(written) == 2
+    cells = nbformat.read(out / "three.ipynb", as_version=4).cells
+    assert [cell.outputs[0].data["text/plain"] for cell in cells] == ["1", "2", "3"]
