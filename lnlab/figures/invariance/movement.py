@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ FLOOR, CEILING = 1e-19, 1e5
 _CUT, _PEAK, _DEPTH = 1.2, 1.5, 0.9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moved:
     """Values before and after a transformation.
 
@@ -162,16 +162,12 @@ def movement_traces(parts: Sequence[Moved], sweep: Sweep) -> Traces:
 
 def _distribution(part: Moved, slot: int, color: str) -> Traces:
     """One column: outlines of both histograms, strings, and the note."""
-    edges, before = outline(part.before, part.reach)
-    _, after = outline(part.after, part.reach)
-    # In the height of the first histogram, so that a picture of few values is as high.
-    peak = before.max() or 1.0
-    x, y = strings(part.before, part.after, part.reach)
+    edges, before, after, x, y = _shape(part)
     return {
-        f"before {slot}": {"x": edges, "y": before / peak, "visible": True},
+        f"before {slot}": {"x": edges, "y": before, "visible": True},
         f"after {slot}": {
             "x": edges,
-            "y": np.minimum(after / peak, _CUT),
+            "y": after,
             "line": {"color": color, "width": 2},
             "visible": True,
         },
@@ -188,6 +184,17 @@ def _distribution(part: Moved, slot: int, color: str) -> Traces:
             "visible": True,
         },
     }
+
+
+@lru_cache(maxsize=64)
+def _shape(part: Moved) -> tuple[np.ndarray, ...]:
+    """Edges and heights of both histograms, and the strings' x and y, wherever they stand."""
+    edges, before = outline(part.before, part.reach)
+    _, after = outline(part.after, part.reach)
+    # In the height of the first histogram, so that a picture of few values is as high.
+    peak = before.max() or 1.0
+    hanging = strings(part.before, part.after, part.reach)
+    return edges, before / peak, np.minimum(after / peak, _CUT), *hanging
 
 
 def outline(values: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:

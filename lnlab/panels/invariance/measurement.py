@@ -89,24 +89,42 @@ def measure(state: InvarianceState) -> InvarianceMeasurement:
 
 def parts(state: InvarianceState) -> list[Moved]:
     """Summed inputs, and the outputs of each normalizer, before and after the change."""
-    change = TRANSFORMATIONS[state.transformation - 1]
-    shift = state.shift * unit_shift(state.precision)
-    identity, before = Identity(UNITS), given(state.precision, state.batch)
-    after = change(before, state.delta, shift)
-    a, changed = before.summed_inputs(identity), after.summed_inputs(identity)
-    moved = [part(state, "summed inputs a", a, changed, reach(InvarianceState, "none"))]
-    for name, of in layers(state).items():
-        y = of.output(change(of.given, state.delta, shift))
-        moved.append(part(state, name, of.y, y, reach(type(state), name)))
-    return moved
+    change = state.transformation, state.delta, state.shift
+    outputs = (part(type(state), name, of, *change) for name, of in layers(state).items())
+    return [summed_inputs(state.precision, state.batch, *change), *outputs]
 
 
-def part(
-    state: InvarianceState, name: str, before: Tensor, after: Tensor, reach: float
+# kept for those who look at other normalizers under the same change
+@lru_cache(maxsize=64)
+def summed_inputs(
+    dtype: torch.dtype, batch: int, column: int, delta: float, shift: float
 ) -> Moved:
+    """The summed inputs before and after a change."""
+    identity, before = Identity(UNITS), given(dtype, batch)
+    after = TRANSFORMATIONS[column - 1](before, delta, shift * unit_shift(dtype))
+    a, changed = before.summed_inputs(identity), after.summed_inputs(identity)
+    return moved("summed inputs a", column, a, changed, reach(InvarianceState, "none"))
+
+
+@lru_cache(maxsize=64)
+def part(
+    kind: type[InvarianceState],
+    name: str,
+    of: NormalizedLayer,
+    column: int,
+    delta: float,
+    shift: float,
+) -> Moved:
+    """The outputs of the layer of one normalizer before and after a change."""
+    vector = shift * unit_shift(of.given.x.dtype)
+    y = of.output(TRANSFORMATIONS[column - 1](of.given, delta, vector))
+    return moved(name, column, of.y, y, reach(kind, name))
+
+
+def moved(name: str, column: int, before: Tensor, after: Tensor, reach: float) -> Moved:
     """All values; of a change of one unit or one case, only those of that unit or case."""
-    note = seen(relative_change(after, before), EXACT[state.precision])
-    about = {3: (slice(None), 0), 6: (0,)}.get(state.transformation, ())
+    note = seen(relative_change(after, before), EXACT[before.dtype])
+    about = {3: (slice(None), 0), 6: (0,)}.get(column, ())
     values = (y[about].flatten().double().numpy() for y in (before, after))
     return Moved(name, *values, reach=reach, note=note)
 
