@@ -93,8 +93,9 @@ template <class T> class Window {
         return total<T>(sum);
     }
 
-    // the gradients of the four numbers that place the filters, of dF_Y and dF_X
-    void slopes(T* draw) const {
+    // the gradients of the four numbers that place the filters, of dF_Y and dF_X; inlined, so
+    // that how sums are rounded does not hang on what the compiler finds around the calls
+    INLINE void slopes(T* draw) const {
         const Slope to_y = slope(height, y, F_Y, dF_Y), to_x = slope(width, x, F_X, dF_X);
         draw[0] = to_x.middle * T(width.H + 1) / 2;
         draw[1] = to_y.middle * T(height.H + 1) / 2;
