@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .compiled import KERNEL_DTYPES, Pooled, refuse_second
+from .compiled import Pooled, refuse_second
 from .forms import Kernel
-from .library import DrawProblem, library
+from .library import DrawProblem
+from .stepped import run
 
 
 class Looped(NamedTuple):
@@ -70,20 +71,8 @@ class Loop:
         return drawing
 
     def run(self, name: str, drawing: DrawProblem) -> int:
-        """The result of the function ``name`` of the library: bytes, or 0.
-
-        Raises:
-            MemoryError: if there is too little memory.
-        """
-        result = getattr(self.lib, name)(ctypes.byref(drawing))
-        if result < 0:
-            raise MemoryError(f"no memory for {drawing.T} glimpses of {drawing.B} pictures.")
-        return result
-
-
-def kernel(device: torch.device, dtype: torch.dtype) -> ctypes.CDLL | None:
-    """The library, where it serves this device and this dtype."""
-    return library("drawing") if device.type == "cpu" and dtype in KERNEL_DTYPES else None
+        """As :func:`lnlab.kernels.stepped.run`."""
+        return run(self.lib, name, drawing)
 
 
 class Glimpses(torch.autograd.Function):

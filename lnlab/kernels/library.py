@@ -20,7 +20,7 @@ import warnings
 from pathlib import Path
 
 SOURCES = Path(__file__).with_name("cpp")
-LIBRARIES = {"recurrence": "recurrent layers", "drawing": "DRAW"}
+LIBRARIES = {"recurrence": "recurrent layers", "drawing": "DRAW", "writing": "handwriting"}
 """The purpose of each library; ``cpp/`` has a source of each name."""
 FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno")
 
@@ -212,5 +212,24 @@ class DrawProblem(ctypes.Structure):
     ]
 
 
-PROBLEMS: dict[str, type[ctypes.Structure]] = {"recurrence": Problem, "drawing": DrawProblem}
+class WriteProblem(ctypes.Structure):
+    """``struct WriteProblem`` of cpp/writing.h: sizes, and pointers that may be null."""
+
+    PARAMETERS = 5
+    _fields_ = [
+        *_all("kernel is_double T B D V U H K threads", ctypes.c_int64),
+        *_all("eps text x h0 c0 kappa0 w0", ctypes.c_void_p),
+        ("parameters", ctypes.c_void_p * PARAMETERS),
+        *_all("h w phi c_n kappa_n saved", ctypes.c_void_p),
+        *_all("dh dw dphi dc_n dkappa_n", ctypes.c_void_p),
+        *_all("dx dh0 dc0 dkappa0 dw0", ctypes.c_void_p),
+        ("slopes", ctypes.c_void_p * PARAMETERS),
+    ]
+
+
+PROBLEMS: dict[str, type[ctypes.Structure]] = {
+    "recurrence": Problem,
+    "drawing": DrawProblem,
+    "writing": WriteProblem,
+}
 """The arguments of the functions of each library."""

@@ -138,7 +138,7 @@ def test_the_net_is_its_formula_point_by_point(norm, form):
     made, batch = net(norm, form=form), written()
     with torch.no_grad():
         made.move.W.mul_(20)  # else the window hardly depends on anything
-    y, phi, _ = made.advance(batch.x, made.characters(batch.text), made.start(2))
+    y, phi, _ = made.advance(batch.x, batch.text, made.start(2))
     for row, U in enumerate((4, 3)):
         c = torch.eye(len(ABC))[batch.text[row, :U]]
         states = [[torch.zeros(1, H), torch.zeros(1, H)] for _ in made.lstms]
@@ -170,18 +170,17 @@ def test_the_window_starts_at_the_pace_that_it_is_given():
         made, batch = net("none", pace=0.3, form=form), written(1, 20)
         with torch.no_grad():
             made.move.W.zero_()
-        _, _, memory = made.advance(batch.x, made.characters(batch.text), made.start(1))
+        _, _, memory = made.advance(batch.x, batch.text, made.start(1))
         torch.testing.assert_close(memory.kappa, torch.full((1, 2), 20 * 0.3))
 
 
 @pytest.mark.parametrize("peepholes", [False, True])
 def test_point_by_point_is_what_it_is_at_once(peepholes):
     made, batch = net(peepholes=peepholes), written()
-    characters = made.characters(batch.text)
-    whole, windows, _ = made.advance(batch.x, characters, made.start(2))
+    whole, windows, _ = made.advance(batch.x, batch.text, made.start(2))
     memory = made.start(2)
     for t in range(7):
-        y, phi, memory = made.advance(batch.x[:, t : t + 1], characters, memory)
+        y, phi, memory = made.advance(batch.x[:, t : t + 1], batch.text, memory)
         torch.testing.assert_close(y[:, 0], whole[:, t])
         torch.testing.assert_close(phi[:, 0], windows[:, t])
 

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from lnlab.cells import LSTMCell
 from lnlab.kernels import fuse
 from lnlab.kernels.forms import exactly, form, watched
-from lnlab.kernels.glimpses import Glimpses, Loop, Looped, kernel
-from lnlab.norms import Identity, Linear
+from lnlab.kernels.glimpses import Glimpses, Loop, Looped
+from lnlab.kernels.stepped import affine, bias, formed, kernel
+from lnlab.norms import Linear
 
 from .net import Draw, Drawn
 from .window import window
@@ -25,7 +25,7 @@ class FastDraw(Draw):
     @property
     def opaque(self) -> bool:
         """True where there is the loop, into which vmap cannot look: nets come in turn then."""
-        return kernel(self.first.device, self.first.dtype) is not None
+        return kernel("drawing", self.first.device, self.first.dtype) is not None
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         loop = self.loop() if self._takes(x) else None
@@ -58,14 +58,14 @@ class FastDraw(Draw):
         Args:
             whole: whether canvases and windows of all glimpses are wanted.
         """
-        if not exactly(self, FastDraw) or watched(self) or not all(map(_plain, self._affine)):
+        if not exactly(self, FastDraw) or watched(self) or not all(map(affine, self._affine)):
             return None
         encoder, decoder = form(self.encoder), form(self.decoder)
         if encoder is None or decoder is None or encoder.kernel != decoder.kernel:
             return None
         if len({(p.dtype, p.device) for p in self.parameters()}) > 1:
             return None
-        lib = kernel(self.first.device, self.first.dtype)
+        lib = kernel("drawing", self.first.device, self.first.dtype)
         if lib is None:
             return None
         first = 0 if self.mistake == "grid" else 1
@@ -79,10 +79,10 @@ class FastDraw(Draw):
         of_cells = [
             tensor
             for cell in (self.encoder, self.decoder)
-            for tensor in (cell.W_x, cell.W_h, _parameters(cell), *cell.first)
+            for tensor in (cell.W_x, cell.W_h, formed(cell).parameters, *cell.first)
         ]
-        affine = [tensor for layer in self._affine for tensor in (layer.W, _bias(layer))]
-        return [*of_cells, *affine, self.first]
+        maps = [tensor for layer in self._affine for tensor in (layer.W, bias(layer))]
+        return [*of_cells, *maps, self.first]
 
     def _looped(self, loop: Loop, x: Tensor, noise: Tensor) -> Looped:
         return Looped(*Glimpses.apply(loop, x, noise, *self.tensors()))
@@ -90,23 +90,6 @@ class FastDraw(Draw):
     @property
     def _affine(self) -> tuple[Linear, Linear, Linear]:
         return self.q, self.reader, self.writer
-
-
-def _plain(layer: Linear) -> bool:
-    """True if a layer is W x + b, and nobody's own."""
-    alone = exactly(layer, Linear) and exactly(layer.norm, Identity)
-    return alone and layer.b_inside is not None
-
-
-def _bias(layer: Linear) -> Tensor:
-    assert layer.b_inside is not None
-    return layer.b_inside
-
-
-def _parameters(cell: LSTMCell) -> Tensor:
-    fused = form(cell)
-    assert fused is not None
-    return fused.parameters
 
 
 def fast(net: Draw) -> Draw:

@@ -187,23 +187,22 @@ class HandwritingNet(nn.Module):
 
     def forward(self, batch: Written) -> Tensor:
         memory = self.start(len(batch.x))
-        return self.advance(batch.x, self.characters(batch.text), memory)[0]
+        return self.advance(batch.x, batch.text, memory)[0]
 
     def advance(
-        self, x: Tensor, characters: Tensor, memory: PenMemory
+        self, x: Tensor, text: Tensor, memory: PenMemory
     ) -> tuple[Tensor, Tensor, PenMemory]:
         """Outputs y (B, T, 1 + 6 M), the window phi (B, T, U + 1), and the memory behind it.
 
         Args:
             x: points (B, T, 3).
-            characters: as :meth:`characters` gives them (B, U, V).
+            text: characters by number (B, U); -1 behind the end.
             memory: from the points before.
         """
         x = x.transpose(0, 1)
-        first, *upper = self.lstms
-        h, w, phi, state, kappa = self._windowed(first, x, characters, memory)
+        h, w, phi, state, kappa = self._windowed(x, text, memory)
         states, hs = [state], [h]
-        for lstm, last in zip(upper, memory.states[1:], strict=True):
+        for lstm, last in zip(self.lstms[1:], memory.states[1:], strict=True):
             given = torch.cat([x, w, hs[-1]], -1)
             h, last = lstm.unroll(lstm.cells[0], given, last)
             states.append(last)
@@ -212,11 +211,12 @@ class HandwritingNet(nn.Module):
         return y, phi.transpose(0, 1), PenMemory(tuple(states), kappa, w[-1])
 
     def _windowed(
-        self, first: LSTM, x: Tensor, characters: Tensor, memory: PenMemory
+        self, x: Tensor, text: Tensor, memory: PenMemory
     ) -> tuple[Tensor, Tensor, Tensor, State, Tensor]:
         """The first LSTM and the window, step by step: h (T, B, H), w (T, B, V), phi
         (T, B, U + 1), and the last state and kappa."""
-        cell, state = first.cells[0], memory.states[0]
+        cell, state = self.lstms[0].cells[0], memory.states[0]
+        characters = self.characters(text)
         kappa, w = memory.kappa, memory.w
         u = torch.arange(1.0, characters.shape[1] + 2, device=x.device).to(x)
         hs, ws, phis = [], [], []

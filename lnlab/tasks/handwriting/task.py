@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from lnlab.cells import STARTS
 from lnlab.data import Strokes, load
 from lnlab.data.strokes import Alphabet
-from lnlab.kernels import fuse
 from lnlab.norms import Identity, LayerNorm, Norm
 from lnlab.padding import within
 from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
 from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
 
+from .fast import fast
 from .lines import Lines, Target
 from .mixture import log_loss, mixture
 from .net import WINDOWS, HandwritingNet
@@ -117,7 +117,7 @@ class Handwriting(Experiment):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             net = self.net(dataset.alphabet, pace)
-        return fuse(net) if self.fused and not self.peepholes else net
+        return fast(net) if self.fused and not self.peepholes else net
 
     def net(self, alphabet: Alphabet, pace: float) -> HandwritingNet:
         """The reference net of these sizes, drawn from torch's random numbers.

@@ -67,7 +67,7 @@ def judged(net: HandwritingNet, lines: Lines, floor: float) -> Scored:
         places = order[begin:end]
         batch, (y, lengths) = lines.gathered(places)
         x, text, y = batch.x.to(weight), batch.text.to(weight.device), y.to(weight)
-        found, phi, _ = net.advance(x, net.characters(text), net.start(len(x)))
+        found, phi, _ = net.advance(x, text, net.start(len(x)))
         loss = log_loss(mixture(found, floor=floor), y)
         for row, place in enumerate(places):
             line, T = lines.lines[place], int(lengths[row])
@@ -166,11 +166,11 @@ def write(
     numbers = net.alphabet.known(text)
     before = net.alphabet.numbers(f"{like.text} ") if like else []
     weight, random = net.move.W, torch.Generator().manual_seed(seed)
-    characters = net.characters(torch.tensor([before + numbers]).to(weight.device))
-    memory, x = _begun(net, characters, scale, like)
+    whole = torch.tensor([before + numbers]).to(weight.device)
+    memory, x = _begun(net, whole, scale, like)
     points, windows, ended = [], [], False
     for _ in range(min(most or PER_CHARACTER * len(text), PER_CHARACTER * len(text))):
-        y, phi, memory = net.advance(x, characters, memory)
+        y, phi, memory = net.advance(x, whole, memory)
         window = phi[0, 0].cpu()
         ended = bool(window[-1] > window[:-1].max()) and bool(points)
         if ended:
@@ -182,14 +182,14 @@ def write(
 
 
 def _begun(
-    net: HandwritingNet, characters: Tensor, scale: Scale, like: Line | None
+    net: HandwritingNet, text: Tensor, scale: Scale, like: Line | None
 ) -> tuple[PenMemory, Tensor]:
     """The memory and the point (1, 1, 3) from which a net goes on."""
-    memory = net.start(1)
+    memory, weight = net.start(1), net.move.W
     if like is None:
-        return memory, characters.new_zeros(1, 1, 3)
-    read = scaled(like.offsets, scale).to(characters)[None]
-    _, _, memory = net.advance(read[:, :-1], characters, memory)
+        return memory, weight.new_zeros(1, 1, 3)
+    read = scaled(like.offsets, scale).to(weight)[None]
+    _, _, memory = net.advance(read[:, :-1], text, memory)
     return memory, read[:, -1:]
 
 

@@ -1,0 +1,132 @@
+"""The window of a handwriting net over all points in one call: cpp/writing.h from Python."""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .compiled import Pooled, refuse_second
+from .forms import Kernel
+from .library import WriteProblem
+from .stepped import run
+
+
+class Traced(NamedTuple):
+    """The first LSTM and the window along T points of B lines.
+
+    Attributes:
+        h: of the LSTM (T, B, H).
+        w: the window, a soft character (T, B, V).
+        phi: how much of each of the U characters is seen, and of what is behind them
+            (T, B, U + 1).
+        c: the last cell (B, H).
+        kappa: where the window is in the end (B, K).
+    """
+
+    h: Tensor
+    w: Tensor
+    phi: Tensor
+    c: Tensor
+    kappa: Tensor
+
+
+STARTS = "h0", "c0", "kappa0", "w0"
+"""The memory before the first point."""
+PARAMETERS = "W_x", "W_h", "parameters of the cell", "W", "b"
+
+
+@dataclass
+class TextLoop:
+    """One call of the kernel, its tensors apart."""
+
+    lib: ctypes.CDLL
+    kernel: Kernel
+    eps: tuple[float, ...]
+    """That of each norm of the cell (4)."""
+    text: Tensor
+    """Characters by number (B, U), below 0 where there is none; contiguous."""
+    threads: int
+    keep: bool = False
+    """True if there will be a way back."""
+
+    def problem(
+        self, x: Tensor, start: Sequence[Tensor], parameters: Sequence[Tensor],
+        **tensors: Tensor | None,
+    ) -> WriteProblem:  # fmt: skip
+        """The C structure for x (T, B, D) and the other tensors, which must outlive it."""
+        (T, B, D), U, (h0, _, kappa0, w0) = x.shape, self.text.shape[1], start
+        self.eps_array = (ctypes.c_double * 4)(*self.eps)
+        problem = WriteProblem(
+            self.kernel, x.dtype == torch.float64, T, B, D, w0.shape[1], U, h0.shape[1],
+            kappa0.shape[1], self.threads,
+        )  # fmt: skip
+        problem.eps = ctypes.addressof(self.eps_array)
+        problem.parameters[:] = [p.data_ptr() for p in parameters]
+        named = dict(zip(STARTS, start, strict=True))
+        for name, tensor in {"text": self.text, "x": x, **named, **tensors}.items():
+            setattr(problem, name, None if tensor is None else tensor.data_ptr() or None)
+        return problem
+
+    def run(self, name: str, problem: WriteProblem) -> int:
+        """As :func:`lnlab.kernels.stepped.run`."""
+        return run(self.lib, name, problem)
+
+    def __call__(
+        self, x: Tensor, start: Sequence[Tensor], parameters: Sequence[Tensor]
+    ) -> Traced:
+        """Points x (T, B, D) from a memory of :data:`STARTS`, with :data:`PARAMETERS`."""
+        tensors = [x, *start, *parameters]
+        self.keep = torch.is_grad_enabled() and any(a.requires_grad for a in tensors)
+        return Traced(*Points.apply(self, *tensors))
+
+
+class Points(torch.autograd.Function):
+    """(x (T, B, D), the four of the memory, the five parameters) to :class:`Traced`."""
+
+    @staticmethod
+    def forward(ctx: Any, loop: TextLoop, *tensors):
+        x, *others = tensors = [a.detach().contiguous() for a in tensors]
+        start, parameters = others[:4], others[4:]
+        (T, B, _), places = x.shape, loop.text.shape[1] + 1
+        traced = Traced(
+            h=x.new_empty(T, *start[0].shape),
+            w=x.new_empty(T, *start[3].shape),
+            phi=x.new_empty(T, B, places),
+            c=torch.empty_like(start[1]),
+            kappa=torch.empty_like(start[2]),
+        )
+        results = {"h": traced.h, "w": traced.w, "phi": traced.phi}
+        ends = {"c_n": traced.c, "kappa_n": traced.kappa}
+        problem = loop.problem(x, start, parameters, **results, **ends)
+        if loop.keep:
+            ctx.saved = Pooled(loop.lib, loop.run("saved_bytes", problem))
+            problem.saved = ctx.saved.pointer
+            ctx.loop = loop
+            ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
+        loop.run("forward", problem)
+        return tuple(traced)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes):
+        refuse_second()
+        x, *others = ctx.saved_tensors
+        start, parameters = others[:4], others[4:]
+        given = [None if a is None else a.contiguous() for a in slopes]
+        names = "dh", "dw", "dphi", "dc_n", "dkappa_n"
+        inputs = {
+            f"d{name}": torch.empty_like(a) if asked else None
+            for name, a, asked in zip(
+                ("x", *STARTS), (x, *start), ctx.needs_input_grad[1:], strict=False
+            )
+        }
+        of_parameters = [torch.empty_like(p) for p in parameters]
+        named = dict(zip(names, given, strict=True))
+        problem = ctx.loop.problem(x, start, parameters, **named, **inputs)
+        problem.saved = ctx.saved.pointer
+        problem.slopes[:] = [a.data_ptr() for a in of_parameters]
+        ctx.loop.run("backward", problem)
+        return None, *inputs.values(), *of_parameters
