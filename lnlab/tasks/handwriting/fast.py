@@ -27,8 +27,9 @@ class FastHandwriting(HandwritingNet):
     def _windowed(
         self, x: Tensor, text: Tensor, memory: PenMemory
     ) -> tuple[Tensor, Tensor, Tensor, State, Tensor]:
-        loop = self.loop(text) if self._takes(x, text, memory) else None
-        if loop is None:
+        loop = self.loop(text) if len(x) >= LEAST else None
+        # texts are looked into only where there is a loop: not on a GPU
+        if loop is None or not self._takes(x, text, memory):
             return super()._windowed(x, text, memory)
         traced = loop(x, [*memory.states[0], memory.kappa, memory.w], self.tensors())
         return traced.h, traced.w, traced.phi, (traced.h[-1], traced.c), traced.kappa
@@ -43,7 +44,6 @@ class FastHandwriting(HandwritingNet):
         )
         return (
             x.dim() == 3
-            and len(x) >= LEAST
             and x.shape[1:] == (len(text), 3)
             and text.dim() == 2
             and text.numel() > 0
