@@ -1,5 +1,6 @@
 """An epoch of a corpus that is larger than the memory that it may take."""
 
+import os
 import subprocess
 import sys
 
@@ -28,6 +29,8 @@ for start in range(0, len(order), 8):
 print(heard)
 """
 MB = 2**20
+ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(MB // 8)}
+"""What is freed goes back at once: how full glibc's heaps are of holes is chance."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +53,9 @@ def corpus(tmp_path_factory, request):
 def epoch(folder, most, room):
     """Bytes of features that an epoch saw, or what the process said that died of it."""
     command = [sys.executable, "-c", EPOCH, f"librispeech={folder}", str(most), str(room)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | ALLOCATOR
+    )
     return int(done.stdout) if done.returncode == 0 else done.stderr
 
 

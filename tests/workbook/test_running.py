@@ -7,7 +7,7 @@ import papermill.engines
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from lnlab.workbook.running import run_one, turns
+from lnlab.workbook.running import run, turns
 
 SECONDS = {
     Path(name): float(seconds) for name, seconds in zip("abcd", (40, 275, 8, 20), strict=True)
@@ -41,7 +41,8 @@ def test_a_notebook_is_written_at_its_start_and_end_alone(tmp_path, monkeypatch)
     nbformat.write(new_notebook(cells=[new_code_cell(code) for code in "123"]), path)
     out = tmp_path / "build"
     out.mkdir()
-    assert run_one(path, out, {}, timeout=60).error is None
+    (outcome,) = run({path: {}}, out, jobs=1, timeout=60)  # in a thread of its own
+    assert outcome.error is None
     assert len(written) == 2
     cells = nbformat.read(out / "three.ipynb", as_version=4).cells
     assert [cell.outputs[0].data["text/plain"] for cell in cells] == ["1", "2", "3"]
