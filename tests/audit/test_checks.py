@@ -6,6 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.audit import Severity, audit
+from lnlab.audit.audited import Audited
+from lnlab.audit.checks import invariances
 from lnlab.norms import BatchNorm, LayerNorm, Stats
 from lnlab.probes.loss.objective import Objective
 from lnlab.training.machine import default_dtype
@@ -68,6 +70,45 @@ def test_wrong_normalizer_is_named(module, severity, seen):
     (found,) = [f for f in findings if seen in f.seen]
     assert found.severity is severity
     assert found.where == "1"
+
+
+class OfTwoAxes(nn.Module):
+    """A mean over cases and a variance over units: what one forgotten axis makes."""
+
+    def forward(self, x):
+        centred = x - x.mean(0, keepdim=True)
+        return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+
+
+class LayerNormOfTwoAxes(OfTwoAxes):
+    """A name that promises cases apart."""
+
+
+class BatchNormOfTwoAxes(OfTwoAxes):
+    """One that does not."""
+
+
+class ScaleNorm(nn.Module):
+    """No statistics at all."""
+
+    def forward(self, x):
+        return 2 * x
+
+
+@pytest.mark.parametrize(
+    ("module", "severity", "seen", "means"),
+    [
+        (LayerNormOfTwoAxes(), Severity.FAULT, "statistics over axes 0", "others of its batch"),
+        (BatchNormOfTwoAxes(), Severity.RISK, "statistics over axes 0", "none in the sense"),
+        (ScaleNorm(), Severity.FACT, "takes no statistics", "no invariance"),
+    ],
+)
+def test_normalizer_in_name_alone_says_what_it_computes(module, severity, seen, means):
+    net = nn.Sequential(nn.Linear(6, 6), module)
+    (found,) = only("normalizers", net, torch.randn(16, 6))
+    assert found.severity is severity
+    assert seen in found.seen
+    assert means in found.means
 
 
 def test_normalizer_is_found_without_its_name():
@@ -429,3 +470,24 @@ def test_a_floor_under_sigma_is_said_once_for_all_sizes():
     (found,) = [f for f in only("normalizers", net, torch.randn(16, 6)) if "at least" in f.seen]
     assert found.severity is Severity.FACT
     assert found.where == "1; 3"
+
+
+def clock(monkeypatch, seconds):
+    """Let the evaluations that are timed take so many seconds, one after the other."""
+    ticks = iter(t for s in seconds for t in (0.0, s))
+    monkeypatch.setattr(invariances.time, "perf_counter", lambda: next(ticks, 0.0))
+
+
+def tried(net):
+    """What is said of the invariances of a net."""
+    audited = Audited(net, torch.randn(16, 6), None)
+    return [f.seen for f in invariances.check(audited).findings]
+
+
+def test_one_slow_evaluation_leaves_no_change_untried(monkeypatch):
+    net = nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6))
+    shifts = "invariant: 1 of 1 weight, W → W + 1γᵀ"
+    clock(monkeypatch, [100.0, 0.001, 100.0])
+    assert shifts in tried(net)
+    clock(monkeypatch, [100.0, 100.0, 100.0])
+    assert tried(net) == ["of 1 weight only scales were tried"]

@@ -93,3 +93,14 @@ def test_mistakes_end_in_one_line(file, monkeypatch, where, data, said):
     assert done.exit_code == 1
     assert said in done.output
     assert len(done.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("own", "threads"), [(None, "1"), ("3", "3")])
+def test_runs_on_one_thread_unless_told(file, monkeypatch, own, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", own or "")  # put back afterwards
+    if own is None:
+        monkeypatch.delenv("OMP_NUM_THREADS")
+    file.write_text(
+        SOURCE + f"\nimport os\nassert os.environ['OMP_NUM_THREADS'] == '{threads}'"
+    )
+    assert run(f"{file}:make").exit_code == 0

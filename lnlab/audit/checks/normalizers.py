@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -21,6 +22,9 @@ PROMISES = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm", "InstanceNorm")
 
 STEEP = 1e-6
 """An eps below this lets a constant case multiply gradients by more than 1000."""
+
+ALONG_CASES = re.compile(r"statistics over ax[ei]s 0\b")
+"""What conformance says of statistics that run over the cases of a batch."""
 
 SILENT = 1e-3
 """A gain that is this fraction of the largest one switches its unit off."""
@@ -78,17 +82,33 @@ def _findings(audited: Audited, found: Found) -> Iterator[Finding]:
         return
     if report.kind == NOTHING:
         if not isinstance(part, NORMALIZERS):
-            yield Finding(
-                Severity.FACT, where, f"{found.kind} takes no statistics of its input",
-                "it is called a normalizer and is none in the sense of eq. 5: no invariance "
-                "follows from it.",
-                "expect the scale of its input to matter.",
-            )  # fmt: skip
+            yield _in_name_alone(found, where, report)
         return
     yield from _name(found, where, report)
     yield from _eps(found, where, report)
     yield from _beside_the_data(found)
     yield from _gains(found)
+
+
+def _in_name_alone(found: Found, where: str, report: Report) -> Finding:
+    """A class that is called a normalizer and computes no (x - mu) / sigma."""
+    said = "; ".join(f"{f.what} {f.found}" for f in report.findings)
+    if said.startswith("statistics none"):
+        return Finding(
+            Severity.FACT, where, f"{found.kind} takes no statistics of its input",
+            "it is called a normalizer and is none in the sense of eq. 5: no invariance "
+            "follows from it.",
+            "expect the scale of its input to matter.",
+        )  # fmt: skip
+    mixes = "batch" not in found.kind.lower() and bool(ALONG_CASES.match(said))
+    return Finding(
+        Severity.FAULT if mixes else Severity.RISK, where,
+        f"{found.kind} is no normalizer of torch.nn: {said}",
+        "what comes out of a case depends on the others of its batch."
+        if mixes
+        else "it is called a normalizer and is none in the sense of eq. 5.",
+        "take mean and variance over the same axes, and divide by the root of variance + eps.",
+    )  # fmt: skip
 
 
 def _name(found: Found, where: str, report: Report) -> Iterator[Finding]:
