@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.loss.objective import Objective
-from lnlab.probes.refusals import refuse_other
+from lnlab.probes.loss.parameters import single_at_least
+from lnlab.probes.refusals import refuse_no_module, refuse_other
 from lnlab.probes.subject import Read, Subject, first_tensor
 
 from .families import CATEGORICAL, Family
@@ -31,7 +32,7 @@ class Divergence(Objective):
         family: the distribution of y that the outputs stand for; logits are CATEGORICAL's.
         statistics: where statistics over cases come from: BATCH or FROZEN.
         names: the parameters that may move; None: all that are trained.
-        dtype: the precision; None: that of the module.
+        dtype: the precision; None: that of the module, float32 at least.
         read: from what the module returns to h.
 
     Raises:
@@ -51,6 +52,8 @@ class Divergence(Objective):
         read: Read = first_tensor,
     ) -> None:
         statistics = Statistics(statistics)
+        refuse_no_module(module)
+        dtype = dtype or single_at_least(module)
         refuse_other("family", family, Family, "CATEGORICAL or another of its file")
         if statistics is Statistics.RECOMPUTED:
             raise ValueError(

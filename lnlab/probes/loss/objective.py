@@ -21,7 +21,7 @@ from lnlab.probes.refusals import (
 from lnlab.probes.subject import GIVEN
 from lnlab.probes.untouched import Buffers, remember, untouched
 
-from .parameters import chosen, places
+from .parameters import chosen, places, single_at_least
 from .twice import breaks_off, plain_operators
 
 Loss = Callable[..., Tensor]
@@ -48,7 +48,7 @@ class Objective:
             of lnlab.norms and by torch's BatchNorm. The last two differ from each other as
             soon as w moves, and are hardly ever told apart.
         names: the parameters that w holds; None: all that are trained.
-        dtype: the precision; None: that of the module.
+        dtype: the precision; None: that of the module, float32 at least.
 
     Raises:
         TypeError: where ``module`` is none, x no tensor, or the loss no function.
@@ -79,6 +79,7 @@ class Objective:
             )
         refuse_unreadable("x", x)
         self.module = untouched(module)
+        dtype = dtype or single_at_least(self.module)
         self.x, self.y = (v.detach().clone() if isinstance(v, Tensor) else v for v in (x, y))
         if dtype is not None:
             self.module.to(dtype)

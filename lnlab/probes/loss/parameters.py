@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
+import torch
 from torch import nn
 
 from lnlab.probes.refusals import several
@@ -44,3 +45,13 @@ def chosen(
     if len({own[name].dtype for name in found}) > 1:
         raise ValueError("the parameters have several dtypes: give dtype=torch.float32.")
     return found
+
+
+def single_at_least(module: nn.Module) -> torch.dtype | None:
+    """float32 where a parameter of ``module`` has fewer digits, else None: its own will do.
+
+    A bfloat16 has two or three digits, of which a difference of losses or a gradient's product
+    with the Hessian keeps none.
+    """
+    bits = [torch.finfo(p.dtype).bits for p in module.parameters() if p.is_floating_point()]
+    return torch.float32 if bits and min(bits) < 32 else None

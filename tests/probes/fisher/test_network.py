@@ -206,3 +206,13 @@ def test_steps_of_another_length_are_refused():
     for cost in (found.predicted, found.happened):
         with pytest.raises(ValueError, match=r"delta has shape \(3,\).* give \(53,\)"):
             cost(torch.ones(3))
+
+
+def test_half_precision_predicts_as_its_numbers_do():
+    half, x = theirs().bfloat16(), torch.randn(B, D, dtype=torch.bfloat16)
+    exact = Divergence(copy.deepcopy(half).double(), x.double(), statistics=FROZEN)
+    own = Divergence(half, x, statistics=FROZEN)
+    delta = torch.linspace(-1, 1, len(exact.start))
+    assert own.happened(delta.to(own.start)) == pytest.approx(
+        exact.happened(delta.to(exact.start)), rel=1e-3
+    )

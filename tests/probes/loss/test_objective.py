@@ -379,3 +379,17 @@ def test_vector_of_another_length_is_refused():
 def test_dropout_is_no_trouble_where_it_is_off():
     module = nn.Sequential(net(nn.LayerNorm), nn.Dropout())
     assert objective(module, Statistics.FROZEN).value() > 0
+
+
+def test_a_module_in_half_precision_has_the_curvature_of_its_numbers():
+    torch.manual_seed(0)
+    half = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 4)).bfloat16()
+    x, y = torch.randn(16, 8, dtype=torch.bfloat16), torch.arange(16) % 4
+    exact, own = (
+        ends(Objective(module, cases, y, F.cross_entropy, statistics="batch")).largest
+        for module, cases in ((copy.deepcopy(half).double(), x.double()), (half, x))
+    )
+    assert own == pytest.approx(exact, rel=1e-3)
+    assert half[0].weight.dtype is torch.bfloat16
+    asked = Objective(half, x, y, F.cross_entropy, statistics="batch", dtype=torch.bfloat16)
+    assert asked.start.dtype is torch.bfloat16
