@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import deepcopy
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +17,7 @@ from lnlab.norms.invariances import Statistics
 from .inside import NORMALIZERS, Inside, Site
 from .refusals import refuse_no_function, refuse_no_tensor
 from .replay import Departed, Origin, Tape
+from .returned import first_tensor
 from .untouched import Buffers, in_one_pass, remember, taking_statistics, untouched
 
 Read = Callable[[Any], Tensor]
@@ -27,29 +28,6 @@ READER = "a function from what the module returns to the tensor that is judged"
 
 GAINS = ("weight_g", "original0")
 """Parameters of torch's weight_norm that are gains, though they are matrices (H, 1)."""
-
-
-def first_tensor(output: Any) -> Tensor:
-    """The first tensor (any shape) of a tuple, a list, a mapping or a dataclass, at any depth.
-
-    Raises:
-        TypeError: where there is none.
-    """
-    if isinstance(output, Tensor):
-        return output
-    parts: Any = output if isinstance(output, list | tuple) else ()
-    if isinstance(output, Mapping):
-        parts = output.values()
-    elif is_dataclass(output):
-        parts = vars(output).values()
-    for part in parts:
-        with suppress(TypeError):
-            return first_tensor(part)
-    raise TypeError(
-        f"the module returned {type(output).__name__}, which holds no tensor: give read=, a "
-        "function from what it returns to the tensor that is to be judged."
-    )
-
 
 SUMMING = (nn.Linear, _ConvNd, Linear, Conv2d)
 """Layers that make summed inputs, torch's and ours."""

@@ -134,6 +134,7 @@ class Certificate:
         invariances: one for each place, transformation, mode and precision.
         dead: for each f with units that are shut in all cases: how many, of how many.
         not_tried: why a mode or precision could not be tried.
+        returned: how many tensors the module returns, of which the first was judged.
         silent: whether all outputs are 0 before any change.
         evaluations: how often the module was evaluated.
         seconds: how long that took.
@@ -146,6 +147,7 @@ class Certificate:
     not_tried: dict[str, str]
     evaluations: int
     seconds: float
+    returned: int = 1
     silent: bool = False
 
     def frame(self) -> pd.DataFrame:
@@ -163,6 +165,7 @@ class Certificate:
                 "shape": self.shape,
                 "dead": self.dead,
                 "not_tried": self.not_tried,
+                "returned": self.returned,
                 "silent": self.silent,
                 "evaluations": self.evaluations,
                 "seconds": self.seconds,
@@ -221,6 +224,8 @@ class Certificate:
         shape = ", ".join(map(str, self.shape))
         yield f"{self.module} of x ({shape}): {self._summary()}"
         yield f"{self.evaluations} evaluations in {self.seconds:.1f} s"
+        if self.returned > 1:
+            yield f"judged: the first of {self.returned} tensors returned; read= takes another"
         if self.silent:
             yield "all outputs are 0 before any change: next to that every movement is ∞"
         for name, (dead, units) in self.dead.items():

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,8 @@ from lnlab.probes.givens import refuse_nonfinite, refuse_unreadable
 from lnlab.probes.inside import dead_units
 from lnlab.probes.invariance import EXACT
 from lnlab.probes.refusals import refuse_no_tensor, several
-from lnlab.probes.subject import GIVEN, Read, Subject, Weight, first_tensor, weights_of
+from lnlab.probes.returned import first_tensor, tensors
+from lnlab.probes.subject import GIVEN, Read, Subject, Weight, weights_of
 from lnlab.probes.untouched import over_cases, uncompiled
 from lnlab.progress import progress as bar
 
@@ -61,7 +62,8 @@ def certify(
         weights: names of the parameters to change; None: every matrix and kernel that is no
             part of a normalizer or an embedding.
         columns: which transformations; None: all.
-        read: from what the module returns to the tensor that is judged.
+        read: from what the module returns to the tensor that is judged; without it the first,
+            and the certificate says of how many.
         feature_axis: of x, along which one case's inputs stand; None: the second for a
             picture or where the first weight is a kernel, else the last.
         dtypes: precisions; the first is graded by itself, the others are never graded better.
@@ -79,6 +81,7 @@ def certify(
     start = time.perf_counter()
     torch.empty(FREED, dtype=torch.uint8)  # freed at once, and never written to
     module = uncompiled(module)
+    read = _First() if read is first_tensor else read
     columns = COLUMNS if columns is None else several("columns", columns, int, "numbers")
     dtypes = several("dtypes", dtypes, torch.dtype, "precisions, torch.float64")
     if weights is not None:
@@ -119,6 +122,7 @@ def certify(
         invariances=tuple(session.invariances),
         dead=session.dead,
         not_tried=session.not_tried,
+        returned=read.returned if isinstance(read, _First) else 1,
         silent=session.silent,
         evaluations=session.evaluations,
         seconds=time.perf_counter() - start,
@@ -141,6 +145,16 @@ def _chosen(
     if not chosen:
         raise ValueError(f"modes is {sorted(wanted)}: the module has {', '.join(there)}.")
     return chosen
+
+
+class _First:
+    """:func:`first_tensor`, which remembers of how many."""
+
+    returned = 1
+
+    def __call__(self, output: Any) -> Tensor:
+        self.returned = sum(1 for _ in tensors(output))
+        return first_tensor(output)
 
 
 class _Session:

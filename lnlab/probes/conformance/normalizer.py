@@ -14,7 +14,8 @@ from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
 from lnlab.probes.refusals import refuse_no_module, refuse_no_tensor
-from lnlab.probes.subject import Read, Subject, Trial, first_tensor
+from lnlab.probes.returned import first_tensor
+from lnlab.probes.subject import Read, Subject, Trial
 
 from .identify import (
     SAME,

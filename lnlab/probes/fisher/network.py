@@ -15,7 +15,8 @@ from lnlab.norms.invariances import Statistics
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.loss.parameters import single_at_least
 from lnlab.probes.refusals import refuse_no_module, refuse_other
-from lnlab.probes.subject import Read, Subject, first_tensor
+from lnlab.probes.returned import first_tensor
+from lnlab.probes.subject import Read, Subject
 
 from .families import CATEGORICAL, Family
 

@@ -458,6 +458,8 @@ def test_the_first_tensor_is_read_from_what_is_returned():
     )
     assert first.grade("weight_ih_l0", 1) is last.grade("weight_ih_l0", 1) is Grade.BROKEN
     assert first.invariances[0].defect != last.invariances[0].defect
+    assert "judged: the first of 3 tensors returned" in str(first)
+    assert "judged: " not in str(last)
 
 
 class Returns(nn.Module):
