@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lnlab.cli.parameters import value
+from lnlab.cli.parameters import refuse_absent, value
 
 if TYPE_CHECKING:
     from lnlab.workbook import running
@@ -83,14 +83,15 @@ def run(
     wanted = workbook.shared(told, workbook.chosen(notebooks, everything))
     if times:
         return show_times(list(wanted), out)
+    refuse_absent(told)
     from lnlab.pages.page import publish  # what was asked is right: now what takes time
 
     patience = timeout or PATIENCE.get(str(told.get("budget")), ORDINARY_PATIENCE)
     os.environ["LNLAB_HEADLESS"] = "1"
     jobs = jobs or cores()
-    if jobs > 1:
-        # or each would start as many threads as there are cores
-        os.environ["OMP_NUM_THREADS"] = "1"
+    # or each would start as many threads as there are cores; alone, too, as they wait for each
+    # other wherever the cores have other work to do
+    os.environ["OMP_NUM_THREADS"] = "1"
     out.mkdir(parents=True, exist_ok=True)
     asked = {path.stem: workbook.fingerprint(path) for path in wanted}
     plan = {"asked": asked, "parameters": told}

@@ -1,6 +1,7 @@
 """Values of ``-p NAME VALUE``, as people write them."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 SEEDS = "write how many (3 is 0, 1, 2), which (0,4 or '0 4'; 4, for one) or from-to (3-5)"
@@ -10,11 +11,14 @@ def value(name: str, text: str) -> Any:
     """The value that a notebook's parameter is given.
 
     Raises:
-        ValueError: if the text names no seeds, budget, device or data, for the parameters of
-            these names; what a notebook would find out minutes later is refused at once.
+        ValueError: if the name has a "=" in it, or the text names no seeds, budget, device or
+            data, for the parameters of these names; what a notebook would find out minutes
+            later is refused at once.
     """
     from lnlab import workbook
 
+    if "=" in name:
+        raise ValueError(f"-p {name}: write the name and the value apart, as -p seeds 3-5.")
     if name == "seeds":
         return seeds(text)
     meant = workbook.value(text)
@@ -42,6 +46,30 @@ def refuse_data(text: str) -> None:
 
     if text:
         find(split_spec(text)[0], data.sources())
+
+
+def refuse_absent(told: Mapping[str, Any]) -> None:
+    """Raise a ValueError where the device or the data of the parameters is not on this machine.
+
+    Of a budget's own data the notebook says so.
+    """
+    if told.get("device", "cpu") != "cpu":
+        from lnlab.training.machine import available
+
+        available(told["device"])
+    if spec := told.get("data"):
+        from lnlab import data
+        from lnlab.cli.data import whereabouts
+        from lnlab.data.source import find, split_spec
+
+        name, folder = split_spec(spec)
+        source = find(name, data.sources())
+        if folder is None:
+            where = whereabouts(source, data.data_folder() / source.name)
+        else:
+            where = "" if folder.exists() else f"not here: there is no {folder}"
+        if where.startswith("not here"):
+            raise ValueError(f"-p data {spec}: {where}.")
 
 
 BUDGETS = ("smoke", "notebook", "paper")

@@ -36,12 +36,15 @@ def site(
         repository: its address; empty: nothing links to it.
 
     Raises:
-        ValueError: no notebook was run without a mistake.
+        ValueError: no notebook was run without a mistake, or ``out`` is the folder of a run,
+            whose pages would be replaced.
     """
     known = [chapter(source, pages)[0] for source in sources]
     ran = [one for one in known if one.page and one.run and not one.run.get("error")]
     if not ran:
         raise ValueError(f"{pages} has no page of a run: `lnlab run` makes them.")
+    if any((out / f"{one.name}.ipynb").exists() for one in known):
+        raise ValueError(f"--out {out}: a run is there, whose pages a site would replace.")
     out.mkdir(parents=True, exist_ok=True)
     for one in ran:
         shutil.copyfile(pages / f"{one.page}", out / f"{one.page}")

@@ -22,7 +22,7 @@ def tensors(output: Any) -> Iterator[Tensor]:
 
 
 def first_tensor(output: Any) -> Tensor:
-    """The first of :func:`tensors`.
+    """The first (any shape) of :func:`tensors`.
 
     Raises:
         TypeError: where there is none.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lnlab.cli.parameters import BUDGETS, seeds, value
+from lnlab.cli.parameters import BUDGETS, refuse_absent, seeds, value
 from lnlab.tasks import TASKS
 
 
@@ -61,3 +61,29 @@ def test_what_a_notebook_may_be_told_is_taken(name, text):
 
 def test_every_experiment_has_the_budgets_that_a_notebook_may_be_told():
     assert all(tuple(task.budgets()) == BUDGETS for task in TASKS.values())
+
+
+@pytest.mark.parametrize(
+    ("told", "what"),
+    [
+        ({"device": "cuda:77"}, "'cuda:77' cannot be used here"),
+        ({"data": "mnist"}, "-p data mnist: not here: lnlab data fetch mnist brings"),
+        ({"data": "mnist=no/where"}, "-p data mnist=no/where: not here: there is no no/where"),
+        ({"data": "timit"}, "-p data timit: not here: get it from its authors"),
+    ],
+)
+def test_what_this_machine_lacks_is_refused_before_a_kernel_starts(
+    monkeypatch, tmp_path, told, what
+):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match=what):
+        refuse_absent(told)
+
+
+def test_what_this_machine_has_is_not(monkeypatch, tmp_path):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "files").write_text("1")
+    for told in ({}, {"device": "cpu", "data": ""}, {"data": "mnist"}, {"data": "digits"}):
+        refuse_absent(told)
+    refuse_absent({"data": f"an4={tmp_path}"})

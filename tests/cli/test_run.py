@@ -160,6 +160,7 @@ def test_a_notebook_that_runs_again_loses_its_failure(ran, workbook, tmp_path):
         (["01", "-p", "sedes", "3"], "no.*parameter 'sedes'.*01_good: budget, seeds"),
         (["--jobs", "0"], "0 is not in the range"),
         (["01", "-p", "seeds", "3;4"], "seeds '3;4': write how many"),
+        (["01", "-p", "seeds=3"], "-p seeds=3: write the name and the value apart"),
     ],
 )
 def test_what_does_not_exist_is_named_with_what_does(workbook, tmp_path, arguments, complaint):

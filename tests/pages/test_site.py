@@ -1,6 +1,7 @@
 """The published site: what a static host serves."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -114,6 +115,16 @@ def test_without_a_run_there_is_no_site(ran, tmp_path):
     sources, _ = ran
     with pytest.raises(ValueError, match="lnlab run"):
         site(sources, tmp_path / "nothing", tmp_path / "site", **GIVEN)
+
+
+def test_the_folder_of_a_run_is_not_written_over(ran, tmp_path):
+    sources, build = ran
+    page = (build / "00_first.html").read_text()
+    other = shutil.copytree(build, tmp_path / "other")
+    for out in (build, other):
+        with pytest.raises(ValueError, match="whose pages a site would replace"):
+            site(sources, build, out, **GIVEN)
+        assert (out / "00_first.html").read_text() == page
 
 
 @pytest.mark.browser

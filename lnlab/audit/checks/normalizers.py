@@ -24,7 +24,7 @@ STEEP = 1e-6
 """An eps below this lets a constant case multiply gradients by more than 1000."""
 
 ALONG_CASES = re.compile(r"statistics over ax[ei]s 0\b")
-"""What conformance says of statistics that run over the cases of a batch."""
+"""The words of conformance for statistics that run over the cases of a batch."""
 
 SILENT = 1e-3
 """A gain that is this fraction of the largest one switches its unit off."""
