@@ -50,7 +50,7 @@ def claims(
     ]
     if not ledger.current():
         click.echo(
-            "Older than the code or the runs: `lnlab claims judge` judges anew.", err=True
+            "Kept before your latest runs or edits: `lnlab claims judge` judges anew.", err=True
         )
     if as_json:
         click.echo(json.dumps(chosen, indent=2, ensure_ascii=False))
