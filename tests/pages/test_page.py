@@ -119,6 +119,7 @@ def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
     settings = {
         "budget": "smoke",
         "seeds": [],
+        "seed": 0,
         "data": "",
         "sources": "",
         "panel": {"delta": 3},
