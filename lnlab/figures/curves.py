@@ -37,7 +37,7 @@ def curves(
     """
     titles = [literal(title) for title in panels]
     figure = make_subplots(
-        1, len(panels), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.04
+        1, len(panels), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.06
     )
     looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
     named = set()

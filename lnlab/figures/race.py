@@ -25,7 +25,7 @@ CONTENDERS = {
     "LN-LSTM, TorchScript": (
         "LN-LSTM",
         "script_ms",
-        {"color": OTHERS[3], "dash": "longdash"},
+        {"color": OTHERS[3], "dash": "6px,3px"},
     ),
     "LN-LSTM, matrix products alone": ("LN-LSTM", "floor_ms", {"color": GREY, "dash": "dot"}),
 }

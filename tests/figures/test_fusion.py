@@ -83,6 +83,20 @@ def test_the_race_draws_medians_and_quartiles():
     assert [s.y0 for s in figure.layout.shapes] == [1, 1]
 
 
+@pytest.mark.parametrize("name", CONTENDERS)
+def test_a_legend_shows_how_a_line_is_dashed(name):
+    look = CONTENDERS[name][2]
+    width = look.get("width", 2)
+    named = {"dash": 3, "longdash": 5, "dot": 1, "dashdot": 3}  # plotly's, times the width
+    dash = look.get("dash", "solid")
+    if dash in named:
+        first = named[dash] * max(width, 3)
+    else:
+        first = 0 if dash == "solid" else int(dash.split("px")[0])
+    # its line has 30 pixels and a dot of 8 in the middle, which would cover the gap
+    assert first < 15
+
+
 def test_a_race_without_runners_is_a_figure_too():
     figure: Any = race({"T": contenders([], 0, "train")}, made_on="here")
     assert len(figure.data) == 0

@@ -61,9 +61,13 @@ PLACES = {
 branches of a transformer."""
 
 NAMED = NORMALIZERS | VARIANTS | PLACES
-OTHERS = ("#006600", "#AA99EE", "#662244", "#AA7766", "#FF7788", "#333366", "#99AA88")
+OTHERS = (
+    "#006600", "#AA99EE", "#662244", "#AA7766",
+    "#FF7788", "#333366", "#99AA88", "#D878FC",
+)  # fmt: skip
 """The colours of what is no normalizer, in their order: forest, lilac, wine, clay, salmon,
-night, sage. They lie as far as can be from all that a normalizer has, and from each other."""
+night, sage, orchid. They lie as far as can be from all that a normalizer has, and from each
+other."""
 
 PREDICTED = {"dash": "dash"}
 """The line of what was not measured."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from plotly.colors import get_colorscale
 
+from lnlab.cells import PUBLISHED
 from lnlab.figures.style.palette import (
     MARK,
     NAMED,
@@ -95,8 +96,16 @@ def test_what_is_no_normalizer_gets_a_line_too_and_always_the_same():
     assert line("an arm of one's own") == line("an arm of one's own")
     names = [str(number) for number in range(9)]
     colors = [look["color"] for look in lines(names).values()]
-    assert set(colors[:7]) == set(OTHERS)
+    assert set(colors[: len(OTHERS)]) == set(OTHERS)
     assert len(colors) == 9
+
+
+def test_the_cells_of_one_figure_are_told_apart_in_the_light_and_in_the_dark():
+    colors = [look["color"] for look in lines([*PUBLISHED][1:]).values()]
+    assert len(colors) == 8
+    for one, other in combinations(colors, 2):
+        assert np.linalg.norm(seen(one) - seen(other)) > 30, (one, other)
+        assert np.linalg.norm(seen(dark(one)) - seen(dark(other))) > 15, (one, other)
 
 
 def test_what_was_measured_is_solid():
