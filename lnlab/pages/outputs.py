@@ -44,7 +44,8 @@ def figure(spec: dict[str, Any], number: str) -> str:
     if "frames" in meta:  # all of them; plotly's own are those along one choice
         spec = {key: value for key, value in spec.items() if key != "frames"}
     data = json.dumps(spec).replace("<", "\\u003c")
-    height = int(layout.get("height") or 450) - meta.get("above", 0) - meta.get("below", 0)
+    taken = sum(meta.get(part, 0) for part in ("above", "below", "signature"))
+    height = int(layout.get("height") or 450) - taken
     least = width(spec)
     return (
         f'<figure class="plot{" light" if meta.get("light") else ""}">'
@@ -54,8 +55,20 @@ def figure(spec: dict[str, Any], number: str) -> str:
         f'<div id="{number}" class="picture" role="img" '
         f'style="min-height:{height}px;min-width:{least}px" '
         f'aria-label="{html.escape(seen(spec))}"></div></div>'
+        f"{signature(layout)}"
         f'<script type="application/json">{data}</script></figure>'
     )
+
+
+def signature(layout: dict[str, Any]) -> str:
+    """What a figure says below itself of data and seeds, as a paragraph; "" if nothing."""
+    notes = [unmarked(n["text"]) for n in layout.get("annotations", ()) if signs(n)]
+    return "".join(f'<p class="note">{html.escape(note)}</p>' for note in notes)
+
+
+def signs(note: dict[str, Any]) -> bool:
+    """True of the annotation that is a figure's signature."""
+    return note.get("name") == "signature"
 
 
 def width(spec: dict[str, Any]) -> int:
@@ -68,7 +81,7 @@ def width(spec: dict[str, Any]) -> int:
     beside = len({first(axis.get("domain", (0, 1))) for axis in axes})
     margin = {"l": 80, "r": 80} | (layout.get("margin") or {})
     left = max(margin["l"], labels(spec) + 30)
-    notes = layout.get("annotations", ())
+    notes = [note for note in layout.get("annotations", ()) if not signs(note)]
     over = [n["text"] for n in notes if n.get("xanchor") == "center" and n.get("text")]
     under = [(axis.get("title") or {}).get("text") or "" for axis in axes]
     along = [note.get("text", "") for note in notes if note.get("text") not in over]

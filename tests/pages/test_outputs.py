@@ -1,4 +1,5 @@
 import base64
+import html
 import json
 import re
 
@@ -10,6 +11,7 @@ from IPython.display import Audio
 
 from lnlab.figures.learning import paired_differences
 from lnlab.pages.outputs import PLOTLY, WIDGET, displayed, rendered, text, width
+from lnlab.pages.outputs import figure as on_page
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
@@ -129,10 +131,13 @@ def test_a_narrow_window_scrolls_a_figure_before_its_words_are_cut():
     assert width(named) == 40 * 6.5 + 30 + 20 + 390
 
 
-def test_what_stands_below_a_figure_makes_it_no_wider_than_a_page():
+def test_what_stands_below_a_figure_is_a_paragraph_and_makes_it_no_wider():
     rows = {"batch 128: layer − batch hidden": ([0.1, 0.2], (-0.1, 0.3))}
     made_on = "official data: mnist; 3 seeds; Intel(R) Xeon(R) Processor @ 2.70GHz"
     figure = paired_differences(rows, x="difference", made_on=made_on)
-    assert width(json.loads(str(figure.to_json()))) <= 900
+    spec = json.loads(str(figure.to_json()))
+    assert width(spec) <= 500
+    words = f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t)."
+    assert f'<p class="note">{html.escape(words)}</p>' in on_page(spec, "output-1")
     notes = " ".join(note.text.replace("<br>", " ") for note in figure.layout.annotations)
-    assert f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t)." in notes
+    assert words in notes, "where figures are not on a page"

@@ -3,12 +3,15 @@
 import json
 
 import nbformat
+import numpy as np
 import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from lnlab import panels
 from lnlab.figures import fusion
+from lnlab.figures.learning import learning_curves
+from lnlab.figures.matrices import matrices
 from lnlab.pages.outputs import PLOTLY
 from lnlab.pages.page import publish
 
@@ -82,4 +85,46 @@ def test_no_word_covers_another(panel, settings, tmp_path, browser):
     assert page.locator(".picture .main-svg").count() >= len(figures)
     assert page.evaluate(OVERPRINTED) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
+
+
+@pytest.mark.browser
+def test_what_goes_on_fades_until_one_is_at_its_end(tmp_path, browser):
+    page = drawn([json.loads(str(fusion.step().to_json()))], tmp_path, browser)
+    faded = """(part) => parseFloat(
+      getComputedStyle(document.querySelector(part)).getPropertyValue("--right"))"""
+    assert page.evaluate(faded, ".scrolled") > 0
+    assert page.evaluate(faded, "pre") == 0, "the one word of the cell fits"
+    page.evaluate("document.querySelector('.scrolled').scrollLeft = 9999")
+    page.wait_for_function(f"({faded})('.scrolled') === 0")
+    page.close()
+
+
+@pytest.mark.browser
+def test_what_a_figure_was_made_on_stands_below_it_in_words(tmp_path, browser):
+    made_on = "embedded data: digits; 3 seeds; a processor with a long name"
+    panel = {"layer": (np.arange(1, 9), np.ones((3, 8)))}
+    figure = learning_curves({"": panel}, x="updates", y="loss", made_on=made_on)
+    page = drawn([json.loads(str(figure.to_json()))], tmp_path, browser)
+    assert made_on in page.locator(".note").inner_text()
+    assert made_on not in page.locator(".picture").inner_text()
+    assert page.locator(".note").bounding_box()["width"] < 390
+    assert page.locator(".picture").bounding_box()["width"] <= 420, "no wider for its note"
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="Save as SVG").press("Enter")
+    saved = saving.value.path().read_text()
+    assert made_on in saved, "alone, it says so itself"
+    page.close()
+
+
+@pytest.mark.browser
+def test_numbers_in_cells_are_black_or_white(tmp_path, browser):
+    figure = matrices({"a": np.linspace(-1, 1, 24).reshape(4, 6)})
+    page = drawn([json.loads(str(figure.to_json()))], tmp_path, browser)
+    fills = page.evaluate(
+        """() => [...document.querySelectorAll(".heatmap-label text")].map(
+          (number) => getComputedStyle(number).fill)"""
+    )
+    assert len(fills) == 24
+    assert {*fills} == {"rgb(0, 0, 0)", "rgb(255, 255, 255)"}
     page.close()

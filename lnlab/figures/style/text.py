@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from html import escape
 from textwrap import wrap
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import plotly.graph_objects as go
@@ -61,18 +61,25 @@ def caption_lines(caption: str) -> int:
 
 
 def signed(figure: go.Figure, text: str) -> go.Figure:
-    """``figure`` with a text below it, in lines that are no wider than a page."""
-    below = wrap(text, NOTE)
+    """``figure`` with a text below it, in lines that are no wider than a page.
+
+    A page takes it out of the picture, as it does title and caption: ``layout.meta`` has the
+    pixels that it stands in.
+    """
+    below, layout = wrap(text, NOTE), cast(Any, figure.layout)
+    room = NOTE_ROOM + NOTE_LINE * len(below)
     figure.add_annotation(
-        text="<br>".join(map(literal, below)), xref="paper", yref="paper", x=0, y=0,
-        yshift=-58, xanchor="left", yanchor="top", align="left", showarrow=False,
+        name="signature", text="<br>".join(map(literal, below)), xref="paper", yref="paper",
+        x=0, y=0, yshift=-58, xanchor="left", yanchor="top", align="left", showarrow=False,
         font={"size": 12, "color": "#4B5563"},
     )  # fmt: skip
-    return figure.update_layout(margin={"b": 90 + NOTE_LINE * len(below)})
+    return figure.update_layout(
+        margin={"b": 50 + room}, meta=(layout.meta or {}) | {"signature": room}
+    )
 
 
-NOTE, NOTE_LINE = 90, 16
-"""Letters in a line below a figure, pixels of a line."""
+NOTE, NOTE_LINE, NOTE_ROOM = 90, 16, 40
+"""Letters in a line below a figure, pixels of a line, pixels around the lines."""
 
 
 def text_above(

@@ -16,21 +16,24 @@ function element(tag, parent, attributes = {}, text = "") {
   return made;
 }
 
-// Title, caption and slider of the figure leave the picture: on the page they are words and
-// controls, which break lines on a phone, are read aloud and can be reached by the keyboard.
+// Title, caption, signature and slider of the figure leave the picture: on the page they are words
+// and controls, which break lines on a phone, are read aloud and can be reached by the keyboard.
 function unpacked(spec) {
   const layout = { ...spec.layout };
-  const { above = 0, below = 0, caption = "", choices = [], frames = "" } = layout.meta ?? {};
+  const { above = 0, below = 0, signature = 0, caption = "", choices = [], frames = "" } = layout.meta ?? {};
   const heading = layout.title;
   const title = above ? plain(heading.text) : "";
   if (above) delete layout.title;
   delete layout.sliders;
   const { t, b } = layout.margin ?? {};
-  if (above + below) {
-    layout.height -= above + below;
-    layout.margin = { ...layout.margin, t: t - above, b: below ? b - below : b };
+  if (above + below + signature) {
+    layout.height -= above + below + signature;
+    layout.margin = { ...layout.margin, t: t - above, b: below + signature ? b - below - signature : b };
   }
-  return { data: spec.data, layout, config: spec.config, choices, frames, heading, above, title, caption };
+  const signs = ({ name }) => signature && name === "signature";
+  const signed = layout.annotations?.filter(signs) ?? [];
+  layout.annotations = layout.annotations?.filter((note) => !signs(note));
+  return { data: spec.data, layout, config: spec.config, choices, frames, heading, above, signature, signed, title, caption };
 }
 
 // The frames as `figures/playable.py` packs them: the frame of a name, its values in their places.
@@ -64,12 +67,14 @@ async function draw(figure) {
   }
 
   let heading = spec.heading;
-  // Saved, a figure has the title and caption again that the page has beside it.
+  // Saved, a figure has the title, caption and signature again that the page has beside it.
   function save(format) {
-    const { t, ...margin } = plot.layout.margin ?? {};
     const layout = { ...plot.layout, title: heading, width: plot.clientWidth };
-    layout.height = plot.clientHeight + spec.above;
-    if (spec.above) layout.margin = { ...margin, t: t + spec.above };
+    layout.height = plot.clientHeight + spec.above + spec.signature;
+    layout.margin = { ...layout.margin };
+    if (spec.above) layout.margin.t += spec.above;
+    if (spec.signature) layout.margin.b += spec.signature;
+    layout.annotations = [...(layout.annotations ?? []), ...spec.signed];
     const words = title.textContent || document.title;
     const filename = `${plot.id} ${words}`.replace(/[^\p{L}\p{N}.,=-]+/gu, "_").slice(0, 80);
     const picture = { data: plot.data, layout };
