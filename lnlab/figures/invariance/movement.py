@@ -21,6 +21,9 @@ STRINGS = 14
 FLOOR, CEILING = 1e-19, 1e5
 """The height at which a defect of exactly 0 is drawn, and the end of the axis."""
 
+LETTERS = 76
+"""Letters of a title that have room beside each other where the figure is narrowest."""
+
 _CUT, _PEAK, _DEPTH = 1.2, 1.5, 0.9
 
 
@@ -76,7 +79,7 @@ def movement(parts: Sequence[Moved], sweep: Sweep) -> go.Figure:
         parts: the summed inputs, then at most four normalizers.
         sweep: the defects of the same normalizers over delta.
     """
-    figure = go.Figure(layout={"template": TEMPLATE, "height": 470, "showlegend": False})
+    figure = go.Figure(layout={"template": TEMPLATE, "height": 488, "showlegend": False})
     for slot in range(SLOTS):
         axes = {"xaxis": f"x{slot + 1}", "yaxis": f"y{slot + 1}"}
         quiet = {"hoverinfo": "skip", **axes}
@@ -237,7 +240,7 @@ def _places(count: int) -> dict[str, dict[str, Any]]:
 
 def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
     """The axes and titles of :func:`movement`."""
-    layout: dict[str, Any] = {"margin": {"l": 66, "r": 16, "t": 34, "b": 48}}
+    layout: dict[str, Any] = {"margin": {"l": 66, "r": 16, "t": 52, "b": 48}}
     titles, places = [], _places(len(parts))
     looks = lines(sweep.defects)
     for slot in range(SLOTS):
@@ -263,7 +266,7 @@ def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
         }
         if part:
             color = looks[part.name]["color"] if slot else INK
-            text = f"<b>{literal(part.name)}</b>"
+            text = f"<b>{in_two_lines(part.name, LETTERS // len(parts))}</b>"
             titles.append(_title(text, sum(place[0]["domain"]) / 2, 1.0, color))
     sizes, below = np.log10(sweep.sizes), axis_number(len(parts))
     layout[f"xaxis{SLOTS + 1}"] = {
@@ -288,6 +291,16 @@ def movement_layout(parts: Sequence[Moved], sweep: Sweep) -> dict[str, Any]:
         "title": {"text": "outputs move by"},
     }
     return layout | {"annotations": titles}
+
+
+def in_two_lines(name: str, letters: int) -> str:
+    """A name of more letters is broken at its first comma, or else at its last space."""
+    if len(name) <= letters:
+        return literal(name)
+    first, sign, rest = name.partition(", ")
+    if not sign:
+        first, _, rest = name.rpartition(" ")
+    return "<br>".join(literal(part) for part in (first + sign.rstrip(), rest) if part)
 
 
 def _title(text: str, x: float, y: float, color: str) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from .state import CASES, INPUTS, GeometryState
 def conditions(state: GeometryState) -> str:
     """The title: what was measured, in short."""
     return (
-        f"{state.family} outputs, H = {state.units}, W × {state.length:g}, "
-        f"x × {state.inputs:g}, D = {INPUTS}, {CASES} cases"
+        f"{state.family} outputs, H = {state.units}, W × {state.length:.3g}, "
+        f"x × {state.inputs:.3g}, D = {INPUTS}, {CASES} cases"
     )
 
 

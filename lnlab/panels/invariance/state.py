@@ -118,6 +118,11 @@ class InvarianceState:
         """The same under another change."""
         return replace(self, transformation=transformation)
 
+    def alike(self, transformation: int) -> "InvarianceState":
+        """The same under another change of the same size: a page has one slider for delta and
+        the shift."""
+        return self.by(transformation).resized(abs(self.amount))
+
     def of(self, normalizers: tuple[str, ...]) -> "InvarianceState":
         """The same of other normalizers."""
         return replace(self, normalizers=normalizers)

@@ -175,6 +175,6 @@ def settable(state: InvarianceState) -> list[Settable]:
     size = "size of δ < 0, or of the shift" if state.delta < 0 else "δ, or the shift"
     return [
         Settable(size, sizes(STOPS, abs(state.amount)), here, kind.resized),
-        Settable("change", changes, change, kind.by, slides=False),
+        Settable("change", changes, change, kind.alike, slides=False),
         Settable("normalizers", sets, " · ".join(state.normalizers), kind.of, slides=False),
     ]

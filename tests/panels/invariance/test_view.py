@@ -5,8 +5,11 @@ import pytest
 from torch import nn
 
 from lnlab import norms, panels
+from lnlab.figures.invariance.movement import LETTERS, in_two_lines
 from lnlab.norms.transformations import TRANSFORMATIONS
-from lnlab.panels.invariance.state import NORMALIZERS, InvarianceState
+from lnlab.panels.invariance.state import FAMILIES, NORMALIZERS, InvarianceState
+from lnlab.panels.invariance.view import settable
+from lnlab.panels.widgets.stills import digits
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +145,24 @@ def test_a_normalizer_of_ones_own_is_a_chip():
 def test_what_is_no_normalizer_is_no_chip(name, norm, says):
     with pytest.raises((TypeError, ValueError), match=says):
         panels.invariance(own={name: norm})
+
+
+@pytest.mark.parametrize("delta", [2.51, -2.5])
+def test_on_a_page_the_one_slider_is_the_size_of_whichever_change(delta):
+    state = InvarianceState(delta=delta)
+    size, change, _ = settable(state)
+    for words, value in size.values.items():
+        for column in change.values.values():
+            there = change.put(size.put(state, value), column)
+            assert there.transformation == column
+            assert digits(abs(there.amount)) == words
+            assert np.sign(there.delta) == np.sign(delta)
+
+
+@pytest.mark.parametrize("names", FAMILIES)
+def test_titles_of_a_family_have_room_beside_each_other(names):
+    titles = ["summed inputs a", *names]
+    for title in titles:
+        lines = in_two_lines(title, LETTERS // len(titles)).split("<br>")
+        assert " ".join(lines) == title
+        assert max(map(len, lines)) <= LETTERS // len(titles)
