@@ -76,7 +76,14 @@ def markdown(source: str, *, trusted: bool, **cell: Any) -> str:
 
 
 def together(page: str) -> str:
-    """HTML in which no line ends between a formula and the bracket, comma or stop at it."""
+    """HTML in which no line ends between a formula and the bracket, comma or stop at it, nor
+    between a number and its per cent."""
+    page = re.sub(
+        r"(<(code|pre)\b.*?</\2>)|(?<=\d) (?=%)",
+        lambda m: m[1] or "\xa0",
+        page,
+        flags=re.DOTALL,
+    )
     at = r'(\(?)(<math(?![^>]*display="block")[^>]*>(?:(?!</math>).)*</math>)([,.;:!?)]*)'
     return re.sub(at, _joined, page, flags=re.DOTALL)
 

@@ -71,6 +71,11 @@ def test_no_line_ends_between_a_formula_and_the_comma_at_it():
     assert page.count("<math") == 4
 
 
+def test_no_line_ends_between_a_number_and_its_per_cent():
+    assert "a 95\xa0% interval" in markdown("a 95 % interval", trusted=True)
+    assert "5 % 3" in markdown("what `5 % 3` is", trusted=True)
+
+
 def test_links_to_notebooks_lead_to_their_pages():
     page = markdown("[there](02_what_stays_the_same.ipynb#Claim)", trusted=True)
     assert 'href="02_what_stays_the_same.html#Claim"' in page
