@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
 from plotly.subplots import make_subplots
 
-from .style.palette import SIZES, TEMPLATE
+from .style.palette import SIZES, TEMPLATE, upon
 from .style.text import literal, signed
 
 PAIRS = ("TT", "TF", "FT", "FF")
@@ -67,32 +68,39 @@ def configurations(
     )  # fmt: skip
     return signed(  # in lines of at most 90 letters, for which the figure is wide enough
         figure,
-        f"{made_on}. T: the population's, F: the batch's own. Mean and 95 % interval.",
+        f"{made_on}. T: the population's, F: the batch's own.{of_cells(panels)}",
     )
+
+
+def of_cells(panels: Mapping[str, Means]) -> str:
+    """What the numbers of a cell are, where there are more than one."""
+    some = any(np.isfinite(lowest).any() for _, lowest, _ in panels.values())
+    return " Mean and 95 % interval." if some else ""
 
 
 def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Heatmap:
     """The colours of one square, and what is said of a cell that is pointed at."""
     mean, lowest, highest = grid
+    high = high if high > low else low + 1.0
     names = [[f"{row}{column}" for column in PAIRS] for row in PAIRS]
     return go.Heatmap(
-        z=mean, zmin=low, zmax=high if high > low else low + 1.0, colorscale=SIZES,
+        z=mean, zmin=low, zmax=high, colorscale=SIZES,
         showscale=False, xgap=2, ygap=2, hoverongaps=False,
-        text=_texts(grid), texttemplate="%{text}", textfont={"size": 11},
+        text=_texts(grid, low, high), texttemplate="%{text}", textfont={"size": 11},
         customdata=np.dstack([np.array(names, object), lowest, highest]),
         hovertemplate=f"%{{customdata[0]}}: {literal(value)} %{{z:.4f}}, "
         "%{customdata[1]:.4f} to %{customdata[2]:.4f}<extra></extra>",
     )  # fmt: skip
 
 
-def _texts(grid: list[np.ndarray]) -> list[list[str]]:
-    """The mean and the interval of each cell, within its frame.
-
-    Plotly chooses a colour that can be read.
-    """
+def _texts(grid: list[np.ndarray], low: float, high: float) -> list[list[str]]:
+    """The mean and the interval of each cell, within its frame, in black or in white."""
 
     def said(mean: float, lowest: float, highest: float) -> str:
+        if not np.isfinite(mean):
+            return ""
+        (ground,) = sample_colorscale(SIZES, [(mean - low) / (high - low)])
         interval = f"<br>{lowest:.3f}<br>to {highest:.3f}" if np.isfinite(lowest) else ""
-        return f"<b>{mean:.3f}</b>{interval}" if np.isfinite(mean) else ""
+        return f"<span style='color:{upon(str(ground))}'><b>{mean:.3f}</b>{interval}</span>"
 
     return [[said(*cell) for cell in zip(*row, strict=True)] for row in zip(*grid, strict=True)]

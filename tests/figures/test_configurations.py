@@ -1,13 +1,21 @@
 """The 16 configurations: each in its cell, and those without a number grey."""
 
+import re
 from itertools import product
 
 import numpy as np
+from plotly.colors import sample_colorscale
 
 from lnlab.figures.configurations import configurations
+from lnlab.figures.style.palette import SIZES, upon
 from lnlab.pages.outputs import line_width, width
 
 LETTERS = ["".join(letters) for letters in product("TF", repeat=4)]
+
+
+def plain(text):
+    """A text of a cell without its colour."""
+    return re.sub("</?span[^>]*>", "", text)
 
 
 def drawn(values, **settings):
@@ -42,7 +50,7 @@ def test_impossible_configurations_say_so():
     figure = drawn(values)
     notes = [note.text for note in figure.layout.annotations if note.xref == "x"]
     assert notes.count("impossible") == 12
-    said = [text for row in figure.data[0].text for text in row]
+    said = [plain(text) for row in figure.data[0].text for text in row]
     assert said.count("<b>0.500</b><br>0.400<br>to 0.600") == 4
     assert said.count("") == 12
     assert np.isnan(np.array(figure.data[0].z)).sum() == 12
@@ -60,7 +68,7 @@ def test_a_frame_covers_no_sign_in_jupyterlab():
     low, high = figure.layout.xaxis.domain
     inside = (shape.x1 - shape.x0) / 4 * (high - low) * (848 - 150) - shape.line.width
     letters = max(
-        map(len, heat.text[0][0].replace("<b>", "").replace("</b>", "").split("<br>"))
+        map(len, plain(heat.text[0][0]).replace("<b>", "").replace("</b>", "").split("<br>"))
     )
     assert letters * 0.6 * heat.textfont.size <= inside
 
@@ -68,3 +76,23 @@ def test_a_frame_covers_no_sign_in_jupyterlab():
 def test_all_impossible_is_a_figure_too():
     figure = drawn(np.full(16, np.nan))
     assert len(figure.data) == 2
+
+
+def test_numbers_are_black_or_white_as_their_cells_ask_for():
+    values = np.linspace(0.0, 1.0, 16)
+    heat = drawn(values).data[0]
+    grounds = sample_colorscale(SIZES, values)
+    said = [text for row in heat.text for text in row]
+    assert all(
+        f"color:{upon(ground)}" in text for ground, text in zip(grounds, said, strict=True)
+    )
+
+
+def test_its_note_speaks_of_intervals_only_where_there_are_some():
+    means, none = np.arange(16.0), np.full(16, np.nan)
+    for low, told in ((means - 1, True), (none, False)):
+        figure = configurations(
+            {"test": (means, low, low)}, value="accuracy", made_on="synthetic data"
+        )
+        (note,) = (n.text for n in figure.layout.annotations if n.text.startswith("synthetic"))
+        assert ("interval" in note) == told

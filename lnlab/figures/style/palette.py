@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.colors import validate_colors
 
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#8A8F98"
@@ -138,6 +139,18 @@ def shade(color: str, step: int) -> str:
     end = 255 if way > 0 else 0
     parts = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(part + abs(way) * (end - part)):02X}" for part in parts)
+
+
+def upon(color: str) -> str:
+    """Black or white, whichever can be read better upon a colour #rrggbb or rgb(r, g, b).
+
+    By WCAG's relative luminance; plotly's own choice, dark grey or white, is weak on olive.
+    """
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in map(float, validate_colors(color, "tuple")[0])
+    )
+    return "#000000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#FFFFFF"
 
 
 _AXIS = {

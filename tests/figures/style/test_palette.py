@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plotly.colors import get_colorscale
+from plotly.colors import get_colorscale, sample_colorscale
 
 from lnlab.cells import PUBLISHED
 from lnlab.figures.style.palette import (
@@ -19,6 +19,7 @@ from lnlab.figures.style.palette import (
     lines,
     namesake,
     rank,
+    upon,
 )
 from lnlab.norms import NORMS
 
@@ -145,3 +146,12 @@ def test_a_mark_upon_a_map_stands_out_in_the_light_and_in_the_dark():
     for mark, ground in ((MARK, low), (dark(MARK), dark(dark(low)))):  # maps turn back
         brighter, darker = sorted(map(luminance, (mark, ground)), reverse=True)
         assert (brighter + 0.05) / (darker + 0.05) > 3, (mark, ground)  # WCAG 2.1, 1.4.11
+
+
+def test_what_is_written_upon_a_map_can_be_read_everywhere():
+    for ground in sample_colorscale(SIZES, np.linspace(0, 1, 101)):
+        parts = [int(level) / 255 for level in ground[4:-1].split(",")]
+        brighter, darker = sorted(
+            map(luminance, (upon(ground), hexadecimal(np.array(parts)))), reverse=True
+        )
+        assert (brighter + 0.05) / (darker + 0.05) > 4.5, ground  # WCAG 2.1, 1.4.3
