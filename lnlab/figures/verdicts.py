@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from .style.palette import BLUE, GREEN, GREY, ORANGE, TEMPLATE, VERMILLION, shade
+from .style.palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION, shade, upon
 from .style.text import literal
 
 COLORS = {
@@ -37,7 +37,8 @@ def verdicts(claims: pd.DataFrame) -> go.Figure:
             text = [n if n > least else "" for n in number]
             figure.add_bar(
                 y=papers, x=list(number), name=verdict, orientation="h",
-                marker_color=color, text=text, textposition="inside",
+                marker_color=color, text=text, textposition="inside", textangle=0,
+                insidetextfont_color=upon(color),
                 hovertemplate=f"%{{y}}: %{{x}} {verdict}<extra></extra>",
             )  # fmt: skip
     figure.update_xaxes(title_text="claims")
@@ -47,6 +48,8 @@ def verdicts(claims: pd.DataFrame) -> go.Figure:
 
 ABOVE, ROW, PHONE = 150, 32, 340
 """Pixels of legend and axis, of a row with its name, and of a figure's width on a phone."""
+AGAIN = 16
+"""Rows until the axis is said again: a screen shows that many and a few more."""
 
 TICKS = (-1000, -100, -10, -3, -1, 0, 1, 3, 10, 100, 1000)
 """Margins that are named on the axis."""
@@ -84,9 +87,11 @@ def margins(claims: pd.DataFrame) -> go.Figure:
     ticks = {"tickvals": np.arcsinh(TICKS), "ticktext": [f"{t:,}" for t in TICKS]}
     figure.update_xaxes(title_text=title, side="top", tickangle=0, **ticks)
     names = [literal(name) for name in claims.index]
-    ends = [len(names) - 0.5, -0.9]  # without the twentieth that plotly leaves free
+    again = {at: f"axis {at}" for at in range(AGAIN, len(names), AGAIN)}
+    rows = [row for at, name in enumerate(names) for row in (again.get(at), name) if row]
+    ends = [len(rows) - 0.5, -0.9]  # without the twentieth that plotly leaves free
     figure.update_yaxes(
-        categoryorder="array", categoryarray=names, range=ends, showline=False, ticks="",
+        categoryorder="array", categoryarray=rows, range=ends, showline=False, ticks="",
         showticklabels=False,
     )  # fmt: skip
     if names:  # above its row, where a name takes no width from a phone; clear of it by a dot
@@ -97,9 +102,16 @@ def margins(claims: pd.DataFrame) -> go.Figure:
             marker={"size": 6, "opacity": 0}, textposition="top right", textfont={"size": 12},
             hoverinfo="skip", showlegend=False, cliponaxis=False,
         )  # fmt: skip
+        said = {at: f"{t:,}" for t in TICKS if left <= (at := float(np.arcsinh(t))) <= right}
+        for row in again.values():
+            figure.add_scatter(
+                x=[*said], y=[row] * len(said), text=[*said.values()], mode="text",
+                textposition="top center", textfont={"size": 12, "color": INK},
+                hoverinfo="skip", showlegend=False, name="axis",
+            )  # fmt: skip
     figure.update_layout(legend={"yref": "container", "y": 1, "yanchor": "top"})
     figure.update_layout(margin={"l": 20, "t": ABOVE}, meta={"width": PHONE})
-    return figure.update_layout(height=ABOVE + 40 + ROW * len(claims))
+    return figure.update_layout(height=ABOVE + 40 + ROW * len(rows))
 
 
 def _ends(claims: pd.DataFrame) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lnlab.figures.verdicts import COLORS, margins, verdicts
+from lnlab.figures.verdicts import AGAIN, COLORS, margins, verdicts
 from lnlab.ledger import Verdict
 
 
@@ -64,6 +64,22 @@ def test_measurements_of_one_verdict_have_a_row_each_in_the_order_of_the_claims(
     axis = margins(table).layout.yaxis
     assert axis.categoryarray == ("ba-1", "ba-2", "ziaee-1")
     assert axis.range == (2.5, -0.9)
+
+
+def test_the_numbers_of_the_axis_are_said_again_on_every_screen():
+    table = claims(margin=[0.5, 4.0, 1.0], interval=[(-2, -1), (-4, 2), (0, 1)])
+    many = pd.concat([table.set_axis([f"{n}-{id}" for id in table.index]) for n in range(20)])
+    figure: Any = margins(many)
+    rows = figure.layout.yaxis.categoryarray
+    again = [trace for trace in figure.data if trace.name == "axis"]
+    assert [rows.index(trace.y[0]) for trace in again] == [AGAIN, 2 * AGAIN + 1, 3 * AGAIN + 2]
+    assert [row for row in rows if "axis" not in row] == [*many.index]
+    low, high = figure.layout.xaxis.range
+    for trace in again:
+        assert trace.text == ("-3", "-1", "0", "1")
+        assert low <= min(trace.x) < max(trace.x) <= high
+        named = [float(text) for text in trace.text]
+        np.testing.assert_allclose(np.sinh(trace.x), named, atol=1e-12)
 
 
 def test_no_measurement_is_a_figure_too():
