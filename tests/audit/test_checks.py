@@ -277,6 +277,21 @@ def test_numbers_of_gradients_are_those_of_autograd():
         torch.testing.assert_close(row["gradient"], float(layer.weight.grad.norm()))
 
 
+def test_the_profile_of_gradients_has_no_part_that_is_never_called():
+    class Headed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.unused, self.first, self.last = (nn.Linear(6, 6) for _ in range(3))
+
+        def forward(self, x):
+            return self.last(self.first(x).tanh())
+
+    result = audit(Headed(), torch.randn(9, 6)).results["gradients over depth"]
+    assert result.profile is not None
+    assert result.profile.names == ("first.weight", "last.weight")
+    assert "unused.weight" in [row["layer"] for row in result.rows]
+
+
 def test_outlier_channel_is_found():
     net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))
     assert not only("activations", net, torch.randn(32, 6))

@@ -31,12 +31,14 @@ def check(audited: Audited) -> Result:
          "gradient / weight": norms[n] / sizes[n] if sizes[n] else math.inf}
         for n in first
     )  # fmt: skip
+    # a part that is never called has no place in the order of the calls, and no gradient
+    drawn = [name for name in first if norms[name] != 0]
     profile = Profile(
-        "Gradients over depth", "norm", tuple(first),
-        {"||dL/dW||": tuple(norms[n] for n in first)},
+        "Gradients over depth", "norm", tuple(drawn),
+        {"||dL/dW||": tuple(norms[n] for n in drawn)},
     )  # fmt: skip
     note = "" if audited.own_loss else STAND_IN
-    return Result(tuple(_findings(norms, first)), rows, note, profile)
+    return Result(tuple(_findings(norms, first)), rows, note, profile if drawn else None)
 
 
 STAND_IN = (

@@ -192,7 +192,9 @@ class Certificate:
 
     def _rows(self) -> Iterator[list[str]]:
         dtypes = list(dict.fromkeys(v.dtype for v in self.invariances))
-        yield ["where", "transformation", "mode", *dtypes, "inside", "δ < 0"]
+        judged = any(v.inside is not Grade.NOT_JUDGED for v in self.invariances)
+        inside = ["inside"] if judged else []
+        yield ["where", "transformation", "mode", *dtypes, *inside, "δ < 0"]
         cells: dict[tuple, dict[str, Invariance]] = {}
         for v in self.invariances:
             cells.setdefault((v.where, v.column, v.mode), {})[v.dtype] = v
@@ -205,7 +207,7 @@ class Certificate:
                 f"{first.column:2d}  {first.formula}",
                 first.mode,
                 *(_cell([row[d] for row in alike if d in row], first) for d in dtypes),
-                first.inside.value,
+                *([first.inside.value] if judged else []),
                 first.sign,
             ]
 

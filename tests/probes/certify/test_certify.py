@@ -228,6 +228,20 @@ def test_an_even_function_stays_the_same_below_zero():
 # A ReLU that is shut.
 
 
+def test_a_column_that_judges_nothing_is_not_shown():
+    """Without a normalizer of lnlab's or torch's there is no inside that can be seen."""
+
+    class Own(nn.Module):
+        def forward(self, a):
+            return a - a.mean(1, keepdim=True)
+
+    for norm, shown in ((Own(), False), (nn.LayerNorm(H), True)):
+        layer = nn.Sequential(nn.Linear(D, H, bias=False), norm)
+        certificate = certify(layer, torch.randn(B, D), dtypes=DOUBLE)
+        assert ("inside" in str(certificate)) == shown
+        assert ("<th>inside</th>" in certificate._repr_html_()) == shown
+
+
 def shut(units: list[int]) -> nn.Module:
     squashing = DyT(H)
     with torch.no_grad():
