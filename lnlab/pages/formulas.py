@@ -76,7 +76,7 @@ def markdown(source: str, *, trusted: bool, **cell: Any) -> str:
 
 
 def together(page: str) -> str:
-    """HTML in which no line ends between a formula and the bracket, comma or stop at it, nor
+    """HTML in which no line ends between a formula and the bracket, quote or comma at it, nor
     between a number and its per cent."""
     page = re.sub(
         r"(<(code|pre)\b.*?</\2>)|(?<=\d) (?=%)",
@@ -84,7 +84,8 @@ def together(page: str) -> str:
         page,
         flags=re.DOTALL,
     )
-    at = r'(\(?)(<math(?![^>]*display="block")[^>]*>(?:(?!</math>).)*</math>)([,.;:!?)]*)'
+    formula = r'<math(?![^>]*display="block")[^>]*>(?:(?!</math>).)*</math>'
+    at = rf"(\(?)({formula})((?:[,.;:!?)”]|&quot;)*)"
     return re.sub(at, _joined, page, flags=re.DOTALL)
 
 

@@ -146,16 +146,20 @@ def table(source: str) -> str:
 
 
 def headed(head: re.Match[str]) -> str:
-    """The head of a table of pandas without the line that has the name of its index alone.
+    """The head of a table of pandas without the line that has the names of its index alone.
 
-    The name stands over the index then, where pandas has nothing or the name of its columns.
+    The names stand over the index then, where pandas has nothing or the name of its columns.
     """
     lines = re.findall(r"(?s)<tr.*?</tr>", head[0])
-    first, *names = re.findall(r"(?s)<th[^>]*>(.*?)</th>", lines[-1])
-    if len(lines) != 2 or any(name.strip() not in ("", "&nbsp;") for name in names):
+    below = [th.strip() for th in re.findall(r"(?s)<th[^>]*>(.*?)</th>", lines[-1])]
+    names = [th for th in below if th not in ("", "&nbsp;")]
+    if len(lines) != 2 or names == below or names != below[: len(names)]:
         return head[0]
+    over = iter(names)
     line = re.sub(
-        r"(?s)(<th[^>]*>).*?(</th>)", lambda th: f"{th[1]}{first}{th[2]}", lines[0], count=1
+        r"(?s)(<th[^>]*>)(.*?)(</th>)",
+        lambda th: f"{th[1]}{next(over, th[2])}{th[3]}",
+        lines[0],
     )
     return head[0].replace(lines[0], line).replace(lines[1], "")
 

@@ -76,6 +76,12 @@ def test_no_line_ends_between_a_number_and_its_per_cent():
     assert "5 % 3" in markdown("what `5 % 3` is", trusted=True)
 
 
+def test_no_line_ends_between_a_formula_and_the_quote_at_it():
+    page = markdown('From "$a$ to $1 - b$", he says', trusted=True)
+    (kept,) = re.findall(r'<span class="together">(.*?)</span>', page)
+    assert kept.endswith("</math>&quot;,")
+
+
 def test_links_to_notebooks_lead_to_their_pages():
     page = markdown("[there](02_what_stays_the_same.ipynb#Claim)", trusted=True)
     assert 'href="02_what_stays_the_same.html#Claim"' in page

@@ -61,10 +61,22 @@ def test_no_line_of_a_table_has_the_name_of_its_index_alone(style):
     assert re.findall(r"(?s)<th\b[^>]*>([^<]*)</th>", html) == ["row", "x", "y", "a", "b"]
 
 
+@pytest.mark.parametrize("style", [False, True])
+def test_no_line_of_a_table_has_the_names_of_two_indices_alone(style):
+    rows = pd.MultiIndex.from_tuples([(4, "mu"), (4, "sigma")], names=["layer", "constant"])
+    frame = pd.DataFrame({"x": [1, 2], "y": [3, 4]}, index=rows)
+    source = frame.style.to_html() if style else frame._repr_html_()
+    html = displayed({"text/html": source}, {}, "o")
+    assert html.count("<tr") == 3
+    heads = re.findall(r"(?s)<th\b[^>]*>([^<]*)</th>", html)
+    assert heads == ["layer", "constant", "x", "y", "4", "mu", "sigma"]
+
+
 def test_a_head_of_two_lines_that_both_say_something_keeps_them():
     frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("u", "x"), ("u", "y")]))
-    html = displayed({"text/html": frame._repr_html_()}, {}, "o")
-    assert html.count("<tr") == 3
+    for names in ([None, None], ["who", "what"]):
+        html = displayed({"text/html": frame.rename_axis(columns=names)._repr_html_()}, {}, "o")
+        assert html.count("<tr") == 3
 
 
 def test_widget_falls_back_to_its_picture_then_to_words():
