@@ -8,6 +8,7 @@ from lnlab.figures import attention as draw
 from lnlab.figures.attention import SLOTS, AttentionMap, Spoken, attention_traces
 from lnlab.panels.attention.measurement import Recognizers
 from lnlab.panels.attention.state import AttentionState
+from lnlab.panels.attention.words import LONG, told
 
 
 def test_it_shows_every_moment_of_every_example(recognizers):
@@ -22,6 +23,13 @@ def test_it_shows_every_moment_of_every_example(recognizers):
             assert panel.bar.error == ""
             said = " ".join(there.utterances[example].units)
             assert f"Epoch {epoch:g}. Said: {said}." in panel.bar.sentence
+
+
+def test_who_talks_on_is_not_heard_to_the_end():
+    assert told("") == "(nothing)"
+    assert told("k ah p") == "k ah p"
+    assert told("g " * LONG) == "g " * LONG
+    assert told("g " * 90) == "g " * LONG + "… (90 in all)"
 
 
 def test_the_picture_is_what_the_run_kept(recognizers):

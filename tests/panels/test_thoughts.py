@@ -1,5 +1,6 @@
 """The panel of notebook 10: what it shows of a sentence is what the nets make of it."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from lnlab import panels
 from lnlab.figures.thoughts import NEIGHBOURS, SLOTS
 from lnlab.panels.thoughts.measurement import Thinkers, measure
 from lnlab.panels.thoughts.state import ThoughtsState
+from lnlab.panels.thoughts.words import LONG
 from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training.machine import default_dtype
 from tests.tasks.test_thoughts import SMALL, Written, books
@@ -99,7 +101,11 @@ def test_the_words_say_what_the_nets_say(there):
     for name, one in found.seen.items():
         (text, cosine) = one.near[0]
         assert f"{name}: nearest is “{text}” (cosine {cosine:.2f})" in panel.bar.sentence
-        assert f"“{one.told}” would follow" in panel.bar.sentence
+        said = re.search(f"{name}: nearest .*?, and “(.*?)” would follow", panel.bar.sentence)
+        assert said
+        assert len(said[1]) <= LONG
+        assert one.told.startswith(said[1].removesuffix(" …"))
+        assert (said[1] == one.told) == (len(one.told) <= LONG)
     assert f"there follows “{found.follows}”" in panel.bar.sentence
 
 

@@ -7,5 +7,17 @@ from .state import AttentionState
 def sentence(state: AttentionState, measurement: AttentionMeasurement) -> str:
     """A sentence that says what each of the recognizers heard at that moment."""
     said = " ".join(measurement.spoken.units)
-    heard = "; ".join(f"{name}: {it or '(nothing)'}" for name, it in measurement.heard.items())
+    heard = "; ".join(f"{name}: {told(it)}" for name, it in measurement.heard.items())
     return f"Epoch {state.epoch:g}. Said: {said}. Heard by {heard}."
+
+
+LONG = 16
+"""The most units that are told of what a recognizer heard: one that never learned talks on."""
+
+
+def told(heard: str) -> str:
+    """The units that were heard, or the first of them and how many there are."""
+    units = heard.split()
+    if len(units) <= LONG:
+        return heard or "(nothing)"
+    return f"{' '.join(units[:LONG])} … ({len(units)} in all)"

@@ -64,7 +64,7 @@ def thoughts(
         measurement = measure(there, state)
         given = shown(measurement)
         drawing = Drawing(draw.thoughts_traces(*given), draw.thoughts_layout(*given))
-        titles = {"thoughts": f"{measurement.sentence}, after update {state.update}"}
+        titles = {"thoughts": f"“{measurement.sentence}” after update {state.update}"}
         return View(sentence(state, measurement), titles, {"thoughts": drawing})
 
     def settable(state: ThoughtsState) -> list[Settable]:

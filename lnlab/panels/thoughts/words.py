@@ -1,7 +1,12 @@
 """The sentences of the thoughts panel, of a sentence and of the nets that read it."""
 
+from textwrap import shorten
+
 from .measurement import ThoughtsMeasurement
 from .state import ThoughtsState
+
+LONG = 70
+"""The most letters of what a net would let follow: one that never learned finds no end."""
 
 
 def sentence(state: ThoughtsState, measurement: ThoughtsMeasurement) -> str:
@@ -13,7 +18,8 @@ def sentence(state: ThoughtsState, measurement: ThoughtsMeasurement) -> str:
     for name, one in measurement.seen.items():
         text, cosine = one.near[0]
         said.append(
-            f"{name}: nearest is “{text}” (cosine {cosine:.2f}), and “{one.told}” would follow."
+            f"{name}: nearest is “{text}” (cosine {cosine:.2f}), "
+            f"and “{shorten(one.told, LONG, placeholder=' …')}” would follow."
         )
     if measurement.follows:
         said.append(f"In the book there follows “{measurement.follows}”.")
