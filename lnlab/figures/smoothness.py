@@ -70,15 +70,17 @@ def _ribbon(ribbon: Ribbon, color: str) -> list[go.Scatter]:
     return [*areas, edge]
 
 
-def level(figure: go.Figure, y: float, text: str) -> go.Figure:
-    """``figure`` with a dotted line at ``y`` in every panel, and what it is in the last."""
+def level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> go.Figure:
+    """``figure`` with a dotted line at ``y`` in every panel, and what it is in the last: at its
+    right end, or at its left where curves cover the right one."""
     look = {"color": INK, "width": 1.5, "dash": "dot"}
     figure.add_hline(y, line=look, row="all", col="all")
     drawn: Any = figure
     panels = len({trace.xaxis for trace in drawn.data})
     logarithmic = drawn.layout.yaxis.type == "log"
     return figure.add_annotation(
-        x=1, xref="x domain" if panels == 1 else f"x{panels} domain", xanchor="right",
+        x=0 if left else 1, xref="x domain" if panels == 1 else f"x{panels} domain",
+        xanchor="left" if left else "right",
         y=np.log10(y) if logarithmic else y, yanchor="bottom", text=literal(text),
         showarrow=False, font={"size": 12}, yshift=2, bgcolor="rgba(255, 255, 255, 0.75)",
     )  # fmt: skip

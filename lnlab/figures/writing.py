@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.palette import GREY, INK, MARK, SIZES, TEMPLATE, VERMILLION
-from .style.text import literal
+from .style.palette import INK, MARK, SIZES, TEMPLATE, VERMILLION
+from .style.text import NOTE_INK, literal
 from .style.traces import Traces, fill
 
 SLOTS = 3
@@ -206,6 +206,6 @@ def window(
         )  # fmt: skip
     figure.add_annotation(
         text=literal(made_on), x=0, y=0, yshift=-52, xref="paper", yref="paper",
-        xanchor="left", showarrow=False, font={"size": 12, "color": GREY},
+        xanchor="left", showarrow=False, font={"size": 12, "color": NOTE_INK},
     )  # fmt: skip
     return figure.update_layout(margin={"l": 60, "r": 12, "t": 40, "b": 66})

@@ -45,3 +45,11 @@ def test_a_level_is_at_its_value_on_either_kind_of_axis():
         note = figure.layout.annotations[-1]
         assert note.y == pytest.approx(np.log10(20.0) if log_y else 20.0)
         assert note.xref == "x2 domain"
+
+
+def test_the_words_at_a_level_stand_at_the_end_that_is_asked_for():
+    curve = {"": {"layer": (np.arange(3.0), np.ones((2, 3)))}}
+    for left, end in ((False, "right"), (True, "left")):
+        figure: Any = learning_curves(curve, x="updates", y="λ", made_on=MADE)
+        note = level(figure, 20.0, "2/η", left=left).layout.annotations[-1]
+        assert (note.x, note.xanchor) == (0 if left else 1, end)

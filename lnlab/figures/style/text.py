@@ -71,15 +71,15 @@ def signed(figure: go.Figure, text: str) -> go.Figure:
     figure.add_annotation(
         name="signature", text="<br>".join(map(literal, below)), xref="paper", yref="paper",
         x=0, y=0, yshift=-58, xanchor="left", yanchor="top", align="left", showarrow=False,
-        font={"size": 12, "color": "#4B5563"},
+        font={"size": 12, "color": NOTE_INK},
     )  # fmt: skip
     return figure.update_layout(
         margin={"b": 50 + room}, meta=(layout.meta or {}) | {"signature": room}
     )
 
 
-NOTE, NOTE_LINE, NOTE_ROOM = 90, 16, 40
-"""Letters in a line below a figure, pixels of a line, pixels around the lines."""
+NOTE, NOTE_LINE, NOTE_ROOM, NOTE_INK = 90, 16, 40, "#4B5563"
+"""Letters in a line below a figure, pixels of a line, pixels around the lines, their colour."""
 
 
 def text_above(
