@@ -42,6 +42,7 @@ def verdicts(claims: pd.DataFrame) -> go.Figure:
                 hovertemplate=f"%{{y}}: %{{x}} {verdict}<extra></extra>",
             )  # fmt: skip
     figure.update_xaxes(title_text="claims")
+    figure.update_layout(uniformtext={"minsize": 10, "mode": "hide"})  # on a phone
     figure.update_yaxes(autorange="reversed", showline=False, ticks="")
     return figure.update_layout(height=130 + 55 * len(counts), legend_traceorder="normal")
 
@@ -107,7 +108,7 @@ def margins(claims: pd.DataFrame) -> go.Figure:
             figure.add_scatter(
                 x=[*said], y=[row] * len(said), text=[*said.values()], mode="text",
                 textposition="top center", textfont={"size": 12, "color": INK},
-                hoverinfo="skip", showlegend=False, name="axis",
+                hoverinfo="skip", showlegend=False, name="axis", cliponaxis=False,
             )  # fmt: skip
     figure.update_layout(legend={"yref": "container", "y": 1, "yanchor": "top"})
     figure.update_layout(margin={"l": 20, "t": ABOVE}, meta={"width": PHONE})

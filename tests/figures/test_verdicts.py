@@ -32,6 +32,8 @@ def test_bars_count_the_claims_of_each_paper():
         "not yet run": {"Ba et al. (2016)": 0, "Ziaee &amp; Çano (2022)": 1},
     }
     assert figure.layout.barmode == "stack"
+    # a number that has no room is left out, where plotly would make it a dot
+    assert (figure.layout.uniformtext.mode, figure.layout.uniformtext.minsize) == ("hide", 10)
     assert figure.layout.xaxis.title.text == "claims"
 
 
