@@ -14,6 +14,7 @@ from lnlab.figures.learning import learning_curves
 from lnlab.figures.matrices import matrices
 from lnlab.pages.outputs import PLOTLY
 from lnlab.pages.page import publish
+from lnlab.pages.table import Readable
 
 OVERPRINTED = """() => [...document.querySelectorAll(".picture")].flatMap((plot) => {
   const frame = plot.getBoundingClientRect();
@@ -40,6 +41,19 @@ def test_sentences_in_a_table_have_room(tmp_path, browser):
     notebook.cells.append(new_code_cell("frame", outputs=[output]))
     page = phone(notebook, tmp_path, browser)
     assert page.locator("tbody tr").bounding_box()["height"] < 250
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
+
+
+@pytest.mark.browser
+def test_notes_below_one_narrow_column_are_as_wide_as_the_page(tmp_path, browser):
+    frame = pd.DataFrame({"command": ["lnlab train mnist --set norm=layer " * 3]}, index=["a"])
+    readable = Readable(frame.rename_axis("id"), under=["command"])
+    output = new_output("display_data", {"text/html": readable._repr_html_()})
+    notebook = new_notebook(cells=[new_markdown_cell("# N\n\nWhy?")])
+    notebook.cells.append(new_code_cell("frame", outputs=[output]))
+    page = phone(notebook, tmp_path, browser)
+    assert page.locator(".under div").bounding_box()["width"] > 250
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.close()
 

@@ -1,17 +1,22 @@
 """The published site: what a static host serves."""
 
+import json
 import re
 import shutil
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+import plotly.graph_objects as go
 import pytest
 from click.testing import CliRunner
+from nbformat.v4 import new_output
 
 from lnlab import checkout
 from lnlab.cli.notebooks import colab
 from lnlab.cli.notebooks import site as site_of
+from lnlab.pages.outputs import PLOTLY
 from lnlab.pages.page import publish
 from lnlab.pages.site import site
 from tests.pages.test_page import executed, figure
@@ -141,4 +146,32 @@ def test_the_panel_is_played_and_pictures_are_drawn(ran, tmp_path, browser):
     page.wait_for_selector(".thumbnail .main-svg")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert not problems
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("trace", "meta", "filters"),
+    [
+        (go.Heatmap(z=np.eye(2)), {}, ["invert(0.9)", "invert(1)"]),
+        (go.Scatter(y=[1, 2]), {}, ["invert(0.9) hue-rotate(180deg)"]),
+        (go.Scatter(y=[1, 2]), {"light": True}, ["none"]),
+    ],
+)
+def test_small_pictures_keep_their_colours_in_the_dark(trace, meta, filters, tmp_path, browser):
+    source = tmp_path / "04_first.ipynb"
+    executed(tmp_path, source.stem)
+    (build := tmp_path / "build").mkdir()
+    shown = json.loads(str(go.Figure(trace, layout={"meta": meta}).to_json()))
+    executed(build, source.stem, new_output("display_data", {PLOTLY: shown}))
+    publish([source], build)
+    page = browser.new_page(color_scheme="dark")
+    page.goto(site([source], build, tmp_path / "site", **GIVEN).as_uri())
+    page.locator(".thumbnail").scroll_into_view_if_needed()
+    page.wait_for_selector(".thumbnail .main-svg")
+    found = page.evaluate(
+        """() => [...document.querySelectorAll(".thumbnail, .thumbnail .heatmaplayer:has(.hm)")]
+          .map((part) => getComputedStyle(part).filter)"""
+    )
+    assert found == filters
     page.close()

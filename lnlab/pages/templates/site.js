@@ -13,7 +13,8 @@ for (const thumbnail of document.querySelectorAll(".thumbnail")) {
     const { data, layout } = JSON.parse(text);
     const picture = thumbnail.appendChild(document.createElement("div"));
     const { title, height = 450, margin = {}, meta = {}, ...rest } = layout;
-    const { above = 0, below = 0 } = meta;
+    const { above = 0, below = 0, light = false } = meta;
+    thumbnail.classList.toggle("light", light);
     const t = (margin.t ?? 100) - above;
     const b = (margin.b ?? 80) - below;
     const size = { width: WIDTH, height: height - above - below, margin: { ...margin, t, b } };
