@@ -73,7 +73,7 @@ def configurations(
 
 
 def of_cells(panels: Mapping[str, Means]) -> str:
-    """What the numbers of a cell are, where there are more than one."""
+    """The names of the numbers of a cell, where there are more than one."""
     some = any(np.isfinite(lowest).any() for _, lowest, _ in panels.values())
     return " Mean and 95 % interval." if some else ""
 

@@ -61,7 +61,7 @@ def figure(spec: dict[str, Any], number: str) -> str:
 
 
 def signature(layout: dict[str, Any]) -> str:
-    """What a figure says below itself of data and seeds, as a paragraph; "" if nothing."""
+    """The paragraph of what a figure says below itself of data and seeds; "" if nothing."""
     notes = [unmarked(n["text"]) for n in layout.get("annotations", ()) if signs(n)]
     return "".join(f'<p class="note">{html.escape(note)}</p>' for note in notes)
 
