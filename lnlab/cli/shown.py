@@ -30,14 +30,15 @@ def overview(runs: "Sequence[Run]", wanted: Sequence[str] = (), most: int | None
 
     Args:
         runs: to be shown.
-        wanted: the settings that are shown; by default those in which the runs differ. Those
-            for which a line has no room are counted.
+        wanted: the settings that are shown; by default those in which the runs differ, and
+            what all of them have in common is said once. Those for which a line has no room
+            are counted.
         most: of the runs, the older ones being counted; None: all.
     """
-    asked = list(wanted) or differing(runs)
+    latest = sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True)[:most]
+    asked = list(wanted) or differing(latest)
     lines = []
-    latest = sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True)
-    for run in latest[:most]:
+    for run in latest:
         settings = [brief(run.config.get(name, "-")) for name in asked]
         try:
             found = [run.finished or "-", state(run), number(run)]
@@ -48,13 +49,13 @@ def overview(runs: "Sequence[Run]", wanted: Sequence[str] = (), most: int | None
         lines.append([run.key, run.task, arm, *found, data(run), *settings])
     head = [*ALWAYS, *asked]
     width = get_terminal_size((WIDTH, 24)).columns
-    table = narrowed([head, *lines], width)
+    common, table = ("", [head, *lines]) if wanted else divided([head, *lines])
+    table = narrowed(table, width)
     fit = fitting(table, width)
-    text = aligned([line[:fit] for line in table])
-    if fit < len(head):
-        left = len(head) - fit
+    text = common + aligned([line[:fit] for line in table])
+    if left := len(table[0]) - fit:
         text += f"\nno room for {left} more columns: `lnlab results compare --csv` has them"
-    if older := len(latest) - len(lines):
+    if older := len(runs) - len(lines):
         text += f"\nand {older} older runs: --all shows them"
     return text
 
@@ -76,10 +77,23 @@ def brief(value: Any) -> str:
 
 
 def differing(runs: "Sequence[Run]") -> list[str]:
-    """The settings in which some runs differ, in the order of the task's fields, but for those
+    """The settings in which some runs differ, those of the most values first, but for those
     that always have a column."""
     names = dict.fromkeys(n for run in runs for n in run.config if n not in ALWAYS)
-    return [n for n in names if len({repr(run.config.get(n)) for run in runs}) > 1]
+    values = {n: len({repr(run.config.get(n)) for run in runs}) for n in names}
+    return sorted((n for n in names if values[n] > 1), key=values.__getitem__, reverse=True)
+
+
+def divided(lines: list[list[str]]) -> tuple[str, list[list[str]]]:
+    """What is the same in all lines below the head, in a line of its own, and the rest."""
+    head, *rows = lines
+    if len(rows) < 2:
+        return "", lines
+    alike = {k: column[0] for k, column in enumerate(zip(*rows, strict=True))
+             if len({*column}) == 1}  # fmt: skip
+    common = "; ".join(f"{head[k]} {value}" for k, value in alike.items())
+    rest = [[cell for k, cell in enumerate(line) if k not in alike] for line in lines]
+    return f"all: {common}\n" if common else "", rest
 
 
 def number(run: "Run") -> str:
@@ -97,7 +111,7 @@ def number(run: "Run") -> str:
 
 
 ALWAYS = ("key", "task", "norm", "finished", "state", "number", "data")
-"""The columns that are shown however narrow a terminal is."""
+"""The columns that come first and are shown however narrow a terminal is."""
 
 GAP = 2
 """Spaces between columns."""
@@ -111,6 +125,11 @@ def widths(lines: list[list[str]]) -> list[int]:
     ]
 
 
+def first(lines: list[list[str]]) -> int:
+    """The number of columns of ``ALWAYS`` that a table, head first, has."""
+    return sum(name in ALWAYS for name in lines[0])
+
+
 CUT = ("norm", "state", "data")
 """The columns whose words may lose their ends, so that a number has room."""
 
@@ -118,9 +137,9 @@ CUT = ("norm", "state", "data")
 def narrowed(lines: list[list[str]], width: int) -> list[list[str]]:
     """A table, head first, whose columns of ``ALWAYS`` have ``width`` letters: the widest of
     ``CUT`` lose their ends, their names excepted."""
-    room = widths(lines)
-    least = {ALWAYS.index(name): len(name) for name in CUT}
-    while sum(each + GAP for each in room[: len(ALWAYS)]) - GAP > width:
+    room, always = widths(lines), first(lines)
+    least = {lines[0].index(name): len(name) for name in CUT if name in lines[0]}
+    while sum(each + GAP for each in room[:always]) - GAP > width:
         left = [k for k, letters in least.items() if room[k] > letters]
         if not left:
             break
@@ -138,7 +157,7 @@ def cut(text: str, letters: int) -> str:
 def fitting(lines: list[list[str]], width: int) -> int:
     """The number of columns for which ``width`` letters have room, or that always stand."""
     ends = accumulate(each + GAP for each in widths(lines))
-    return max(len(ALWAYS), sum(end - GAP <= width for end in ends))
+    return max(first(lines), sum(end - GAP <= width for end in ends))
 
 
 def aligned(lines: list[list[str]]) -> str:

@@ -90,9 +90,12 @@ def test_sweep_trains_every_combination_and_shows_them(root):
     assert all(run.done and run.config["seeds"] == [0, 1] for run in runs)
     told = {(run.config["norm"], tuple(run.config["units"])) for run in runs}
     assert told == {(norm, units) for norm in ("none", "layer") for units in ((8, 8), (4,))}
-    assert re.search(r"key +task +norm +finished +state +number +data +units", said.output)
-    lines = said.output.splitlines()
-    assert sum(bool(re.search(r" done +test_error 0\.\d+ ", line)) for line in lines) == 4
+    assert re.search(r"(?m)^all: task mnist; .*state done; data \w+", said.output)
+    assert re.search(r"(?m)^key +norm .*number +units$", said.output)
+    assert (
+        len(re.findall(r"(?m)^\w+ +(none|layer) .*test_error 0\.\d+ +(8,8|4)$", said.output))
+        == 4
+    )
     assert "read back" not in said.output
     assert "4 of 4 read back" in lnlab(*sweep).output
     assert lnlab(*sweep, "--apart").exit_code == 0
@@ -118,7 +121,7 @@ def test_sweep_in_which_a_run_diverges_goes_on_and_shows_it(root):
     settings = ["--set", "learning_rate=1e30,1e-3", "--set", "epochs=1", "--jobs", "1"]
     said = lnlab("sweep", "mnist", "--budget", "smoke", *settings)
     assert said.exit_code == 0
-    assert re.search(r"mnist +layer +\S+ \S+ +done, 2 of 2 diverged .* 1e\+30", said.output)
+    assert re.search(r"(?m)^\w+ .*done, 2 of 2 diverged .* 1e\+30$", said.output)
     ends = {
         run.config["learning_rate"]: run.result["outcomes"]["0"] for run in read(root / "runs")
     }
@@ -200,19 +203,38 @@ def test_a_run_with_damaged_metrics_is_listed_as_such(root, gone):
 def test_comparing_what_is_kept_fits_a_screen(monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     everything = lnlab("results", "compare", "--all", "--root", "nowhere").output
-    head, *lines, more = everything.splitlines()
+    common, head, *lines, more = everything.splitlines()
+    assert common == "all: state done"
     assert len(lines) > 100
     assert max(map(len, lines)) <= width
     assert re.fullmatch(r"no room for \d+ more columns: `lnlab results compare --csv` .*", more)
-    assert head.split()[:6] == ["key", "task", "norm", "finished", "state", "number"]
+    assert head.split()[:5] == ["key", "task", "norm", "finished", "number"]
     assert head.split().count("data") == 1
+
+
+def test_what_compared_runs_have_in_common_is_said_once(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    said = lnlab("results", "compare", "order", "--root", "nowhere").output
+    common, head, *lines = said.splitlines()
+    assert common == "all: task order; state done; data coco-boxes, official"
+    assert head.split()[:5] == ["key", "norm", "finished", "number", "seeds"]
+    assert "learning_rate" in head
+    assert not any("done" in line or "order" in line for line in lines)
+    (key,) = {line.split()[0] for line in lines[:1]}
+    alone = lnlab("results", "compare", key, "--root", "nowhere").output
+    assert alone.split()[:7] == ["key", "task", "norm", "finished", "state", "number", "data"]
 
 
 @pytest.mark.parametrize("command", ["list", "compare"])
 def test_runs_without_a_terminal_fit_a_page_the_latest_first(monkeypatch, command):
     monkeypatch.delenv("COLUMNS", raising=False)
-    everything = lnlab("results", command, "--all", "--root", "nowhere").output.splitlines()
-    head, *lines, _, older = lnlab("results", command, "--root", "nowhere").output.splitlines()
+    everything, (head, *lines, _, older) = (
+        [line for line in said.output.splitlines() if not line.startswith("all: ")]
+        for said in (
+            lnlab("results", command, "--all", "--root", "nowhere"),
+            lnlab("results", command, "--root", "nowhere"),
+        )
+    )
     assert max(map(len, everything)) <= 100
     # columns are as wide as what stands in them, of all runs or of these
     of_runs = [[line.split()[0] for line in some] for some in ([head, *lines], everything)]
