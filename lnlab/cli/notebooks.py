@@ -79,7 +79,9 @@ def run(
     if out.resolve() == folder.resolve():
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
     everything = workbook.notebooks(folder)
-    told = {name: value(name, text) for name, text in parameters}
+    known = dict(one for path in everything for one in workbook.parameters(path).items())
+    defaults = {name: workbook.value(text) for name, text in known.items()}
+    told = {name: value(name, text, defaults.get(name)) for name, text in parameters}
     wanted = workbook.shared(told, workbook.chosen(notebooks, everything))
     if times:
         return show_times(list(wanted), out)

@@ -7,13 +7,13 @@ from typing import Any
 SEEDS = "write how many (3 is 0, 1, 2), which (0,4 or '0 4'; 4, for one) or from-to (3-5)"
 
 
-def value(name: str, text: str) -> Any:
-    """The value that a notebook's parameter is given.
+def value(name: str, text: str, default: Any = None) -> Any:
+    """The value that a notebook's parameter is given; a text where its ``default`` is one.
 
     Raises:
-        ValueError: if the name has a "=" in it, or the text names no seeds, budget, device or
-            data, for the parameters of these names; what a notebook would find out minutes
-            later is refused at once.
+        ValueError: if the name has a "=" in it, the text is of another kind than the default,
+            or it names no seeds, budget, device or data, for the parameters of these names;
+            what a notebook would find out minutes later is refused at once.
     """
     from lnlab import workbook
 
@@ -21,7 +21,10 @@ def value(name: str, text: str) -> Any:
         raise ValueError(f"-p {name}: write the name and the value apart, as -p seeds 3-5.")
     if name == "seeds":
         return seeds(text)
-    meant = workbook.value(text)
+    meant = text if isinstance(default, str) else workbook.value(text)
+    kind = type(default)
+    if kind in KINDS and type(meant) is not kind:
+        raise ValueError(f"-p {name} {text!r}: write {KINDS[kind]}.")
     if name in REFUSING:
         REFUSING[name](str(meant))
     return meant
@@ -71,6 +74,9 @@ def refuse_absent(told: Mapping[str, Any]) -> None:
         if where.startswith("not here"):
             raise ValueError(f"-p data {spec}: {where}.")
 
+
+KINDS = {dict: "names and values in braces, as '{\"delta\": 2}'", int: "a whole number"}
+"""How those kinds of values are written that not every text is."""
 
 BUDGETS = ("smoke", "notebook", "paper")
 REFUSING = {"budget": refuse_budget, "device": refuse_device, "data": refuse_data}

@@ -56,8 +56,8 @@ CUT = (
     "trainings of 20 epochs of their own; those of 40 have other seeds; the four are one family"
 )
 ON_IT = (
-    "the sign is who leaves the shelf near 206 nats: of seeds 105 to 107 the net with layer norm "
-    "never does, of 108 that without"
+    "the sign is who leaves the shelf near 206 nats: of seeds 105 to 107 the net with layer "
+    "norm never does, of 108 that without"
 )
 AT_ALL = (
     "supported means faster at all, not almost twice; by how much, the interval of the log of "
@@ -182,7 +182,9 @@ CLAIMS = [
         each(final("test_bound")), "82.09 against 82.36 nats",
         measure="bound in nats a picture, layer - none", window="after the last update",
         split="test", margin=0.13, reason="half of the paper's 82.36 - 82.09",
-        notes={"-two-cores-40": f"{ON_IT}; of 109 both do, and layer norm ends 3.2 nats behind"},
+        notes={
+            "-two-cores-40": f"{ON_IT}; of 109 both do, and layer norm ends 3.2 nats behind"
+        },
         before={
             "-digits": (Before("inconclusive", TWO_FAMILIES, "-18 to 2.7"),),
             "-digits-modern": (Before("inconclusive", TWO_FAMILIES, "-8.3 to 6.3"),),

@@ -38,6 +38,20 @@ def test_other_parameters_are_python_or_text():
     assert value("data", "an4=x y") == "an4=x y"
 
 
+def test_a_value_is_of_the_kind_of_its_default():
+    assert value("panel", '{"delta": 2}', {}) == {"delta": 2}
+    assert value("seed", "7", 0) == 7
+    assert value("sources", "6.60", "") == "6.60"
+    for text, default, what in (
+        ("3", {}, r"-p it '3': write names and values in braces"),
+        ("{3}", {}, "in braces"),
+        ("one", 0, "'one': write a whole number"),
+        ("True", 0, "a whole number"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            value("it", text, default)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "what"),
     [
