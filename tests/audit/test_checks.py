@@ -269,6 +269,23 @@ def test_gradients_that_vanish_are_found():
     assert found.where == "0.weight to 7.weight"
 
 
+def test_a_part_without_a_gradient_hides_no_trend():
+    class Headed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(*(nn.Linear(6, 6) for _ in range(8)))
+            self.dead = nn.Linear(6, 6)
+
+        def forward(self, x):
+            return self.body(x) + 0 * self.dead(x)
+
+    net = Headed()
+    for layer in net.body:
+        layer.weight.data *= 0.1
+    found = only("gradients over depth", net, torch.randn(9, 6))
+    assert "grows" in next(f.seen for f in found if f.severity is Severity.RISK)
+
+
 def test_numbers_of_gradients_are_those_of_autograd():
     net, x = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(9, 6)
     rows = audit(net, x, lambda y: y.square().mean()).results["gradients over depth"].rows

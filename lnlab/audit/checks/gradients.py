@@ -32,13 +32,13 @@ def check(audited: Audited) -> Result:
         for n in first
     )  # fmt: skip
     # a part that is never called has no place in the order of the calls, and no gradient
-    drawn = [name for name in first if norms[name] != 0]
+    drawn = [name for name in first if norms[name]]
     profile = Profile(
         "Gradients over depth", "norm", tuple(drawn),
         {"||dL/dW||": tuple(norms[n] for n in drawn)},
     )  # fmt: skip
     note = "" if audited.own_loss else STAND_IN
-    return Result(tuple(_findings(norms, first)), rows, note, profile if drawn else None)
+    return Result(tuple(_findings(norms, drawn)), rows, note, profile if drawn else None)
 
 
 STAND_IN = (
@@ -48,6 +48,7 @@ STAND_IN = (
 
 
 def _findings(norms: dict[str, float], first: list[str]) -> list[Finding]:
+    """What is wrong with gradients, by the ``first`` layers in order, none of which is 0."""
     found = []
     infinite = [n for n, g in norms.items() if not math.isfinite(g)]
     if infinite:
@@ -58,9 +59,9 @@ def _findings(norms: dict[str, float], first: list[str]) -> list[Finding]:
                 "look for a division by 0, a root or logarithm of 0, or overflow.",
             )
         )  # fmt: skip
-    values = np.array([norms[n] for n in first])
-    if len(first) < LEAST or not (values > 0).all() or infinite:
+    if len(first) < LEAST or infinite:
         return found
+    values = np.array([norms[n] for n in first])
     slope, _ = np.polyfit(np.arange(len(values)), np.log(values), 1)
     factor = math.exp(slope * (len(values) - 1))
     if max(factor, 1 / factor) > STEEP:
