@@ -1,6 +1,7 @@
 """Tables of many rows that can be read: filtered, sorted, long texts below their rows."""
 
 import math
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -60,11 +61,16 @@ class Readable:
         cells = "".join(f"<td>{escape(value)}</td>" for value in values)
         below = "".join(
             f'<tr class="under"><td colspan="{width}"><div><em>{escape(column)}:</em> '
-            f"{escape(written(text))}</div></td></tr>"
+            f"{options_whole(escape(written(text)))}</div></td></tr>"
             for column, text in zip(self.under, texts, strict=True)
             if written(text)
         )
         return f'<tbody><tr><th scope="row">{escape(name)}</th>{cells}</tr>{below}</tbody>'
+
+
+def options_whole(html: str) -> str:
+    """HTML in which no line ends within an option of a command or before its value."""
+    return re.sub(r"--\w[\w-]*( [^\s-]\S*)?", r'<span class="option">\g<0></span>', html)
 
 
 def written(value: Any) -> str:

@@ -84,3 +84,20 @@ def test_rows_are_filtered_and_sorted_with_what_is_below_them(tmp_path, browser)
         assert page.locator(".under:visible").inner_text() == "note: <b>slip</b>\nof the pen"
         assert page.locator(".lnlab-filter output").text_content() == "1 of 3"
         page.close()
+
+
+@pytest.mark.browser
+def test_a_command_has_no_line_that_ends_within_an_option(browser):
+    command = "lnlab train draw --budget paper --set seeds=1,2 --set 'norm=batch layer' && done"
+    frame = pd.DataFrame({"verdict": ["open"], "run": [command * 3]})
+    page = browser.new_page(viewport={"width": 240, "height": 600})
+    page.set_content(Readable(frame, under=["run"])._repr_html_())
+    options = page.locator(".option")
+    assert options.all_text_contents()[:4] == [
+        "--budget paper", "--set seeds=1,2", "--set 'norm=batch", "--budget paper"
+    ]  # fmt: skip
+    lines = options.evaluate_all("all => all.map(each => each.getClientRects().length)")
+    assert lines == [1] * 9
+    below = page.locator(".under div")
+    assert below.evaluate("each => each.clientHeight") > 100  # and yet there are many lines
+    page.close()

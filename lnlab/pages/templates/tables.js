@@ -11,6 +11,7 @@
     .lnlab-table [aria-sort="descending"] button::after { content: " ↓"; }
     .lnlab-table .under td { padding-left: 2.5em; opacity: 0.75; }
     .lnlab-table .under div { white-space: pre-line; position: sticky; left: 0; width: fit-content; max-width: min(100%, 100vw - 6em); }
+    .lnlab-table .option { white-space: nowrap; }
     .lnlab-table tr:has(+ .under) > * { border-bottom: 0; }
     .lnlab-filter input { font: inherit; width: min(20rem, 42vw); }
     @media print {
