@@ -76,7 +76,7 @@ def refuse_absent(told: Mapping[str, Any]) -> None:
 
 
 KINDS = {dict: "names and values in braces, as '{\"delta\": 2}'", int: "a whole number"}
-"""How those kinds of values are written that not every text is."""
+"""The kinds of values that not every text is, each with the way to write it."""
 
 BUDGETS = ("smoke", "notebook", "paper")
 REFUSING = {"budget": refuse_budget, "device": refuse_device, "data": refuse_data}

@@ -85,7 +85,7 @@ def differing(runs: "Sequence[Run]") -> list[str]:
 
 
 def divided(lines: list[list[str]]) -> tuple[str, list[list[str]]]:
-    """What is the same in all lines below the head, in a line of its own, and the rest."""
+    """A line that tells what all lines below the head have in common, and the rest of them."""
     head, *rows = lines
     if len(rows) < 2:
         return "", lines

@@ -48,7 +48,7 @@ STAND_IN = (
 
 
 def _findings(norms: dict[str, float], first: list[str]) -> list[Finding]:
-    """What is wrong with gradients, by the ``first`` layers in order, none of which is 0."""
+    """Findings on gradients, by the ``first`` layers in order, none of which is 0."""
     found = []
     infinite = [n for n, g in norms.items() if not math.isfinite(g)]
     if infinite:
