@@ -73,8 +73,12 @@ class LSTMCell(Gated):
 
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
         h, c = state
-        # eq. 20; f first, in the order of the paper (torch has i, f, g, o)
-        f, i, o, g = self.summed(x, h, t).chunk(4, dim=-1)  # each (B, H)
+        return self.gated(self.summed(x, h, t), c, t)
+
+    def gated(self, a: Tensor, c: Tensor, t: int | None = None) -> State:
+        """The state from the sum of eq. 20, a (B, 4 H), and the memory c (B, H) before it."""
+        # f first, in the order of the paper (torch has i, f, g, o)
+        f, i, o, g = a.chunk(4, dim=-1)  # each (B, H)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         # eq. 22: LN on the way out alone. Handed on (Carry.NORMALIZED), the memory is brought
         # to the size of LN_3's gain at every step, and is no longer a sum over time.

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.tasks import MixtureReviews
-from lnlab.tasks.mixture.arms import ARMS
-from lnlab.tasks.mixture.inference import score
+from lnlab.tasks.mixture.arms import ARMS, mixtures_of
+from lnlab.tasks.mixture.inference import asking, score, scores
 from lnlab.tasks.mixture.reader import ReviewReader
 from lnlab.tasks.mixture.task import Part
 
@@ -92,14 +92,45 @@ def test_dropout_is_drawn_once_for_each_case_and_not_in_evaluation():
     factors = model.kept(torch.zeros(4000))
     assert {*factors.tolist()} == {0.0, 1.25}
     assert factors.mean().item() == pytest.approx(1, abs=0.05)
-    seen = []
-    model.cells[0].register_forward_pre_hook(lambda cell, args: seen.append(args[0]))
-    with torch.no_grad():
-        model.word.fill_(1.0)
-    model(x)
-    assert len(seen) == 8
-    assert all(torch.equal(step, seen[0]) for step in seen)
-    assert {*seen[0].flatten().tolist()} == {0.0, 1.25}
+
+
+def test_an_lstm_is_its_cell_step_by_step_with_the_same_units_dropped_at_each():
+    model = net("layer").train()
+    cell, every = model.cells[0], torch.Generator().manual_seed(2)
+    x = torch.randn(M, 8, cell.inputs, generator=every).double().requires_grad_()
+    weights = [x, cell.W_x, cell.W_h, cell.b]
+
+    torch.manual_seed(3)
+    found = model.read(cell, x)
+    torch.manual_seed(3)
+    h, c = cell.start(x.transpose(0, 1))
+    keep_x, keep_h = model.kept(x[:, 0]), model.kept(h)
+    assert {*keep_x.flatten().tolist(), *keep_h.flatten().tolist()} == {0.0, 1.25}
+    states = []
+    for t in range(8):
+        h, c = cell(x[:, t] * keep_x, (h * keep_h, c), t)
+        states.append(h)
+    expected = torch.stack(states, 1)
+
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+    weighed = torch.randn(expected.shape, generator=every).double()
+    gradients = (torch.autograd.grad((y * weighed).sum(), weights) for y in (found, expected))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)
+
+
+def test_what_no_normalizer_has_seen_is_computed_once_for_all_configurations(monkeypatch):
+    model, cases = net(), reviews()
+    one_by_one = {}
+    for letters in ("FFFF", "TTFF", "TTTT"):
+        with asking(mixtures_of(model), letters):
+            one_by_one[letters] = score(model, cases, M, task().judge)
+    read, seen = model.read, []
+    monkeypatch.setattr(model, "read", lambda cell, x: seen.append(cell) or read(cell, x))
+    assert scores(model, cases, M, task().judge, one_by_one) == one_by_one
+    assert seen.count(model.cells[0]) == 1
+    assert seen.count(model.cells[1]) == 3
+    assert len({found.nll for found in one_by_one.values()}) == 3
 
 
 @pytest.mark.parametrize("norm", ["batch layer", "batch"])

@@ -1,6 +1,6 @@
 """Evaluation as published: in batches of m, in each of the 16 configurations of statistics."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import nan
 from typing import NamedTuple, Protocol
@@ -21,6 +21,8 @@ from lnlab.training.machine import placed
 
 from .arms import mixtures_of
 
+AS_IT_IS = ""
+"""The letters of no configuration: statistics from where the model has them."""
 CASES = 1000
 """Cases that are in memory at a time."""
 
@@ -52,20 +54,40 @@ def score(model: nn.Module, cases: Cases, m: int, judge: Judge) -> Score:
     Raises:
         ValueError: if there is not one whole batch.
     """
+    return scores(model, cases, m, judge, (AS_IT_IS,))[AS_IT_IS]
+
+
+def scores(
+    model: nn.Module, cases: Cases, m: int, judge: Judge, configurations: Iterable[str]
+) -> dict[str, Score]:
+    """The :func:`score` in each of some configurations, by their letters.
+
+    A model that has ``before``, its part before the first normalizer, and ``behind``, the rest
+    of it, computes the former once for all of them.
+
+    Raises:
+        ValueError: if there is not one whole batch.
+    """
     batches = len(cases.y) // m
     if not batches:
         raise ValueError(f"{len(cases.y)} cases make no batch of {m}: give more of them.")
-    weight = next(model.parameters())
+    weight, norms = next(model.parameters()), mixtures_of(model)
     x, y = (tensor[: batches * m].unflatten(0, (batches, m)) for tensor in (cases.x, cases.y))
-    nll = right = 0.0
+    before, behind = getattr(model, "before", None), getattr(model, "behind", model)
+    nll, right = dict.fromkeys(configurations, 0.0), dict.fromkeys(configurations, 0)
     with evaluating(model):
         for some_x, some_y in zip(*(t.split(max(1, CASES // m)) for t in (x, y)), strict=True):
             some_x, some_y = placed((some_x, some_y), weight.device, weight.dtype)
-            # each batch by itself: its statistics may be its own
-            output = vmap(model)(some_x).flatten(0, 1)
-            losses, correct = judge(output, some_y.flatten())
-            nll, right = nll + losses.double().sum().item(), right + correct.sum().item()
-    return Score(nll / (batches * m), right / (batches * m))
+            h = some_x if before is None else vmap(before)(some_x)
+            for letters in nll:
+                with asking(norms, letters):
+                    # each batch by itself: its statistics may be its own
+                    output = vmap(behind)(h).flatten(0, 1)
+                losses, correct = judge(output, some_y.flatten())
+                nll[letters] += losses.double().sum().item()
+                right[letters] += int(correct.sum().item())
+    seen = batches * m
+    return {letters: Score(nll[letters] / seen, right[letters] / seen) for letters in nll}
 
 
 def fitted(model: nn.Module, cases: Cases, m: int, judge: Judge) -> Score:
@@ -79,7 +101,7 @@ def asking(norms: list[BatchLayerNorm], letters: str) -> Iterator[None]:
     """Normalizers in one of the 16 configurations, "TTFF" say; afterwards as they were."""
     before = [norm.population for norm in norms]
     try:
-        for norm in norms:
+        for norm in norms if letters != AS_IT_IS else ():
             norm.population = Population.named(letters)
         yield
     finally:
@@ -99,13 +121,17 @@ def searched(
     has one score, and no optimism.
     """
     norms = mixtures_of(model)
-    found: dict[str, dict[str, Score]] = {}
-    for letters in CONFIGURATIONS if norms else ("",):
-        if all(_has(norm, letters) for norm in norms):
-            with asking(norms, letters):
-                found[letters] = {
-                    split: score(model, cases, m, judge) for split, cases in splits.items()
-                }
+    there = [
+        letters for letters in CONFIGURATIONS if all(_has(norm, letters) for norm in norms)
+    ]
+    of_splits = {
+        split: scores(model, cases, m, judge, there if norms else (AS_IT_IS,))
+        for split, cases in splits.items()
+    }
+    found = {
+        letters: {split: of[letters] for split, of in of_splits.items()}
+        for letters in of_splits["test"]
+    }
     missing = dict.fromkeys(splits, Score(nan, nan))
     chosen, optimistic = (
         min(found.values(), key=lambda scores, split=split: scores[split].nll)["test"]

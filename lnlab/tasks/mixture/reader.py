@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from lnlab.cells import LSTMCell
 from lnlab.cells.lstm import OPEN
@@ -50,29 +51,38 @@ class ReviewReader(nn.Module):
         self.norms = nn.ModuleList(map(norm, (first, second, DENSE)))
 
     def forward(self, x: Tensor) -> Tensor:
+        return self.behind(self.before(x))
+
+    def before(self, x: Tensor) -> Tensor:
+        """The states of the first LSTM (B, T, H), that no normalizer has seen."""
+        return self.read(self.cells[0], self.word[x])
+
+    def behind(self, h: Tensor) -> Tensor:
+        """The logits (B,), from all states of the first LSTM (B, T, H)."""
         every, last, dense = self.norms
-        first, second = self.cells
         hidden, readout = self.dense
-        h = every(self.read(first, self.word[x]))
-        h = last(self.read(second, h)[:, -1])
+        h = last(self.read(self.cells[1], every(h))[:, -1])
         h = dense(torch.tanh(hidden(h)))
         return readout(h).squeeze(-1)
 
     def read(self, cell: nn.Module, x: Tensor) -> Tensor:
         """The states h (B, T, H) of a cell over x (B, T, D); as Keras drops in training.
 
-        What is dropped is drawn once for each case, not at every step.
+        What is dropped is drawn once for each case, not at every step. The cell itself is not
+        called: the share of x is computed for all steps at once.
         """
         assert isinstance(cell, LSTMCell)
         h, c = cell.start(x.transpose(0, 1))
         keep_x, keep_h = self.kept(x[:, 0]), self.kept(h)
+        # nothing is normalized in the cells, and W_x x waits for no h
+        from_x = F.linear(x * keep_x[:, None], cell.W_x, cell.b)
         states = []
-        for t in range(x.shape[1]):
-            h, c = cell(x[:, t] * keep_x, (h * keep_h, c), t)
+        for a in from_x.unbind(1):
+            h, c = cell.gated(a + F.linear(h * keep_h, cell.W_h), c)
             states.append(h)
         return torch.stack(states, dim=1)
 
     def kept(self, like: Tensor) -> Tensor:
         """Factors of ``like``, 0 or 1/(1 - 0.2), mean 1; all 1 in evaluation."""
         ones = torch.ones_like(like)
-        return nn.functional.dropout(ones, DROPPED, self.training)
+        return F.dropout(ones, DROPPED, self.training)
