@@ -5,23 +5,16 @@ normalization as Keras has them stand the same ones against controls of the size
 gives its outputs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from lnlab.ledger.claim import AGAIN, Before, Claim
 from lnlab.ledger.measurement import Measurement, Numbers, Term, declare, each
-from lnlab.ledger.paired import Arms, final, like, numbers
-from lnlab.ledger.statistics import interval
-from lnlab.norms import CONFIGURATIONS
-from lnlab.runs import Run
+from lnlab.ledger.paired import final
 from lnlab.tasks import MixturePictures
-from lnlab.tasks.mixture import published
-from lnlab.tasks.mixture.arms import ARMS
 
 PAPER = "Ziaee & Çano (2022)"
 DATA = "cifar10=PATH"
@@ -126,82 +119,6 @@ def claim(
         command=test.command(DATA), paper=paper, waits=WAITS, note=note,
         history=history,
     )  # fmt: skip
-
-
-def on_a_fifth(runs: Sequence[Run]) -> Arms:
-    """The finished runs on 20 % of CIFAR-10 at batch size 25, whatever they measure besides."""
-    found: Arms = {}
-    for version in (1, FIFTH.measures):
-        for arm, by_seed in like(runs, replace(FIFTH, measures=version)).items():
-            found.setdefault(arm, {}).update(by_seed)
-    return found
-
-
-def sixteen(runs: Mapping[int, Run], metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Means over seeds of a metric in each configuration, and both ends of their intervals.
-
-    Args:
-        runs: of one arm, by seed.
-        metric: ``"test_accuracy"`` say.
-
-    Returns:
-        Three arrays (16,), in the order of :data:`lnlab.norms.CONFIGURATIONS`; NaN where a
-        configuration is impossible, and ends NaN of a single seed.
-    """
-    found = []
-    for letters in CONFIGURATIONS:
-        values = [*numbers(runs, final(f"{metric}_{letters}")).values()]
-        ends = interval(values) if len(values) > 1 else (np.nan, np.nan)
-        found.append((np.mean(values), *ends))
-    means, lows, highs = np.array(found).T
-    return means, lows, highs
-
-
-def beside_the_logs(arms: Arms, m: int = 25) -> pd.DataFrame:
-    """A row for each arm: means over seeds, and what was published of one training.
-
-    ``chosen`` is the test accuracy of the configuration that is best on validation,
-    ``on the test`` of the one that is best on the test itself, as published.
-    """
-    table = {}
-    for arm in sorted(arms, key=[*ARMS].index):
-        runs, log = arms[arm], published.PICTURES[m].get(arm)
-        ends = numbers(runs, lambda frame: final("train_accuracy")(way(frame)))
-        tested = published.OTHERS_TESTED["pictures", m].get(arm)
-        if arm == "batch layer" and m == 25:
-            tested = min(published.PICTURES_TESTED.values())
-        table[arm] = {
-            "seeds": len(runs),
-            "training": _mean(ends),
-            "chosen": _mean(numbers(runs, final("chosen_accuracy"))),
-            "on the test": _mean(numbers(runs, final("optimistic_accuracy"))),
-            "paper, training": log.train_accuracy[-1] if log else np.nan,
-            "paper, on the test": tested[1] if tested else np.nan,
-        }
-    return pd.DataFrame(table).T
-
-
-def by_heart(arms: Arms, epochs: int = 5) -> pd.DataFrame:
-    """A row for each arm: training loss (nats) in the batches of the training and in others.
-
-    Both over the last epochs and all seeds: of the last batch of each epoch, before its update,
-    and of the first 1,000 pictures in batches in which they were never trained.
-    """
-    table = {}
-    for arm in sorted(arms, key=[*ARMS].index):
-        table[arm] = {
-            words: _mean(numbers(arms[arm], partial(_late, metric=name, epochs=epochs)))
-            for words, name in (("own batches", "loss"), ("other batches", "train_nll"))
-        }
-    return pd.DataFrame(table).T
-
-
-def _late(frame: pd.DataFrame, metric: str, epochs: int) -> float:
-    return float(np.mean(way(frame)[metric].tail(epochs)))
-
-
-def _mean(values: Mapping[int, float]) -> float:
-    return round(float(np.mean([*values.values()])), 3)
 
 
 BLN: dict[str, Any] = {"norm": "batch layer"}

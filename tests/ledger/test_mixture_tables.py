@@ -1,0 +1,86 @@
+"""Tables of the kept runs of Ziaee & Çano (2022), against the numbers in their files."""
+
+import math
+from dataclasses import replace
+from statistics import mean
+
+import pytest
+
+from lnlab import checkout
+from lnlab.ledger import ziaee2022_pictures, ziaee2022_reviews
+from lnlab.ledger.mixture_tables import beside_the_logs, by_heart, sixteen, trained_as
+from lnlab.norms import CONFIGURATIONS
+from lnlab.runs import read
+from lnlab.tasks.mixture import published
+
+PICTURES = ziaee2022_pictures.FIFTH
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    return trained_as(read(checkout.place("results"), PICTURES.name), PICTURES)
+
+
+def frames(runs):
+    """The rows of each seed, of the runs that hold them and others."""
+    every = [(seed, run.metrics()) for seed, run in runs.items()]
+    return [frame[frame["seed"] == seed] for seed, frame in every]
+
+
+def test_runs_of_both_measures_count_and_no_others(pictures):
+    assert sorted(pictures["batch layer"]) == list(range(100, 110))
+    assert {run.config["batch_size"] for run in pictures["layer"].values()} == {25}
+    assert {run.config["cases"] for run in pictures["batch layer"].values()} == {9_000}
+    measured = {run.config.get("measures", 1) for run in pictures["batch"].values()}
+    assert measured == {1, 2}
+
+
+def test_a_row_has_means_over_seeds_and_what_was_published(pictures):
+    table = beside_the_logs(pictures, PICTURES)
+    ends = frames(pictures["batch"])
+    assert table.loc["batch", "seeds"] == len(ends)
+    chosen = mean(frame["chosen_accuracy"].iloc[-1] for frame in ends)
+    assert table.loc["batch", "chosen"] == pytest.approx(chosen, abs=6e-4)
+    last = mean(frame["train_accuracy"].dropna().iloc[-2] for frame in ends)
+    assert table.loc["batch", "training"] == pytest.approx(last, abs=6e-4)
+    assert table.loc["batch", "paper, training"] == 0.7874
+    assert table.loc["batch", "paper, on the test"] == 0.4526
+    assert table.loc["batch layer", "paper, on the test"] == 0.4551
+    assert math.isnan(table.loc["layer, small gain", "paper, training"])
+
+
+def test_of_another_size_of_batch_other_logs_are_shown(pictures):
+    table = beside_the_logs(pictures, replace(PICTURES, batch_size=1))
+    assert table.loc["batch", "paper, training"] == 0.0992
+    assert table.loc["layer", "paper, on the test"] == 0.3781
+
+
+def test_no_log_of_reviews_at_batch_size_1_was_published(pictures):
+    table = beside_the_logs(pictures, replace(ziaee2022_reviews.FIFTH, batch_size=1))
+    assert math.isnan(table.loc["batch", "paper, training"])
+    assert table.loc["batch", "paper, on the test"] == 0.4946
+
+
+def test_the_sixteen_are_means_with_intervals_around_them(pictures):
+    runs = pictures["batch layer"]
+    means, lows, highs = sixteen(runs, "test_accuracy")
+    place = CONFIGURATIONS.index("TFFF")
+    values = [frame["test_accuracy_TFFF"].iloc[-1] for frame in frames(runs)]
+    assert means[place] == pytest.approx(mean(values))
+    assert (lows < means).all()
+    assert (means < highs).all()
+    (alone,) = [{seed: run} for seed, run in runs.items() if seed == 100]
+    assert all(map(math.isnan, sixteen(alone, "test_accuracy")[1]))
+
+
+def test_only_what_reads_the_batch_knows_its_own(pictures):
+    table = by_heart(pictures)
+    assert table.loc["layer"].diff().abs().iloc[-1] < 0.15
+    assert table.loc["batch layer", "other batches"] > table.loc["batch layer", "own batches"]
+
+
+def test_the_published_configurations_stand_in_the_order_of_their_loss():
+    for tested in published.CONFIGURATIONS_TESTED.values():
+        losses = [loss for loss, _ in tested.values()]
+        assert losses == sorted(losses)
+        assert set(tested) == set(CONFIGURATIONS)
