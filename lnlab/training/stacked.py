@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 Slot = tuple[dict[str, Any], str]
 """The place of a tensor in a module: the dictionary of one of its parts, and the name there."""
@@ -79,8 +79,10 @@ class Stacked(nn.Module):
         """:meth:`_one` of every model: at once, or in turn where a part of it is opaque."""
         if not any(getattr(part, "opaque", False) for part in self.module.modules()):
             return vmap(self._one, randomness="different")(*stacked)
-        own = (tree_map(lambda tensor, s=s: tensor[s], stacked) for s in range(self.count))
-        models = [self._one(*each) for each in own]
+        # unbound at once: the gradient of an index is a whole stack, of zeros but for one slice
+        leaves, tree = tree_flatten(stacked)
+        own = zip(*(leaf.unbind() for leaf in leaves), strict=True)
+        models = [self._one(*tree_unflatten(each, tree)) for each in own]
         return tree_map(lambda *same: torch.stack(same), *models)
 
     def _one(self, x: Any, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:

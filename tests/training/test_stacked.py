@@ -167,6 +167,18 @@ def test_inputs_may_be_containers(kind, S):
         stack(models)((x[0], torch.randn(S + 1, 5, 1)))
 
 
+def test_models_in_turn_put_their_gradients_together_once():
+    """The gradient of an index would be S whole stacks of zeros, each but for one slice."""
+    output = stack([Opaque() for _ in range(3)])((torch.randn(3, 5, 6), torch.randn(3, 5, 1)))
+    before, ahead = set(), [output.grad_fn]
+    while ahead:
+        node = ahead.pop()
+        before.add(node.name())
+        ahead += [earlier for earlier, _ in node.next_functions if earlier]
+    assert "UnbindBackward0" in before
+    assert "SelectBackward0" not in before
+
+
 class Turned(LayerNorm):
     """Statistics over the cases: what LayerNorm says of stacking is not true of it."""
 
