@@ -24,17 +24,28 @@ class TanhLeNet(nn.Module):
         convolution: makes the normalizers of feature maps, those of two spatial axes.
         dense: makes those of the dense layers.
         place: one of :data:`PLACES`; after the nonlinearity they stand behind the pooling too.
+        m: how many cases it trains on at once.
+
+    Attributes:
+        opaque: whether seeds compute in turn: side by side each convolution is one of many
+            groups, which takes half again as long. Of single cases convolutions are the
+            least of it, and side by side takes half as long.
 
     Raises:
         ValueError: for a place that there is not, or pictures too small for two convolutions.
     """
 
-    opaque = True  # normalizers count batches, and seeds would share a count
-
     def __init__(
-        self, shape: tuple[int, ...], classes: int, convolution: Norm, dense: Norm, place: str
+        self,
+        shape: tuple[int, ...],
+        classes: int,
+        convolution: Norm,
+        dense: Norm,
+        place: str,
+        m: int,
     ) -> None:
         super().__init__()
+        self.opaque = m > 1
         if place not in PLACES:
             raise ValueError(f"place is {place!r}: choose from {', '.join(PLACES)}.")
         if len(shape) != 3 or min(shape[1:]) < 12:

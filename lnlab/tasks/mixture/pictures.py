@@ -64,7 +64,9 @@ class MixturePictures(Mixture):
 
     def net(self, dataset: Any, norm: Any) -> TanhLeNet:
         shape = tuple(dataset.train.x.shape[1:])
-        return TanhLeNet(shape, dataset.classes, partial(norm, space=2), norm, self.place)
+        return TanhLeNet(
+            shape, dataset.classes, partial(norm, space=2), norm, self.place, self.batch_size
+        )
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """The negative log likelihood in nats: logits (S, B, classes), y (S, B) to (S,)."""

@@ -28,7 +28,7 @@ class ReviewReader(nn.Module):
         norm: makes the normalizers.
     """
 
-    opaque = True  # normalizers count batches, and seeds would share a count
+    opaque = True  # each seed draws the noise of all its layers before the next one's
 
     def __init__(self, words: int, embedding: int, units: tuple[int, int], norm: Norm) -> None:
         super().__init__()
