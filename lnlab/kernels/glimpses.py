@@ -52,6 +52,8 @@ class Loop:
     threads: int
     whole: bool
     """True if the canvases and windows of all glimpses are wanted."""
+    keep: bool = False
+    """True if there will be a way back."""
 
     def drawing(
         self, x: Tensor, noise: Tensor, parameters: Sequence[Tensor], **tensors: Tensor
@@ -73,6 +75,11 @@ class Loop:
     def run(self, name: str, drawing: DrawProblem) -> int:
         """As :func:`lnlab.kernels.stepped.run`."""
         return run(self.lib, name, drawing)
+
+    def __call__(self, x: Tensor, noise: Tensor, parameters: Sequence[Tensor]) -> Looped:
+        """Pictures x (B, D) with noise (T, B, Z) and the parameters of ``DrawProblem``."""
+        self.keep = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
+        return Looped(*Glimpses.apply(self, x, noise, *parameters))
 
 
 class Glimpses(torch.autograd.Function):
@@ -97,7 +104,7 @@ class Glimpses(torch.autograd.Function):
             "writes": x.new_empty(many, B, 5),
         }
         drawing = loop.drawing(x, noise, parameters, **few, **more)
-        if any(ctx.needs_input_grad):
+        if loop.keep:
             ctx.saved = Pooled(loop.lib, loop.run("saved_bytes", drawing))
             drawing.saved = ctx.saved.pointer
             ctx.loop = loop

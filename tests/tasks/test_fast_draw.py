@@ -7,7 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from lnlab.kernels import glimpses
 from lnlab.kernels import library as module
+from lnlab.kernels.compiled import Pooled
 from lnlab.kernels.library import NoKernel, library
 from lnlab.norms import Identity, LayerNorm, RMSNorm
 from lnlab.tasks.draw import MISTAKES, Draw
@@ -123,6 +125,26 @@ def test_no_byte_depends_on_the_number_of_threads():
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+def test_pictures_of_which_nothing_is_kept_are_the_same(monkeypatch):
+    kept = []
+
+    def pooled(*call):
+        kept.append(Pooled(*call))
+        return kept[-1]
+
+    monkeypatch.setattr(glimpses, "Pooled", pooled)
+    net, x = made()
+    quick = fast(net)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        alone = quick(x)
+    assert not kept  # memory for the way back, the most of what the loop asks for
+    torch.manual_seed(1)
+    for found, expected in zip(quick(x), alone, strict=True):
+        assert torch.equal(found, expected)
+    assert len(kept) == 1
 
 
 def test_two_nets_side_by_side_are_each_as_it_is_alone():

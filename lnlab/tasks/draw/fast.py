@@ -5,7 +5,7 @@ from torch import Tensor
 
 from lnlab.kernels import fuse
 from lnlab.kernels.forms import exactly, form, watched
-from lnlab.kernels.glimpses import Glimpses, Loop, Looped
+from lnlab.kernels.glimpses import Loop
 from lnlab.kernels.stepped import affine, bias, formed, kernel
 from lnlab.norms import Linear
 
@@ -31,7 +31,7 @@ class FastDraw(Draw):
         loop = self.loop() if self._takes(x) else None
         if loop is None:
             return super().forward(x)
-        looped = self._looped(loop, x, self.noise(x))
+        looped = loop(x, self.noise(x), self.tensors())
         return self.nats(x, looped.canvas), self.kl(looped.mean, looped.log_sigma).sum(0)
 
     def draw(self, x: Tensor, noise: Tensor) -> Drawn:
@@ -39,7 +39,7 @@ class FastDraw(Draw):
         loop = self.loop(whole=True) if alone else None
         if loop is None:
             return super().draw(x, noise)
-        looped = self._looped(loop, x, noise)
+        looped = loop(x, noise, self.tensors())
         return Drawn(
             looped.canvases, looped.mean, looped.log_sigma, looped.z,
             read=window(looped.reads, self.shape, self.read),
@@ -83,9 +83,6 @@ class FastDraw(Draw):
         ]
         maps = [tensor for layer in self._affine for tensor in (layer.W, bias(layer))]
         return [*of_cells, *maps, self.first]
-
-    def _looped(self, loop: Loop, x: Tensor, noise: Tensor) -> Looped:
-        return Looped(*Glimpses.apply(loop, x, noise, *self.tensors()))
 
     @property
     def _affine(self) -> tuple[Linear, Linear, Linear]:
