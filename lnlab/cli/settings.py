@@ -15,11 +15,20 @@ if TYPE_CHECKING:
 
 
 class Fields(click.Command):
-    """A command on a task, whose help lists the tasks, or the fields of the one named."""
+    """A command on a task, whose help lists the tasks, or the fields of the one named.
+
+    Raises:
+        click.UsageError: if help is asked for with a task that there is not.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        named = [argument for argument in args if not argument.startswith("-")]
+        from lnlab.tasks import TASKS
+
+        named = [argument for argument in args if argument in TASKS]
         ctx.meta["task"] = named[0] if named else None
+        asked = {*args} & {*ctx.help_option_names}
+        if asked and not named and not args[0].startswith("-"):
+            raise click.UsageError(missing(args[0]), ctx)
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -105,8 +114,15 @@ def task_named(name: str) -> Any:
     from lnlab.tasks import TASKS
 
     if name not in TASKS:
-        raise ValueError(f"There is no task {name!r}. There are: {', '.join(TASKS)}")
+        raise ValueError(missing(name))
     return TASKS[name]
+
+
+def missing(name: str) -> str:
+    """A message for a task that there is not."""
+    from lnlab.tasks import TASKS
+
+    return f"There is no task {name!r}. There are: {', '.join(TASKS)}"
 
 
 def changed(task: type, settings: Sequence[str], data: str | None = None) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class Experiment(ABC):
     norm: str = "layer"
     """The normalizer and its place: the arms of the paper."""
     seeds: tuple[int, ...] = setting((0,), least=0, most=2**63 - 1)
-    """A training each, from a start and with batches that all arms share."""
+    """A training each, from a start and with batches that all arms share; 3 is one seed."""
     data: str = "embedded"
     """``embedded``, ``NAME`` or ``NAME=PATH``."""
     epochs: int = setting(1, least=1)

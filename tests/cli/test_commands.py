@@ -322,6 +322,15 @@ def test_help_of_a_task_lists_its_fields(root):
         assert "las Layer norm in parts of a recognizer of speech: Ben Othman" in tasks
 
 
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_help_of_a_task_that_there_is_not_is_an_error(root, command):
+    said = lnlab(command, "mnits", "--help")
+    assert said.exit_code == 2
+    assert "There is no task 'mnits'. There are: mnist, " in said.output
+    for there in (["--set", "norm=batch", "mnist"], ["mnist", "--set", "norm=mnits"]):
+        assert "Fields of mnist" in lnlab(command, *there, "--help").output
+
+
 def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
     task = PermutationInvariantMNIST.budget("smoke", norm="batch", epochs=1, seeds=(0,))
     with monkeypatch.context() as patch:
