@@ -16,6 +16,7 @@ from lnlab.panels.transformer.measurement import (
     start,
 )
 from lnlab.panels.transformer.state import DEPTHS, TransformerState
+from lnlab.panels.transformer.words import conditions
 from lnlab.tasks.transformer import inside
 from lnlab.tasks.transformer.net import Placed, Transformer
 from lnlab.training.machine import generator
@@ -78,6 +79,11 @@ def test_dragging_the_depth_moves_both_pictures():
 def test_no_place_is_asked_for_one():
     panel = panels.transformer(places=(), depth=1)
     assert "Choose a place" in panel.bar.sentence
+
+
+def test_a_title_counts_its_layers():
+    for depth, count in ((1, "1 layer"), (2, "2 layers")):
+        assert f", {count}, before" in conditions(TransformerState(depth=depth))
 
 
 def test_drawing_leaves_the_generator_alone():

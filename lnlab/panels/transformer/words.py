@@ -9,7 +9,8 @@ from .state import TransformerState
 def conditions(state: TransformerState) -> str:
     """The title: what was measured, in short."""
     kind = "no norm, damped branches" if state.kind == "none" else f"{state.kind} norm"
-    return f"{kind}, {state.depth} layers, before the first update"
+    layers = "1 layer" if state.depth == 1 else f"{state.depth} layers"
+    return f"{kind}, {layers}, before the first update"
 
 
 def sentence(state: TransformerState, measurement: TransformerMeasurement) -> str:
