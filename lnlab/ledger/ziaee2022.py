@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import torch
 
-from lnlab.ledger import ziaee2022_pictures, ziaee2022_reviews
+from lnlab.ledger import ziaee2022_pictures, ziaee2022_rates, ziaee2022_reviews
 from lnlab.ledger.claim import Before, Claim
 from lnlab.ledger.claim import untested as untested_of
 from lnlab.ledger.exact import changed, counted, greatest, readings, unchanged
@@ -227,6 +227,7 @@ CLAIMS = [
     *EQUATIONS,
     *TABLES,
     *ziaee2022_pictures.CLAIMS,
+    *ziaee2022_rates.CLAIMS,
     *ziaee2022_reviews.CLAIMS,
     *UNTESTED,
 ]

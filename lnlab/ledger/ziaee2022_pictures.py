@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from lnlab.ledger.claim import AGAIN, Before, Claim
-from lnlab.ledger.measurement import Measurement, Numbers, Term, declare, each
+from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
 from lnlab.ledger.paired import final
 from lnlab.tasks import MixturePictures
 
@@ -105,6 +105,7 @@ def claim(
     note: str = "",
     failed: float | None = 0.1,
     history: tuple[Before, ...] = (),
+    tuning: Tuning | None = None,
     **words: Any,
 ) -> Claim:
     """A declared claim about LeNet on CIFAR-10; ``failed``, what a failed run counts as."""
@@ -112,8 +113,9 @@ def claim(
     if history:
         words |= {"version": 1 + len(history), "date": AGAIN}
     test, declared = declare(
-        Measurement(task, terms, numbers, STATED, failed=failed), open=OPEN, **words
-    )
+        Measurement(task, terms, numbers, STATED, failed=failed, tuning=tuning), open=OPEN,
+        **words,
+    )  # fmt: skip
     return Claim(
         f"ziaee2022-{id}", f"{PAPER}, {source}", statement, test=test, declared=declared,
         command=test.command(DATA), paper=paper, waits=WAITS, note=note,
