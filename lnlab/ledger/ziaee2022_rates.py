@@ -28,6 +28,8 @@ from lnlab.ledger.ziaee2022_pictures import (
 
 RATES = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
 """The published rate, two below it and three above."""
+TRIED = (97, 98, 99)
+"""The seeds of every rate that is tried; the last one chooses."""
 SEEDS = tuple(range(110, 115))
 FAMILY = "BLN, CIFAR-10, own rates"
 DATE = "2026-11-24"
@@ -42,12 +44,15 @@ def wrong(frame: pd.DataFrame) -> float:
 
 def least_loss(frame: pd.DataFrame) -> float:
     """The least validation loss after any epoch, whose weights are those that are tested."""
-    return float(way(frame)["valid_nll"].min())
+    losses = way(frame)["valid_nll"].to_numpy(float)
+    return float(losses.min())
 
 
 def by(number: Number, words: str) -> Tuning:
     """The choice of a rate by what is least, in a run of seed 99."""
-    return Tuning("learning_rate", RATES, number, 99, {}, f"by {words} of seed 99")
+    return Tuning(
+        "learning_rate", RATES, number, TRIED[-1], {}, f"by {words} of seed {TRIED[-1]}"
+    )
 
 
 BY_TRAINING = by(
