@@ -50,9 +50,17 @@ def opened(page, path: Path):
     page.evaluate(COVERED)
 
 
+PAINTED = """async (cell) => {
+  await Promise.all([...cell.querySelectorAll("image")].map((image) => image.decode()));
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
+"""Waits until the maps of a cell, which a browser decodes when it comes to it, are painted."""
+
+
 def seen(page, cell):
     """Pictures and words of a cell; without its controls, above which it would stand lower."""
     page.add_style_tag(content=".choices { display: none !important }")
+    cell.evaluate(PAINTED)
     pictures = [each.screenshot() for each in cell.locator(".picture").all()]
     words = cell.locator(".title, figcaption").all_text_contents()
     page.evaluate("document.head.lastElementChild.remove()")
