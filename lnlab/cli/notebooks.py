@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from lnlab.cli.parameters import refuse_absent, value
+from lnlab.cli.parameters import apart, refuse_absent, value
 
 if TYPE_CHECKING:
     from lnlab.workbook import running
@@ -31,7 +31,17 @@ def list_all() -> None:
         click.echo(f"{path.stem.split('_')[0]}  {title:<40} {'  '.join(known)}")
 
 
-@click.command()
+class InPairs(click.Command):
+    """A command whose last word may be the "seeds=3" of a -p, which click would call two words
+    of which one is missing."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[-2:-1] == ["-p"]:
+            raise ValueError(apart(args[-1]))
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=InPairs)
 @click.argument("notebooks", nargs=-1, metavar="[NUMBER OR NAME]...")
 @click.option(
     "-p",

@@ -18,7 +18,7 @@ def value(name: str, text: str, default: Any = None) -> Any:
     from lnlab import workbook
 
     if "=" in name:
-        raise ValueError(f"-p {name}: write the name and the value apart, as -p seeds 3-5.")
+        raise ValueError(apart(name))
     if name == "seeds":
         return seeds(text)
     meant = text if isinstance(default, str) else workbook.value(text)
@@ -28,6 +28,11 @@ def value(name: str, text: str, default: Any = None) -> Any:
     if name in REFUSING:
         REFUSING[name](str(meant))
     return meant
+
+
+def apart(word: str) -> str:
+    """The complaint about one word that stands for a parameter's name and its value."""
+    return f"-p {word}: write the name and the value apart, as -p seeds 3-5."
 
 
 def refuse_budget(text: str) -> None:

@@ -170,6 +170,13 @@ def test_what_does_not_exist_is_named_with_what_does(workbook, tmp_path, argumen
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("last", ["seeds=3", "seeds"])
+def test_a_value_that_is_missing_at_the_end_is_asked_for(workbook, last):
+    result = lnlab("run", "01", "-p", last)
+    assert result.exit_code == 1
+    assert f"-p {last}: write the name and the value apart" in result.output
+
+
 def test_the_workbook_cannot_be_written_over(workbook):
     result = lnlab("run", "01", "--out", workbook / "notebooks")
     assert result.exit_code == 1
