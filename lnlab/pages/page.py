@@ -76,6 +76,14 @@ class Chapter:
         ]
 
     @property
+    def other(self) -> bool:
+        """True where a run may show other numbers than its text, which speaks of the budget
+        ``notebook``; of a smoke run the page says more."""
+        known = self.run["parameters"] if self.run else {}
+        told = known.get("seeds") or known.get("data")
+        return known.get("budget") in (("notebook", "paper") if told else ("paper",))
+
+    @property
     def page(self) -> str | None:
         return f"{self.name}.html" if self.run else None
 

@@ -139,6 +139,25 @@ def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
     assert "A smoke run" not in (site / "00_first.html").read_text()
 
 
+@pytest.mark.parametrize(
+    ("told", "other"),
+    [
+        ({"budget": "notebook", "seeds": [], "data": ""}, False),
+        ({"budget": "notebook", "seeds": [3, 4]}, True),
+        ({"budget": "notebook", "data": "mnist"}, True),
+        ({"budget": "paper", "seeds": []}, True),
+        ({"seeds": [0]}, False),  # its own: it has no budget
+        ({"budget": "smoke", "seeds": [3]}, False),
+        ({}, False),
+    ],
+)
+def test_a_page_says_where_its_text_speaks_of_another_run(site, tmp_path, told, other):
+    executed(site, "00_first", parameters=told)
+    publish([tmp_path / "00_first.ipynb"], site)
+    page = (site / "00_first.html").read_text()
+    assert ("numbers and pictures here may be others" in page) == other
+
+
 @pytest.mark.browser
 def test_a_page_in_one_file_opens_alone(site, tmp_path, browser):
     publish([tmp_path / "00_first.ipynb"], site, embed=["00_first"])
