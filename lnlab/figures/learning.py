@@ -62,7 +62,9 @@ def learning_curves(
 
 def _band(text: str, curve: Curve, look: Mapping[str, Any], *, first: bool) -> list[go.Scatter]:
     (x, y), name = curve, literal(text)
-    low, high = y.min(axis=0), y.max(axis=0)
+    low, high, middle = y.min(axis=0), y.max(axis=0), y.mean(axis=0)
+    there = np.isfinite(middle)
+    joined = (there[1:] & there[:-1]).any()
     band = go.Scatter(
         x=np.concatenate([x, x[::-1]]),
         y=np.concatenate([high, low[::-1]]),
@@ -77,9 +79,9 @@ def _band(text: str, curve: Curve, look: Mapping[str, Any], *, first: bool) -> l
     )
     mean = go.Scatter(
         x=x,
-        y=y.mean(axis=0),
+        y=middle,
         name=name,
-        mode="lines" if len(x) > 1 else "markers",  # a line through one place is not seen
+        mode="lines" if joined else "markers",  # a line through one place is not seen
         line=look,
         marker={"color": look["color"], "size": 9},
         legendrank=rank(text),

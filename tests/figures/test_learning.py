@@ -93,3 +93,9 @@ def test_a_bar_that_holds_zero_is_grey(ends, decided):
 def test_a_run_that_was_measured_once_is_seen():
     _, mean = drawn({"": {"layer": (X[:1], Y[:, :1])}}).data
     assert mean.mode == "markers"
+
+
+def test_a_place_without_neighbours_is_seen():
+    alone, pair = (np.where(np.isin(X, at), Y, np.nan) for at in ([1, 100], [1, 10]))
+    _, apart, _, joined = drawn({"": {"layer": (X, alone), "none": (X, pair)}}).data
+    assert (apart.mode, joined.mode) == ("markers", "lines")
