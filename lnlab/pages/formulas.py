@@ -77,13 +77,15 @@ def markdown(source: str, *, trusted: bool, **cell: Any) -> str:
 
 def together(page: str) -> str:
     """HTML in which no line ends between a formula and the bracket, quote or comma at it, nor
-    between a number and its per cent."""
+    between a number and its per cent or within the "--data" of a command."""
     page = re.sub(
         r"(<(code|pre)\b.*?</\2>)|(?<=\d) (?=%)",
         lambda m: m[1] or "\xa0",
         page,
         flags=re.DOTALL,
     )
+    command = r"(?<![^\s>])--[\w-]+(?=[^<]*</code>)"
+    page = re.sub(command, lambda m: f'<span class="together">{m[0]}</span>', page)
     formula = r'<math(?![^>]*display="block")[^>]*>(?:(?!</math>).)*</math>'
     at = rf"(\(?)({formula})((?:[,.;:!?)”]|&quot;)*)"
     return re.sub(at, _joined, page, flags=re.DOTALL)

@@ -76,6 +76,12 @@ def test_no_line_ends_between_a_number_and_its_per_cent():
     assert "5 % 3" in markdown("what `5 % 3` is", trusted=True)
 
 
+def test_no_line_ends_within_a_flag_of_a_command():
+    page = markdown("`lnlab run 04 --embed` -- `a--b` -- `--set x_1=2`", trusted=True)
+    flags = re.findall(r'<span class="together">(.*?)</span>', page)
+    assert flags == ["--embed", "--set"]
+
+
 def test_no_line_ends_between_a_formula_and_the_quote_at_it():
     page = markdown('From "$a$ to $1 - b$", he says', trusted=True)
     (kept,) = re.findall(r'<span class="together">(.*?)</span>', page)
