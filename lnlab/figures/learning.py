@@ -99,7 +99,10 @@ ROW = 30
 def _row(text: str) -> str:
     """The label of a row, "set: one − other", in two lines where one would be long."""
     label = literal(text)
-    return label.replace(": ", ":<br>", 1) if len(text) > ROW else label
+    if len(text) <= ROW:
+        return label
+    end = ":" if ": " in label else " −"
+    return label.replace(f"{end} ", f"{end}<br>", 1)
 
 
 Difference = tuple[Sequence[float], tuple[float, float]]

@@ -63,12 +63,20 @@ def test_a_logarithmic_axis_leaves_out_what_it_has_no_place_for():
 
 
 def test_a_long_label_has_two_lines():
-    names = ["layer − none", "CIFAR-10, LeNet, batch 128: layer − layer, per position"]
+    names = [
+        "layer − none",
+        "CIFAR-10, LeNet, batch 128: layer − layer, per position",
+        "chosen on the test − chosen on validation",
+    ]
     figure: Any = paired_differences(
         dict.fromkeys(names, ([-1.0, 2.0], (-3.0, 1.0))), x="nats", made_on="digits"
     )
     rows = [*dict.fromkeys(trace.y[0] for trace in figure.data)]
-    assert rows == [names[0], "CIFAR-10, LeNet, batch 128:<br>layer − layer, per position"]
+    assert rows == [
+        names[0],
+        "CIFAR-10, LeNet, batch 128:<br>layer − layer, per position",
+        "chosen on the test −<br>chosen on validation",
+    ]
 
 
 @pytest.mark.parametrize(
