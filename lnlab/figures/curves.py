@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .style.axes import logarithmic
+from .style.axes import linear, logarithmic
 from .style.palette import GREY, PREDICTED, TEMPLATE, lines, rank
 from .style.text import literal
 
@@ -58,7 +58,7 @@ def curves(
             annotation_position="top right",
         )  # fmt: skip
     all_of = [curve for panel in panels.values() for curve in panel.values()]
-    figure.update_xaxes(logarithmic(at for at, _ in all_of) if log_x else {"type": "linear"})
+    figure.update_xaxes((logarithmic if log_x else linear)(at for at, _ in all_of))
     figure.update_yaxes(
         logarithmic(values for _, values in all_of) if log_y else {"type": "linear"}
     )

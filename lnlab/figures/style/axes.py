@@ -71,6 +71,16 @@ def logarithmic(values: Iterable[Any]) -> dict[str, Any]:
     return {"type": "log", "tickvals": [*named], "ticktext": [*named.values()]}
 
 
+def linear(values: Iterable[Any]) -> dict[str, Any]:
+    """A linear axis for ``values``, labelled at each where these are a few whole numbers.
+
+    Left alone, plotly has an epoch 1.5.
+    """
+    drawn = np.concatenate([np.ravel(each) for each in values] or [np.zeros(1)]).astype(float)
+    few = drawn.size > 0 and 1 <= np.ptp(drawn) <= 6 and (drawn == np.round(drawn)).all()
+    return {"type": "linear"} | ({"dtick": 1} if few else {})
+
+
 def round_numbers(low: float, high: float) -> list[float]:
     """Two to five round numbers between two, and as many on either side, if above 0."""
     least, span = (high - low) / 4, high - low

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lnlab.figures.style.axes import logarithmic, plain
+from lnlab.figures.style.axes import linear, logarithmic, plain
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,22 @@ def test_an_axis_between_two_of_its_numbers_has_others(ends):
 
 def test_an_axis_of_one_value_is_no_error():
     assert logarithmic([np.array([2.5, 2.5])])["tickvals"]
+
+
+@pytest.mark.parametrize(
+    ("values", "each"),
+    [
+        ([[1, 2, 3, 4, 5], [2, 4]], True),  # epochs
+        ([[2, 3, 4, 6]], True),
+        ([[0, 100, 200]], False),
+        ([[0, 0.5, 1, 2]], False),
+        ([[0, 7]], False),
+        ([[3]], False),
+        ([[]], False),
+        ([], False),
+        ([[1, np.nan, 3]], False),
+    ],
+)
+def test_a_few_whole_numbers_have_a_label_each(values, each):
+    axis = linear(np.array(one, float) for one in values)
+    assert axis == {"type": "linear"} | ({"dtick": 1} if each else {})
