@@ -115,6 +115,19 @@ def test_what_goes_on_fades_until_one_is_at_its_end(tmp_path, browser):
 
 
 @pytest.mark.browser
+def test_a_formula_that_overhangs_its_line_by_a_pixel_does_not_fade(tmp_path, browser):
+    formula = r"$$h = \max\Big(0,\ \frac{g}{\sigma} \odot (W x - \mu) + b\Big),$$"
+    page = phone(
+        new_notebook(cells=[new_markdown_cell(f"# N\n\nWhy?\n\n{formula}")]), tmp_path, browser
+    )
+    formula = page.locator("math")
+    assert formula.evaluate("each => each.scrollHeight > each.clientHeight"), "as it was found"
+    faded = "each => getComputedStyle(each).getPropertyValue('--below')"
+    assert formula.evaluate(faded) == "0px"
+    page.close()
+
+
+@pytest.mark.browser
 def test_what_a_figure_was_made_on_stands_below_it_in_words(tmp_path, browser):
     made_on = "embedded data: digits; 3 seeds; a processor with a long name"
     panel = {"layer": (np.arange(1, 9), np.ones((3, 8)))}
