@@ -284,6 +284,8 @@ def test_alone_it_plays_and_says_what_it_sees(others):
     others.wait_for_function(
         "document.querySelectorAll('.lnlab-panel .lnlab-plot .hm').length > 0"
     )
+    others.wait_for_timeout(1000)
+    assert others.locator(".lnlab-panel[aria-busy=true]").count() == 0, "nothing is computed"
 
 
 def test_a_figure_without_a_panel_is_dark_where_the_theme_is(others):

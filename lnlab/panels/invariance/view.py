@@ -82,6 +82,7 @@ def fold(panel: Panel, arrangement: ipywidgets.Box) -> None:
         for part in (rest, table):
             part.layout.display = "" if more.value else "none"
         more.description = "Less" if more.value else "More"
+        panel.bar.answers += 1  # the page waits for one after every press of a button
 
     more.observe(show, "value")
     delta.add_class("lnlab-large")
