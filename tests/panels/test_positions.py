@@ -6,7 +6,7 @@ import pytest
 from lnlab import panels
 from lnlab.panels.positions import PositionsState
 from lnlab.panels.positions.measurement import Atlas, measure
-from lnlab.panels.positions.words import sentence
+from lnlab.panels.positions.words import conditions, sentence
 from lnlab.probes.positions import contrast, over_units
 from tests.panels.test_every_panel import maps
 
@@ -43,9 +43,10 @@ def test_the_sentence_has_the_numbers_of_border_and_middle(found):
     atlas = Atlas(found)
     state = atlas.whole(PositionsState(time="after"))
     of = contrast(found[state.norm, state.padding, "after"][state.layer])
-    said = sentence(state, measure(atlas, state))
+    said = sentence(measure(atlas, state))
     assert f"in {100 * of.border:.0f} % of the cases" in said
     assert f"in the middle in {100 * of.middle:.0f} %" in said
+    assert conditions(state) not in said, "its title has that"
 
 
 def test_maps_that_are_not_all_there_are_refused(found):

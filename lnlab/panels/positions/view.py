@@ -65,7 +65,7 @@ def look(atlas: Atlas, state: PositionsState) -> View:
     found = measure(atlas, state)
     traces = draw.positions_traces(found.maps, reaches=found.reaches)
     return View(
-        sentence=sentence(state, found),
+        sentence=sentence(found),
         titles={"positions": conditions(state)},
         drawings={"positions": Drawing(traces, draw.positions_layout(found.maps))},
     )

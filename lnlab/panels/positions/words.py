@@ -11,11 +11,11 @@ def conditions(state: PositionsState) -> str:
     return f"{state.layer}, norm {state.norm}, padding {state.padding}, {state.time}"
 
 
-def sentence(state: PositionsState, measurement: PositionsMeasurement) -> str:
+def sentence(measurement: PositionsMeasurement) -> str:
     """The shares of units that are on at the border and in the middle, and their distance."""
     found = measurement.contrast
     return (
-        f"{conditions(state)}: at the border a unit is on in {100 * found.border:.0f} % of the "
-        f"cases, in the middle in {100 * found.middle:.0f} %; the means of its summed inputs "
-        f"are {number(found.shift)} deviations apart."
+        f"At the border a unit is on in {100 * found.border:.0f} % of the cases, in the middle "
+        f"in {100 * found.middle:.0f} %; the means of its summed inputs are "
+        f"{number(found.shift)} deviations apart."
     )
