@@ -1,15 +1,19 @@
 """The panel of notebook 08: what it says of a caption is what nets and scenes say."""
 
+import re
+
+import nbformat
 import numpy as np
 import pytest
 
-from lnlab import panels
+from lnlab import checkout, panels
 from lnlab.data import Vocabulary
 from lnlab.data.scenes import parsed
 from lnlab.figures import order as draw
 from lnlab.norms import LayerNorm
-from lnlab.panels.order.measurement import Embedded, measure
+from lnlab.panels.order.measurement import EXAMPLES, Embedded, measure
 from lnlab.panels.order.state import OrderState
+from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding, penalty
 from lnlab.tasks.order.retrieval import points, seen
 
@@ -54,6 +58,17 @@ def test_what_cannot_be_understood_is_said_in_the_panel_and_changes_no_picture(t
     panel.controls["caption"].value = "a ring"
     assert panel.bar.error == ""
     assert panel.bar.sentence.startswith("“a ring”, read by none.")
+
+
+def test_captions_to_predict_are_on_the_list_and_true_of_a_scene():
+    book = checkout.root() / "notebooks" / "08_order_embeddings.ipynb"
+    prose = "\n".join(cell.source for cell in nbformat.read(book, as_version=4).cells)
+    (asked,) = re.findall(r"\*\*Predict\*\*: (.*first eight.*)", prose)
+    captions = re.findall(r'"(.*?)"', asked)
+    dataset = OrderEmbeddings.budget("notebook").dataset()
+    assert len(captions) == 2
+    assert set(captions) <= set(EXAMPLES), "a page has no others"
+    assert dataset.true(captions).any(axis=1).all(), "or none could be right"
 
 
 def test_a_net_of_another_vocabulary_is_refused(there):
