@@ -34,7 +34,7 @@ def trained_as(runs: Sequence[Run], task: Mixture) -> Arms:
 
 
 def by_rate(runs: Sequence[Run], task: Mixture, number: Number) -> dict[str, Curve]:
-    """Of each arm the rates that were tried (K,), and a number of each of their seeds (S, K).
+    """The rates of each arm that were tried (K,), and a number of each of their seeds (S, K).
 
     Args:
         runs: those of :data:`ziaee2022_rates.TRIED` count, where they are like ``task`` in all
