@@ -260,10 +260,15 @@ class Audited:
     @cached_property
     def watched(self) -> Watched:
         """One evaluation, as it trains, with every call of a part and of a function."""
+        return self.watch(self.x)
+
+    def watch(self, x: Tensor, statistics: Statistics | None = None) -> Watched:
+        """The same of another input; as it trains, by default."""
         wide = self.wide  # which may exchange the module
+        statistics = self.statistics if statistics is None else statistics
         module = deepcopy(self.module).to(wide)
-        module.train(self.statistics is Statistics.BATCH)
-        x = self.x.to(wide) if self.x.is_floating_point() else self.x
+        module.train(statistics is Statistics.BATCH)
+        x = x.to(wide) if x.is_floating_point() else x
         watched = Watched(module)
         with torch.no_grad(), undrawn(), Buffers(module), watched:
             module(x.clone())

@@ -58,6 +58,7 @@ def test_audit_finds_its_normalizers_and_leaves_it_as_it_was(name):
     for check, why in found.not_run.items():
         assert why.startswith(EXPECTED_NOT_TO_RUN[check]), (check, why)
     assert not found.of(Severity.FAULT)
+    assert "cases apart" not in [check for check, _ in found.findings]
 
 
 @every_architecture

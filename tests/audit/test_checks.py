@@ -523,3 +523,68 @@ def test_one_slow_evaluation_leaves_no_change_untried(monkeypatch):
     assert shifts in tried(net)
     clock(monkeypatch, [100.0, 100.0, 100.0])
     assert tried(net) == ["of 1 weight only scales were tried"]
+
+
+class OverCases(nn.Module):
+    """A layer norm on the wrong side of a transpose: it normalizes each unit over cases."""
+
+    def __init__(self, turned=True):
+        super().__init__()
+        self.first, self.norm = nn.Linear(6, 16), nn.LayerNorm(16)
+        self.turned = turned
+
+    def forward(self, x):
+        a = self.first(x)
+        return self.norm(a.T).T if self.turned else self.norm(a)
+
+
+class ByTheLargest(nn.Module):
+    """A scale that is that of the whole batch, by a number of Python's."""
+
+    def forward(self, x):
+        return {"said": x / x.abs().max().item(), "loss": x.sum()}
+
+
+@pytest.mark.parametrize(
+    ("module", "where"),
+    [
+        (OverCases(), "norm"),
+        (nn.Sequential(nn.Linear(6, 6), nn.Softmax(dim=0)), "1"),
+        (nn.Sequential(nn.Linear(6, 6), ByTheLargest()), "1"),
+        (nn.BatchNorm1d(6, track_running_stats=False), "the module itself"),
+    ],
+)
+def test_cases_that_see_each_other_are_told(module, where):
+    (found,) = only("cases apart", module.double(), torch.randn(16, 6))
+    assert (found.severity, found.where) == (Severity.RISK, where)
+
+
+def test_steps_for_cases_are_told():
+    layer = nn.TransformerEncoderLayer(8, 2, 8)
+    (found,) = only("cases apart", layer, torch.randn(16, 5, 8))
+    assert found.where == "self_attn"
+    assert "batch_first" in found.do
+
+
+@pytest.mark.parametrize(
+    ("module", "x"),
+    [
+        (OverCases(turned=False), torch.randn(16, 6)),
+        (nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6)), torch.randn(16, 6)),
+        (nn.TransformerEncoderLayer(8, 2, 8, batch_first=True), torch.randn(16, 5, 8)),
+        (nn.GRU(6, 6, batch_first=True), torch.randn(16, 5, 6)),
+        (nn.Embedding(9, 6), torch.arange(8)),
+    ],
+)
+def test_cases_apart_are_not_told(module, x):
+    assert not only("cases apart", module, x)
+
+
+def test_cases_are_not_asked_for_where_there_are_none():
+    checks = ["cases apart"]
+    assert (
+        "one case"
+        in audit(nn.Linear(6, 6), torch.randn(1, 6), checks=checks).not_run[checks[0]]
+    )
+    mean = nn.Sequential(nn.Linear(6, 6), nn.Flatten(0))
+    assert "entry a case" in audit(mean, torch.randn(4, 6), checks=checks).not_run[checks[0]]
