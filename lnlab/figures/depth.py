@@ -42,9 +42,13 @@ def over_depth(
     )  # fmt: skip
     drawn = np.concatenate([np.asarray(each, float) for each in values.values()])
     decades = np.log10(drawn[np.isfinite(drawn) & (drawn > 0)])
-    if decades.size:  # whole decades: a spread of a few percent is not to look like a cliff
-        figure.update_yaxes(range=[np.floor(decades.min()), np.floor(decades.max()) + 1])
-    figure.update_yaxes(logarithmic(values.values()), title_text=literal(y))
+    if not decades.size:
+        decades = np.zeros(1)
+    # whole decades: a spread of a few percent is not to look like a cliff
+    ends = [float(np.floor(decades.min())), float(np.floor(decades.max())) + 1]
+    # labelled for what the axis shows: for values that close there is no room
+    axis = logarithmic([[10**end for end in ends]])
+    figure.update_yaxes(axis, range=ends, title_text=literal(y))
     return figure.update_layout(
         template=TEMPLATE, height=440, showlegend=len(values) > 1, legend={"y": 1.09}
     )
