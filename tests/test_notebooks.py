@@ -9,6 +9,8 @@ from statistics import median
 
 import nbformat
 import pytest
+import torch
+from torch import nn
 
 from lnlab import checkout
 from lnlab.pages.formulas import markdown
@@ -206,6 +208,24 @@ def test_the_code_of_an_answer_passes_its_check(number):
                 exec(code, space)
                 ran += 1
     assert ran
+
+
+def test_the_knee_of_an_exercise_is_where_its_answer_says():
+    (path,) = (path for path in PATHS if path.stem.startswith("17"))
+    space = {}
+    for cell in code_cells(path)[0], *(c for c in code_cells(path) if "MyNorm(nn" in c.source):
+        exec(cell.source, space)
+    eps = float(re.findall(r"`MyNorm` an \$\\epsilon\$ of ([\d.]+)", prose(path))[0])
+
+    def scaled(eps):
+        torch.manual_seed(0)
+        layer = nn.Sequential(nn.Linear(16, 12, bias=False), space["MyNorm"](12, eps))
+        return space["certify"](layer, torch.randn(8, 16), columns=(1,)).invariances[0]
+
+    assert 7e-3 < scaled(1e-5).knee < 1.4e-2
+    assert 7e-2 < scaled(eps).knee < 1.4e-1
+    assert scaled(0.1).grade.value == "broken"
+    assert scaled(0.1).exact_without == "eps"
 
 
 WRONG = [
