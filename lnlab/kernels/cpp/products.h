@@ -21,7 +21,7 @@ chain(const T* A, long ai, long ak, const T* B, long ldb, T* C, long ldc, long K
         for (int j = 0; j < N; ++j) sums[i][j] = vec<T>{};
     for (long k = 0; k < K; ++k) {
         vec<T> b[N];
-        for (int j = 0; j < N; ++j) b[j] = load(B + k * ldb + j * W<T>);
+        for (int j = 0; j < N; ++j) b[j] = held<T>(load(B + k * ldb + j * W<T>));
         __builtin_prefetch(ahead + k * ahead_step, 0, 2);
         for (int i = 0; i < R; ++i) {
             const T a = A[i * ai + k * ak];
