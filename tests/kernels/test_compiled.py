@@ -45,6 +45,7 @@ SIZES = [
     (6, 7, 2, 17),
     (3, 20, 10, 33),
     (3, 70, 2, 7),
+    (40, 7, 20, 9),
     (40, 12, 20, 9),
 ]
 
@@ -161,7 +162,7 @@ class Loop(nn.Module):
 )
 def test_the_number_of_threads_changes_no_byte(make):
     cell = make(5, 200)
-    for B in (1, 8, 33, 70):
+    for B in (1, 7, 8, 33, 70):
         x, lengths = torch.randn(7, B, 5), torch.arange(B) % 8
         state = tuple(torch.randn(B, 200) for _ in range(cell.states))
         passes = []

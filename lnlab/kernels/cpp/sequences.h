@@ -49,10 +49,10 @@ struct Sequences {
 
 // The batch is cut by its size alone, so that sums over cases do not depend on the number of
 // threads: at least two slices, and no more than 32 sequences in each; but a batch of few
-// sequences is one slice, whose time steps two threads go through together. Its cases are in
-// two groups then, each of which adds up its own gradients of gains and biases. Over cases, the
-// two groups are of units.
-constexpr long FEW = 16;
+// sequences, too few for two slices of four rows, is one, whose time steps two threads go
+// through together. Its cases are in two groups then, each of which adds up its own gradients of
+// gains and biases. Over cases, the two groups are of units.
+constexpr long FEW = 8;
 
 inline long groups(const Problem& p, bool over_cases) {
     return over_cases || p.B < FEW ? 2 : 1;
