@@ -176,8 +176,10 @@ template <class T, class Cell> class Slice {
                                   z.state_row, true, s & 1, me);
                 me.wait();
             }
-            outer.add(own.da_h, z.row, z.G, own.h, z.state_row, z.P, count, dW_h, me);
-            outer.add(own.da_x, z.row, z.G, own.x, z.input_row, z.inputs.P, count, dW_x, me);
+            const bool more = s1 < seq.steps();  // the first chunk writes, the others add
+            outer.add(own.da_h, z.row, z.G, own.h, z.state_row, z.P, count, dW_h, more, me);
+            outer.add(own.da_x, z.row, z.G, own.x, z.input_row, z.inputs.P, count, dW_x, more,
+                      me);
             me.wait();
             if (p.dx) input_gradients(back_W, own, s0, s1, me);
         }

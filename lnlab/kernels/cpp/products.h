@@ -105,14 +105,18 @@ template <class T> struct Packed {
 
     // column(n) points to the K values of column n, or nowhere: zeros
     template <class Column> void fill_columns(long p, Column column) const {
-        const long width = panels().width(p), first = panels().begin(p), few = 64 / sizeof(T);
+        const long width = panels().width(p), first = panels().begin(p);
+        constexpr long few = 64 / sizeof(T);
+        const T* from[Panels<T>::MOST];
+        for (long n = 0; n < width; ++n) from[n] = column(first + n);
+        const T zeros[few] = {};  // a line of the cache
         for (long k0 = 0; k0 < K; k0 += BLOCK)
             for (long k = k0, end = std::min(K, k0 + BLOCK); k < end; k += few)
                 for (long n = 0; n < width; ++n) {
-                    const T* from = column(first + n);
                     T* to = at(k0, p) + (k - k0) * width + n;
-                    for (long i = k; i < std::min(end, k + few); ++i, to += width)
-                        *to = from ? from[i] : T(0);
+                    const T* v = from[n] ? from[n] + k : zeros;
+                    __builtin_prefetch(v + 2 * few);
+                    for (long i = 0; i < std::min(end - k, few); ++i) to[i * width] = v[i];
                 }
     }
 
@@ -150,7 +154,7 @@ template <class T> struct Packed {
     }
 };
 
-// C (M x N) += A^T B for A (rows x M) and B (rows x N): the gradient of a weight matrix from
+// C (M x N) (+)= A^T B for A (rows x M) and B (rows x N): the gradient of a weight matrix from
 // a chunk of rows that is still in the cache. M and N are whole vectors. B is packed once, the
 // rows of C come one after the other.
 template <class T> class Outer {
@@ -160,7 +164,7 @@ template <class T> class Outer {
     Outer(long rows, long N) : columns(rows * N) {}
 
     void add(const T* A, long lda, long M, const T* B, long ldb, long N, long rows, T* C,
-             const Member& me) const {
+             bool accumulate, const Member& me) const {
         const Panels<T> cut{N};
         for (long p = 0; p < cut.count(); ++p) {
             T* to = columns + cut.begin(p) * rows;
@@ -172,7 +176,8 @@ template <class T> class Outer {
                 const long i = m * TILE_ROWS, n = cut.begin(p), size = rows * cut.width(p);
                 const T* panel_of_B = columns + n * rows;
                 panel<T>(A + i, 1, lda, TILE_ROWS, panel_of_B, cut.width(p), C + i * N + n, N,
-                         rows, cut.width(p) / W<T>, true, panel_of_B + size, size * sizeof(T));
+                         rows, cut.width(p) / W<T>, accumulate, panel_of_B + size,
+                         size * sizeof(T));
             }
     }
 };

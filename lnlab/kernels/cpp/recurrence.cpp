@@ -115,7 +115,10 @@ template <class T, class Cell> struct Run {
         const long dW_h = z.G * z.inputs.P, dp = dW_h + z.G * z.P;
         const long own = dp + z.groups * Cell::PARAMETERS * z.P;
         Buffer<T> sums(slices.size() * own);
-        sums.zero();
+        for (size_t s = 0; s < slices.size(); ++s) {
+            const long written = slices[s].steps() ? dp : 0;
+            std::fill_n(sums + s * own + written, own - written, T(0));
+        }
         Working<typename Slice<T, Cell>::Backward> work(*this);
         each_slice(
             [&](long s, Member me) {
