@@ -23,7 +23,7 @@ from .untouched import Buffers, in_one_pass, remember, taking_statistics, untouc
 Read = Callable[[Any], Tensor]
 """A reader: from what a module returns to the tensor that is judged."""
 
-GIVEN = "the tensor that the module is called on"
+GIVEN = "the tensor that the module is called on (a module around it can hold others)"
 READER = "a function from what the module returns to the tensor that is judged"
 
 GAINS = ("weight_g", "original0")

@@ -233,7 +233,7 @@ class Objective:
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            raise ValueError(f"{self._once()} {error}") from error
+            raise ValueError(f"{self._why_not(w)} {error}") from error
         if breaks_off(slope):
             raise ValueError(self._once())
 
@@ -250,6 +250,15 @@ class Objective:
             return moved
 
         return product
+
+    def _why_not(self, w: Tensor) -> str:
+        """The reason why a second derivative raises: the first may do so, too."""
+        try:
+            self._slope(w, twice=False)
+        except RuntimeError:
+            name = type(self.module).__name__
+            return f"{name} or its loss cannot be differentiated at all; nor can it be trained."
+        return self._once()
 
     def _once(self) -> str:
         return (

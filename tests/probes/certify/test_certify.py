@@ -522,6 +522,7 @@ def test_a_dataclass_is_read():
         (nn.Linear(3, 2), torch.randn(()), {}, ValueError, "at least one case"),
         (nn.Linear(3, 2), torch.randn(0, 3), {}, ValueError, "at least one case"),
         (nn.Linear(3, 2), [[1.0]], {}, TypeError, "x is of class list"),
+        (nn.Bilinear(3, 3, 2), (torch.randn(2, 3),) * 2, {}, TypeError, "around it can hold"),
         (
             nn.Linear(3, 2),
             torch.randn(2, 3),

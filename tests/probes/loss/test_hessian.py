@@ -257,6 +257,17 @@ def once(part=Once):
     return Objective(w, torch.ones(2), None, loss, statistics=Statistics.FROZEN)
 
 
+def overwritten():
+    def loss(out, y):
+        out = out.exp()
+        power = out.exp()
+        power.mul_(2)  # the way back of exp needs what it made
+        return power.sum()
+
+    w = Itself(torch.ones(3))
+    return Objective(w, torch.ones(2), None, loss, statistics=Statistics.FROZEN)
+
+
 def sharp():
     loss = lambda out, y: out.abs().pow(1.5).sum()  # noqa: E731
     w = Itself(torch.zeros(3))
@@ -278,6 +289,7 @@ def test_where_every_direction_is_exhausted_at_once_others_are_drawn(size):
         (lambda: trace(net(), 0), "give 1 or more"),
         (lambda: density(net(), 0), "give 1 or more"),
         (lambda: ends(once()), "once and not twice"),
+        (lambda: ends(overwritten()), "at all; nor can it be trained. one of the variables"),
         (lambda: trace(once(Never)), "no second derivative here"),
         (lambda: trace(sharp()), "not finite"),
         (lambda: ends(net(), w=torch.zeros(3)), r"give \(53,\)"),
