@@ -22,8 +22,8 @@ class Visit:
         part: the part itself.
         given: the tensors it was called with, as they were then.
         made: the tensors it returned, as they were then.
-        taken: where in memory those stood that it was called with.
-        left: where in memory those stood that it returned.
+        taken: the memory, by a number, of those that it was called with.
+        left: that of those that it returned.
     """
 
     name: str
@@ -73,5 +73,6 @@ class Watched(TorchFunctionMode):
 
 
 def _place(tensor: Tensor) -> int:
-    """The place in memory where a tensor's numbers begin; views of one have one place."""
-    return tensor.untyped_storage().data_ptr()
+    """The memory in which a tensor's numbers stand; views of one stand in the same."""
+    # the storage itself: where it lies is no place on a device that is pretended
+    return tensor.untyped_storage()._cdata

@@ -92,9 +92,9 @@ def contrast(of: Maps) -> Contrast:
     height, width = of.on.shape[1:]
     if min(height, width) < 4:
         raise ValueError(f"a map of {height} x {width} has no middle: its sides are below 4.")
-    middle = torch.zeros(height, width, dtype=torch.bool)
+    middle = torch.zeros(height, width, dtype=torch.bool, device=of.on.device)
     middle[height // 4 : height - height // 4, width // 4 : width - width // 4] = True
-    ring = torch.ones(height, width, dtype=torch.bool)
+    ring = torch.ones_like(middle)
     ring[1:-1, 1:-1] = False
     (mean_r, var_r), (mean_m, var_m) = (_pooled(of, part) for part in (ring, middle))
     pooled = ((var_r + var_m) / 2).sqrt()
@@ -112,7 +112,7 @@ def over_units(of: Maps) -> dict[str, Tensor]:
       the unit.
     - ``deviation``: that of ``a`` here, as a multiple of the unit's over the map.
     """
-    everywhere = torch.ones(of.on.shape[1:], dtype=torch.bool)
+    everywhere = torch.ones_like(of.on[0], dtype=torch.bool)
     mean, var = (statistic[:, None, None] for statistic in _pooled(of, everywhere))
     size = torch.where(var > 0, var.sqrt(), 1.0)
     shares = of.on, (of.mean - mean).abs() / size, of.deviation / size

@@ -13,6 +13,7 @@ from lnlab.probes.loss.hessian import density, ends, trace
 from lnlab.probes.loss.landscape import band, between, surface
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.loss.smoothness import smoothness, steps
+from tests.pretend import waited
 
 pytestmark = pytest.mark.gpu
 
@@ -92,6 +93,7 @@ def test_curvature_of_what_is_fused_on_a_device_is_that_of_the_cpu(make, statist
 @pytest.mark.parametrize("statistics", Statistics)
 def test_every_probe_gives_the_numbers_of_the_cpu(statistics, device):
     found, expected = (numbers(objective(statistics, d)) for d in (device, "cpu"))
+    assert not waited["indices of the CPU"]
     for name, value in expected.items():
         assert found[name].device.type == "cpu", name
         # float64, other orders of summation

@@ -4,7 +4,7 @@ Names are not trusted: many a module called LayerNorm divides by H - 1 or adds e
 """
 
 import math
-from itertools import groupby
+from itertools import chain, groupby
 
 import torch
 from torch import Tensor, nn
@@ -55,8 +55,9 @@ def conformance(
 
     Args:
         module: the normalizer; its output has the shape of its input.
-        x: an input, of which only the shape is used; None: made up from the module's
-            ``normalized_shape``, ``num_features``, ``num_channels`` or ``units``.
+        x: an input, of which only the shape is used, and the device where the module has no
+            tensor of its own; None: made up from the module's ``normalized_shape``,
+            ``num_features``, ``num_channels`` or ``units``.
         read: what is judged.
 
     Raises:
@@ -69,9 +70,11 @@ def conformance(
         refuse_no_tensor("x", x, "an input of the shape that the module takes")
     if x is not None and x.dim() < 2:
         raise ValueError(f"x has shape {tuple(x.shape)}: give cases along the first axis.")
-    shape = _shape(module) if x is None else (max(CASES, len(x)), *x.shape[1:])
+    own = chain(module.parameters(), module.buffers(), () if x is None else (x,))
+    device = next((tensor.device for tensor in own), torch.device("cpu"))
+    shape = _shape(module, device) if x is None else (max(CASES, len(x)), *x.shape[1:])
     # a mean of 1/2, a deviation of 2: where they are not removed, it shows
-    z = 2 * normal(3, 0, *shape) + 0.5
+    z = (2 * normal(3, 0, *shape) + 0.5).to(device)
     training, evaluation = (
         Box(Subject(module, z, dtype=torch.float64, statistics=statistics, read=read))
         for statistics in (Statistics.BATCH, Statistics.FROZEN)
@@ -85,8 +88,8 @@ def conformance(
     return _report(module, training, evaluation, z)
 
 
-def _shape(module: nn.Module) -> tuple[int, ...]:
-    """A shape that ``module`` says it takes."""
+def _shape(module: nn.Module, device: torch.device) -> tuple[int, ...]:
+    """A shape that ``module``, on this device, says it takes."""
     if (shape := getattr(module, "normalized_shape", None)) is not None:
         return CASES, *((shape,) if isinstance(shape, int) else shape)
     if (units := getattr(module, "units", None)) is not None:
@@ -95,8 +98,9 @@ def _shape(module: nn.Module) -> tuple[int, ...]:
         return CASES, channels, 5
     if (channels := getattr(module, "num_features", None)) is not None:
         for space in ((), (5,), (4, 4), (3, 3, 3))[isinstance(module, _InstanceNorm) :]:
+            x = torch.zeros(CASES, channels, *space, device=device)
             try:
-                Subject(module, torch.zeros(CASES, channels, *space), dtype=torch.float64).see()
+                Subject(module, x, dtype=torch.float64).see()
             except ValueError:
                 continue
             return CASES, channels, *space
@@ -279,7 +283,8 @@ def _of_precision(module: nn.Module, training: Box, peer: Peer, law: Divisor) ->
         return []
     # mean x² is 1e8 here, which float32 holds to the nearest 8: of mean(x²) - mean(x)², a
     # variance of 1, nothing is left, while the mean of (x - mean)² has all its digits
-    x = (LARGE_MEAN + normal(4, 0, *training.subject.x.shape)).float()
+    z = training.subject.x
+    x = (LARGE_MEAN + normal(4, 0, *z.shape)).float().to(z.device)
     try:
         single = Subject(
             module, x, dtype=torch.float32, statistics=Statistics.BATCH,

@@ -8,13 +8,25 @@ from torch.nn import functional as F
 from lnlab import norms
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.fisher.families import CATEGORICAL
-from lnlab.probes.fisher.glm import GLM, gap, metric, metric_of_paper
+from lnlab.probes.fisher.glm import (
+    GLM,
+    chi,
+    divergence,
+    ds2,
+    gain_metric,
+    gain_metric_32,
+    gap,
+    metric,
+    metric_of_paper,
+    radial,
+)
 from lnlab.probes.fisher.network import Divergence
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.training.backward import gradient_norms, microscope
 from lnlab.probes.training.covariate_shift import shifting
 from lnlab.probes.training.learning_rate import Turning, scale_invariant
 from lnlab.probes.training.record import record
+from tests.pretend import waited
 
 pytestmark = pytest.mark.gpu
 
@@ -32,6 +44,12 @@ def numbers(device):
         "metric": metric(glm).cpu(),
         "eq. 13": metric_of_paper(glm).cpu(),
         "gap": torch.tensor(gap(glm)),
+        "chi": chi(glm).cpu(),
+        "along gains": torch.stack([gain_metric(glm), gain_metric_32(glm)]).cpu(),
+        "steps": torch.tensor(
+            [(ds2(metric(glm), step), divergence(glm, step)) for step in radial(glm).values()]
+        ),
+        "dense": outputs.dense().cpu(),
         "product": outputs.fisher_product()(outputs.start).cpu(),
         "parts": torch.stack(microscope(objective, "0.norm")).cpu(),
         "gradients": torch.tensor([*gradient_norms(objective).values()]),
@@ -48,6 +66,7 @@ def numbers(device):
 
 def test_every_probe_gives_the_numbers_of_the_cpu(device):
     found = numbers(device)
+    assert not waited["indices of the CPU"]
     for name, expected in numbers("cpu").items():
         # float64, other orders of summation
         torch.testing.assert_close(

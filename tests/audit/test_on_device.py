@@ -1,0 +1,46 @@
+"""An audit of a module on an accelerator finds what it finds of it on the CPU."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lnlab import norms
+from lnlab.audit import audit, swap
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def net():
+    return nn.Sequential(
+        nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 8, bias=False),
+        nn.LayerNorm(8), nn.Linear(8, 3),
+    )  # fmt: skip
+
+
+def test_an_audit_finds_what_it_finds_on_the_cpu(net, device):
+    x, y = torch.randn(16, 5), torch.randint(3, (16,))
+    expected, found = (
+        audit(net.to(d), x.to(d), lambda output, d=d: F.cross_entropy(output, y.to(d)))
+        for d in ("cpu", device)
+    )
+    assert found.not_run == expected.not_run
+    for name, result in expected.results.items():
+        told = [
+            [(f.severity, f.where, f.means) for f in each.findings]
+            for each in (found.results[name], result)
+        ]
+        assert told[0] == told[1], name
+
+
+def test_what_is_exchanged_stands_where_the_module_does(net, device):
+    x = torch.randn(16, 5)
+    plans = [
+        swap(net.to(d), {nn.BatchNorm1d: norms.BatchNorm, nn.LayerNorm: norms.RMSNorm}, x.to(d))
+        for d in ("cpu", device)
+    ]
+    before, after = (plan.make() for plan in plans)
+    assert {p.device.type for p in after.parameters()} == {device.type}
+    # float64, other orders of summation
+    torch.testing.assert_close(after(x.to(device)).cpu(), before(x), rtol=1e-9, atol=1e-12)
