@@ -168,9 +168,32 @@ def lstm_cell_backward(grad_h, grad_c, c_before, c, gates, has_bias):
     return grad_gates, grad_c * f, grad_gates.sum(0) if has_bias else None
 
 
+def gru_cell(x_gates, h_gates, h, x_bias=None, h_bias=None):
+    """The same of a GRU: h, and what its way back needs."""
+    x_gates = x_gates if x_bias is None else x_gates + x_bias
+    h_gates = h_gates if h_bias is None else h_gates + h_bias
+    (x_r, x_z, x_n), (h_r, h_z, h_n) = x_gates.chunk(3, 1), h_gates.chunk(3, 1)
+    r, z = (x_r + h_r).sigmoid(), (x_z + h_z).sigmoid()
+    n = (x_n + r * h_n).tanh()
+    return n + z * (h - n), torch.cat([r, z, n, h, h_n], 1)
+
+
+def gru_cell_backward(grad_h, kept, has_bias):
+    """The way back through :func:`gru_cell`: to both gates, h and both biases."""
+    r, z, n, h, h_n = kept.chunk(5, 1)
+    grad_n = grad_h * (1 - z) * (1 - n.square())
+    grad_r, grad_z = grad_n * h_n * r * (1 - r), grad_h * (h - n) * z * (1 - z)
+    grad_x = torch.cat([grad_r, grad_z, grad_n], 1)
+    grad_gates = torch.cat([grad_r, grad_z, grad_n * r], 1)
+    biases = (grad_x.sum(0), grad_gates.sum(0)) if has_bias else (None, None)
+    return grad_x, grad_gates, grad_h * z, *biases
+
+
 MADE_HERE = {
     "aten::_thnn_fused_lstm_cell": lstm_cell,
     "aten::_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
+    "aten::_thnn_fused_gru_cell": gru_cell,
+    "aten::_thnn_fused_gru_cell_backward": gru_cell_backward,
 }
 """Operators that a build of torch for the CPU lacks, as no CPU is asked for them."""
 
