@@ -1,19 +1,21 @@
 # make run   sets everything up and executes every notebook into build/
 # make test  sets everything up and runs every test but the dear ones
 # make dear  runs those: processes that are killed, panels in a browser, a pretended device
+# make triton  installs Triton (690 MB) and holds its programs against the reference, without a GPU
 # make lab   opens the workbook in JupyterLab
 
 PYTHON ?= python3
 BIN := .venv/bin
 # pyproject.toml is the one place that names the version
 TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
+TRITON := $(shell sed -n 's/^triton = \["\(triton==[^;"]*\).*/\1/p' pyproject.toml)
 # installing is a matter of minutes: once, and again when what is installed has changed
 INSTALLED := .venv/.installed
 
 # else every process would compile the same files again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test dear lab lock lint clean
+.PHONY: setup run test dear triton lab lock lint clean
 
 setup: $(INSTALLED)
 
@@ -35,7 +37,7 @@ FILES := --dist loadfile --no-loadscope-reorder --durations=10
 CELLS := -p lnlab.workbook.addresses --nbval-lax --nbval-current-env --nbval-cell-timeout=300
 
 # one thread a process, as in every run: with more threads than cores they wait for each other
-test dear: export OMP_NUM_THREADS := 1
+test dear triton: export OMP_NUM_THREADS := 1
 test: export LNLAB_BUDGET := smoke
 test: setup
 	$(BIN)/python -m pytest $(CORES) $(FILES) $(CELLS) -m "not dear" tests notebooks
@@ -47,6 +49,11 @@ dear: setup
 	$(BIN)/python -m pytest $(CORES) -p no:nbval --dist worksteal -m gpu --device pretend \
 		$$(grep -rl --include='*.py' 'mark\.gpu' tests) || failed=1; \
 	exit $$failed
+
+# a build of torch for CUDA has brought it; one for the CPU has no use for it but these tests
+triton: setup
+	$(BIN)/python -m pip install --no-deps "$(TRITON)"
+	$(BIN)/python -m pytest $(CORES) -p no:nbval --dist worksteal tests/kernels/test_triton.py
 
 lab: setup
 	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --LabApp.news_url=None notebooks/00_start_here.ipynb
