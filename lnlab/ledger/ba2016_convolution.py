@@ -42,8 +42,8 @@ TENTH = 0.1
 REASON = "the section has no number; less than a tenth is not called better here"
 NO_LEAD = (
     "the lag that this explains is seen at batch 128, in the LeNet and in the ResNet-8, at the "
-    "shared rate and at own rates; at batch 4 there is none, and its rows stay because they had "
-    "been judged"
+    "shared rate and at own rates; at batch 4 there is none, and its rows stay because they "
+    "had been judged"
 )
 LENGTH = {
     "LeNet at batch 128": "156 updates",
