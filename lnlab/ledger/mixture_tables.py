@@ -7,10 +7,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from lnlab.ledger.paired import Arms, Number, final, like, numbers, only, sets
+from lnlab.ledger.paired import Arms, final, like, numbers
 from lnlab.ledger.statistics import interval
 from lnlab.ledger.ziaee2022_pictures import FRESH, SEEDS, way
-from lnlab.ledger.ziaee2022_rates import TRIED
 from lnlab.norms import CONFIGURATIONS
 from lnlab.runs import Run
 from lnlab.tasks.mixture import published
@@ -19,8 +18,6 @@ from lnlab.tasks.mixture.task import Mixture
 
 DECLARED = (*SEEDS, *FRESH)
 """The seeds that are compared at the published rate; by others rates were chosen."""
-Curve = tuple[np.ndarray, np.ndarray]
-"""Rates (K,), and a number of each seed at each of them (S, K)."""
 
 
 def trained_as(runs: Sequence[Run], task: Mixture) -> Arms:
@@ -31,27 +28,6 @@ def trained_as(runs: Sequence[Run], task: Mixture) -> Arms:
         for arm, by_seed in like(runs, replace(task, measures=version), seeds=DECLARED).items():
             found.setdefault(arm, {}).update(by_seed)
     return found
-
-
-def by_rate(runs: Sequence[Run], task: Mixture, number: Number) -> dict[str, Curve]:
-    """The rates of each arm that were tried (K,), and a number of each of their seeds (S, K).
-
-    Args:
-        runs: those of :data:`ziaee2022_rates.TRIED` count, where they are like ``task`` in all
-            but normalizer, seed and rate.
-        task: what was trained.
-        number: what is read of each.
-    """
-    found: dict[str, dict[float, list[float]]] = {}
-    for arms in sets(runs, task, free=["learning_rate"]):
-        for arm, by_seed in only(arms, TRIED).items():
-            rate = next(iter(by_seed.values())).config["learning_rate"]
-            found.setdefault(arm, {})[rate] = [*numbers(by_seed, number).values()]
-    curves = {}
-    for arm in sorted(found, key=[*ARMS].index):
-        rates = sorted(found[arm])
-        curves[arm] = np.array(rates), np.array([found[arm][rate] for rate in rates]).T
-    return curves
 
 
 def sixteen(runs: Mapping[int, Run], metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
