@@ -5,10 +5,11 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from inspect import cleandoc, formatannotation, getsource
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from lnlab.cli.sources import missing, subject
 
 if TYPE_CHECKING:
     from lnlab.training import Experiment
@@ -41,17 +42,6 @@ class Fields(click.Command):
         else:
             with formatter.section("Tasks"):
                 formatter.write_dl([(task, subject(task)) for task in TASKS])
-
-
-def subject(name: str) -> str:
-    """The subject of a task, and its paper: the first line of its module's docstring, which is
-    read and not run, as that would take torch."""
-    from lnlab import tasks
-
-    module, _ = tasks.WHERE[name]
-    file = Path(str(tasks.__file__)).parent / f"{module.replace('.', '/')}.py"
-    words = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return words.partition("\n")[0]
 
 
 def described(kind: "type[Experiment]") -> list[tuple[str, str]]:
@@ -118,27 +108,21 @@ def task_named(name: str) -> Any:
     return TASKS[name]
 
 
-def missing(name: str) -> str:
-    """A message for a task that there is not."""
-    from lnlab.tasks import TASKS
-
-    return f"There is no task {name!r}. There are: {', '.join(TASKS)}"
-
-
-def changed(task: type, settings: Sequence[str], data: str | None = None) -> dict[str, Any]:
+def changed(
+    defaults: Mapping[str, Any], settings: Sequence[str], data: str | None = None
+) -> dict[str, Any]:
     """The fields that ``FIELD=VALUE`` settings change, each of the type of its default.
 
     Raises:
         ValueError: There is no such field, a setting has no ``=``, or its value does not fit.
     """
-    fields = {field.name: field for field in dataclasses.fields(task)}
     changes: dict[str, Any] = {}
     for setting in [*settings, *([f"data={data}"] if data else [])]:
         name, equals, text = setting.partition("=")
-        if not equals or name not in fields:
-            there = ", ".join(fields)
+        if not equals or name not in defaults:
+            there = ", ".join(defaults)
             raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {there}.")
-        changes[name] = like(fields[name].default, name, text)
+        changes[name] = like(defaults[name], name, text)
     return changes
 
 

@@ -1,12 +1,13 @@
 """``lnlab sweep``: a grid of runs, each to its end."""
 
-import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from lnlab.cli.settings import Fields, changed, task_named
+from lnlab.cli.sources import defaults
 
 
 @click.command(cls=Fields)
@@ -50,16 +51,17 @@ def sweep(
 
     DASK_SCHEDULER_ADDRESS in the environment sends the runs to a Dask cluster.
     """
-    kind = task_named(name)  # before what takes seconds to import
+    compared = [*arms, *([f"norm={norm}"] if norm else [])]
+    told = [arm for arm in compared if "=" in arm]
+    fields = defaults(name)
+    axes = values(fields, [*told, *settings]) | changed_once(fields, seeds, data)
+    kind = task_named(name)  # what was asked fits: now what takes seconds to import
     from lnlab import checkout
     from lnlab.sweep import apart as one_for_each_seed
     from lnlab.sweep import grid
 
-    axes: dict[str, list[Any]] = {}
-    for arm in (*arms, *([f"norm={norm}"] if norm else [])):
-        axes |= values(kind, [arm]) if "=" in arm else choices(kind, budget, arm)
-    axes |= values(kind, list(settings))
-    axes |= changed_once(kind, seeds, data)
+    for arm in compared:
+        axes = axes if arm in told else choices(kind, budget, arm) | axes
     tasks = grid(kind, budget, axes)
     tasks = one_for_each_seed(tasks) if apart else tasks
     work_off(tasks, root=out or checkout.place("runs"), jobs=jobs, device=device)
@@ -86,19 +88,18 @@ def work_off(tasks: list[Any], **where: Any) -> None:
         raise SystemExit(1)
 
 
-def values(task: type, settings: list[str]) -> dict[str, list[Any]]:
+def values(fields: Mapping[str, Any], settings: list[str]) -> dict[str, list[Any]]:
     """The values of each field that ``FIELD=A,B,...`` settings name.
 
     Raises:
         ValueError: There is no such field, or a value does not fit.
     """
     axes: dict[str, list[Any]] = {}
-    fields = {field.name: field.default for field in dataclasses.fields(task)}
     for setting in settings:
         name, equals, text = setting.partition("=")
         between = ";" if isinstance(fields.get(name), tuple) else ","
         parts = [f"{name}{equals}{part.strip()}" for part in text.split(between)]
-        axes[name] = [changed(task, [part])[name] for part in parts]
+        axes[name] = [changed(fields, [part])[name] for part in parts]
     return axes
 
 
@@ -111,9 +112,11 @@ def choices(task: Any, budget: str, field: str) -> dict[str, list[Any]]:
     return {field: [getattr(arm, field) for arm in task.arms(budget, field).values()]}
 
 
-def changed_once(task: type, seeds: int | None, data: str | None) -> dict[str, list[Any]]:
+def changed_once(
+    fields: Mapping[str, Any], seeds: int | None, data: str | None
+) -> dict[str, list[Any]]:
     """Settings that all runs of the sweep share, as axes of one value."""
-    same = changed(task, [], data)
+    same = changed(fields, [], data)
     if seeds:
         same["seeds"] = tuple(range(seeds))
     return {name: [value] for name, value in same.items()}

@@ -7,6 +7,7 @@ import click
 
 from lnlab.cli.settings import Fields, changed, task_named
 from lnlab.cli.shown import show_run
+from lnlab.cli.sources import defaults
 
 
 @click.command(cls=Fields)
@@ -42,8 +43,8 @@ def train(
     """
     from lnlab import checkout
 
-    kind = task_named(name)
-    task = kind.budget(budget, **changed(kind, settings, data))
+    changes = changed(defaults(name), settings, data)  # before what takes seconds to import
+    task = task_named(name).budget(budget, **changes)
     if nproc > 1:
         raise SystemExit(in_ranks(task, nproc))
     from lnlab import training  # what was asked is right: now what takes time

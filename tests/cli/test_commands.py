@@ -501,12 +501,20 @@ def test_claims_are_read_without_torch():
 
 
 @pytest.mark.parametrize(
-    "arguments", [["sweep", "mnits"], ["train", "mnits"], ["train", "--help"]]
+    ("arguments", "said"),
+    [
+        (["sweep", "mnits"], "mnist"),
+        (["train", "mnits"], "mnist"),
+        (["train", "--help"], "mnist"),
+        (["train", "mnist", "--set", "nrom=layer"], "FIELD=VALUE"),
+        (["train", "thoughts", "--set", "learning_rate=fast"], "like its default, 0.0002"),
+        (["sweep", "draw", "--arm", "norm=layer,none", "--set", "clip=a,1"], "clip=a"),
+    ],
 )
-def test_names_of_tasks_cost_no_torch(arguments):
+def test_names_of_tasks_and_fields_cost_no_torch(arguments, said):
     code = (
         "import sys; from click.testing import CliRunner; from lnlab.cli import app;"
-        f"assert 'mnist' in CliRunner().invoke(app, {arguments}).output;"
+        f"assert {said!r} in CliRunner().invoke(app, {arguments}).output;"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
