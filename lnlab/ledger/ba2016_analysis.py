@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd.functional import jacobian
 
 from lnlab.ledger.claim import Before, Claim, Judge
+from lnlab.ledger.claim import restated as restated_of
 from lnlab.ledger.claim import untested as untested_of
 from lnlab.ledger.exact import Defect, changed, greatest, readings, unchanged
 from lnlab.ledger.rule import Kind
@@ -179,6 +180,7 @@ def claim(
 
 
 untested = partial(untested_of, PAPER)
+restated = partial(restated_of, PAPER)
 """A claim that nothing tests yet."""
 
 

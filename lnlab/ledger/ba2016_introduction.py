@@ -1,6 +1,6 @@
 """Ba et al. (2016), abstract, sections 1, 2 and 7: what is said of training."""
 
-from lnlab.ledger.ba2016_analysis import PAPER, untested
+from lnlab.ledger.ba2016_analysis import PAPER, restated, untested
 from lnlab.ledger.claim import ALONG
 from lnlab.ledger.descent import batch_norm_reduces, faster_by_descent
 
@@ -41,13 +41,12 @@ CLAIMS = [
         ),
         waits=ALONG,
     ),
-    untested(
+    restated(
         "1-steps",
         "1",
         "applied to RNNs batch norm appears to require different statistics for different"
         " time steps",
-        would="ba2016-4-recurrent-bn",
-        waits="judged there",
+        same="ba2016-4-recurrent-bn",
     ),
     untested(
         "1-large",

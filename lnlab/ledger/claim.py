@@ -123,6 +123,7 @@ class Claim:
         judge: judges an equation or a reading; None for a measurement.
         test: the :class:`~lnlab.ledger.measurement.Measurement` that is compared; None where
             nothing here can make it yet.
+        same: the id of another claim that says the same, and whose findings are those of this.
         declared: what is measured, of a measurement.
         command: what makes the runs, or judges, in a shell.
         paper: the paper's number, where it gives one.
@@ -138,6 +139,7 @@ class Claim:
     kind: Kind = Kind.MEASUREMENT
     judge: Judge | None = None
     test: Any = None
+    same: str = ""
     declared: Declared | None = None
     command: str = ""
     paper: str = ""
@@ -187,3 +189,12 @@ def untested(
         f"{PAPERS[cited]}-{id}", f"{cited}, {source}", statement,
         paper=paper, would=would, waits=waits,
     )  # fmt: skip
+
+
+def restated(cited: str, id: str, source: str, statement: str, *, same: str) -> Claim:
+    """A statement of ``cited`` that the claim with the id ``same`` says, too, and is judged by.
+
+    Args:
+        source: the place in the paper: "2, eq. 6".
+    """
+    return Claim(f"{PAPERS[cited]}-{id}", f"{cited}, {source}", statement, same=same)

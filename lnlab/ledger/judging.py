@@ -52,7 +52,7 @@ def evidence(runs: Iterable[Run], claims: Sequence[Claim] = CLAIMS) -> dict[str,
     for claim in claims:
         if claim.test is not None:
             found[claim.id] = replace(found[claim.id], then=claim.test.then(runs))
-    return found
+    return found | {claim.id: found[claim.same] for claim in claims if claim.same}
 
 
 def _found(claim: Claim, there: Differences, **more: Any) -> Evidence:
@@ -73,16 +73,18 @@ def _found(claim: Claim, there: Differences, **more: Any) -> Evidence:
 def entries(runs: Iterable[Run], claims: Sequence[Claim] = CLAIMS) -> list[dict[str, Any]]:
     """Every claim judged by ``runs``, as JSON can hold it."""
     found = evidence(runs, claims)
-    return [_entry(claim, found[claim.id]) for claim in claims]
+    named = {claim.id: claim for claim in claims}
+    return [_entry(claim, found[claim.id], named.get(claim.same, claim)) for claim in claims]
 
 
-def _entry(claim: Claim, found: Evidence) -> dict[str, Any]:
-    declared = claim.declared
+def _entry(claim: Claim, found: Evidence, tested: Claim) -> dict[str, Any]:
+    # ``tested`` is the claim itself, or that which says the same
+    declared = tested.declared
     return {
         "id": claim.id,
         "source": claim.source,
         "statement": claim.statement,
-        "kind": claim.kind.value,
+        "kind": tested.kind.value,
         "verdict": found.verdict.value,
         "setting": found.setting and found.setting.value,
         "outcome": found.outcome and found.outcome.value,
@@ -102,10 +104,10 @@ def _entry(claim: Claim, found: Evidence) -> dict[str, Any]:
         "hardware": found.hardware,
         "declared": declared and asdict(declared),
         "paper": claim.paper,
-        "command": " && ".join(filter(None, [claim.command, found.then])),
-        "would": claim.would,
-        "waits": claim.waits if found.verdict is Verdict.NOT_YET_RUN else "",
-        "note": claim.note,
+        "command": " && ".join(filter(None, [tested.command, found.then])),
+        "would": f"judged as {claim.same}" if claim.same else claim.would,
+        "waits": tested.waits if found.verdict is Verdict.NOT_YET_RUN else "",
+        "note": tested.note,
         "history": [asdict(before) for before in claim.history],
     }
 

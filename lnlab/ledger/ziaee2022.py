@@ -7,6 +7,7 @@ import torch
 
 from lnlab.ledger import ziaee2022_pictures, ziaee2022_rates, ziaee2022_reviews
 from lnlab.ledger.claim import Before, Claim
+from lnlab.ledger.claim import restated as restated_of
 from lnlab.ledger.claim import untested as untested_of
 from lnlab.ledger.exact import changed, counted, greatest, readings, unchanged
 from lnlab.ledger.rule import Kind
@@ -16,6 +17,7 @@ from lnlab.probes.invariance import relative_change
 
 PAPER = "Ziaee & Çano (2022)"
 untested = partial(untested_of, PAPER)
+restated = partial(restated_of, PAPER)
 LEDGER = "lnlab claims judge"
 H = 12
 OFF = "distance of a weight from the range"
@@ -155,7 +157,7 @@ UNTESTED = [
         "2 and 3",
         "the error of batch norm increases rapidly as batches get smaller",
         would="ba2016-6.6-robust-error",
-        waits="judged there",
+        waits="judged there beside layer norm's, not by itself",
     ),
     untested(
         "2-scale",
@@ -164,26 +166,23 @@ UNTESTED = [
         would="an arm with the one and not the other",
         waits="not declared yet",
     ),
-    untested(
+    restated(
         "2-linear",
         "2, eq. 6",
         "at inference batch norm applies a linear map",
-        would="ba2016-4-reparameterization-bn",
-        waits="judged there",
+        same="ba2016-4-reparameterization-bn",
     ),
-    untested(
+    restated(
         "2-convolutions",
         "2",
         "layer norm works not as well as batch norm with convolutions",
-        would="ba2016-6.7-batch-lenet-128",
-        waits="judged there",
+        same="ba2016-6.7-batch-lenet-128",
     ),
-    untested(
+    restated(
         "2-restriction",
         "2",
         "layer norm is not subject to any restriction on mini-batches",
-        would="ba2016-3-online",
-        waits="judged there",
+        same="ba2016-3-online",
     ),
     untested(
         "4-ics",
@@ -205,7 +204,7 @@ UNTESTED = [
         "which statistics serve best depends on the task, the amount of data and the size"
         " of batches",
         would="4-cifar-size",
-        waits="judged there",
+        waits="judged there for the amount of data alone",
     ),
     untested(
         "5-time",
@@ -219,7 +218,7 @@ UNTESTED = [
         "6",
         "BLN is superior to batch and layer normalization in CNNs and RNNs",
         would="4-cifar and 4-imdb",
-        waits="judged there",
+        waits="judged one by one there",
     ),
 ]
 

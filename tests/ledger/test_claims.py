@@ -8,7 +8,8 @@ import pytest
 
 from lnlab import checkout, ledger
 from lnlab.cli import app
-from lnlab.cli.train import changed
+from lnlab.cli.settings import changed
+from lnlab.cli.sources import defaults
 from lnlab.ledger import benothman2018
 from lnlab.ledger.claim import FIRST
 from lnlab.ledger.judging import CLAIMS, entries
@@ -68,7 +69,7 @@ def test_rows_have_a_name_a_source_and_a_statement():
 
 def test_what_is_not_judged_says_what_would_test_it_and_why_not_yet():
     for claim in CLAIMS:
-        if claim.kind is Kind.MEASUREMENT:
+        if claim.kind is Kind.MEASUREMENT and not claim.same:
             assert claim.waits, claim.id
             assert claim.would or (claim.declared and claim.command), claim.id
 
@@ -95,6 +96,19 @@ def test_equations_are_judged_as_is_known(fresh):
             assert entry["verdict"] == expected, entry["id"]
             assert entry["data"].startswith("synthetic: ")
             assert not (wrong or unsure) or entry["note"], entry["id"]
+
+
+def test_what_says_the_same_has_the_same_findings(fresh):
+    named = {entry["id"]: entry for entry in fresh}
+    twice = [claim for claim in CLAIMS if claim.same]
+    assert {named[claim.id]["verdict"] for claim in twice} > {"holds", "also seen"}
+    for claim in twice:
+        own, other = named[claim.id], named[claim.same]
+        assert own["would"] == f"judged as {claim.same}"
+        assert not other["would"].startswith("judged as ")
+        assert (own["statement"], own["source"]) != (other["statement"], other["source"])
+        apart = {"id", "source", "statement", "would", "paper", "history"}
+        assert {own[name] == other[name] for name in own.keys() - apart} == {True}
 
 
 def test_declared_seeds_alone_give_a_verdict(fresh):
@@ -174,7 +188,7 @@ def test_commands_train_what_was_declared(claim):
         params = app.commands[name].make_context(name, rest).params
         if name == "train":
             kind = TASKS[params["name"]]
-            settings = changed(kind, params["settings"], params["data"])
+            settings = changed(defaults(params["name"]), params["settings"], params["data"])
             config = kind.budget(params["budget"], **settings).config()
             tuned = claim.test.tuning
             assert {*config["seeds"]} <= {*claim.declared.seeds} or (
