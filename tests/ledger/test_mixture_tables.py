@@ -35,6 +35,18 @@ def test_runs_of_both_measures_count_and_no_others(pictures):
     assert measured == {1, 2}
 
 
+def test_runs_that_choose_a_rate_are_in_no_table(pictures):
+    tried = {97, 98, 99}
+    there = [run.config for run in read(checkout.place("results"), PICTURES.name)]
+    shared = [c for c in there if c["learning_rate"] == PICTURES.learning_rate]
+    assert {c["norm"] for c in shared if tried & {*c["seeds"]}} == {
+        "batch",
+        "layer",
+        "batch layer",
+    }
+    assert not [arm for arm, runs in pictures.items() if tried & {*runs}]
+
+
 def test_a_row_has_means_over_seeds_and_what_was_published(pictures):
     table = beside_the_logs(pictures, PICTURES)
     ends = frames(pictures["batch"])
