@@ -16,6 +16,9 @@ from torch.utils._pytree import tree_map
 RANDOM: Any = np.random
 """numpy's global generator; its annotations lack what its documentation has."""
 
+PINNED = ("cuda",)
+"""The types of devices that fetch from pinned memory while they compute."""
+
 VERSION = random.getstate()[0]
 """The version of the form in which Python gives the state of its generator."""
 
@@ -71,12 +74,16 @@ def placed(tree: Any, device: torch.device, dtype: torch.dtype | None = None) ->
     are classes, words or lengths, remain whole.
 
     A named tuple keeps the fields that it names ``on_cpu`` there: lengths, at which a loop over
-    time looks, and for which it would wait on a device.
+    time looks, and for which it would wait on a device. A GPU fetches what it is sent when it
+    comes to it, and nobody waits: the next batch is gathered and under way meanwhile.
     """
 
     def place(part: Any) -> Any:
         if isinstance(part, Tensor):
-            return part.to(device, dtype if part.is_floating_point() else None)
+            wanted = dtype if dtype and part.is_floating_point() else part.dtype
+            if device.type in PINNED and part.device.type == "cpu":
+                return part.to(wanted).pin_memory().to(device, non_blocking=True)
+            return part.to(device, wanted)
         away = set(part._fields) - {*part.on_cpu}
         sent = {name: placed(getattr(part, name), device, dtype) for name in away}
         return part._replace(**sent)

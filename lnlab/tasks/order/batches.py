@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lnlab.data import Pictures, Vocabulary
-from lnlab.training.machine import generator
+from lnlab.training.machine import generator, placed
 
 from .net import Pairs
 
@@ -70,5 +70,4 @@ class OnePerPicture:
         lengths = self.lengths[captions]
         words = self.words[captions][..., : int(lengths.max())]
         vectors = torch.from_numpy(np.asarray(self.pictures.vectors[places.numpy()]))
-        pairs = Pairs(vectors.to(self.device, self.dtype), words.to(self.device), lengths)
-        return pairs, places.to(self.device)
+        return placed((Pairs(vectors, words, lengths), places), self.device, self.dtype)

@@ -25,6 +25,7 @@ class Pairs(NamedTuple):
     vectors: Tensor
     words: Tensor
     lengths: Tensor
+    on_cpu = ("lengths",)
 
 
 class OrderEmbedding(OfVocabulary):

@@ -11,7 +11,7 @@ from lnlab.data import Question, Questions, Vocabulary
 from lnlab.data.articles import Articles
 from lnlab.data.vocabulary import END
 from lnlab.training import Bucketed
-from lnlab.training.machine import generator
+from lnlab.training.machine import generator, placed
 
 from .net import Asked
 
@@ -106,7 +106,7 @@ class Renamed(Bucketed):
         """The batches of an epoch from ``start`` on: questions and answers (S, B)."""
         for update, (x, y) in enumerate(super().epoch(epoch, start), start=start):
             names = [self._names(seed, epoch, update, len(y[0])) for seed in self.seeds]
-            renamed = partial(rename, torch.stack(names).to(self.device), self.anonymous)
+            renamed = partial(rename, placed(torch.stack(names), self.device), self.anonymous)
             words = x._replace(
                 passage=renamed(x.passage),
                 query=renamed(x.query),
