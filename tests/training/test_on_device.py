@@ -14,13 +14,15 @@ SMALL = [
     *PermutationInvariantMNIST.arms("smoke").values(),
     PermutationInvariantMNIST.budget("smoke", measures=3),
     # four steps of time, some twenty updates
+    SequentialDigits.budget("smoke", pixels=16, batch_size=64, measures=2),
     *SequentialDigits.arms("smoke", pixels=16, batch_size=64).values(),
 ]
 RAGGED = [Spelling.budget("smoke", norm="both", utterances=16)]
 
 
 def label(task):
-    return f"{task.name} {task.norm}" + ", more" * (task.name == "mnist" and task.measures > 1)
+    more = task.name in ("mnist", "sequences") and task.measures > 1
+    return f"{task.name} {task.norm}" + ", more" * more
 
 
 def metrics(task, root, device):

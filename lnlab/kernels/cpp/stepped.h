@@ -148,8 +148,7 @@ template <class T, class Cell> class Steps {
     // the gradients of weights: of W_ from t0 on ...
     static void weights(const Outer<T>& outer, const Matrix<T>& W_, const T* da, long lda,
                         const T* x, long ldx, long count, T* sums) {
-        outer.add(da, lda, W_.M, x, ldx, W_.N, count, sums + W_.begin, true,
-                  ALONE);
+        outer.add(da, lda, W_.M, x, ldx, W_.N, count, sums + W_.begin, true, ALONE);
     }
     // ... and of both matrices of a cell
     static void weights(const Outer<T>& outer, const Of& of, const Along& at, const Back& da,
