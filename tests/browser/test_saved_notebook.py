@@ -6,6 +6,10 @@ PANEL = """
 from lnlab import panels
 panels.recurrence(steps=25, recurrent=2.0)
 """
+CURVE = """
+from lnlab.figures.curves import curves
+curves({"a": {"layer": ([0, 1, 2], [1.0, 2.0, 3.0])}}, x="x", y="y")
+"""
 PLOTS = ".js-plotly-plot:not(.lnlab-plot)"
 
 
@@ -34,6 +38,34 @@ def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
         assert title.startswith("RNN, relu (eq. 4), W_h × 2")
         words = page.locator(".gtitle-subtitle").text_content() or ""
         assert "from step 25" in words
+    finally:
+        page.evaluate("window.jupyterapp?.serviceManager.sessions.shutdownAll()")
+        page.close()
+
+
+def test_a_figure_that_was_saved_is_dark_where_the_theme_is(browser, address, folder):
+    file = write_notebook(folder / "figure.ipynb", [CURVE])
+    with opened(browser, address, file.name) as page:
+        # beside the figure JupyterLab puts a picture of it, which is what it shows at first
+        page.wait_for_function(
+            """() => window.jupyterapp.shell.currentWidget.content.model.cells
+                  .get(0).outputs?.get(0)?.data["image/png"]""",
+            timeout=PATIENCE,
+        )
+        page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+        page.wait_for_function(
+            "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
+        )
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    try:
+        page.goto(address.format(file.name))
+        page.wait_for_selector(".plot-img", timeout=PATIENCE)
+        assert page.locator(PLOTS).count() == 0, "in the light the picture will do"
+        page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+        page.wait_for_selector(PLOTS, timeout=PATIENCE)
+        look = "getComputedStyle(document.querySelector('.jp-RenderedPlotly')).filter"
+        page.wait_for_function(f"{look}.includes('invert')")
+        assert not page.locator(".plot-img").is_visible()
     finally:
         page.evaluate("window.jupyterapp?.serviceManager.sessions.shutdownAll()")
         page.close()
