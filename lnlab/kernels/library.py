@@ -141,7 +141,7 @@ def compile_into(target: Path, command: list[str]) -> Path:
     """
     name = target.name.partition("-")[0]
     print(
-        f"lnlab: compiling the kernels of {LIBRARIES[name]}, once (about 15 s)", file=sys.stderr
+        f"lnlab: compiling the kernels of {LIBRARIES[name]}, once (10 to 20 s)", file=sys.stderr
     )
     whole = [*command, str(SOURCES / f"{name}.cpp"), "-o", str(target)]
     try:
