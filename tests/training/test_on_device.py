@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from lnlab.runs import read
 from lnlab.tasks import TASKS, PermutationInvariantMNIST, SequentialDigits, Spelling
 from lnlab.training import found, train
 
@@ -26,8 +27,12 @@ def label(task):
 
 
 def metrics(task, root, device):
-    frame = found(task, root=root, device=device).metrics()
-    return frame.drop(columns=["seconds", "cpu_seconds"]).select_dtypes("number")
+    return numbers(found(task, root=root, device=device))
+
+
+def numbers(run):
+    frame = run.metrics().drop(columns=["seconds", "cpu_seconds"])
+    return frame.select_dtypes("number")
 
 
 def trained_without_a_wait(task, root, device):
@@ -131,12 +136,29 @@ def test_a_recognizer_has_the_numbers_of_the_cpu(task, tmp_path, device):
     )
 
 
-@pytest.mark.parametrize("task", [SMALL[1], SMALL[-1]], ids=label)
-def test_a_run_that_is_left_goes_on_to_the_same_numbers(task, tmp_path, device):
-    list(train(task, root=tmp_path / "whole", device=device))
-    steps = train(task, root=tmp_path / "cut", device=device)
-    next(steps), next(steps)
-    steps.close()
-    list(train(task, root=tmp_path / "cut", device=device))
-    expected, gone_on = (metrics(task, tmp_path / name, device) for name in ("whole", "cut"))
-    assert gone_on.equals(expected)
+TWO = {"updates": 2, "seeds": (0,)}
+ARMS = [task for kind in TASKS.values() for task in kind.arms("smoke", **TWO).values()]
+
+
+@pytest.mark.parametrize("task", ARMS, ids=label)
+def test_a_run_that_is_killed_goes_on_to_the_same_weights(task, tmp_path, device, monkeypatch):
+    best = {task.best: [0.0]} if task.best else {}
+    monkeypatch.setattr(type(task), "measure", lambda *_: best)
+    assert [step.update for step in train(task, root=tmp_path / "whole", device=device)] == [
+        1,
+        2,
+    ]
+    steps = train(task, root=tmp_path / "cut", device=device, save_every=0)
+    next(steps)
+    with pytest.raises(Killed):  # a process that is killed saves nothing more
+        steps.throw(Killed)
+    assert [step.update for step in train(task, root=tmp_path / "cut", device=device)] == [2]
+    (whole,), (gone_on,) = (read(tmp_path / name) for name in ("whole", "cut"))
+    assert numbers(gone_on).equals(numbers(whole))
+    expected, weights = whole.weights(), gone_on.weights()
+    assert expected.keys() == weights.keys() != set()
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)
+
+
+class Killed(Exception):
+    """Stands for the end of a process."""
