@@ -124,6 +124,7 @@ class Claim:
         test: the :class:`~lnlab.ledger.measurement.Measurement` that is compared; None where
             nothing here can make it yet.
         same: the id of another claim that says the same, and whose findings are those of this.
+        parts: the ids of claims all of which this one says: it is as sure as the least of them.
         declared: what is measured, of a measurement.
         command: what makes the runs, or judges, in a shell.
         paper: the paper's number, where it gives one.
@@ -140,6 +141,7 @@ class Claim:
     judge: Judge | None = None
     test: Any = None
     same: str = ""
+    parts: tuple[str, ...] = ()
     declared: Declared | None = None
     command: str = ""
     paper: str = ""
@@ -198,3 +200,18 @@ def restated(cited: str, id: str, source: str, statement: str, *, same: str) -> 
         source: the place in the paper: "2, eq. 6".
     """
     return Claim(f"{PAPERS[cited]}-{id}", f"{cited}, {source}", statement, same=same)
+
+
+def summary(
+    cited: str, id: str, source: str, statement: str, *, parts: tuple[str, ...], note: str = ""
+) -> Claim:
+    """A statement of ``cited`` that says all of several claims at once, and is judged by them.
+
+    Args:
+        source: the place in the paper: "6".
+        parts: the ids of these claims.
+        note: a condition, or what is left out.
+    """
+    return Claim(
+        f"{PAPERS[cited]}-{id}", f"{cited}, {source}", statement, parts=parts, note=note
+    )

@@ -52,7 +52,29 @@ def evidence(runs: Iterable[Run], claims: Sequence[Claim] = CLAIMS) -> dict[str,
     for claim in claims:
         if claim.test is not None:
             found[claim.id] = replace(found[claim.id], then=claim.test.then(runs))
-    return found | {claim.id: found[claim.same] for claim in claims if claim.same}
+    found |= {claim.id: found[claim.same] for claim in claims if claim.same}
+    return found | {
+        claim.id: together([found[id] for id in claim.parts]) for claim in claims if claim.parts
+    }
+
+
+LEAST_FIRST = (
+    *(Verdict.FAILS, Verdict.NOT_REPRODUCED, Verdict.NOT_SEEN),
+    *(Verdict.NOT_YET_RUN, Verdict.INCONCLUSIVE),
+    *(Verdict.ALSO_SEEN, Verdict.REPRODUCED, Verdict.HOLDS),
+)
+"""Of a statement of several parts one verdict decides: the first of these that is there."""
+
+
+def together(parts: Sequence[Evidence]) -> Evidence:
+    """The findings of a statement that says all of several claims.
+
+    One that is denied denies it, and nothing supports it but all of them: an intersection-union
+    test, which needs no correction of its own (Berger, 1982).
+    """
+    counts = Counter(part.verdict for part in parts)
+    said = ", ".join(f"{counts[one]} {one.value}" for one in LEAST_FIRST if counts[one])
+    return Evidence(min(counts, key=LEAST_FIRST.index), f"of {len(parts)} claims {said}")
 
 
 def _found(claim: Claim, there: Differences, **more: Any) -> Evidence:
@@ -105,11 +127,16 @@ def _entry(claim: Claim, found: Evidence, tested: Claim) -> dict[str, Any]:
         "declared": declared and asdict(declared),
         "paper": claim.paper,
         "command": " && ".join(filter(None, [tested.command, found.then])),
-        "would": f"judged as {claim.same}" if claim.same else claim.would,
+        "would": _judged_as(claim) or claim.would,
         "waits": tested.waits if found.verdict is Verdict.NOT_YET_RUN else "",
         "note": tested.note,
         "history": [asdict(before) for before in claim.history],
     }
+
+
+def _judged_as(claim: Claim) -> str:
+    others = f"all of {', '.join(claim.parts)}" if claim.parts else claim.same
+    return f"judged as {others}" if others else ""
 
 
 def _finite(value: float | None) -> float | None:

@@ -128,7 +128,7 @@ def found(entry: dict[str, Any]) -> str:
     if silent := [value for value in entry["values"] or () if value is None]:
         seeds = f"{len(silent)} of {len(entry['values'])} seeds"
         return f"no number of {seeds}, and so no interval; {entry['quantity']}"
-    return entry["waits"]
+    return entry["waits"] or entry["quantity"]
 
 
 def markdown(roots: Sequence[Path] = ROOTS) -> str:
