@@ -63,7 +63,7 @@ LEAST_FIRST = (
     *(Verdict.NOT_YET_RUN, Verdict.INCONCLUSIVE),
     *(Verdict.ALSO_SEEN, Verdict.REPRODUCED, Verdict.HOLDS),
 )
-"""Of a statement of several parts one verdict decides: the first of these that is there."""
+"""The verdicts in order: of several parts the first one that is there decides."""
 
 
 def together(parts: Sequence[Evidence]) -> Evidence:

@@ -1,0 +1,38 @@
+"""The seconds from "run all cells" to a notebook's first panel, in a real JupyterLab.
+
+Notebooks lie beside the runs that they show, so `make run` comes first; without it this is the
+time of their trainings. Nothing else should run on the machine.
+"""
+
+import os
+import time
+from json import dumps
+
+from benchmarks._jupyterlab import chromium, find_chromium, jupyterlab, opened
+from lnlab.checkout import root
+
+
+def seconds() -> dict[str, float]:
+    """Those of each notebook that has a panel, and the load of the machine before."""
+    folder = root() / "notebooks"
+    found = {"load": os.getloadavg()[0]}
+    with jupyterlab(folder) as address, chromium() as browser:
+        for path in sorted(folder.glob("*.ipynb")):
+            if "panels." not in path.read_text(encoding="utf-8"):
+                continue
+            with opened(browser, address, path.name) as page:
+                began = time.monotonic()
+                page.wait_for_selector(".lnlab-plot .main-svg >> nth=0")
+                found[path.stem] = time.monotonic() - began
+    return found
+
+
+def main(json: bool = False) -> None:
+    """Measure and print; it fails where there is no browser, never for a time."""
+    if find_chromium() is None:
+        raise FileNotFoundError("no Chromium or Chrome was found on PATH: install one.")
+    figures = seconds()
+    if json:
+        print(dumps(figures, indent=1))
+    else:
+        print("\n".join(f"{name:42} {value:6.1f}" for name, value in figures.items()))
