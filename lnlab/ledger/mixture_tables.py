@@ -7,9 +7,10 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from lnlab.ledger.paired import Arms, final, like, numbers
+from lnlab.ledger.paired import Arms, Number, final, like, numbers
 from lnlab.ledger.statistics import interval
 from lnlab.ledger.ziaee2022_pictures import FRESH, SEEDS, way
+from lnlab.ledger.ziaee2022_rates import RATES, TRIED
 from lnlab.norms import CONFIGURATIONS
 from lnlab.runs import Run
 from lnlab.tasks.mixture import published
@@ -76,6 +77,24 @@ def beside_the_logs(arms: Arms, task: Mixture) -> pd.DataFrame:
             "paper, on the test": tested[arm][1] if arm in tested else np.nan,
         }
     return pd.DataFrame(table).T
+
+
+def over_rates(
+    runs: Sequence[Run], task: Mixture, number: Number
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The rates of the grid (K,) of each arm, and a number of each seed that tried them (S, K).
+
+    NaN where an arm has no finished run.
+    """
+    found = {}
+    for place, rate in enumerate(RATES):
+        tried = like(runs, replace(task, learning_rate=rate), seeds=TRIED)
+        for arm, by_seed in tried.items():
+            nothing = np.full((len(TRIED), len(RATES)), np.nan)
+            _, values = found.setdefault(arm, (np.array(RATES), nothing))
+            told = numbers(by_seed, number)
+            values[:, place] = [told.get(seed, np.nan) for seed in TRIED]
+    return found
 
 
 def by_heart(arms: Arms, epochs: int = 5) -> pd.DataFrame:

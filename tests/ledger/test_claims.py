@@ -123,7 +123,7 @@ def test_what_says_several_things_is_as_sure_as_the_least_of_them(fresh):
         assert own["verdict"] in parts
         assert own["would"] == f"judged as all of {', '.join(claim.parts)}"
         assert found(own).startswith(f"of {len(claim.parts)} claims ")
-        assert not (own["interval"] or own["seeds"] or own["paper"])
+        assert own["interval"] is own["declared"] is None
 
 
 @pytest.mark.parametrize(

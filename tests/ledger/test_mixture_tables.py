@@ -8,7 +8,14 @@ import pytest
 
 from lnlab import checkout
 from lnlab.ledger import ziaee2022_pictures, ziaee2022_reviews
-from lnlab.ledger.mixture_tables import beside_the_logs, by_heart, sixteen, trained_as
+from lnlab.ledger.mixture_tables import (
+    beside_the_logs,
+    by_heart,
+    over_rates,
+    sixteen,
+    trained_as,
+)
+from lnlab.ledger.paired import final
 from lnlab.norms import CONFIGURATIONS
 from lnlab.runs import read
 from lnlab.tasks.mixture import published
@@ -45,6 +52,26 @@ def test_runs_that_choose_a_rate_are_in_no_table(pictures):
         "batch layer",
     }
     assert not [arm for arm, runs in pictures.items() if tried & {*runs}]
+
+
+def test_a_line_over_rates_has_every_seed_that_was_tried(pictures):
+    there = read(checkout.place("results"), PICTURES.name)
+    lines = over_rates(there, PICTURES, final("own_accuracy"))
+    assert {*lines} == {"batch", "layer", "batch layer"}
+    rates, values = lines["layer"]
+    assert values.shape == (3, len(rates)) == (3, 6)
+    place = list(rates).index(PICTURES.learning_rate)
+    (run,) = (
+        run
+        for run in there
+        if run.config["norm"] == "layer"
+        and 98 in run.config["seeds"]
+        and run.config["learning_rate"] == PICTURES.learning_rate
+    )
+    frame = run.metrics()
+    assert values[1, place] == frame[frame["seed"] == 98]["own_accuracy"].iloc[-1]
+    assert lines["layer"][1][:, place].tolist() != lines["batch"][1][:, place].tolist()
+    assert over_rates([run], PICTURES, final("own_accuracy")).keys() == {"layer"}
 
 
 def test_a_row_has_means_over_seeds_and_what_was_published(pictures):
