@@ -213,13 +213,6 @@ UNTESTED = [
         "layer norm is not subject to any restriction on mini-batches",
         same="ba2016-3-online",
     ),
-    untested(
-        "4-ics",
-        "4.1, Fig. 4",
-        "BLN takes a step toward reducing internal covariate shift",
-        would="as ba2016-3-covariate, BLN against batch and layer; the figure shows a loss",
-        waits="its evidence does not measure it",
-    ),
 ]
 
 FASTER = (
@@ -239,6 +232,12 @@ BETTER = (
     "ziaee2022-4-imdb-test-accuracy",
 )
 SUMMARIES = [
+    summary(
+        "4-ics",
+        "4.1, Fig. 4",
+        "BLN takes a step toward reducing internal covariate shift",
+        parts=("ziaee2022-4-ics-bn", "ziaee2022-4-ics-ln"),
+    ),
     summary(
         "5-faster",
         "5",

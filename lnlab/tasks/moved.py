@@ -47,27 +47,43 @@ def moved(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
         net, x, y, F.cross_entropy, statistics=Statistics.BATCH, dtype=torch.float64
     )
     there = loss.start - STEP * loss.gradient()[1]
-    angles = [acos(shift.cosine) for shift in covariate_shift(loss, there)[1:]]
     lengths = torch.stack([layer.W.detach().norm() for layer in net.layers[:-1]])
     return {
-        "angle": sum(angles) / len(angles),
+        "angle": angle(loss, there),
         "drift": drift(loss, there),
         "bend": bend(loss),
         "length": float(lengths.log().mean().exp()),
     }
 
 
+def angle(loss: Objective, there: Tensor) -> float:
+    """The mean angle between G and G', in radians, of all layers but the first.
+
+    Args:
+        loss: of the cases of the step, at the parameters before it.
+        there: the parameters after it (P,).
+    """
+    angles = [acos(shift.cosine) for shift in covariate_shift(loss, there)[1:]]
+    return sum(angles) / len(angles)
+
+
+def promised(loss: Objective) -> Tensor:
+    """The parameters (P,) where the gradient g promises a loss that is lower by a part LOWER.
+
+    eta ||g||^2 = LOWER L: to first order as much in every net, whatever the scale of its loss
+    and of its weights. The step is shorter where a net learns faster, by L/||g||^2.
+    """
+    value, g = loss.gradient()
+    return loss.start - LOWER * value / g.square().sum() * g
+
+
 def bend(loss: Objective) -> float:
     """||g - g'|| / ||g|| between the two ends of a step along the gradient g of a loss.
 
-    The step is the one on which g promises that the loss falls by the part LOWER of itself,
-    eta ||g||^2 = LOWER L: to first order as much in every net, whatever the scale of its loss
-    and of its weights. LOWER / 2 in a round bowl, steep or flat. The step is shorter where a
-    net learns faster, by L/||g||^2.
+    The step is that of :func:`promised`; LOWER / 2 in a round bowl, steep or flat.
     """
-    value, g = loss.gradient()
-    eta = LOWER * value / g.square().sum()
-    return float((g - loss.gradient(loss.start - eta * g)[1]).norm() / g.norm())
+    _, g = loss.gradient()
+    return float((g - loss.gradient(promised(loss))[1]).norm() / g.norm())
 
 
 def drift(loss: Objective, there: Tensor) -> float:

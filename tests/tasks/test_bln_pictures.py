@@ -1,5 +1,6 @@
 """Batch layer normalization in LeNet: the net, its arms, evaluation in 16 configurations."""
 
+from copy import deepcopy
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from lnlab.tasks import MixturePictures
 from lnlab.tasks.mixture.arms import ARMS, Around, KerasBatchNorm, mixtures_of
 from lnlab.tasks.mixture.inference import asking, fitted, score, searched
 from lnlab.tasks.mixture.task import Part, Parts
+from lnlab.tasks.moved import LOWER
 from lnlab.training import Moment, stack, train
 
 M = 5
@@ -294,3 +296,45 @@ def test_arms_are_what_their_names_say():
     }  # fmt: skip
     assert torch.equal(made["layer, small gain"].g, torch.full((16,), 0.25))
     assert {norm.eps for norm in made.values()} == {1e-3}
+
+
+LAYERS = [
+    *(["convolutions.0", "norms.0"], ["convolutions.1", "norms.1"]),
+    *(["dense.0", "norms.2"], ["dense.1", "norms.3"], ["dense.2"]),
+]
+"""The parameters of LeNet by layer, a normalizer with what it stands behind."""
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer", "batch layer"])
+def test_the_shift_is_that_of_a_small_step_in_the_batches_of_the_training(norm):
+    one, data = task(norm, measures=3, fused=False), dataset(valid=pictures(), test=pictures())
+    model = net(norm)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    row = one.measure(stack([model]), data)
+    angles = []
+    for place in range(4):
+        own = one.batches(data).order(0)[place * M : (place + 1) * M]
+        x, y = data.train.x[own].double(), data.train.y[own]
+        start = deepcopy(model).train()
+        value = F.cross_entropy(start(x), y)
+        grads = torch.autograd.grad(value, [*start.parameters()])
+        eta = LOWER * value.detach() / sum(g.square().sum() for g in grads)
+        turned = []
+        for layer, names in enumerate(LAYERS):
+            mixed = deepcopy(model).train()
+            with torch.no_grad():
+                for (name, p), g in zip(mixed.named_parameters(), grads, strict=True):
+                    below = any(name.startswith(n) for each in LAYERS[:layer] for n in each)
+                    p -= eta * g * below
+            mine = [name.startswith(tuple(names)) for name, _ in mixed.named_parameters()]
+            new = torch.autograd.grad(F.cross_entropy(mixed(x), y), [*mixed.parameters()])
+            G, G_ = (
+                torch.cat([g.ravel() for g, is_ in zip(those, mine, strict=True) if is_])
+                for those in (grads, new)
+            )
+            turned.append(F.cosine_similarity(G, G_, dim=0).clamp(-1, 1).arccos().item())
+        angles.append(sum(turned[1:]) / (len(turned) - 1))
+    assert row["angle"][0] == pytest.approx(sum(angles) / len(angles), rel=1e-4)
+    after = model.state_dict()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+    assert "angle" not in task(norm, fused=False).measure(stack([model]), data)

@@ -11,7 +11,7 @@ from lnlab.norms import BatchNorm, Identity, LayerNorm
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.loss.objective import Objective
 from lnlab.tasks.mnist import MLP
-from lnlab.tasks.moved import LOWER, STEP, bend, moved
+from lnlab.tasks.moved import LOWER, STEP, bend, moved, promised
 
 
 @pytest.fixture(params=[Identity, LayerNorm, BatchNorm])
@@ -48,6 +48,14 @@ def test_gradients_turn_as_the_layers_below_are_exchanged(net, cases):
         G, G_ = gradients(before, *cases, layer), gradients(mixed, *cases, layer)
         angles.append(F.cosine_similarity(G, G_, dim=0).arccos().item())
     assert moved(net, *cases)["angle"] == pytest.approx(sum(angles) / 2)
+
+
+def test_a_step_is_as_long_as_the_gradient_promises(net, cases):
+    loss = Objective(net, *cases, F.cross_entropy, dtype=torch.float64)
+    value, g = loss.gradient()
+    step = promised(loss) - loss.start
+    assert float(g @ step) == pytest.approx(-LOWER * float(value))
+    assert F.cosine_similarity(step, -g, dim=0).item() == pytest.approx(1)
 
 
 def test_means_drift_in_deviations_of_their_layer(net, cases):

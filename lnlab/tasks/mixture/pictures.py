@@ -1,19 +1,42 @@
 """Batch layer normalization in LeNet: Ziaee & Çano (2022), section 4.1, Fig. 4 and Table 1."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data import load
-from lnlab.training import cross_entropy, setting
+from lnlab.norms.invariances import Statistics
+from lnlab.probes.loss.objective import Objective
+from lnlab.tasks.moved import angle, promised
+from lnlab.training import Moment, cross_entropy, setting
+from lnlab.training.machine import placed
 
 from .lenet import PLACES, TanhLeNet
 from .task import Mixture, Parts
+
+TURNED = 4
+"""Batches in which the covariate shift is measured."""
+
+
+def shift(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
+    """The covariate shift of a small step in each of some batches, with their own statistics.
+
+    The angle in radians of :func:`lnlab.tasks.moved.angle`, a mean. The step lowers the loss of
+    the batch by the same part in every arm, to first order.
+    """
+    weight, angles = next(model.parameters()), []
+    for batch in batches:
+        x, y = placed(batch, weight.device, weight.dtype)
+        loss = Objective(
+            model, x, y, F.cross_entropy, statistics=Statistics.BATCH, dtype=torch.float64
+        )
+        angles.append(angle(loss, promised(loss)))
+    return sum(angles) / len(angles)
 
 
 @dataclass(frozen=True)
@@ -30,6 +53,8 @@ class MixturePictures(Mixture):
     """``shapes``, ``cifar10`` or ``cifar10=PATH``."""
     epochs: int = setting(15, least=1)
     learning_rate: float = 2e-3
+    measures: int = setting(2, least=1, most=3, past=1)
+    """2: training cases in their own batches, too; 3: also ``angle``, :func:`shift`."""
     place: str = setting("after", choices=PLACES)
     """The place of the normalizers next to tanh."""
 
@@ -74,3 +99,14 @@ class MixturePictures(Mixture):
 
     def judge(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return F.cross_entropy(output, y, reduction="none"), output.argmax(-1) == y
+
+    def _of(
+        self, model: nn.Module, seed: int, dataset: Any, moment: Moment
+    ) -> dict[str, float]:
+        found = super()._of(model, seed, dataset, moment)
+        if self.measures > 2:
+            order = self.batches(dataset).order(seed)[: TURNED * self.batch_size]
+            train = dataset.train
+            own = (part[order].split(self.batch_size) for part in (train.x, train.y))
+            found["angle"] = shift(model, zip(*own, strict=True))
+        return found
