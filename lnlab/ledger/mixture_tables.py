@@ -82,19 +82,15 @@ def beside_the_logs(arms: Arms, task: Mixture) -> pd.DataFrame:
 def over_rates(
     runs: Sequence[Run], task: Mixture, number: Number
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The rates of the grid (K,) of each arm, and a number of each seed that tried them (S, K).
-
-    NaN where an arm has no finished run.
-    """
-    found = {}
-    for place, rate in enumerate(RATES):
+    """The rates (K,) at which each arm was tried, and a number of every seed there (S, K)."""
+    found: dict[str, dict[float, list[float]]] = {}
+    for rate in RATES:
         tried = like(runs, replace(task, learning_rate=rate), seeds=TRIED)
         for arm, by_seed in tried.items():
-            nothing = np.full((len(TRIED), len(RATES)), np.nan)
-            _, values = found.setdefault(arm, (np.array(RATES), nothing))
-            told = numbers(by_seed, number)
-            values[:, place] = [told.get(seed, np.nan) for seed in TRIED]
-    return found
+            if len(by_seed) == len(TRIED):
+                told = [value for _, value in sorted(numbers(by_seed, number).items())]
+                found.setdefault(arm, {})[rate] = told
+    return {arm: (np.array([*at]), np.array([*at.values()]).T) for arm, at in found.items()}
 
 
 def by_heart(arms: Arms, epochs: int = 5) -> pd.DataFrame:
