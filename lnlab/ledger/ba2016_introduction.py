@@ -1,19 +1,39 @@
 """Ba et al. (2016), abstract, sections 1, 2 and 7: what is said of training."""
 
+from functools import partial
+
 from lnlab.ledger.ba2016_analysis import PAPER, restated, untested
 from lnlab.ledger.claim import ALONG
+from lnlab.ledger.claim import summary as summary_of
 from lnlab.ledger.descent import batch_norm_reduces, faster_by_descent
 
-EVERY = "train the six experiments of section 6 with and without it"
+summary = partial(summary_of, PAPER)
+AGAINST_NONE = (
+    "ba2016-6.1-speed-boxes",
+    "ba2016-6.2-faster-baseline-books",
+    "ba2016-6.3-faster-nll-novels-small",
+    "ba2016-6.4-faster-two-cores-40",
+    "ba2016-6.5-faster-unipen-10",
+    "ba2016-6.7-baseline-lenet-128",
+)
+AGAINST_BATCH_NORM = (
+    "ba2016-6.2-faster-bn-books",
+    "ba2016-6.2-faster-everywhere-books",
+    "ba2016-6.6-faster-128",
+)
+ONE_EACH = (
+    "one row of each experiment with and without it, in updates: the real data that are here, "
+    "the rate that both arms share, the size of the paper's or the nearest to it"
+)
 
 CLAIMS = [
-    untested(
+    summary(
         "abstract-reduces",
         "abstract",
         "layer norm can substantially reduce the training time compared with previously "
         "published techniques",
-        would=EVERY,
-        waits="judged one by one, experiment by experiment, in section 6",
+        parts=AGAINST_BATCH_NORM,
+        note="the technique that the paper compares it with is batch norm, in 6.2 and 6.6",
     ),
     faster_by_descent(
         "ba2016-1-sgd",
@@ -56,12 +76,12 @@ CLAIMS = [
         would="training at 1, 2, 4 and 8 cases a worker",
         waits="no distributed runs here",
     ),
-    untested(
+    summary(
         "1-speed",
         "1",
         "layer norm improves the training speed of various models",
-        would=EVERY,
-        waits="judged one by one in section 6",
+        parts=AGAINST_NONE,
+        note=ONE_EACH,
     ),
     untested(
         "1-generalization",
@@ -87,12 +107,12 @@ CLAIMS = [
         "batch norm was proposed to reduce covariate shift, and reduces it: the angle by which "
         "the steps of the layers below turn gradients",
     ),
-    untested(
+    summary(
         "7-speed",
         "7",
         "layer norm speeds up the training of neural networks",
-        would=EVERY,
-        waits="judged one by one in section 6",
+        parts=AGAINST_NONE,
+        note=ONE_EACH,
     ),
     untested(
         "7-recurrent",
