@@ -103,12 +103,19 @@ def test_a_reference_is_where_its_weights_are(task, tmp_path, device, monkeypatc
     assert len([*train(task, root=tmp_path, device=device)]) == 1
 
 
+NOISE_THERE = ("draw", "bln-reviews")
+"""The tasks that draw numbers on the device in training, DRAW's z and dropped words: the CPU's
+on the pretended one alone."""
+
+
 @pytest.mark.parametrize("kind", [TASKS[name] for name in TASKS if name != "las"])
 def test_every_task_has_the_numbers_of_the_cpu(kind, tmp_path, device):
     """All that a task measures before and after an update, whatever it is about.
 
     Recognizers, whose search takes minutes on the pretended device, have a test of their own.
     """
+    if kind.name in NOISE_THERE and device.type != "pretend":
+        pytest.skip(f"{kind.name} draws noise on the device, whose numbers are its own")
     task = kind.budget("smoke", updates=1, seeds=(0,))
     for where in ("cpu", device):
         assert list(train(task, root=tmp_path, device=where))
