@@ -154,6 +154,10 @@ TOLD_APART = (
     "the same pictures in other batches from 0.59 to 0.67"
 )
 BEHIND = "in other batches, the row without -own, it is behind LN"
+FULL = {
+    "batch layer, full size": ("full", "itself without the root of d"),
+    "batch, axis 0": ("axis", "BN of each position by itself, without the root of d"),
+}
 NEXT = tuple(range(115, 118))
 LATER = "2026-11-25"
 ONE, HUNDRED = {"batch_size": 1}, {"batch_size": 100}
@@ -276,6 +280,18 @@ CLAIMS = [
             note="the figure that is cited for it shows a training loss",
         )
         for norm in SHORT
+    ),
+    *(
+        claim(
+            f"4-cifar-against-{id}-25", "4.1, Fig. 4",
+            f"on 20 % of CIFAR-10 BLN has a higher training accuracy than {words} at batch 25, "
+            "in the very batches of the training, a control",
+            less({"norm": norm}, BLN), trained("own_accuracy"), seeds=NEXT,
+            **{**TRAINED, "split": OWN}, margin=PUBLISHED["batch", 25][2],
+            reason="that of the claim about BN", family="BLN, CIFAR-10, controls of full size",
+            date=LATER, note="not in the paper",
+        )
+        for norm, (id, words) in FULL.items()
     ),
     claim(
         "2-small", "2 and 3",
