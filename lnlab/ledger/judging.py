@@ -74,7 +74,11 @@ def together(parts: Sequence[Evidence]) -> Evidence:
     """
     counts = Counter(part.verdict for part in parts)
     said = ", ".join(f"{counts[one]} {one.value}" for one in LEAST_FIRST if counts[one])
-    return Evidence(min(counts, key=LEAST_FIRST.index), f"of {len(parts)} claims {said}")
+    return Evidence(
+        min(counts, key=LEAST_FIRST.index),
+        f"of {len(parts)} claims {said}",
+        data="; ".join(dict.fromkeys(part.data for part in parts if part.data)),
+    )
 
 
 def _found(claim: Claim, there: Differences, **more: Any) -> Evidence:

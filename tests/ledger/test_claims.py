@@ -139,7 +139,10 @@ def test_what_says_several_things_is_as_sure_as_the_least_of_them(fresh):
 )
 def test_a_statement_of_parts_is_denied_by_one_and_supported_by_all(parts, whole):
     verdicts = [Verdict(one) for one in parts.split(", ")]
-    told = together([Evidence(one) for one in verdicts])
+    told = together([Evidence(one, data=f"official: {one.value}") for one in verdicts])
+    assert told.data.split("; ") == [
+        f"official: {one.value}" for one in dict.fromkeys(verdicts)
+    ]
     assert told.verdict is Verdict(whole)
     for one in verdicts:
         assert f"{verdicts.count(one)} {one.value}" in told.quantity

@@ -51,7 +51,9 @@ def test_gradients_turn_as_the_layers_below_are_exchanged(net, cases):
 
 
 def test_a_step_is_as_long_as_the_gradient_promises(net, cases):
-    loss = Objective(net, *cases, F.cross_entropy, dtype=torch.float64)
+    loss = Objective(
+        net, *cases, F.cross_entropy, statistics=Statistics.BATCH, dtype=torch.float64
+    )
     value, g = loss.gradient()
     step = promised(loss) - loss.start
     assert float(g @ step) == pytest.approx(-LOWER * float(value))
