@@ -97,6 +97,8 @@ async function draw(figure) {
   };
   say(spec.title, plain(spec.caption));
   await put(structuredClone(spec.data), structuredClone(spec.layout));
+  // drawn again, a colour bar may move by a pixel, and then stays: before anybody looks
+  if (plot.querySelector(".colorbar") && !spec.layout.scene) await Plotly.redraw(plot);
   const at = spec.frames && (await framed(spec.frames));
   return {
     figure,
