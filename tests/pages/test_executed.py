@@ -92,6 +92,8 @@ AFRESH = """async ([number, figures]) => {
     const plot = places[index].querySelector(".picture");
     Plotly.purge(plot);
     await Plotly.newPlot(plot, data, layout, { responsive: true, displayModeBar: false });
+    // as a page does: drawn again, a colour bar may move by a pixel, and then stays
+    if (plot.querySelector(".colorbar") && !layout.scene) await Plotly.redraw(plot);
     places[index].querySelector(".title").textContent = title;
     places[index].querySelector("figcaption").textContent = plain(caption);
   }
