@@ -170,6 +170,7 @@ PAPERS = {
 """The papers as they are cited, and what the ids of their claims begin with."""
 
 ALONG = "runs do not record this along a training yet"
+CHOSEN_LATE = "which claims are its parts was chosen when most of them were judged"
 PASSED = (
     "the tolerance was subtracted and what was left had a margin of its own, so that an "
     "interval near the tolerance counted as no effect; it is the margin now"
