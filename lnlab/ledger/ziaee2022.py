@@ -5,11 +5,15 @@ from itertools import pairwise
 
 import torch
 
-from lnlab.ledger import ziaee2022_pictures, ziaee2022_rates, ziaee2022_reviews
+from lnlab.ledger import (
+    ziaee2022_pictures,
+    ziaee2022_rates,
+    ziaee2022_reviews,
+    ziaee2022_scale,
+)
 from lnlab.ledger.claim import CHOSEN_LATE, Before, Claim
 from lnlab.ledger.claim import restated as restated_of
 from lnlab.ledger.claim import summary as summary_of
-from lnlab.ledger.claim import untested as untested_of
 from lnlab.ledger.exact import changed, counted, greatest, nearly, readings, unchanged
 from lnlab.ledger.rule import Kind
 from lnlab.norms import BatchLayerNorm, LayerNorm, Population
@@ -17,7 +21,6 @@ from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
 
 PAPER = "Ziaee & Çano (2022)"
-untested = partial(untested_of, PAPER)
 restated = partial(restated_of, PAPER)
 summary = partial(summary_of, PAPER)
 LEDGER = "lnlab claims judge"
@@ -187,14 +190,7 @@ TABLES = [
           (3, "False", *IMAGES), (3, "False", *REVIEWS)),
 ]  # fmt: skip
 
-UNTESTED = [
-    untested(
-        "2-scale",
-        "2",
-        "batch norm's stability is mainly due to its scale invariance",
-        would="an arm with the one and not the other",
-        waits="not declared yet",
-    ),
+RESTATED = [
     restated(
         "2-linear",
         "2, eq. 6",
@@ -272,6 +268,7 @@ CLAIMS = [
     *ziaee2022_pictures.CLAIMS,
     *ziaee2022_rates.CLAIMS,
     *ziaee2022_reviews.CLAIMS,
-    *UNTESTED,
+    *ziaee2022_scale.CLAIMS,
+    *RESTATED,
     *SUMMARIES,
 ]
