@@ -167,7 +167,7 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, task: Task, x, W_x, W_h, parameters, *first):
         x, W_x, W_h, parameters, *first = (
-            a.detach().contiguous() for a in (x, W_x, W_h, parameters, *first)
+            a.contiguous() for a in (x, W_x, W_h, parameters, *first)
         )
         named = {"W_x": W_x, "W_h": W_h, "parameters": parameters}
         named.update(zip(("h0", "c0"), first, strict=False))
@@ -179,6 +179,7 @@ class Recurrence(torch.autograd.Function):
             ctx.saved = Pooled(task.lib, task.run("saved_bytes", problem))
             problem.saved = ctx.saved.pointer
             ctx.task, ctx.names = task, list(named)
+            ctx.set_materialize_grads(False)  # of a last state nobody used, none
             ctx.save_for_backward(y, x, *named.values())
         task.run("forward", problem)
         return (y, *last)
@@ -188,7 +189,8 @@ class Recurrence(torch.autograd.Function):
         refuse_second()
         y, x, *tensors = ctx.saved_tensors
         named = dict(zip(ctx.names, tensors, strict=True))
-        dy, *dlast = (a.contiguous() for a in (dy, *dlast))
+        dy = torch.zeros_like(y) if dy is None else dy.contiguous()
+        dlast = [None if a is None else a.contiguous() for a in dlast]
         given = {"y": y, "dy": dy, **dict(zip(("dh_n", "dc_n"), dlast, strict=False))}
         lib = ctx.task.lib
         slopes = {f"d{name}": pooled(lib, a) for name, a in named.items()}

@@ -5,6 +5,8 @@ normalizer has not is 1 or 0: autograd then gives each parameter its own gradien
 """
 
 from enum import IntEnum
+from functools import cache, reduce
+from operator import add
 from typing import NamedTuple, TypeGuard, TypeVar
 
 import torch
@@ -73,8 +75,13 @@ def exactly(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
     What a subclass, a parametrization or ``module.forward = ...`` computes, nobody knows.
     """
     kind = type(module)
-    replaced = (name for name in vars(module) if callable(getattr(kind, name, None)))
-    return kind in kinds and not any(replaced)
+    return kind in kinds and vars(module).keys().isdisjoint(methods(kind))
+
+
+@cache
+def methods(kind: type) -> frozenset[str]:
+    """The names of what can be called of a class."""
+    return frozenset(name for name in dir(kind) if callable(getattr(kind, name, None)))
 
 
 def watched(cell: nn.Module) -> bool:
@@ -139,8 +146,8 @@ def lstm(cell: LSTMCell, kernel: Kernel) -> Form:
     """The form of eq. 20-22 or 29-31 by the ``kernel`` that has the statistics of ``cell``."""
     norms = [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
     # LN_1(...) + b_1 + LN_2(...) + b_2 + b: three biases of one sum are one
-    b = sum((bias(norm, cell.W_h) for norm in norms), cell.W_h.new_zeros(len(cell.W_h)))
-    b = b if cell.b is None else b + cell.b
+    biases = [bias(norm, cell.W_h) for norm in norms]
+    b = reduce(add, biases if cell.b is None else [*biases, cell.b])
     gains = [gain(norm, cell.W_h) for norm in (cell.norm_h, norms[-1])]
     parameters = torch.cat(
         [*gains, b, gain(cell.norm_c, cell.W_h), bias(cell.norm_c, cell.W_h)]

@@ -67,14 +67,14 @@ def angle(loss: Objective, there: Tensor) -> float:
     return sum(angles) / len(angles)
 
 
-def promised(loss: Objective) -> Tensor:
-    """The parameters (P,) where the gradient g promises a loss that is lower by a part LOWER.
+def promised(loss: Objective) -> tuple[Tensor, Tensor]:
+    """The gradient g (P,), and the parameters (P,) where it promises a part LOWER less loss.
 
     eta ||g||^2 = LOWER L: to first order as much in every net, whatever the scale of its loss
     and of its weights. The step is shorter where a net learns faster, by L/||g||^2.
     """
     value, g = loss.gradient()
-    return loss.start - LOWER * value / g.square().sum() * g
+    return g, loss.start - LOWER * value / g.square().sum() * g
 
 
 def bend(loss: Objective) -> float:
@@ -82,8 +82,8 @@ def bend(loss: Objective) -> float:
 
     The step is that of :func:`promised`; LOWER / 2 in a round bowl, steep or flat.
     """
-    _, g = loss.gradient()
-    return float((g - loss.gradient(promised(loss))[1]).norm() / g.norm())
+    g, there = promised(loss)
+    return float((g - loss.gradient(there)[1]).norm() / g.norm())
 
 
 def drift(loss: Objective, there: Tensor) -> float:

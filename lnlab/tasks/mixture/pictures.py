@@ -35,7 +35,7 @@ def shift(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
         loss = Objective(
             model, x, y, F.cross_entropy, statistics=Statistics.BATCH, dtype=torch.float64
         )
-        angles.append(angle(loss, promised(loss)))
+        angles.append(angle(loss, promised(loss)[1]))
     return sum(angles) / len(angles)
 
 
