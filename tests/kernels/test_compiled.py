@@ -117,6 +117,21 @@ def test_values_and_every_gradient(make, size):
             assert_alike(everything(loop, cell, *given), expected, 1e-10)
 
 
+@pytest.mark.parametrize("make", [LSTMCell, GRUCell, RNNCell])
+@pytest.mark.parametrize("used", [0, 1, -1])
+def test_one_output_that_is_used_alone(make, used):
+    cell = shaken(make(4, 17))
+    x, lengths = torch.randn(5, 3, 4), torch.tensor([5, 2, 0])
+    state = tuple(torch.randn(3, 17) for _ in range(cell.states))
+    found = []
+    for loop in (compiled.unroll, unroll):
+        y, last = loop(cell, x, state, lengths)
+        loss = (y, *last)[used].square().sum()
+        found.append(torch.autograd.grad(loss, list(cell.parameters()), materialize_grads=True))
+    for got, expected in zip(*found, strict=True):
+        torch.testing.assert_close(got, expected)
+
+
 @pytest.mark.parametrize(
     "make",
     [
