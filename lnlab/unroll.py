@@ -29,6 +29,7 @@ def unroll(
     state: State | None = None,
     lengths: Lengths = None,
     reverse: bool = False,
+    mask: Tensor | None = None,
 ) -> tuple[Tensor, State]:
     """``cell`` over the time steps of ``x`` (T, B, D): every h (T, B, H), and the last state.
 
@@ -41,26 +42,30 @@ def unroll(
         lengths: whole numbers from 0 to T, in any order; best on the CPU, whatever x is on.
         reverse: read each sequence from its own end to its start. The steps that a
             normalizer is told of are counted from where the reading starts.
+        mask: factors (B, H) of every h on its way into the next step, the same at all of them:
+            what is dropped is drawn once a sequence (Gal & Ghahramani, 2016). Of cells whose h
+            enters nothing but W_h h.
 
     Raises:
         ValueError: what does not fit is named, see :func:`checked`.
     """
-    lengths = checked(cell, x, state, lengths)
+    lengths = checked(cell, x, state, lengths, mask)
     if reverse:
-        y, last = unroll(cell, flip(x, lengths), state, lengths)
+        y, last = unroll(cell, flip(x, lengths), state, lengths, mask=mask)
         return flip(y, lengths), last
     now: State = state or cell.start(x)
     hs = []
     for t, x_t in enumerate(x):
+        seen = now if mask is None else (now[0] * mask, *now[1:])
         if lengths is None or bool((lengths > t).all()):
-            now = cell(x_t, now, t)
+            now = cell(x_t, seen, t)
             hs.append(now[0])
             continue
         # Some are over. The others are computed alone, not masked afterwards: batch norm would
         # have taken the padding for cases.
         rows = (lengths > t).nonzero().squeeze(1).to(x.device)
         if len(rows):
-            new = cell(x_t[rows], tuple(s[rows] for s in now), t)
+            new = cell(x_t[rows], tuple(s[rows] for s in seen), t)
             pairs = zip(now, new, strict=True)
             now = tuple(s.index_copy(0, rows, n.to(s.dtype)) for s, n in pairs)
         hs.append(torch.where((lengths > t).to(x.device)[:, None], now[0], 0.0))
@@ -78,7 +83,13 @@ def flip(x: Tensor, lengths: Tensor | None) -> Tensor:
     return x[t, torch.arange(x.shape[1], device=x.device)]
 
 
-def checked(cell: Cell, x: Tensor, state: State | None, lengths: Lengths) -> Tensor | None:
+def checked(
+    cell: Cell,
+    x: Tensor,
+    state: State | None,
+    lengths: Lengths,
+    mask: Tensor | None = None,
+) -> Tensor | None:
     """The lengths (B,) as int64, None if None, once all fits the cell.
 
     They are looked at here and in some loops, so that lengths on the CPU, where torch's packed
@@ -86,20 +97,24 @@ def checked(cell: Cell, x: Tensor, state: State | None, lengths: Lengths) -> Ten
 
     Raises:
         ValueError: names what does not fit: rank, size, dtype or device of ``x`` (T, B, D),
-            of the first state, each (B, H), or of ``lengths``.
+            of the first state and the mask, each (B, H), or of ``lengths``.
     """
     if x.dim() != 3 or x.shape[2] != cell.inputs:
         raise ValueError(
             f"x has shape {tuple(x.shape)}: give (T, B, D) with D = {cell.inputs} inputs."
         )
     same_kind("x", x, cell.W_x)
-    for name, s in zip("hc", state or (), strict=False):
+    if mask is not None and not isinstance(cell, LSTMCell | RNNCell):
+        raise ValueError(
+            f"mask: h of a {type(cell).__name__} goes on by itself, too: give none."
+        )
+    given = {f"the first {name}": s for name, s in zip("hc", state or (), strict=False)}
+    for name, s in (given if mask is None else {**given, "the mask": mask}).items():
         if s.shape != (x.shape[1], cell.units):
             raise ValueError(
-                f"the first {name} has shape {tuple(s.shape)}: give (B, H) = "
-                f"{(x.shape[1], cell.units)}."
+                f"{name} has shape {tuple(s.shape)}: give (B, H) = {(x.shape[1], cell.units)}."
             )
-        same_kind(f"the first {name}", s, cell.W_x)
+        same_kind(name, s, cell.W_x)
     if state is not None and len(state) != cell.states:
         raise ValueError(f"the first state has {len(state)} tensors: give {cell.states}.")
     return None if lengths is None else whole_numbers(lengths, x)

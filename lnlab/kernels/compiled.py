@@ -21,14 +21,15 @@ def unroll(
     state: State | None = None,
     lengths: reference.Lengths = None,
     reverse: bool = False,
+    mask: Tensor | None = None,
 ) -> tuple[Tensor, State]:
     """``cell`` over the steps of x (T, B, D), as the reference loop, in its parameters' dtype.
 
     A cell without a fused form, or with hooks on it, runs through the reference loop. On a GPU
     one runs through Triton's programs, or with batch norm through torch's operators, as do all
     of another device or dtype and without a compiler; an LSTM or GRU without normalization is
-    torch's own there. Under autocast the kernels compute in the dtype of the parameters. There
-    is no second derivative.
+    torch's own there; with a mask all of these run through the reference loop. Under autocast
+    the kernels compute in the dtype of the parameters. There is no second derivative.
 
     In float32 the squares of the numbers that are normalized together, a - mu, must add up
     to less than 3.4e38: beyond a norm of 1.8e19 they come out as their ``b``.
@@ -36,11 +37,13 @@ def unroll(
     fused = form(cell)
     over_cases = fused is None and batched.has(cell)
     if (fused is None and not over_cases) or x.numel() == 0:
-        return reference.unroll(cell, x, state, lengths, reverse)
-    lengths = reference.checked(cell, x, state, lengths)
+        return reference.unroll(cell, x, state, lengths, reverse, mask)
+    lengths = reference.checked(cell, x, state, lengths, mask)
     state = state or cell.start(x)
     dtype = cell.W_h.dtype
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
+    if mask is not None and (lib is None or over_cases):
+        return reference.unroll(cell, x, state, lengths, reverse, mask)
     if over_cases and lib is None:
         return batched.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
     fused = fused or batched.form(cell)
@@ -54,7 +57,8 @@ def unroll(
     # a second thread changes no byte, and for little work costs more than it saves
     threads = torch.get_num_threads() if products > 2_000_000 else 1
     moments = batched.Moments(cell, x, lengths) if over_cases else None
-    task = Task(lib, fused.kernel, fused.eps, lengths, reverse, threads, moments)
+    mask = None if mask is None else mask.detach().to(dtype).contiguous()
+    task = Task(lib, fused.kernel, fused.eps, lengths, reverse, threads, moments, mask)
     inputs = [x, cell.W_x, cell.W_h, fused.parameters, *state]
     inputs = [a.to(dtype) for a in inputs]
     task.keep = torch.is_grad_enabled() and any(a.requires_grad for a in inputs)
@@ -84,6 +88,8 @@ class Task:
     threads: int
     moments: batched.Moments | None = None
     """Those over cases, if there are any."""
+    mask: Tensor | None = None
+    """Factors (B, H) of h, if there are any."""
     keep: bool = False
     """True if there will be a way back."""
 
@@ -99,7 +105,8 @@ class Task:
         if self.moments is not None:
             problem.from_batch = self.moments.from_batch
             problem.statistics = self.moments.all.data_ptr()
-        for name, tensor in {"x": x, "lengths": self.lengths, **tensors}.items():
+        tensors |= {"x": x, "lengths": self.lengths, "mask": self.mask}
+        for name, tensor in tensors.items():
             setattr(problem, name, None if tensor is None else tensor.data_ptr())
         return problem
 

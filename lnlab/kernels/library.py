@@ -192,7 +192,7 @@ class Problem(ctypes.Structure):
 
     _fields_ = [
         *_all("kernel is_double T B D H reverse threads from_batch", ctypes.c_int64),
-        *_all("lengths eps x h0 c0 W_x W_h parameters", ctypes.c_void_p),
+        *_all("lengths eps x h0 c0 W_x W_h parameters mask", ctypes.c_void_p),
         *_all("statistics y h_n c_n saved dy dh_n dc_n", ctypes.c_void_p),
         *_all("dx dh0 dc0 dW_x dW_h dparameters", ctypes.c_void_p),
     ]

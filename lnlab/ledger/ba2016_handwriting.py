@@ -141,7 +141,9 @@ def pair_by_pair(frames: Sequence[pd.DataFrame]) -> list[float]:
 def important() -> Claim:
     """The reason for the experiment, as what layer norm gains where it is said to matter."""
     terms: tuple[Term, ...] = tuple(
-        (sign * of, {**arm, **where}) for where, of in ((HARD, 1), (EASY, -1)) for sign, arm in LESS
+        (sign * of, {**arm, **where})
+        for where, of in ((HARD, 1), (EASY, -1))
+        for sign, arm in LESS
     )
     test, declared = declare(
         Measurement(STABLE, terms, pair_by_pair, STATED),

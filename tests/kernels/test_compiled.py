@@ -117,6 +117,29 @@ def test_values_and_every_gradient(make, size):
             assert_alike(everything(loop, cell, *given), expected, 1e-10)
 
 
+@pytest.mark.parametrize("make", [LSTMCell, FUSED["plain"], RNNCell])
+@pytest.mark.parametrize("B", [1, 7, 40])
+def test_units_of_h_that_are_dropped_at_every_step(make, B):
+    T, D, H = 9, 5, 21
+    cell = shaken(make(D, H))
+    x, state = torch.randn(T, B, D), tuple(torch.randn(B, H) for _ in range(cell.states))
+    mask = torch.nn.functional.dropout(torch.ones(B, H), 0.4)
+    some = torch.randint(0, T + 1, (B,))
+    for given in ((None, False), (some, False), (some, True)):
+        loops = (partial(loop, mask=mask) for loop in (unroll, compiled.unroll))
+        expected, got = (everything(loop, cell, x, state, *given) for loop in loops)
+        assert_alike(got, expected, 1e-10)
+    masked, free = (compiled.unroll(cell, x, state, mask=m)[0] for m in (mask, None))
+    assert not torch.allclose(masked, free)
+
+
+def test_a_mask_where_h_goes_on_by_itself_is_refused():
+    with pytest.raises(ValueError, match="GRUCell"):
+        compiled.unroll(GRUCell(2, 3), torch.randn(4, 1, 2), mask=torch.ones(1, 3))
+    with pytest.raises(ValueError, match=r"the mask has shape \(3,\)"):
+        compiled.unroll(LSTMCell(2, 3), torch.randn(4, 1, 2), mask=torch.ones(3))
+
+
 @pytest.mark.parametrize("make", [LSTMCell, GRUCell, RNNCell])
 @pytest.mark.parametrize("used", [0, 1, -1])
 def test_one_output_that_is_used_alone(make, used):

@@ -64,8 +64,8 @@ def test_the_net_is_torchs_layer_by_layer():
         g, b = model.norms[place].g, model.norms[place].b
         return F.layer_norm(h, h.shape[-1:], g, b, eps=1e-3)
 
-    h = norm(lstm(model.cells[0], model.word[x]), 0)
-    h = norm(lstm(model.cells[1], h)[:, -1], 1)
+    h = norm(lstm(*model.layers[0].cells, model.word[x]), 0)
+    h = norm(lstm(*model.layers[1].cells, h)[:, -1], 1)
     hidden, readout = model.dense
     h = norm((h @ hidden.W.T + hidden.b_inside).tanh(), 2)
     expected = (h @ readout.W.T + readout.b_inside).squeeze(1)
@@ -75,7 +75,7 @@ def test_the_net_is_torchs_layer_by_layer():
 def test_forget_gates_start_open_and_weights_as_glorot_has_them():
     model = net("layer")
     fresh = task("layer").model(0, SimpleNamespace(train=reviews()))
-    for cell in fresh.cells:
+    for (cell,) in (layer.cells for layer in fresh.layers):
         b = cell.b.detach().chunk(4)
         assert torch.equal(b[0], torch.ones(cell.units).float())
         assert not any(part.any() for part in b[1:])
@@ -96,12 +96,13 @@ def test_dropout_is_drawn_once_for_each_case_and_not_in_evaluation():
 
 def test_an_lstm_is_its_cell_step_by_step_with_the_same_units_dropped_at_each():
     model = net("layer").train()
-    cell, every = model.cells[0], torch.Generator().manual_seed(2)
+    (layer, _), every = model.layers, torch.Generator().manual_seed(2)
+    (cell,) = layer.cells
     x = torch.randn(M, 8, cell.inputs, generator=every).double().requires_grad_()
     weights = [x, cell.W_x, cell.W_h, cell.b]
 
     torch.manual_seed(3)
-    found = model.read(cell, x)
+    found = model.read(layer, x)
     torch.manual_seed(3)
     h, c = cell.start(x.transpose(0, 1))
     keep_x, keep_h = model.kept(x[:, 0]), model.kept(h)
@@ -126,10 +127,10 @@ def test_what_no_normalizer_has_seen_is_computed_once_for_all_configurations(mon
         with asking(mixtures_of(model), letters):
             one_by_one[letters] = score(model, cases, M, task().judge)
     read, seen = model.read, []
-    monkeypatch.setattr(model, "read", lambda cell, x: seen.append(cell) or read(cell, x))
+    monkeypatch.setattr(model, "read", lambda layer, x: seen.append(layer) or read(layer, x))
     assert scores(model, cases, M, task().judge, one_by_one) == one_by_one
-    assert seen.count(model.cells[0]) == 1
-    assert seen.count(model.cells[1]) == 3
+    assert seen.count(model.layers[0]) == 1
+    assert seen.count(model.layers[1]) == 3
     assert len({found.nll for found in one_by_one.values()}) == 3
 
 

@@ -80,6 +80,17 @@ template <class T, class Cell> class Slice {
         for (long r = 0; to && r < seq.rows(); ++r)
             std::copy_n(from + r * z.state_row, z.H, out(to) + seq.index[r] * z.H);
     }
+    // h of row r, or its gradient, as the products see it
+    void mask(T* h, long r) const {
+        if (!p.mask) return;
+        const T* factors = in(p.mask) + seq.index[r] * z.H;
+        for (long j = 0; j < z.H; ++j) h[j] *= factors[j];
+    }
+    // that of all rows that have a step: what is left of the others was in no product
+    void mask_first(T* h) const {
+        for (long r = 0; r < seq.rows(); ++r)
+            if (seq.length[r]) mask(h + r * z.state_row, r);
+    }
     void clear_padding(void* a, long width) const {
         for (long r = 0; r < seq.rows(); ++r)
             for (long t = seq.length[r]; t < p.T; ++t)
@@ -104,6 +115,7 @@ template <class T, class Cell> class Slice {
               a_h(s.records ? 1 : s.seq.rows() * s.z.record),
               scratch(s.z.groups * s.z.P * Cell::SCRATCH) {
             s.rows_in(s.p.h0, h);
+            s.mask_first(h);
             s.rows_in(s.p.c0, c);
         }
     };
@@ -184,6 +196,7 @@ template <class T, class Cell> class Slice {
             if (p.dx) input_gradients(back_W, own, s0, s1, me);
         }
         if (me.rank) return;
+        mask_first(own.dh);
         rows_out(own.dh, p.dh0);
         rows_out(own.dc, p.dc0);
         if (p.dx) clear_padding(p.dx, z.D);
@@ -253,6 +266,7 @@ template <class T, class Cell> class Slice {
             cell.forward(record, from_x + r * z.row, h, c, moments_of(record), scratch);
             if (records && Cell::STATES > 1) std::copy_n(c, z.P, c_of(record));
             std::copy_n(h, z.H, out(p.y) + seq.at(s, r) * z.H);
+            if (s + 1 < seq.length[r]) mask(h, r);
         }
     }
 
@@ -263,6 +277,7 @@ template <class T, class Cell> class Slice {
             T* record = records + (seq.first[s] + r) * z.record;
             T* dh = own.dh + r * z.state_row;
             const T* dy = in(p.dy) + seq.at(s, r) * z.H;
+            if (s + 1 < seq.length[r]) mask(dh, r);
             for (long j = 0; j < z.H; ++j) dh[j] += dy[j];
             const long row = (at + r) * z.row;
             cell.backward(record, from_x + row, own.h + (at + r) * z.state_row,
@@ -292,6 +307,7 @@ template <class T, class Cell> class Slice {
                     std::copy_n(in(p.y) + seq.at(s - 1, r) * z.H, z.H, h);
                 else
                     std::copy_n(in(p.h0) + seq.index[r] * z.H, z.H, h);
+                mask(h, r);
             }
     }
 

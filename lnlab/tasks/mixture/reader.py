@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.cells import LSTMCell
 from lnlab.cells.lstm import OPEN
 from lnlab.norms import Identity, Linear, Norm
+from lnlab.unroll import LSTM, unroll
 
 DROPPED = 0.2
 """The part of inputs and of states that is dropped, the same units at every step of a case."""
@@ -35,11 +35,11 @@ class ReviewReader(nn.Module):
         self.word = nn.Parameter(torch.empty(words, embedding))
         nn.init.xavier_uniform_(self.word)
         first, second = units
-        cells = [
-            LSTMCell(D, H, Identity, initial=OPEN)
+        layers = [
+            LSTM(D, H, norm=Identity, initial=OPEN)
             for D, H in ((embedding, first), (first, second))
         ]
-        for cell in cells:
+        for (cell,) in (layer.cells for layer in layers):
             nn.init.xavier_uniform_(cell.W_x)
             nn.init.xavier_uniform_(cell.W_h)
         dense = [
@@ -47,7 +47,7 @@ class ReviewReader(nn.Module):
         ]
         for layer in dense:
             nn.init.orthogonal_(layer.W)
-        self.cells, self.dense = nn.ModuleList(cells), nn.ModuleList(dense)
+        self.layers, self.dense = nn.ModuleList(layers), nn.ModuleList(dense)
         self.norms = nn.ModuleList(map(norm, (first, second, DENSE)))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -55,34 +55,29 @@ class ReviewReader(nn.Module):
 
     def before(self, x: Tensor) -> Tensor:
         """The states of the first LSTM (B, T, H), that no normalizer has seen."""
-        return self.read(self.cells[0], self.word[x])
+        return self.read(self.layers[0], self.word[x])
 
     def behind(self, h: Tensor) -> Tensor:
         """The logits (B,), from all states of the first LSTM (B, T, H)."""
         every, last, dense = self.norms
         hidden, readout = self.dense
-        h = last(self.read(self.cells[1], every(h))[:, -1])
+        h = last(self.read(self.layers[1], every(h))[:, -1])
         h = dense(torch.tanh(hidden(h)))
         return readout(h).squeeze(-1)
 
-    def read(self, cell: nn.Module, x: Tensor) -> Tensor:
-        """The states h (B, T, H) of a cell over x (B, T, D); as Keras drops in training.
+    def read(self, layer: nn.Module, x: Tensor) -> Tensor:
+        """The states h (B, T, H) of an LSTM over x (B, T, D); as Keras drops in training.
 
-        What is dropped is drawn once for each case, not at every step. The cell itself is not
-        called: the share of x is computed for all steps at once.
+        What is dropped is drawn once for each case, not at every step.
         """
-        assert isinstance(cell, LSTMCell)
-        h, c = cell.start(x.transpose(0, 1))
-        keep_x, keep_h = self.kept(x[:, 0]), self.kept(h)
-        # nothing is normalized in the cells, and W_x x waits for no h
-        from_x = F.linear(x * keep_x[:, None], cell.W_x, cell.b)
-        states = []
-        for a in from_x.unbind(1):
-            h, c = cell.gated(a + F.linear(h * keep_h, cell.W_h), c)
-            states.append(h)
-        return torch.stack(states, dim=1)
+        assert isinstance(layer, LSTM)
+        (cell,), x = layer.cells, x.transpose(0, 1)
+        if self.training:
+            keep_x, keep_h = self.kept(x[0]), self.kept(x.new_empty(x.shape[1], cell.units))
+            return layer.unroll(cell, x * keep_x, mask=keep_h)[0].transpose(0, 1)
+        # evaluation is of many batches side by side, by torch.func, which sees no kernel
+        return unroll(cell, x)[0].transpose(0, 1)
 
     def kept(self, like: Tensor) -> Tensor:
-        """Factors of ``like``, 0 or 1/(1 - 0.2), mean 1; all 1 in evaluation."""
-        ones = torch.ones_like(like)
-        return F.dropout(ones, DROPPED, self.training)
+        """Factors of ``like``, 0 or 1/(1 - 0.2), mean 1."""
+        return F.dropout(torch.ones_like(like), DROPPED)
