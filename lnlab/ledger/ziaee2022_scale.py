@@ -17,8 +17,8 @@ from lnlab.ledger.paired import final
 
 PAPER = "Ziaee & Çano (2022)"
 RATES = (3e-3, 1e-2, 3e-2, 1e-1)
-"""The second largest of the rates among which arms choose in 6.7, and three above it, each about
-three times the last."""
+"""The second largest of the rates among which arms choose in 6.7, and three above it: each is
+about three times the last."""
 LENET = replace(TASK, epochs=4, seeds=tuple(range(115, 120)))
 """The LeNet of Ba et al. (2016), 6.7, here: 312 updates of Adam at batch 128."""
 
