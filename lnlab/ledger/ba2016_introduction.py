@@ -13,7 +13,7 @@ AGAINST_NONE = (
     "ba2016-6.2-faster-baseline-books",
     "ba2016-6.3-faster-nll-novels-small",
     "ba2016-6.4-faster-two-cores-40",
-    "ba2016-6.5-faster-unipen-10",
+    "ba2016-6.5-faster-unipen",
     "ba2016-6.7-baseline-lenet-128",
 )
 AGAINST_BATCH_NORM = (

@@ -22,7 +22,7 @@ EXPERIMENTS = {
     "Attentive reader": "ba2016-6.2-better-baseline-cloze",
     "Skip-thoughts": "ba2016-6.3-table3-sick-r-stories",
     "DRAW": "ba2016-6.4-bound-two-cores-40",
-    "Handwriting": "ba2016-6.5-faster-unipen-10",
+    "Handwriting": "ba2016-6.5-faster-unipen",
     "MNIST": "ba2016-6.6-faster-128",
     "MNIST, own rates": "ba2016-6.6-faster-128-own-rates",
     "Convolutions": "ba2016-6.7-batch-lenet-128",
