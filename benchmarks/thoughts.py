@@ -77,12 +77,12 @@ def update(size: tuple[int, int, int]) -> dict[str, Any]:
     )
 
 
-def updates(task: Task, numbered: NumberedBooks) -> Iterator[Any]:
+def updates(task: Any, dataset: Any) -> Iterator[Any]:
     """The training of one seed; both arms have the same batches."""
     task = replace(task, seeds=(0,))
-    model = stack([task.model(0, numbered)])
+    model = stack([task.model(0, dataset)])
     optimizer = task.optimizer(model.parameters())
-    return fit(model, task.batches(numbered), task.loss, optimizer, FOREVER)
+    return fit(model, task.batches(dataset), task.loss, optimizer, FOREVER)
 
 
 def encoding() -> dict[str, dict[str, Any]]:

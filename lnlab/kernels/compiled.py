@@ -28,7 +28,8 @@ def unroll(
     A cell without a fused form, or with hooks on it, runs through the reference loop. On a GPU
     one runs through Triton's programs, or with batch norm through torch's operators, as do all
     of another device or dtype and without a compiler; an LSTM or GRU without normalization is
-    torch's own there; with a mask all of these run through the reference loop. Under autocast
+    torch's own there; with a mask all of these run through the reference loop, as everything
+    does with one that wants a gradient. Under autocast
     the kernels compute in the dtype of the parameters. There is no second derivative.
 
     In float32 the squares of the numbers that are normalized together, a - mu, must add up
@@ -42,7 +43,7 @@ def unroll(
     state = state or cell.start(x)
     dtype = cell.W_h.dtype
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
-    if mask is not None and (lib is None or over_cases):
+    if mask is not None and (lib is None or over_cases or mask.requires_grad):
         return reference.unroll(cell, x, state, lengths, reverse, mask)
     if over_cases and lib is None:
         return batched.unroll(cell, x.to(cell.W_h), state, lengths, reverse)
@@ -57,7 +58,7 @@ def unroll(
     # a second thread changes no byte, and for little work costs more than it saves
     threads = torch.get_num_threads() if products > 2_000_000 else 1
     moments = batched.Moments(cell, x, lengths) if over_cases else None
-    mask = None if mask is None else mask.detach().to(dtype).contiguous()
+    mask = None if mask is None else mask.to(dtype).contiguous()
     task = Task(lib, fused.kernel, fused.eps, lengths, reverse, threads, moments, mask)
     inputs = [x, cell.W_x, cell.W_h, fused.parameters, *state]
     inputs = [a.to(dtype) for a in inputs]

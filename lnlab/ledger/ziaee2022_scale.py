@@ -14,8 +14,8 @@ from lnlab.ledger.ba2016_convolution import TASK, command
 from lnlab.ledger.claim import Claim
 from lnlab.ledger.measurement import Measurement, Term, declare, each
 from lnlab.ledger.paired import final
+from lnlab.ledger.ziaee2022_pictures import PAPER, WAITS
 
-PAPER = "Ziaee & Çano (2022)"
 RATES = (3e-3, 1e-2, 3e-2, 1e-1)
 """The second largest of the rates among which arms choose in 6.7, and three above it: each is
 about three times the last."""
@@ -47,7 +47,7 @@ def claim(id: str, statement: str, terms: tuple[Term, ...], measure: str, note: 
     )  # fmt: skip
     return Claim(
         f"ziaee2022-{id}", f"{PAPER}, 2", statement, test=test, declared=declared,
-        command=command(test), waits="the declared runs are not all there", note=note,
+        command=command(test), waits=WAITS, note=note,
     )  # fmt: skip
 
 

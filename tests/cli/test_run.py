@@ -460,7 +460,7 @@ HEAVY = {"torch", "pandas", "papermill", "nbformat", "nbconvert", "plotly"}
         ("list", "Start here"),
         ("run 77", "no notebook '77'"),
         ("train mnits", "no task 'mnits'. There are: mnist"),
-        ("results list", "finished"),
+        ("results list", "older runs"),
     ],
 )
 def test_what_is_asked_in_passing_is_light(command, said):

@@ -133,6 +133,17 @@ def test_units_of_h_that_are_dropped_at_every_step(make, B):
     assert not torch.allclose(masked, free)
 
 
+def test_a_mask_that_wants_a_gradient_gets_it():
+    cell, x = LSTMCell(2, 3), torch.randn(4, 5, 2)
+    mask = torch.rand(5, 3, requires_grad=True)
+    slopes = [
+        torch.autograd.grad(loop(cell, x, mask=mask)[0].square().sum(), mask)[0]
+        for loop in (unroll, compiled.unroll)
+    ]
+    assert slopes[0].any()
+    torch.testing.assert_close(slopes[1], slopes[0])
+
+
 def test_a_mask_where_h_goes_on_by_itself_is_refused():
     with pytest.raises(ValueError, match="GRUCell"):
         compiled.unroll(GRUCell(2, 3), torch.randn(4, 1, 2), mask=torch.ones(1, 3))
