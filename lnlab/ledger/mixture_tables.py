@@ -80,14 +80,18 @@ def beside_the_logs(arms: Arms, task: Mixture) -> pd.DataFrame:
 
 
 def over_rates(
-    runs: Sequence[Run], task: Mixture, number: Number
+    runs: Sequence[Run],
+    task: Mixture,
+    number: Number,
+    rates: Sequence[float] = RATES,
+    seeds: Sequence[int] = TRIED,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """The rates (K,) at which each arm was tried, and a number of every seed there (S, K)."""
     found: dict[str, dict[float, list[float]]] = {}
-    for rate in RATES:
-        tried = like(runs, replace(task, learning_rate=rate), seeds=TRIED)
+    for rate in rates:
+        tried = like(runs, replace(task, learning_rate=rate), seeds=seeds)
         for arm, by_seed in tried.items():
-            if len(by_seed) == len(TRIED):
+            if len(by_seed) == len(seeds):
                 told = [value for _, value in sorted(numbers(by_seed, number).items())]
                 found.setdefault(arm, {})[rate] = told
     return {arm: (np.array([*at]), np.array([*at.values()]).T) for arm, at in found.items()}
