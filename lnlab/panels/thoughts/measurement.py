@@ -79,9 +79,9 @@ class Thinkers:
         return self._vectors[name, update]
 
     def seen(self, name: str, update: int, texts: list[str]) -> Tensor:
-        """Sentences as a net sees them (N, H), of length 1."""
+        """Sentences as a net sees them (N, H), of length 1, on the CPU."""
         rows = [self.numbered.vocabulary.numbers(text) for text in texts]
-        return F.normalize(self.net(name, update).vectors(rows).double(), dim=1)
+        return F.normalize(self.net(name, update).vectors(rows).double(), dim=1).cpu()
 
     def map(self, name: str, update: int) -> tuple[Tensor, Tensor]:
         """The origin (H,) and the axes (H, 2) of the map: the two directions in which the
