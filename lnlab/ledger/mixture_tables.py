@@ -21,12 +21,12 @@ DECLARED = (*SEEDS, *FRESH)
 """The seeds that are compared at the published rate; by others rates were chosen."""
 
 
-def trained_as(runs: Sequence[Run], task: Mixture) -> Arms:
+def trained_as(runs: Sequence[Run], task: Mixture, seeds: Sequence[int] = DECLARED) -> Arms:
     """The finished runs that differ from ``task`` in normalizer and seed, whatever they measure
-    besides; those of :data:`DECLARED` seeds."""
+    besides."""
     found: Arms = {}
     for version in (1, task.measures):
-        for arm, by_seed in like(runs, replace(task, measures=version), seeds=DECLARED).items():
+        for arm, by_seed in like(runs, replace(task, measures=version), seeds=seeds).items():
             found.setdefault(arm, {}).update(by_seed)
     return found
 
