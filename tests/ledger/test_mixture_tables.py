@@ -16,7 +16,7 @@ from lnlab.ledger.mixture_tables import (
     trained_as,
 )
 from lnlab.ledger.paired import final
-from lnlab.ledger.ziaee2022_rates import RATES
+from lnlab.ledger.ziaee2022_rates import ALONE, RATES, TRIED
 from lnlab.norms import CONFIGURATIONS
 from lnlab.runs import read
 from lnlab.tasks.mixture import published
@@ -46,7 +46,8 @@ def test_runs_of_both_measures_count_and_no_others(pictures):
 def test_runs_that_choose_a_rate_are_in_no_table(pictures):
     tried = {97, 98, 99}
     there = [run.config for run in read(checkout.place("results"), PICTURES.name)]
-    shared = [c for c in there if c["learning_rate"] == PICTURES.learning_rate]
+    told = {name: getattr(PICTURES, name) for name in ("learning_rate", "batch_size")}
+    shared = [c for c in there if told.items() <= c.items()]
     assert {c["norm"] for c in shared if tried & {*c["seeds"]}} == {
         "batch",
         "layer",
@@ -74,6 +75,24 @@ def test_a_line_over_rates_has_every_seed_that_was_tried(pictures):
     assert values[1, place] == frame[frame["seed"] == 98]["own_accuracy"].iloc[-1]
     assert lines["layer"][1][:, place].tolist() != lines["batch"][1][:, place].tolist()
     assert over_rates([run], PICTURES, final("own_accuracy")).keys() == {"layer"}
+
+
+def test_other_rates_and_seeds_are_those_of_batches_of_one():
+    there = read(checkout.place("results"), PICTURES.name)
+    singly = replace(PICTURES, batch_size=1)
+    lines = over_rates(there, singly, final("chosen_accuracy"), ALONE, TRIED[-1:])
+    assert {*lines} == {"batch layer", "layer", "layer, small gain"}
+    for arm, (rates, values) in lines.items():
+        assert tuple(rates) == ALONE
+        for rate, value in zip(rates, values[0], strict=True):
+            (run,) = (
+                run
+                for run in there
+                if {"norm": arm, "learning_rate": rate, "seeds": [99], "batch_size": 1}.items()
+                <= run.config.items()
+            )
+            assert value == run.metrics()["chosen_accuracy"].iloc[-1]
+    assert not over_rates(there, singly, final("chosen_accuracy"), ALONE)
 
 
 def test_a_row_has_means_over_seeds_and_what_was_published(pictures):
