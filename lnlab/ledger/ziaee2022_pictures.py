@@ -78,7 +78,7 @@ def trained(metric: str) -> Numbers:
 
 def turned(frame: pd.DataFrame) -> float:
     """The mean over the epochs of the angle by which a step below turns a layer's gradient."""
-    return float(way(frame)["angle"].mean())
+    return float(way(frame)["angle"].to_numpy(float).mean())
 
 
 def better_of_two(frames: Sequence[pd.DataFrame]) -> Sequence[float]:
