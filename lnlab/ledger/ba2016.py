@@ -4,6 +4,7 @@ from lnlab.ledger import (
     ba2016_analysis,
     ba2016_attentive_reader,
     ba2016_convolution,
+    ba2016_convolution_arms,
     ba2016_draw,
     ba2016_geometry,
     ba2016_handwriting,
@@ -28,4 +29,5 @@ CLAIMS = [
     *ba2016_handwriting.CLAIMS,  # 6.5
     *ba2016_mnist.CLAIMS,  # 6.6
     *ba2016_convolution.CLAIMS,  # 6.7
+    *ba2016_convolution_arms.CLAIMS,  # 6.7
 ]

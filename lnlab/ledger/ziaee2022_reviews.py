@@ -12,6 +12,8 @@ from lnlab.ledger.measurement import Measurement, Numbers, Term, declare, each
 from lnlab.ledger.paired import final
 from lnlab.ledger.ziaee2022_pictures import (
     CHOSEN,
+    CONTROLS,
+    FULL,
     PAPER,
     SHORT,
     WAITS,
@@ -164,6 +166,8 @@ def by_the_batch(frames: Sequence[pd.DataFrame]) -> Sequence[float]:
 
 
 ONE: dict[str, Any] = {"family": "BLN, IMDB, batch 1", "date": "2026-11-25"}
+BESIDE = FULL | {norm: (id, words) for norm, (id, words, _) in CONTROLS.items()}
+"""The controls of pictures, of both sizes."""
 
 CLAIMS = [
     *(
@@ -225,5 +229,17 @@ CLAIMS = [
         "loss", split=TEST.format(25), margin=0.07, reason="that of 20 %",
         family="BLN, IMDB, whole", paper="TTFF is not among the first; the first is FTFF, .382",
         date="2026-11-25",
+    ),
+    *(
+        claim(
+            f"4-imdb-against-{id}",
+            f"on 20 % of IMDB BLN converges faster than {words}, a control",
+            ((1, BLN), (-1, {"norm": norm})), on_the_way(over_levels("own_nll")),
+            measure=f"{SPEED}, BLN over the control", window="the whole run", split=OWN,
+            margin=0.35, reason="that of the claims about BN and LN", family="BLN, IMDB, "
+            "controls", task=replace(FIFTH, seeds=FRESH[:3]), date="2026-11-25",
+            seen="BLN's runs, of these very seeds", note=f"not in the paper; {FIRST_LOOK}",
+        )
+        for norm, (id, words) in BESIDE.items()
     ),
 ]  # fmt: skip
