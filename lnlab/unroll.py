@@ -214,6 +214,8 @@ class Recurrent(nn.Module):
         """
         parts = (state,) if isinstance(state, Tensor) else state
         if isinstance(x, PackedSequence):
+            if lengths is not None:
+                raise ValueError("x is packed, and has its lengths: leave lengths out.")
             y, last = self._packed(x, parts)
         elif x.dim() == 2:
             parts = None if parts is None else tuple(s.unsqueeze(1) for s in parts)

@@ -37,6 +37,12 @@ def loaded(ours, theirs, **settings):
     return layer, plain
 
 
+def test_packed_sequences_have_their_lengths():
+    packed = pack_padded_sequence(torch.randn(T, B, D), torch.full((B,), T))
+    with pytest.raises(ValueError, match="leave lengths out"):
+        LSTM(D, H)(packed, lengths=[1] * B)
+
+
 @pytest.mark.parametrize("settings", SHAPES)
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)
 def test_identity_is_torchs_layer(ours, theirs, settings):

@@ -103,7 +103,7 @@ def search(
         ending = last.view(-1, width) == end
         for slot, place in (ending | final).nonzero().tolist():
             value = float(total[slot, place])
-            if value == -torch.inf:
+            if not math.isfinite(value):
                 continue
             ended = bool(ending[slot, place])
             case, row = cases[slot], slot * width + place

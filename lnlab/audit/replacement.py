@@ -73,7 +73,9 @@ def place_of(part: nn.Module, space: int | None = None) -> Slot:
             "the old part to the new."
         )
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    return Slot(shape[-1], 0, eps, shape)
+    # over several axes: those of units and space, in this order, as torch has them
+    units, *spatial = shape
+    return Slot(units, len(spatial), eps, shape)
 
 
 def made_for(name: str, part: nn.Module, by: Any, space: int | None) -> nn.Module:
@@ -116,7 +118,7 @@ def _built(part: nn.Module, by: Callable, kind: type, space: int | None) -> nn.M
         groups = {} if isinstance(by, partial) else {"num_groups": _groups(place.units)}
         return by(num_channels=place.units, **groups, **eps)
     if issubclass(kind, nn.LayerNorm | nn.RMSNorm):
-        if place.space:
+        if place.space and len(place.shape) == 1:
             raise CannotSwap(
                 f"{kind.__name__} of torch runs over the last axes, and the units of "
                 f"{type(part).__name__} stand along axis 1: take lnlab.norms.{kind.__name__}, "

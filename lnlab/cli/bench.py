@@ -2,6 +2,7 @@
 
 import sys
 from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
 from pathlib import Path
 from types import ModuleType
@@ -35,8 +36,16 @@ def shared(name: str) -> ModuleType:
 
 
 def program(path: Path) -> ModuleType:
-    """The module that a file holds, wherever it lies."""
-    loader = SourceFileLoader(path.stem, str(path))
-    module = ModuleType(path.stem)
-    loader.exec_module(module)
+    """The module that a file holds, wherever it lies, under a name that hides no other."""
+    name = f"lnlab_file_{path.stem}"
+    loader = SourceFileLoader(name, str(path))
+    spec = spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # where its dataclasses look for it
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module

@@ -59,6 +59,8 @@ def unroll(
     threads = torch.get_num_threads() if products > 2_000_000 else 1
     moments = batched.Moments(cell, x, lengths) if over_cases else None
     mask = None if mask is None else mask.to(dtype).contiguous()
+    # the way back reads them again, whatever the caller does with these meanwhile
+    lengths = None if lengths is None else lengths.clone(memory_format=torch.contiguous_format)
     task = Task(lib, fused.kernel, fused.eps, lengths, reverse, threads, moments, mask)
     inputs = [x, cell.W_x, cell.W_h, fused.parameters, *state]
     inputs = [a.to(dtype) for a in inputs]
@@ -85,6 +87,7 @@ class Task:
     kernel: Kernel
     eps: tuple[float, ...]
     lengths: Tensor | None
+    """Lengths of the sequences (B), whole numbers; contiguous, and a copy of its own."""
     reverse: bool
     threads: int
     moments: batched.Moments | None = None

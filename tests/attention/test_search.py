@@ -104,7 +104,8 @@ def test_who_has_ended_is_not_asked_again():
     assert [said.alpha[0].item() for said in found] == [5, 1, 9, 2]  # each has its own
 
 
-def test_an_utterance_whose_scores_are_no_numbers_keeps_its_place():
+@pytest.mark.parametrize("width", [1, 2])
+def test_an_utterance_whose_scores_are_no_numbers_keeps_its_place(width):
     h = torch.tensor([5, 1, 9, 2]).view(4, 1, 1).double()
     decoder = Countdown()
     step = decoder.step
@@ -115,8 +116,9 @@ def test_an_utterance_whose_scores_are_no_numbers_keeps_its_place():
         return logits, memory
 
     decoder.step = lost
-    found = search(decoder, Annotations(h, h, h[..., 0] > 0), 1, longest=6)
-    assert [len(said.units) for said in found] == [5, 0, 6, 2]
+    found = search(decoder, Annotations(h, h, h[..., 0] > 0), 1, width=width, longest=6)
+    early = 6 if width == 1 else 5  # a wide search has seen an end, and prefers it
+    assert [len(said.units) for said in found] == [5, 0, early, 2]
     assert math.isnan(found[1].score)
     assert not found[1].ended
 

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from lnlab.audit import Severity, audit
 from lnlab.audit.audited import Audited
 from lnlab.audit.checks import invariances
+from lnlab.audit.finding import number
 from lnlab.norms import BatchNorm, LayerNorm, Stats
 from lnlab.probes.loss.objective import Objective
 from lnlab.training.machine import default_dtype
@@ -163,6 +164,23 @@ def test_cases_below_eps_are_found():
     assert not only("normalizers", nn.LayerNorm(6), torch.randn(16, 6))
 
 
+@pytest.mark.parametrize(
+    ("make", "shape", "axis", "seen"),
+    [
+        (lambda: nn.BatchNorm1d(8), (16, 8, 5), 1, True),
+        (lambda: BatchNorm(8), (16, 5, 8), 2, True),
+        (lambda: LayerNorm(5, space=1, per_position=True), (16, 5, 8), 2, True),
+        (lambda: LayerNorm(8, space=1), (16, 8, 5), 1, False),
+        (lambda: nn.GroupNorm(4, 8), (16, 8, 5), 1, False),
+    ],
+)
+def test_statistics_below_eps_are_those_that_are_taken(make, shape, axis, seen):
+    x = torch.randn(shape)
+    x.select(axis, 3).mul_(1e-4)  # one of eight
+    found = [f.seen for f in only("normalizers", make(), x) if "10 eps" in f.seen]
+    assert found == ["up to 12% of the statistics have a variance below 10 eps"] * seen
+
+
 def test_gains_that_are_off_are_counted():
     norm = nn.LayerNorm(6)
     norm.weight.data[:2] = 1e-5
@@ -253,6 +271,23 @@ def test_rates_apart_are_a_risk():
     assert audit(net, torch.randn(16, 6), checks=checks).of(Severity.RISK)
     net[0].weight.data /= 30
     assert not audit(net, torch.randn(16, 6), checks=checks).of(Severity.RISK)
+
+
+def test_rates_apart_name_the_two_that_are():
+    net = nn.Sequential(
+        *(part for _ in range(2) for part in (nn.Linear(6, 6), nn.BatchNorm1d(6))),
+        nn.Linear(6, 6), nn.LayerNorm(6),
+    )  # fmt: skip
+    with torch.no_grad():
+        net[2].weight.mul_(30)
+        net[4].weight.mul_(3_000)  # as a whole invariant: of another kind
+        net[4].bias.zero_()
+    (found,) = audit(
+        net, torch.randn(16, 6), checks=["effective learning rates"]
+    ).of(Severity.RISK)  # fmt: skip
+    assert found.where == "0.weight and 2.weight"
+    lengths = [net[k].weight.detach().square().sum(1).mean() for k in (0, 2)]
+    assert f"a factor of {number(float(lengths[1] / lengths[0]))}" in found.seen
 
 
 def test_gradients_that_vanish_are_found():
@@ -423,6 +458,11 @@ def test_curvature_is_the_largest_eigenvalue():
     torch.testing.assert_close(
         found["largest"], float(torch.linalg.eigvalsh(H)[-1]), rtol=1e-2, atol=0
     )  # the eigenvalues are asked for to one in a hundred
+
+
+def test_a_loss_without_curvature_bounds_no_rate():
+    (found,) = only("curvature", nn.Linear(4, 3), torch.randn(16, 4), lambda out: out.sum())
+    assert "linear in the parameters" in found.means
 
 
 def test_overflow_in_half_precision_is_found():

@@ -55,6 +55,15 @@ def test_same_normalizer_elsewhere_is_the_same_function(net, pictures):
     assert plan.moved < 1e-12
 
 
+@pytest.mark.parametrize(("new", "torchs"), [(LayerNorm, nn.LayerNorm), (RMSNorm, nn.RMSNorm)])
+def test_a_norm_over_several_axes_stays_over_them(new, torchs):
+    net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), torchs((8, 4, 4), eps=1e-5), nn.ReLU())
+    for kind in (new, torchs):
+        plan = swap(net, {torchs: kind}, torch.randn(4, 3, 4, 4))
+        assert plan.moved is not None
+        assert plan.moved < 1e-12
+
+
 def test_default_groups_have_four_members_at_least(net, pictures):
     new = swap(net, {nn.BatchNorm2d: nn.GroupNorm}, pictures).make()
     assert new[1].num_groups == 4

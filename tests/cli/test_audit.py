@@ -1,6 +1,7 @@
 """``lnlab audit`` reads a function of the user's, and says what is wrong with it."""
 
 import json
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -36,6 +37,22 @@ def no_module():
 """
 
 
+OF_ITS_OWN = """
+from __future__ import annotations
+from dataclasses import dataclass
+from pathlib import Path
+import torch
+from torch import nn
+
+@dataclass
+class Settings:
+    units: int = len(Path(__file__).stem)
+
+def make():
+    return nn.Linear(4, Settings().units), torch.randn(8, 4)
+"""
+
+
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     (tmp_path / "beside.py").write_text("")
@@ -53,6 +70,13 @@ def test_prints_the_findings_and_writes_the_page(file, tmp_path):
     assert done.exit_code == 0, done.output
     assert "curvature" in done.output
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_file_knows_where_it_lies_and_who_it_is(tmp_path):
+    (tmp_path / "random.py").write_text(OF_ITS_OWN)
+    done = run(f"{tmp_path / 'random.py'}:make", "--json")
+    assert done.exit_code == 0, done.output
+    assert "shuffle" in dir(sys.modules["random"]), "it hides no module of that name"
 
 
 def test_prints_json_alone(file):

@@ -339,6 +339,30 @@ def test_inputs_that_do_not_lie_in_order():
     )
 
 
+@pytest.mark.parametrize(
+    "lengths", [torch.tensor([[5, 1], [2, 1], [3, 1]])[:, 0], torch.tensor(3).expand(3)]
+)
+def test_lengths_that_do_not_lie_in_order(lengths):
+    cell, x = LSTMCell(4, 6), torch.randn(5, 3, 4)
+    state = (torch.randn(3, 6), torch.randn(3, 6))
+    given = x, state, lengths, False
+    assert not lengths.is_contiguous()
+    assert_alike(
+        everything(compiled.unroll, cell, *given), everything(unroll, cell, *given), 1e-12
+    )
+
+
+def test_the_way_back_has_the_lengths_of_the_way_forth():
+    layer, x, lengths = fuse(LSTM(4, 6)), torch.randn(5, 3, 4), torch.tensor([5, 2, 3])
+    slopes = []
+    for changed in (False, True):
+        y, _ = layer(x, lengths=lengths)
+        if changed:
+            lengths.fill_(5)  # as a loader does that fills one buffer again and again
+        slopes.append(torch.autograd.grad(y.square().sum(), [*layer.parameters()]))
+    assert all(torch.equal(a, b) for a, b in zip(*slopes, strict=True))
+
+
 def test_autocast_computes_in_the_dtype_of_the_parameters():
     torch.set_default_dtype(torch.float32)
     layer = fuse(LSTM(4, 6))

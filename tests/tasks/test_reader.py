@@ -274,6 +274,11 @@ def test_what_is_measured_is_what_the_net_answers(norm):
         assert sum(found["chances"][k]) == pytest.approx(1, abs=0.01)
 
 
+def test_chances_are_those_of_a_question_s_own_candidates():
+    found = answered(net(open=True), NumberedQuestions(QUESTIONS, KNOWN), 4)
+    assert [len(each) for each in found.chances] == [len(q.candidates) for q in QUESTIONS]
+
+
 def test_batches_of_questions_are_all_of_like_size():
     found = batches(NumberedQuestions(QUESTIONS * 7, KNOWN), 4)
     assert {len(part) for part in found} == {4, 5}

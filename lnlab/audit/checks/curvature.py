@@ -13,7 +13,15 @@ def check(audited: Audited) -> Result:
     if not audited.own_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
     row = ends(audited.objective, steps=PRODUCTS, tolerance=1e-2).row()
-    rate, error = row["largest_rate"], abs(row["error"] / row["largest"])
+    if not row["largest"] and not row["least"]:
+        finding = Finding(
+            Severity.FACT, audited.name, "the Hessian is 0 in the directions that were tried",
+            "on this batch the loss is linear in the parameters, and bounds no learning rate.",
+            "see that the loss is the one you train by.",
+        )  # fmt: skip
+        return Result((finding,), (row,))
+    rate = row["largest_rate"]
+    error = abs(row["error"] / row["largest"]) if row["largest"] else 0.0
     seen = (
         f"the largest eigenvalue of the Hessian is {number(row['largest'])} "
         f"(± {error:.0%}), the least {number(row['least'])}"

@@ -250,18 +250,11 @@ def _beside_the_data(found: Found) -> Iterator[Finding]:
 
 def _share_below(found: Found, visit: Visit, least: float) -> float:
     """The fraction of the statistics of a call whose variance is below ``least``."""
-    report, a = found.report, visit.given[0]
+    report = found.report
     assert report is not None
-    if "BatchNorm" in report.kind:
-        axes = tuple(i for i in range(a.dim()) if i != 1)
-    elif report.kind.startswith(("LayerNorm", "RMSNorm")):
-        axes = tuple(
-            range(a.dim() - len(getattr(visit.part, "normalized_shape", (1,))), a.dim())
-        )
-    elif report.kind == "InstanceNorm":
-        axes = tuple(range(2, a.dim()))
-    else:
-        axes = tuple(range(1, a.dim()))
+    if report.over is None:
+        return 0.0
+    a, axes = report.over.grouped(visit.given[0]), report.over.grouped_axes
     square = a.square().mean(axes) if report.kind == "RMSNorm" else a.var(axes, correction=0)
     return float((square < least).double().mean())
 

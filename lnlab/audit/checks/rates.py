@@ -70,13 +70,14 @@ def _findings(rows: list[dict]) -> list[Finding]:
             "and change neither alone.",
         )
     ]  # fmt: skip
-    kinds = {kind: [r[rate] for r in rows if r["invariant"] == kind] for kind in (ROWS, WHOLE)}
-    for own in kinds.values():
-        if own and max(own) > APART * min(own):
+    for kind in (ROWS, WHOLE):
+        own = sorted((r for r in rows if r["invariant"] == kind), key=lambda r: r[rate])
+        if own and own[-1][rate] > APART * own[0][rate]:
             found.append(
                 Finding(
-                    Severity.RISK, f"{most['weight']} and {least['weight']}",
-                    f"effective rates are apart by a factor of {number(max(own) / min(own))}",
+                    Severity.RISK, f"{own[-1]['weight']} and {own[0]['weight']}",
+                    "effective rates are apart by a factor of "
+                    f"{number(own[-1][rate] / own[0][rate])}",
                     "under plain gradient descent one turns fast while the other hardly moves.",
                     "start them at one length of row, or use an optimizer with a scale of its "
                     "own for each (Adam, LAMB).",

@@ -84,7 +84,9 @@ def measure(readers: Readers, state: ReadingState) -> ReadingMeasurement:
     looks, said = {}, {}
     for name in readers.rows:
         row = readers.row(name, state)
-        chances = [float(chance) for chance in row.chances[state.question]]
+        # runs of before kept a chance of the end too, where others had more candidates
+        own = row.chances[state.question][: len(question.candidates)]
+        chances = [float(chance) for chance in own]
         best = int(np.argmax(chances))
         said[name] = Guessed(
             question.candidates[best],

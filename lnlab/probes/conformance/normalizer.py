@@ -135,7 +135,7 @@ def _report(module: nn.Module, training: Box, evaluation: Box, z: Tensor) -> Rep
     ]
     if float(training.even(z).abs().max()) > SAME:
         findings.append(Aspect("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)", True))
-    return Report(name, peer.name, tuple(findings))
+    return Report(name, peer.name, tuple(findings), over)
 
 
 def _extent_of(training: Box, z: Tensor) -> tuple[Extent | None, list[Aspect]]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
+    from lnlab.probes.conformance.identify import Extent
+
 NOTHING = "no normalizer"
 
 
@@ -37,11 +39,13 @@ class Report:
         module: its class, which nothing is concluded from.
         kind: the operator of torch.nn that it is, or comes nearest to; "no normalizer".
         findings: one a property.
+        over: the values that a statistic is taken over; None of what is no normalizer.
     """
 
     module: str
     kind: str
     findings: tuple[Aspect, ...]
+    over: Extent | None = None
 
     @property
     def conforms(self) -> bool:

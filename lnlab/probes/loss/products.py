@@ -127,12 +127,13 @@ class Still(Tensor):
         tensors = [v for v in given if isinstance(v, Tensor)]
         shared = next((v.shared for v in tensors if isinstance(v, Still)), None)
         with torch._C.DisableTorchFunctionSubclass():
-            if func in PRODUCTS and isinstance(args[0], Still) and shared is not None:
+            if func in PRODUCTS and shared is not None:
                 named = dict(zip(ARGUMENTS, args, strict=False)) | (kwargs or {})
-                named["input"] = args[0].as_subclass(Tensor)
-                product = shared.product(func, named)
-                if product is not None:
-                    return product
+                if isinstance(x := named.get("input"), Still):
+                    named["input"] = x.as_subclass(Tensor)
+                    product = shared.product(func, named)
+                    if product is not None:
+                        return product
             result = func(*args, **kwargs or {})
         if not isinstance(result, Tensor) or shared is None:
             return result

@@ -191,7 +191,8 @@ class Turning(Listening):
 def turned(w: Tensor, moved: Tensor, gradient: Tensor, *, rows: bool) -> dict[str, float]:
     """Angle, norm, cos(w, gradient) and norm of the gradient, a root mean square over rows.
 
-    Angle and cos are NaN where a length is 0, as that of biases at their start.
+    Angle and cos are NaN where a length is 0, as that of biases at their start. Where all of w
+    is one row, cos has a sign: below 0 a step of plain descent lengthens w.
 
     Args:
         w: a parameter of any shape.
@@ -207,4 +208,5 @@ def turned(w: Tensor, moved: Tensor, gradient: Tensor, *, rows: bool) -> dict[st
     # w · grad L(w) = 0 where no scale of w is seen: cos tells how nearly that is so
     cos = (w * gradient).sum(1) / (lengths * slopes)
     found = {"angle": angle(w, moved), "norm": lengths, "cos": cos, "gradient": slopes}
-    return {name: float(v.square().mean().sqrt()) for name, v in found.items()}
+    means = {name: float(v.square().mean().sqrt()) for name, v in found.items()}
+    return means if rows else means | {"cos": float(cos)}

@@ -70,7 +70,11 @@ class FastHandwriting(HandwritingNet):
         if lib is None:
             return None
         return TextLoop(
-            lib, fused.kernel, fused.eps, text.contiguous(), torch.get_num_threads()
+            lib,
+            fused.kernel,
+            fused.eps,
+            text.clone(memory_format=torch.contiguous_format),
+            torch.get_num_threads(),
         )
 
     def tensors(self) -> list[Tensor]:

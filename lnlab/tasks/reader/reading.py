@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lnlab.data.vocabulary import END
 from lnlab.norms import Mode, recompute, statistics_from
 from lnlab.norms.batch import OverCases
 from lnlab.training.machine import placed
@@ -77,8 +78,9 @@ def answered(
             for row, place in enumerate(places):
                 if place < WATCHED:
                     alphas[place] = alpha[row, : x.lengths[row]].cpu()
-                    own = found[row, x.candidates[row]].exp().tolist()
-                    chances[place] = [float(f"{p:.3g}") for p in own]
+                    own = x.candidates[row]
+                    each = found[row, own[own != END]].exp().tolist()
+                    chances[place] = [float(f"{p:.3g}") for p in each]
     first = range(min(WATCHED, len(numbered)))
     return Answered(log_p, wrong, [alphas[k] for k in first], [chances[k] for k in first])
 

@@ -147,6 +147,23 @@ def test_a_module_that_reads_other_columns_elsewhere_has_its_own_products():
     torch.testing.assert_close(fast.losses, plain.losses)
 
 
+def test_arguments_may_have_their_names():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.W = nn.Parameter(torch.randn(3, 4))
+
+        def forward(self, x):
+            return F.linear(weight=self.W, input=x)
+
+    found = Objective(
+        Named(), torch.randn(6, 4), torch.randint(3, (6,)), F.cross_entropy,
+        statistics=Statistics.FROZEN,
+    )  # fmt: skip
+    fast, slow = (surface(found, points=3, fast=fast).losses for fast in (True, False))
+    torch.testing.assert_close(fast, slow)
+
+
 def test_single_precision_agrees_to_its_rounding():
     found = Objective(
         NETS["our own"](), torch.randn(X), torch.randint(3, Y), F.cross_entropy,
