@@ -60,7 +60,8 @@ SETTINGS: dict[str, tuple[str, Convolutions, tuple[str, ...]]] = {
 """Words, the experiment and the other methods, by the end of the names of claims."""
 SEEN = "other seeds on fewer pictures, but for arms that the paper does not name"
 DATE = "2026-11-25"
-NLL = each(logarithm(along("train_nll")))
+NLL_ALONG = along("train_nll")
+NLL = each(logarithm(NLL_ALONG))
 
 
 def first_and_best(frames: Sequence[pd.DataFrame]) -> Sequence[float]:

@@ -133,13 +133,29 @@ class Measurement:
                 return f"{where}: {told}" if where else told
         return ""
 
+    def arms(self, runs: Iterable[Run]) -> list[dict[int, Run]]:
+        """The declared runs of each term by seed, at its own rate where that is chosen; empty
+        where not all of them are there."""
+        runs = _finished(runs, self.task)
+        for same in _alike(runs):
+            terms = self._terms(same, runs, {})
+            if all({*self.task.seeds} <= by_seed.keys() for by_seed in terms):
+                return [{seed: term[seed] for seed in self.task.seeds} for term in terms]
+        return []
+
+    def _terms(
+        self, same: Sequence[Run], runs: Sequence[Run], block: Mapping[str, Any]
+    ) -> list[dict[int, Run]]:
+        """The runs of every term by seed, of the same data; a rate is chosen among all."""
+        tried = _of_one_name(runs, same[0])
+        return [self._runs(same, {**fields, **block}, tried) for _, fields in self.terms]
+
     def _of_block(
         self, runs: Sequence[Run], block: Mapping[str, Any], seeds: tuple[int, ...], some=False
     ) -> tuple[dict[int, float], list[Run], int] | None:
         """The value of each seed, the runs behind them, and how many of them failed."""
         for same in _alike(runs):
-            tried = _of_one_name(runs, same[0])
-            terms = [self._runs(same, {**fields, **block}, tried) for _, fields in self.terms]
+            terms = self._terms(same, runs, block)
             shared = set(seeds).intersection(*terms)
             if not shared or (len(shared) < len(set(seeds)) and not some):
                 continue
