@@ -143,7 +143,7 @@ def whole_numbers(lengths: Tensor | list[int], x: Tensor) -> Tensor:
             f"lengths run from {int(n.min())} to {int(n.max())}: give 0 to {len(x)}, the "
             f"number of time steps."
         )
-    return n.to(torch.int64)
+    return n.to(torch.int64).contiguous()  # kernels read them as they lie
 
 
 class Recurrent(nn.Module):

@@ -57,11 +57,7 @@ def an4(folder: Path) -> Lists:
             recordings (.sph, .wav, .flac), or, under ``feat/``, mel cepstra (.mfc).
     """
     root = _below(folder, "etc/an4_train.fileids", "an4")
-    parts = {split: list(_an4(root, split)) for split in ("train", "test")}
-    speakers = sorted({u.speaker for u in parts["train"]})[::10]
-    train = [u for u in parts["train"] if u.speaker not in speakers]
-    valid = [u for u in parts["train"] if u.speaker in speakers]
-    return {"train": train, "valid": valid, "test": parts["test"]}
+    return _every_tenth_validates({s: list(_an4(root, s)) for s in ("train", "test")})
 
 
 def _an4(root: Path, split: str) -> Iterator[Listed]:
@@ -97,23 +93,27 @@ def timit(folder: Path) -> Lists:
     Raises:
         FileNotFoundError: if no such files are there.
     """
-    parts: Lists = {"train": [], "valid": [], "test": []}
-    found = {"train": set(), "test": set()}
+    parts: Lists = {"train": [], "test": []}
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() != ".phn" or path.stem.lower().startswith("sa"):
             continue
         split, speaker = path.parts[-4].lower(), path.parts[-2].lower()
-        if split not in found:
+        if split not in parts:
             raise ValueError(f"{path}: expected TRAIN/DR1/SPEAKER/SENTENCE.PHN in {folder}.")
         if split == "test" and speaker not in CORE_TEST:
             continue
-        found[split].add(speaker)
-        if split == "train" and int.from_bytes(speaker.encode(), "big") % 10 == 0:
-            split = "valid"
         parts[split].append(_timit(path, speaker))
     if not parts["train"]:
         raise FileNotFoundError(f"timit: no TRAIN/DR*/SPEAKER/*.PHN in {folder}.")
-    return parts
+    return _every_tenth_validates(parts)
+
+
+def _every_tenth_validates(parts: Lists) -> Lists:
+    """The lists, with every tenth speaker of the training ones, by name, in "valid"."""
+    speakers = sorted({u.speaker for u in parts["train"]})[::10]
+    train = [u for u in parts["train"] if u.speaker not in speakers]
+    valid = [u for u in parts["train"] if u.speaker in speakers]
+    return {"train": train, "valid": valid, "test": parts["test"]}
 
 
 _CORE = """

@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .style.axes import grid
-from .style.palette import INK, MARK, SIZES, TEMPLATE
-from .style.text import literal
+from .style.palette import MARK, SIZES, TEMPLATE
+from .style.text import literal, note
 from .style.traces import Traces, fill
 
 SLOTS = 4
@@ -138,7 +138,7 @@ def attention_layout(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> 
         "yaxis": places["yaxis"]
         | {"range": [0.5, filters + 0.5], "title": {"text": "mel filter"}},
     }
-    notes = [_note(f"<b>{literal(spoken.title)}</b>", 0, 1.0, 34)]
+    notes = [note(f"<b>{literal(spoken.title)}</b>", 0, 1.0, 34)]
     if spoken.begins is not None and spoken.ends is not None:
         middle = (spoken.begins + spoken.ends) / 2
         named = {"tickvals": middle.tolist(), "ticktext": labels, "ticks": ""}
@@ -159,7 +159,7 @@ def attention_layout(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> 
             "showgrid": False,
         }
         text = f"<b>{literal(name)}</b><br>{literal(attention.text)}"
-        notes.append(_note(text, places[x]["domain"][0], places[y]["domain"][1], 6))
+        notes.append(note(text, places[x]["domain"][0], places[y]["domain"][1], 6))
     for slot in range(len(attentions), SLOTS):
         layout[f"xaxis{slot + 2}"] = layout[f"yaxis{slot + 2}"] = {"visible": False}
     return layout | {"annotations": notes}
@@ -174,11 +174,3 @@ def _places() -> dict[str, dict[str, Any]]:
         column_widths=[0.43, 0.51], horizontal_spacing=0.06,
         row_heights=[0.19, 0.3, 0.33], vertical_spacing=0.09,
     )  # fmt: skip
-
-
-def _note(text: str, x: float, y: float, shift: int) -> dict[str, Any]:
-    return {
-        "text": text, "x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "left",
-        "yanchor": "bottom", "yshift": shift, "showarrow": False,
-        "font": {"size": 14, "color": INK},
-    }  # fmt: skip

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.palette import GREY, INK, ORANGE, TEMPLATE, VERMILLION
-from .style.text import literal
+from .style.palette import GREY, ORANGE, TEMPLATE, VERMILLION
+from .style.text import literal, note
 from .style.traces import Traces, fill
 
 SLOTS = 3
@@ -173,11 +173,11 @@ def drawing_layout(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> dict[
                 edges.append(_edge(f"x{end}", f"y{end}", picture.shape))
         if there:
             name, sketch = shown[slot]
-            notes.append(_note(f"<b>{literal(name)}</b>  {literal(sketch.text)}", 0, top, 4))
+            notes.append(note(f"<b>{literal(name)}</b>  {literal(sketch.text)}", 0, top, 4))
     if shown:
         words = ("looks", "writes", "draws when it is shown nothing")
         for name, text in zip(COLUMNS, words, strict=True):
-            notes.append(_note(text, SPAN[name][0], 1 - HEAD / inside, 4))
+            notes.append(note(text, SPAN[name][0], 1 - HEAD / inside, 4))
     return layout | {"annotations": notes, "shapes": edges}
 
 
@@ -187,12 +187,4 @@ def _edge(x: str, y: str, shape: tuple[int, ...]) -> dict[str, Any]:
     return {
         "type": "rect", "xref": x, "yref": y, "x0": 0.5, "x1": width + 0.5, "y0": 0.5,
         "y1": height + 0.5, "line": {"color": GREY, "width": 1},
-    }  # fmt: skip
-
-
-def _note(text: str, x: float, y: float, shift: int) -> dict[str, Any]:
-    return {
-        "text": text, "x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "left",
-        "yanchor": "bottom", "yshift": shift, "showarrow": False,
-        "font": {"size": 14, "color": INK},
     }  # fmt: skip

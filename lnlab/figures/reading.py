@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .style.palette import BLUE, GREEN, INK, PURPLE, TEMPLATE, VERMILLION
-from .style.text import literal
+from .style.text import literal, note
 from .style.traces import Traces, fill
 
 SLOTS = 5
@@ -131,7 +131,7 @@ def reading_layout(passage: Posed, looks: Mapping[str, Look]) -> dict[str, Any]:
         "margin": {"l": 12, "r": 12, "t": 50, "b": 10},
     }
     title = f"<b>{literal(passage.query)}</b>"
-    notes = [_note(title, 1.0, 26)]
+    notes = [note(title, 0, 1.0, 26)]
     for slot in range(SLOTS):
         end = str(slot + 1) if slot else ""
         top = 1 - (block * slot + 30) / inside
@@ -146,13 +146,5 @@ def reading_layout(passage: Posed, looks: Mapping[str, Look]) -> dict[str, Any]:
         }
     for slot, (name, look) in enumerate(looks.items()):
         top = 1 - (block * slot + 30) / inside
-        notes.append(_note(f"<b>{literal(name)}</b>  {literal(look.text)}", top, 2))
+        notes.append(note(f"<b>{literal(name)}</b>  {literal(look.text)}", 0, top, 2))
     return layout | {"annotations": notes}
-
-
-def _note(text: str, y: float, shift: int) -> dict[str, Any]:
-    return {
-        "text": text, "x": 0, "y": y, "xref": "paper", "yref": "paper", "xanchor": "left",
-        "yanchor": "bottom", "yshift": shift, "showarrow": False,
-        "font": {"size": 14, "color": INK},
-    }  # fmt: skip

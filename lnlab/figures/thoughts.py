@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.palette import BLUE, GREY, INK, ORANGE, TEMPLATE, VERMILLION
-from .style.text import literal
+from .style.palette import BLUE, GREY, ORANGE, TEMPLATE, VERMILLION
+from .style.text import literal, note
 from .style.traces import Traces, fill
 
 SLOTS = 3
@@ -114,7 +115,8 @@ def thoughts_layout(
     """The axes and the words of :func:`thoughts`."""
     columns = max(1, len(seen))
     letters = LETTERS // columns
-    notes = [_note(f"<b>{literal(sentence)}</b>", 0, 1.09)]
+    small = partial(note, size=13)
+    notes = [small(f"<b>{literal(sentence)}</b>", 0, 1.09)]
     layout: dict[str, Any] = {"margin": {"l": 12, "r": 12, "t": 70, "b": 36}}
     cosines = [cosine for one in seen.values() for _, cosine in one.near]
     lowest = min([0.0, *cosines])
@@ -140,12 +142,12 @@ def thoughts_layout(
         }  # fmt: skip
     for slot, (name, one) in enumerate(seen.items()):
         left, below = slot / columns, 2 * slot + 2
-        notes.append(_note(f"<b>{literal(name)}</b>", left, 1.01))
+        notes.append(small(f"<b>{literal(name)}</b>", left, 1.01))
         told = literal(_short(one.told, letters - 10)) or "nothing"
-        notes.append(_note(f"lets follow: <i>{told}</i>", left, 0.455))
-        notes.append(_note("nearest:", left, 0.4))
+        notes.append(small(f"lets follow: <i>{told}</i>", left, 0.455))
+        notes.append(small("nearest:", left, 0.4))
         notes += [
-            _note(literal(_short(text, letters)), lowest, -k - 1 + 0.36)
+            small(literal(_short(text, letters)), lowest, -k - 1 + 0.36)
             | {"xref": _axis("x", below), "yref": _axis("y", below), "yanchor": "middle"}
             for k, (text, _) in enumerate(one.near)
         ]
@@ -159,10 +161,3 @@ def _axis(name: str, number: int) -> str:
 def _short(text: str, letters: int) -> str:
     """A text that fits, with what was cut off marked."""
     return text if len(text) <= letters else f"{text[: letters - 1].rstrip()}…"
-
-
-def _note(text: str, x: float, y: float) -> dict[str, Any]:
-    return {
-        "text": text, "x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "left",
-        "yanchor": "bottom", "showarrow": False, "font": {"size": 13, "color": INK},
-    }  # fmt: skip

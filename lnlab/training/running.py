@@ -74,8 +74,7 @@ def train(
     device = own(available(device))
     if beside and world() > 1:
         raise ValueError("beside goes along with one process: a rank sees its share only.")
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
+    _known(precision)
     return _train(task, Path(root), device, precision, save_every, beside)
 
 
@@ -121,11 +120,20 @@ def found(
     """The run that :func:`train` makes of a task, to read.
 
     None if it was never begun, and if it is done without what the task promises to measure.
+
+    Raises:
+        ValueError: if the precision is unknown.
     """
+    _known(precision)
     config, data = _identity(task, task.dataset(), torch.device(device), precision)
     folder = place(root, task.name, config, data)
     run = Run(folder) if Folder(folder).begun else None
     return run if run is not None and not lacking(task, run) else None
+
+
+def _known(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
 
 
 def lacking(task: Experiment, run: Run) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lnlab import data
-from lnlab.data import audio
+from lnlab.data import audio, corpora
 from lnlab.data import fsdd as strings
 from lnlab.data.phones import FOLDED, PHONES, fold
 from tests.data.layouts import an4, fsdd, librispeech, put, timit, tone
@@ -95,6 +95,16 @@ def test_timit(tmp_path, capital):
     assert said.units == ("sil", "sh", "sil", "ih")
     assert said.begins.tolist() == [0, 0.1, 0.3, 0.4]
     assert said.ends.tolist() == [0.1, 0.25, 0.4, 0.5]
+
+
+@pytest.mark.parametrize("ending", ["0", "1"])
+def test_every_tenth_speaker_of_timit_validates(tmp_path, ending):
+    names = [f"M{a}{b}{c}{ending}" for a in "ABC" for b in "ABC" for c in "ABCD"]
+    for name in names:
+        put(tmp_path / "TRAIN" / "DR1" / name / "SX1.PHN", text="0 9 h#\n")
+    listed = corpora.timit(tmp_path)
+    assert len(names) == 36
+    assert [len(listed[split]) for split in ("train", "valid", "test")] == [32, 4, 0]
 
 
 def test_librispeech(tmp_path):

@@ -87,6 +87,12 @@ def test_heights_leave_out_what_has_no_logarithm():
     assert flat_low < flat_high
 
 
+def test_a_plane_of_losses_below_0_is_refused():
+    low = landscape(X[:, None] ** 2 + Y**2 / 10 - 2.0, X, Y)
+    with pytest.raises(ValueError, match=r"losses go down to -2, .* add a constant"):
+        plane(low)
+
+
 def test_a_path_lies_on_its_plane_and_its_distance_beside_it():
     way = np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0]])
     figure: Any = trodden(

@@ -176,6 +176,8 @@ def test_run_of_a_task_is_found_by_its_configuration(tiny, tmp_path):
     assert not begun.done
     steps.close()
     assert found(tiny(), root=tmp_path, precision="float64") is None
+    with pytest.raises(ValueError, match="precision 'flaot32': choose from float32"):
+        found(tiny(), root=tmp_path, precision="flaot32")
     assert found(tiny(epochs=1), root=tmp_path) is None
 
 

@@ -33,7 +33,7 @@ SILENT = 1e-3
 def check(audited: Audited) -> Result:
     """The normalizers, and what of each differs from the operator that its name promises."""
     found = normalizers(audited)
-    findings = [finding for each in found for finding in _findings(audited, each)]
+    findings = [finding for each in found for finding in _findings(each)]
     findings += _merged(finding for each in found for finding in _differences(each))
     findings += _functional(audited)
     if not found and not findings:
@@ -76,7 +76,7 @@ def _row(found: Found) -> dict:
     }
 
 
-def _findings(audited: Audited, found: Found) -> Iterator[Finding]:
+def _findings(found: Found) -> Iterator[Finding]:
     where, report, part = listed(found.names), found.report, found.visits[0].part
     if report is None:
         return

@@ -55,9 +55,18 @@ def sheet(landscape: Landscape, heights: tuple[float, float]) -> go.Surface:
 
 
 def sheet_values(landscape: Landscape) -> dict[str, np.ndarray]:
-    """Heights are logarithms; what is shown when one points there is the loss."""
+    """Heights are logarithms; what is shown when one points there is the loss.
+
+    Raises:
+        ValueError: if a loss is below 0.
+    """
     x, y = (np.asarray(at) for at in landscape.at)
     losses = np.asarray(landscape.losses).T  # plotly's rows run along y
+    if (losses < 0).any():
+        raise ValueError(
+            f"losses go down to {losses[losses < 0].min():.3g}, and a plane's heights are "
+            "powers of 10: add a constant to the loss, which changes nothing else."
+        )
     with np.errstate(divide="ignore"):
         return {"x": x, "y": y, "z": np.log10(losses), "customdata": losses}
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import plotly.graph_objects as go
 
-from .palette import lines, rank
+from .palette import INK, lines, rank
 
 
 def literal(text: object) -> str:
@@ -98,6 +98,11 @@ def text_above(
         "showarrow": False,
         "font": font,
     }
+
+
+def note(text: str, x: float, y: float, shift: int = 0, size: int = 14) -> dict[str, Any]:
+    """A line of text, its lower left corner at a place of the paper and pixels above it."""
+    return text_above(text, x, shift, "left", {"size": size, "color": INK}) | {"y": y}
 
 
 def legend(names: Mapping[str, object]) -> str:

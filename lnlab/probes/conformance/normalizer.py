@@ -128,7 +128,7 @@ def _report(module: nn.Module, training: Box, evaluation: Box, z: Tensor) -> Rep
     findings = [
         _over(over, z, peer.axes),
         *_of_law(law, over, peer),
-        *(_of_parameter(role, over, peer) for role in roles),
+        *(_of_parameter(role, peer) for role in roles),
         *_of_evaluation(training, evaluation, z, over, law, peer),
         *_of_precision(module, training, peer, law),
         _difference(training, z, law, peer),
@@ -235,7 +235,7 @@ def _factor(factor: float, N: int) -> tuple[str, bool]:
     return f"{factor:.6g}/N: outputs {factor**-0.5:.4g} times as large", True
 
 
-def _of_parameter(role: Parameter, over: Extent, peer: Peer) -> Aspect:
+def _of_parameter(role: Parameter, peer: Peer) -> Aspect:
     """A gain behind the statistics along the peer's axes, a bias behind the gain."""
     said = {
         "gain": "multiplies the normalized",
