@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lnlab.checkout import place
-from lnlab.ledger.rule import defect, ends
+from lnlab.ledger.rule import defect, ends, size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +121,8 @@ def frame(roots: Sequence[Path] = ROOTS) -> "pd.DataFrame":
 def found(entry: dict[str, Any]) -> str:
     """The measurement of a claim in a few words: an interval, or the worst of some draws."""
     if entry["interval"]:
-        return f"{ends(entry['interval'])} (margin {entry['margin']:.2g}); {entry['quantity']}"
+        margin = ", ".join(filter(None, [f"margin {entry['margin']:.2g}", _size(entry)]))
+        return f"{ends(entry['interval'])} ({margin}); {entry['quantity']}"
     if entry["worst"] is not None:
         draws = f", {len(entry['values'])} draws" if len(entry["values"]) > 1 else ""
         return f"{defect(entry['worst'])}{draws}; {entry['quantity']}"
@@ -129,6 +130,12 @@ def found(entry: dict[str, Any]) -> str:
         seeds = f"{len(silent)} of {len(entry['values'])} seeds"
         return f"no number of {seeds}, and so no interval; {entry['quantity']}"
     return entry["waits"] or entry["quantity"]
+
+
+def _size(entry: dict[str, Any]) -> str:
+    """The size of what was found next to its margin, where a sign was claimed."""
+    says = (entry["declared"] or {}).get("says", "")
+    return size(entry["outcome"], says, entry["interval"], entry["margin"])
 
 
 def markdown(roots: Sequence[Path] = ROOTS) -> str:
@@ -144,7 +151,7 @@ def markdown(roots: Sequence[Path] = ROOTS) -> str:
     for name, id in EXPERIMENTS.items():
         claim = claims[id]
         measure = (claim["declared"] or {}).get("measure", "")
-        ours = f"{ends(claim['interval'])}: {measure}" if claim["interval"] else "–"
+        ours = f"{found(claim).partition(';')[0]}: {measure}" if claim["interval"] else "–"
         seeds = len(claim["seeds"] or (claim["declared"] or {}).get("seeds", ()))
         blocks = len(claim["values"] or ())
         where = ", ".join(filter(None, (claim["setting"], claim["data"])))

@@ -50,8 +50,9 @@ class Says(StrEnum):
 class Setting(Enum):
     """The place of a measurement, next to where the paper made its own.
 
-    *Own* is the paper's data and everything else that it states; *scaled down* its data, and
-    something stated otherwise; *other data* is all else.
+    *Own* is the paper's data and everything else that it states, or its published code where
+    that says another thing; *scaled down* its data, and something stated otherwise; *other
+    data* is all else.
     """
 
     OWN = "the paper's own"
@@ -132,6 +133,31 @@ def outcome(ends: tuple[float, float], margin: float, values: Sequence[float] = 
     if high < 0:
         return Outcome.SUPPORTED
     return Outcome.CONTRADICTED if low > 0 else Outcome.INCONCLUSIVE
+
+
+def size(found: str, says: str, ends: Sequence[float | None], margin: float) -> str:
+    """The size of an effect that is claimed to be negative, next to its margin, in words.
+
+    An outcome tells one side of it: "supported" asks for a sign, "no effect as large" for a
+    bound, and where a loss is not excluded a gain may be.
+
+    Args:
+        found: the outcome, by its words.
+        says: the words of the claim.
+        ends: of the interval that decided; None stands for no bound.
+    """
+    low, high = (
+        one if end is None else end for one, end in zip((-inf, inf), ends, strict=True)
+    )
+    if says != Says.LESS:
+        return ""
+    if found == Outcome.SUPPORTED.value:
+        return "all of it beyond" if high <= -margin else "perhaps less than it"
+    if found == Outcome.NO_EFFECT.value and high < 0:
+        return "below 0, and less than it"
+    if found == Outcome.INCONCLUSIVE.value and low > -margin:
+        return "no gain as large"
+    return ""
 
 
 def sameness(ends: tuple[float, float], margin: float, values: Sequence[float]) -> Outcome:
@@ -254,7 +280,7 @@ def judge(
         out = OUTCOMES[what](ends, margin, values)
         if out is Outcome.NO_EFFECT:
             confidence, ends = together, _interval(values, together, signs, share)
-            out = out if _inside(ends, margin) else Outcome.INCONCLUSIVE
+            out = OUTCOMES[what](ends, margin, values)
         least = detectable(values, confidence, shared=share)
         if out is Outcome.INCONCLUSIVE and _alike(values):
             ends, least = (-inf, inf), inf  # one reading, however often it is written down

@@ -31,6 +31,7 @@ STATED: dict[str, Any] = {
 """Stated in the paper, or in its code."""
 OPEN = (
     "seeds",
+    "eps: 1e-4 in the paper, 1e-3 in its code, as here",
     "which 9,000 pictures, and which 1,000 validate: drawn by TensorFlow's shuffle there, the "
     "first ones of each here",
     "the mean and deviation of a pixel: of all 50,000 pictures there, of those trained on here",

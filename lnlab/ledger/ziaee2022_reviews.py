@@ -41,6 +41,7 @@ STATED = (
 """The settings that the paper, or its code, states."""
 OPEN = (
     "seeds",
+    "eps: 1e-4 in the paper, 1e-3 in its code, as here",
     "which 4,000 reviews, and which 1,000 validate: drawn by TensorFlow's shuffle there",
     "the vocabulary: of the training reviews that are not held out; Keras' is of all of them",
 )

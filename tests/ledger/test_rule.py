@@ -18,6 +18,7 @@ from lnlab.ledger.rule import (
     judge,
     outcome,
     sameness,
+    size,
     steady,
     verdict,
 )
@@ -181,6 +182,40 @@ def test_what_is_the_same_is_judged_beside_what_is_not():
     assert judge([alike], [1.0])[0].outcome is NO_EFFECT
     with pytest.raises(ValueError, match="above 0"):
         judge([alike], [0.0], says=[Says.SAME])
+
+
+def test_what_is_below_0_at_both_levels_is_supported():
+    """Inside the margins at Holm's step, outside of them where all hold at once."""
+    values = [-0.146, -0.327, -0.172, -0.352, -0.232]
+    others = [[4.0, 5.0, 4.5, 4.2, 4.8]] * 4  # which Holm's method lets go first
+    found = judge([values, *others], [0.41, *[1.0] * 4])[0]
+    at_his_step, at_once = (interval(values, 1 - 0.05 / n) for n in (1, 5))
+    assert at_his_step[0] > -0.41 > at_once[0]
+    assert at_once[1] < 0
+    assert found.interval == at_once
+    assert found.outcome is SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ((-3.0, -1.5), "all of it beyond"),
+        ((-3.0, -0.5), "perhaps less than it"),
+        ((None, -0.5), "perhaps less than it"),
+        ((-0.9, -0.5), "below 0, and less than it"),
+        ((-0.9, 0.5), ""),
+        ((-0.9, 1.5), "no gain as large"),
+        ((-0.9, None), "no gain as large"),
+        ((-1.5, 1.5), ""),
+        ((0.5, 1.5), ""),
+    ],
+)
+def test_the_size_next_to_the_margin_is_told(ends, said):
+    low, high = ends
+    wide = (-math.inf if low is None else low, math.inf if high is None else high)
+    found = outcome(wide, 1.0).value
+    assert size(found, "less than 0", ends, 1.0) == said
+    assert size(found, "less than the margin", ends, 1.0) == ""
 
 
 def test_a_margin_is_positive_and_differences_are_finite():
