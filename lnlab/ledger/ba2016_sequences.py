@@ -83,7 +83,7 @@ STABLE = {
     "lstm": (
         "abstract-stabilizes", "abstract",
         "layer norm is very effective at stabilizing the hidden state dynamics in recurrent "
-        "networks",
+        "networks, read at the end of their training",
     ),
 }  # fmt: skip
 """Claims about the dynamics, by the cell that each is read of: id, place, words."""

@@ -119,7 +119,6 @@ def claims(
     seen: Mapping[str, str] | None = None,
     before: Mapping[str, tuple[Before, ...]] | None = None,
     seeds: Mapping[str, tuple[int, ...]] | None = None,
-    one_rate: Sequence[str] = (),
     judged: bool = False,
     paper: str = "",
     note: str = "",
@@ -136,7 +135,6 @@ def claims(
         before: its verdicts before it was declared anew, newest first, by setting; of a row
             with own rates, by what its id ends with.
         seeds: those that count where they are others than the setting's, by setting.
-        one_rate: more settings whose statement says that both arms have one.
         judged: whether judges decide it, in most settings with :data:`OWN_C`.
     """
     seen, before = seen or {}, before or {}
@@ -164,7 +162,7 @@ def claims(
             test, family=f"skip-thoughts, {family}{apart}", **words, **more
         )
         rate = "each arm at its best rate" if own else "both arms at one rate"
-        said = f"{statement}, {rate}" if end in (*own_rate, *one_rate) else statement
+        said = f"{statement}, {rate}" if end and not statement.endswith(rate) else statement
         said = OFFICIAL.sub(r" on what stands for \1", said) if end == "-stories" else said
         told = f"--data {data}"
         command = test.command(data).replace(told, f"{told} --set judges=judges=PATH")
@@ -223,7 +221,7 @@ def faster(metric: str) -> list[Claim]:
         window="the whole run", split=JUDGED, judged=True, margin=margin, reason=reason,
         before={**dict.fromkeys(FAMILIES, unjudged), "-stories": stories},
         note=OF_SICK * metric.startswith("sick"),
-        seeds={"-stories": FRESH}, one_rate=("-stories",),
+        seeds={"-stories": FRESH},
         seen={"-stories": "seeds 100 to 104 of the measure before this one",
               "-novels-small": "nats at the end of the runs with layer norm, and what judges "
               "say of them at 1/1.7 of the run and at its end (ba2016-6.3-month-novels-small)"},

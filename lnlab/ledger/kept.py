@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lnlab.checkout import place
-from lnlab.ledger.rule import defect, ends, size
+from lnlab.ledger.rule import Outcome, defect, ends, size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,9 +134,13 @@ def found(entry: dict[str, Any]) -> str:
 
 
 def _size(entry: dict[str, Any]) -> str:
-    """The size of what was found next to its margin, where a sign was claimed."""
+    """The size of what was found next to its margin, where a sign was claimed; of what is
+    undecided also the effect that its seeds find four times out of five."""
     says = (entry["declared"] or {}).get("says", "")
-    return size(entry["outcome"], says, entry["interval"], entry["margin"])
+    told = [size(entry["outcome"], says, entry["interval"], entry["margin"])]
+    if entry["outcome"] == Outcome.INCONCLUSIVE.value and entry["detectable"]:
+        told.append(f"found 4 times of 5: {entry['detectable']:.2g}")
+    return ", ".join(filter(None, told))
 
 
 def markdown(roots: Sequence[Path] = ROOTS) -> str:
@@ -185,6 +189,12 @@ def table(roots: Sequence[Path] = ROOTS) -> str:
         f"tested, and what became of them: {len(claims)} rows, for a statement has one for "
         "each setting that it is judged in. Written by `lnlab claims docs`; `lnlab claims "
         "show ID` has the values of each seed, the declaration and the command.",
+        "",
+        "A margin is the least effect that was declared to matter. *All of it beyond*, "
+        "*perhaps less than it*, *below 0, and less than it*, *no gain as large* say how an "
+        "interval stands to it, where a sign was claimed; *found 4 times of 5* is the effect "
+        "that so many seeds tell so often: where it is many times the margin, they could "
+        "hardly decide.",
         "",
         "What was declared before its runs has an earlier commit than its verdict, but for "
         "`ba2016-1-sgd`, four rows of digits at own rates (6.6) and four of LeNets' batch norm "

@@ -30,7 +30,7 @@ SMALL = {
     "subj": "69.4 to 71.3 and 61.3 to 64.4 %, words 91.2",
     "mpqa": "72.2 to 73.2 and 72.3 to 72.5 %, words 86.3",
 }
-"""What became of the judges of the small nets on novels, five seeds."""
+"""Scores of the small nets on novels by their judges, five seeds."""
 ONE_ROW = {
     **{
         f"{of}-{metric}-novels-small": BELOW_WORDS.format(said)

@@ -305,7 +305,7 @@ CLAIMS = [
         for norm, (id, words) in FULL.items()
     ),
     claim(
-        "2-small", "2 and 3",
+        "2-small", "3",
         "the error of batch norm increases rapidly as batches get smaller",
         less({"norm": "batch"} | ONE, {"norm": "batch"}), each(final("chosen_accuracy")),
         seeds=NEXT, measure="test accuracy of BN, at batch 1 less at batch 25", window=CHOSEN,
