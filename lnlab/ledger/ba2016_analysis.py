@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
-from lnlab.ledger.claim import Before, Claim, Judge
+from lnlab.ledger.claim import Before, Claim, equation
 from lnlab.ledger.claim import restated as restated_of
 from lnlab.ledger.claim import untested as untested_of
 from lnlab.ledger.exact import Defect, changed, greatest, readings, unchanged
@@ -161,24 +161,8 @@ def not_a_quarter(name: str) -> Defect:
     return defect
 
 
-def claim(
-    id: str,
-    source: str,
-    statement: str,
-    judge: Judge,
-    *,
-    kind: Kind = Kind.EQUATION,
-    paper: str = "",
-    note: str = "",
-    history: tuple[Before, ...] = (),
-) -> Claim:
-    """A claim that the ledger itself judges."""
-    return Claim(
-        f"ba2016-{id}", f"{PAPER}, {source}", statement, kind, judge, command=LEDGER,
-        paper=paper, note=note, history=history,
-    )  # fmt: skip
-
-
+claim = partial(equation, PAPER)
+"""A claim that the ledger itself judges."""
 untested = partial(untested_of, PAPER)
 restated = partial(restated_of, PAPER)
 """A claim that nothing tests yet."""

@@ -218,13 +218,13 @@ CLAIMS = [
         would="the part of the Fisher matrix off the blocks, along training",
         waits=ALONG,
     ),
-    untested(
-        "5.2.2-error",
-        "5.2.2",
+    claim(
+        "5.2.2-error", "5.2.2",
         "learning the gains depends only on the magnitude of the prediction error, under "
         "layer norm",
-        would="ba2016-supplement-eq33: the metric holds (a - mu)/sigma too",
-        waits="the statement and its own eq. 33 differ; judged there",
+        equal(worst(partial(differs, gain_metric, gain_metric_32), (LayerNorm,), ALL)),
+        note="contradicts the paper's own eq. 33, which is right: the metric has "
+        "(a - mu)/sigma of the case too",
     ),
     effective_rate(
         "ba2016-5.2-learning-rate", f"{PAPER}, 5.2",

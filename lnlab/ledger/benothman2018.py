@@ -5,7 +5,8 @@ from functools import partial
 
 from lnlab.ledger import benothman2018_speech
 from lnlab.ledger.benothman2018_speech import PAPER, STUDY, STUDY_LIBRISPEECH
-from lnlab.ledger.claim import ALONG, Before, Claim
+from lnlab.ledger.claim import ALONG, Before
+from lnlab.ledger.claim import equation as equation_of
 from lnlab.ledger.claim import restated as restated_of
 from lnlab.ledger.claim import untested as untested_of
 from lnlab.ledger.descent import (
@@ -24,6 +25,7 @@ from lnlab.ledger.rule import Kind
 from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
 
+equation = partial(equation_of, PAPER)
 untested = partial(untested_of, PAPER)
 restated = partial(restated_of, PAPER)
 H, B = 12, 8
@@ -52,17 +54,19 @@ def not_shifted_and_scaled(seed: int) -> float:
     return greatest([relative_change(y.mean(0), b), relative_change(y.std(0, correction=0), g)])
 
 
+def not_standard(seed: int) -> float:
+    """The distance of g z + b from mean 0 and standard deviation 1, for standard z."""
+    g, b, z = 1 + normal(seed, 0, H).abs(), normal(seed, 1, H), normal(seed, 2, B, H)
+    z = (z - z.mean(0)) / z.std(0, correction=0)
+    y = g * z + b
+    return greatest(
+        map(float, [y.mean(0).abs().max(), (y.std(0, correction=0) - 1).abs().max()])
+    )
+
+
 def points(study: Mapping[str, tuple[float, float]]) -> float:
     """The points of error that the encoder's layer norm is ahead by in a table."""
     return 100 * (study["none"][0] - study["encoder"][0])
-
-
-def equation(
-    id: str, source: str, statement: str, judge, kind: Kind = Kind.EQUATION, **more
-) -> Claim:
-    """A claim that the ledger itself judges."""
-    return Claim(f"benothman2018-{id}", f"{PAPER}, {source}", statement, kind, judge,
-                 command="lnlab claims judge", **more)  # fmt: skip
 
 
 ONE_READING = Before("fails", "points to a tenth were its one reading")
@@ -80,6 +84,10 @@ EQUATIONS = [
              }),
              kind=Kind.READING,
              note="a slip of the pen: the gain scales and the bias shifts"),
+    equation("2.1-standard", "2.1",
+             "gain and bias bring the normalized output to zero mean and unit variance",
+             unchanged(not_standard, "distance of mean from 0 and deviation from 1", GATES),
+             note="they take it away from there: to mean b and deviation g"),
     *(
         equation(f"4.1-up-to-{name.lower()}", f"4.1, Table {k}",
                  f"layer norm reduces the error rate on {name} by up to 2 %",

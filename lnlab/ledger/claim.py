@@ -194,6 +194,29 @@ def untested(
     )  # fmt: skip
 
 
+def equation(
+    cited: str,
+    id: str,
+    source: str,
+    statement: str,
+    judge: Judge,
+    *,
+    kind: Kind = Kind.EQUATION,
+    paper: str = "",
+    note: str = "",
+    history: tuple[Before, ...] = (),
+) -> Claim:
+    """A statement of ``cited`` that the ledger itself judges.
+
+    Args:
+        source: the place in the paper: "2, eq. 6".
+    """
+    return Claim(
+        f"{PAPERS[cited]}-{id}", f"{cited}, {source}", statement, kind, judge,
+        command="lnlab claims judge", paper=paper, note=note, history=history,
+    )  # fmt: skip
+
+
 def restated(cited: str, id: str, source: str, statement: str, *, same: str) -> Claim:
     """A statement of ``cited`` that the claim with the id ``same`` says, too, and is judged by.
 

@@ -6,12 +6,14 @@ from itertools import pairwise
 import torch
 
 from lnlab.ledger import (
+    ziaee2022_inference,
     ziaee2022_pictures,
     ziaee2022_rates,
     ziaee2022_reviews,
     ziaee2022_scale,
 )
 from lnlab.ledger.claim import CHOSEN_LATE, Before, Claim
+from lnlab.ledger.claim import equation as equation_of
 from lnlab.ledger.claim import restated as restated_of
 from lnlab.ledger.claim import summary as summary_of
 from lnlab.ledger.exact import changed, counted, greatest, nearly, readings, unchanged
@@ -21,9 +23,9 @@ from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
 
 PAPER = "Ziaee & Çano (2022)"
+equation = partial(equation_of, PAPER)
 restated = partial(restated_of, PAPER)
 summary = partial(summary_of, PAPER)
-LEDGER = "lnlab claims judge"
 H = 12
 OFF = "distance of a weight from the range"
 ARITHMETIC = "no data, eq. 16 by itself"
@@ -84,16 +86,6 @@ def searching(times: int, pictures: int) -> float:
     """
     cases = ziaee2022_pictures.FIFTH.cases
     return times * pictures / (3 * cases * ziaee2022_pictures.FIFTH.epochs)
-
-
-def equation(
-    id: str, source: str, statement: str, judge, kind: Kind = Kind.EQUATION, **more
-) -> Claim:
-    """A claim that the ledger itself judges."""
-    return Claim(
-        f"ziaee2022-{id}", f"{PAPER}, {source}", statement, kind, judge,
-        command=LEDGER, **more,
-    )  # fmt: skip
 
 
 EQUATIONS = [
@@ -175,6 +167,9 @@ TABLES = [
     table("5-1-features", "5, Table 1", "by the first rows, the global mean and standard "
           "deviation of features are not recommended in CNNs",
           (2, "False", *IMAGES), (3, "False", *IMAGES)),
+    table("4-1-features", "4.1, Table 1", "by the first rows, there is no advantage of the "
+          "population mean of features, of all the training data or 20 % of them",
+          (2, "False", *IMAGES)),
     table("5-1-small", "5, Table 1", "the global batch mean serves CNNs when the training data "
           "are small, the current one when they are big",
           (0, "True", "Table 1 A"), (0, "False", "Table 1 B")),
@@ -265,6 +260,7 @@ SUMMARIES = [
 
 CLAIMS = [
     *EQUATIONS,
+    *ziaee2022_inference.CLAIMS,
     *TABLES,
     *ziaee2022_pictures.CLAIMS,
     *ziaee2022_rates.CLAIMS,

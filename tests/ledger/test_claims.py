@@ -21,10 +21,15 @@ from lnlab.tasks import TASKS
 WRONG = {
     "ba2016-5.1-all-rescaling",  # Table 1 says No of weight norm
     "ba2016-5.2-eq13-layer",  # mu and sigma are shared
+    "ba2016-5.2.2-error",  # eq. 33 has (a - mu)/sigma of the case
     "ba2016-5.2-gain",  # eq. 32 needs outputs whose covariance does not depend on x
     "ba2016-supplement-eq35-sides",  # four elements on the left, one on the right
     "ba2016-supplement-initial",  # alpha and beta are swapped
     "benothman2018-2.2-eq6",  # a factor c too many
+    "benothman2018-2.1-standard",  # to mean b and deviation g
+    "ziaee2022-eq19",  # the factor is of the variance
+    "ziaee2022-eq21",  # and m counts no features
+    "ziaee2022-3-layer-norm",  # each case has its own statistics
     "ziaee2022-3-range",  # 1 - (1/1 + eps) = -eps
     "ziaee2022-5-2-features",  # Table 2 A has E_F = True
 }
@@ -41,6 +46,8 @@ OPEN = {
     "ziaee2022-4-m1-differs",  # but for its scale it is 0.9999 LN / sqrt(d)
     "ba2016-7-shifting",  # of summed inputs, not of inputs
     "ziaee2022-abstract-inference",  # exact with the batch's statistics, not with others
+    "ziaee2022-3-single",  # linear in 2 of 16 configurations
+    "ziaee2022-abstract-independent",  # of other cases at batch size 1
     "ziaee2022-5-time",  # 16 trainings, or 16 evaluations of one
 }
 """Where it depends on how the text is read."""

@@ -1,0 +1,128 @@
+"""Ziaee & Çano (2022), section 3 and appendix: what evaluation takes from the training."""
+
+from functools import partial
+from math import gamma, sqrt
+
+import torch
+from torch import Tensor
+
+from lnlab.ledger.ba2016_analysis import AFFINE, fewer_cases
+from lnlab.ledger.claim import equation as equation_of
+from lnlab.ledger.exact import changed, greatest, least, readings, unchanged
+from lnlab.ledger.rule import Kind
+from lnlab.norms import CONFIGURATIONS, BatchLayerNorm, Population
+from lnlab.probes.givens import normal
+from lnlab.probes.invariance import relative_change
+
+PAPER = "Ziaee & Çano (2022)"
+equation = partial(equation_of, PAPER)
+H, M = 12, 25
+NORMAL = "independent normal numbers, in closed form"
+COMPANY = f"random cases, {M} to a batch, H = {H}, float64, eps = 0"
+
+
+def mean_deviation(count: int) -> float:
+    """The mean of the deviation (over ``count``) of so many standard normal numbers."""
+    return sqrt(2 / count) * gamma(count / 2) / gamma((count - 1) / 2)
+
+
+def off_batch_deviation(seed: int) -> float:
+    """The distance of eq. 19 from the population's deviation, 1, the worst m from 2 to 50."""
+    return greatest(abs(m / (m - 1) * mean_deviation(m) - 1) for m in range(2, 51))
+
+
+def off_feature_deviation(seed: int) -> float:
+    """The distance of eq. 21 from the deviation of all features' numbers, of H a case.
+
+    The factor is of m, the deviation one of H numbers: the worst m from 2 to 50.
+    """
+    return greatest(abs(m / (m - 1) * mean_deviation(H) - 1) for m in range(2, 51))
+
+
+def learned(letters: str, seed: int) -> BatchLayerNorm:
+    """BLN in a configuration, in evaluation, after 20 batches."""
+    norm = BatchLayerNorm(H, M, eps=0.0, population=Population.named(letters)).double()
+    for batch in range(20):
+        norm(normal(seed, batch, M, H))
+    return norm.eval()
+
+
+@torch.no_grad()
+def not_linear(letters: str, seed: int) -> float:
+    """The part that the best affine map of x leaves of BLN's output in evaluation."""
+    norm, x = learned(letters, seed), normal(seed, 99, 4 * M, H)
+    y: Tensor = torch.cat([norm(part) for part in x.split(M)])
+    design = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+    return relative_change(design @ torch.linalg.lstsq(design, y).solution, y)
+
+
+LINEAR = ("TTTT", "TTFT")
+"""Configurations with all deviations, and the batch's mean, from the population: the mean of a
+case is linear in it."""
+
+
+def farthest_of_linear(seed: int) -> float:
+    """The greatest of :func:`not_linear` in these two configurations."""
+    return greatest(not_linear(letters, seed) for letters in LINEAR)
+
+
+def nearest_of_others(seed: int) -> float:
+    """The least of :func:`not_linear` in the fourteen others."""
+    return least(not_linear(each, seed) for each in CONFIGURATIONS if each not in LINEAR)
+
+
+@torch.no_grad()
+def by_others(m: int, seed: int) -> float:
+    """The change of a case's output in training when the others of its batch are others."""
+    norm = BatchLayerNorm(H, m, eps=0.0).double()
+    one, other = normal(seed, 0, m, H), normal(seed, 1, m, H)
+    other[0] = one[0]
+    return relative_change(norm(other)[:1], norm(one)[:1])
+
+
+CLAIMS = [
+    equation(
+        "eq19", "appendix, eq. 19",
+        "the population's deviation of a batch's statistic is m/(m - 1) times the mean of the "
+        "batches' deviations",
+        unchanged(off_batch_deviation, "distance from the population's, relative", NORMAL),
+        note="the factor belongs to the variance, as in eq. 5; of a deviation it is too large "
+        "by 13 % at m = 2, by 1 % at 25, and infinite at m = 1, a size that the paper uses",
+    ),
+    equation(
+        "eq21", "appendix, eq. 21",
+        "the population's deviation of features is m/(m - 1) times the mean of the cases' "
+        "deviations",
+        unchanged(off_feature_deviation, "distance from the population's, relative", NORMAL),
+        note="m counts cases, and the deviation is one of d features: the factor would be of d",
+    ),
+    equation(
+        "3-layer-norm", "3",
+        "the normalization of layer norm depends only on mini-batch statistics, in training "
+        "and at inference",
+        changed(fewer_cases("layer", 1)),
+        note="layer norm knows no mini-batch: each case has its own mean and deviation",
+    ),
+    equation(
+        "3-single", "3 and appendix, algorithm 2",
+        "at inference normalization, gain and bias form a single linear transform that "
+        "replaces BLN",
+        readings({
+            "TTTT and TTFT": unchanged(farthest_of_linear, AFFINE),
+            "any of the other fourteen": unchanged(nearest_of_others, AFFINE),
+        }),
+        kind=Kind.READING,
+        note="with a deviation of the case, or a statistic of its batch, the map is not linear",
+    ),
+    equation(
+        "abstract-independent", "abstract, 5 and 6",
+        "the key advantage of BLN is being independent of the input data",
+        readings({
+            "at batch size 1, of other cases": unchanged(partial(by_others, 1), data=COMPANY),
+            "at batch size 25, of other cases": unchanged(partial(by_others, M), data=COMPANY),
+        }),
+        kind=Kind.READING,
+        note="no equation says what is meant; read as layer norm's independence of the other "
+        "cases it is lost wherever batches have more than one",
+    ),
+]  # fmt: skip
