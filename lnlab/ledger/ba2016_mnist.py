@@ -15,8 +15,8 @@ from lnlab.ledger.paired import Number, after, along, final, logarithm
 from lnlab.tasks import PermutationInvariantMNIST
 
 SEEDS, FRESH = tuple(range(100, 105)), tuple(range(105, 110))
-PAPERS = PermutationInvariantMNIST.budget
-MNIST = {m: PAPERS("paper", batch_size=m, seeds=SEEDS) for m in (128, 4)}
+budget = PermutationInvariantMNIST.budget
+MNIST = {m: budget("paper", batch_size=m, seeds=SEEDS) for m in (128, 4)}
 AT_4: Mapping[str, Any] = {"batch_size": 4, "epochs": 5, "unbiased": True}
 STATED: Mapping[str, Any] = {
     "data": "mnist", "units": [1000, 1000], "norm": ("layer", "batch"), "epochs": 60,
