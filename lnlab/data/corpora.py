@@ -109,8 +109,10 @@ def timit(folder: Path) -> Lists:
 
 
 def _every_tenth_validates(parts: Lists) -> Lists:
-    """The lists, with every tenth speaker of the training ones, by name, in "valid"."""
-    speakers = sorted({u.speaker for u in parts["train"]})[::10]
+    """The lists, with every tenth speaker of the training ones, by name, in "valid"; a lone one
+    trains."""
+    every = sorted({u.speaker for u in parts["train"]})
+    speakers = every[::10] if len(every) > 1 else []
     train = [u for u in parts["train"] if u.speaker not in speakers]
     valid = [u for u in parts["train"] if u.speaker in speakers]
     return {"train": train, "valid": valid, "test": parts["test"]}
