@@ -46,4 +46,4 @@ def all_arms(arms: Arms) -> pd.DataFrame:
 
 
 def _mean(runs: dict[int, Run], number: Number) -> float:
-    return float(np.mean([*numbers(runs, number).values()]))
+    return round(float(np.mean([*numbers(runs, number).values()])), 3)
