@@ -60,7 +60,7 @@ def unroll(
     moments = batched.Moments(cell, x, lengths) if over_cases else None
     mask = None if mask is None else mask.to(dtype).contiguous()
     # the way back reads them again, whatever the caller does with these meanwhile
-    lengths = None if lengths is None else lengths.clone(memory_format=torch.contiguous_format)
+    lengths = None if lengths is None else lengths.clone()
     task = Task(lib, fused.kernel, fused.eps, lengths, reverse, threads, moments, mask)
     inputs = [x, cell.W_x, cell.W_h, fused.parameters, *state]
     inputs = [a.to(dtype) for a in inputs]

@@ -22,7 +22,6 @@ from lnlab.probes.invariance import NormalizedLayer, relative_change
 PAPER = "Ba et al. (2016)"
 H, D, B = 12, 7, 8
 DELTA = 3.7
-LEDGER = "lnlab claims judge"
 AFFINE = "part that the best affine map of x leaves of the output, relative"
 ALONE = "random W and x, float64, eps = 1e-5"
 CONDITIONS = "with eps = 0, delta > 0, no bias inside a, batch statistics"

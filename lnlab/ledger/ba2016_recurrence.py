@@ -1,8 +1,11 @@
 """Ba et al. (2016), sections 3 and 3.1 and the supplement: what needs no training."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
+from lnlab.cells import RNNCell
 from lnlab.ledger.ba2016_analysis import PAPER, claim, untested
 from lnlab.ledger.claim import Before
 from lnlab.ledger.descent import ANGLE, CHOSEN, DRIFT, WIDER, reduces
@@ -11,6 +14,7 @@ from lnlab.ledger.rule import Kind
 from lnlab.norms import LayerNorm
 from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
+from lnlab.unroll import unroll
 
 H, D, B, T = 24, 7, 8, 50
 STEPS = f"random W_hh and W_xh, H = {H}, T = {T}, float64, eps = 0"
@@ -67,13 +71,17 @@ def off_standard(seed: int) -> float:
 
 @torch.no_grad()
 def gains_of_steps(seed: int) -> float:
-    """The change over steps of the slope of a normalized layer's outputs by its z."""
-    a, norm = states(seed, normalized=False), LayerNorm(H, eps=0.0).double()
-    assert norm.g is not None
-    norm.g.copy_(normal(seed, 3, H))
-    z, y = LayerNorm(H, eps=0.0).double()(a), norm(a)
-    z, y = z - z.mean(1, keepdim=True), y - y.mean(1, keepdim=True)
-    g = (z * y).sum(1) / z.square().sum(1)  # (T, H), of the cases of a step
+    """The change over the steps of eq. 4 of what a layer multiplies its z by."""
+    norm = partial(LayerNorm, eps=0.0)
+    cell = RNNCell(D, H, norm, f=lambda a: a).double()
+    cell.get_parameter("norm_h.g").copy_(normal(seed, 3, H))
+    x = normal(seed, 2, T, B, D)
+    h, _ = unroll(cell, x)
+    before = torch.cat([cell.start(x)[0].unsqueeze(0), h[:-1]])
+    a = before @ cell.W_h.T + x @ cell.W_x.T
+    z = (a - a.mean(2, keepdim=True)) / a.std(2, correction=0, keepdim=True)
+    z, h = z - z.mean(1, keepdim=True), h - h.mean(1, keepdim=True)
+    g = (z * h).sum(1) / z.square().sum(1)  # (T, H), by least squares over a step's cases
     return relative_change(g, g[:1].expand_as(g))
 
 

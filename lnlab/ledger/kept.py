@@ -139,7 +139,8 @@ def _size(entry: dict[str, Any]) -> str:
     says = (entry["declared"] or {}).get("says", "")
     told = [size(entry["outcome"], says, entry["interval"], entry["margin"])]
     if entry["outcome"] == Outcome.INCONCLUSIVE.value and entry["detectable"]:
-        told.append(f"found 4 times of 5: {entry['detectable']:.2g}")
+        least = float(f"{entry['detectable']:.2g}")
+        told.append(f"found 4 times of 5: {least:g}")
     return ", ".join(filter(None, told))
 
 
