@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import pi
 
 import torch
 from torch import Tensor
@@ -73,6 +74,49 @@ def along_lengths(here: GLM) -> Tensor:
     return torch.einsum("ik,ikjl,jl->ij", w, metric(here)[:, :D, :, :D], w)
 
 
+def possible(family: Family) -> tuple[Tensor, Tensor]:
+    """The outputs y (n,) that a unit can have, and their c(y, phi) of eq. 10.
+
+    Of a density they are a grid, whose width is in c.
+    """
+    if family is BERNOULLI:
+        y = torch.arange(2, dtype=torch.float64)
+        return y, torch.zeros_like(y)
+    y = torch.linspace(-40, 40, 8001, dtype=torch.float64)
+    width = y[1] - y[0]
+    return y, -y.square() / (2 * family.phi) + (width / (2 * pi * family.phi) ** 0.5).log()
+
+
+def off_partition(seed: int) -> float:
+    """The largest distance of c(y, phi) from the log of what the likelihoods are divided by."""
+    h, (y, c) = normal(seed, 4, B, 1), possible(BERNOULLI)
+    log_partition = (h * y + c).logsumexp(1, keepdim=True)
+    return float((c - log_partition).abs().max())
+
+
+def off_moments(f: Callable[[Tensor], Tensor], family: Family, seed: int) -> float:
+    """The distance of eq. 11, for a transfer function f, from the moments of eq. 10."""
+    h, (y, c) = normal(seed, 4, B, 1).requires_grad_(), possible(family)
+    P = ((h * y - family.eta(h).unsqueeze(1)) / family.phi + c).exp().detach()
+    mean = P @ y
+    var = (P * (y - mean.unsqueeze(1)).square()).sum(1)
+    (slope,) = torch.autograd.grad(f(h).sum(), h)
+    pairs = (f(h).detach(), mean), (family.phi * slope, var)
+    return greatest(relative_change(said.flatten(), true) for said, true in pairs)
+
+
+def eleventh(of: Callable[[Family], Callable[[Tensor], Tensor]]) -> Judge:
+    """The judge of eq. 11 for the transfer function ``of`` a family, of independent outputs."""
+    return unchanged(
+        lambda seed: greatest(off_moments(of(each), each, seed) for each in INDEPENDENT),
+        "distance of mean or variance, relative",
+        SUMMED,
+    )
+
+
+SUMMED = "summed over all y, or integrated, float64"
+
+
 def printed_35(here: GLM) -> float:
     """The distance of the two sides of eq. 35 as it stands, of the first two units, for unit
     steps; relative to the left one."""
@@ -108,6 +152,23 @@ SHARED = (
 )
 
 CLAIMS = [
+    claim(
+        "5.2-eq10", "5.2.2, eq. 10",
+        "c(y, phi) is the log partition function of the distribution of outputs",
+        unchanged(off_partition, "distance of the two, in nats", SUMMED),
+        note="of Bernoulli outputs, whose c is 0; eta/phi is what makes the probabilities add "
+        "up to 1, and depends on a",
+    ),
+    claim(
+        "5.2-eq11", "5.2.2, eq. 11",
+        "the outputs have the mean f(a + b) and the variance phi f'(a + b)",
+        readings({
+            "f is the slope of eta": eleventh(lambda family: family.mean),
+            "f is the non-linearity of a network, as tanh": eleventh(lambda _: torch.tanh),
+        }),
+        kind=Kind.READING,
+        note="the text calls f the analog of the non-linearity, and says not that it is eta'",
+    ),
     claim(
         "5.2-eq8", "5.2.1, eq. 8",
         "the Kullback-Leibler divergence is well approximated by half delta^T F delta",

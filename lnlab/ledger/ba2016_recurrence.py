@@ -180,7 +180,7 @@ CLAIMS = [
     ),
     claim(
         "supplement-initial", "supplement, eq. 15, 22, 28 and 31",
-        "the additive parameters alpha start at zeros and the multiplicative beta at ones",
+        "alpha, by eq. 15 the gain, starts at zeros and beta, the bias, at ones",
         changed(started_as_printed),
         note="eq. 15 has alpha as the gain and beta as the bias, and so does their code: as "
         "printed, nothing of the input would pass",

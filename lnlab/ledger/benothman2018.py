@@ -69,6 +69,15 @@ def points(study: Mapping[str, tuple[float, float]]) -> float:
     return 100 * (study["none"][0] - study["encoder"][0])
 
 
+TIMIT = 462 * 10
+"""Training sentences of TIMIT, sa sentences included: the most that there are."""
+
+
+def steps_too_many() -> float:
+    """The fewest steps to converge on TIMIT, of the most that eq. 10 allows: batches of one."""
+    return min(steps for _, steps in STUDY.values()) / TIMIT
+
+
 ONE_READING = Before("fails", "points to a tenth were its one reading")
 HALF_UP = Before("fails", "2.5 points, which are the tables' to three digits, were rounded up")
 EQUATIONS = [
@@ -88,6 +97,12 @@ EQUATIONS = [
              "gain and bias bring the normalized output to zero mean and unit variance",
              unchanged(not_standard, "distance of mean from 0 and deviation from 1", GATES),
              note="they take it away from there: to mean b and deviation g"),
+    equation("4.1-eq10", "4.1, eq. 10",
+             "the number of steps is that of all training examples, over the batch size",
+             counted(steps_too_many, lambda n: n <= 1,
+                     "steps to converge, Table 1, of the most that eq. 10 gives for TIMIT"),
+             note="that is the number of an epoch; a step is an update, as the sentence before "
+             "it says"),
     *(
         equation(f"4.1-up-to-{name.lower()}", f"4.1, Table {k}",
                  f"layer norm reduces the error rate on {name} by up to 2 %",

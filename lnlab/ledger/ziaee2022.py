@@ -4,6 +4,7 @@ from functools import partial
 from itertools import pairwise
 
 import torch
+from torch import Tensor
 
 from lnlab.ledger import (
     ziaee2022_inference,
@@ -18,7 +19,7 @@ from lnlab.ledger.claim import restated as restated_of
 from lnlab.ledger.claim import summary as summary_of
 from lnlab.ledger.exact import changed, counted, greatest, nearly, readings, unchanged
 from lnlab.ledger.rule import Kind
-from lnlab.norms import BatchLayerNorm, LayerNorm, Population
+from lnlab.norms import BatchLayerNorm, BatchNorm, LayerNorm, Population
 from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
 
@@ -29,6 +30,7 @@ summary = partial(summary_of, PAPER)
 H = 12
 OFF = "distance of a weight from the range"
 ARITHMETIC = "no data, eq. 16 by itself"
+EXPONENTIAL = f"4,000 cases of exponential summed inputs, H = {H}, float64, eps = 0"
 WORK = "work, of one training on 20 % of CIFAR-10"
 
 
@@ -79,6 +81,24 @@ def gap(letters: str, seed: int) -> float:
     return relative_change(norm.eval()(a), trained)
 
 
+@torch.no_grad()
+def standardized(seed: int) -> Tensor:
+    """BN of 4,000 cases whose summed inputs have the distribution of an exponential."""
+    uniform = 0.5 * (1 + torch.erf(normal(seed, 0, 4000, H) / 2**0.5))
+    return BatchNorm(H, eps=0.0).double()(-uniform.log())
+
+
+def off_unit(seed: int) -> float:
+    """The distance of the means from 0, and of the variances from 1."""
+    z = standardized(seed)
+    return greatest([z.mean(0).abs().max(), (z.var(0, correction=0) - 1).abs().max()])
+
+
+def skewness(seed: int) -> float:
+    """The largest third moment, which is 0 of a Gaussian and 2 of an exponential."""
+    return float(standardized(seed).pow(3).mean(0).abs().max())
+
+
 def searching(times: int, pictures: int) -> float:
     """The work of a search over configurations on these pictures, of that of one training.
 
@@ -89,6 +109,16 @@ def searching(times: int, pictures: int) -> float:
 
 
 EQUATIONS = [
+    equation("2-gaussian", "2",
+             "batch normalization forces the activations of a layer into a Gaussian unit "
+             "distribution",
+             readings({
+                 "unit: mean 0 and variance 1": unchanged(
+                     off_unit, "distance of mean from 0 and variance from 1", EXPONENTIAL),
+                 "Gaussian, in skewness at least": nearly(skewness, "skewness", EXPONENTIAL),
+             }),
+             kind=Kind.READING,
+             note="a map a z + b leaves the shape of a distribution as it is"),
     equation("3-range", "3",
              "the weights of eq. 16 lie between eps and 1 - eps",
              unchanged(weights_off_range, OFF, ARITHMETIC),

@@ -32,6 +32,8 @@ WRONG = {
     "ziaee2022-3-layer-norm",  # each case has its own statistics
     "ziaee2022-3-range",  # 1 - (1/1 + eps) = -eps
     "ziaee2022-5-2-features",  # Table 2 A has E_F = True
+    "ba2016-5.2-eq10",  # c has no a in it
+    "benothman2018-4.1-eq10",  # of an epoch
 }
 """What the papers say of their equations and tables and is not so."""
 
@@ -49,6 +51,8 @@ OPEN = {
     "ziaee2022-3-single",  # linear in 2 of 16 configurations
     "ziaee2022-abstract-independent",  # of other cases at batch size 1
     "ziaee2022-5-time",  # 16 trainings, or 16 evaluations of one
+    "ba2016-5.2-eq11",  # of the slope of eta
+    "ziaee2022-2-gaussian",  # mean and variance, not the shape
 }
 """Where it depends on how the text is read."""
 
