@@ -13,6 +13,7 @@ from lnlab.ledger.claim import ALONG, Before, Judge
 from lnlab.ledger.descent import effective_rate
 from lnlab.ledger.exact import Defect, greatest, nearly, readings, unchanged
 from lnlab.ledger.rule import Kind
+from lnlab.ledger.stability import at_every_rate, stable
 from lnlab.norms import BatchNorm, Identity, LayerNorm, Norm, WeightNorm
 from lnlab.probes.fisher.families import BERNOULLI, FAMILIES, GAUSSIAN, Family
 from lnlab.probes.fisher.glm import (
@@ -258,12 +259,16 @@ CLAIMS = [
         "inputs, as without normalization; the supplement concludes of batch and layer norm "
         "only",
     ),
-    untested(
-        "5.2-stable",
-        "5.2",
-        "sigma makes learning more stable",
-        would="the largest rate at which all seeds still finish, each arm",
-        waits="needs a sweep of failures",
+    stable(
+        PAPER, "5.2-stable", "5.2",
+        "sigma makes learning more stable: at rates of Adam from 0.003 to 0.1 a LeNet with "
+        "layer norm errs less often than one without",
+        at_every_rate((1, "layer"), (-1, "none")),
+        "layer norm's less that of no normalization",
+        seeds=range(125, 130), family="stability of layer norm",
+        seen="at 3e-4 to 1e-2, one seed of both; at these rates five of none, 115 to 119",
+        note="the text ties it to the growth of weights; what is asked is whether a net still "
+        "learns, whatever the reason",
     ),
     untested(
         "5.2.2-stopping",

@@ -54,14 +54,11 @@ CLAIMS = [
         ),
         waits="no such arm yet",
     ),
-    untested(
+    restated(
         "1-running",
         "1",
         "batch norm requires running averages of the summed input statistics",
-        would=(
-            "evaluation with the statistics of a test batch of 1, 4, 128, against running ones"
-        ),
-        waits=ALONG,
+        same="ba2016-1-online-bn",
     ),
     restated(
         "1-steps",

@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from lnlab.ledger.ziaee2022_scale import CLAIMS, RATES
+from lnlab.ledger.stability import RATES
+from lnlab.ledger.ziaee2022 import STABLE
 
 
 def value(claim, errors):
@@ -20,14 +21,14 @@ def value(claim, errors):
     ("weight", "found"), [(0.5, -0.4), (0.6, -0.2), (0.7, 0.0), (0.9, 0.4)]
 )
 def test_more_than_half_is_mainly(weight, found):
-    stable, scale = CLAIMS
+    stable, scale = STABLE
     errors = {"none": 0.9, "batch": 0.5, "weight": weight}
     assert value(stable, errors) == pytest.approx(-0.4)
     assert value(scale, errors) == pytest.approx(found, abs=1e-12)
 
 
 def test_every_arm_is_tried_at_every_rate():
-    for claim in CLAIMS:
+    for claim in STABLE:
         tried = {}
         for sign, fields in claim.test.terms:
             tried.setdefault((sign, fields["norm"]), []).append(fields["learning_rate"])
