@@ -58,7 +58,7 @@ def described(kind: "type[Experiment]") -> list[tuple[str, str]]:
     for field in declared(kind).values():
         choices = ", ".join(map(str, field.allowed.get("choices", ())))
         said = [words.get(field.name), choices and f"One of {choices}."]
-        about = " ".join(filter(None, [f"[{among(budgets, field.name)}]", *said]))
+        about = " ".join(filter(None, [f"[{by_budget(budgets, field.name)}]", *said]))
         lines.append((f"{field.name}: {formatannotation(field.kind)}", plain(about)))
     return lines
 
@@ -68,7 +68,7 @@ def plain(text: str) -> str:
     return re.sub(r"(:\w+:)?`+", "", text)
 
 
-def among(budgets: Mapping[str, Any], field: str) -> str:
+def by_budget(budgets: Mapping[str, Any], field: str) -> str:
     """The value of a field at each budget, once where all of them have the same."""
     values = {name: written(getattr(task, field)) for name, task in budgets.items()}
     if len(set(values.values())) == 1:

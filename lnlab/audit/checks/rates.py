@@ -25,7 +25,7 @@ APART = 30.0
 """Effective rates further apart than this have no learning rate that suits both."""
 
 
-def scale_invariant(tried: Held) -> dict[str, str]:
+def invariant_ways(tried: Held) -> dict[str, str]:
     """Every weight whose scale is not seen: "whole" or "rows"."""
     rows = tried.weights(3)
     return {name: ROWS if name in rows else WHOLE for name in tried.weights(1)}
@@ -33,7 +33,7 @@ def scale_invariant(tried: Held) -> dict[str, str]:
 
 def check(audited: Audited) -> Result:
     """Length, effective rate and turning of every scale-invariant weight."""
-    invariant = scale_invariant(held(audited))
+    invariant = invariant_ways(held(audited))
     if not invariant:
         raise CannotCheck("the loss sees the scale of every weight: rates are what they say.")
     weights = dict(audited.module.named_parameters())

@@ -133,7 +133,7 @@ class Pass:
         if self.kernel in GRUS:
             told = self.A, self.P, *out, *self.first, *self.rest
             return programs.gru, told, eps, {"KEEPS": self.kernel is Kernel.GRU_KEEPS}
-        told = self.A, self.P, self.C, *out, *self.first, *self.rest
+        told = self.A, self.P, self.C, *out, self.first[1], *self.rest
         return programs.lstm, told, eps, {"NORMED": self.kernel is Kernel.LSTM}
 
     def run(self, program: Any, *told: Any, **flag: bool) -> None:

@@ -70,7 +70,7 @@ def lies(lengths, case, t, RAGGED: tl.constexpr):
 
 @triton.jit
 def lstm(
-    A, P, C, stats, y, last, c_last, first, c_first, g_h, g_c, b_c, lengths,
+    A, P, C, stats, y, last, c_last, c_first, g_h, g_c, b_c, lengths,
     t, B, eps_h, eps_c,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
