@@ -58,6 +58,7 @@ SETTINGS: dict[str, tuple[str, Convolutions, tuple[str, ...]]] = {
     ),
 }
 """Words, the experiment and the other methods, by the end of the names of claims."""
+BEHIND = "; weight standardization has group norm behind it, as its paper has"
 SEEN = "other seeds on fewer pictures, but for arms that the paper does not name"
 DATE = "2026-11-25"
 NLL_ALONG = along("train_nll")
@@ -117,7 +118,8 @@ def best(end: str) -> Claim:
         measure="log of the mean training NLL along the run, batch over the least of "
         + ", ".join(others), margin=TENTH, reason=REASON,
         note="the paper compares three methods; which is the least is another one from seed to "
-        "seed, perhaps, to the disadvantage of batch norm",
+        "seed, perhaps, to the disadvantage of batch norm"
+        + BEHIND * ("weight standardization" in others),
     )  # fmt: skip
 
 

@@ -103,7 +103,7 @@ def claims(
     own, before = own or {}, before or {}
     notes = {"-two-cores": CUT, **(notes or {})}
     settings = {
-        "": (MNIST, "mnist-binary=PATH", "DRAW, MNIST", "", "ten trainings of 14 hours of a core"),
+        "": (MNIST, "mnist-binary=PATH", "DRAW, MNIST", "", "ten trainings of 14 core-hours"),
         "-two-cores": (SMALLER, "mnist-binary=PATH", "DRAW, two cores",
                        ", ten glimpses and 128 units, 20 epochs", NOT_THERE),
         "-two-cores-40": (LONGER, "mnist-binary=PATH", "DRAW, two cores",
