@@ -9,15 +9,11 @@ count.
 from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import islice
-from json import dumps
 from typing import Any
 
-import torch
-
-from benchmarks.training import CPU, FOREVER, cases, compare
+from benchmarks.training import FOREVER, cases, compare, tell
 from lnlab.norms import Linear
 from lnlab.probes.training.record import ALSO, WHAT, record
-from lnlab.runs.environment import device_name
 from lnlab.tasks import PermutationInvariantMNIST as Task
 from lnlab.training import Batches, fit, stack
 
@@ -58,19 +54,8 @@ def measure() -> list[dict[str, Any]]:
 
 
 def main(json: bool = False) -> None:
-    """Measure and print; times are of one update."""
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    figures = {"rows": measure(), "threads": 1, "hardware": device_name(CPU)}
-    if json:
-        print(dumps(figures, indent=2))
-        return
-    print(f"{'listened to, every 10 steps':42}{'batch':>6}{'ms':>9}{'ms':>9}  ratio")
-    for row in figures["rows"]:
-        ratio = "{median:.2f} ({min:.2f}-{max:.2f})".format(**row["ratio"])
-        head = f"{row['listened']:42}{row['batch_size']:6}"
-        print(f"{head}{row['ours_ms']:9.3f}{row['theirs_ms']:9.3f}  {ratio}")
-    print(f"1 thread, {figures['hardware']}; median of the rounds (least-most).")
+    """Measure and print; times are of one update, listened to at every tenth."""
+    tell(measure, {"listened": 42, "batch_size": 7}, json)
 
 
 if __name__ == "__main__":

@@ -158,17 +158,23 @@ def measure() -> list[dict[str, Any]]:
 
 def main(json: bool = False) -> None:
     """Measure and print; times are of one update, of all seeds that are trained."""
+    tell(measure, {"comparison": 31, "net": 20, "batch_size": 7}, json)
+
+
+def tell(rows: Callable[[], list[dict[str, Any]]], columns: dict[str, int], json: bool) -> None:
+    """Measure rows on one thread and print them: columns with their widths, or JSON."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    figures = {"rows": measure(), "threads": 1, "hardware": device_name(CPU)}
+    figures = {"rows": rows(), "threads": 1, "hardware": device_name(CPU)}
     if json:
         print(dumps(figures, indent=2))
         return
-    print(f"{'comparison':31}{'net':20}{'batch':>5}{'ms':>10}{'ms':>10}  ratio")
+    heads = (f"{name.replace('_size', ''):{width}}" for name, width in columns.items())
+    print("".join(heads) + f"{'ms':>10}{'ms':>10}  ratio")
     for row in figures["rows"]:
         ratio = "{median:.2f} ({min:.2f}-{max:.2f})".format(**row["ratio"])
-        sizes = f"{row['comparison']:31}{row['net']:20}{row['batch_size']:5}"
-        print(f"{sizes}{row['ours_ms']:10.3f}{row['theirs_ms']:10.3f}  {ratio}")
+        cells = "".join(f"{row[name]!s:{width}}" for name, width in columns.items())
+        print(f"{cells}{row['ours_ms']:10.3f}{row['theirs_ms']:10.3f}  {ratio}")
     print(f"1 thread, {figures['hardware']}; median of {ROUNDS} rounds (least-most).")
 
 

@@ -243,7 +243,7 @@ def test_runs_without_a_terminal_fit_a_page_the_latest_first(monkeypatch, comman
     dates = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d", "\n".join(lines))
     assert dates == sorted(dates, reverse=True)
     assert len(dates) == SHOWN
-    assert all(re.search(r" (valid|test)_\w+ -?[\d.]+ ", line) for line in lines)
+    assert all(re.search(r" (valid|test)_\w+ -?[\d.]+( |$)", line) for line in lines)
 
 
 def test_settings_are_written_in_few_letters():
