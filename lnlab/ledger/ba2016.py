@@ -9,6 +9,7 @@ from lnlab.ledger import (
     ba2016_geometry,
     ba2016_handwriting,
     ba2016_introduction,
+    ba2016_logits,
     ba2016_mnist,
     ba2016_order_embeddings,
     ba2016_recurrence,
@@ -28,6 +29,7 @@ CLAIMS = [
     *ba2016_draw.CLAIMS,  # 6.4
     *ba2016_handwriting.CLAIMS,  # 6.5
     *ba2016_mnist.CLAIMS,  # 6.6
+    *ba2016_logits.CLAIMS,  # 6.6
     *ba2016_convolution.CLAIMS,  # 6.7
     *ba2016_convolution_arms.CLAIMS,  # 6.7
 ]

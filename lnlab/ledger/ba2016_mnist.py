@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import log
 from typing import Any, NamedTuple
 
-from lnlab.ledger.ba2016_analysis import PAPER, untested
+from lnlab.ledger.ba2016_analysis import PAPER
 from lnlab.ledger.claim import AGAIN, FIRST, Before, Claim
 from lnlab.ledger.measurement import Measurement, Term, Tuning, declare, each
 from lnlab.ledger.paired import Number, after, along, final, logarithm
@@ -333,18 +333,5 @@ CLAIMS = [
             ("nll", Read(after("train_nll", 5), "training NLL", FIVE, TRAINING, GUESSED),
              "-0.102 to -0.0455 nats"),
         )
-    ),
-    untested(
-        "6.6-logits-scale", "6.6",
-        "layer norm is unnecessary for the logits, whose scale determines the confidence "
-        "of the prediction",
-        would="layer norm on the logits as well, on MNIST",
-        waits="no such arm yet",
-    ),
-    untested(
-        "6.6-desirable", "6.6",
-        "invariance to input re-scaling is desirable for hidden layers",
-        would="test error on cases scaled by 0.5 to 2, layer against none",
-        waits="not declared yet",
     ),
 ]  # fmt: skip

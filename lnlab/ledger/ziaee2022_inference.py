@@ -94,7 +94,8 @@ CLAIMS = [
         "the population's deviation of features is m/(m - 1) times the mean of the cases' "
         "deviations",
         unchanged(off_feature_deviation, "distance from the population's, relative", NORMAL),
-        note="there are m cases, and the deviation is one of d features: the factor would be of d",
+        note="there are m cases, and the deviation is one of d features: the factor would be "
+        "of d",
     ),
     equation(
         "3-layer-norm", "3",

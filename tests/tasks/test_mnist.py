@@ -225,6 +225,7 @@ def test_the_configuration_is_json_and_says_nothing_of_places(tmp_path):
         "held_out",
         "descent",
         "every",
+        "everywhere",
     }
 
 
@@ -354,3 +355,17 @@ def test_a_choice_that_was_renamed_is_recorded_as_before():
     assert Task.of(other.config()) == other
     with pytest.raises(ValueError, match=r"choose from he, torch, authors"):
         Task.budget("smoke", initialisation="modern")
+
+
+def test_logits_are_normalized_where_that_is_asked(digits):
+    plain, everywhere = (
+        Task.budget("smoke", norm="layer", everywhere=each) for each in (False, True)
+    )
+    assert "everywhere" not in plain.config()  # the keys of older runs stay
+    assert everywhere.config()["everywhere"] is True
+    nets = [task.model(0, digits) for task in (plain, everywhere)]
+    assert torch.equal(nets[0].layers[-1].W, nets[1].layers[-1].W)
+    logits, normalized = (net(digits.train.x[:20].to(net.layers[0].W)) for net in nets)
+    assert normalized.std(1, correction=0).detach() == pytest.approx(1, abs=1e-2)
+    assert normalized.mean(1).detach() == pytest.approx(0, abs=1e-5)
+    assert logits.std(1, correction=0).detach() != pytest.approx(1, abs=1e-2)
