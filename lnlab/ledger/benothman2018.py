@@ -70,11 +70,11 @@ def points(study: Mapping[str, tuple[float, float]]) -> float:
 
 
 TIMIT = 462 * 10
-"""Training sentences of TIMIT, sa sentences included: the most that there are."""
+"""Training sentences of TIMIT, all ten of each speaker (Garofolo et al., 1993)."""
 
 
-def steps_too_many() -> float:
-    """The fewest steps to converge on TIMIT, of the most that eq. 10 allows: batches of one."""
+def share_of_eq_10() -> float:
+    """The fewest steps to converge on TIMIT, over what eq. 10 gives of batches of one."""
     return min(steps for _, steps in STUDY.values()) / TIMIT
 
 
@@ -99,10 +99,10 @@ EQUATIONS = [
              note="they take it away from there: to mean b and deviation g"),
     equation("4.1-eq10", "4.1, eq. 10",
              "the number of steps is that of all training examples, over the batch size",
-             counted(steps_too_many, lambda n: n <= 1,
+             counted(share_of_eq_10, lambda n: n <= 1,
                      "steps to converge, Table 1, of the most that eq. 10 gives for TIMIT"),
              note="that is the number of an epoch; a step is an update, as the sentence before "
-             "it says"),
+             "it says. (Of examples counted as often as they are read it is so by definition)"),
     *(
         equation(f"4.1-up-to-{name.lower()}", f"4.1, Table {k}",
                  f"layer norm reduces the error rate on {name} by up to 2 %",

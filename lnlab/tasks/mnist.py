@@ -23,14 +23,15 @@ from lnlab.training.optimizers import SGD, Adam
 ARMS: dict[str, tuple[Norm, Norm]] = {
     "none": (Identity, Identity),
     "layer": (LayerNorm, Identity),
+    "layer everywhere": (LayerNorm, LayerNorm),
     "batch": (BatchNorm, BatchNorm),
     "batch hidden": (BatchNorm, Identity),
     "weight": (WeightNorm, Identity),
     "rms": (partial(RMSNorm, bias=True), Identity),
 }
 """The normalizers of the hidden layers and of the logits. The paper keeps layer norm off the
-logits, whose scale is the confidence, and puts batch norm on all layers; "batch hidden" is
-the comparison it leaves out."""
+logits, whose scale is the confidence, and puts batch norm on all layers; "batch hidden" and
+"layer everywhere" are the comparisons that it leaves out."""
 
 
 DESCENTS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -88,8 +89,6 @@ class PermutationInvariantMNIST(Classification):
     """Not stated; the default of Adam, which the paper says it used."""
     initialisation: str = setting("he", choices=INITIALISATIONS, recorded={"he": "modern"})
     """"he" is N(0, 2/D), "torch" U(-1, 1)/sqrt(D), "authors" U(-0.1, 0.1)."""
-    everywhere: bool = setting(False, past=False)
-    """True if the logits are normalized as the hidden layers are, whatever the arm says."""
     unbiased: bool = False
     """True if batch norm takes the unbiased variance, as 6.6 does for the small batch."""
     descent: str = setting("adam", choices=DESCENTS, past="adam")
@@ -124,7 +123,6 @@ class PermutationInvariantMNIST(Classification):
     def model(self, seed: int, dataset: Images) -> nn.Module:
         """The net of one seed; its W depends on the seed and the sizes alone."""
         hidden, output = (self._corrected(norm) for norm in ARMS[self.norm])
-        output = hidden if self.everywhere else output
         mlp = MLP((dataset.train.x.shape[1], *self.units, dataset.classes), hidden, output)
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():

@@ -51,8 +51,6 @@ OPEN = {
     "ziaee2022-3-single",  # linear in 2 of 16 configurations
     "ziaee2022-abstract-independent",  # of other cases at batch size 1
     "ziaee2022-5-time",  # 16 trainings, or 16 evaluations of one
-    "ba2016-3.1-gradients",  # with layer norm they vanish without it
-    "ba2016-5.2-eq11",  # of the slope of eta
     "ziaee2022-2-gaussian",  # mean and variance, not the shape
 }
 """Where it depends on how the text is read."""

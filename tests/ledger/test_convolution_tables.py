@@ -3,6 +3,7 @@
 import json
 import math
 
+import pandas as pd
 import pytest
 
 from lnlab import checkout
@@ -57,3 +58,15 @@ def test_the_best_of_the_others_is_what_batch_norm_is_held_against(end, runs):
         mean = sum(logs[arm][s] - logs["batch"][s] for s in logs[arm]) / len(logs[arm])
         assert low <= math.exp(mean) + 0.005
         assert math.exp(mean) - 0.005 <= high
+
+
+def test_the_best_is_of_those_that_did_not_fail():
+    def frame(nll):
+        return pd.DataFrame({"update": [0, 1, 2], "train_nll": nll})
+
+    frames = [frame([n, n, n]) for n in (2.0, 1.0, 4.0, math.nan)]
+    ahead, *rest = ba2016_convolution_arms.ahead_of_the_best(frames)
+    assert ahead == pytest.approx(math.log(2))
+    assert rest == [0.0, 0.0, 0.0]
+    (ahead, _) = ba2016_convolution_arms.ahead_of_the_best([frames[0], frames[-1]])
+    assert math.isnan(ahead)

@@ -18,7 +18,7 @@ def test_eta_makes_probabilities_add_up_to_one(family):
 
 
 @pytest.mark.parametrize("family", INDEPENDENT)
-def test_moments_are_those_of_the_slope_of_eta_alone(family):
+def test_moments_are_those_of_the_slope_of_eta_and_of_no_tanh(family):
     assert off_moments(family.mean, family, 0) < 1e-12
     assert off_moments(torch.tanh, family, 0) > 0.1
 

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from lnlab.ledger.ba2016_geometry import CLAIMS as GEOMETRY
 from lnlab.ledger.stability import RATES
 from lnlab.ledger.ziaee2022 import STABLE
 
@@ -28,7 +29,8 @@ def test_more_than_half_is_mainly(weight, found):
 
 
 def test_every_arm_is_tried_at_every_rate():
-    for claim in STABLE:
+    (of_layer_norm,) = (c for c in GEOMETRY if c.id == "ba2016-5.2-stable")
+    for claim in (*STABLE, of_layer_norm):
         tried = {}
         for sign, fields in claim.test.terms:
             tried.setdefault((sign, fields["norm"]), []).append(fields["learning_rate"])
