@@ -8,7 +8,17 @@ determined by the scale of the logits."
 from math import log
 
 from lnlab.ledger.ba2016_analysis import PAPER, untested
-from lnlab.ledger.ba2016_mnist import ERROR, MNIST, ONE_RATE, OPEN, SPEED, TENTH, WAITS, Read
+from lnlab.ledger.ba2016_mnist import (
+    ERROR,
+    MNIST,
+    ONE_RATE,
+    OPEN,
+    SPEED,
+    STATED,
+    TENTH,
+    WAITS,
+    Read,
+)
 from lnlab.ledger.claim import Claim
 from lnlab.ledger.measurement import Measurement, Term, declare, each
 from lnlab.ledger.paired import logarithm
@@ -24,7 +34,9 @@ OFF: tuple[Term, ...] = (
 def unnecessary(name: str, read: Read) -> Claim:
     """The claim that a number is at most a tenth larger where the logits are not normalized."""
     test, declared = declare(
-        Measurement(MNIST[128], OFF, each(logarithm(read.number)), failed=log(read.failed)),
+        Measurement(
+            MNIST[128], OFF, each(logarithm(read.number)), STATED, failed=log(read.failed)
+        ),
         measure=f"log of {read.words}, layer norm of the hidden layers over that of the logits "
         "as well",
         window=read.window, split=read.split, margin=TENTH, says=Says.AT_MOST,
