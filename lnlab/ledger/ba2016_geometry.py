@@ -157,6 +157,7 @@ CLAIMS = [
             "distance of mean or variance, relative", SUMMED,
         ),
         note="of the f that is the slope of eta, which the text does not say",
+        history=(Before("inconclusive", "one of two readings had f = tanh: nobody means it"),),
     ),
     claim(
         "5.2-eq8", "5.2.1, eq. 8",
@@ -259,6 +260,8 @@ CLAIMS = [
         "norm, as invariant to the scale of W, has none of it at these rates "
         "(ziaee2022-2-scale). Exploratory: all of it is at 0.01 and 0.03; at 0.1 four of five "
         "nets with layer norm guess, as all without it",
+        history=(Before("also seen", "its statement credited sigma, which is not measured",
+                        "-0.23 to -0.13"),),
     ),
     untested(
         "5.2.2-stopping",

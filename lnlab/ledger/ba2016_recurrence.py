@@ -239,6 +239,10 @@ CLAIMS = [
         note="where summed inputs do grow or shrink: no inputs after the first step, f the "
         "identity. It is not the one reason: with f = tanh and inputs gradients vanish at most "
         "gains though no sum grows, and with layer norm, too (notebook 06)",
+        history=(Before(
+            "inconclusive",
+            "one of two readings was that they do so nowhere else, which the text does not say",
+        ),),
     ),
     claim(
         "3.1-gain", "3.1",

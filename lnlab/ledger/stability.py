@@ -12,7 +12,7 @@ from dataclasses import replace
 import pandas as pd
 
 from lnlab.ledger.ba2016_convolution import TASK, WAITS, command
-from lnlab.ledger.claim import PAPERS, Claim
+from lnlab.ledger.claim import PAPERS, Before, Claim
 from lnlab.ledger.measurement import Measurement, Term, declare, each
 from lnlab.ledger.paired import final
 
@@ -45,6 +45,7 @@ def stable(
     family: str,
     seen: str,
     note: str,
+    history: tuple[Before, ...] = (),
 ) -> Claim:
     """The claim of a paper that a sum of mean errors over the rates is below 0."""
     test, declared = declare(
@@ -58,8 +59,10 @@ def stable(
         "validation", margin=0.02, date="2026-11-25",
         reason="two points: twice the standard deviation of an error on 2,000 pictures",
         family=family, open=("net", "data", "rates", "what stable means"), seen=seen,
+        version=1 + len(history),
     )  # fmt: skip
     return Claim(
         f"{PAPERS[cited]}-{id}", f"{cited}, {section}", statement, test=test,
         declared=declared, command=command(test), waits=WAITS, note=note,
+        history=history,
     )  # fmt: skip

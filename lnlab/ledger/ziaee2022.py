@@ -129,7 +129,9 @@ EQUATIONS = [
              }),
              kind=Kind.READING,
              note="a map a z + b of each unit leaves the shape of its distribution; near a "
-             "Gaussian at the beginning are sums of many inputs, with batch norm or without"),
+             "Gaussian at the beginning are sums of many inputs, with batch norm or without",
+             history=(Before("inconclusive", "a skewness had to be below the noise of its "
+                             "sample, and the statement left out the beginning"),)),
     equation("3-range", "3",
              "the weights of eq. 16 lie between eps and 1 - eps",
              unchanged(weights_off_range, OFF, ARITHMETIC),
