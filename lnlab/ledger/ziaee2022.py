@@ -93,7 +93,8 @@ def standardized(seed: int) -> tuple[Tensor, Tensor]:
 def off_unit(seed: int) -> float:
     """The distance of the outputs' means from 0, and of their variances from 1."""
     _, z = standardized(seed)
-    return greatest([z.mean(0).abs().max(), (z.var(0, correction=0) - 1).abs().max()])
+    mean, var = z.mean(0), z.var(0, correction=0)
+    return greatest(map(float, [mean.abs().max(), (var - 1).abs().max()]))
 
 
 def shape(a: Tensor) -> Tensor:
