@@ -12,7 +12,7 @@ from lnlab.cells import Cell, State
 
 from . import batched, hoisted, torchs, triton
 from .forms import Kernel, form
-from .library import Problem, library
+from .library import Problem, library, own_cache
 
 
 def unroll(
@@ -105,6 +105,7 @@ class Task:
         problem = Problem(
             self.kernel, x.dtype == torch.float64, T, B, D, H, self.reverse, self.threads
         )
+        problem.own_cache = own_cache()
         problem.eps = ctypes.addressof(self.eps_array)
         if self.moments is not None:
             problem.from_batch = self.moments.from_batch

@@ -132,6 +132,26 @@ def processor() -> str:
     return "\n".join(sorted(set(told)))
 
 
+@functools.cache
+def own_cache(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
+    """The bytes of the second-level cache that a thread has for itself; 0 where nobody says."""
+    for index in sorted(folder.glob("index*")):
+        names = "level", "size", "shared_cpu_list"
+        try:
+            level, size, threads = ((index / name).read_text().strip() for name in names)
+            if level == "2":
+                return 1024 * int(size.removesuffix("K")) // numbered(threads)
+        except (OSError, ValueError):
+            continue
+    return 0
+
+
+def numbered(ranges: str) -> int:
+    """The count of the numbers in a list of ranges: 5 in 0-3,64."""
+    ends = [[int(end) for end in part.split("-")] for part in ranges.split(",")]
+    return sum(part[-1] - part[0] + 1 for part in ends)
+
+
 def compile_into(target: Path, command: list[str]) -> Path:
     """Compile the library of ``target``, NAME-KEY.so, and write the SHA-256 of the result
     beside it.
@@ -191,7 +211,7 @@ class Problem(ctypes.Structure):
     """``struct Problem`` of cpp/sequences.h: sizes, and pointers that may be null."""
 
     _fields_ = [
-        *_all("kernel is_double T B D H reverse threads from_batch", ctypes.c_int64),
+        *_all("kernel is_double T B D H reverse threads own_cache from_batch", ctypes.c_int64),
         *_all("lengths eps x h0 c0 W_x W_h parameters mask", ctypes.c_void_p),
         *_all("statistics y h_n c_n saved dy dh_n dc_n", ctypes.c_void_p),
         *_all("dx dh0 dc0 dW_x dW_h dparameters", ctypes.c_void_p),

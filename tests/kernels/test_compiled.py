@@ -206,12 +206,19 @@ class Loop(nn.Module):
         return compiled.unroll(self.cell, x, state, [3, 2])
 
 
+@pytest.fixture(params=[1, 2**20, 2**40])
+def own_cache(request, monkeypatch):
+    """A cache in which nothing stays, some of the nets here, all of them."""
+    monkeypatch.setattr(compiled, "own_cache", lambda: request.param)
+    return request.param
+
+
 @pytest.mark.parametrize(
     "make", [LSTMCell, GRUCell, RNNCell, FUSED["plain"], FUSED["plain GRU"]]
 )
-def test_the_number_of_threads_changes_no_byte(make):
+def test_the_number_of_threads_changes_no_byte(make, own_cache):
     cell = make(5, 200)
-    for B in (1, 7, 8, 33, 70):
+    for B in (1, 7, 8, 12, 33, 70):
         x, lengths = torch.randn(7, B, 5), torch.arange(B) % 8
         state = tuple(torch.randn(B, 200) for _ in range(cell.states))
         passes = []
@@ -220,6 +227,30 @@ def test_the_number_of_threads_changes_no_byte(make):
             passes.append(everything(compiled.unroll, cell, x, state, lengths, False))
         for name, value in passes[0].items():
             assert all(torch.equal(value, other[name]) for other in passes[1:]), (B, name)
+        assert_alike(passes[0], everything(unroll, cell, x, state, lengths, False), 1e-10)
+
+
+def test_a_small_batch_of_many_weights_is_shared_by_two_threads(monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    cell = LSTMCell(5, 200)
+    W_h = 4 * 200 * 208 * 4  # bytes; rows of whole vectors
+
+    def found(B, bytes):
+        monkeypatch.setattr(compiled, "own_cache", lambda: bytes)
+        torch.manual_seed(B)
+        x, state = torch.randn(7, B, 5), cell.start(torch.zeros(1, B, 5))
+        return everything(compiled.unroll, cell, x, state, None, False)
+
+    def cut_alike(B, bytes, other):
+        return all(torch.equal(a, found(B, other)[name]) for name, a in found(B, bytes).items())
+
+    caches = {"unknown": 0, "all": 2**30, "half": W_h * 3 // 4, "nothing": 1}
+    for B, slices in {
+        4: {"all"}, 7: {"all"}, 8: {"unknown", "all", "nothing"},
+        12: {"unknown", "all", "nothing"}, 32: set(caches),
+    }.items():  # fmt: skip
+        cut = {stays for stays, cache in caches.items() if cut_alike(B, caches["all"], cache)}
+        assert cut == slices, B
 
 
 def test_the_company_of_a_case_changes_no_byte():

@@ -10,7 +10,15 @@ import torch
 from lnlab.cells import LSTMCell
 from lnlab.kernels import compiled
 from lnlab.kernels import library as module
-from lnlab.kernels.library import BuildError, NoKernel, build, intact, library, seal
+from lnlab.kernels.library import (
+    BuildError,
+    NoKernel,
+    build,
+    intact,
+    library,
+    own_cache,
+    seal,
+)
 from lnlab.unroll import unroll
 
 TINY = 'extern "C" { int forward() { return 42; } }\n'
@@ -121,3 +129,20 @@ def test_a_source_that_does_not_compile(sources, tmp_path):
     with pytest.raises(BuildError, match=r"(?s)compiler failed.*error"):
         build(tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("size", "shared", "bytes"),
+    [("2048K", "0", 2**21), ("1024K", "0,64", 2**19), ("4096K", "0-3", 2**20), ("?", "0", 0)],
+)
+def test_the_cache_that_a_thread_has_for_itself(tmp_path, size, shared, bytes):
+    for place, told in {"0": ("1", "48K", "0"), "2": ("2", size, shared)}.items():
+        folder = tmp_path / f"index{place}"
+        folder.mkdir()
+        for name, value in zip(("level", "size", "shared_cpu_list"), told, strict=True):
+            (folder / name).write_text(f"{value}\n")
+    assert own_cache(tmp_path) == bytes
+
+
+def test_a_machine_that_says_nothing_of_its_caches(tmp_path):
+    assert own_cache(tmp_path) == 0

@@ -21,7 +21,7 @@ template <class T, class Cell> struct Sizes {
 
     explicit Sizes(const Problem& p)
         : units(p.H), inputs(p.D), B(p.B), D(p.D), H(p.H), P(units.P), G(Cell::GATES * P),
-          groups(::groups(p, Cell::OVER_CASES)),
+          groups(together(p, G * P * sizeof(T), Cell::OVER_CASES) ? 2 : 1),
           // one vector more than needed: rows 4 KiB apart would share their places in the cache
           row(G + W<T>), input_row(inputs.P + W<T>), state_row(P + W<T>),
           record(G + (Cell::STATES > 1 ? P : 0) + Units<T>(2 * Cell::MOMENTS).P + W<T>) {}

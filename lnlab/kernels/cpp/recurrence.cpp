@@ -61,7 +61,7 @@ template <class T, class Cell> struct Run {
     Cell cell;
 
     explicit Run(const Problem& problem)
-        : p(problem), z(p), slices(deal(p, Cell::OVER_CASES)), begin(parts(z, slices)),
+        : p(problem), z(p), slices(deal(p, z.groups > 1)), begin(parts(z, slices)),
           parameters(Cell::PARAMETERS * z.P),
           cell(z.units, padded_parameters(p, z.units, Cell::PARAMETERS, (T*)parameters),
                p.eps) {}
@@ -147,12 +147,11 @@ template <class T, class Cell> struct Run {
         const long dW_h = z.G * z.inputs.P, dp = dW_h + z.G * z.P;
         const long count = long(slices.size()), block = Cell::PARAMETERS * z.P;
         const auto row = [&](const T* from, long parts, long n, void* to, long at) {
-            for (long j = 0; j < n; ++j) {
-                T sum = 0;
-                for (long s = 0; s < count; ++s)
-                    for (long part = 0; part < parts; ++part)
-                        sum += from[s * own + part * block + j];
-                static_cast<T*>(to)[at + j] = sum;
+            T* sum = static_cast<T*>(to) + at;
+            std::copy_n(from, n, sum);
+            for (long k = 1; k < count * parts; ++k) {
+                const T* next = from + k / parts * own + k % parts * block;
+                for (long j = 0; j < n; ++j) sum[j] += next[j];
             }
         };
 #pragma omp parallel for num_threads(p.threads) schedule(static)

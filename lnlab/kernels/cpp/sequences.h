@@ -7,7 +7,7 @@
 #include <vector>
 
 struct Problem {
-    int64_t kernel, is_double, T, B, D, H, reverse, threads, from_batch;
+    int64_t kernel, is_double, T, B, D, H, reverse, threads, own_cache, from_batch;
     const int64_t* lengths;  // null: all T
     const double* eps;
     const void *x, *h0, *c0, *W_x, *W_h, *parameters;
@@ -48,19 +48,24 @@ struct Sequences {
     }
 };
 
-// The batch is cut by its size alone, so that sums over cases do not depend on the number of
-// threads: at least two slices, and no more than 32 sequences in each; but a batch of few
-// sequences, too few for two slices of four rows, is one, whose time steps two threads go
-// through together. Its cases are in two groups then, each of which adds up its own gradients of
-// gains and biases. Over cases, the two groups are of units.
+// The batch is cut by its size, the weights' and that of a thread's own cache, so that sums over
+// cases do not depend on the number of threads: at least two slices, and no more than 32 sequences
+// in each. Where it is together(), it is one slice, whose time steps two threads go through
+// together, each with its half of the weights. Its cases are in two groups then, each of which
+// adds up its own gradients of gains and biases. Over cases, the two groups are of units.
 constexpr long FEW = 8;
 
-inline long groups(const Problem& p, bool over_cases) {
-    return over_cases || p.B < FEW ? 2 : 1;
+// Two slices both read all of W_h (bytes) at every step, and meet nobody; half of it is read where
+// two threads share one, and they meet twice. Measured (docs/speed.md): that pays if the weights
+// are many for the cases that use each of them, more than the cache holds; and for eight cases
+// and more only if each half stays in there.
+inline bool together(const Problem& p, long W_h, bool over_cases) {
+    if (over_cases || !p.own_cache) return over_cases || p.B < FEW;
+    return 10 * W_h > p.B * p.own_cache && (p.B < FEW || W_h <= 2 * p.own_cache);
 }
 
-inline std::vector<Sequences> deal(const Problem& p, bool over_cases) {
-    const long B = p.B, count = over_cases || B < FEW ? 1 : std::max(2L, (B + 31) / 32);
+inline std::vector<Sequences> deal(const Problem& p, bool one) {
+    const long B = p.B, count = one ? 1 : std::max(2L, (B + 31) / 32);
     std::vector<long> order(B);
     std::iota(order.begin(), order.end(), 0);
     const auto length = [&](long b) { return p.lengths ? p.lengths[b] : p.T; };
