@@ -1,6 +1,7 @@
 """Ziaee & Çano (2022), section 3 and appendix: what evaluation takes from the training."""
 
 from functools import partial
+from itertools import product
 from math import gamma, sqrt
 
 import torch
@@ -10,7 +11,7 @@ from lnlab.ledger.ba2016_analysis import AFFINE, fewer_cases
 from lnlab.ledger.claim import equation as equation_of
 from lnlab.ledger.exact import changed, greatest, least, readings, unchanged
 from lnlab.ledger.rule import Kind
-from lnlab.norms import CONFIGURATIONS, BatchLayerNorm, Population
+from lnlab.norms import CONFIGURATIONS, BatchLayerNorm, BatchNorm, Population
 from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
 
@@ -19,6 +20,44 @@ equation = partial(equation_of, PAPER)
 H, M = 12, 25
 NORMAL = "independent normal numbers, in closed form"
 COMPANY = f"random cases, {M} to a batch, H = {H}, float64, eps = 0"
+
+
+FOUR = "all batches of 2 to 5 cases that can be drawn, with repetition, from four"
+CROWD = f"{M} random cases, one of them a million times as large, H = {H}, float64, eps = 0"
+
+
+def off_variance(seed: int) -> float:
+    """The distance of eq. 5 from the variance of the population, relative, the worst m."""
+    population = normal(seed, 0, 4)
+    there = population.var(correction=0)
+
+    def off(m: int) -> float:
+        batches = population[torch.tensor(list(product(range(4), repeat=m)))]
+        mean = batches.var(1, correction=0).mean()
+        return float((m / (m - 1) * mean / there - 1).abs())
+
+    return greatest(map(off, range(2, 6)))
+
+
+@torch.no_grad()
+def beside_a_bad_input(seed: int) -> tuple[Tensor, Tensor]:
+    """Batch norm's outputs (M, H), without and with a case a million times as large."""
+    norm, x = BatchNorm(H, eps=0.0).double(), normal(seed, 0, M, H)
+    bad = x.clone()
+    bad[0] *= 1e6
+    return norm(x), norm(bad)
+
+
+def in_bounds(seed: int) -> float:
+    """The part of the largest output beyond sqrt(M - 1), which no input can exceed."""
+    _, y = beside_a_bad_input(seed)
+    return greatest([float(y.abs().max()) / (M - 1) ** 0.5 - 1, 0.0])
+
+
+def of_others(seed: int) -> float:
+    """The change of the outputs of all other cases."""
+    before, after = beside_a_bad_input(seed)
+    return relative_change(after[1:], before[1:])
 
 
 def mean_deviation(count: int) -> float:
@@ -81,6 +120,27 @@ def by_others(m: int, seed: int) -> float:
 
 
 CLAIMS = [
+    equation(
+        "2-variance", "2, eq. 5",
+        "the population's variance is m/(m - 1) times the mean of the batches' variances",
+        unchanged(off_variance, "distance from the population's, relative", FOUR),
+        note="the mean over all batches; moving averages of a training weigh the last ones "
+        "more, and each is of other weights",
+    ),
+    equation(
+        "2-bad-input", "2",
+        "batch norm is invariant to scale, meaning that a bad input from the previous layer "
+        "does not ruin the next one",
+        readings({
+            "no output is beyond the root of m - 1": unchanged(
+                in_bounds, "part of an output beyond it", CROWD),
+            "the other cases keep their outputs": unchanged(of_others, data=CROWD),
+        }),
+        kind=Kind.READING,
+        note="what is invariant is the whole batch to one scale; a case a million times as "
+        "large has all of sigma, and the others come out as one; by layer norm no case knows "
+        "of another",
+    ),
     equation(
         "eq19", "appendix, eq. 19",
         "the population's deviation of a batch's statistic is m/(m - 1) times the mean of the "

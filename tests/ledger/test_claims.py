@@ -52,6 +52,7 @@ OPEN = {
     "ziaee2022-abstract-independent",  # of other cases at batch size 1
     "ziaee2022-5-time",  # 16 trainings, or 16 evaluations of one
     "ziaee2022-2-gaussian",  # mean and variance, not the shape
+    "ziaee2022-2-bad-input",  # it is bounded, and takes all of sigma
 }
 """Where it depends on how the text is read."""
 
