@@ -11,11 +11,9 @@ step is zero gradients, forward, and backward to weights and inputs.
 import ctypes
 import json as json_text
 import math
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +24,7 @@ from lnlab.cells import Cell
 from lnlab.kernels import fuse
 from lnlab.kernels.compiled import Task
 from lnlab.kernels.forms import form
-from lnlab.kernels.library import library
+from lnlab.kernels.library import library, own_cache
 from lnlab.runs.environment import device_name
 from lnlab.training.machine import available
 from lnlab.unroll import GRU, LSTM, Recurrent
@@ -215,14 +213,9 @@ def means(rows: list[dict]) -> dict[str, float]:
 
 
 def hardware() -> str:
-    """The processor, by the name it gives itself."""
-    try:
-        told = Path("/proc/cpuinfo").read_text()
-        name = next(line for line in told.splitlines() if line.startswith("model name"))
-        name = name.split(":", 1)[1].strip()
-    except (OSError, StopIteration):
-        name = platform.processor() or platform.machine()
-    return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
+    """The processor, and the part of its second-level cache that is a thread's own."""
+    name, ability = device_name(torch.device("cpu")), torch.backends.cpu.get_cpu_capability()
+    return f"{name}, {ability}, {own_cache() // 1024} KiB a thread"
 
 
 def table(result: dict) -> str:
