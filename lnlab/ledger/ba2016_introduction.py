@@ -11,7 +11,7 @@ summary = partial(summary_of, PAPER)
 AGAINST_NONE = (
     "ba2016-6.1-speed-boxes",
     "ba2016-6.2-faster-baseline-books",
-    "ba2016-6.3-faster-nll-novels-small",
+    "ba2016-6.3-faster-nll-novels",
     "ba2016-6.4-faster-two-cores-40",
     "ba2016-6.5-faster-unipen",
     "ba2016-6.7-baseline-lenet-128",

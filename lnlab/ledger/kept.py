@@ -20,7 +20,7 @@ EXPERIMENTS = {
     "Order embeddings": "ba2016-6.1-table2-caption-r1-boxes",
     "Order embeddings, own rates": "ba2016-6.1-speed-boxes-own-rates",
     "Attentive reader": "ba2016-6.2-better-baseline-books",
-    "Skip-thoughts, novels": "ba2016-6.3-faster-nll-novels-small",
+    "Skip-thoughts, novels": "ba2016-6.3-faster-nll-novels",
     "Skip-thoughts, stories": "ba2016-6.3-table3-sick-r-stories",
     "DRAW": "ba2016-6.4-bound-two-cores-40",
     "Handwriting": "ba2016-6.5-faster-unipen",
