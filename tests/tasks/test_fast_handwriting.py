@@ -139,6 +139,7 @@ def test_no_byte_depends_on_the_number_of_threads():
     # the output layer is torch's own product, which on some processors is cut by threads
     for name in found[0].keys() - {"out.W"}:
         assert torch.equal(found[0][name], found[1][name]), name
+    assert_same(found[1], {"out.W": found[0]["out.W"]}, 1e-13)
 
 
 def test_lines_of_which_nothing_is_kept_are_the_same():

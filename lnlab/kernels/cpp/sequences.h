@@ -57,8 +57,8 @@ constexpr long FEW = 8;
 
 // Two slices both read all of W_h (bytes) at every step, and meet nobody; half of it is read where
 // two threads share one, and they meet twice. Measured (docs/speed.md): that pays if the weights
-// are many for the cases that use each of them, more than the cache holds; and for eight cases
-// and more only if each half stays in there.
+// are many for the cases that use each of them, more than the cache holds. From FEW cases on each
+// half has to stay in there as well: a bound of caution, for one processor was slower beyond it.
 inline bool together(const Problem& p, long W_h, bool over_cases) {
     if (over_cases || !p.own_cache) return over_cases || p.B < FEW;
     return 10 * W_h > p.B * p.own_cache && (p.B < FEW || W_h <= 2 * p.own_cache);
