@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from dask import config
 from distributed import Client
@@ -127,20 +128,12 @@ def test_killed_workers_cost_no_run_and_a_fatal_one_is_given_up(serial, full, tm
 
 def listening() -> set[str]:
     """The addresses on which this process and its children accept connections."""
-    here = [os.getpid(), *workers_of(os.getpid())]
-    sockets = {
-        os.readlink(fd)
-        for p in here
-        for fd in Path(f"/proc/{p}/fd").iterdir()
-        if fd.is_symlink()
+    here = {os.getpid(), *workers_of(os.getpid())}
+    addresses = {
+        connection.laddr.ip
+        for connection in psutil.net_connections("tcp")
+        if connection.pid in here and connection.status == psutil.CONN_LISTEN
     }
-    addresses = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            _, local, _, state, *_, inode = line.split()[:10]
-            if state == "0A" and f"socket:[{inode}]" in sockets:
-                packed = bytes.fromhex(local.split(":")[0])[::-1]
-                addresses.add(".".join(map(str, packed)))
     assert addresses
     return addresses
 
