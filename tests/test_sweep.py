@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -50,17 +50,14 @@ def finished(outcomes) -> int:
     return len(outcomes)
 
 
-def children(pid: int) -> list[int]:
-    """The processes that a process has started, of any of its threads."""
-    files = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for file in files for child in file.read_text().split()]
-
-
 def workers_of(pid: int) -> list[int]:
-    """Those of them that work: not the one that counts semaphores."""
-    return [
-        p for p in children(pid) if b"spawn_main" in Path(f"/proc/{p}/cmdline").read_bytes()
-    ]
+    """The processes that a process has started to work: not the one that counts semaphores."""
+    found = []
+    for child in psutil.Process(pid).children():
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            if any("spawn_main" in word for word in child.cmdline()):
+                found.append(child.pid)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +220,7 @@ def test_killed_driver_leaves_no_process_and_is_simply_run_again(serial, full, t
     first = driver(root, full, 2)
     assert first.stdout is not None
     first.stdout.readline()
-    family = [first.pid, *children(first.pid)]
+    family = [first.pid, *(child.pid for child in psutil.Process(first.pid).children())]
     assert len(family) >= 3
     first.kill()
     first.communicate()

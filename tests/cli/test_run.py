@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 from click.testing import CliRunner
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -227,19 +228,14 @@ def test_interrupted_it_stops_and_leaves_no_kernel(by, workbook):
     assert not list(out.glob(".*"))
 
 
-def children(pid: int) -> set[str]:
+def children(pid: int) -> set[psutil.Process]:
     """The processes that a process has begun."""
-    found = Path(f"/proc/{pid}/task").glob("*/children")
-    return {child for several in found for child in several.read_text().split()}
+    return set(psutil.Process(pid).children())
 
 
-def gone(pids: set[str]) -> bool:
-    """True once some processes have ended, in a hundred looks."""
-    for _ in range(100):
-        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
-            return True
-        time.sleep(0.2)
-    return False
+def gone(processes: set[psutil.Process]) -> bool:
+    """True once some processes have ended, within 20 seconds."""
+    return not psutil.wait_procs(processes, timeout=20)[1]
 
 
 def program(root: Path, *arguments: object) -> list[str]:
