@@ -13,7 +13,7 @@ import pandas as pd
 
 from lnlab.ledger.ba2016_analysis import PAPER
 from lnlab.ledger.claim import AGAIN, Before, Claim
-from lnlab.ledger.convergence import falling
+from lnlab.ledger.convergence import least
 from lnlab.ledger.measurement import Measurement, Term, Tuning, declare, each
 from lnlab.ledger.paired import Number, along, numbers
 from lnlab.ledger.rule import ends
@@ -76,11 +76,6 @@ REASON = (
 BY_BATCH = "validation, batch norm by the statistics of the validation batches, as the authors"
 BY_POPULATION = "validation, batch norm by population statistics of each time step"
 AUTHORS, POPULATION = "valid_error_batch", "valid_error"
-
-
-def least(metric: str) -> Number:
-    """The least of the trend of a metric: its last value, for a trend never rises."""
-    return lambda metrics: float(falling(metrics[metric].to_numpy(float))[-1])
 
 
 def points(number: Number) -> Number:

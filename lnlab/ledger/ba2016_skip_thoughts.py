@@ -13,7 +13,7 @@ from typing import Any
 
 from lnlab.ledger.ba2016_analysis import PAPER
 from lnlab.ledger.claim import FIRST, PASSED, Before, Claim
-from lnlab.ledger.convergence import falling
+from lnlab.ledger.convergence import least
 from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
 from lnlab.ledger.paired import Number, along, final, logarithm
 from lnlab.ledger.rule import Says
@@ -76,11 +76,6 @@ OFFICIAL = re.compile(" on (SICK|MR|CR|SUBJ|MPQA)")
 """The judges, of which the stories have others in their places."""
 NATS = 0.05
 RATES = (4e-5, 2e-4, 1e-3, 5e-3, 2.5e-2, 0.125)
-
-
-def least(metric: str) -> Number:
-    """The least of the trend of a metric: its last value, for a trend never rises."""
-    return lambda metrics: float(falling(metrics[metric].to_numpy(float))[-1])
 
 
 OWN_RATE = Tuning(

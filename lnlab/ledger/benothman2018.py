@@ -163,32 +163,12 @@ UNTESTED = [
         paper=".401 against .426",
     ),
     untested(
-        "4.2-decoder-higher",
-        "4.2, Fig. 3",
-        "with LN in the decoder alone the validation loss converges earlier, to a higher value",
-        would="time to and height of the end of each curve",
-        waits="not declared yet: two measures, one of a curve's height; exploratory: on FSDD "
-        "its least validation NLL is 0.029 nats higher to 0.043 lower than without (95 %)",
-    ),
-    untested(
         "4.3-distributions",
         "4.3.1, Fig. 4 to 6",
         "the distributions of trainable variables show that layer norm does not reduce "
         "covariate shift",
         would="the figures are of parameters, and covariate shift is of activations",
         waits="the evidence cannot carry it, whatever is measured",
-    ),
-    untested(
-        "4.3-alignment",
-        "4.3.2, Fig. 8 and 9",
-        "baseline and LN in the encoder have almost the same alignment",
-        would=(
-            "attention inside the unit, its difference inside a margin of 0.05, unheard "
-            "speakers, seeds that nobody has seen"
-        ),
-        waits="runs of these seeds are kept and were seen; exploratory, by them: with LN in "
-        "the encoder 0.057 to 0.14 more of the attention is inside the unit (95 %), beyond the "
-        "margin",
     ),
     untested(
         "5-both",

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import isotonic_regression
 
-from lnlab.ledger.measurement import Numbers
+from lnlab.ledger.measurement import Number, Numbers
 
 
 class Reached(NamedTuple):
@@ -30,6 +30,11 @@ class Reached(NamedTuple):
 def falling(values: np.ndarray) -> np.ndarray:
     """The closest curve, by least squares, that never rises: the trend without the noise."""
     return isotonic_regression(values, increasing=False).x
+
+
+def least(metric: str) -> Number:
+    """The least of the trend of a metric: its last value, for a trend never rises."""
+    return lambda metrics: float(falling(metrics[metric].to_numpy(float))[-1])
 
 
 def time_to(metrics: pd.DataFrame, metric: str, level: float, of: str = "update") -> Reached:
@@ -136,3 +141,12 @@ def to_common_level(metric: str, of: str = "update"):
         return [float(np.log1p(time_to(frame, metric, level, of).at)) for frame in frames]
 
     return times
+
+
+def to_own_level(metric: str) -> Numbers:
+    """The logarithm of the time that each of some runs takes to the level of that run alone.
+
+    It says when a curve comes to rest, not how soon it is at a loss; of runs that were looked
+    at as often.
+    """
+    return lambda frames: [to_common_level(metric)([frame])[0] for frame in frames]
