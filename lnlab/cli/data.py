@@ -54,12 +54,20 @@ def fetch(name: str, folder: Path | None) -> None:
 )
 @click.option("--lambada", type=click.Path(path_type=Path, exists=True), help="Its folder.")
 @click.option("--imdb", type=click.Path(path_type=Path, exists=True), help="Its folder.")
-@click.option("--width", default=300, show_default=True, help="Numbers of a vector.")
+@click.option(
+    "--width",
+    type=click.IntRange(1),
+    default=300,
+    show_default=True,
+    help="Numbers of a vector.",
+)
 def vectors(out: Path, books: str, lambada: Path | None, imdb: Path | None, width: int) -> None:
     """Count vectors of words in texts and write them to OUT in word2vec's binary layout."""
     from lnlab.data import load, wordvectors
     from lnlab.data.lambada import passages
 
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"{out.parent} is no folder: make it first.")
     texts = load(books, "books").sentences
     texts += passages(lambada) if lambada else []
     texts += wordvectors.imdb_training(imdb) if imdb else []

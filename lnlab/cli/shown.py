@@ -183,7 +183,7 @@ def state(run: "Run") -> str:
 
 
 def show_run(run: "Run") -> None:
-    """Print a run: what it was, on what, and the last row of each seed."""
+    """Print a run: what it was, on what, and the last row of each seed, as columns."""
     click.echo(f"{run.folder}  {state(run)}")
     for title, values in (("", run.config), ("data", run.data), ("on", run.environment)):
         for name, value in values.items():
@@ -193,4 +193,4 @@ def show_run(run: "Run") -> None:
     metrics = run.metrics()
     if len(metrics):
         numbers = metrics.select_dtypes("number")  # pictures are for notebooks
-        click.echo(numbers.groupby("seed").last().to_string())
+        click.echo(numbers.groupby("seed").last().T.to_string(float_format="{:.6g}".format))

@@ -19,7 +19,7 @@ from lnlab.data.cutting import Sentences, joined
 from lnlab.data.dataset import Dataset
 from lnlab.data.kept import code, stamp
 from lnlab.data.source import Source, data_folder
-from lnlab.data.vocabulary import Vocabulary
+from lnlab.data.vocabulary import NAMES, Vocabulary
 
 OPTIONS = {"longest": "words of a sentence at most; 29 if nothing is said"}
 
@@ -151,10 +151,15 @@ class Books(Dataset[Library]):
     def _shortened(self) -> tuple[dict[str, Library], str]:
         shelf = self._shelf()
         for title, book in shelf.items():
-            if len(book) < 3:
+            if (count := sum(map(bool, book))) < 3:
                 raise ValueError(
-                    f"{title} has {len(book)} sentence{'s' * (len(book) != 1)}: a book needs "
-                    "three, one before and one behind another."
+                    f"{self.source.name}: {title} has {count} sentence{'s' * (count != 1)}, "
+                    "and a book needs three, one before and one behind another: take it out."
+                )
+            if named := {*NAMES} & {*chain.from_iterable(book)}:
+                raise ValueError(
+                    f"{self.source.name}: {title} has the word {min(named)!r}, which stands "
+                    "for what is no word: write it otherwise."
                 )
         books = [
             [words if len(words) <= self.longest else [] for words in book]
@@ -165,7 +170,7 @@ class Books(Dataset[Library]):
         if out == whole:
             raise ValueError(
                 f"{self.source.name}: all {whole} sentences have more than {self.longest} "
-                "words: allow longer ones, or cut the text into sentences, a line each."
+                "words: allow longer ones (limit), or cut the text into sentences, a line each."
             )
         note = f"{out} of {whole} sentences of more than {self.longest} words left out"
         return {"books": Library(tuple(shelf), books, out)}, note if out else ""
@@ -198,7 +203,8 @@ def frequent(sentences: Iterable[Sequence[str]], size: int) -> Vocabulary:
     if not known:
         raise ValueError(
             f"the vocabulary is empty: {len(counts)} different words were given, and room for "
-            f"{size} numbers, two of them for the end and the unknown word."
+            f"{size} numbers, two of them for the end and the unknown word. Give text with "
+            "words and more numbers (known)."
         )
     return Vocabulary(known)
 
@@ -220,6 +226,7 @@ def load(source: Source, place: Path | None = None, *, longest: int = LONGEST) -
         ValueError: if sentences may have no word, or a path is given for what is made here;
             later, for a book of fewer than three sentences, and files in another encoding.
         FileNotFoundError: where there are no files; says which.
+        NotADirectoryError: where the folder is a file.
     """
     if longest < 1:
         raise ValueError(f"longest is {longest}: {OPTIONS['longest']}, from 1.")
@@ -250,7 +257,12 @@ def _files(source: Source, place: Path) -> tuple[list[Path], Callable[[], Shelf]
         missing = [file for file in files if not file.is_file()]
         wanted, read = " and ".join(storybooks.FILES), partial(_children, place)
     else:
-        files = sorted(place.rglob("*.txt") if source is BOOKCORPUS else place.glob("*.txt"))
+        if place.is_file():
+            raise NotADirectoryError(
+                f"{source.name}: {place} is a file: name the folder that it is in."
+            )
+        found = place.rglob("*.txt") if source is BOOKCORPUS else place.glob("*.txt")
+        files = sorted(file for file in found if file.is_file())
         missing = [] if files else [place]
         wanted, read = ".txt files, a book each", partial(_each, source, place, files)
     if missing:
@@ -278,6 +290,8 @@ def _lines(file: Path) -> Sentences:
         raise ValueError(
             f"{file} is no UTF-8 at byte {error.start}: convert it, a sentence a line."
         ) from error
+    if "\0" in text:
+        raise ValueError(f"{file} is no text, it has bytes of 0: take it out of the folder.")
     return [line.split() for line in text.lower().split("\n") if line.split()]
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -27,7 +28,8 @@ class SentenceJudge:
         blank: the number of lines without words, which were left out.
 
     Raises:
-        ValueError: for fewer cases than folds, a part without cases, or one class alone.
+        ValueError: for fewer cases than folds, a part without cases, or one class alone, in all
+            or in what a fold or one within it trains on.
     """
 
     name: str
@@ -49,6 +51,15 @@ class SentenceJudge:
             raise ValueError(f"{self.name} has no case in part {missing[0]} of {parts}.")
         if len(np.unique(self.targets)) < 2:
             raise ValueError(f"{self.name} has cases of one class only: give both.")
+        if not self.pairs:
+            among, _ = splits(self)
+            ones = self.targets @ among
+            if not ((ones > 0) & (ones < among.sum(0))).all():
+                few = min((0, 1), key=lambda of: (self.targets == of).sum())
+                raise ValueError(
+                    f"{self.name} has {(self.targets == few).sum()} cases of class {few}, none "
+                    "of which is in what some fold trains on: give more of them."
+                )
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -78,3 +89,18 @@ def folds(name: str, count: int) -> np.ndarray:
     found = np.empty(count, np.int64)
     found[order] = np.arange(count) * FOLDS // max(1, count)
     return found
+
+
+@lru_cache(maxsize=16)
+def splits(judge: SentenceJudge) -> tuple[np.ndarray, np.ndarray]:
+    """The cases that train a model and those that it is tested on (N, K): those of the folds,
+    then, fold by fold, those of the ten folds within what trains."""
+    parts = [judge.parts]
+    for fold in range(FOLDS):
+        inside = np.flatnonzero(judge.parts != fold)
+        within = np.full(len(judge), -1)
+        within[inside] = folds(f"{judge.name} within {fold}", len(inside))
+        parts.append(within)
+    tested = [part == fold for part in parts for fold in range(FOLDS)]
+    there = np.repeat([part >= 0 for part in parts], FOLDS, axis=0)
+    return (there & ~np.array(tested)).T.copy(), np.array(tested).T.copy()

@@ -161,8 +161,9 @@ def _files(name: str, there: Mapping[str, Path], place: Path) -> list[Path]:
         either = [f"{one}{end}".lower() for one in names for end in ("", ".txt")]
         if not {*either} & {*there}:
             raise FileNotFoundError(
-                f"{name} is not whole in {place}: there is no {' or '.join(names)}. Put it "
-                "there, or name the folder that has the files of all judges: judges=PATH."
+                f"{name} is not whole in {place}: there is no {' or '.join(names)} "
+                f"({JUDGES.citation}). Put it there, or name the folder that has the files of "
+                "all judges: judges=PATH."
             )
         found.append(next(there[one] for one in either if one in there))
     return found

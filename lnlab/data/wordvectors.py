@@ -22,8 +22,8 @@ SMOOTH = 0.75
 BLOCK = 1_000_000
 """Words whose pairs are counted at a time."""
 STOP = re.compile(r"(?<=[.!?])\s+")
-LONGEST = 1000
-"""Bytes of a word in a file."""
+LONGEST, WIDEST = 1000, 100_000
+"""Bytes of a word and numbers of a vector in a file, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +89,11 @@ def _heading(file: BinaryIO, path: Path) -> tuple[int, int]:
         count, width = map(int, file.readline(LONGEST).split())
     except ValueError:
         count = width = 0
-    if count < 1 or width < 1:
-        raise ValueError(f"{path} does not begin with the number of its words and their width.")
+    if count < 1 or not 1 <= width <= WIDEST:
+        raise ValueError(
+            f"{path} does not begin with the number of its words and their width, 1 to "
+            f"{WIDEST}."
+        )
     return count, width
 
 

@@ -18,7 +18,7 @@ from lnlab.tasks import SkipThoughtVectors
 from lnlab.tasks.thoughts.measured import snapshots
 from lnlab.training import finish
 
-tasks = SkipThoughtVectors.arms("smoke", judges="")
+tasks = SkipThoughtVectors.arms("smoke", judges="none")
 numbered = tasks["none"].dataset()
 root = Path(tempfile.mkdtemp())
 runs = {name: finish(task, root=root) for name, task in tasks.items()}
@@ -35,7 +35,10 @@ PLOTTED = """() => JSON.stringify(document.querySelector('.lnlab-plot')._fullDat
 @pytest.fixture(scope="module")
 def there(tmp_path_factory):
     """The nets of the notebook, trained here."""
-    root, tasks = tmp_path_factory.mktemp("runs"), SkipThoughtVectors.arms("smoke", judges="")
+    root, tasks = (
+        tmp_path_factory.mktemp("runs"),
+        SkipThoughtVectors.arms("smoke", judges="none"),
+    )
     numbered = tasks["none"].dataset()
     nets = {
         name: snapshots(task, finish(task, root=root), numbered) for name, task in tasks.items()
@@ -73,7 +76,7 @@ def test_picture_and_words_follow_what_is_typed_chosen_and_dragged(
         box.fill(TYPED)
         box.press("Enter")
         typed = said(sentence=TYPED)
-        assert "never met, all read as one unknown word: dragon" in typed
+        assert "do not know, all read as one unknown word: dragon" in typed
         moved(typed)
         box.fill(there.texts[1])
         box.press("Enter")

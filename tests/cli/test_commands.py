@@ -436,6 +436,9 @@ def test_vectors_of_words_are_counted_and_written(tmp_path, monkeypatch):
     assert f"{len(found)} words, 8 numbers each" in done.output
     assert {"zebra", "lamp", "not"} <= {*found.words}
     assert found.vectors.shape == (len(found), 8)
+    refused = lnlab("data", "vectors", tmp_path / "nowhere" / "words.bin")
+    assert "nowhere is no folder: make it first" in refused.output
+    assert "0 is not in the range" in lnlab("data", "vectors", file, "--width", 0).output
 
 
 def test_claims_as_json():

@@ -142,8 +142,10 @@ def test_brackets_of_the_childrens_books_are_those_of_the_others(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"one sentence .\n", r"a\.txt has 1 sentence: a book needs three"),
-        (b"one .\ntwo .\n", r"a\.txt has 2 sentences: a book needs three"),
+        (b"one sentence .\n", r"bookcorpus: a\.txt has 1 sentence, and a book needs .*: take"),
+        (b"one .\ntwo .\n", r"a\.txt has 2 sentences, and a book needs three"),
+        (b"one .\ntwo .\n<end> .\n", r"a\.txt has the word '<end>', which stands for"),
+        (b"one .\ntwo\0.\nthree .\n", r"a\.txt is no text"),
         (b"", r"a\.txt has 0 sentences"),
         (b"one .\ncaf\xe9 .\nthree .", r"a\.txt is no UTF-8 at byte 9"),
         ((b"word " * 30 + b"\n") * 3, "all 3 sentences have more than 29 words"),
@@ -153,6 +155,22 @@ def test_what_is_no_book_is_named(content, message, tmp_path):
     (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(ValueError, match=message):
         load(f"bookcorpus={tmp_path}").books  # noqa: B018
+
+
+def test_a_gutenberg_book_without_text_has_no_sentence(tmp_path):
+    lines = (f"*** {at} OF THIS PROJECT GUTENBERG EBOOK A ***\n" for at in ("START", "END"))
+    (tmp_path / "a.txt").write_text("".join(lines))
+    with pytest.raises(ValueError, match=r"gutenberg: a\.txt has 0 sentences"):
+        load(f"gutenberg={tmp_path}").books  # noqa: B018
+
+
+def test_a_file_in_the_place_of_a_folder_and_a_folder_in_that_of_a_file(tmp_path):
+    (tmp_path / "a.txt").write_text("one .\ntwo .\nthree .\n")
+    with pytest.raises(NotADirectoryError, match="is a file: name the folder that it is in"):
+        load(f"bookcorpus={tmp_path / 'a.txt'}")
+    (tmp_path / "b.txt").mkdir()
+    (tmp_path / "c.txt").symlink_to(tmp_path / "nowhere")
+    assert load(f"bookcorpus={tmp_path}").titles == ("a.txt",)
 
 
 @pytest.mark.parametrize("name", ["bookcorpus", "gutenberg", "cbt-books", "novels"])

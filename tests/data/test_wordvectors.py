@@ -54,6 +54,7 @@ def test_what_is_written_is_read(binary, tmp_path):
         (b"", "does not begin with the number of its words"),
         (b"the 0.5 1 2\n", "does not begin with the number"),
         (b"0 3\n", "does not begin with the number"),
+        (b"3 999999999999\nthe 1\n", "does not begin with the number .* width, 1 to 100000"),
         (TEXT.encode()[:-9], "is cut off or damaged at word 4 of 4"),
         (TEXT.replace("2 7", "2 x").encode(), "damaged at word 2 of 4"),
         (binary()[:-3], "cut off or damaged at word 4 of 4"),

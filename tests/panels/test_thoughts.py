@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -95,6 +96,15 @@ def test_words_that_are_typed_are_read_and_unknown_ones_named(there):
     assert "after update 0." in panel.bar.sentence
 
 
+def test_what_is_typed_is_cut_into_words_as_books_are(there):
+    panel = panels.thoughts(there.nets, there.numbered)
+    panel.controls["sentence"].value = "W3 isn't <end>."
+    assert panel.bar.sentence.startswith("“w3 is n't < end > .” after")
+    text = there.texts[0]
+    panel.controls["sentence"].value = text
+    assert panel.bar.sentence.startswith(f"“{text}” after")
+
+
 def test_the_words_say_what_the_nets_say(there):
     panel = panels.thoughts(there.nets, there.numbered, book=1)
     found = measure(there, panel.state)
@@ -114,6 +124,11 @@ def test_nets_that_cannot_be_shown_are_refused(there):
         panels.thoughts({}, there.numbered)
     with pytest.raises(ValueError, match="none: no weights were kept"):
         panels.thoughts({"none": {}}, there.numbered)
+    few = SimpleNamespace(
+        name="written", passages=lambda least: [], vocabulary=there.numbered.vocabulary
+    )
+    with pytest.raises(ValueError, match="written holds out no 5 sentences in a row"):
+        panels.thoughts(there.nets, few)
     other = NumberedBooks(books(words=12), 40)
     with pytest.raises(ValueError, match="none was trained with another vocabulary"):
         panels.thoughts({"none": there.nets["none"]}, other)

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_score
 
 from lnlab import data
-from lnlab.data.judge import FOLDS, TEST, TRAIN, TRIAL, SentenceJudge, folds
+from lnlab.data.judge import FOLDS, TEST, TRAIN, TRIAL, SentenceJudge, folds, splits
 from lnlab.tasks.thoughts import judges, logistic
 from lnlab.tasks.thoughts.judges import BASELINES, CS, counted, judged, soft
 from lnlab.tasks.thoughts.logistic import NEAR, fitted, softened
@@ -255,7 +255,7 @@ def test_each_model_of_each_c_has_its_optimum(monkeypatch, shift, steps):
     monkeypatch.setattr(logistic, "STEPS", steps)
     judge = classes(count=200)
     X, y = lengthened(informative(judge) + shift), judge.targets
-    among, tested = judges._splits(judge)
+    among, tested = splits(judge)
     assert not (among & tested).any()
     assert (tested.sum(1) == 1 + (FOLDS - 1)).all()
     some = [0, 7, FOLDS, 2 * FOLDS + 3, -1]
@@ -329,8 +329,11 @@ def test_what_cannot_be_judged_is_said(vectors, message):
         judged(classes(), vectors)
 
 
-def test_folds_of_one_class_are_refused():
-    judge = classes()
-    one = SentenceJudge("classes", judge.sentences, [], np.eye(N)[0], judge.parts)
-    with pytest.raises(ValueError, match="trains on cases of one class only"):
-        judged(one, noise(N))
+@pytest.mark.parametrize("few", [0, 1])
+def test_folds_of_one_class_are_refused(few):
+    judge, one = classes(), np.eye(N)[0]
+    targets = one if few else 1 - one
+    with pytest.raises(ValueError, match=f"classes has 1 cases of class {few}, none .* give"):
+        SentenceJudge("classes", judge.sentences, [], targets, judge.parts)
+    with pytest.raises(ValueError, match="a fold trains on cases of one class only"):
+        next(fitted(noise(N), targets, one[:, None] == 0, (1.0,)))

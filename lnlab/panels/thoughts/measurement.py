@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lnlab.data.cutting import words
 from lnlab.figures.thoughts import NEIGHBOURS, SLOTS, Thought
 from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.tasks.vocabularies import alphabet
@@ -28,7 +29,8 @@ class Thinkers:
         numbered: what they were trained on.
 
     Raises:
-        ValueError: if there is none or too many, or one was trained with another vocabulary.
+        ValueError: if there is none or too many, or one was trained with another vocabulary,
+            or no passage is held out.
     """
 
     def __init__(self, nets: Mapping[str, Mapping[int, Any]], numbered: NumberedBooks) -> None:
@@ -46,6 +48,11 @@ class Thinkers:
         self.nets, self.numbered = nets, numbered
         self.updates = tuple(sorted(next(iter(nets.values()))))
         passages = numbered.passages(LEAST)[:BOOKS]
+        if not passages:
+            raise ValueError(
+                f"{numbered.name} holds out no {LEAST} sentences in a row, with one before and "
+                "one behind: give more of them, or allow longer ones (limit)."
+            )
         self.places = [place for passage in passages for place in passage]
         self.texts = [numbered.sentence(place) for place in self.places]
         ends = accumulate(map(len, passages), initial=0)
@@ -53,7 +60,7 @@ class Thinkers:
         self._vectors: dict[tuple[str, int], Tensor] = {}
 
     def whole(self, state: ThoughtsState) -> ThoughtsState:
-        """A state with a sentence, and an update whose weights were kept.
+        """A state with a sentence, cut into words, and an update whose weights were kept.
 
         Raises:
             ValueError: for a book that is not there.
@@ -61,6 +68,8 @@ class Thinkers:
         if not 0 <= state.book < len(self.books):
             raise ValueError(f"book is {state.book}: give 0 to {len(self.books) - 1}.")
         sentence = " ".join(state.sentence.lower().split())
+        if sentence not in self.texts:  # those are cut already
+            sentence = " ".join(words(sentence))
         wanted = self.updates[-1] if state.update == LAST else state.update
         nearest = min(self.updates, key=lambda update: abs(update - wanted))
         return ThoughtsState(
@@ -100,7 +109,7 @@ class ThoughtsMeasurement(NamedTuple):
     """A sentence at one moment.
 
     Attributes:
-        sentence: as it was given, in small letters.
+        sentence: its words, in small letters.
         texts: the sentences of the map.
         path: the places of a book's sentences there.
         seen: by name, what each net makes of it.
@@ -141,10 +150,10 @@ def _thought(there: Thinkers, name: str, state: ThoughtsState) -> Thought:
     net = there.net(name, state.update)
     rows = [there.numbered.vocabulary.numbers(state.sentence)]
     told = net.say(net.vectors(rows)[0])
-    words = there.numbered.vocabulary.words
+    known = there.numbered.vocabulary.words
     return Thought(
         ((vectors - mean) @ axes).numpy(), ((own - mean) @ axes).numpy(), [*near.items()],
-        " ".join(words[number] for number in told),
+        " ".join(known[number] for number in told),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ def sentence(state: ThoughtsState, measurement: ThoughtsMeasurement) -> str:
     said = [f"“{measurement.sentence}” after update {state.update}."]
     if measurement.unknown:
         unknown = ", ".join(measurement.unknown)
-        said.append(f"Words that they never met, all read as one unknown word: {unknown}.")
+        said.append(f"Words that they do not know, all read as one unknown word: {unknown}.")
     for name, one in measurement.seen.items():
         text, cosine = one.near[0]
         said.append(

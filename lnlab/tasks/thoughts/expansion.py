@@ -39,12 +39,23 @@ def given(
         width: numbers of a vector that is counted.
 
     Raises:
-        ValueError: if it is neither; as :func:`.wordvectors.read` and :func:`.counted`.
+        ValueError: as :func:`named`, :func:`.wordvectors.read` and :func:`.counted`.
+        FileNotFoundError: as :func:`named`.
+    """
+    file = named(where)
+    return read(file, {*wanted}) if file else counted(sentences, width)
+
+
+def named(where: str) -> Path | None:
+    """The file of vectors that is named; None where they are :data:`COUNTED`.
+
+    Raises:
+        ValueError: if it is neither.
         FileNotFoundError: where there is no file.
     """
     name, _, path = where.partition("=")
     if name == COUNTED and not path:
-        return counted(sentences, width)
+        return None
     if name != "file" or not path:
         raise ValueError(f"vectors is {where!r}: give {COUNTED} or file=PATH.")
     file = Path(path).expanduser()
@@ -53,7 +64,7 @@ def given(
             f"vectors: {file} is no file. `lnlab data vectors {path} --books novels=PATH` "
             "counts some and writes them there; any file in word2vec's layout will do."
         )
-    return read(file, {*wanted})
+    return file
 
 
 def checksum(where: str, vectors: WordVectors) -> str:

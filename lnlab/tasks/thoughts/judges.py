@@ -15,7 +15,7 @@ them has it no easier.
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
 from lnlab.data import SentenceJudge
-from lnlab.data.judge import FOLDS, TEST, TRAIN, TRIAL, folds
+from lnlab.data.judge import FOLDS, TEST, TRAIN, TRIAL, folds, splits
 
 from .logistic import NEAR, fitted, odds, softened
 
@@ -123,7 +123,7 @@ def judged(judge: SentenceJudge, vectors: np.ndarray) -> Verdicts:
     vectors = _checked(judge, vectors)
     if judge.pairs:
         return _related(judge, vectors)
-    among, tested = _splits(judge)
+    among, tested = splits(judge)
     right = np.array(
         [
             (((odds(vectors, W) > 0) == judge.targets[:, None]) & tested).sum(0)
@@ -161,21 +161,6 @@ def _checked(judge: SentenceJudge, vectors: np.ndarray) -> Any:
     if not np.isfinite(vectors).all():
         raise ValueError(f"vectors of {judge.name} are not finite: has the net diverged?")
     return normalize(vectors)
-
-
-@lru_cache(maxsize=16)
-def _splits(judge: SentenceJudge) -> tuple[np.ndarray, np.ndarray]:
-    """The cases that train a model and those that it is tested on (N, K): those of the folds,
-    then, fold by fold, those of the ten folds within what trains."""
-    parts = [judge.parts]
-    for fold in range(FOLDS):
-        inside = np.flatnonzero(judge.parts != fold)
-        within = np.full(len(judge), -1)
-        within[inside] = folds(f"{judge.name} within {fold}", len(inside))
-        parts.append(within)
-    tested = [part == fold for part in parts for fold in range(FOLDS)]
-    there = np.repeat([part >= 0 for part in parts], FOLDS, axis=0)
-    return (there & ~np.array(tested)).T.copy(), np.array(tested).T.copy()
 
 
 def _by_C(judge: SentenceJudge, right: np.ndarray) -> dict[float, Judgement]:

@@ -58,7 +58,7 @@ def odds(vectors: np.ndarray, W: np.ndarray) -> np.ndarray:
 
 
 def _both_classes(targets: np.ndarray, among: np.ndarray) -> None:
-    of_one = (targets == 1) @ among
+    of_one = (targets == 1).astype(float) @ among
     if not ((of_one > 0) & (of_one < among.sum(0))).all():
         raise ValueError(
             "a fold trains on cases of one class only: give more cases of the other."

@@ -96,7 +96,7 @@ class NumberedBooks:
                 raise ValueError(
                     f"{self.name}: {len(held)} sentences in {len(self.ends)} books, none to "
                     f"{name}; {self.books.left_out} were too long. Give a thousand sentences "
-                    "or more that follow each other."
+                    "or more that follow each other, or allow longer ones (limit)."
                 )
         return parts[0], parts[1]
 

@@ -53,7 +53,7 @@ class SkipThoughtVectors(Experiment):
     data: str = "bookcorpus"
     """``stories``, which are made here, ``bookcorpus=PATH`` or ``novels=PATH``."""
     judges: str = "judges"
-    """The judges of vectors: ``story-judges``, ``judges=PATH``; empty: none."""
+    """The judges of vectors: ``story-judges``, ``judges=PATH``, or ``none``."""
     vectors: str = setting("", past="")
     """Vectors of words that the net does not know: at the end judges are asked with them, too
     (:mod:`.expansion`). ``file=PATH`` in word2vec's layout, as ``lnlab data vectors`` writes
@@ -71,7 +71,7 @@ class SkipThoughtVectors(Experiment):
     """H, of all three GRUs: the length of a vector."""
     words: int = setting(620, least=1)
     """Numbers a word."""
-    known: int = setting(20_000, least=1)
+    known: int = setting(20_000, least=3)
     """V, the most frequent words, with the end and the unknown word."""
     limit: int = setting(30, least=2)
     """The number of words that a sentence must have less than."""
@@ -120,15 +120,24 @@ class SkipThoughtVectors(Experiment):
         return own | {n: own[n].split("=")[0] for n in ("judges", "vectors") if n in own}
 
     def dataset(self) -> NumberedBooks:
-        """Books by number, and what judges the vectors."""
+        """Books by number, and what judges the vectors.
+
+        Raises:
+            ValueError: for ``measures`` of earlier runs, and as what it reads.
+            FileNotFoundError: where something that is named is not there.
+        """
+        if self.measures < 3:
+            raise ValueError(f"measures is {self.measures}, which is no longer made: give 3.")
+        if self.vectors:
+            from . import expansion  # scikit-learn costs seconds
+
+            expansion.named(self.vectors)  # else an error, before all else is read
         books = load(self.data, "books", longest=self.limit - 1)
-        judges = load(self.judges, "judges") if self.judges else {}
+        judges = {} if self.judges == "none" else load(self.judges, "judges")
         numbered = NumberedBooks(
             books, self.known, self.sentences, judges, shuffled=self.shuffled
         )
         if self.vectors:
-            from . import expansion  # scikit-learn costs seconds
-
             wanted = [*numbered.vocabulary.words, *expansion.words_of(judges.values())]
             vectors = expansion.given(self.vectors, numbered.sentences, wanted, self.words)
             expansion.shared_words(numbered.vocabulary, vectors)  # else an error, and now
@@ -195,8 +204,6 @@ class SkipThoughtVectors(Experiment):
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.measured.measured`; at the end :func:`.measured.words_alone`,
         too."""
-        if self.measures < 3:
-            raise ValueError(f"measures is {self.measures}, which is no longer made: give 3.")
         words = words_alone(dataset) if moment is Moment.END else {}
         rows = [
             measured(
