@@ -8,8 +8,8 @@ import pandas as pd
 from lnlab.ledger.ba2016_skip_thoughts import TABLE_3, nested
 from lnlab.ledger.paired import Arms, differences, final, like
 from lnlab.ledger.statistics import interval
-from lnlab.ledger.thoughts_trainings import FAMILIES
-from lnlab.ledger.vectors import WORDS, asked, at, fixed, mean, way
+from lnlab.ledger.thoughts_trainings import FAMILIES, begun
+from lnlab.ledger.vectors import TFIDF, WORDS, asked, at, fixed, mean, way
 from lnlab.runs import Run
 
 BOTH = ("none", "layer")
@@ -43,12 +43,14 @@ def how_far(arms: Arms) -> str:
 def beside_table_3(runs: Sequence[Run], end: str) -> pd.DataFrame:
     """A row for each number of Table 3, of the kept runs of a setting: means over seeds.
 
-    Both arms at their ends and the interval of their difference over seeds, C chosen by inner
-    folds; the half of an interval over the folds of one net; each arm from before its first
-    update to its end, and a bag of words, as the setting reads them along a run; and the
-    paper's. Empty where not both arms are there.
+    The interval over seeds of the difference of both arms at their ends, C chosen by inner
+    folds, and half of one over the folds of one net; each arm from before its first update to
+    its end, a bag of words, TF-IDF, and each arm before any update from the other start, as the
+    setting reads them along a run (where that is with another C, the ends with the chosen one,
+    too); and the paper's. Empty where not both arms are there, or a number is not.
     """
     arms, rows, C = compared(runs, end), {}, fixed(end)
+    others = like(runs, begun(FAMILIES[end][0]))
     one = f", C = {C:g}" if C else ""
     for metric, (words, *paper) in TABLE_3.items() if arms else ():
         own = asked(metric, end)
@@ -57,11 +59,17 @@ def beside_table_3(runs: Sequence[Run], end: str) -> pd.DataFrame:
         less = differences(arms, "layer", "none", nested(own))
         low, high = interval([*less.values()]) if len(less) > 1 else (float("nan"),) * 2
         rows[words if own == metric else f"{words}: here {own.partition('_')[0]}"] = {
-            **{f"{arm}, C chosen": mean(arms[arm], nested(own)) for arm in BOTH},
+            **{f"{arm}, C chosen": mean(arms[arm], nested(own)) for arm in BOTH if C},
             "layer − none": f"{low:.3g} to {high:.3g}",
             "over folds": folds(arms["layer"], own),
             **{f"{arm}, start → end{one}": way(arms[arm], own, C) for arm in BOTH},
             f"words{one}": mean(arms["layer"], at(own + WORDS, -1, C)),
+            f"TF-IDF{one}": mean(others["layer"], at(own + TFIDF, -1, C)) if others else "",
+            **{
+                f"{arm}, modern start, untrained{one}": mean(others[arm], at(own, 0, C))
+                for arm in BOTH
+                if arm in others
+            },
             **{f"paper, {arm}": value for arm, value in zip(BOTH, paper, strict=True)},
         }  # fmt: skip
     return pd.DataFrame(rows).T

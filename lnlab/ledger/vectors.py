@@ -16,8 +16,9 @@ FALLS = ("_mse",)
 HERE = {"sick": "relatedness", "mr": "opinion", "subj": "teller", "mpqa": "phrase"}
 """The judges that were made here when the runs of the stories were declared, by those in whose
 place they stand; the one for CR, *customer*, came later, and no row has it."""
-WORDS = "_words"
-"""The end of a number that a bag of words has, measured at the end of a run."""
+WORDS, TFIDF = "_words", "_tfidf"
+"""The ends of a number that a bag of words has, and one whose rare words weigh more, measured
+at the end of a run."""
 
 
 def asked(metric: str, end: str) -> str:

@@ -174,7 +174,16 @@ def test_a_row_beside_table_3_compares_numbers_of_one_kind_with_each_other(monke
         arm: dict.fromkeys(seeds, Kept(values, old, seeds))
         for arm, values in (("none", LEVEL), ("layer", RISING))
     }
-    monkeypatch.setattr(thoughts_tables, "like", lambda runs, task: arms)
+    begun = {arm: dict.fromkeys(seeds, Kept(LEVEL, old, seeds)) for arm in arms}
+    for one in (runs[seeds[0]] for runs in begun.values()):
+        words = one.frame.filter(like="_words")
+        one.frame = one.frame.join(
+            words.rename(columns=lambda n: n.replace("words", "tfidf")) + 2
+        )
+    settings = {"paper": arms, "modern": begun}
+    monkeypatch.setattr(
+        thoughts_tables, "like", lambda runs, task: settings[task.initialisation]
+    )
     if old:
         row = beside_table_3([], "-stories").loc["accuracy on MR: here opinion"]
         assert row["none, C chosen"] == 62 + 7.5
@@ -182,11 +191,17 @@ def test_a_row_beside_table_3_compares_numbers_of_one_kind_with_each_other(monke
         assert row["none, start → end, C = 256"] == "62.5 → 62.5"
         assert row["layer, start → end, C = 256"] == "60.5 → 66.5"
         assert row["words, C = 256"] == 40
+        assert row["TF-IDF, C = 256"] == 42
+        assert row["layer, modern start, untrained, C = 256"] == 62.5
     else:
         row = beside_table_3([], "-novels").loc["accuracy on MR"]
-        assert row["layer, C chosen"] == 66.5
+        assert "layer, C chosen" not in row
         assert row["layer, start → end"] == "60.5 → 66.5"
         assert row["words"] == 40
+        assert row["TF-IDF"] == 42
+        assert row["layer, modern start, untrained"] == 62.5
+        settings["modern"] = {}
+        assert beside_table_3([], "-novels").loc["accuracy on MR", "TF-IDF"] == ""
     assert row["paper, none"] == 77.3
 
 

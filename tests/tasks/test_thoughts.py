@@ -14,7 +14,7 @@ from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.norms import Identity, LayerNorm
 from lnlab.tasks.thoughts import SkipThoughts, SkipThoughtVectors
 from lnlab.tasks.thoughts.batches import OfOneLength
-from lnlab.tasks.thoughts.judges import judged
+from lnlab.tasks.thoughts.judges import counted, judged
 from lnlab.tasks.thoughts.measured import (
     BEST,
     NESTED,
@@ -380,6 +380,25 @@ def test_verdicts_have_the_names_of_their_judges():
     assert found["near_r_nested"] == related.own.scores["pearson"]
     words = at_own_C(words_alone(numbered), BEST)
     assert words["long_words"] == 100  # how many words there are
+    assert {"near_r_tfidf", "long_tfidf"} <= words.keys()
+
+
+def test_what_words_say_alone_is_found_out_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
+    names = []
+
+    def noted(judge, represent):
+        names.append(judge.name)
+        return counted(judge, represent)
+
+    monkeypatch.setattr("lnlab.tasks.thoughts.judges.counted", noted)
+    first, again, other = (
+        words_alone(NumberedBooks(books(), 40, judges={name: judge(name, False)}))
+        for name in ("One", "One", "Other")
+    )
+    assert first == again
+    assert names == ["One"] * 2 + ["Other"] * 2  # words, and TF-IDF
+    assert other.keys() == {name.replace("one", "other") for name in first}
 
 
 @pytest.mark.parametrize("measures", [1, 2])

@@ -80,7 +80,8 @@ def weighted(judge: SentenceJudge) -> Seen:
     return _bags(judge, TfidfVectorizer)
 
 
-BASELINES: Mapping[str, Represent] = {"bag of words": words, "TF-IDF": weighted}
+BASELINES: Mapping[str, Represent] = {"_words": words, "_tfidf": weighted}
+"""By the ends of the names of metrics: bags of words, and TF-IDF."""
 
 
 def _bags(judge: SentenceJudge, kind: Any) -> Seen:

@@ -1,12 +1,14 @@
 """The measurements of a net: nats on held-out sentences, verdicts of judges, its weights."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from lnlab.data import SentenceJudge, Vocabulary
+from lnlab.data.kept import code, kept
 from lnlab.data.wordvectors import WordVectors
 from lnlab.training import Moment
 from lnlab.training.machine import placed
@@ -119,11 +121,23 @@ def of_vectors(
 
 def words_alone(numbered: NumberedBooks) -> dict[str, float]:
     """The scores of bags of words, which know of no order, as of :func:`asked`, ``_words``
-    behind the metrics and ``_best`` in the place of ``_nested``."""
-    from .judges import BASELINES, counted
+    behind the metrics and ``_best`` in the place of ``_nested``; and those of TF-IDF,
+    ``_tfidf``. They are found out once on this machine."""
+    import sklearn
 
-    words = BASELINES["bag of words"]
-    return asked(numbered, lambda judge: counted(judge, words), end="_words", own=BEST)
+    from . import judges, logistic
+
+    def scores() -> dict[str, np.ndarray]:
+        found = {}
+        for end, represent in judges.BASELINES.items():
+            ask = partial(judges.counted, represent=represent)
+            found |= asked(numbered, ask, end=end, own=BEST)
+        return {name: np.array(score) for name, score in found.items()}
+
+    of = [f"{name} {judge.checksum}" for name, judge in numbered.judges.items()]
+    of += [code(__file__, judges.__file__, logistic.__file__), sklearn.__version__]
+    found = kept("words-alone", "\n".join(of), scores)
+    return {name: score.item() for name, score in found.items()}
 
 
 def with_vectors(
