@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from lnlab.ledger.ba2016_skip_thoughts import TABLE_3, nested
-from lnlab.ledger.paired import Arms, differences, final, like
+from lnlab.ledger.paired import Arms, differences, final, like, trajectories
 from lnlab.ledger.statistics import interval
 from lnlab.ledger.thoughts_trainings import FAMILIES, begun
-from lnlab.ledger.vectors import TFIDF, WORDS, asked, at, fixed, mean, way
+from lnlab.ledger.vectors import TFIDF, WORDS, asked, at, fixed, looked, mean, way
 from lnlab.runs import Run
 
 BOTH = ("none", "layer")
@@ -73,6 +74,15 @@ def beside_table_3(runs: Sequence[Run], end: str) -> pd.DataFrame:
             **{f"paper, {arm}": value for arm, value in zip(BOTH, paper, strict=True)},
         }  # fmt: skip
     return pd.DataFrame(rows).T
+
+
+def beside_words(arms: Arms, metric: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """As Fig. 3: what a judge says along the runs of both arms, and of a bag of words."""
+    pair = {arm: arms[arm] for arm in BOTH}
+    curves = trajectories(pair, metric, read=lambda metrics: looked(metrics, metric))
+    along, _ = curves["layer"]
+    words = mean(arms["layer"], at(metric + WORDS, -1))
+    return curves | {"bag of words": (along, np.full((1, len(along)), words))}
 
 
 def folds(runs: Mapping[int, Run], metric: str) -> str:

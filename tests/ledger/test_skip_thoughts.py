@@ -11,6 +11,7 @@ from lnlab.ledger.ba2016_skip_thoughts import CLAIMS, TABLE_3
 from lnlab.ledger.paired import along, final
 from lnlab.ledger.thoughts_tables import (
     beside_table_3,
+    beside_words,
     compared,
     how_far,
     with_and_without_vectors,
@@ -200,6 +201,10 @@ def test_a_row_beside_table_3_compares_numbers_of_one_kind_with_each_other(monke
         assert row["words"] == 40
         assert row["TF-IDF"] == 42
         assert row["layer, modern start, untrained"] == 62.5
+        curves = beside_words(arms, "mr")
+        assert [*curves] == ["none", "layer", "bag of words"]
+        assert curves["layer"][1].shape == (2, len(RISING))
+        assert curves["bag of words"][1].tolist() == [[40] * len(RISING)]
         settings["modern"] = {}
         assert beside_table_3([], "-novels").loc["accuracy on MR", "TF-IDF"] == ""
     assert row["paper, none"] == 77.3
