@@ -271,9 +271,7 @@ CLAIMS = [
         window="the whole run, without what is measured", split="none: the time of training",
         margin=round(log(1.15), 3), reason="log 1.15, which would be a difference",
         seen=TIMED,
-        note="the paper's were seconds of a GPU, provided that CNMeM is used; the kept runs of "
-        "the stories are two programs, layer in lnlab's GRU and none in torch's, so that they "
-        "say what layer norm cost whoever used this library, not what it adds to one program",
+        note="the paper's were seconds of a GPU, provided that CNMeM is used",
         before={
             "-stories": (Before("inconclusive", PASSED, "-0.576 to -0.576"),),
             **dict.fromkeys((end for end in FAMILIES if not fixed(end)), (NEW_LOOP,)),
