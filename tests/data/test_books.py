@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -259,7 +258,7 @@ def test_every_verb_has_its_forms():
                 )
 
 
-REAL = Path(__file__).parents[2] / "data"
+REAL = data.data_folder()  # when tests are collected: it is another while they run
 
 
 @pytest.mark.slow

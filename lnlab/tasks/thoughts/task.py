@@ -51,7 +51,8 @@ class SkipThoughtVectors(Experiment):
     is, and its first hundred updates are 3 to 6.6 times as long
     (:mod:`lnlab.training.hot`)."""
     data: str = "bookcorpus"
-    """``stories``, which are made here, ``bookcorpus=PATH`` or ``novels=PATH``."""
+    """``stories``, which are made here, ``bookcorpus=PATH``, ``gutenberg=PATH``,
+    ``cbt-books=PATH``, or both of these as ``novels=PATH``."""
     judges: str = "judges"
     """The judges of vectors: ``story-judges``, ``judges=PATH``, or ``none``."""
     vectors: str = setting("", past="")
