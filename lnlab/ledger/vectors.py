@@ -123,9 +123,9 @@ def further(metrics: Sequence[str], C: float | None = None) -> Number:
 
 
 def mean(runs: Mapping[int, Run], number: Number) -> float:
-    """The mean of a number over seeds, to three digits."""
+    """The mean of a number over seeds, to three digits that count."""
     values = paired.numbers(runs, number).values()
-    return round(sum(values) / len(values), 3)
+    return float(f"{sum(values) / len(values):.3g}")
 
 
 def way(runs: Mapping[int, Run], metric: str, C: float | None = None) -> str:
