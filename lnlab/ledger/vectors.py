@@ -131,4 +131,4 @@ def mean(runs: Mapping[int, Run], number: Number) -> float:
 def way(runs: Mapping[int, Run], metric: str, C: float | None = None) -> str:
     """The mean of a metric before the first update and at the end, C as of :func:`column`."""
     first, last = (mean(runs, at(metric, place, C)) for place in (0, -1))
-    return f"{first} → {last}"
+    return f"{first}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}{last}"
