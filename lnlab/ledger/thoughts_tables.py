@@ -104,7 +104,8 @@ def with_and_without_vectors(runs: Sequence[Run]) -> pd.DataFrame:
                 continue
             metric = metric.removesuffix(EXPANDED + WITHIN)
             unknown = f"{metric.removesuffix('_r')}_unknown"
-            rows[run.data["name"], run.config["norm"], metric] = {
+            of = f"{run.config['data']}, {run.config['updates']:,} updates"
+            rows[of, run.config["norm"], metric] = {
                 "unknown words (%)": mean(seeds, final(unknown)),
                 "with vectors (%)": mean(seeds, final(unknown + EXPANDED)),
                 "score": mean(seeds, at(metric, -1)),

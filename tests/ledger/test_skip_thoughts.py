@@ -233,7 +233,7 @@ def test_tables_say_how_far_and_what_vectors_of_words_change(tmp_path):
     assert how_far({"layer": {0: run}}) == f"6 updates, {last.epoch:.1f} epochs, 1 seeds"
     frame = with_and_without_vectors([run])
     assert len(frame) == 5
-    row = frame.loc["stories", "layer", "relatedness_r"]
+    row = frame.loc["stories, 6 updates", "layer", "relatedness_r"]
     assert row["unknown words (%)"] == short(last["relatedness_unknown"])
     assert row["with vectors (%)"] == short(last["relatedness_unknown_expanded"])
     assert row["score"] == short(last["relatedness_r_nested"])
