@@ -81,7 +81,7 @@ def weighted(judge: SentenceJudge) -> Seen:
 
 
 BASELINES: Mapping[str, Represent] = {"_words": words, "_tfidf": weighted}
-"""By the ends of the names of metrics: bags of words, and TF-IDF."""
+"""Bags of words, and TF-IDF, by the ends of the names of metrics."""
 
 
 def _bags(judge: SentenceJudge, kind: Any) -> Seen:
