@@ -23,7 +23,8 @@ def moments(a: Tensor, axes: tuple[int, ...], correction: int = 0) -> tuple[Tens
     if not a.numel():  # no cases: var_mean would warn
         none = a.sum(axes, keepdim=True)
         return none, none
-    correction = min(correction, prod(a.shape[axis] for axis in axes) - 1)
+    # prod of a list: torch.compile stops at a generator
+    correction = min(correction, prod([a.shape[axis] for axis in axes]) - 1)
     # Two passes, first mu, then the mean of (a - mu)^2. The one-pass E[a^2] - E[a]^2 is the
     # difference of two numbers of size mu^2, each rounded: in float32 nothing is left of a
     # variance below 1e-7 mu^2.

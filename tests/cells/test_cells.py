@@ -237,3 +237,11 @@ def test_paper_is_the_default():
         PAPER.forget_bias = 1.0  # type: ignore[misc]
     assert LSTMCell(D, H).carry is Carry.RAW
     assert GRUCell(D, H).update is Update.WRITES
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_torch_compile_sees_one_graph(cell):
+    layer_norm_cell = cell(3, 4)
+    x, state = torch.randn(2, 3), tuple(torch.randn(2, 4) for _ in range(cell.states))
+    compiled = torch.compile(layer_norm_cell, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, state, 1), layer_norm_cell(x, state, 1))
