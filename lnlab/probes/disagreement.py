@@ -9,6 +9,7 @@ from torch import Tensor
 from lnlab.norms import GroupNorm, Identity
 
 from .dynamics import states
+from .magnitudes import vector_norm
 
 Cells = Mapping[str, Any]
 """LSTM cells as of :class:`lnlab.cells.LSTMCell`, by name."""
@@ -55,7 +56,7 @@ def disagreement(cells: Cells, x: Tensor) -> dict[str, Tensor]:
     h = {name: torch.stack([s[0] for s in states(cell, x)[1:]]) for name, cell in cells.items()}
     first = next(iter(h.values()))
     return {
-        name: (each - first).flatten(1).norm(dim=1) / first.flatten(1).norm(dim=1)
+        name: vector_norm((each - first).flatten(1), 1) / vector_norm(first.flatten(1), 1)
         for name, each in h.items()
     }
 

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from lnlab.norms import AffineNormalizer, Normalizer
 
 from .givens import normal
+from .magnitudes import root_mean_square
 from .refusals import refuse_no_tensor, refuse_other
 
 
@@ -88,10 +89,11 @@ def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
     ]
     n = len(passed[0])
     gradients = torch.stack(each).unflatten(0, (len(x), n))  # (T, states, B, H)
-    gradient = root_mean_square(gradients)
+    gradient = root_mean_square(gradients.flatten(1), 1)
     with torch.no_grad():
         a = F.linear(h[:-1], cell.W_h) + F.linear(x, cell.W_x)
-        return Dynamics(root_mean_square(a), root_mean_square(h[1:]), gradient / gradient[-1])
+        summed, hidden = (root_mean_square(s.flatten(1), 1) for s in (a, h[1:]))
+        return Dynamics(summed, hidden, gradient / gradient[-1])
 
 
 @torch.no_grad()
@@ -112,16 +114,4 @@ def scales(cell: Stepping, norm: AffineNormalizer, x: Tensor) -> Tensor:
         states(cell, x)
     finally:
         hook.remove()
-    return root_mean_square(torch.stack(heard))
-
-
-def root_mean_square(a: Tensor) -> Tensor:
-    """The root mean square of a (T, ...) over all axes but the first: (T,).
-
-    Numbers that are too large to be squared are not squared.
-    """
-    a = a.detach().flatten(1)
-    # sqrt(mean a²) = m sqrt(mean (a/m)²): an exploding gradient overflows when it is squared
-    largest = a.abs().amax(1, keepdim=True)
-    largest = torch.where(largest > 0, largest, 1.0)
-    return ((a / largest).square().mean(1, keepdim=True).sqrt() * largest).squeeze(1)
+    return root_mean_square(torch.stack(heard).flatten(1), 1)

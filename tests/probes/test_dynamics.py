@@ -7,8 +7,9 @@ import torch
 
 from lnlab.cells import MODERN, GRUCell, Initial, LSTMCell, RNNCell, Sums
 from lnlab.norms import BatchNorm, Identity, LayerNorm, RecurrentBatchNorm, recompute
-from lnlab.probes.dynamics import dynamics, root_mean_square, scales, states
+from lnlab.probes.dynamics import dynamics, scales, states
 from lnlab.probes.givens import normal
+from lnlab.probes.magnitudes import root_mean_square
 from lnlab.unroll import RNN
 
 T, B, D, H = 12, 4, 3, 5
@@ -57,7 +58,7 @@ def test_the_gradient_is_that_of_the_whole_state(make):
         return torch.stack(torch.autograd.grad((r * now[0]).sum(), state))
 
     r = normal(3, 4, B, H)
-    first, later = (root_mean_square(at(t)[None])[0] for t in (1, T - 1))
+    first, later = (root_mean_square(at(t)) for t in (1, T - 1))
     torch.testing.assert_close(seen.gradient[0] / seen.gradient[T - 2], first / later)
 
 
@@ -90,12 +91,6 @@ def test_wide_rectified_nets_keep_to_the_prediction(scale):
     # 400 units are not infinitely many
     assert rates[Identity] == pytest.approx(r**0.5, rel=0.05)
     assert rates[LayerNorm] == pytest.approx((r / (1 + r)) ** 0.5, rel=0.05)
-
-
-def test_what_cannot_be_squared_has_a_size_all_the_same():
-    a = torch.tensor([[3e200, 4e200], [0.0, 0.0], [3e-200, 4e-200]])
-    expected = torch.tensor([5e200, 0.0, 5e-200]) / 2**0.5
-    torch.testing.assert_close(root_mean_square(a), expected, rtol=1e-12, atol=0)
 
 
 def test_gradients_can_be_looked_at_where_they_are_switched_off():

@@ -20,6 +20,7 @@ from lnlab.audit.finding import (
 )
 from lnlab.audit.watched import Visit
 from lnlab.probes.inside import Site
+from lnlab.probes.magnitudes import root_mean_square
 from lnlab.probes.training.summary import as_matrix, mean_cosine, stable_rank
 
 OUTLIER = 6.0
@@ -67,12 +68,12 @@ def _judged(visit: Visit) -> bool:
 def _row(visit: Visit) -> dict:
     A = as_matrix(visit.made[0])
     finite = bool(A.isfinite().all())
-    channels = A.square().mean(0).sqrt()
+    channels = root_mean_square(A, 0)
     median = float(channels.median())
     top = float(channels.max())
     return {
         "where": visit.name,
-        "rms": float(A.square().mean().sqrt()),
+        "rms": float(root_mean_square(A)),
         "outlier": top / median if median else math.nan,
         "outliers": int((channels > OUTLIER * median).sum()) if median else 0,
         "rank": stable_rank(A) if finite and top else math.nan,

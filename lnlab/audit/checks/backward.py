@@ -12,6 +12,7 @@ from lnlab.audit.finding import CannotCheck, Finding, Profile, Result, Severity,
 from lnlab.audit.normalizers import eps_of, normalizers, require
 from lnlab.norms import LayerNorm, RMSNorm, outside_root
 from lnlab.probes.conformance.report import Report
+from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.training.backward import affine, gradient_parts, passage
 
 OURS = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}
@@ -43,15 +44,15 @@ def check(audited: Audited) -> Result:
         except (TypeError, ValueError) as error:
             why = why or str(error)
             continue
-        direct, total = float(parts.direct.norm()), float(parts.total.norm())
+        direct, total = float(vector_norm(parts.direct)), float(vector_norm(parts.total))
         if not direct:
             continue
-        without_mu = float((parts.direct + parts.through_mu).norm())
+        without_mu = float(vector_norm(parts.direct + parts.through_mu))
         rows.append(
             {"where": name, "taken by mu": 1 - (without_mu / direct) ** 2,
              "taken by sigma": (without_mu**2 - total**2) / direct**2,
              "left": (total / direct) ** 2,
-             "gradient before / behind": total / float(seen.slope.norm())}
+             "gradient before / behind": total / float(vector_norm(seen.slope))}
         )  # fmt: skip
     if not rows:
         raise CannotCheck(why or "no gradient reaches a normalizer.")

@@ -8,6 +8,7 @@ import numpy as np
 
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Profile, Result, Severity, listed, number
+from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.training.backward import gradient_norms
 from lnlab.probes.training.covariate_shift import layers
 
@@ -22,7 +23,7 @@ def check(audited: Audited) -> Result:
     """||dL/dW|| and ||dL/dW||/||W|| of every layer, from the first that is called."""
     objective = audited.objective
     norms = gradient_norms(objective)
-    sizes = {n: float(w.norm()) for n, w in objective.split(objective.start).items()}
+    sizes = {n: float(vector_norm(w)) for n, w in objective.split(objective.start).items()}
     first = [name for name in layers(objective) if name in norms]
     if not first:
         raise CannotCheck("no parameter is trained.")

@@ -19,6 +19,7 @@ from lnlab.audit.finding import (
     number,
     span,
 )
+from lnlab.probes.magnitudes import root_mean_square, vector_norm
 from lnlab.probes.training.learning_rate import ROWS, WHOLE
 
 APART = 30.0
@@ -39,13 +40,14 @@ def check(audited: Audited) -> Result:
     weights = dict(audited.module.named_parameters())
     rows = []
     for name, kind in invariant.items():
-        W = weights[name].detach().double()
-        square = float(
-            W.flatten(1).square().sum(1).mean() if kind == ROWS else W.square().sum()
+        W = weights[name].detach()
+        length = float(
+            root_mean_square(vector_norm(W.flatten(1), 1)) if kind == ROWS else vector_norm(W)
         )
+        inverse = 1 / length if length else float("inf")
         rows.append(
-            {"weight": name, "invariant": kind, "length": square**0.5,
-             "effective rate / rate": 1 / square if square else float("inf")}
+            {"weight": name, "invariant": kind, "length": length,
+             "effective rate / rate": inverse * inverse}
         )  # fmt: skip
     rates = [r["effective rate / rate"] for r in rows]
     note = "Of weights whose rows are invariant, length is the root mean square of a row's."

@@ -16,6 +16,7 @@ from lnlab.norms import Conv2d
 from lnlab.norms.invariances import Statistics
 from lnlab.norms.transformations import TRANSFORMATIONS, Given, Transformation, scale_rows
 from lnlab.probes.givens import normal, uniform
+from lnlab.probes.magnitudes import root_mean_square
 from lnlab.probes.subject import Subject, Trial, Weight
 
 OF_WEIGHTS, OF_INPUTS, OF_SUMMED = (1, 2, 3, 10), (4, 5, 6, 9), (7, 8)
@@ -109,7 +110,7 @@ def _shift(like: Tensor, size: float, length: int) -> Tensor:
     """A random vector whose numbers are ``size`` times those of ``like``."""
     # of the size of what it is added to: a smaller one is lost in rounding, a larger one drowns
     # what was there
-    rms = float(like.double().square().mean().sqrt()) or 1.0
+    rms = float(root_mean_square(like)) or 1.0
     return (size * rms * normal(0, 3, length)).to(like.dtype).to(like.device)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from lnlab.probes.givens import normal
 from lnlab.probes.inside import Site
 from lnlab.probes.invariance import EXACT, greatest, relative_change
+from lnlab.probes.magnitudes import root_mean_square
 from lnlab.probes.subject import Seen, Subject, Trial, Weight
 
 from .certificate import Grade, Invariance
@@ -95,7 +96,7 @@ class Judge:
 
         def drawn(like: Tensor, stream: int) -> Tensor:
             # of the size of what is there: other sizes might leave the range of a precision
-            rms = size * float(like.double().square().mean().sqrt())
+            rms = size * float(root_mean_square(like))
             return (rms * normal(2, stream, like.numel())).view_as(like).to(like)
 
         x, own = self.subject.x, self.subject.parameters

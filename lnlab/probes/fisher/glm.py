@@ -26,6 +26,7 @@ from lnlab.norms import (
     OverCases,
     Stats,
 )
+from lnlab.probes.magnitudes import vector_norm
 
 from .families import BERNOULLI, Family
 
@@ -263,8 +264,8 @@ def gap(glm: GLM) -> Gap:
     if H < 2:
         raise ValueError("one unit has no others to share its statistics with: give H >= 2.")
     own, theirs = (torch.diagonal(F, dim1=0, dim2=2).movedim(-1, 0) for F in (exact, paper))
-    error = (own - theirs).norm(dim=(1, 2)) / own.norm(dim=(1, 2))
-    sizes = exact[:, :D, :, :D].square().sum((1, 3)).sqrt()  # (H, H)
+    error = vector_norm(own - theirs, (1, 2)) / vector_norm(own, (1, 2))
+    sizes = vector_norm(exact[:, :D, :, :D], (1, 3))  # (H, H)
     diagonal = sizes.diagonal().mean()
     cross = (sizes.sum() - sizes.trace()) / (H * (H - 1))
     return Gap(float(error.mean()), float(cross / diagonal))
@@ -277,7 +278,7 @@ def gain_metric(glm: GLM) -> Tensor:
     """
     # Along a gain dh/dg = (a - mu)/sigma (eq. 33, 34); along the length of w_i, which a plain
     # model has in its place, a_i/||w_i|| (eq. 35): the first does not grow with W or x.
-    h = glm.a / glm.W.norm(dim=1) if glm.plain else glm.normalized
+    h = glm.a / vector_norm(glm.W, 1).to(glm.W) if glm.plain else glm.normalized
     cov = glm.family.cov(glm.h) / glm.family.phi**2
     return torch.einsum("nij,ni,nj->ij", cov, h, h) / len(glm.x)
 

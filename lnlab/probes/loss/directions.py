@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lnlab.probes.givens import normal
+from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.refusals import refuse_no_tensor, refuse_other
 
 from .objective import Objective, refuse_no_objective
@@ -60,8 +61,8 @@ def _direction(W: Tensor, seed: int, stream: tuple[int, int], normalized: bool) 
     # d_i <- d_i ||w_i|| / ||d_i|| for each filter i: a step of 1 changes every filter by its
     # own length, so that nets whose weights have other lengths can be compared.
     rows = d.flatten(1)
-    length = W.detach().flatten(1).norm(dim=1, keepdim=True)
-    return (rows * length / (rows.norm(dim=1, keepdim=True) + TINY)).view_as(W)
+    length = vector_norm(W.detach().flatten(1), 1, keepdim=True)
+    return (rows * (length / (vector_norm(rows, 1, keepdim=True) + TINY))).view_as(W).to(W)
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,11 @@ def path(weights: Sequence[Tensor]) -> Path:
     _, sizes, directions = torch.linalg.svd(moved, full_matrices=False)
     if not sizes[1] > 1e-12 * sizes[0]:
         raise ValueError("the weights moved along a line: there is no plane to draw.")
-    directions = directions[:2]
+    directions, shares = directions[:2], (sizes / sizes[0]).square()
     coordinates = moved @ directions.T
     return Path(
         directions=directions.to(weights[-1]),
         coordinates=coordinates.cpu(),
-        explained=(sizes[:2].square() / sizes.square().sum()).cpu(),
-        distances=(moved - coordinates @ directions).norm(dim=1).cpu(),
+        explained=(shares[:2] / shares.sum()).cpu(),
+        distances=vector_norm(moved - coordinates @ directions, 1).cpu(),
     )

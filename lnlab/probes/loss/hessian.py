@@ -18,6 +18,7 @@ from torch import Tensor
 
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.givens import normal
+from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.patience import keeping
 from lnlab.probes.refusals import refuse_no_count
 from lnlab.progress import progress as bar
@@ -189,7 +190,7 @@ def ends(
         errors=errors[-count:].flip(0),
         least_error=float(errors[0]),
         vectors=(vectors[:, -count:].flip(1).T.to(w) @ found.basis[: len(places)]),
-        weights=float(w.norm()),
+        weights=float(vector_norm(w)),
         products=len(places),
         statistics=objective.statistics,
     )
@@ -279,7 +280,7 @@ class Krylov:
 
     def __init__(self, v: Tensor, steps: int) -> None:
         self.basis = v.new_empty(steps, len(v))
-        self.basis[0] = v / v.norm()
+        self.basis[0] = v / vector_norm(v)
         self.rows: list[tuple[float, float]] = []
 
     def grow(self, product: Product) -> Iterator[int]:
@@ -289,7 +290,7 @@ class Krylov:
             moved = product(v)
             # H v_k = beta_(k-1) v_(k-1) + alpha_k v_k + beta_k v_(k+1): three terms, as H is
             # symmetric; what is left beyond the known ones is beta_k v_(k+1).
-            alpha, size = float(v @ moved), max(size, float(moved.norm()))
+            alpha, size = float(v @ moved), max(size, float(vector_norm(moved)))
             beta, after = self._beyond(moved, k + 1)
             if beta <= tiny * size:
                 another = normal(0, (0, k + 1), len(v)).to(v)  # no stream of `_drawn`
@@ -304,7 +305,7 @@ class Krylov:
         known = self.basis[:k]
         for _ in range(2):  # once leaves rounding errors the size of v's
             v = v - known.T @ (known @ v)
-        length = float(v.norm())
+        length = float(vector_norm(v))
         return length, v / length if length else v
 
     def ritz(self) -> tuple[Tensor, Tensor, Tensor]:

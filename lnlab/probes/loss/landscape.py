@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.norms.invariances import Statistics
+from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.patience import keeping
 from lnlab.probes.refusals import refuse_no_count, refuse_no_number
 from lnlab.progress import progress as bar
@@ -211,8 +212,8 @@ def grid(
         losses=losses,
         centre=objective.value(),
         statistics=objective.statistics,
-        lengths=tuple(directions.norm(dim=1).tolist()),
-        weights=float(w.norm()),
+        lengths=tuple(vector_norm(directions, 1).tolist()),
+        weights=float(vector_norm(w)),
         cases=len(objective.x),
         computed=computed,
     )

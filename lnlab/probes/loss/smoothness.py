@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from lnlab.norms.invariances import Statistics
+from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.refusals import refuse_no_number, refuse_other
 
 from .objective import Objective, refuse_no_objective
@@ -141,7 +142,7 @@ def smoothness(objective: Objective, eta: Tensor, w: Tensor | None = None) -> Sm
         )
     w = objective.start if w is None else w
     loss, g = objective.gradient(w)
-    slope = float(g.norm())
+    slope = float(vector_norm(g))
     if not 0 < slope < float("inf"):
         raise ValueError(f"the gradient has length {slope}: there is no way along it.")
     # each from w itself: these are steps that could be taken, not a walk
@@ -150,9 +151,9 @@ def smoothness(objective: Objective, eta: Tensor, w: Tensor | None = None) -> Sm
         eta=eta.cpu(),
         loss=loss,
         losses=torch.tensor([value for value, _ in there], dtype=torch.float64),
-        distances=torch.stack([(g - other).norm() for _, other in there]).double().cpu(),
+        distances=torch.stack([vector_norm(g - other) for _, other in there]).cpu(),
         slope=slope,
-        weights=float(w.norm()),
+        weights=float(vector_norm(w)),
         statistics=objective.statistics,
     )
 

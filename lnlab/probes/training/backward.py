@@ -29,6 +29,7 @@ from lnlab.norms import (
     wide,
 )
 from lnlab.probes.loss.objective import Objective, refuse_no_objective
+from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.refusals import refuse_no_tensor
 from lnlab.probes.untouched import Buffers, untouched
 
@@ -239,8 +240,11 @@ def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
 
 
 def case_moments(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance over the units of every case: (*cases, H) to twice (*cases,)."""
-    var, mean = torch.var_mean(gradient, dim=-1, correction=0)
+    """Mean and variance over the units of every case: (*cases, H) to twice (*cases,).
+
+    In float64, as the square of a small float32 number may be 0 in float32.
+    """
+    var, mean = torch.var_mean(gradient.double(), dim=-1, correction=0)
     return mean, var
 
 
@@ -253,4 +257,6 @@ def gradient_norms(objective: Objective) -> dict[str, float]:
     """
     refuse_no_objective(objective)
     _, slope = objective.gradient()
-    return {name: float(slope[place].norm()) for name, place in objective.slices().items()}
+    return {
+        name: float(vector_norm(slope[place])) for name, place in objective.slices().items()
+    }

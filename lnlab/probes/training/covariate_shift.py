@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from lnlab.norms import Norm, Normalizer
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.loss.objective import Loss, Objective, refuse_no_objective
+from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.refusals import (
     OPTIMIZER,
     refuse_no_function,
@@ -127,7 +128,7 @@ def covariate_shift(objective: Objective, moved: Tensor) -> list[Shift]:
 
 
 def _shift(layer: str, G: Tensor, shifted: Tensor) -> Shift:
-    distance, size = float((G - shifted).norm()), float(G.norm())
+    distance, size = float(vector_norm(G - shifted)), float(vector_norm(G))
     G, shifted = G.double(), shifted.double()
     # without an eps, as small gradients have directions too; rounding may lead beyond 1
     cosine = torch.nn.functional.cosine_similarity(G, shifted, dim=0, eps=0.0).clamp(-1, 1)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from lnlab.probes.certify.certificate import Grade
 from lnlab.probes.certify.module import certify
+from lnlab.probes.magnitudes import root_mean_square, vector_norm
 from lnlab.probes.refusals import OPTIMIZER, refuse_no_module, refuse_other
 from lnlab.probes.training.listening import Listening
 
@@ -79,7 +80,7 @@ def equilibrium(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> f
 
 def angle(w: Tensor, moved: Tensor) -> Tensor:
     """The angle in radians between rows of ``w`` and of ``moved`` (..., D), however small."""
-    w, moved = (v / v.norm(dim=-1, keepdim=True) for v in (w.double(), moved.double()))
+    w, moved = (v / vector_norm(v, -1, keepdim=True) for v in (w.double(), moved.double()))
     # the arc cosine of what is nearly 1 has lost half of its digits
     return 2 * torch.atan2((w - moved).norm(dim=-1), (w + moved).norm(dim=-1))
 
@@ -204,9 +205,9 @@ def turned(w: Tensor, moved: Tensor, gradient: Tensor, *, rows: bool) -> dict[st
         v.double().flatten(1) if rows else v.double().reshape(1, -1)
         for v in (w, moved, gradient)
     )
-    lengths, slopes = w.norm(dim=1), gradient.norm(dim=1)
+    lengths, slopes = vector_norm(w, 1), vector_norm(gradient, 1)
     # w · grad L(w) = 0 where no scale of w is seen: cos tells how nearly that is so
-    cos = (w * gradient).sum(1) / (lengths * slopes)
+    cos = (w / lengths[:, None] * (gradient / slopes[:, None])).sum(1)
     found = {"angle": angle(w, moved), "norm": lengths, "cos": cos, "gradient": slopes}
-    means = {name: float(v.square().mean().sqrt()) for name, v in found.items()}
+    means = {name: float(root_mean_square(v)) for name, v in found.items()}
     return means if rows else means | {"cos": float(cos)}

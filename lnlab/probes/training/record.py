@@ -218,7 +218,7 @@ class Recorder(Listening):
 
     def _also(self, key: tuple[str, str, int], tensor: Tensor, step: int) -> Row:
         """The numbers that were asked for beside the summary."""
-        if not self.what & set(ALSO):
+        if not self.what & set(ALSO) or not tensor.numel():
             return {}
         row: Row = {}
         A = as_matrix(tensor)

@@ -1,6 +1,6 @@
 """A tensor in a few numbers: its distribution, and what its cases and units have in common."""
 
-from math import hypot, isfinite, sqrt
+from math import frexp, hypot, isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -21,22 +21,29 @@ Row = dict[str, Any]
 def summary(tensor: Tensor) -> Row:
     """The numbers of a tensor (any shape) for a frame; quantiles are of an even sample."""
     values = widened(tensor)
-    finite, mean = values.reshape(-1), float(values.mean())
-    if not isfinite(mean):  # cheaper than to look at each of them
+    finite, largest = values.reshape(-1), values.new_zeros(1)
+    if values.numel():
+        largest = as_matrix(values).abs().amax(0)  # of each unit
+    top = float(largest.max())
+    if not isfinite(top):  # cheaper than to look at each of them
         finite = finite[finite.isfinite()]
-        mean = float(finite.mean()) if finite.numel() else mean
+        top = float(finite.abs().max()) if finite.numel() else top
     n = finite.numel()
     # numpy sorts ten times as fast as torch, on a processor
     sample = np.sort(finite[:: max(1, -(-n // SAMPLE))].cpu().numpy())
     row: Row = {"count": values.numel(), "nonfinite": values.numel() - n}
     if not n:
         return row | dict.fromkeys((*MOMENTS, *QUANTILES), float("nan"))
-    std = float((finite - mean).norm()) / sqrt(n)
+    # In units of a power of 2 near the largest no sum and no square overflows or underflows,
+    # and the division does not round.
+    unit = max(2.0 ** (frexp(top)[1] - 1), torch.finfo(values.dtype).tiny)
+    scaled = finite / unit
+    mean = float(scaled.mean())
+    std = float((scaled - mean).norm()) / sqrt(n)
+    norm = hypot(mean, std) * sqrt(n)  # ||a||² = n (mean² + std²)
     zeros = 1 - int(torch.count_nonzero(values)) / values.numel()
-    largest = as_matrix(values).abs().amax(0)  # of each unit
     dead = 1 - int(torch.count_nonzero(largest)) / len(largest)
-    # ||a||² = n (mean² + std²), by hypot lest a square overflow
-    moments = (mean, std, hypot(mean, std) * sqrt(n), zeros, dead)
+    moments = (mean * unit, std * unit, norm * unit, zeros, dead)
     row |= zip(MOMENTS, moments, strict=True)
     return row | dict(zip(QUANTILES, quantiles(sample).tolist(), strict=True))
 
@@ -45,7 +52,8 @@ def quantiles(sample: np.ndarray) -> np.ndarray:
     """A quantile of a sorted sample, interpolated between two of its values."""
     place = PLACES * (len(sample) - 1)
     below = place.astype(int)
-    low, high = sample[below], sample[np.minimum(below + 1, len(sample) - 1)]
+    # in float64: the difference of two float32 numbers may overflow
+    low, high = sample[[below, np.minimum(below + 1, len(sample) - 1)]].astype(np.float64)
     return low + (place - below) * (high - low)
 
 
@@ -70,8 +78,10 @@ def stable_rank(A: Tensor) -> float:
 
     NaN of a matrix of zeros, and of one that holds what is not finite.
     """
-    if not A.isfinite().all():
+    largest = float(A.abs().max())
+    if not isfinite(largest) or not largest:
         return float("nan")
+    A = A / largest  # or the squares of large numbers overflow, and those of small ones are 0
     # both have the squares of the singular values of A for eigenvalues, and 0: ||A||_F² is
     # their sum, ||A||_2² the largest
     gram = A.T @ A if A.shape[0] >= A.shape[1] else A @ A.T
@@ -92,6 +102,6 @@ def mean_cosine(A: Tensor) -> float:
 
 
 def unit_moments(A: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of every unit over the cases of (N, H), each (H,)."""
-    var, mean = torch.var_mean(A, dim=0, correction=0)
+    """Mean and variance of every unit over the cases of (N, H), each (H,), in float64."""
+    var, mean = torch.var_mean(A.double(), dim=0, correction=0)
     return mean, var

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from lnlab.probes.training.record import chosen, record
-from lnlab.probes.training.summary import SAMPLE, mean_cosine, stable_rank
+from lnlab.probes.training.summary import SAMPLE, mean_cosine, stable_rank, summary
 from lnlab.training import stack
 
 
@@ -158,6 +158,43 @@ def test_nonfinite_values_are_counted_and_left_out():
     assert (first["nonfinite"], first["mean"]) == (2, 2.0)
     assert second["nonfinite"] == 4
     assert math.isnan(second["mean"])
+
+
+@pytest.mark.parametrize("exponent", range(-38, 39))
+def test_small_and_large_float32_numbers_are_summed_up_as_in_float64(exponent):
+    a = (10.0**exponent * (torch.rand(31, 7) * 4 - 1)).float()  # up to 3e38
+    a[0] = 0
+    row, wide = summary(a), a.double()  # whose squares are all in range
+    exact = {"mean": wide.mean(), "std": wide.std(correction=0), "norm": wide.norm()}
+    for name, value in exact.items():
+        assert row[name] == pytest.approx(float(value), rel=1e-5, abs=0)
+    assert row["q25"] == pytest.approx(float(wide.quantile(0.25)), rel=1e-5, abs=0)
+    s = torch.linalg.svdvals(wide)
+    assert stable_rank(a) == pytest.approx(float(s.square().sum() / s[0] ** 2), rel=1e-5)
+    assert mean_cosine(a) == pytest.approx(mean_cosine(wide), rel=1e-4)
+
+
+def test_drift_of_small_and_large_float32_numbers_is_that_of_float64():
+    x = torch.randn(2, 9, 4)
+    for scale in (1e-30, 1.0, 1e30):
+        found = []
+        for dtype in (torch.float32, torch.float64):
+            with record(nn.Identity(), also=["drift"]) as seen:
+                for batch in x:
+                    seen.model((scale * batch).float().to(dtype))
+            found.append(seen.frame().iloc[1][["drift_mean", "drift_var"]].tolist())
+        assert found[0] == pytest.approx(found[1], rel=1e-5, abs=0)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 3e38, 1e-45, 0.0])
+def test_no_value_stops_a_training_that_is_recorded(value):
+    model = nn.Sequential(nn.Identity())
+    with record(model, also=["rank", "cosine", "drift"]) as seen:
+        model(torch.ones(4, 3))
+        model(torch.tensor([[1.0, 1.0, 1.0], [1.0, value, 1.0]]).float())
+        model(torch.zeros(0, 3))
+    row = seen.frame().iloc[1]
+    assert math.isnan(row["rank"]) == math.isnan(row["cosine"]) == (not math.isfinite(value))
 
 
 def test_dead_units_are_those_zero_in_all_cases():
