@@ -291,17 +291,36 @@ def test_rates_apart_name_the_two_that_are():
 
 
 def test_gradients_that_vanish_are_found():
-    net = nn.Sequential(*(nn.Linear(6, 6) for _ in range(8)))
-    assert not [
-        f for f in only("gradients over depth", net, torch.randn(9, 6)) if f.severity < 2
-    ]
+    net, x = nn.Sequential(*(nn.Linear(6, 6) for _ in range(8))), torch.randn(9, 6)
+    assert not [f for f in only("gradients over depth", net, x) if f.severity < 2]
     for layer in net:
         layer.weight.data *= 0.1
-    (found,) = [
-        f for f in only("gradients over depth", net, torch.randn(9, 6)) if f.severity < 2
-    ]
-    assert "grows" in found.seen
+    result = audit(net, x).results["gradients over depth"]
+    (found,) = [f for f in result.findings if f.severity < 2]
+    first, *_, last = (row["gradient"] for row in result.rows)
     assert found.where == "0.weight to 7.weight"
+    assert f"grows by a factor of {number(last / first)} from" in found.seen
+
+
+def test_the_factor_of_gradients_is_that_of_the_two_layers_named():
+    class Shortcut(nn.Module):
+        """From the second layer on the gradient grows; that of the first is the largest."""
+
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(*(nn.Linear(6, 6) for _ in range(8)))
+            for layer in self.layers:
+                layer.weight.data *= 0.1
+
+        def forward(self, x):
+            return self.layers(x) + 1000 * self.layers[0](x)
+
+    result = audit(Shortcut(), torch.randn(9, 6)).results["gradients over depth"]
+    (found,) = [f for f in result.findings if f.severity is Severity.RISK]
+    first, *_, last = (row["gradient"] for row in result.rows)
+    assert found.where == "layers.0.weight to layers.7.weight"
+    assert f"shrinks by a factor of {number(first / last)} from" in found.seen
+    assert "explode" in found.means
 
 
 def test_a_part_without_a_gradient_hides_no_trend():

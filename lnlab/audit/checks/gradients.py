@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Profile, Result, Severity, listed, number
 from lnlab.probes.magnitudes import vector_norm
@@ -62,9 +60,8 @@ def _findings(norms: dict[str, float], first: list[str]) -> list[Finding]:
         )  # fmt: skip
     if len(first) < LEAST or infinite:
         return found
-    values = np.array([norms[n] for n in first])
-    slope, _ = np.polyfit(np.arange(len(values)), np.log(values), 1)
-    factor = math.exp(slope * (len(values) - 1))
+    values = [norms[n] for n in first]
+    factor = values[-1] / values[0]
     if max(factor, 1 / factor) > STEEP:
         grows = factor > 1
         found.append(
@@ -77,10 +74,10 @@ def _findings(norms: dict[str, float], first: list[str]) -> list[Finding]:
                 "normalize each branch before it is added (pre-LN), or re-scale the start.",
             )
         )  # fmt: skip
-    ratio = values.max() / values.min()
+    ratio = max(values) / min(values)
     found.append(
         Finding(
-            Severity.FACT, f"{first[int(values.argmax())]} has the largest",
+            Severity.FACT, f"{max(first, key=norms.__getitem__)} has the largest",
             f"gradients of {len(first)} layers are within a factor of {number(ratio)}",
             "that is the spread which one learning rate has to serve.",
             "nothing below about 100; above it, look at the picture.",
