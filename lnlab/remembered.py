@@ -16,6 +16,7 @@ from torch import Tensor
 
 import lnlab
 from lnlab.data.kept import Arrays, code, kept
+from lnlab.threads import in_one_thread
 
 FRAME = "columns"
 """The name of the one array of a table: the bytes of its columns as JSON."""
@@ -24,6 +25,7 @@ READING = ("LOAD_GLOBAL", "LOAD_NAME")
 """The instructions by which a function reads a name from beside it."""
 
 
+@in_one_thread
 def remembered(make: Callable[..., Any], *given: Any) -> Any:
     """The result of ``make(*given)``, computed once on this machine.
 

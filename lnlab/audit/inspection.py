@@ -8,6 +8,7 @@ from torch import nn
 
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.refusals import several
+from lnlab.threads import in_one_thread
 
 from .audited import Audited, OwnLoss
 from .checks import CHECKS
@@ -15,6 +16,7 @@ from .finding import CannotCheck, Result
 from .report import Audit
 
 
+@in_one_thread
 def audit(
     module: nn.Module,
     inputs: Any,

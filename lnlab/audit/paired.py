@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from lnlab.ledger.rule import ends
 from lnlab.ledger.statistics import interval
 from lnlab.probes.refusals import refuse_no_function, refuse_no_tensor, refuse_other
+from lnlab.threads import in_one_thread
 from lnlab.training import Batches
 
 from .audited import undrawn
@@ -88,6 +89,7 @@ def final(losses: Tensor) -> Tensor:
     return losses[:, -max(1, round(LAST * losses.shape[1])) :].mean(1)
 
 
+@in_one_thread
 def paired(
     make: Callable[[], nn.Module],
     rules: Rules,

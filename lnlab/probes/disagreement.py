@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lnlab.norms import GroupNorm, Identity
+from lnlab.threads import in_one_thread
 
 from .dynamics import states
 from .magnitudes import vector_norm
@@ -46,6 +47,7 @@ def place_of_bias(cell: Any) -> Tensor:
     return cell.norm_h.b if cell.b is None else cell.b
 
 
+@in_one_thread
 @torch.no_grad()
 def disagreement(cells: Cells, x: Tensor) -> dict[str, Tensor]:
     """The distance of each cell's h from that of the first, at every step of ``x`` (T, B, D).

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.norms import AffineNormalizer, Normalizer
+from lnlab.threads import in_one_thread
 
 from .givens import normal
 from .magnitudes import root_mean_square
@@ -60,6 +61,7 @@ def states(cell: Stepping, x: Tensor) -> list[tuple[Tensor, ...]]:
     return passed
 
 
+@in_one_thread
 @torch.enable_grad()
 def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
     """The sizes of summed inputs, hidden states and gradients at every step of ``x``.

@@ -25,6 +25,7 @@ from lnlab.norms.invariances import (
     Statistics,
     Transformation,
 )
+from lnlab.threads import in_one_thread
 
 from .givens import (
     cast,
@@ -231,6 +232,7 @@ def greatest(y: Tensor) -> float:
     return max(abs(float(least)), abs(float(largest)))
 
 
+@in_one_thread
 def table(
     rows: Mapping[str, Row] = ROWS,
     *,

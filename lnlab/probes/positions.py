@@ -13,6 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from lnlab.threads import in_one_thread
+
 from .refusals import refuse_no_tensor
 from .subject import GIVEN
 from .untouched import untouched
@@ -50,6 +52,7 @@ class Contrast(NamedTuple):
     shift: float
 
 
+@in_one_thread
 def maps(module: nn.Module, x: Tensor, layers: Sequence[str]) -> dict[str, Maps]:
     """The :class:`Maps` of layers of ``module``, which it leaves as it was, in float64.
 
@@ -127,6 +130,7 @@ def _pooled(of: Maps, part: Tensor) -> tuple[Tensor, Tensor]:
     return mean, (of.deviation[:, part].square() + between).mean(1)
 
 
+@in_one_thread
 def contributions(
     module: nn.Module,
     x: Tensor,

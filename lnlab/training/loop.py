@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 
+from lnlab.threads import in_one_thread, one_thread
 from lnlab.training.machine import placed
 from lnlab.training.stacked import Stacked
 
@@ -76,10 +77,12 @@ def fit(
             if batch is None:
                 break
             x, y = batch
-            optimizer.zero_grad()
-            losses = loss(_mixed(model, x) if mixed else model(x), y)
-            losses.sum().backward()  # given a gradient, torch would import a second of sympy
-            optimizer.step()
+            with one_thread(model):
+                optimizer.zero_grad()
+                losses = loss(_mixed(model, x) if mixed else model(x), y)
+                # the sum, as for a gradient given torch would import a second of sympy
+                losses.sum().backward()
+                optimizer.step()
             update += 1
             seconds += time.perf_counter() - began
             cpu_seconds += time.process_time() - cpu_began
@@ -120,6 +123,7 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
             part.training = mode
 
 
+@in_one_thread
 def evaluate(
     model: nn.Module, x: Tensor, y: Tensor, loss: Loss, *, size: int = 1000
 ) -> dict[str, list[float]]:

@@ -1,4 +1,4 @@
-"""The device of a run, its threads, and the random numbers that it draws."""
+"""The device of a run, and the random numbers that it draws."""
 
 import hashlib
 import math
@@ -36,17 +36,6 @@ def available(device: str | torch.device) -> torch.device:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"device {str(device)!r} cannot be used here: {reason}") from error
     return device
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for torch: how sums are cut among threads shows in their last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

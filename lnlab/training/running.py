@@ -13,9 +13,10 @@ from torch.utils._pytree import tree_map
 from lnlab.progress import progress
 from lnlab.runs import Run, place
 from lnlab.runs.folder import Folder
+from lnlab.threads import one_thread
 from lnlab.training.course import TOGETHER, Course, models
 from lnlab.training.loop import Step
-from lnlab.training.machine import available, one_thread
+from lnlab.training.machine import available
 from lnlab.training.ranks import first, joined, own, refuse_mixing, world
 from lnlab.training.stacked import stack
 from lnlab.training.task import Beside, Described, Experiment
@@ -190,6 +191,7 @@ def _train(
     if world() > 1:
         shareable(task, world())
     with ExitStack() as closing:
+        # of any size: how sums are cut among threads shows in their last bits
         closing.enter_context(one_thread())
         ranks = closing.enter_context(joined(device))
         code = (type(task).__module__, __name__)

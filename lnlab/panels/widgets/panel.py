@@ -18,6 +18,8 @@ import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from lnlab.threads import in_one_thread
+
 from .controls import onward, put
 from .live_plot import LivePlot, as_json
 from .stills import Settable, played, still
@@ -72,6 +74,7 @@ class Panel(ipywidgets.VBox):
         least_width: of a plot, in pixels.
     """
 
+    @in_one_thread
     def __init__(
         self,
         name: str,
@@ -171,6 +174,7 @@ class Panel(ipywidgets.VBox):
             except Exception as error:
                 self.bar.error = f"{type(error).__name__}: {error}"
 
+    @in_one_thread
     @torch.no_grad()
     def _show(self) -> None:
         self._seen = self.state
@@ -184,6 +188,7 @@ class Panel(ipywidgets.VBox):
         if not self._on_a_page:
             self._show_late()
 
+    @in_one_thread
     @torch.no_grad()
     def _show_late(self) -> None:
         late, self._late = self._late, {}
@@ -211,6 +216,7 @@ class Panel(ipywidgets.VBox):
             self._guarded(partial(onward, self.controls[self.bar.plays]))
             self.bar.answers += 1
 
+    @in_one_thread
     def stills(self, play: bool) -> list[go.Figure]:
         """The figures of its state; with ``play``, the reader can set something in them."""
         with self._lock, torch.no_grad():

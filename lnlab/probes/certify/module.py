@@ -19,6 +19,7 @@ from lnlab.probes.returned import first_tensor, tensors
 from lnlab.probes.subject import GIVEN, Read, Subject, Weight, weights_of
 from lnlab.probes.untouched import over_cases, uncompiled
 from lnlab.progress import progress as bar
+from lnlab.threads import in_one_thread
 
 from .certificate import Certificate, Grade, Invariance
 from .changes import OF_INPUTS, OF_SUMMED, OF_WEIGHTS, OTHERS, Change, changes_of
@@ -33,6 +34,7 @@ that was freed so far, up to 32 MB, and small kernels would ask for it anew each
 200,000 pages in a certificate of ResNet20, which without takes a twentieth less."""
 
 
+@in_one_thread
 def certify(
     module: nn.Module,
     x: Tensor,

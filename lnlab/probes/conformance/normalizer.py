@@ -16,6 +16,7 @@ from lnlab.probes.invariance import relative_change
 from lnlab.probes.refusals import refuse_no_module, refuse_no_tensor
 from lnlab.probes.returned import first_tensor
 from lnlab.probes.subject import Read, Subject, Trial
+from lnlab.threads import in_one_thread
 
 from .identify import (
     SAME,
@@ -43,6 +44,7 @@ PARTS = 4
 """The most parts of an axis that are told: where there are more, no place sets inputs apart."""
 
 
+@in_one_thread
 def conformance(
     module: nn.Module, x: Tensor | None = None, *, read: Read = first_tensor
 ) -> Report:

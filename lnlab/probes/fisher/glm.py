@@ -27,6 +27,7 @@ from lnlab.norms import (
     Stats,
 )
 from lnlab.probes.magnitudes import vector_norm
+from lnlab.threads import in_one_thread
 
 from .families import BERNOULLI, Family
 
@@ -143,6 +144,7 @@ class GLM:
         return replace(self, x=factor * self.x)
 
 
+@in_one_thread
 def metric(glm: GLM) -> Tensor:
     r"""The Fisher metric (H, K, H, K), eq. 9: exact.
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from lnlab.probes.givens import normal
 from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.refusals import refuse_no_tensor, refuse_other
+from lnlab.threads import in_one_thread
 
 from .objective import Objective, refuse_no_objective
 
@@ -16,6 +17,7 @@ TINY = 1e-10
 """Added to the length of a random row by Li et al.'s code."""
 
 
+@in_one_thread
 def random_directions(
     objective: Objective, count: int, *, seed: int = 0, normalized: bool = True
 ) -> Tensor:
@@ -83,6 +85,7 @@ class Path:
     distances: Tensor
 
 
+@in_one_thread
 def path(weights: Sequence[Tensor]) -> Path:
     """The principal plane of a trajectory, by Li et al. (2018), section 7.
 

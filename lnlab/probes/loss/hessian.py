@@ -22,6 +22,7 @@ from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.patience import keeping
 from lnlab.probes.refusals import refuse_no_count
 from lnlab.progress import progress as bar
+from lnlab.threads import in_one_thread
 
 from .objective import Objective, refuse_no_objective
 
@@ -141,6 +142,7 @@ class Density:
         return (bells * self.masses).sum(2).mean(1)
 
 
+@in_one_thread
 def ends(
     objective: Objective,
     count: int = 1,
@@ -196,6 +198,7 @@ def ends(
     )
 
 
+@in_one_thread
 def trace(
     objective: Objective,
     draws: int = 30,
@@ -226,6 +229,7 @@ def trace(
     return Trace(torch.tensor(values, dtype=torch.float64), objective.statistics)
 
 
+@in_one_thread
 def density(
     objective: Objective,
     draws: int = 4,

@@ -16,6 +16,7 @@ from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.patience import keeping
 from lnlab.probes.refusals import refuse_no_count, refuse_no_number
 from lnlab.progress import progress as bar
+from lnlab.threads import in_one_thread
 
 from .directions import random_directions
 from .objective import Objective, refuse_no_objective
@@ -172,6 +173,7 @@ def between(
     return grid(objective, toward, [at], fast=fast, progress=progress)
 
 
+@in_one_thread
 @torch.no_grad()
 def grid(
     objective: Objective,

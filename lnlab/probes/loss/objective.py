@@ -20,6 +20,7 @@ from lnlab.probes.refusals import (
 )
 from lnlab.probes.subject import GIVEN
 from lnlab.probes.untouched import Buffers, remember, untouched
+from lnlab.threads import in_one_thread
 
 from .parameters import chosen, places, single_at_least
 from .twice import breaks_off, plain_operators
@@ -57,6 +58,7 @@ class Objective:
             should, or where the module gives another loss the second time (dropout).
     """
 
+    @in_one_thread
     def __init__(
         self,
         module: nn.Module,
@@ -175,11 +177,13 @@ class Objective:
         starts = [0, *ends[:-1]]
         return {n: slice(a, b) for n, a, b in zip(self.names, starts, ends, strict=True)}
 
+    @in_one_thread
     def value(self, w: Tensor | None = None) -> float:
         """L(w), w (P,), of the module's own parameters by default."""
         with torch.no_grad():
             return float(self(self.start if w is None else w))
 
+    @in_one_thread
     def gradient(self, w: Tensor | None = None) -> tuple[float, Tensor]:
         """L(w) and its gradient (P,).
 
@@ -216,6 +220,7 @@ class Objective:
             (slope,) = torch.autograd.grad(loss, w, create_graph=twice)
         return loss, slope
 
+    @in_one_thread
     def hessian_product(self, w: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """The map v to H v at w, v (P,) or several as (P, K).
 
@@ -237,6 +242,7 @@ class Objective:
         if breaks_off(slope):
             raise ValueError(self._once())
 
+        @in_one_thread
         def product(v: Tensor) -> Tensor:
             if v.dim() == 2:
                 return torch.stack([product(column) for column in v.T], dim=1)

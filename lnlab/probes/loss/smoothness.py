@@ -21,6 +21,7 @@ from torch import Tensor
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.refusals import refuse_no_number, refuse_other
+from lnlab.threads import in_one_thread
 
 from .objective import Objective, refuse_no_objective
 
@@ -120,6 +121,7 @@ def steps(learning_rate: float, *, low: float = 0.5, high: float = 4.0) -> Tenso
     )
 
 
+@in_one_thread
 def smoothness(objective: Objective, eta: Tensor, w: Tensor | None = None) -> Smoothness:
     """Walk along the gradient at w (the module's own parameters by default), and come back.
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from lnlab.norms.invariances import Statistics
 from lnlab.probes.loss.objective import Loss, Objective
+from lnlab.threads import one_thread
 
 
 def along_training(
@@ -44,6 +45,7 @@ def along_training(
         module.train()
         if update % every == 0:
             yield update, Objective(module, x, y, loss, statistics=statistics)
-        optimizer.zero_grad()
-        loss(module(x), y).backward()
-        optimizer.step()
+        with one_thread(module, x):
+            optimizer.zero_grad()
+            loss(module(x), y).backward()
+            optimizer.step()

@@ -32,6 +32,7 @@ from lnlab.probes.loss.objective import Objective, refuse_no_objective
 from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.refusals import refuse_no_tensor
 from lnlab.probes.untouched import Buffers, untouched
+from lnlab.threads import in_one_thread
 
 
 class Detached(AffineNormalizer):
@@ -124,6 +125,7 @@ class Summands(NamedTuple):
         }
 
 
+@in_one_thread
 def gradient_parts(
     norm: nn.Module, a: Tensor, slope: Tensor, W: Tensor | None = None, t: int | None = None
 ) -> Summands:
@@ -192,6 +194,7 @@ def microscope(objective: Objective, name: str, *, call: int = 0) -> Summands:
     return passage(objective, name, call=call).parts
 
 
+@in_one_thread
 def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
     """The tensors that one normalizer inside a net is given, there and back.
 

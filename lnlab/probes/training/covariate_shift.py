@@ -28,6 +28,7 @@ from lnlab.probes.refusals import (
     refuse_no_module,
     refuse_other,
 )
+from lnlab.threads import in_one_thread, one_thread
 
 MADE = ".parametrizations."
 """The part of a name by which torch marks what it makes a weight of: its length, say."""
@@ -101,6 +102,7 @@ def _calls(objective: Objective) -> dict[str, int]:
     return calls
 
 
+@in_one_thread
 def covariate_shift(objective: Objective, moved: Tensor) -> list[Shift]:
     """Definition 2.1 for every layer, the first of which cannot shift.
 
@@ -172,9 +174,10 @@ def shifting(
     for update, (x, y) in enumerate(batches, start=1):
         measured = update % every == 0
         before = measured and Objective(model, x, y, loss, statistics=Statistics.BATCH)
-        optimizer.zero_grad()
-        loss(model(x), y).backward()
-        optimizer.step()
+        with one_thread(model, x):
+            optimizer.zero_grad()
+            loss(model(x), y).backward()
+            optimizer.step()
         if before:
             yield update, covariate_shift(before, before.of(model))
 

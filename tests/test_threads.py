@@ -1,0 +1,117 @@
+"""Small work takes one thread wherever lnlab does it, and the user's number is restored."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lnlab import audit, threads
+from lnlab.norms.invariances import Statistics
+from lnlab.panels.landscape import landscape
+from lnlab.probes.certify import certify
+from lnlab.probes.loss.hessian import density, ends, trace
+from lnlab.probes.loss.landscape import surface
+from lnlab.probes.loss.objective import Objective
+from lnlab.probes.loss.smoothness import smoothness, steps
+from lnlab.probes.training.along_training import along_training
+from lnlab.remembered import remembered
+from lnlab.training import Batches
+from lnlab.training.loop import evaluate, fit
+
+X = torch.linspace(-1, 1, 48, dtype=torch.float64).sin().view(12, 4)
+Y = torch.arange(12) % 3
+seen: list[int] = []
+
+
+class Watched(nn.Sequential):
+    """A network that notes in how many threads it is called."""
+
+    def __init__(self, units: int = 5) -> None:
+        super().__init__(nn.Linear(4, units), nn.LayerNorm(units), nn.Linear(units, 3))
+
+    def forward(self, x):
+        seen.append(torch.get_num_threads())
+        return super().forward(x)
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    torch.set_num_threads(2)
+    seen.clear()
+
+
+def objective(net):
+    return Objective(net, X, Y, F.cross_entropy, statistics=Statistics.BATCH)
+
+
+def losses(output, y):
+    return F.cross_entropy(output.flatten(0, -2), y.flatten())[None]
+
+
+def fitted(net):
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in fit(net, Batches(X, Y, 4, seeds=[0]), losses, sgd, 1):
+        assert torch.get_num_threads() == 2, "between two steps it is the user's turn"
+
+
+def looked_at(net):
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in along_training(net, [(X, Y)] * 2, F.cross_entropy, sgd):
+        assert torch.get_num_threads() == 2, "between two updates it is the user's turn"
+
+
+WORK = {
+    "gradient": lambda net: objective(net).gradient(),
+    "surface": lambda net: surface(objective(net), points=3),
+    "eigenvalues": lambda net: ends(objective(net), steps=3),
+    "trace": lambda net: trace(objective(net), 2),
+    "density": lambda net: density(objective(net), 1, steps=3),
+    "smoothness": lambda net: smoothness(objective(net), steps(0.1)),
+    "certificate": lambda net: certify(net, X),
+    "audit": lambda net: audit.audit(net, X, checks=["normalizers"]),
+    "training": fitted,
+    "training that is looked at": looked_at,
+    "evaluation": lambda net: evaluate(net, X, Y, losses),
+}
+
+
+@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
+def test_small_work_takes_one_thread(work):
+    work(Watched())
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == 2
+
+
+def test_large_work_keeps_the_users_number():
+    net = Watched(units=threads.LARGE // 7)
+    assert objective(net).value() > 0
+    assert set(seen) == {2}
+    assert threads.is_large(torch.zeros(threads.LARGE + 1))
+
+
+def test_the_number_is_restored_after_an_error():
+    with pytest.raises(ValueError, match="Watched"):
+        certify(Watched(), X[:, :2])
+    assert torch.get_num_threads() == 2
+
+
+def counted():
+    return {"threads": torch.tensor(torch.get_num_threads())}
+
+
+def test_what_a_notebook_remembers_is_made_in_one_thread(monkeypatch, tmp_path):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
+    assert remembered(counted) == {"threads": 1}
+    assert torch.get_num_threads() == 2
+
+
+def test_a_panel_looks_in_one_thread(monkeypatch):
+    shown = landscape(normalizer="none")
+    look = shown._look
+    monkeypatch.setattr(
+        shown, "_look", lambda state: seen.append(torch.get_num_threads()) or look(state)
+    )
+    shown.controls["seed"].value = 1
+    assert not shown.bar.error
+    assert seen == [1]
+    assert torch.get_num_threads() == 2
