@@ -134,6 +134,9 @@ class Pooled:
         MemoryError: where there is too little.
     """
 
+    # torch.compile makes an object without calling __init__, and __del__ reads this of it, too
+    pointer: int | None = None
+
     def __init__(self, lib: ctypes.CDLL, size: int) -> None:
         self.give, self.pointer = lib.give, lib.take(size)
         if self.pointer is None:

@@ -1,8 +1,10 @@
 """The fused recurrence against the reference loop: values and every gradient by name."""
 
 import copy
+import gc
 import io
 import re
+import sys
 import warnings
 from collections import Counter
 from functools import partial
@@ -435,6 +437,21 @@ def test_copies_and_files_of_a_fused_layer():
     torch.save(fused, whole)
     whole.seek(0)
     assert torch.equal(torch.load(whole, weights_only=False)(x)[0], fused(x)[0])
+
+
+def test_torch_compile_of_a_fused_layer_is_right_and_quiet(monkeypatch):
+    ignored = []  # what Python prints as "Exception ignored in"
+    monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+    net, x = fuse(LSTM(3, 5)), torch.randn(6, 4, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Dynamo cannot trace the call of a C library
+        y, _ = torch.compile(net, backend="eager")(x)
+    slopes = torch.autograd.grad(y.sum(), [*net.parameters()])
+    expected, _ = net(x)
+    torch.testing.assert_close(y, expected)
+    torch.testing.assert_close(slopes, torch.autograd.grad(expected.sum(), [*net.parameters()]))
+    gc.collect()
+    assert not ignored
 
 
 def test_what_has_no_fused_form_says_so_and_is_right():
