@@ -1,6 +1,7 @@
 """pyproject.toml, the lock, environment.yml, CITATION.cff and the code say the same."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -161,16 +162,39 @@ def test_servers_with_known_holes_are_refused():
     assert "2.19" not in floors["jupyter-server"], "CVE-2026-44727"
 
 
+def built(kind: str, checkout: Path) -> Path:
+    """The wheel that pip installs, of a copy of the checkout."""
+    checkout.mkdir()
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, checkout)
+    shutil.copytree(ROOT / "lnlab", checkout / "lnlab", ignore=shutil.ignore_patterns("*.pyc"))
+    build = f"from setuptools import build_meta; build_meta.build_{kind}('built')"
+    subprocess.run([sys.executable, "-c", build], cwd=checkout, check=True, capture_output=True)
+    (wheel,) = (checkout / "built").glob("*.whl")
+    return wheel
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
 def test_an_installation_brings_jupyterlab_its_style_sheet(kind, tmp_path):
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tmp_path)
-    shutil.copytree(ROOT / "lnlab", tmp_path / "lnlab", ignore=shutil.ignore_patterns("*.pyc"))
-    build = f"from setuptools import build_meta; build_meta.build_{kind}('built')"
-    subprocess.run([sys.executable, "-c", build], cwd=tmp_path, check=True, capture_output=True)
-    (wheel,) = (tmp_path / "built").glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(built(kind, tmp_path / "lnlab")) as archive:
         place = "data/share/jupyter/labextensions/lnlab/"
         brought = {name.split(place)[1] for name in archive.namelist() if place in name}
     assert brought == {"package.json", "static/style.js", "static/live_plot.css"}
+
+
+@pytest.mark.slow
+def test_python_in_the_folder_that_holds_the_clone_imports_lnlab(tmp_path):
+    wheel, place = built("editable", tmp_path / "lnlab"), tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(place)
+    code = (
+        f"import site; site.addsitedir({str(place)!r}); from lnlab.runs import Run; "
+        "import lnlab; print(lnlab.__file__)"
+    )
+    environment = {name: v for name, v in os.environ.items() if name != "PYTHONPATH"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert Path(run.stdout.strip()) == tmp_path / "lnlab/lnlab/__init__.py"
