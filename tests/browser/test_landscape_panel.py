@@ -100,3 +100,33 @@ def test_every_control_and_both_plots_have_a_name(page):
     names = page.locator(".lnlab-plot").evaluate_all("all => all.map((p) => p.ariaLabel)")
     assert len(names) == 2
     assert all(len(name) > 40 for name in names)
+
+
+CAMERA = """() => {
+  const { eye } = document.querySelectorAll(".lnlab-plot")[1]._fullLayout.scene._scene.getCamera();
+  return [eye.x, eye.y, eye.z].map((place) => place.toFixed(3));
+}"""
+
+
+def test_over_the_surface_the_notebook_scrolls_and_reset_turns_it_back(page):
+    before = page.evaluate(CAMERA)
+    assert before == ["1.500", "-1.600", "1.000"]
+    canvas = page.locator(".gl-container canvas").first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, -120)
+    page.wait_for_function(
+        "top => document.querySelector('.lnlab-plot canvas').getBoundingClientRect().top > top",
+        arg=box["y"] + 40,
+    )
+    assert page.evaluate(CAMERA) == before
+    y = canvas.bounding_box()["y"] + 60
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 60, y + 20, steps=5)
+    page.mouse.up()
+    assert page.evaluate(CAMERA) != before
+    page.get_by_role("button", name="Reset", exact=True).click()
+    page.wait_for_function(f"before => String(({CAMERA})()) === String(before)", arg=before)

@@ -5,6 +5,7 @@ import json
 import nbformat
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -99,6 +100,47 @@ def test_no_word_covers_another(panel, settings, tmp_path, browser):
     assert page.locator(".picture .main-svg").count() >= len(figures)
     assert page.evaluate(OVERPRINTED) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
+
+
+CAMERA = """() => {
+  const { eye } = document.querySelector(".picture")._fullLayout.scene._scene.getCamera();
+  return [eye.x, eye.y, eye.z].map((place) => place.toFixed(3));
+}"""
+
+
+def swipe(page, x, y, dy):
+    """Move a finger over the page by ``dy`` pixels."""
+    session = page.context.new_cdp_session(page)
+    finger = [{"x": x, "y": y + dy * part / 10} for part in range(11)]
+    for place, kind in zip(finger, ["touchStart", *["touchMove"] * 10], strict=True):
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [place]})
+        page.wait_for_timeout(20)
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+@pytest.mark.browser
+def test_over_a_surface_the_page_scrolls_and_a_mouse_turns_it(tmp_path, browser):
+    surface = go.Figure(go.Surface(z=np.eye(3)), {"height": 600})
+    page = drawn([json.loads(str(surface.to_json()))] * 2, tmp_path, browser)
+    before = page.evaluate(CAMERA)
+    page.locator(".picture").first.scroll_into_view_if_needed()
+    box = page.locator(".picture").first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    for scroll in (lambda: page.mouse.wheel(0, 90), lambda: swipe(page, x, y, -90)):
+        top = page.evaluate("scrollY")
+        scroll()
+        page.wait_for_function("top => scrollY > top + 40", arg=top)
+        assert page.evaluate(CAMERA) == before
+    page.evaluate("scrollTo(0, 0)")
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 60, y + 20, steps=5)
+    page.mouse.up()
+    assert page.evaluate(CAMERA) != before
+    page.get_by_role("button", name="Reset view").first.click()
+    page.wait_for_function(f"before => String(({CAMERA})()) === String(before)", arg=before)
     page.close()
 
 

@@ -50,6 +50,14 @@ async function framed(text) {
   });
 }
 
+// Over a surface plotly takes the wheel to zoom and a finger to turn it, and the page stands still:
+// both are kept from it, so that they scroll. A mouse turns the surface.
+function letScroll(plot) {
+  const keep = (event) => event.target.closest(".gl-container") && event.stopPropagation();
+  for (const kind of ["wheel", "touchstart", "touchmove", "touchend"])
+    plot.addEventListener(kind, keep, { capture: true, passive: true });
+}
+
 // A figure on the page: `show` brings it to a stop of every choice.
 async function draw(figure) {
   const plot = figure.querySelector(".picture");
@@ -87,6 +95,7 @@ async function draw(figure) {
     button.addEventListener("click", () => save(format));
   }
 
+  letScroll(plot);
   const config = { ...CALM, ...spec.config };
   // What is drawn is a copy, for plotly writes into it. A zoom or a turn of the reader's own stays:
   // in space it is put back, as plotly leaves traces of a surface that it is told to change.
@@ -97,6 +106,12 @@ async function draw(figure) {
   };
   say(spec.title, plain(spec.caption));
   await put(structuredClone(spec.data), structuredClone(spec.layout));
+  const scenes = plot._fullLayout._subplots.gl3d;
+  if (scenes.length) {
+    const views = Object.fromEntries(scenes.map((name) => [`${name}.camera`, plot._fullLayout[name]._scene.getCamera()]));
+    const button = element("button", buttons, { type: "button" }, "Reset view");
+    button.addEventListener("click", () => Plotly.relayout(plot, structuredClone(views)));
+  }
   // drawn again, a colour bar may move by a pixel, and then stays: before anybody looks
   if (plot.querySelector(".colorbar") && !spec.layout.scene) await Plotly.redraw(plot);
   const at = spec.frames && (await framed(spec.frames));

@@ -22,6 +22,13 @@
   new MutationObserver(all).observe(document.body, { attributeFilter: ["data-jp-theme-light"] });
   document.addEventListener("load", (event) => draw(event.target), true);
 
+  // Over a surface plotly takes the wheel to zoom and a finger to turn it, and the notebook stands
+  // still: both are kept from it, so that they scroll. A mouse turns the surface.
+  const ours = ".jp-RenderedPlotly:has(.main-svg[style*='background: white']) .gl-container";
+  const keep = (event) => event.target.closest?.(ours) && event.stopPropagation();
+  for (const kind of ["wheel", "touchstart", "touchmove", "touchend"])
+    document.addEventListener(kind, keep, { capture: true, passive: true });
+
   const sheet = new URL("live_plot.css", document.currentScript.src);
   const put = () => {
     const link = document.createElement("link");

@@ -127,6 +127,14 @@ function painter(Plotly, plot) {
   };
 }
 
+// Over a surface plotly takes the wheel to zoom and a finger to turn it, and the notebook stands
+// still: both are kept from it, so that they scroll. A mouse turns the surface.
+function letScroll(plot) {
+  const keep = (event) => event.target.closest(".gl-container") && event.stopPropagation();
+  for (const kind of ["wheel", "touchstart", "touchmove", "touchend"])
+    plot.addEventListener(kind, keep, { capture: true, passive: true });
+}
+
 async function render({ model, el }) {
   const plot = document.createElement("div");
   plot.className = "lnlab-plot";
@@ -136,6 +144,8 @@ async function render({ model, el }) {
   plot.style.minWidth = `${model.get("least_width")}px`;
   el.classList.add("lnlab-plot-frame");
   el.append(plot);
+
+  letScroll(plot);
 
   const Plotly = await sharedPlotly(model);
   const figure = structuredClone(model.get("figure"));
@@ -149,6 +159,9 @@ async function render({ model, el }) {
   const frame = painter(Plotly, plot);
   const message = (content, buffers) => {
     if (content.kind === "patch") frame.paint(content, buffers);
+    const camera = model.get("figure").layout.scene?.camera;
+    if (content.kind === "reset" && camera)
+      Plotly.relayout(plot, { "scene.camera": structuredClone(camera) });
   };
   model.on("msg:custom", message);
   model.on("change:label", label);

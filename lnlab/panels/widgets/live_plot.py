@@ -98,6 +98,10 @@ class LivePlot(anywidget.AnyWidget):
         if patch or moved:
             self._send_patch(patch, moved)
 
+    def reset_camera(self) -> None:
+        """Turn a figure in space back to how it was drawn first."""
+        self.send({"kind": "reset"})
+
     def current(self, key: int | str) -> dict[str, Any]:
         """Everything that :meth:`update` has given one trace so far."""
         return dict(self._traces[self._indices[key]])

@@ -122,8 +122,10 @@ class Panel(ipywidgets.VBox):
             self._moved()
 
     def reset(self) -> None:
-        """Put every control to where it started."""
+        """Put every control to where it started, and turn every surface back."""
         self.state = self.start
+        for plot in self.plots.values():
+            plot.reset_camera()
 
     @property
     def parameters(self) -> dict[str, Any]:
