@@ -32,7 +32,10 @@ def mixed(path: Path, rate: int) -> tuple[np.ndarray, int]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there.")
     if _cut_off(path):
-        raise ValueError(f"{path} is cut off: it holds less than its head says.")
+        raise ValueError(
+            f"{path} is cut off: it holds less than its head says. Copy or download it again; "
+            "if it is all that was recorded, write it anew."
+        )
     try:
         with soundfile.SoundFile(path) as file:
             _check_head(path, file, rate)
@@ -113,4 +116,19 @@ def _cut_off(path: Path) -> bool:
             for name in (b"sample_count", b"sample_n_bytes")
         )
         return not count or not width or 1024 + int(count[1]) * int(width[1]) > size
-    return head[:4] == b"RIFF" and int.from_bytes(head[4:8], "little") + 8 > size
+    if head[:4] != b"RIFF":
+        return False
+    whole = int.from_bytes(head[4:8], "little") + 8 <= size
+    return not whole or _end_of_samples(path) > size
+
+
+def _end_of_samples(path: Path) -> int:
+    """The byte behind the samples of a WAV file, by what the heads of its chunks say."""
+    start = 12  # behind "RIFF", the length of all and "WAVE"
+    with path.open("rb") as file:
+        while file.seek(start) and len(head := file.read(8)) == 8:
+            length = int.from_bytes(head[4:], "little")
+            if head[:4] == b"data":
+                return start + 8 + length
+            start += 8 + length + length % 2
+    return start

@@ -58,6 +58,24 @@ def test_a_recording_that_is_cut_off_is_refused(tmp_path, end):
         audio.read(path, 16000)
 
 
+@pytest.mark.parametrize("before", [b"", b"LIST\3\0\0\0abc\0"], ids=["alone", "behind a list"])
+def test_samples_that_are_fewer_than_their_chunk_says_are_refused(tmp_path, before):
+    whole = put(tmp_path / "whole.wav").read_bytes()
+    head, sign, samples = whole[12:].partition(b"data")
+
+    def written(name, length):
+        chunks = b"WAVE" + head + before + sign + length.to_bytes(4, "little") + samples[4:]
+        path = tmp_path / name
+        path.write_bytes(b"RIFF" + len(chunks).to_bytes(4, "little") + chunks)
+        return path
+
+    right = len(samples) - 4
+    assert audio.read(written("right.wav", right), 16000).shape == (8000,)
+    for wrong in (right + 2, 2 * right, 2**32 - 1):
+        with pytest.raises(ValueError, match=r"wrong\.wav is cut off.*download it again"):
+            audio.read(written("wrong.wav", wrong), 16000)
+
+
 def test_a_recording_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"b\.wav is not there"):
         audio.read(tmp_path / "b.wav", 16000)
