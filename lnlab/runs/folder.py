@@ -92,9 +92,12 @@ class Folder:
         path, record = self.path / name, self.record() if self.done else {"sha256": {}}
         try:
             content = unpacked(path)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
             if TOLD.get(name) not in record:
-                raise
+                raise FileNotFoundError(
+                    f"{path} is missing from run {self.path.name}: copy it back, or delete the "
+                    "folder and train again."
+                ) from error
             content = to_json(record[TOLD[name]])
         if sha256(content) != record["sha256"].get(name, sha256(content)):
             raise ValueError(f"{path} is damaged: result.json has another SHA-256 for it.")

@@ -1,6 +1,7 @@
 """Runs are found under any root, read without waiting, and kept small."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,16 @@ def test_what_a_result_tells_is_not_kept_again_and_is_held_by_its_hash(tmp_path)
     runs, damaged = survey(tmp_path / "results")
     assert not runs
     assert "config.json" in damaged[0].error
+
+
+def test_a_missing_configuration_is_named_with_its_run_and_what_to_do(tmp_path):
+    run = run_of(tmp_path)
+    (run.folder / "config.json").unlink()
+    message = f"{run.folder / 'config.json'} is missing from run {run.key}: copy it back, or"
+    with pytest.raises(FileNotFoundError, match=re.escape(message)):
+        Run(run.folder)
+    with pytest.warns(UserWarning, match=r"delete the folder and train again\. This run is"):
+        assert not read(tmp_path)
 
 
 def test_a_run_is_kept_again_over_what_was_kept_with_a_file_for_each(tmp_path):
