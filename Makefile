@@ -55,8 +55,10 @@ triton: setup
 	$(BIN)/python -m pip install --no-deps "$(TRITON)"
 	$(BIN)/python -m pytest $(CORES) -p no:nbval --dist worksteal tests/kernels/test_triton.py
 
+# the address that it prints opens the first notebook; the settings leave out the question about
+# Jupyter's news. More arguments: make lab LAB_ARGS="--no-browser --port=8889"
 lab: setup
-	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --LabApp.news_url=None notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks --LabApp.default_url=/lab/tree/00_start_here.ipynb --LabApp.app_settings_dir=lnlab/panels/lab/settings $(LAB_ARGS)
 
 lint: setup
 	$(BIN)/ruff format --check .

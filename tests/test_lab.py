@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -15,12 +16,11 @@ import requests
 ROOT = Path(__file__).parents[1]
 
 
-def recipe() -> list[str]:
-    """What `make lab` passes to JupyterLab."""
-    makefile = (ROOT / "Makefile").read_text()
-    (line,) = [
-        line for line in makefile.splitlines() if line.startswith("\t$(BIN)/jupyter lab")
-    ]
+def recipe(arguments: str) -> list[str]:
+    """What `make lab LAB_ARGS=...` passes to JupyterLab, where everything is installed."""
+    command = ["make", "--dry-run", "--old-file=setup", "lab", f"LAB_ARGS={arguments}"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (line,) = [line for line in said.splitlines() if line.startswith(".venv/bin/jupyter lab")]
     return shlex.split(line)[2:]
 
 
@@ -36,8 +36,8 @@ def server(tmp_path):
     own = [tmp_path / name for name in ("config", "data", "runtime")]
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     environment = os.environ | dict(zip(names, map(str, own), strict=True))
-    command = [sys.executable, "-m", "jupyterlab", *recipe()]
-    command += ["--no-browser", "--allow-root", "--port=0"]
+    arguments = recipe("--no-browser --allow-root --port=0")
+    command = [sys.executable, "-m", "jupyterlab", *arguments]
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
     try:
@@ -49,7 +49,7 @@ def server(tmp_path):
             time.sleep(0.2)
             for found in own[2].glob("jpserver-*.json"):
                 described = json.loads(found.read_text() or "{}")
-        yield described
+        yield described | {"log": (tmp_path / "log").read_text}
     finally:
         process.terminate()
         process.wait(30)
@@ -69,3 +69,20 @@ def test_lab_is_local_and_asks_for_its_token(server):
         contents, headers={"Authorization": f"token {server['token']}"}, timeout=30
     )
     assert allowed.json()["name"] == "00_start_here.ipynb"
+
+
+@pytest.mark.slow
+def test_the_printed_address_opens_the_first_notebook_and_nothing_about_news(server):
+    printed = re.findall(r"http://127\S+token=\w+", server["log"]())
+    assert printed
+    assert {url.partition("?")[0] for url in printed} == {
+        server["url"] + "lab/tree/00_start_here.ipynb"
+    }
+    page = requests.get(printed[0], timeout=30)
+    (config,) = re.findall(
+        r'(?s)<script id="jupyter-config-data"[^>]*>(.*?)</script>', page.text
+    )
+    assert (
+        "@jupyterlab/apputils-extension:announcements"
+        in json.loads(config)["disabledExtensions"]
+    )
