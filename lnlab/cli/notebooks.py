@@ -100,6 +100,7 @@ def run(
 
     patience = timeout or PATIENCE.get(str(told.get("budget")), ORDINARY_PATIENCE)
     os.environ["LNLAB_HEADLESS"] = "1"
+    os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"  # what pages are made of
     jobs = jobs or cores()
     # or each would start as many threads as there are cores; alone, too, as they wait for each
     # other wherever the cores have other work to do

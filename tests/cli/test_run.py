@@ -74,6 +74,7 @@ def ran(workbook):
     out = workbook / "build"
     options = ["-p", "budget", "smoke", "-p", "seeds", "0,1", "--out", out]
     before = dict(os.environ)
+    os.environ["PLOTLY_RENDERER"] = "json"  # which would leave pages without figures
     first = lnlab("run", "01", "02_raises", "4", *options, "--jobs", 2)
     second = lnlab("run", "03_hangs.ipynb", *options, "--timeout", 3)
     os.environ.clear()
