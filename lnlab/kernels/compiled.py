@@ -135,7 +135,7 @@ class Pooled:
     """
 
     # torch.compile makes an object without calling __init__, and __del__ reads this of it, too
-    pointer: int | None = None
+    pointer: Any = None
 
     def __init__(self, lib: ctypes.CDLL, size: int) -> None:
         self.give, self.pointer = lib.give, lib.take(size)
