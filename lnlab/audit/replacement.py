@@ -21,6 +21,10 @@ GROUPS, MEMBERS = 32, 4
 members, of which no statistics can be taken."""
 
 
+TORCHS = (TorchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+"""torch's normalizers; the first has batch and instance norm below it."""
+
+
 class CannotSwap(ValueError):
     """A normalizer cannot stand in the place of another; the message says why."""
 
@@ -107,6 +111,7 @@ def _title(by: Any) -> str:
 
 def _built(part: nn.Module, by: Callable, kind: type, space: int | None) -> nn.Module:
     """A class made for the place of ``part``."""
+    _refuse_more_than_a_norm(part)
     if issubclass(kind, nn.Identity):
         return by()
     place = place_of(part, space)
@@ -128,6 +133,26 @@ def _built(part: nn.Module, by: Callable, kind: type, space: int | None) -> nn.M
     if issubclass(kind, TorchNorm):
         return by(place.units, **eps)
     return by(place.units)
+
+
+def _refuse_more_than_a_norm(part: nn.Module) -> None:
+    """Raise CannotSwap for a subclass of one of torch's norms that may do more than it does.
+
+    An activation in it, as in timm's BatchNormAct2d, would go with the norm and be missed.
+    """
+    if not isinstance(part, TORCHS):
+        return
+    kind = type(part)
+    torchs = next(c for c in kind.__mro__ if c.__module__.startswith("torch.nn.modules."))
+    has = [name for name, _ in part.named_children()]
+    if getattr(part.forward, "__func__", None) is torchs.forward and not has:
+        return
+    why = f"has parts of its own ({', '.join(has)})" if has else "has a forward of its own"
+    raise CannotSwap(
+        f"{kind.__name__} is a subclass of nn.{torchs.__name__} that {why}: what it does "
+        "besides would be lost. Give a function from the old part to the new that keeps it, "
+        "lambda old: nn.Sequential(nn.GroupNorm(1, old.num_features), nn.ReLU())."
+    )
 
 
 def _groups(units: int) -> int:

@@ -161,8 +161,10 @@ def swap(module: nn.Module, rules: Rules, inputs: Any = None) -> Swap:
     Raises:
         TypeError: where ``module`` or ``rules`` are none, or a rule's key is neither a class
             nor a name.
-        ValueError: where a rule fits no part, a normalizer cannot take the place of another,
-            or the new module does not take ``inputs`` or returns another shape.
+        ValueError: where a rule fits no part, a normalizer cannot take the place of another
+            (as of a subclass of torch's that has a forward or parts of its own, for which a
+            function is asked), or the new module does not take ``inputs`` or returns another
+            shape.
     """
     refuse_other("rules", rules, Mapping, "{nn.BatchNorm2d: nn.GroupNorm}, by class or name")
     before = None if inputs is None else Audited(module, Call.of(inputs))

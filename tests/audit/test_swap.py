@@ -137,6 +137,50 @@ def test_what_cannot_be_is_named(net, pictures, rules, error):
         swap(net, rules, pictures)
 
 
+class BatchNormAct2d(nn.BatchNorm2d):
+    """As timm's: the activation is a part of the norm."""
+
+    def __init__(self, units):
+        super().__init__(units)
+        self.act = nn.ReLU()
+
+    def forward(self, input):
+        return self.act(super().forward(input))
+
+
+class LayerNorm2d(nn.LayerNorm):
+    """As torchvision's: over the channels of a picture."""
+
+    def forward(self, input):
+        return super().forward(input.movedim(1, -1)).movedim(-1, 1)
+
+
+class Named(nn.BatchNorm2d):
+    """Another name, and the same function."""
+
+
+@pytest.mark.parametrize("new", [partial(nn.GroupNorm, 1), LayerNorm, nn.Identity])
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (BatchNormAct2d, r"1: BatchNormAct2d is a subclass of nn\.BatchNorm2d .* \(act\)"),
+        (LayerNorm2d, r"1: LayerNorm2d is a subclass of nn\.LayerNorm .* a forward of its own"),
+    ],
+)
+def test_a_norm_that_does_more_is_exchanged_by_a_function_only(kind, why, new, pictures):
+    net = nn.Sequential(nn.Conv2d(3, 16, 3), kind(16))
+    for rule in (kind, "1"):
+        with pytest.raises(ValueError, match=rf"{why}.*Give a function"):
+            swap(net, {rule: new}, pictures)
+    made = swap(net, {kind: lambda old: nn.Sequential(nn.GroupNorm(1, 16), nn.ReLU())}).make()
+    assert made(pictures).min() == 0
+
+
+def test_a_subclass_that_does_what_its_parent_does_is_exchanged(pictures):
+    net = nn.Sequential(nn.Conv2d(3, 16, 3), Named(16))
+    assert type(swap(net, {nn.BatchNorm2d: LayerNorm}, pictures).make()[1]) is LayerNorm
+
+
 def test_rule_of_another_kind_is_refused(net):
     with pytest.raises(TypeError, match="is no rule"):
         swap(net, {3: RMSNorm})  # type: ignore[dict-item]
