@@ -18,7 +18,7 @@ import torch
 
 from benchmarks._device import rows
 from lnlab import checkout
-from lnlab.runs.environment import environment
+from lnlab.runs import environment
 from lnlab.tasks import TASKS
 from lnlab.training import Experiment, found, train
 from lnlab.training.machine import available

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.probes.certify import certify
-from lnlab.runs.environment import device_name
+from lnlab.runs import device_name
 
 CASES = 4
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)

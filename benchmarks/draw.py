@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.thoughts import summary, table, timed
-from lnlab.runs.environment import device_name
+from lnlab.runs import device_name
 from lnlab.tasks import PictureDrawing as Task
 from lnlab.tasks.draw.fast import FastDraw
 from lnlab.tasks.draw.task import TWO_CORES

@@ -18,7 +18,7 @@ import torch
 from benchmarks.thoughts import summary, table, timed
 from lnlab.data.strokes import ALPHABETS, Alphabet
 from lnlab.kernels import fuse
-from lnlab.runs.environment import device_name
+from lnlab.runs import device_name
 from lnlab.tasks import Handwriting as Task
 from lnlab.tasks.handwriting import HandwritingNet, Written
 from lnlab.tasks.handwriting.fast import FastHandwriting

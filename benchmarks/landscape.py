@@ -23,7 +23,7 @@ from lnlab.norms.invariances import Statistics
 from lnlab.probes.loss.directions import random_directions
 from lnlab.probes.loss.landscape import surface
 from lnlab.probes.loss.objective import Objective
-from lnlab.runs.environment import device_name
+from lnlab.runs import device_name
 from lnlab.tasks.mnist import MLP
 
 SIZES, CASES, POINTS, THREADS = (784, 256, 256, 10), 1_000, 25, 2

@@ -27,7 +27,7 @@ from lnlab.norms import (
     RMSNorm,
     WeightNorm,
 )
-from lnlab.runs.environment import device_name
+from lnlab.runs import device_name
 
 CPU = torch.device("cpu")
 Make = Callable[[], nn.Module]

@@ -25,7 +25,7 @@ from lnlab.kernels import fuse
 from lnlab.kernels.compiled import Task
 from lnlab.kernels.forms import form
 from lnlab.kernels.library import library, own_cache
-from lnlab.runs.environment import device_name
+from lnlab.runs import device_name
 from lnlab.training.machine import available
 from lnlab.unroll import GRU, LSTM, Recurrent
 

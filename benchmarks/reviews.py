@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from benchmarks.thoughts import summary, table, timed, updates
-from lnlab.runs.environment import device_name
+from lnlab.runs import device_name
 from lnlab.tasks import MixtureReviews as Task
 
 SIZES = (1, 25)

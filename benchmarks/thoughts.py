@@ -25,7 +25,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from benchmarks.recurrent import floor
-from lnlab.runs.environment import device_name
+from lnlab.runs import device_name
 from lnlab.tasks import SkipThoughtVectors as Task
 from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training import fit, stack

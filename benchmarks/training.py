@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.norms import LayerNorm, Linear
-from lnlab.runs.environment import device_name
+from lnlab.runs import device_name
 from lnlab.tasks import PermutationInvariantMNIST as Task
 from lnlab.training import Batches, fit, stack
 

@@ -240,7 +240,7 @@ def watched(
     import torch
     from tqdm import tqdm
 
-    from lnlab.runs.environment import device_name
+    from lnlab.runs import device_name
     from lnlab.workbook import running
 
     plural = "core" if cores() == 1 else "cores"

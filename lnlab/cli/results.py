@@ -84,6 +84,9 @@ def resume(key: str, data: str | None, root: Path | None) -> None:
     from lnlab.training.ranks import world
 
     run = named(key, root)
+    if run.done:
+        show_run(run)
+        return
     ranks, place = run.config.get("ranks", 1), run.folder.parents[1]
     if ranks > 1 and world() == 1:
         again = ["results", "resume", run.key, f"--root={place}"]
@@ -122,17 +125,6 @@ def keep(key: str, root: Path | None) -> None:
     from lnlab import checkout, runs
 
     click.echo(runs.keep(named(key, root), checkout.place("results")).folder)
-
-
-@results.command()
-def pack() -> None:
-    """Compress what is kept in results/; what is packed already stays as it is."""
-    from lnlab import checkout, runs
-
-    place = checkout.place("results")
-    kept = [runs.keep(run, place) for run in runs.read(place)]
-    size = sum(path.stat().st_size for run in kept for path in run.folder.iterdir())
-    click.echo(f"{len(kept)} runs in {place}: {size / 1e6:.1f} MB")
 
 
 def places(root: Path | None) -> list[Path]:

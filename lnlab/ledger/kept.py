@@ -2,12 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lnlab.checkout import place
 from lnlab.ledger.rule import Outcome, defect, ends, size
+from lnlab.runs import KEPT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +46,9 @@ what follows from them."""
 def source(roots: Sequence[Path] = ROOTS) -> str:
     """The hash of what verdicts follow from: declarations, the code that judges, the runs."""
     code = Path(__file__).parents[1]
-    judges = sorted(path for part in JUDGES for path in (code / part).rglob("*.py"))
-    runs = sorted(path for root in roots for path in root.glob("*/*/result.json"))
+    every = ((path.relative_to(code).parts[0], path) for path in sorted(code.rglob("*.py")))
+    judges = [path for part, path in every if part.removesuffix(".py") in JUDGES]
+    runs = sorted(path for root in roots for path in _runs(root))
     told = hashlib.sha256()
     for name, path in [
         *((path.relative_to(code).as_posix(), path) for path in judges),
@@ -54,6 +56,12 @@ def source(roots: Sequence[Path] = ROOTS) -> str:
     ]:
         told.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return told.hexdigest()
+
+
+def _runs(root: Path) -> Iterator[Path]:
+    """Yield the files that are another when a run under a root is."""
+    yield from root.glob(f"*{KEPT}")
+    yield from root.glob("*/*/result.json")
 
 
 def _newest(roots: Sequence[Path]) -> dict[str, Any]:
@@ -98,7 +106,7 @@ def judge(roots: Sequence[Path] = ROOTS, withdrawn: Collection[str] = ()) -> Pat
     from lnlab.ledger.unsaid import unsaid
     from lnlab.runs import read, write
 
-    root = next((r for r in reversed(roots) if any(r.glob("*/*/result.json"))), roots[0])
+    root = next((r for r in reversed(roots) if any(_runs(r))), roots[0])
     kept = {"source": source(roots), "claims": judging.entries(read(roots))}
     if root == roots[0] and (root / NAME).exists():
         before = json.loads((root / NAME).read_text(encoding="utf-8"))["claims"]

@@ -11,8 +11,7 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from lnlab.progress import progress
-from lnlab.runs import Run, place
-from lnlab.runs.folder import Folder
+from lnlab.runs import Run
 from lnlab.threads import one_thread
 from lnlab.training.course import TOGETHER, Course, models
 from lnlab.training.loop import Step
@@ -127,8 +126,7 @@ def found(
     """
     _known(precision)
     config, data = _identity(task, task.dataset(), torch.device(device), precision)
-    folder = place(root, task.name, config, data)
-    run = Run(folder) if Folder(folder).begun else None
+    run = Run.find(task.name, config, data, root)
     return run if run is not None and not lacking(task, run) else None
 
 
@@ -194,8 +192,7 @@ def _train(
         # of any size: how sums are cut among threads shows in their last bits
         closing.enter_context(one_thread())
         ranks = closing.enter_context(joined(device))
-        code = (type(task).__module__, __name__)
-        run = Run.open(task.name, config, data, root, device, code) if ranks.first else None
+        run = Run.open(task.name, config, data, root, device) if ranks.first else None
         closing.enter_context(run or nullcontext())
         if ranks.told(run is not None and run.done):
             _refuse_lacking(task, run)

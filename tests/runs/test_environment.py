@@ -10,7 +10,6 @@ import torch
 
 import lnlab
 from lnlab.runs import environment
-from lnlab.runs.environment import code
 
 
 def test_environment_is_complete_and_nobodys():
@@ -32,9 +31,3 @@ def test_commit_is_that_of_the_checkout():
     expected = head.stdout.strip() or None
     commit = environment()["commit"]
     assert (commit.removesuffix("-dirty") if commit else None) == expected
-
-
-def test_environment_says_whose_code_it_has():
-    here = environment("cpu", ("lnlab.tasks.mnist",))
-    assert here["code_of"] == ["lnlab.tasks.mnist"]
-    assert here["code"] == code("lnlab.tasks.mnist") != environment()["code"]

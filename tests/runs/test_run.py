@@ -1,6 +1,7 @@
 """A run is whole whatever happens to it, belongs to one writer, and knows its own bytes."""
 
 import hashlib
+import io
 import json
 import os
 import pickle
@@ -14,7 +15,6 @@ import pytest
 import torch
 
 from lnlab.runs import Busy, Run, environment, key, read, write
-from lnlab.runs.growing import Growing
 
 CONFIG = {"norm": "layer", "units": [8, 8], "learning_rate": 1e-3}
 DATA = {"name": "digits", "kind": "embedded", "checksum": "abc", "licence": "BSD"}
@@ -85,8 +85,8 @@ def test_result_holds_the_hashes_and_what_decides_the_bits(tmp_path):
     record = json.loads((run.folder / "result.json").read_text())
     for name, digest in record["sha256"].items():
         assert hashlib.sha256((run.folder / name).read_bytes()).hexdigest() == digest
-    assert set(record["sha256"]) >= {"config.json", "metrics.jsonl", "weights.safetensors"}
-    assert record["data"] == "abc"
+    files = {"config.json", "environment.json", "metrics.jsonl", "weights.safetensors"}
+    assert set(record["sha256"]) == files
     here = record["environment"]
     assert here["torch"] == torch.__version__
     assert here["threads"] == torch.get_num_threads()
@@ -129,15 +129,12 @@ def test_checkpoint_comes_back_and_later_rows_are_cut(tmp_path):
         assert run.metrics()["update"].tolist() == [1, 2]
 
 
-def test_killed_between_manifest_and_state_the_older_checkpoint_counts(tmp_path):
+def test_killed_before_a_checkpoint_is_whole_the_older_one_counts(tmp_path):
     with begin(tmp_path) as run:
         run.log({"update": 1})
         run.checkpoint({"update": 1})
-        older = (run.folder / "state.pt").read_bytes()
         run.log({"update": 2})
-        run.checkpoint({"update": 2})
-    (run.folder / "state.pt").write_bytes(older)
-    (run.folder / "state.pt.part").write_bytes(b"half")
+    (run.folder / "checkpoint.bin.part").write_bytes(b"half")
     with begin(tmp_path) as run:
         assert run.restore() == {"update": 1}
         assert run.metrics()["update"].tolist() == [1]
@@ -192,21 +189,24 @@ def test_writer_in_another_process_holds_the_run_until_it_dies(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["lnlab", "code", "torch", "cpu_capability"])
-def test_other_version_may_read_but_not_resume(what, tmp_path):
+def test_other_version_may_read_but_not_resume(what, tmp_path, monkeypatch):
     with begin(tmp_path) as run:
         run.log({"update": 1})
         run.checkpoint({})
-    path = run.folder / "environment.json"
-    path.write_text(json.dumps(run.environment | {what: "0.0.7"}))
-    with pytest.raises(RuntimeError, match=rf"{what} 0\.0\.7.*Delete {run.folder} to start"):
+    monkeypatch.setattr(
+        "lnlab.runs.environment", lambda device: environment(device) | {what: "0.0.7"}
+    )
+    with pytest.raises(
+        RuntimeError, match=rf"{what} .*is 0\.0\.7.*Delete {run.folder} to start"
+    ):
         begin(tmp_path)
     assert len(Run(run.folder).metrics()) == 1
-    assert Run(run.folder).changes() == {what: ("0.0.7", environment()[what])}
+    assert Run(run.folder).changes() == {what: (environment()[what], "0.0.7")}
 
 
 def test_finished_run_of_another_version_is_given_back_and_says_so(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["lnlab.runs.environment"], "code", lambda *_: "0")
+        patch.setattr("lnlab.runs.code", lambda: "0")
         with begin(tmp_path) as run:
             run.finish({}, {})
         assert not begin(tmp_path).changes()
@@ -221,25 +221,20 @@ def test_run_is_seen_when_all_that_readers_need_is_there(tmp_path, monkeypatch):
         write(path, content)
         seen.append([len(found.metrics()) for found in read(tmp_path)])
 
-    monkeypatch.setattr("lnlab.runs.run.write", watching)
-    monkeypatch.setattr("lnlab.runs.run.write_json", lambda p, v: watching(p, json_of(v)))
+    monkeypatch.setattr("lnlab.runs.write", watching)
     begin(tmp_path).close()
     assert seen == [[], [], [0]]
-
-
-def json_of(value) -> bytes:
-    return json.dumps(value).encode()
 
 
 def test_damaged_checkpoint_is_never_loaded(tmp_path):
     with begin(tmp_path) as run:
         run.checkpoint({"W": torch.randn(20)})
-    path = run.folder / "state.pt"
+    path = run.folder / "checkpoint.bin"
     whole = path.read_bytes()
     for place in range(0, len(whole), len(whole) // 50):
         for damaged in (whole[:place], flipped(whole, place)):
             path.write_bytes(damaged)
-            with pytest.raises(ValueError, match=r"state\.pt is not what.*to start again"):
+            with pytest.raises(ValueError, match=r"checkpoint\.bin is damaged.*to start again"):
                 begin(tmp_path)
     path.write_bytes(whole)
     begin(tmp_path).close()
@@ -250,7 +245,9 @@ def test_lost_rows_are_noticed(tmp_path):
         run.log({"update": 1})
         run.checkpoint({})
     (run.folder / "metrics.jsonl").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"metrics\.jsonl is not what"):
+    with pytest.raises(
+        ValueError, match=r"metrics\.jsonl is damaged.*Delete .* to start again"
+    ):
         begin(tmp_path)
 
 
@@ -264,7 +261,7 @@ def test_metrics_that_change_under_a_run_are_noticed_with_the_next_row(left, tmp
     assert not run.done
 
 
-@pytest.mark.parametrize("left", [b"", b'{"update": 2}\n'])
+@pytest.mark.parametrize("left", [b"", b'{"update": 1}'])
 def test_metrics_that_change_under_a_run_are_noticed_at_its_end(left, tmp_path):
     with begin(tmp_path) as run:
         run.log({"update": 1})
@@ -272,6 +269,36 @@ def test_metrics_that_change_under_a_run_are_noticed_at_its_end(left, tmp_path):
         with pytest.raises(ValueError, match=r"metrics\.jsonl is damaged.*something else has"):
             run.finish({}, {})
     assert not run.done
+
+
+@pytest.mark.parametrize("name", ["config.json", "environment.json", "metrics.jsonl"])
+@pytest.mark.parametrize("change", [Path.unlink, lambda path: path.write_text("{}")])
+def test_a_file_that_is_missing_or_damaged_is_named_when_a_run_is_resumed(
+    name, change, tmp_path
+):
+    with begin(tmp_path) as run:
+        run.log({"update": 1})
+        run.checkpoint({})
+    change(run.folder / name)
+    with pytest.raises(ValueError, match=rf"{name} is .*Delete {run.folder} to start again"):
+        begin(tmp_path)
+
+
+def everything(folder: Path) -> list:
+    run = Run(folder)
+    return [run.environment, run.metrics(), run.weights()]
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "environment.json", "metrics.jsonl", "weights.safetensors"]
+)
+def test_a_missing_file_of_a_finished_run_is_named(name, tmp_path):
+    with begin(tmp_path) as run:
+        run.log({"update": 1})
+        run.finish({}, {"W": torch.ones(1)})
+    (run.folder / name).unlink()
+    with pytest.raises(ValueError, match=rf"{name} is missing.*Delete {run.folder} to start"):
+        everything(run.folder)
 
 
 def test_damaged_weights_and_metrics_are_refused(tmp_path):
@@ -301,13 +328,13 @@ def test_pickle_in_a_checkpoint_is_not_executed(tmp_path):
     with begin(tmp_path) as run:
         run.checkpoint({})
     mark = tmp_path / "executed"
-    torch.save({"W": Gadget(f"touch '{mark}'")}, run.folder / "state.pt")
-    digest = hashlib.sha256((run.folder / "state.pt").read_bytes()).hexdigest()
-    empty = Growing(run.folder / "none").summary()
-    nothing = {"metrics.jsonl": empty, "pictures.tensors": empty}
-    (run.folder / "checkpoints.json").write_text(json.dumps({digest: nothing}))
-    with begin(tmp_path) as run, pytest.raises(pickle.UnpicklingError):
-        run.restore()
+    buffer = io.BytesIO()
+    torch.save({"W": Gadget(f"touch '{mark}'")}, buffer)
+    content = buffer.getvalue()
+    path = run.folder / "checkpoint.bin"
+    path.write_bytes(hashlib.sha256(content).digest() + content)
+    with pytest.raises(pickle.UnpicklingError):
+        begin(tmp_path)
     assert not mark.exists()
 
 
@@ -332,7 +359,7 @@ def test_full_disk_leaves_what_was_there(tmp_path):
     )
     output, _ = program.communicate(timeout=60)
     folder = begin(tmp_path).folder
-    names = ("state.pt", "metrics.jsonl", "weights.safetensors")
+    names = ("checkpoint.bin", "metrics.jsonl", "weights.safetensors")
     assert output.split("\n")[:-1] == [str(folder / name) for name in names]
     # the lock of begin() above is gone with its Run; the rows after the checkpoint are cut
     with begin(tmp_path) as run:
