@@ -2,6 +2,7 @@
 # make test  sets everything up and runs every test but the dear ones
 # make dear  runs those: processes that are killed, panels in a browser, a pretended device
 # make triton  installs Triton (690 MB) and holds its programs against the reference, without a GPU
+# make gpu   tests and times all of it on a GPU, in at most 20 minutes, into benchmarks/gpu.json
 # make lab   opens the workbook in JupyterLab
 
 PYTHON ?= python3
@@ -15,7 +16,7 @@ INSTALLED := .venv/.installed
 # else every process would compile the same files again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test dear triton lab lock lint clean
+.PHONY: setup run test dear triton gpu lab lock lint clean
 
 setup: $(INSTALLED)
 
@@ -54,6 +55,12 @@ dear: setup
 triton: setup
 	$(BIN)/python -m pip install --no-deps "$(TRITON)"
 	$(BIN)/python -m pytest $(CORES) -p no:nbval --dist worksteal tests/kernels/test_triton.py
+
+# some builds of torch for CUDA come without Triton; without a GPU nothing is installed
+gpu: setup
+	@$(BIN)/python -c "import importlib.util as i, sys, torch; sys.exit(torch.cuda.is_available() and not i.find_spec('triton'))" \
+		|| $(BIN)/python -m pip install --no-deps "$(TRITON)"
+	$(BIN)/python -m benchmarks.gpu $(GPU_ARGS)
 
 # the address that it prints opens the first notebook; the settings leave out the question about
 # Jupyter's news. More arguments: make lab LAB_ARGS="--no-browser --port=8889"

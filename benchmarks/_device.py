@@ -1,16 +1,30 @@
 """Recurrent layers on a GPU: what was measured there, or, without one, what is expected.
 
-``rows`` measures; ``modelled`` is arithmetic, and no measurement.
+``measure`` times five ways to compute a layer; ``modelled`` is arithmetic, and no measurement.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import nn
 from torch.utils.benchmark import Timer
 
-from lnlab.kernels import fuse
+from lnlab.kernels import fuse, triton
+from lnlab.kernels.triton import graphs
 from lnlab.unroll import GRU, LSTM
+
+SIZES = [
+    (50, 32, 128, 128),
+    (100, 32, 256, 256),
+    (200, 8, 400, 400),
+    (700, 8, 3, 400),
+    (30, 64, 300, 1024),
+]
+"""T, B, inputs, H."""
 
 LAYERS: dict[str, tuple[type, type, int]] = {
     "LN-LSTM": (LSTM, nn.LSTM, 4),
@@ -25,35 +39,137 @@ second and float32 operations a second outside tensor cores: NVIDIA H100 data sh
 NODE = 1e-6
 """Seconds from one kernel of a CUDA graph to the next (taken for granted)."""
 
+PEER = "without norm"
+"""torch's layer without normalization, cuDNN's on a GPU: ratios are over its time."""
 
-def rows(
+CONTENDERS = {
+    PEER: "torch's layer without layer norm (cuDNN)",
+    "triton graphs": "Triton, as CUDA graphs",
+    "triton": "Triton",
+    "loop": "reference loop",
+    "compiled": 'torch.compile(mode="reduce-overhead") of each step',
+}
+"""The last one takes longest to prepare. It compiles the cell and not the loop over it, as
+compiling takes a time that grows with T: minutes at 50 steps."""
+
+ELSEWHERE = {PEER: CONTENDERS[PEER], "fused": "fused", "loop": CONTENDERS["loop"]}
+"""The contenders on a device that is not CUDA's."""
+
+
+def contenders(device: torch.device) -> dict[str, str]:
+    """The names of the contenders on a device, and what each is."""
+    return CONTENDERS if device.type == "cuda" else ELSEWHERE
+
+
+def measure(
     device: torch.device, sizes: list[tuple[int, ...]], seconds: float = 1.0
-) -> list[dict]:
-    """Medians in ms of each layer at each size, training step and inference.
+) -> Iterator[dict]:
+    """Yield the median ms of each contender, layer, phase and size, or why there is none.
 
-    ``ratio`` is ours over torch's without normalization, ``loop`` ours over the reference loop.
+    Both sides compute in float32 and not in TF32, which torch allows cuDNN by default.
     """
-    found = []
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     for size in sizes:
-        for name, (ours, theirs, _) in LAYERS.items():
-            T, B, inputs, H = size
-            reference = ours(inputs, H).to(device)
-            layers = {"ours": fuse(reference), "torch": theirs(inputs, H).to(device)}
-            layers["reference"] = reference
-            x = torch.randn(T, B, inputs, device=device, requires_grad=True)
-            dy = torch.randn(T, B, H, device=device)
-            for phase in ("train", "infer"):
-                ms = {
-                    who: milliseconds(step(layer, x, dy, phase == "train"), seconds)
-                    for who, layer in layers.items()
-                }
-                row = {"cell": name, "phase": phase, "size": list(size)}
-                ratios = {
-                    "ratio": ms["ours"] / ms["torch"],
-                    "loop": ms["ours"] / ms["reference"],
-                }
-                found.append(row | ratios | {f"{who}_ms": value for who, value in ms.items()})
-    return found
+        for contender in contenders(device):
+            for cell in LAYERS:
+                for phase in ("train", "infer"):
+                    row = {"size": list(size), "contender": contender}
+                    row |= {"cell": cell, "phase": phase}
+                    try:
+                        ms = median_ms(device, size, contender, cell, phase, seconds)
+                        yield row | {"ms": ms}
+                    except Exception as error:  # the other contenders are measured all the same
+                        reason = str(error).strip().partition("\n")[0]
+                        yield row | {"error": f"{type(error).__name__}: {reason}"[:300]}
+
+
+def median_ms(
+    device: torch.device,
+    size: tuple[int, ...],
+    contender: str,
+    cell: str,
+    phase: str,
+    seconds: float,
+) -> float:
+    """Return the median ms of a training step, or of a call without gradients."""
+    T, B, inputs, H = size
+    x = torch.randn(T, B, inputs, device=device, requires_grad=True)
+    dy = torch.randn(T, B, H, device=device)
+    recorded = graphs.made.total()
+    with prepare(contender, cell, inputs, H, device) as layer:
+        run = step(layer, x, dy, phase == "train")
+        if contender == "compiled":
+            run = begin_with_mark(run)
+        ms = milliseconds(run, seconds)
+    if contender == "triton graphs" and graphs.made.total() == recorded:
+        raise RuntimeError("no CUDA graph was recorded")
+    return ms
+
+
+@contextmanager
+def prepare(
+    contender: str, cell: str, inputs: int, H: int, device: torch.device
+) -> Iterator[nn.Module]:
+    """The layer of a contender, for as long as it is measured.
+
+    Raises:
+        RuntimeError: there is no Triton program, so that fuse() would take torch's operators.
+    """
+    ours, theirs, _ = LAYERS[cell]
+    layer = (theirs if contender == PEER else ours)(inputs, H).to(device)
+    if contender == "compiled":
+        torch._dynamo.reset()  # or what was compiled before counts towards its limit
+        for one in layer.cells:
+            one.compile(mode="reduce-overhead")
+    if contender in ("fused", "triton", "triton graphs"):
+        layer = fuse(layer)
+    if "triton" in contender and triton.steps(device, torch.float32, H) is None:
+        raise RuntimeError("no Triton program for this device and size, or no Triton")
+    no_graphs = mock.patch.object(graphs, "possible", return_value=False)
+    with no_graphs if contender == "triton" else nullcontext():
+        yield layer
+
+
+def begin_with_mark(run: Callable[[], None]) -> Callable[[], None]:
+    """Let torch.compile's CUDA graphs overwrite what the call before has put out.
+
+    Without the mark each step of time would overwrite the h of the step before.
+    """
+
+    def marked() -> None:
+        torch.compiler.cudagraph_mark_step_begin()
+        run()
+
+    return marked
+
+
+def compare(measured: list[dict]) -> list[dict]:
+    """One row for each size, layer and phase: ms and ratios by contender, and errors."""
+    rows: dict[tuple, dict] = {}
+    for one in measured:
+        key = tuple(one["size"]), one["cell"], one["phase"]
+        row = rows.setdefault(key, {name: one[name] for name in ("size", "cell", "phase")})
+        if "error" in one:
+            row.setdefault("errors", {})[one["contender"]] = one["error"]
+        else:
+            row.setdefault("ms", {})[one["contender"]] = round(one["ms"], 3)
+    for row in rows.values():
+        ms = row.get("ms", {})
+        if PEER in ms:
+            row["ratio"] = {name: round(ms[name] / ms[PEER], 2) for name in ms if name != PEER}
+    return list(rows.values())
+
+
+def write_rows(device: str, size: tuple[int, ...], seconds: float, out: Path) -> None:
+    """Append each measurement to a file as it is made: what is killed leaves the others.
+
+    On the device "pretend" that the tests make up there are values, but no time is real.
+    """
+    from tests.pretend import pretending
+
+    with pretending() if device == "pretend" else nullcontext(), out.open("a") as file:
+        for row in measure(torch.device(device), [size], seconds):
+            print(json.dumps(row), file=file, flush=True)
 
 
 def step(
@@ -115,18 +231,19 @@ def modelled(name: str, size: tuple[int, ...]) -> dict:
     }
 
 
-def table(found: list[dict]) -> str:
-    """Rows as text."""
+def table(rows: list[dict]) -> str:
+    """Rows as text, one for each contender."""
     lines = [
-        f"{'cell':8} {'phase':6} {'T, B, inputs, H':20} {'ours ms':>9} {'torch ms':>9} "
-        f"{'loop ms':>9} {'/torch':>7} {'/loop':>6}"
+        f"{'cell':8} {'phase':6} {'T, B, inputs, H':20} {'contender':14} {'ms':>9} {'ratio':>6}"
     ]
-    lines += [
-        f"{row['cell']:8} {row['phase']:6} {', '.join(map(str, row['size'])):20} "
-        f"{row['ours_ms']:9.2f} {row['torch_ms']:9.2f} {row['reference_ms']:9.2f} "
-        f"{row['ratio']:7.2f} {row['loop']:6.2f}"
-        for row in found
-    ]
+    for row in rows:
+        begin = f"{row['cell']:8} {row['phase']:6} {', '.join(map(str, row['size'])):20}"
+        for name, ms in row.get("ms", {}).items():
+            ratio = row.get("ratio", {}).get(name)
+            told = "" if ratio is None else f" {ratio:6.2f}"
+            lines.append(f"{begin} {name:14} {ms:9.2f}{told}")
+        for name, error in row.get("errors", {}).items():
+            lines.append(f"{begin} {name:14} {error}")
     return "\n".join(lines)
 
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks import _device
+from benchmarks._device import SIZES
 from lnlab.cells import Cell
 from lnlab.kernels import fuse
 from lnlab.kernels.compiled import Task
@@ -29,14 +30,6 @@ from lnlab.runs import device_name
 from lnlab.training.machine import available
 from lnlab.unroll import GRU, LSTM, Recurrent
 
-SIZES = [
-    (50, 32, 128, 128),
-    (100, 32, 256, 256),
-    (200, 8, 400, 400),
-    (700, 8, 3, 400),
-    (30, 64, 300, 1024),
-]
-"""T, B, inputs, H."""
 ROUNDS, SLOW_EVERY = 13, 4
 LAYERS: dict[str, tuple[type[Recurrent], Callable[[int, int], nn.Module]]] = {
     "LN-LSTM": (LSTM, nn.LSTM),
@@ -49,11 +42,11 @@ Times = dict[str, list[float]]
 
 
 def main(json: bool, device: str = "cpu") -> None:
-    """Print a table, or one JSON object; of another device, medians beside cuDNN's layers."""
+    """Print a table, or one JSON object; on another device, medians beside cuDNN's layers."""
     if device != "cpu":
-        found = _device.rows(available(device), SIZES)
-        told = {"hardware": device_name(available(device)), "rows": found}
-        print(json_text.dumps(told, indent=1) if json else _device.table(found))
+        rows = _device.compare(list(_device.measure(available(device), SIZES)))
+        result = {"hardware": device_name(available(device)), "rows": rows}
+        print(json_text.dumps(result, indent=1) if json else _device.table(rows))
         return
     if library() is None:
         raise RuntimeError("There is no compiled kernel to measure: install g++ or clang++.")

@@ -23,6 +23,8 @@ def bench(name: str, as_json: bool, device: str | None) -> None:
     if name not in existing:
         raise ValueError(f"There is no benchmark {name!r}. There are: {', '.join(existing)}")
     main = shared(name).main
+    if "json" not in signature(main).parameters:
+        raise ValueError(f"{name} is a program of its own: python -m benchmarks.{name} --help")
     if device is not None and "device" not in signature(main).parameters:
         raise ValueError(f"benchmark {name} is of the CPU: leave --device out.")
     main(json=as_json, **({} if device is None else {"device": device}))

@@ -1,0 +1,245 @@
+"""`make gpu`, tried without a GPU: what it runs, records and says when a step fails."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import _device, gpu
+from lnlab.kernels import triton
+from lnlab.kernels.triton import graphs
+
+CPU = torch.device("cpu")
+ONE_TEST = "tests/kernels/test_on_device.py::test_a_fused_layer_is_that_of_the_cpu[RNN-False]"
+
+
+@pytest.fixture
+def plan():
+    """Small steps, none of which a GPU is needed for; notebook 99 is not there."""
+    return gpu.without_gpu()._replace(tests=[ONE_TEST], notebooks=["99"])
+
+
+@pytest.mark.slow
+def test_every_step_is_recorded_and_one_that_fails_costs_no_other(plan, tmp_path, capsys):
+    out = tmp_path / "gpu.json"
+    assert gpu.run_steps(plan, out, []) == ["notebook 99"]
+    report = json.loads(out.read_text())
+    assert {"name", "driver", "torch", "cuda", "cudnn"} < report["device"].keys()
+    assert report["device"]["gpu"] is False
+    steps = report["steps"]
+    assert list(steps) == ["tests", "recurrent 3, 2, 4, 5", "mnist", "notebook 99"]
+    assert all(step["seconds"] >= 0 and step["date"] for step in steps.values())
+    assert steps["tests"]["passed"] == 1
+    rows = steps["recurrent 3, 2, 4, 5"]["rows"]
+    assert len(rows) == 4
+    assert all(row["ms"].keys() == _device.ELSEWHERE.keys() for row in rows)
+    assert all(row["ratio"].keys() == {"fused", "loop"} for row in rows)
+    assert all(len(steps["mnist"][norm]["test_errors"]) == 1 for norm in ("none", "layer"))
+    assert "99" in steps["notebook 99"]["failure"]
+    assert "notebook 99: FAILED exit status 1" in capsys.readouterr().out
+    assert "- notebook 99: exit status 1" in gpu.markdown(report)
+
+
+@pytest.mark.dear
+def test_a_notebook_is_timed_where_nothing_was_trained(plan):
+    assert gpu.run_notebook(plan, "04", limit=300)["notebook_seconds"] > 0
+
+
+@pytest.fixture
+def two_steps(plan, tmp_path, monkeypatch):
+    """Run two steps whose outcomes are given; returns the names of those that ran."""
+    ran, outcomes = [], {}
+
+    def step(name):
+        def run(limit):
+            ran.append(name)
+            if isinstance(outcomes.get(name), Exception):
+                raise outcomes[name]
+            return {"limit": limit}
+
+        return gpu.Step(100, run)
+
+    monkeypatch.setattr(
+        gpu, "steps", lambda _: {"first": step("first"), "other": step("other")}
+    )
+
+    def run(*chosen, resume=False, **given):
+        ran.clear()
+        outcomes.clear()
+        outcomes.update(given)
+        gpu.run_steps(plan, tmp_path / "gpu.json", list(chosen), resume)
+        return list(ran), json.loads((tmp_path / "gpu.json").read_text())["steps"]
+
+    return run
+
+
+def test_steps_are_resumed_and_chosen(two_steps, monkeypatch):
+    _, steps = two_steps(first=gpu.StepFailed("out of memory", {"passed": 3}))
+    assert steps["first"]["failure"] == "out of memory"
+    assert steps["first"]["passed"] == 3
+    assert steps["other"]["limit"] == 100
+    ran, steps = two_steps(resume=True)
+    assert ran == ["first"]
+    assert "failure" not in steps["first"]
+    assert list(steps) == ["first", "other"]
+    assert two_steps(resume=True)[0] == []
+    assert two_steps("oth")[0] == ["other"]
+    with pytest.raises(SystemExit, match="first; other"):
+        two_steps("third")
+    monkeypatch.setattr(gpu, "commit", lambda: "another")
+    assert two_steps(resume=True)[0] == ["first", "other"]
+
+
+def test_a_fault_of_the_program_costs_one_step(two_steps):
+    ran, steps = two_steps(first=ZeroDivisionError("by zero"))
+    assert ran == ["first", "other"]
+    assert steps["first"]["failure"] == "ZeroDivisionError: by zero"
+
+
+def test_what_another_device_measured_does_not_stay(two_steps, monkeypatch):
+    two_steps()
+    monkeypatch.setattr(gpu, "describe", lambda _: {"name": "another"})
+    assert list(two_steps("other")[1]) == ["other"]
+
+
+def test_no_step_begins_when_the_time_is_over(two_steps, monkeypatch):
+    monkeypatch.setattr(gpu, "MINUTES", 0)
+    ran, steps = two_steps()
+    assert ran == []
+    assert "not begun" in steps["first"]["failure"]
+
+
+@pytest.mark.parametrize(
+    ("inside", "failure"),
+    [("", None), ("<failure/>", "test_one"), ("<skipped/>", "no test ran")],
+)
+def test_a_test_that_fails_is_named(inside, failure, plan, monkeypatch):
+    def call(command, limit):
+        (file,) = (word.split("=")[1] for word in command if "junitxml" in word)
+        cases = f'<testcase name="test_one">{inside}</testcase>'
+        Path(file).write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+
+    monkeypatch.setattr(gpu, "call", call)
+    if failure is None:
+        assert gpu.run_tests(plan, 1) == {"passed": 1, "failed": 0, "skipped": 0}
+        return
+    with pytest.raises(gpu.StepFailed, match=failure) as raised:
+        gpu.run_tests(plan, 1)
+    assert raised.value.figures["failed"] == (failure == "test_one")
+
+
+def test_a_command_that_fails_or_hangs_is_ended_and_quoted(tmp_path):
+    code = f"print({str(tmp_path)!r} + '/file is damaged'); raise SystemExit(3)"
+    with pytest.raises(gpu.StepFailed, match=r"^exit status 3: \./file is damaged$"):
+        gpu.call([sys.executable, "-c", code], 60, tmp_path)
+    started = tmp_path / "child"
+    code = (
+        "import subprocess, sys, time, pathlib;"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
+        f"pathlib.Path({str(started)!r}).write_text(str(child.pid)); time.sleep(600)"
+    )
+    with pytest.raises(gpu.StepFailed, match="not finished after 3 s"):
+        gpu.call([sys.executable, "-c", code], 3)
+    for _ in range(100):  # a moment for the signal
+        if not running(int(started.read_text())):
+            return
+        time.sleep(0.05)
+    pytest.fail("its child still runs")
+
+
+def running(process):
+    """True unless a process is gone, or waits for a parent to hear of its end."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_without_triton_nothing_else_is_measured_in_its_name(monkeypatch):
+    with (
+        pytest.raises(RuntimeError, match="no Triton"),
+        _device.prepare("triton", "LN-LSTM", 3, 4, CPU),
+    ):
+        pass
+    monkeypatch.setattr(triton, "steps", lambda *_: object())
+    monkeypatch.setattr(graphs, "possible", lambda device: True)
+    for contender, graphed in (("triton", False), ("triton graphs", True)):
+        with _device.prepare(contender, "LN-LSTM", 3, 4, CPU):
+            assert graphs.possible(CPU) is graphed
+
+
+def test_a_graph_that_was_not_recorded_is_an_error(monkeypatch):
+    monkeypatch.setattr(triton, "steps", lambda *_: object())
+    with pytest.raises(RuntimeError, match="no CUDA graph was recorded"):
+        _device.median_ms(CPU, (3, 2, 4, 5), "triton graphs", "LN-GRU", "infer", 0.001)
+
+
+def test_one_contender_that_fails_leaves_the_others(monkeypatch):
+    def median_ms(device, size, contender, cell, phase, seconds):
+        if contender == "fused":
+            raise RuntimeError("misaligned address\nmore")
+        return 2.0 if contender == "loop" else 4.0
+
+    monkeypatch.setattr(_device, "median_ms", median_ms)
+    rows = _device.compare(list(_device.measure(CPU, [(3, 2, 4, 5)])))
+    assert len(rows) == 4
+    assert rows[0]["errors"] == {"fused": "RuntimeError: misaligned address"}
+    assert rows[0]["ratio"] == {"loop": 0.5}
+    assert "misaligned" in _device.table(rows)
+
+
+def test_the_page_shows_the_report():
+    report = json.loads(gpu.REPORT.read_text()) if gpu.REPORT.is_file() else None
+    assert report is None or report["device"]["gpu"]
+    (shown,) = gpu.BETWEEN_MARKS.findall(gpu.PAGE.read_text())
+    assert shown == f"\n{gpu.markdown(report)}\n", "python -m benchmarks.gpu --page"
+
+
+def test_a_report_becomes_tables(tmp_path):
+    ms = {"without norm": 2.0, "triton graphs": 1.0, "loop": 31.234}
+    row = {"size": [3, 2, 4, 5], "cell": "LN-LSTM", "phase": "train", "ms": ms}
+    row |= {"ratio": {"triton graphs": 0.5, "loop": 15.62}}
+    arm = {"updates": 8580, "training_seconds": 9.5, "test_errors": [0.0151, 0.016]}
+    day = {"date": "2030-01-02", "commit": "0123456789abcdef", "seconds": 1.0}
+    report = {
+        "device": {"name": "GPU X", "driver": "1.2", "torch": "2.13", "cudnn": 9},
+        "steps": {
+            "tests": {**day, "passed": 7, "failed": 0, "skipped": 2},
+            "recurrent 3, 2, 4, 5": {**day, "rows": [row]},
+            "mnist": {**day, "none": arm},
+            "notebook 04": {**day, "notebook_seconds": 20.5},
+            "notebook 16": {**day, "failure": "a\nreason"},
+        },
+    }
+    page = tmp_path / "speed.md"
+    page.write_text("before\n<!-- gpu -->\nold\n<!-- /gpu -->\nafter\n")
+    gpu.write_page(report, page)
+    text = page.read_text()
+    assert text.startswith(
+        "before\n<!-- gpu -->\n\nMeasured by `make gpu` on one GPU X, driver 1.2"
+    )
+    assert text.endswith("\n<!-- /gpu -->\nafter\n")
+    assert "old" not in text
+    assert "2030-01-02 at commit 0123456789ab" in text
+    assert "7 passed, 0 failed, 2 skipped" in text
+    assert "| LN-LSTM | train | 3, 2, 4, 5 | 2.00 | 1.00 (0.50) | 31.23 (15.62) |" in text
+    assert "| none | 8580 | 9.5 | 1.51 %, 1.60 % |" in text
+    assert "| seconds | 20.5 |" in text
+    assert "- notebook 16: a reason" in text
+
+
+@pytest.mark.parametrize("name", _device.LAYERS)
+def test_the_model_counts_what_is_launched(name):
+    T, B, inputs, H = 5, 2, 3, 4
+    gates = {"LN-LSTM": 4, "LN-GRU": 3}[name]
+    row = _device.modelled(name, (T, B, inputs, H))
+    once = row["launches"] - 4 * T
+    assert once == _device.modelled(name, (2 * T, B, inputs, H))["launches"] - 8 * T > 0
+    big = _device.modelled(name, (30, 64, 300, 1024))
+    # W_h h, its two slopes and those of W_x, each 2 T B G H n
+    products = 2 * 30 * 64 * gates * 1024 * (3 * 1024 + 3 * 300)
+    assert big["GFLOP"] == pytest.approx(products / 1e9, abs=0.01)
+    assert big["model_ms"] >= big["model_ms_as_graph"] >= 1e3 * products / _device.PEAK
