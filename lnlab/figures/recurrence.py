@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.axes import EDGE, axis_number, decades, side_by_side
+from .style.axes import EDGE, axis_number, side_by_side
 from .style.palette import INK, TEMPLATE, lines
 from .style.text import legend, text_above
 from .style.traces import Traces, fill
@@ -19,8 +19,11 @@ PARTS = {
     "hidden": "hidden state h<sub>t</sub>",
     "gradient": "gradient over the last step's",
 }
-LEAST = {"summed": (-2, 2), "hidden": (-2, 2), "gradient": (-10, 2)}
-"""The powers of ten that each axis shows at least."""
+POWERS = {"summed": (-2, 4), "hidden": (-2, 4), "gradient": (-12, 8)}
+"""The powers of ten that each axis shows, whatever is drawn.
+
+On an axis that follows a net which explodes, all others are flat.
+"""
 
 Courses = Mapping[str, Sequence[np.ndarray]]
 """Courses by normalizer: T root mean squares of summed inputs, hidden states, gradients."""
@@ -59,15 +62,27 @@ def recurrence_traces(courses: Courses) -> Traces:
     return traces
 
 
-def recurrence_layout(courses: Courses, also: Sequence[Courses] = ()) -> dict[str, Any]:
-    """The axes, titles and names of :func:`recurrence`; the axes hold those of ``also``."""
+def leaving(courses: Courses) -> list[str]:
+    """Return the names of those of which some line leaves its axis."""
+    ends = [(10.0**low, 10.0**high) for low, high in POWERS.values()]
+    return [
+        name
+        for name, parts in courses.items()
+        if any(
+            ((values < low) | (values > high)).any()
+            for values, (low, high) in zip(parts, ends, strict=True)
+        )
+    ]
+
+
+def recurrence_layout(courses: Courses) -> dict[str, Any]:
+    """The axes, titles and names of :func:`recurrence`."""
     layout: dict[str, Any] = {"margin": {"l": 50, "r": 12, "t": 62, "b": 46}}
     annotations = []
-    shown = [parts for each in (courses, *also) for parts in each.values()]
-    steps = max((len(parts[0]) for parts in shown), default=1)
+    steps = max((len(parts[0]) for parts in courses.values()), default=1)
     for number, (part, title) in enumerate(PARTS.items()):
         (left, right), axis = side_by_side(len(PARTS), 0.0725)[number], axis_number(number)
-        low, high = decades([parts[number] for parts in shown], *LEAST[part])
+        low, high = POWERS[part]
         layout[f"xaxis{axis}"] = {
             "domain": [left, right],
             "anchor": f"y{axis}",

@@ -103,7 +103,8 @@ def test_every_control_and_both_plots_have_a_name(page):
 
 
 CAMERA = """() => {
-  const { eye } = document.querySelectorAll(".lnlab-plot")[1]._fullLayout.scene._scene.getCamera();
+  const { scene } = document.querySelectorAll(".lnlab-plot")[1]._fullLayout;
+  const { eye } = scene._scene.getCamera();
   return [eye.x, eye.y, eye.z].map((place) => place.toFixed(3));
 }"""
 

@@ -84,6 +84,22 @@ def test_statistics_are_a_question_of_batch_norm_alone(panel):
     assert torch.equal(one.losses, other.losses)
 
 
+def test_axes_and_colours_stay_and_the_sentence_says_what_lies_outside(panel):
+    seen = []
+    for statistics in ("batch", "frozen"):
+        for size in (1.0, 10.0):
+            state = LandscapeState("batch", statistics, size)
+            view, lines = look(state), drawn(state)["lines"]
+            scene = drawn(state)["plane"].layout.scene
+            surface = drawn(state)["plane"].data[0]
+            seen.append([lines.layout.yaxis.range, scene.zaxis.range, surface.cmax])
+            outside = "What is above 100 nats lies outside the picture."
+            far = (statistics, size) == ("frozen", 10.0)
+            assert (outside in view.sentence) == far
+            assert (outside in view.late["plane"]().layout["annotations"][0]["text"]) == far
+    assert all(each == seen[0] for each in seen)
+
+
 def test_the_plane_contains_the_first_line(panel):
     state = LandscapeState("layer", extent=1.0)
     line, ground = cuts(state)[0], plane(state)

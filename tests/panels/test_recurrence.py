@@ -30,6 +30,18 @@ def drawn(panel, part, slot):
 NONE, LAYER = 0, 1
 
 
+def test_axes_stay_and_the_sentence_says_who_leaves_them(panel):
+    seen = {}
+    for scale in (1.0, 10.0):
+        panel.controls["recurrent"].value = scale
+        layout = panel.plots["recurrence"]._layout
+        seen[scale] = [layout[f"yaxis{axis}"]["range"] for axis in ("", "2", "3")]
+        assert ("The lines of “none” leave the picture." in panel.bar.sentence) == (
+            scale == 10.0
+        )
+    assert seen[1.0] == seen[10.0]
+
+
 def test_dragging_the_recurrent_weights_blows_up_the_plain_net_and_not_layer_norm(panel):
     for scale, low, high in ((0.1, 0, 1e-20), (10.0, 1e10, 1e40)):
         panel.controls["recurrent"].value = scale

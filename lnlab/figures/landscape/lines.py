@@ -11,10 +11,7 @@ from ..style.axes import logarithmic
 from ..style.palette import INK, TEMPLATE, lines, rank
 from ..style.text import literal, signed
 from ..style.traces import Traces, fill
-from .losses import LOSS, Landscape, reach, stamped, subtitled
-
-LEAST = (-1.5, 1.0)
-"""The powers of ten that the axis of losses shows at least."""
+from .losses import HEIGHTS, HIGHEST, LOSS, LOWEST, Landscape, stamped, subtitled
 
 
 def bands(
@@ -119,9 +116,7 @@ def cuts_traces(several: Sequence[Landscape], name: str) -> Traces:
 
 
 def cuts_layout(several: Sequence[Landscape], over_cases: bool = True) -> dict[str, Any]:
-    """The axes and the stamp of :func:`cuts`; the axis of losses moves by whole steps."""
-    low, high = reach(several)
-    low, high = min(low, LEAST[0]), max(high, LEAST[1])
+    """The axes and the stamp of :func:`cuts`; the axis of losses is always the same."""
     edge = float(np.abs(np.asarray(several[0].at[0])).max())
     return {
         "margin": {"l": 60, "r": 12, "t": 44, "b": 46},
@@ -131,8 +126,8 @@ def cuts_layout(several: Sequence[Landscape], over_cases: bool = True) -> dict[s
             "fixedrange": True,
         },
         "yaxis": {
-            **logarithmic(line.losses for line in several),
-            "range": [np.floor(2 * low) / 2, np.ceil(2 * high) / 2],
+            **logarithmic([LOWEST, HIGHEST]),
+            "range": list(HEIGHTS),
             "title": {"text": LOSS},
             "fixedrange": True,
         },

@@ -14,6 +14,26 @@ from ..style.text import literal
 
 LOSS = "loss (nats)"
 
+LOWEST, HIGHEST = 0.02, 100.0
+"""The ends of the axis of :func:`cuts` and :func:`plane`, in nats.
+
+They are the same whatever is drawn: on an axis that follows its losses, every bowl looks
+equally steep.
+"""
+HEIGHTS = float(np.log10(LOWEST)), float(np.log10(HIGHEST))
+"""The same in powers of 10."""
+
+
+def outside(landscapes: Sequence["Landscape"]) -> str:
+    """Return a sentence that says which losses lie outside the axis; empty where none do."""
+    losses = np.concatenate([np.asarray(each.losses).ravel() for each in landscapes])
+    ends = {
+        f"below {LOWEST:g}": (losses < LOWEST).any(),
+        f"above {HIGHEST:g}": (losses > HIGHEST).any(),
+    }
+    there = " and ".join(end for end, is_there in ends.items() if is_there)
+    return f"What is {there} nats lies outside the picture." if there else ""
+
 
 class Named(Protocol):
     """A member of an enumeration."""
@@ -58,11 +78,16 @@ def subtitled(title: str, landscapes: Sequence[Landscape]) -> str:
     return f"{literal(title)}<br><sup>{literal(stamp(landscapes))}</sup>"
 
 
-def stamped(landscape: Landscape, title: str, over_cases: bool) -> dict[str, Any]:
-    """A title and the stamp; where no normalizer of the net is over cases, it says so."""
+def stamped(
+    landscape: Landscape, title: str, over_cases: bool, more: str = ""
+) -> dict[str, Any]:
+    """A title, the stamp, and what else there is to say of it.
+
+    Where no normalizer of the net is over cases, it says so.
+    """
     where = literal(stamp([landscape])) if over_cases else "No statistics over cases."
     return {
-        "text": f"<b>{title}</b> &nbsp; {where}",
+        "text": f"<b>{title}</b> &nbsp; {where} {literal(more)}".strip(),
         "x": 0,
         "y": 1,
         "yshift": 10,

@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 from ..style.palette import GREY, INK, SIZES, TEMPLATE, VERMILLION
 from ..style.text import literal, signed
 from ..style.traces import Traces
-from .losses import LOSS, Landscape, reach, stamped, subtitled
+from .losses import HEIGHTS, LOSS, Landscape, outside, reach, stamped, subtitled
 
 AXES = ("direction 1", "direction 2")
 HOVER = "%{x:.2f}, %{y:.2f}: %{customdata:.3g} nats<extra></extra>"
@@ -87,16 +87,15 @@ def peg_values(landscape: Landscape) -> dict[str, Any]:
     return {"x": zero, "y": zero, "z": zero + height, "text": [f"{landscape.centre:.3g}"]}
 
 
-def scene(heights: tuple[float, float] | None = None) -> dict[str, Any]:
+def scene(heights: tuple[float, float]) -> dict[str, Any]:
     """The axes of a plane: the loss in powers of 10, each labelled by its value."""
     ticks = range(-9, 10)
     zaxis = {
         "title": {"text": LOSS},
         "tickvals": [*ticks],
         "ticktext": [f"{10.0**tick:g}" for tick in ticks],
+        "range": [heights[0] - 0.05, heights[1] + 0.05],
     }
-    if heights is not None:
-        zaxis["range"] = [heights[0] - 0.05, heights[1] + 0.05]
     return {
         # few: seen from here more of them lie over each other
         "xaxis": {"title": {"text": AXES[0]}, "nticks": 5},
@@ -171,23 +170,20 @@ def _length(name: str, values: np.ndarray, color: str) -> go.Scatter:
 
 def plane(landscape: Landscape, over_cases: bool = True) -> go.Figure:
     """The loss on a plane through w, to be turned; ``over_cases`` as for :func:`lines.cuts`."""
-    layers = [sheet(landscape, reach([landscape])), peg(landscape)]
-    figure = go.Figure(layers, layout={"template": TEMPLATE, "height": 470, "scene": scene()})
+    layers = [sheet(landscape, HEIGHTS), peg(landscape)]
+    figure = go.Figure(layers, {"template": TEMPLATE, "height": 470, "scene": scene(HEIGHTS)})
     return figure.update_layout(plane_layout(landscape, over_cases))
 
 
 def plane_traces(landscape: Landscape) -> Traces:
     """The traces of :func:`plane`."""
-    low, high = reach([landscape])
-    return {
-        "losses": {**sheet_values(landscape), "cmin": low, "cmax": high},
-        "w": peg_values(landscape),
-    }
+    return {"losses": sheet_values(landscape), "w": peg_values(landscape)}
 
 
 def plane_layout(landscape: Landscape, over_cases: bool = True) -> dict[str, Any]:
     """The stamp of :func:`plane`. Nothing of its scene, which whoever turned it has set."""
+    title = "a plane through w"
     return {
         "margin": {"l": 8, "r": 8, "t": 44, "b": 8},
-        "annotations": [stamped(landscape, "a plane through w", over_cases)],
+        "annotations": [stamped(landscape, title, over_cases, outside([landscape]))],
     }

@@ -1,5 +1,6 @@
 """The sentence of the landscape panel, of a net and of the loss around it."""
 
+from lnlab.figures.landscape import outside
 from lnlab.figures.style.text import number
 
 from .measurement import LandscapeMeasurement
@@ -18,7 +19,8 @@ def sentence(measurement: LandscapeMeasurement) -> str:
     """A sentence that says whether the plot is of the net that was trained."""
     greatest = max(float(line.losses.max()) for line in measurement.lines)
     here, there = number(measurement.lines[0].centre), number(measurement.trained)
-    return (
+    said = (
         f"The loss at w is {here} nats; the training ended at {there}. Along the five lines it "
-        f"goes up to {number(greatest)}."
+        f"goes up to {number(greatest)}. {outside(measurement.lines)}"
     )
+    return said.strip()

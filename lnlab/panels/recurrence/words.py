@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from lnlab.figures.recurrence import leaving
 from lnlab.figures.style.text import number
 from lnlab.probes.dynamics import Dynamics
 
@@ -24,6 +27,9 @@ def sentence(state: RecurrenceState, courses: Mapping[str, Dynamics]) -> str:
         f"{name} {number(float(each.gradient[0]))} ({each.rate:.2f} a step)"
         for name, each in courses.items()
     )
-    return (
+    back = (
         f"On its way back from step {state.steps} to 1 the gradient is multiplied by: {said}."
     )
+    lines = {name: [*map(np.asarray, it)] for name, it in courses.items()}
+    outside = ", ".join(f"“{name}”" for name in leaving(lines))
+    return f"{back} The lines of {outside} leave the picture." if outside else back
