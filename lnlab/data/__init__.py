@@ -9,58 +9,37 @@
 
 Nothing is substituted: what cannot be had is an error that says how to get it. Downloads
 land in ``data_folder()``: ``$LNLAB_DATA`` if set, else ``data/`` of the checkout, else the
-user's cache folder. A kind of data is a room of its own, a module with ``SOURCES`` and
-``load(source, path, **options)``.
+user's cache folder. A kind of data is a module of its own, with ``SOURCES`` and
+``load(source, path, **options)``; :data:`MODULES` names it, and it is imported when data of
+its kind are first asked for.
 """
 
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, overload
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from lnlab.data import (
-    books,
-    captions,
-    images,
-    judges,
-    questions,
-    reviews,
-    speech,
-    strokes,
-    text,
-)
-from lnlab.data.books import Books
-from lnlab.data.captioned import Pictures
-from lnlab.data.captions import Captions
 from lnlab.data.dataset import Dataset
 from lnlab.data.images import Images, Split
-from lnlab.data.judge import SentenceJudge
-from lnlab.data.judges import Judges
-from lnlab.data.line import Line
-from lnlab.data.question import Question
-from lnlab.data.questions import Questions
-from lnlab.data.reviews import Reviews
 from lnlab.data.source import File, Source, What, data_folder, find, split_spec
-from lnlab.data.speech import Speech
-from lnlab.data.strokes import Strokes
 from lnlab.data.text import Text
 from lnlab.data.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from lnlab.data.books import Books
+    from lnlab.data.captions import Captions
+    from lnlab.data.judges import Judges
+    from lnlab.data.questions import Questions
+    from lnlab.data.reviews import Reviews
+    from lnlab.data.speech import Speech
+    from lnlab.data.strokes import Strokes
+
 __all__ = [
-    "Books",
-    "Captions",
     "Dataset",
     "File",
     "Images",
-    "Judges",
-    "Line",
-    "Pictures",
-    "Question",
-    "Questions",
-    "Reviews",
-    "SentenceJudge",
     "Source",
-    "Speech",
     "Split",
-    "Strokes",
     "Text",
     "Vocabulary",
     "data_folder",
@@ -69,65 +48,72 @@ __all__ = [
     "sources",
 ]
 
-ROOMS: dict[What, Any] = {
-    "images": images,
-    "speech": speech,
-    "text": text,
-    "captions": captions,
-    "questions": questions,
-    "reviews": reviews,
-    "books": books,
-    "judges": judges,
-    "strokes": strokes,
+MODULES: dict[What, str] = {
+    "images": "lnlab.data.images",
+    "speech": "lnlab.data.speech",
+    "text": "lnlab.data.text",
+    "captions": "lnlab.data.captions",
+    "questions": "lnlab.data.questions",
+    "reviews": "lnlab.data.reviews",
+    "books": "lnlab.data.books",
+    "judges": "lnlab.data.judges",
+    "strokes": "lnlab.data.strokes",
 }
+"""The module of each kind of data."""
+
+
+def module_of(what: What) -> ModuleType:
+    """Import the module of a kind of data."""
+    return import_module(MODULES[what])
 
 
 @overload
 def load(spec: str = ..., what: Literal["images"] = ..., **options: Any) -> Images: ...
 @overload
-def load(spec: str, what: Literal["speech"], **options: Any) -> Speech: ...
+def load(spec: str, what: Literal["speech"], **options: Any) -> "Speech": ...
 @overload
 def load(spec: str, what: Literal["text"], **options: Any) -> Text: ...
 @overload
-def load(spec: str, what: Literal["captions"], **options: Any) -> Captions: ...
+def load(spec: str, what: Literal["captions"], **options: Any) -> "Captions": ...
 @overload
-def load(spec: str, what: Literal["questions"], **options: Any) -> Questions: ...
+def load(spec: str, what: Literal["questions"], **options: Any) -> "Questions": ...
 @overload
-def load(spec: str, what: Literal["reviews"], **options: Any) -> Reviews: ...
+def load(spec: str, what: Literal["reviews"], **options: Any) -> "Reviews": ...
 @overload
-def load(spec: str, what: Literal["books"], **options: Any) -> Books: ...
+def load(spec: str, what: Literal["books"], **options: Any) -> "Books": ...
 @overload
-def load(spec: str, what: Literal["judges"], **options: Any) -> Judges: ...
+def load(spec: str, what: Literal["judges"], **options: Any) -> "Judges": ...
 @overload
-def load(spec: str, what: Literal["strokes"], **options: Any) -> Strokes: ...
+def load(spec: str, what: Literal["strokes"], **options: Any) -> "Strokes": ...
 def load(spec: str = "embedded", what: What = "images", **options: Any) -> Dataset:
     """The data set that ``spec`` names, at once: its cases are read when they are first used.
 
     Args:
-        spec: ``embedded``, the room's first source; ``NAME``, in the data folder; or
+        spec: ``embedded``, the first source of its kind; ``NAME``, in the data folder; or
             ``NAME=PATH``.
         what: which kind of cases it is to give.
-        options: those that the source has, see ``Source.options`` and the rooms' ``load``; one
+        options: those that the source has, see ``Source.options`` and the modules' ``load``; one
             that is None, empty or False is not given.
 
     Raises:
         ValueError: for an unknown kind, name or option; names those there are.
         FileNotFoundError: where its files are not; says how to get them.
     """
-    if what not in ROOMS:
-        raise ValueError(f"what is {what!r}: choose from {', '.join(ROOMS)}.")
+    if what not in MODULES:
+        raise ValueError(f"what is {what!r}: choose from {', '.join(MODULES)}.")
     given = {
         name: value
         for name, value in options.items()
         if not (value is None or value is False or value == "")
     }
     name, path = split_spec(spec)
-    return ROOMS[what].load(find(name, ROOMS[what].SOURCES, given), path, **given)
+    module = module_of(what)
+    return module.load(find(name, module.SOURCES, given), path, **given)
 
 
 def sources() -> tuple[Source, ...]:
-    """Every source by name, room by room; each says what it offers."""
-    return tuple(source for room in ROOMS.values() for source in room.SOURCES)
+    """Every source by name, kind by kind; each says what it offers."""
+    return tuple(source for what in MODULES for source in module_of(what).SOURCES)
 
 
 def fetch(name: str, folder: Path | None = None, *, progress: bool = True) -> Path:

@@ -218,8 +218,8 @@ def test_what_a_data_set_is_costs_no_reading_twice(name, tmp_path, monkeypatch):
 
 def test_what_a_source_offers_is_what_the_door_takes():
     for source in data.sources():
-        assert source.offers in data.ROOMS
-        assert source in data.ROOMS[source.offers].SOURCES
+        assert source.offers in data.MODULES
+        assert source in data.module_of(source.offers).SOURCES
 
 
 @pytest.mark.parametrize(

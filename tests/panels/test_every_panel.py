@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from lnlab import panels
-from lnlab.data import Captions, Pictures
 from lnlab.data.boxes import Boxes
-from lnlab.data.captions import COCO_BOXES
+from lnlab.data.captioned import Pictures
+from lnlab.data.captions import COCO_BOXES, Captions
 from lnlab.data.recordings import Samples
 from lnlab.data.utterance import Utterance
 from lnlab.norms import LayerNorm

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from lnlab import panels
-from lnlab.data import Line, pen
+from lnlab.data import pen
+from lnlab.data.line import Line
 from lnlab.data.strokes import ALPHABETS, Alphabet
 from lnlab.figures.writing import joined
 from lnlab.norms import Identity, LayerNorm

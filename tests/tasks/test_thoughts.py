@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lnlab.data import SentenceJudge
+from lnlab.data.judge import SentenceJudge
 from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.norms import Identity, LayerNorm
 from lnlab.tasks.thoughts import SkipThoughts, SkipThoughtVectors

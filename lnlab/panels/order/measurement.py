@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lnlab.data import Captions
-from lnlab.data.captions import SCENES
+from lnlab.data.captions import SCENES, Captions
 from lnlab.data.scenes import Said, parsed
 from lnlab.figures.order import NEIGHBOURS, SLOTS, Neighbour, Shown, Thing
 from lnlab.tasks.order import retrieval

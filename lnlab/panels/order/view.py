@@ -6,7 +6,7 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
-from lnlab.data import Captions
+from lnlab.data.captions import Captions
 from lnlab.figures import order as draw
 
 from ..widgets.controls import WIDTH, choice, in_columns

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lnlab.data import Question
+from lnlab.data.question import Question
 from lnlab.data.vocabulary import END, NAMES
 from lnlab.figures.reading import Look, Posed
 from lnlab.runs import Run

@@ -6,7 +6,7 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
-from lnlab.data import Question
+from lnlab.data.question import Question
 from lnlab.figures import reading as draw
 from lnlab.runs import Run
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lnlab.data import Line
-from lnlab.data.line import strokes
+from lnlab.data.line import Line, strokes
 from lnlab.figures.writing import SLOTS, Penned
 from lnlab.tasks.handwriting import Ink
 

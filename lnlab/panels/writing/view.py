@@ -6,7 +6,7 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
-from lnlab.data import Line
+from lnlab.data.line import Line
 from lnlab.figures import writing as draw
 
 from ..widgets.controls import WIDTH, choice, choice_slider, in_columns

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lnlab.data import Strokes
 from lnlab.data.line import Line
+from lnlab.data.strokes import Strokes
 
 from .net import Written
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.cells import STARTS
-from lnlab.data import Strokes, load
-from lnlab.data.strokes import Alphabet
+from lnlab.data import load
+from lnlab.data.strokes import Alphabet, Strokes
 from lnlab.norms import Identity, LayerNorm, Norm
 from lnlab.padding import within
 from lnlab.training import Bucketed, Experiment, Moment, clipped, setting

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.cells import MODERN, STARTS, Sums
-from lnlab.data import Speech, load
+from lnlab.data import load
+from lnlab.data.speech import Speech
 from lnlab.kernels import fuse
 from lnlab.norms import GroupNorm, Identity, LayerNorm
 from lnlab.padding import cross_entropy

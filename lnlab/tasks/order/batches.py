@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lnlab.data import Pictures, Vocabulary
+from lnlab.data import Vocabulary
+from lnlab.data.captioned import Pictures
 from lnlab.training.machine import generator, placed
 
 from .net import Pairs

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lnlab.data import Captions, Pictures, Vocabulary
+from lnlab.data import Vocabulary
+from lnlab.data.captioned import Pictures
+from lnlab.data.captions import Captions
 from lnlab.training import evaluating
 
 from .net import OrderEmbedding

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.cells import STARTS
-from lnlab.data import Captions, load
+from lnlab.data import load
+from lnlab.data.captions import Captions
 from lnlab.kernels import fuse
 from lnlab.norms import Identity, LayerNorm, Norm
 from lnlab.training import Experiment, Moment, clipped_each, heated, setting

@@ -7,8 +7,10 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from lnlab.data import Question, Questions, Vocabulary
+from lnlab.data import Vocabulary
 from lnlab.data.articles import Articles
+from lnlab.data.question import Question
+from lnlab.data.questions import Questions
 from lnlab.data.vocabulary import END
 from lnlab.training import Bucketed
 from lnlab.training.machine import generator, placed

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.data import Questions, load
+from lnlab.data import load
+from lnlab.data.questions import Questions
 from lnlab.kernels import fuse
 from lnlab.norms import (
     BatchNorm,

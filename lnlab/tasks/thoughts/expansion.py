@@ -16,7 +16,8 @@ import torch
 from sklearn.linear_model import LinearRegression
 from torch import nn
 
-from lnlab.data import SentenceJudge, Vocabulary
+from lnlab.data import Vocabulary
+from lnlab.data.judge import SentenceJudge
 from lnlab.data.vocabulary import NAMES
 from lnlab.data.wordvectors import WordVectors, counted, read
 from lnlab.tasks.vocabularies import alphabet

@@ -26,8 +26,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from lnlab.data import SentenceJudge
-from lnlab.data.judge import FOLDS, TEST, TRAIN, TRIAL, folds, splits
+from lnlab.data.judge import FOLDS, TEST, TRAIN, TRIAL, SentenceJudge, folds, splits
 
 from .logistic import NEAR, fitted, odds, softened
 

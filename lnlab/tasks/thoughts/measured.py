@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from lnlab.data import SentenceJudge, Vocabulary
+from lnlab.data import Vocabulary
+from lnlab.data.judge import SentenceJudge
 from lnlab.data.kept import code, kept
 from lnlab.data.wordvectors import WordVectors
 from lnlab.training import Moment

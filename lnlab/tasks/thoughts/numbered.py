@@ -7,8 +7,8 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from lnlab.data import SentenceJudge
 from lnlab.data.books import Books, frequent
+from lnlab.data.judge import SentenceJudge
 from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.data.wordvectors import WordVectors
 from lnlab.training.machine import generator
