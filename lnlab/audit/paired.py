@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lnlab.ledger.rule import ends
-from lnlab.ledger.statistics import interval
+from lnlab.ledger.statistics import ends, interval
 from lnlab.probes.refusals import refuse_no_function, refuse_no_tensor, refuse_other
 from lnlab.threads import in_one_thread
 from lnlab.training import Batches

@@ -92,7 +92,7 @@ def load(spec: str = "embedded", what: What = "images", **options: Any) -> Datas
         spec: ``embedded``, the first source of its kind; ``NAME``, in the data folder; or
             ``NAME=PATH``.
         what: which kind of cases it is to give.
-        options: those that the source has, see ``Source.options`` and the modules' ``load``; one
+        options: those that the source has, see ``Source.options`` and its module; one
             that is None, empty or False is not given.
 
     Raises:

@@ -7,7 +7,6 @@ makes them.
 from lnlab.ledger.kept import (
     ROOTS,
     current,
-    ends,
     entries,
     faults,
     frame,
@@ -16,7 +15,7 @@ from lnlab.ledger.kept import (
     table,
 )
 from lnlab.ledger.rule import Verdict
-from lnlab.ledger.statistics import interval
+from lnlab.ledger.statistics import ends, interval
 
 __all__ = [
     "ROOTS",

@@ -16,8 +16,7 @@ from lnlab.ledger.claim import AGAIN, Before, Claim
 from lnlab.ledger.convergence import least
 from lnlab.ledger.measurement import Measurement, Term, Tuning, declare, each
 from lnlab.ledger.paired import Number, along, numbers
-from lnlab.ledger.rule import ends
-from lnlab.ledger.statistics import interval
+from lnlab.ledger.statistics import ends, interval
 from lnlab.runs import Run
 from lnlab.tasks import AttentiveReading
 from lnlab.tasks.reader.task import FIGURE_2

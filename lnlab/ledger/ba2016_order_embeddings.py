@@ -16,8 +16,7 @@ from lnlab.ledger.claim import AGAIN, FIRST, Before, Claim
 from lnlab.ledger.convergence import to_common_level
 from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
 from lnlab.ledger.paired import Arms, Number, along, asked, final, logarithm, numbers
-from lnlab.ledger.rule import ends
-from lnlab.ledger.statistics import interval
+from lnlab.ledger.statistics import ends, interval
 from lnlab.runs import Run
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order.retrieval import chance

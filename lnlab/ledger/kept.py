@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lnlab.checkout import place
-from lnlab.ledger.rule import Outcome, defect, ends, size
+from lnlab.ledger.rule import Outcome, defect, size
+from lnlab.ledger.statistics import ends
 from lnlab.runs import KEPT
 
 if TYPE_CHECKING:

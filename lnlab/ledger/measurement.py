@@ -12,8 +12,8 @@ import pandas as pd
 from lnlab.ledger.claim import FIRST, Declared, Differences
 from lnlab.ledger.commands import one_after_the_other
 from lnlab.ledger.paired import metrics, rows
-from lnlab.ledger.rule import Setting, ends
-from lnlab.ledger.statistics import interval
+from lnlab.ledger.rule import Setting
+from lnlab.ledger.statistics import ends, interval
 from lnlab.runs import Run
 from lnlab.training import Experiment
 

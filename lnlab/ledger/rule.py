@@ -12,7 +12,7 @@ that is not there is claimed in at most 5 % of families, one as large as the mar
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from math import inf, isfinite, isinf
+from math import inf, isfinite
 
 import numpy as np
 
@@ -86,19 +86,6 @@ class Verdict(Enum):
     NOT_SEEN = "not seen"
     INCONCLUSIVE = "inconclusive"
     NOT_YET_RUN = "not yet run"
-
-
-def ends(interval: Sequence[float | None] | None) -> str:
-    """Both ends of an interval as they stand everywhere, in two digits; "none" without one.
-
-    An end that is None or infinite stands for no bound on that side.
-    """
-    if interval is None:
-        return "none"
-    return " to ".join(
-        beyond if end is None or isinf(end) else f"{float(f'{end:.2g}'):g}"
-        for end, beyond in zip(interval, ("-∞", "∞"), strict=True)
-    )
 
 
 def defect(worst: float) -> str:

@@ -5,7 +5,7 @@ of Holm (1979) for a family of claims that share one error rate.
 """
 
 from collections.abc import Sequence
-from math import floor, inf
+from math import floor, inf, isinf
 
 import numpy as np
 from scipy import special
@@ -121,3 +121,16 @@ def detectable(
     n = len(values)
     reach = special.stdtrit(n - 1, (1 + confidence) / 2) + special.stdtrit(n - 1, power)
     return float(reach * standard_error(values, shared))
+
+
+def ends(interval: Sequence[float | None] | None) -> str:
+    """Both ends of an interval as they stand everywhere, in two digits; "none" without one.
+
+    An end that is None or infinite stands for no bound on that side.
+    """
+    if interval is None:
+        return "none"
+    return " to ".join(
+        beyond if end is None or isinf(end) else f"{float(f'{end:.2g}'):g}"
+        for end, beyond in zip(interval, ("-∞", "∞"), strict=True)
+    )

@@ -10,8 +10,7 @@ from lnlab.ledger import ba2016_attentive_reader as reader
 from lnlab.ledger import ba2016_order_embeddings as order
 from lnlab.ledger import descent
 from lnlab.ledger.paired import along, asked, differences, numbers
-from lnlab.ledger.rule import ends
-from lnlab.ledger.statistics import interval
+from lnlab.ledger.statistics import ends, interval
 from lnlab.runs import read
 
 KEPT = read([checkout.place("results")])

@@ -14,7 +14,6 @@ from lnlab.ledger.rule import (
     Verdict,
     boundedness,
     defect,
-    ends,
     judge,
     outcome,
     sameness,
@@ -24,6 +23,7 @@ from lnlab.ledger.rule import (
 )
 from lnlab.ledger.statistics import (
     detectable,
+    ends,
     exact_interval,
     holm,
     interval,
