@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-SEEDS = "write how many (3 is 0, 1, 2), which (0,4 or '0 4'; 4, for one) or from-to (3-5)"
+from lnlab.seeds import read_seeds
 
 
 def value(name: str, text: str, default: Any = None) -> Any:
@@ -20,7 +20,10 @@ def value(name: str, text: str, default: Any = None) -> Any:
     if "=" in name:
         raise ValueError(apart(name))
     if name == "seeds":
-        return seeds(text)
+        try:
+            return [*read_seeds(text)]
+        except ValueError as error:
+            raise ValueError(f"-p {error}") from None
     meant = text if isinstance(default, str) else workbook.value(text)
     kind = type(default)
     if kind in KINDS and type(meant) is not kind:
@@ -86,25 +89,3 @@ KINDS = {dict: "names and values in braces, as '{\"delta\": 2}'", int: "a whole 
 BUDGETS = ("smoke", "notebook", "paper")
 REFUSING = {"budget": refuse_budget, "device": refuse_device, "data": refuse_data}
 """The parameters that are looked at before a kernel starts, each with what refuses others."""
-
-
-def seeds(text: str) -> list[int]:
-    """Seeds by their number from 0 on, one by one, or from one to another.
-
-    Raises:
-        ValueError: if the text is none of these; says how to write them.
-    """
-    plain = text.strip().strip("[]()").strip()
-    if re.fullmatch(r"\d+", plain) and plain == text.strip():
-        found = list(range(int(plain)))
-    elif bounds := re.fullmatch(r"(\d+)\s*-\s*(\d+)", plain):
-        found = list(range(int(bounds[1]), int(bounds[2]) + 1))
-    elif re.fullmatch(r"\d+((\s+|\s*,\s*)\d+)*\s*,?", plain):
-        found = [int(seed) for seed in re.findall(r"\d+", plain)]
-    elif not plain and text.strip():
-        return []  # of "[]": the budget's own
-    else:
-        found = []
-    if not found or len(set(found)) < len(found):
-        raise ValueError(f"-p seeds {text!r}: {SEEDS}, each once.")
-    return found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lnlab.cli.sources import missing, subject
+from lnlab.seeds import read_seeds
 
 if TYPE_CHECKING:
     from lnlab.training import Experiment
@@ -130,6 +131,8 @@ def like(default: Any, name: str, text: str) -> Any:
     """The value that a text stands for, of the type of ``default``; a tuple is ``0,1,2``."""
     if isinstance(default, str):
         return text
+    if name == "seeds":
+        return read_seeds(text)
     kind = type(default)
     try:
         value = ast.literal_eval(text)

@@ -21,7 +21,7 @@ from lnlab.cli.sources import defaults
     help="What is compared: these values of a field, or all that it can be chosen from.",
 )
 @click.option("--norm", metavar="A,B,...", help="The same as --arm norm=A,B,...")
-@click.option("--seeds", type=click.IntRange(1), help="How many, from 0 on.")
+@click.option("--seeds", metavar="SEEDS", help="How many (5), or which (0,4 or 3-5).")
 @click.option("--apart", is_flag=True, help="A run for each seed, not one for all of them.")
 @click.option(
     "--set",
@@ -39,7 +39,7 @@ def sweep(
     budget: str,
     arms: tuple[str, ...],
     norm: str | None,
-    seeds: int | None,
+    seeds: str | None,
     apart: bool,
     settings: tuple[str, ...],
     data: str | None,
@@ -113,10 +113,8 @@ def choices(task: Any, budget: str, field: str) -> dict[str, list[Any]]:
 
 
 def changed_once(
-    fields: Mapping[str, Any], seeds: int | None, data: str | None
+    fields: Mapping[str, Any], seeds: str | None, data: str | None
 ) -> dict[str, list[Any]]:
     """Settings that all runs of the sweep share, as axes of one value."""
-    same = changed(fields, [], data)
-    if seeds:
-        same["seeds"] = tuple(range(seeds))
+    same = changed(fields, [f"seeds={seeds}"] if seeds is not None else [], data)
     return {name: [value] for name, value in same.items()}

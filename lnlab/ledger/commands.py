@@ -45,4 +45,7 @@ def _budgets(kind: type[Experiment], size: int) -> dict[str, dict[str, Any]]:
 
 
 def _plain(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    if not isinstance(value, list | tuple):
+        return str(value)
+    # a number alone would be how many seeds there are
+    return ",".join(map(str, value)) + ("," if len(value) == 1 else "")

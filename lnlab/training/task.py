@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from lnlab.seeds import read_seeds
 from lnlab.training.batches import Batches
 from lnlab.training.machine import placed
 from lnlab.training.optimizers import Adam
@@ -89,7 +90,7 @@ class Experiment(ABC):
     norm: str = "layer"
     """The normalizer and its place: the arms of the paper."""
     seeds: tuple[int, ...] = setting((0,), least=0, most=2**63 - 1)
-    """A training each, from a start and with batches that all arms share; 3 is one seed."""
+    """A training each, from a start and with batches that all arms share; 3 is 0, 1, 2."""
     data: str = "embedded"
     """``embedded``, ``NAME`` or ``NAME=PATH``."""
     epochs: int = setting(1, least=1)
@@ -116,6 +117,8 @@ class Experiment(ABC):
     """Fields that there are no more, with the value that every configuration has of them."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.seeds, int | str):
+            object.__setattr__(self, "seeds", read_seeds(self.seeds))
         for name, field in declared(type(self)).items():
             object.__setattr__(self, name, checked(getattr(self, name), field))
         if len(set(self.seeds)) < len(self.seeds):
@@ -148,7 +151,8 @@ class Experiment(ABC):
         budgets = cls.budgets()
         if name not in budgets:
             raise ValueError(f"no budget is called {name!r}: choose from {', '.join(budgets)}.")
-        said = {field: value for field, value in changes.items() if value not in (None, "", ())}
+        empty = (None, "", (), [])
+        said = {field: value for field, value in changes.items() if value not in empty}
         return replace(budgets[name], **{**cls.implied(name, said), **said})
 
     @classmethod

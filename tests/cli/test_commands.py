@@ -21,7 +21,7 @@ from lnlab.tasks import TASKS, PermutationInvariantMNIST
 from lnlab.training import train
 from tests.data.layouts import librispeech, put, tone
 
-SMOKE = ["train", "mnist", "--budget", "smoke", "--set", "epochs=1", "--set", "seeds=0"]
+SMOKE = ["train", "mnist", "--budget", "smoke", "--set", "epochs=1", "--set", "seeds=0,"]
 BATCH = ["--budget", "smoke", "--set", "norm=batch"]
 
 
@@ -355,7 +355,7 @@ def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
         (["train", "mnist", "--set", "nrom=layer"], r"'nrom=layer'.* field of norm, seeds, "),
         (["train", "mnist", "--set", "norm"], "write FIELD=VALUE"),
         (["train", "mnist", "--set", "epochs=many"], "epochs=many.*like its default"),
-        (["train", "mnist", "--set", "seeds=()"], r"seeds=\(\).*like its default"),
+        (["train", "mnist", "--set", "units=()"], r"units=\(\).*like its default"),
         (["train", "mnist", "--set", "norm=lyaer"], "lyaer.*layer"),
         (["train", "mnist", "--data", "mnist=/no/such/folder"], "/no/such/folder"),
         (["train", "mnist", "--nproc", "2", *BATCH], "SyncBatchNorm on GPUs"),
@@ -365,7 +365,7 @@ def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
         (["sweep", "mnist", "--arm", "epochs"], "epochs has no list to choose from"),
         (["train", "mnist", "--set", "units=(8.5,)"], r"units is \(8.5,\): give .* whole num"),
         (["train", "mnist", "--set", "units=(-3,)"], r"units is \(-3,\): .* at least 1"),
-        (["train", "mnist", "--set", "seeds=('a',)"], r"seeds is \('a',\): give .* whole num"),
+        (["train", "mnist", "--set", "seeds=[1"], r"seeds .\[1.: write how many"),
         (["sweep", "mnist", "--set", "nrom=a,b"], r"'nrom=a'.* field of norm, seeds, "),
         (["results", "show", "abc"], r"'abc'. There are: none"),
         (["data", "fetch", "nmist"], "unknown data 'nmist'.*mnist"),

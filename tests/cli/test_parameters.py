@@ -2,7 +2,9 @@
 
 import pytest
 
-from lnlab.cli.parameters import BUDGETS, refuse_absent, seeds, value
+from lnlab.cli.parameters import BUDGETS, refuse_absent, value
+from lnlab.cli.settings import changed
+from lnlab.seeds import read_seeds
 from lnlab.tasks import TASKS
 
 
@@ -22,15 +24,32 @@ from lnlab.tasks import TASKS
     ],
 )
 def test_seeds_are_a_number_of_them_a_list_or_a_range(text, meant):
-    assert seeds(text) == value("seeds", text) == meant
+    assert value("seeds", text) == meant
+    assert read_seeds(text) == tuple(meant)
+
+
+def test_seeds_mean_the_same_wherever_they_are_said():
+    kind = TASKS["mnist"]
+    fields = {"seeds": (0,)}
+    for said, meant in ((3, (0, 1, 2)), ([3], (3,)), ((4, 1), (4, 1))):
+        text = str(said)  # as a command line has it; papermill makes a Python value of it
+        assert tuple(value("seeds", text)) == changed(fields, [f"seeds={text}"])["seeds"]
+        assert read_seeds(said) == read_seeds(text) == meant
+        assert kind.budget("smoke", seeds=said).seeds == meant
+        assert {arm.seeds for arm in kind.arms("smoke", seeds=said).values()} == {meant}
+    assert kind.budget("smoke", seeds=[]).seeds == kind.budget("smoke").seeds
+    for wrong in ("[1", 0, -1, [1, 1], [0.5], True):
+        with pytest.raises(ValueError, match=r"^seeds "):
+            kind.budget("smoke", seeds=wrong)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "x", "3.5", "5-3", "-1", "1,,x", "3,,4", "3 3", "1-2-3"]
+    "text",
+    ["", "0", "x", "3.5", "5-3", "-1", "1,,x", "3,,4", "3 3", "1-2-3", "[1", "1]", "[1)"],
 )
 def test_anything_else_is_refused_with_how_to_write_it(text):
     with pytest.raises(ValueError, match=r"-p seeds .*: write how many \(3 is 0, 1, 2\)"):
-        seeds(text)
+        value("seeds", text)
 
 
 def test_other_parameters_are_python_or_text():

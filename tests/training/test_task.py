@@ -49,7 +49,7 @@ def test_a_field_may_be_written_in_another_way(kind):
         ({"seeds": (8.5,)}, "^seeds is .*whole numbers, at least 0"),
         ({"seeds": (-3,)}, "^seeds is .*whole numbers, at least 0"),
         ({"seeds": ()}, "^seeds is .*at least one"),
-        ({"seeds": 3}, "^seeds is 3: give a tuple"),
+        ({"seeds": -3}, "^seeds -3: write how many"),
         ({"seeds": (1, 1)}, "each once"),
         ({"epochs": True}, "^epochs is True: give a whole number"),
         ({"epochs": 0}, "^epochs is 0: give a whole number, at least 1, like 3"),
