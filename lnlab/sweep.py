@@ -66,7 +66,7 @@ def sweep(
     *,
     root: Path,
     jobs: int | None = None,
-    device: str = "cpu",
+    device: str = "auto",
     precision: str = "float32",
     save_every: float = 30.0,
 ) -> Iterator[Ended]:

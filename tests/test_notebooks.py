@@ -16,6 +16,7 @@ from lnlab import checkout
 from lnlab.pages.formulas import markdown
 from lnlab.workbook import notebooks, parameters
 from lnlab.workbook.colab import prepared
+from lnlab.workbook.running import settled
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 PATHS = notebooks(FOLDER)
@@ -143,6 +144,15 @@ def test_experiments_share_their_headings_and_parameters(path):
     if "Watch it train" in headings(path):
         assert headings(path) == HEADINGS
         assert {"budget", "seeds", "device", "data"} <= set(parameters(path))
+    assert parameters(path).get("device", '"auto"') == '"auto"'
+
+
+def test_a_run_says_which_device_was_chosen(monkeypatch):
+    (path,) = (path for path in PATHS if path.stem.startswith("04"))
+    for there, chosen in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        assert settled(path, {})["device"] == chosen
+    assert settled(path, {"device": "cuda:1"})["device"] == "cuda:1"
 
 
 def shows(cell):

@@ -46,8 +46,8 @@ def refuse_budget(text: str) -> None:
 
 def refuse_device(text: str) -> None:
     """Raise a ValueError unless a device may be called so."""
-    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", text):
-        raise ValueError(f"-p device {text!r}: write cpu, cuda, cuda:1 or mps.")
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", text):
+        raise ValueError(f"-p device {text!r}: write auto, cpu, cuda, cuda:1 or mps.")
 
 
 def refuse_data(text: str) -> None:

@@ -31,7 +31,7 @@ from lnlab.cli.sources import defaults
     help="Values to combine with all others. A value of several numbers: units=8,8;32,32.",
 )
 @click.option("--data", help="embedded, NAME or NAME=PATH.")
-@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1 or mps.")
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps.")
 @click.option("--jobs", type=click.IntRange(1), help="Runs at a time [one on each core].")
 @click.option("--out", type=click.Path(path_type=Path), help="Where runs are kept [runs].")
 def sweep(

@@ -17,7 +17,7 @@ from lnlab.cli.sources import defaults
     "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="May be repeated."
 )
 @click.option("--data", help="embedded, NAME or NAME=PATH.")
-@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1 or mps.")
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps.")
 @click.option(
     "--precision", default="float32", show_default=True, help="float32, float64, mixed."
 )

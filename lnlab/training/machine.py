@@ -23,14 +23,21 @@ VERSION = random.getstate()[0]
 """The version of the form in which Python gives the state of its generator."""
 
 
+def read_device(device: str | torch.device) -> torch.device:
+    """Return the device of a name; of "auto" CUDA where there is one, else the CPU."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(device)
+
+
 def available(device: str | torch.device) -> torch.device:
-    """The device of that name.
+    """Return the device of a name, as :func:`read_device`, after a try.
 
     Raises:
         ValueError: if there is no such device here.
     """
     try:
-        device = torch.device(device)
+        device = read_device(device)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]

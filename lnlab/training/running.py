@@ -15,7 +15,7 @@ from lnlab.runs import Run
 from lnlab.threads import one_thread
 from lnlab.training.course import TOGETHER, Course, models
 from lnlab.training.loop import Step
-from lnlab.training.machine import available
+from lnlab.training.machine import available, read_device
 from lnlab.training.ranks import first, joined, own, refuse_mixing, world
 from lnlab.training.stacked import stack
 from lnlab.training.task import Beside, Described, Experiment
@@ -28,7 +28,7 @@ def train(
     task: Experiment,
     *,
     root: Path,
-    device: str | torch.device = "cpu",
+    device: str | torch.device = "auto",
     precision: str = "float32",
     save_every: float = 30.0,
     beside: Callable[[nn.Module], Beside] | None = None,
@@ -56,8 +56,9 @@ def train(
     Args:
         task: what to train.
         root: where runs are kept; the run is ``root/<task>/<key>``.
-        device: where to compute; part of the configuration, as results differ in the last
-            bits and in their times.
+        device: where to compute; "auto" is CUDA where there is one, else the CPU. The one that
+            it is becomes part of the configuration, as results differ in the last bits and in
+            their times.
         precision: float32, float64, or mixed: float32, but for the products of matrices of a
             training step, which are made in bfloat16; part of the configuration.
         save_every: seconds between checkpoints.
@@ -114,7 +115,7 @@ def found(
     task: Experiment,
     *,
     root: Path,
-    device: str | torch.device = "cpu",
+    device: str | torch.device = "auto",
     precision: str = "float32",
 ) -> Run | None:
     """The run that :func:`train` makes of a task, to read.
@@ -125,7 +126,7 @@ def found(
         ValueError: if the precision is unknown.
     """
     _known(precision)
-    config, data = _identity(task, task.dataset(), torch.device(device), precision)
+    config, data = _identity(task, task.dataset(), read_device(device), precision)
     run = Run.find(task.name, config, data, root)
     return run if run is not None and not lacking(task, run) else None
 

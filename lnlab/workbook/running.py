@@ -25,6 +25,7 @@ from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
 
 import lnlab
+from lnlab.training.machine import read_device
 from lnlab.workbook.written import parameters, value
 
 Hear = Callable[[str, str], None]
@@ -41,12 +42,16 @@ def opened(path: Path) -> nbformat.NotebookNode:
 
 
 def settled(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The values of all parameters of a notebook that is told ``wanted``."""
+    """The values of all parameters of a notebook that is told ``wanted``; of the device that
+    is chosen by itself, the one that is."""
     found: dict[str, Any] = {}
     for name, text in parameters(path).items():
         asked = re.fullmatch(r"""os\.environ\.get\(["'](\w+)["'], ["'](\w*)["']\)""", text)
         found[name] = os.environ.get(*asked.groups()) if asked else value(text)
-    return found | wanted
+    found |= wanted
+    if found.get("device") == "auto":
+        found["device"] = str(read_device("auto"))
+    return found
 
 
 def seconds_before(path: Path, out: Path) -> float:

@@ -75,7 +75,7 @@ def test_a_value_is_of_the_kind_of_its_default():
     ("name", "text", "what"),
     [
         ("budget", "tiny", "'tiny': choose from smoke, notebook, paper"),
-        ("device", "gpu", "'gpu': write cpu, cuda"),
+        ("device", "gpu", "'gpu': write auto, cpu, cuda"),
         ("data", "mnst", "unknown data 'mnst': choose from embedded, "),
     ],
 )
@@ -86,7 +86,13 @@ def test_what_no_notebook_could_use_is_refused_at_once(name, text, what):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("budget", "smoke"), ("device", "cuda:1"), ("data", ""), ("data", "mnist=some/where")],
+    [
+        ("budget", "smoke"),
+        ("device", "cuda:1"),
+        ("device", "auto"),
+        ("data", ""),
+        ("data", "mnist=some/where"),
+    ],
 )
 def test_what_a_notebook_may_be_told_is_taken(name, text):
     assert value(name, text) == text

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lnlab.training.machine import Noise
+from lnlab.training.machine import Noise, available, read_device
 
 
 @pytest.mark.parametrize("library", ["torch", "numpy", "Python"])
@@ -31,3 +31,10 @@ def test_state_has_one_size_whatever_was_drawn(draw):
         for library in ("torch", "numpy", "Python"):
             draw(library)
     assert [(part.shape, part.dtype) for part in noise.state] == before
+
+
+@pytest.mark.parametrize(("there", "chosen"), [(True, "cuda"), (False, "cpu")])
+def test_auto_is_cuda_where_there_is_one(there, chosen, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    assert read_device("auto") == torch.device(chosen)
+    assert read_device("cpu") == available("cpu") == torch.device("cpu")
