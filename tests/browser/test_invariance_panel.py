@@ -102,6 +102,32 @@ def test_keys_rescale_the_weights_and_layer_norm_stands_still(page):
     assert lines(page, 0) != summed
 
 
+def test_the_sign_of_delta_stands_before_its_number(page):
+    number = page.locator(".widget-slider:has([aria-label='δ']) .widget-readout")
+    page.get_by_role("button", name="δ < 0", exact=True).click()
+    settled(page, "δ = -2.51")
+    assert number.text_content() == "−2.51"
+    slider(page, "δ").press("ArrowRight")
+    settled(page, "δ = -3.16")
+    assert number.text_content() == slider(page, "δ").get_attribute("aria-valuetext") == "−3.16"
+    page.get_by_role("button", name="δ > 0", exact=True).click()
+    settled(page, "δ = 3.16")
+    assert number.text_content() == "3.16"
+
+
+def test_no_number_of_a_slider_is_cut(page):
+    cut = """() => [...document.querySelectorAll('.widget-slider .widget-readout')]
+             .filter((each) => each.scrollWidth > each.clientWidth)
+             .map((each) => each.textContent)"""
+    page.get_by_role("button", name="δ < 0", exact=True).click()
+    slider(page, "δ").press("Home")
+    settled(page, "δ = -0.0001")
+    assert page.evaluate(cut) == []
+    slider(page, "δ").press("ArrowRight")
+    settled(page, "δ = -0.000126")
+    assert page.evaluate(cut) == []
+
+
 def test_what_a_step_does_not_move_stays_on_the_screen(page):
     summed = lines(page, 0)
     assert all(summed)

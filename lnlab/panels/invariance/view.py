@@ -79,7 +79,7 @@ def fold(panel: Panel, arrangement: ipywidgets.Box) -> None:
 
     def show(_: object = None) -> None:
         (panel.remove_class if more.value else panel.add_class)("lnlab-beside")
-        for part in (rest, table):
+        for part in (rest, table, delta.sign):
             part.layout.display = "" if more.value else "none"
         more.description = "Less" if more.value else "More"
         panel.bar.answers += 1  # the page waits for one after every press of a button

@@ -25,8 +25,10 @@ def moves(defect: float, exact: float) -> str:
         return f"unchanged to {number(defect)}"
     if defect < 1e-3:
         return f"changed by {number(defect)}"
-    percent = number(100 * defect)
-    return f"changed by {f'{float(percent):,.0f}' if 10 < defect < 1e5 else percent} %"
+    if defect < 9.95:  # two digits of it are less than 1,000 %
+        return f"changed by {number(100 * defect)} %"
+    times = f"{float(f'{defect:.3g}'):,.0f}" if defect < 1e7 else number(defect)
+    return f"changed by × {times}"
 
 
 def framed(state: InvarianceState) -> tuple[int, list[str]]:

@@ -65,16 +65,19 @@ class Chips(ipywidgets.HBox):
 
 
 class SignedLog(ipywidgets.HBox):
-    """A number other than 0: its size on a logarithmic slider, its sign on two buttons."""
+    """A number other than 0: its size on a logarithmic slider, its sign on two buttons.
+
+    The page shows the sign before the number, where the class ``lnlab-negative`` is there.
+    """
 
     value = traitlets.Float(1.0)
 
     def __init__(self, description: str, smallest: int, largest: int) -> None:
         self.size = log_slider(description, smallest, largest)
+        self.size.layout.width = "346px"  # both buttons stand beside it in a column
         self.sign: Any = ipywidgets.ToggleButtons(
-            options=[("+", 1), ("−", -1)],
-            tooltips=[f"{description} > 0", f"{description} < 0"],
-            style={"button_width": "44px"},
+            options=[(f"{description} > 0", 1), (f"{description} < 0", -1)],
+            style={"button_width": "60px"},
             layout={"width": "auto"},
         )
         self.parts = self.size, self.sign
@@ -89,6 +92,7 @@ class SignedLog(ipywidgets.HBox):
             self.value = self.sign.value * self.size.value
 
     def _show(self, _: object) -> None:
+        (self.add_class if self.value < 0 else self.remove_class)("lnlab-negative")
         if self.value == self.sign.value * self.size.value:
             return
         self._held = True

@@ -9,6 +9,15 @@ function element(tag, name, parent, text = "") {
   return made;
 }
 
+// The slider of a number with a sign shows its size alone: the sign is put before it, but not
+// while somebody types there.
+function showSign(slider, readout) {
+  if (readout === document.activeElement) return;
+  const size = readout.textContent.replace("−", "");
+  const said = slider.closest(".lnlab-negative") ? `−${size}` : size;
+  if (readout.textContent !== said) readout.textContent = said;
+}
+
 // ipywidgets leaves sliders without a name, and reads a logarithmic one by its exponent.
 function nameControls(controls) {
   for (const slider of controls.querySelectorAll(".widget-slider")) {
@@ -16,6 +25,7 @@ function nameControls(controls) {
     const handle = slider.querySelector("[role=slider]");
     const readout = slider.querySelector(".widget-readout");
     if (!label || !handle || !readout) continue; // still being made
+    showSign(slider, readout);
     handle.setAttribute("aria-label", label);
     handle.setAttribute("aria-valuetext", readout.textContent);
     readout.setAttribute("aria-label", `${label}, as a number`);
@@ -166,7 +176,8 @@ function render({ model, el }) {
       const moved = changes.map(number).filter((one) => one && one !== document.activeElement);
       if (moved.length) ask();
     });
-    observer.observe(controls, { childList: true, characterData: true, subtree: true });
+    const watched = { childList: true, characterData: true, attributeFilter: ["class"] };
+    observer.observe(controls, { ...watched, subtree: true });
   });
 
   return () => {

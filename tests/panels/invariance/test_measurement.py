@@ -184,7 +184,12 @@ def test_the_sentence_says_what_stays_and_what_moves():
         (1e-16, "unchanged to 1e-16"),
         (1e-9, "changed by 1e-9"),
         (0.61, "changed by 61 %"),
-        (501.2, "changed by 50,000 %"),
+        (9.94, "changed by 990 %"),
+        (9.99, "changed by × 10"),
+        (501.2, "changed by × 501"),
+        (2509.0, "changed by × 2,510"),
+        (1e9, "changed by × 1e9"),
+        (np.inf, "changed by × inf"),
         (np.nan, "0/0: not a number"),
     ],
 )

@@ -91,10 +91,10 @@ def test_alone_it_shows_delta_and_a_picture_until_more_is_asked_for():
     panel = panels.invariance(alone=True)
     delta, _, more, rest = panel.children[0].children
     assert delta is panel.controls["delta"]
-    hidden = [rest, panel.plots["table"]]
-    assert [part.layout.display for part in hidden] == ["none", "none"]
+    hidden = [rest, panel.plots["table"], delta.sign]
+    assert [part.layout.display for part in hidden] == ["none"] * 3
     more.value = True
-    assert [part.layout.display for part in hidden] == ["", ""]
+    assert [part.layout.display for part in hidden] == [""] * 3
     assert "lnlab-beside" not in panel._dom_classes
 
 
