@@ -1,3 +1,15 @@
 """See, test and explain layer normalization and its relatives."""
 
+from importlib import import_module
+from typing import Any
+
 __version__ = "0.1.0"
+
+_PUBLIC = {"playground": "lnlab.live"}
+"""The module of each public name, loaded when the name is first used: torch takes seconds."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'lnlab' has no attribute {name!r}")

@@ -24,7 +24,7 @@ ALLOWED = table()
 # the only parts that may import these, wherever in the file
 OWNERS = {
     "ipywidgets": {"panels"},
-    "anywidget": {"panels"},
+    "anywidget": {"panels", "live"},
     "papermill": {"workbook"},
     "nbconvert": {"pages"},
     "plotly": {"figures", "panels", "pages"},

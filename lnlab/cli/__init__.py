@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import lnlab
-from lnlab.cli import audit, bench, claims, data, notebooks, results, sweep, train
+from lnlab.cli import audit, bench, claims, data, notebooks, playground, results, sweep, train
 
 
 class Commands(click.Group):
@@ -43,3 +43,4 @@ app.add_command(data.data)
 app.add_command(claims.claims)
 app.add_command(audit.audit)
 app.add_command(bench.bench)
+app.add_command(playground.playground)

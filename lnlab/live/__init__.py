@@ -1,5 +1,5 @@
 """The playground: normalized networks that learn in the browser, while you watch."""
 
-from lnlab.live.bundle import module
+from lnlab.live.widget import Playground, playground
 
-__all__ = ["module"]
+__all__ = ["Playground", "playground"]

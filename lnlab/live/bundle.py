@@ -1,14 +1,20 @@
-"""The playground as one ES module, and its page."""
+"""The playground as one ES module, and as a page in one file."""
 
+import html
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+MIME = "application/vnd.lnlab.playground+json"
+"""The type of an output from which a page shows a playground without a kernel: its settings."""
+
 HERE = Path(__file__).parent
-SCRIPTS = ("engine.js",)
-"""The scripts in their order; none imports another, as they stand in one module."""
+SCRIPTS = ("engine.js", "experiments.js", "draw.js", "view.js")
+"""The scripts in their order; none imports another, as they become one module."""
 
 
 @cache
@@ -26,11 +32,59 @@ def digits() -> str:
 
 
 @cache
+def fields() -> dict[str, dict[str, Any]]:
+    """Return the settings by name: default, and what each can be."""
+    return json.loads(text("state.json"))
+
+
+def check(state: Mapping[str, Any]) -> None:
+    """Raise ValueError unless every setting exists and has a value that it can have."""
+    for name, value in state.items():
+        if name not in fields():
+            raise ValueError(
+                f"no setting is called {name!r}: choose from {', '.join(fields())}."
+            )
+        field = fields()[name]
+        if name == "norms":
+            right = len({*value}) == len(value) == 3 and {*value} <= {*field["choices"]}
+            known = f"three of {', '.join(field['choices'])}"
+        elif "choices" in field:
+            right = value in field["choices"]
+            known = f"one of {', '.join(map(str, field['choices']))}"
+        else:
+            right = field["from"] <= value <= field["to"]
+            known = f"a number from {field['from']} to {field['to']}"
+        if not right:
+            raise ValueError(f"{name} is {value!r}: give {known}.")
+
+
+def text(name: str) -> str:
+    """Return the contents of a file of this folder."""
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+@cache
 def module() -> str:
     """Return the playground as the source of one ES module, which needs nothing else."""
-    fields = json.loads((HERE / "state.json").read_text(encoding="utf-8"))
-    template = (HERE / "template.py").read_text(encoding="utf-8")
-    constants = {"FIELDS": fields, "DIGITS": digits(), "TEMPLATE": template}
+    constants = {
+        "FIELDS": fields(),
+        "EXPERIMENTS": json.loads(text("experiments.json")),
+        "DIGITS": digits(),
+        "TEMPLATE": text("template.py"),
+        "MARKUP": text("markup.html"),
+        "STYLE": text("style.css"),
+    }
     parts = [f"const {name} = {json.dumps(value)};" for name, value in constants.items()]
-    parts += [(HERE / name).read_text(encoding="utf-8") for name in SCRIPTS]
-    return "\n".join(parts)
+    parts += [text(name) for name in SCRIPTS]
+    # in a page "</script" would end the script, wherever it stands
+    return "\n".join(parts).replace("</script", r"<\/script")
+
+
+def element(state: Mapping[str, Any]) -> str:
+    """Return the HTML of the place of a playground; the module shows it there."""
+    return f'<div data-playground="{html.escape(json.dumps(dict(state)))}"></div>'
+
+
+def page(state: Mapping[str, Any]) -> str:
+    """Return a page in one file."""
+    return text("page.html").replace("ELEMENT", element(state)).replace("MODULE", module())

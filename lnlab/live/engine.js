@@ -1,34 +1,6 @@
 // The networks of the playground, without a page: float64, and numbers that Python repeats
 // (replay.py has the same generator, examples, batches and first weights).
 
-/**
- * @typedef {"none" | "batch" | "layer" | "rms" | "weight"} Norm
- * @typedef {"batch" | "remember" | "running" | "last"} Statistics Where batch norm takes its mean
- *   and variance from: the examples at hand (which "remember" also adds to the running
- *   statistics), the running statistics, or the last forward pass.
- * @typedef {object} State Everything that can be set: state.json.
- * @property {string} dataset
- * @property {Norm[]} norms
- * @property {number} depth
- * @property {number} units
- * @property {"tanh" | "relu"} activation
- * @property {"sgd" | "adam"} optimizer
- * @property {number} rate
- * @property {number} momentum
- * @property {number} decay
- * @property {number} batch
- * @property {"training" | "evaluation"} mode
- * @property {number} layer
- * @property {number} weights
- * @property {number} scale
- * @property {number} shift
- * @property {number} seeds
- * @property {number} shown
- * @property {number} speed
- * @property {boolean} playing
- * @property {boolean} simple
- */
-
 /** The epsilon inside the root of all normalizers but weight norm, as in torch. */
 const EPS = 1e-5;
 
@@ -39,14 +11,14 @@ const NEWEST = 0.1;
 const DIVERGED = 1e4;
 
 /** Uniform numbers from a seed: mulberry32. */
-export class Generator {
+class Uniform {
   /** @param {number} seed */
   constructor(seed) {
     this.state = seed >>> 0;
   }
 
   /** Return the next number, from 0 up to but not including 1, in steps of 2^-32. */
-  uniform() {
+  next() {
     this.state = (this.state + 0x6d2b79f5) >>> 0;
     let t = this.state;
     t = Math.imul(t ^ (t >>> 15), t | 1);
@@ -54,57 +26,47 @@ export class Generator {
     return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
   }
 
-  /**
-   * Return 0, ..., n - 1 in random order (Fisher and Yates).
-   * @param {number} n
-   */
+  /** Return 0, ..., n - 1 in random order (Fisher and Yates).
+   * @param {number} n */
   permutation(n) {
     const order = Int32Array.from({ length: n }, (_, i) => i);
     for (let i = n - 1; i > 0; i--) {
-      const j = Math.floor(this.uniform() * (i + 1));
+      const j = Math.floor(this.next() * (i + 1));
       [order[i], order[j]] = [order[j], order[i]];
     }
     return order;
   }
 }
 
-/**
- * Examples: the first `train` are trained on, the rest is for measuring.
- * @typedef {{x: Float64Array, y: Int32Array, inputs: number, classes: number, train: number}} Examples
- */
-
-/**
- * A point of a dataset in the plane, given its class.
- * @type {Record<string, (label: number, random: Generator) => [number, number]>}
- */
+/** A point of a dataset in the plane, given its class.
+ * @type {Record<string, (label: number, random: Uniform) => [number, number]>} */
 const POINTS = {
   spirals: (label, random) => {
-    const r = random.uniform();
+    const r = random.next();
     const angle = 1.25 * 2 * Math.PI * r + label * Math.PI;
-    const noise = () => 0.06 * (2 * random.uniform() - 1);
+    const noise = () => 0.06 * (2 * random.next() - 1);
     const [x, y] = [r * Math.sin(angle), r * Math.cos(angle)];
     return [x + noise(), y + noise()];
   },
   circles: (label, random) => {
-    const r = label ? 0.7 + 0.3 * random.uniform() : 0.5 * random.uniform();
-    const angle = 2 * Math.PI * random.uniform();
+    const r = label ? 0.7 + 0.3 * random.next() : 0.5 * random.next();
+    const angle = 2 * Math.PI * random.next();
     return [r * Math.sin(angle), r * Math.cos(angle)];
   },
   xor: (label, random) => {
-    const x = 0.05 + 0.95 * random.uniform();
-    const y = 0.05 + 0.95 * random.uniform();
-    const side = random.uniform() < 0.5 ? -1 : 1;
+    const x = 0.05 + 0.95 * random.next();
+    const y = 0.05 + 0.95 * random.next();
+    const side = random.next() < 0.5 ? -1 : 1;
     return [side * x, (label ? -side : side) * y];
   },
 };
 
-/**
- * Return the examples of a dataset: 300 points to train on and 100 to measure, or 500 and 100
- * digits of 8 x 8 pixels, the same in every run.
+/** Return the examples of a dataset: 300 points to train on and 100 to measure, or 500 and 100
+ * digits of 8 x 8 pixels, the same in every run. A point is x, y and 1: with x and y alone, layer
+ * norm could not see how far from the middle a point is.
  * @param {string} dataset
- * @returns {Examples}
- */
-export function examples(dataset) {
+ * @returns {Examples} */
+function examples(dataset) {
   if (dataset === "digits") {
     // one letter a pixel, A for 0 to Q for 16, and the label in front of each digit
     const y = Int32Array.from({ length: DIGITS.length / 65 }, (_, i) => +DIGITS[65 * i]);
@@ -112,31 +74,27 @@ export function examples(dataset) {
     const x = Float64Array.from({ length: 64 * y.length }, (_, k) => (pixel(k) - 65) / 16);
     return { x, y, inputs: 64, classes: 10, train: y.length - 100 };
   }
-  const random = new Generator(2016);
+  const random = new Uniform(2016);
   const y = Int32Array.from({ length: 400 }, (_, i) => i % 2);
-  const points = Array.from(y, (label) => POINTS[dataset](label, random)).flat();
+  const points = Array.from(y, (label) => [...POINTS[dataset](label, random), 1]).flat();
   // rounded: sin and cos differ in the last digit between browsers and Python
   const x = Float64Array.from(points, (value) => Math.floor(value * 1e6 + 0.5) / 1e6);
-  return { x, y, inputs: 2, classes: 2, train: 300 };
+  return { x, y, inputs: 3, classes: 2, train: 300 };
 }
 
 /** Batches without replacement; what is left of an epoch that fills no batch is dropped. */
-export class Batches {
-  /**
-   * @param {number} n the number of examples
-   * @param {number} seed
-   */
+class Batches {
+  /** @param {number} n the number of examples
+   * @param {number} seed */
   constructor(n, seed) {
-    this.random = new Generator(2000 + seed);
+    this.random = new Uniform(2000 + seed);
     this.n = n;
     this.order = this.random.permutation(n);
     this.next = 0;
   }
 
-  /**
-   * Return the indices of the next examples.
-   * @param {number} size
-   */
+  /** Return the indices of the next examples.
+   * @param {number} size */
   take(size) {
     if (this.next + size > this.n) {
       this.order = this.random.permutation(this.n);
@@ -147,11 +105,9 @@ export class Batches {
   }
 }
 
-/**
- * Return the Euclidean norm.
- * @param {Float64Array} values
- */
-export function length(values) {
+/** Return the Euclidean norm.
+ * @param {Float64Array} values */
+function euclidean(values) {
   let sum = 0;
   for (let i = 0; i < values.length; i++) sum += values[i] * values[i];
   return Math.sqrt(sum);
@@ -169,14 +125,12 @@ class Parameter {
 }
 
 /** A layer: pre-activations a = W x, normalized to z = g (a - mu) / sigma + b, and h = f(z). */
-export class Layer {
-  /**
-   * @param {number} inputs
+class Layer {
+  /** @param {number} inputs
    * @param {number} units
    * @param {Norm} norm
    * @param {"tanh" | "relu" | "linear"} activation
-   * @param {Generator} random
-   */
+   * @param {Uniform} random */
   constructor(inputs, units, norm, activation, random) {
     this.inputs = inputs;
     this.units = units;
@@ -187,7 +141,7 @@ export class Layer {
     this.g = new Parameter(norm === "none" ? 0 : units);
     const bound = inputs ** -0.5;
     for (let i = 0; i < this.W.value.length; i++) {
-      this.W.value[i] = bound * (2 * random.uniform() - 1);
+      this.W.value[i] = bound * (2 * random.next() - 1);
     }
     this.g.value.fill(1);
     /** What is learned; RMS norm has no bias (Zhang and Sennrich, 2019). */
@@ -199,16 +153,20 @@ export class Layer {
     this.sigma = new Float64Array(units).fill(1);
     this.gradientNorm = 0;
     this.angle = 0;
-    this.grow(1);
+    this.x =
+      this.a =
+      this.normed =
+      this.z =
+      this.h =
+      this.dz =
+      this.caseSigma =
+        new Float64Array(0);
   }
 
-  /**
-   * Make room for so many examples.
-   * @param {number} n
-   */
+  /** Make room for so many examples.
+   * @param {number} n */
   grow(n) {
     const size = n * this.units;
-    this.x = new Float64Array(0);
     this.a = new Float64Array(size);
     this.normed = new Float64Array(size); // (a - mu) / sigma
     this.z = new Float64Array(size);
@@ -224,11 +182,9 @@ export class Layer {
     return Math.sqrt(sum);
   }
 
-  /**
-   * @param {Float64Array} x inputs, one example after the other
+  /** @param {Float64Array} x inputs, one example after the other
    * @param {number} n the number of examples
-   * @param {Statistics} statistics
-   */
+   * @param {Statistics} statistics */
   forward(x, n, statistics) {
     if (n * this.units > this.a.length) this.grow(n);
     const { inputs, units, a, z, h } = this;
@@ -254,17 +210,16 @@ export class Layer {
     return h;
   }
 
-  /**
-   * Set (a - mu) / sigma from a.
+  /** Set (a - mu) / sigma from a.
    * @param {number} n
-   * @param {Statistics} statistics
-   */
+   * @param {Statistics} statistics */
   normalize(n, statistics) {
     const { units, a, normed } = this;
     if (this.norm === "batch") {
       for (let i = 0; i < units; i++) {
         if (statistics !== "last") this.batchStatistics(i, n, statistics);
-        for (let j = i; j < n * units; j += units) normed[j] = (a[j] - this.mean[i]) / this.sigma[i];
+        for (let j = i; j < n * units; j += units)
+          normed[j] = (a[j] - this.mean[i]) / this.sigma[i];
       }
     } else if (this.norm === "weight") {
       for (let i = 0; i < units; i++) {
@@ -283,12 +238,10 @@ export class Layer {
     }
   }
 
-  /**
-   * Set batch norm's mean and sigma of unit i.
+  /** Set batch norm's mean and sigma of unit i.
    * @param {number} i
    * @param {number} n
-   * @param {Statistics} statistics
-   */
+   * @param {Statistics} statistics */
   batchStatistics(i, n, statistics) {
     const { units, a } = this;
     let [mean, variance] = [this.runningMean[i], this.runningVar[i]];
@@ -309,12 +262,10 @@ export class Layer {
     this.sigma[i] = Math.sqrt(variance + EPS);
   }
 
-  /**
-   * Turn dL/dh, which `dz` holds, into dL/da, and set the gradients of W, g and b.
+  /** Turn dL/dh, which `dz` holds, into dL/da, and set the gradients of W, g and b.
    * @param {number} n
    * @param {boolean} throughBatch whether batch norm's statistics came from these examples
-   * @param {Float64Array | null} dx takes dL/dx, where the layer below wants it
-   */
+   * @param {Float64Array | null} dx takes dL/dx, where the layer below wants it */
   backward(n, throughBatch, dx) {
     const { inputs, units, x, z, h, dz } = this;
     const size = n * units;
@@ -341,11 +292,9 @@ export class Layer {
     }
   }
 
-  /**
-   * Turn dL/dz into dL/da, and set the gradient of g; weight norm's adds to that of W.
+  /** Turn dL/dz into dL/da, and set the gradient of g; weight norm's adds to that of W.
    * @param {number} n
-   * @param {boolean} throughBatch
-   */
+   * @param {boolean} throughBatch */
   backwardNorm(n, throughBatch) {
     const { units, norm, normed, dz, sigma } = this;
     const size = n * units;
@@ -356,7 +305,8 @@ export class Layer {
       dz[j] *= g[j % units]; // dL/d normed
     }
     if (norm === "batch") {
-      for (let i = 0; i < units; i++) this.project(i, size, units, sigma[i], throughBatch, throughBatch);
+      for (let i = 0; i < units; i++)
+        this.project(i, size, units, sigma[i], throughBatch, throughBatch);
     } else if (norm === "weight") {
       for (let i = 0; i < units; i++) {
         // sigma = ||w||: the part of the gradient along w is taken out
@@ -373,16 +323,14 @@ export class Layer {
     }
   }
 
-  /**
-   * Turn dL/d normed into dL/da over values that share mu and sigma: what lies along 1 (if the
+  /** Turn dL/d normed into dL/da over values that share mu and sigma: what lies along 1 (if the
    * mean was taken out) and along the normalized values (if they were divided) is removed.
    * @param {number} from
    * @param {number} to
    * @param {number} step
    * @param {number} sigma
    * @param {boolean} centred
-   * @param {boolean} divided
-   */
+   * @param {boolean} divided */
   project(from, to, step, sigma, centred, divided) {
     const { normed, dz } = this;
     let [sum, along, m] = [0, 0, 0];
@@ -398,15 +346,13 @@ export class Layer {
 }
 
 /** A network: hidden layers with one normalizer, then a linear layer, and cross-entropy. */
-export class Network {
-  /**
-   * @param {number[]} widths of the inputs, the hidden layers and the outputs
+class Network {
+  /** @param {number[]} widths of the inputs, the hidden layers and the outputs
    * @param {Norm} norm
    * @param {"tanh" | "relu"} activation
-   * @param {number} seed of the first weights, which do not depend on the normalizer
-   */
+   * @param {number} seed of the first weights, which do not depend on the normalizer */
   constructor(widths, norm, activation, seed) {
-    const random = new Generator(1000 + seed);
+    const random = new Uniform(1000 + seed);
     const last = widths.length - 2;
     this.layers = widths.slice(1).map((units, l) => {
       const [by, f] = l < last ? [norm, activation] : [/** @type {Norm} */ ("none"), "linear"];
@@ -418,20 +364,16 @@ export class Network {
     this.diverged = null;
   }
 
-  /**
-   * Return the outputs (logits) of n examples.
+  /** Return the outputs (logits) of n examples.
    * @param {Float64Array} x
    * @param {number} n
-   * @param {Statistics} statistics
-   */
+   * @param {Statistics} statistics */
   forward(x, n, statistics) {
     return this.layers.reduce((h, layer) => layer.forward(h, n, statistics), x);
   }
 
-  /**
-   * Return the mean cross-entropy of the last forward pass, and leave its gradient by the outputs.
-   * @param {Int32Array} y
-   */
+  /** Return the mean cross-entropy of the last forward pass, and leave its gradient by the outputs.
+   * @param {Int32Array} y */
   loss(y) {
     const { classes } = this;
     const { h, dz } = this.layers[this.layers.length - 1];
@@ -448,12 +390,10 @@ export class Network {
     return total / y.length;
   }
 
-  /**
-   * Make one update and return the loss before it; a network that has diverged stays as it is.
+  /** Make one update and return the loss before it; a network that has diverged stays as it is.
    * @param {Float64Array} x
    * @param {Int32Array} y
-   * @param {Pick<State, "mode" | "optimizer" | "rate" | "momentum" | "decay">} state
-   */
+   * @param {Pick<State, "mode" | "optimizer" | "rate" | "momentum" | "decay">} state */
   step(x, y, state) {
     if (this.diverged) return NaN;
     const training = state.mode === "training";
@@ -468,7 +408,7 @@ export class Network {
       this.layers[l].backward(y.length, training, l ? this.layers[l - 1].dz : null);
     }
     for (const layer of this.layers) {
-      layer.gradientNorm = length(layer.W.grad);
+      layer.gradientNorm = euclidean(layer.W.grad);
       const before = layer.W.value.slice();
       for (const parameter of layer.parameters) this.update(parameter, state);
       layer.angle = angle(before, layer.W.value);
@@ -476,16 +416,15 @@ export class Network {
     return loss;
   }
 
-  /**
-   * Update as torch.optim.SGD or torch.optim.Adam, whose weight decay adds to the gradient.
+  /** Update as torch.optim.SGD or torch.optim.Adam, whose weight decay adds to the gradient.
    * @param {Parameter} parameter
-   * @param {Pick<State, "optimizer" | "rate" | "momentum" | "decay">} state
-   */
+   * @param {Pick<State, "optimizer" | "rate" | "momentum" | "decay">} state */
   update({ value, grad, first, second }, { optimizer, rate, momentum, decay }) {
     if (optimizer === "sgd") {
       for (let i = 0; i < value.length; i++) {
-        first[i] = momentum * first[i] + grad[i] + decay * value[i];
-        value[i] -= rate * first[i];
+        const slope = grad[i] + decay * value[i];
+        if (momentum) first[i] = momentum * first[i] + slope;
+        value[i] -= rate * (momentum ? first[i] : slope);
       }
       return;
     }
@@ -500,30 +439,26 @@ export class Network {
   }
 }
 
-/**
- * Return the angle between two vectors in degrees; acos would round small ones away.
+/** Return the angle between two vectors in degrees; acos would round small ones away.
  * @param {Float64Array} a
- * @param {Float64Array} b
- */
+ * @param {Float64Array} b */
 function angle(a, b) {
-  const [along, across] = [length(a), length(b)];
+  const [along, across] = [euclidean(a), euclidean(b)];
   let sum = 0;
   for (let i = 0; i < a.length; i++) sum += (a[i] / along - b[i] / across) ** 2;
   return (2 * Math.asin(Math.min(1, Math.sqrt(sum) / 2)) * 180) / Math.PI;
 }
 
 /** Return the state in which everything has its default. */
-export function defaults() {
+function defaults() {
   const values = Object.entries(FIELDS).map(([name, field]) => [name, field.default]);
   return /** @type {State} */ (Object.fromEntries(values));
 }
 
-/**
- * Return a state with the settings that can be read, and the names of those that cannot.
+/** Return a state with the settings that can be read, and the names of those that cannot.
  * @param {unknown} settings
- * @returns {{state: State, refused: string[]}}
- */
-export function read(settings) {
+ * @returns {{state: State, refused: string[]}} */
+function read(settings) {
   const state = defaults();
   if (typeof settings !== "object" || !settings || Array.isArray(settings)) {
     return { state, refused: ["all of it"] };
@@ -537,11 +472,9 @@ export function read(settings) {
   return { state, refused };
 }
 
-/**
- * Return whether a value is one that the setting of that name can have.
+/** Return whether a value is one that the setting of that name can have.
  * @param {string} name
- * @param {any} value
- */
+ * @param {any} value */
 function fits(name, value) {
   if (!Object.hasOwn(FIELDS, name)) return false;
   const { choices, from, to } = FIELDS[name];
@@ -551,7 +484,7 @@ function fits(name, value) {
 }
 
 /** All networks of the playground, updated together on the same batches. */
-export class Run {
+class Run {
   /** @param {State} state */
   constructor(state) {
     this.start = { ...state };
@@ -573,12 +506,10 @@ export class Run {
     this.rescale(state.layer, state.weights);
   }
 
-  /**
-   * Multiply the weights of a hidden layer in all networks, so that they are `factor` times as
+  /** Multiply the weights of a hidden layer in all networks, so that they are `factor` times as
    * large as they would be untouched.
    * @param {number} layer 1 is the first
-   * @param {number} factor
-   */
+   * @param {number} factor */
   rescale(layer, factor) {
     const ratio = factor / this.factors[layer];
     this.factors[layer] = factor;
@@ -588,10 +519,8 @@ export class Run {
     }
   }
 
-  /**
-   * Change settings while the networks learn.
-   * @param {Partial<State>} settings
-   */
+  /** Change settings while the networks learn.
+   * @param {Partial<State>} settings */
   set(settings) {
     Object.assign(this.state, settings);
     const { layer, weights } = this.state;
@@ -602,10 +531,8 @@ export class Run {
     this.changes.push([this.updates, matters]);
   }
 
-  /**
-   * Return the inputs of examples, as large and shifted as the state says.
-   * @param {ArrayLike<number>} indices
-   */
+  /** Return the inputs of examples, as large and shifted as the state says.
+   * @param {ArrayLike<number>} indices */
   gather(indices) {
     const { data, state } = this;
     const x = new Float64Array(indices.length * data.inputs);
@@ -617,9 +544,15 @@ export class Run {
     return x;
   }
 
+  /** Return the examples that are not trained on. */
+  measured() {
+    const { y, train } = this.data;
+    return { x: this.gather(Array.from(y.keys()).slice(train)), y: y.subarray(train) };
+  }
+
   /** Make one update of every network; return the losses by normalizer and seed. */
   step() {
-    const losses = this.networks.map((/** @returns {number[]} */ () => []));
+    const losses = this.networks.map(/** @returns {number[]} */ () => []);
     this.batches.forEach((batches, seed) => {
       const indices = batches.take(this.state.batch);
       const x = this.gather(indices);

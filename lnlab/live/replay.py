@@ -66,7 +66,11 @@ POINTS = {"spirals": spirals, "circles": circles, "xor": xor}
 
 
 def examples(dataset: str) -> tuple[Tensor, Tensor]:
-    """Return what the playground trains on: inputs (N, D) in float64, labels (N,)."""
+    """Return what the playground trains on: inputs (N, D) in float64, labels (N,).
+
+    A point of the plane has three inputs, x, y and 1: with x and y alone, layer norm could not
+    see how far from the middle it is.
+    """
     if dataset == "digits":
         rows = [digits()[i : i + 65] for i in range(0, 65 * 500, 65)]
         x = np.array([[ord(pixel) - ord("A") for pixel in row[1:]] for row in rows]) / 16
@@ -74,7 +78,7 @@ def examples(dataset: str) -> tuple[Tensor, Tensor]:
     uniform, labels = Uniform(2016), [i % 2 for i in range(400)]
     points = np.array([POINTS[dataset](label, uniform) for label in labels])
     # rounded: sin and cos differ in the last digit between browsers and Python
-    points = np.floor(points * 1e6 + 0.5) / 1e6
+    points = np.c_[np.floor(points * 1e6 + 0.5) / 1e6, np.ones(len(points))]
     return torch.from_numpy(points[:300]), torch.tensor(labels[:300])
 
 
@@ -101,7 +105,7 @@ def network(state: dict[str, Any], norm: str, seed: int) -> nn.Sequential:
         norm: the name of the normalizer.
         seed: of the weights, which are the same with every normalizer.
     """
-    inputs, classes = (64, 10) if state["dataset"] == "digits" else (2, 2)
+    inputs, classes = (64, 10) if state["dataset"] == "digits" else (3, 2)
     widths = [inputs] + [state["units"]] * state["depth"] + [classes]
     factories = [norms.named(norm)] * state["depth"] + [norms.Identity]
     uniform, modules = Uniform(1000 + seed), []

@@ -10,6 +10,8 @@ from typing import Any
 from nbconvert.filters.ansi import ansi2html
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 
+from lnlab.live.bundle import MIME as PLAYGROUND
+from lnlab.live.bundle import element
 from lnlab.pages.formulas import markdown
 
 PLOTLY = "application/vnd.plotly.v1+json"
@@ -188,6 +190,8 @@ def displayed(data: dict[str, Any], metadata: dict[str, Any], number: str) -> st
     """The best a page can do with what a cell displayed, in a fixed order of preference."""
     if PLOTLY in data:
         return figure(data[PLOTLY], number)
+    if PLAYGROUND in data:
+        return element(data[PLAYGROUND])
     for kind in ("image/svg+xml", "image/png", "image/jpeg"):
         if kind in data:
             alt = metadata.get("alt") or data.get("text/plain", "")

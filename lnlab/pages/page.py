@@ -16,9 +16,10 @@ from nbconvert.filters.highlight import Highlight2HTML
 from plotly.offline import get_plotlyjs
 
 import lnlab
+from lnlab.live.bundle import module
 from lnlab.pages.formulas import markdown
 from lnlab.pages.heading import opening
-from lnlab.pages.outputs import PLOTLY, rendered
+from lnlab.pages.outputs import PLAYGROUND, PLOTLY, rendered
 
 FAILED = ".failed.ipynb"
 FONT = "STIXTwoMath-Regular.ttf"
@@ -133,10 +134,9 @@ def headings(shown: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return re.findall(r'(?s)<h2 id="([^"]+)">(.*?)<a class="anchor-link"', prose)
 
 
-def plots(notebook: nbformat.NotebookNode) -> bool:
-    return any(
-        PLOTLY in o.get("data", {}) for c in notebook.cells for o in c.get("outputs", [])
-    )
+def displays(notebook: nbformat.NotebookNode, kind: str) -> bool:
+    """Return True if a cell displayed something of a MIME type."""
+    return any(kind in o.get("data", {}) for c in notebook.cells for o in c.get("outputs", []))
 
 
 def publish(
@@ -161,8 +161,9 @@ def publish(
             continue
         place = ran.index(this)
         written = cells(notebook)
-        shown = {"chapter": this, "cells": written, "plots": plots(notebook)}
+        shown = {"chapter": this, "cells": written, "plots": displays(notebook, PLOTLY)}
         shown["headings"] = headings(written)
+        shown["playground"] = module() if displays(notebook, PLAYGROUND) else ""
         shown["tables"] = any(
             'class="lnlab-table"' in html
             for cell in written

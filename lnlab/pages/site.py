@@ -8,6 +8,7 @@ from typing import Any
 
 import nbformat
 
+from lnlab.live.bundle import element, module, page
 from lnlab.pages.formulas import markdown
 from lnlab.pages.outputs import PLOTLY, figure
 from lnlab.pages.page import OWN, chapter, put, share, write
@@ -24,8 +25,8 @@ def site(
 ) -> Path:
     """The folder that a static host serves: every page of a run, and ``index.html``.
 
-    The first page has the question, a panel to play with, where notebook 00 was run, the
-    verdicts, and each notebook beside the first picture in it.
+    The first page has the question, the playground, the verdicts, and each notebook beside the
+    first picture in it.
 
     Args:
         sources: every notebook of the workbook, in reading order.
@@ -50,6 +51,7 @@ def site(
         shutil.copyfile(pages / f"{one.page}", out / f"{one.page}")
     share(out)
     put(out / "site.js", (OWN / "site.js").read_bytes())
+    put(out / "playground.html", page({}).encode())
     put(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
     pictures = {one.name: first_picture(pages / f"{one.name}.ipynb") for one in ran}
     verdicts = Counter(claim["verdict"] for claim in claims).most_common()
@@ -60,7 +62,8 @@ def site(
         "site.html",
         {one.name for one in ran},
         chapters=ran,
-        panel="".join(panel(pages / f"{one.name}.ipynb") for one in ran if one.number == "00"),
+        playground=element({"simple": True}),
+        module=module(),
         pictures={name: spec and figure(spec, name) for name, spec in pictures.items()},
         verdicts=verdicts,
         table=markdown(table, trusted=True),
@@ -75,11 +78,6 @@ def figures(path: Path) -> list[dict[str, Any]]:
     notebook = nbformat.read(path, as_version=4)
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
     return [output.data[PLOTLY] for output in outputs if PLOTLY in output.get("data", {})]
-
-
-def panel(path: Path) -> str:
-    """The first figure of a notebook with all that can be set in it, as HTML; "" for none."""
-    return next((figure(spec, "panel") for spec in figures(path)), "")
 
 
 def first_picture(path: Path) -> dict[str, Any] | None:

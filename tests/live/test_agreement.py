@@ -15,7 +15,7 @@ NORMS = ("none", "batch", "layer", "rms", "weight")
 OPTIMIZERS = {
     "sgd": {"optimizer": "sgd", "rate": 0.01, "momentum": 0, "decay": 0},
     "momentum": {"optimizer": "sgd", "rate": 0.02, "momentum": 0.9, "decay": 1e-3},
-    "adam": {"optimizer": "adam", "rate": 0.01, "momentum": 0, "decay": 0},
+    "adam": {"optimizer": "adam", "rate": 0.003, "momentum": 0, "decay": 0},
 }
 DEFAULTS = {
     name: field["default"]
@@ -30,7 +30,7 @@ TOLERANCE = 1e-9
 def page(browser):
     """A page that has the engine as ``window.engine``."""
     page = browser.new_page()
-    names = "Generator, Batches, Network, Run, examples, read, defaults, length"
+    names = "Uniform, Run, examples, read"
     page.add_script_tag(content=f"{module()}\nwindow.engine = {{ {names} }};", type="module")
     page.wait_for_function("window.engine")
     yield page
@@ -81,7 +81,7 @@ def train(state, changes, updates):
 
 
 def largest_difference(engine, nets):
-    """Over weights, gains, biases and running statistics."""
+    """Over weights that have a gradient, gains, biases and running statistics."""
     largest = 0.0
     for layers, net in zip(engine, nets, strict=True):
         for ours, theirs in zip(layers, list(net)[::2], strict=True):
@@ -95,8 +95,12 @@ def largest_difference(engine, nets):
                 pairs.append((ours["mean"], theirs.norm.running_mean))
                 pairs.append((ours["variance"], theirs.norm.running_var))
             for a, b in pairs:
-                difference = torch.tensor(a).view_as(b) - b.detach()
-                largest = max(largest, difference.abs().max().item())
+                difference = (torch.tensor(a).view_as(b) - b.detach()).abs()
+                if b is theirs.W:
+                    # batch norm takes out what the constant input adds: the gradient of its
+                    # weights is rounding, which Adam divides by its own size
+                    difference[theirs.W.grad.abs() < 1e-12] = 0
+                largest = max(largest, difference.max().item())
     return largest
 
 
@@ -109,8 +113,8 @@ def test_losses_and_weights_are_those_of_torch(page, optimizer, dataset, depth):
     for norms in (NORMS[:3], NORMS[2:]):
         state = DEFAULTS | OPTIMIZERS[optimizer] | setting
         state |= {"norms": list(norms), "depth": depth, "seeds": 1, "layer": 1}
-        # batch norm's other mode in the middle: running statistics are used, and then move on
-        changes = [[60, {"mode": "evaluation"}], [80, {"mode": "training"}]]
+        # batch norm's other mode for a while: running statistics are used, and then move on
+        changes = [[20, {"mode": "evaluation"}], [40, {"mode": "training"}]]
         found = page.evaluate(TRAIN, [state, changes, 100])
         losses, nets = train(state, changes, 100)
         difference = (torch.tensor(found["losses"]) - torch.tensor(losses)).abs().max().item()
@@ -123,8 +127,8 @@ def test_losses_and_weights_are_those_of_torch(page, optimizer, dataset, depth):
 
 def test_python_repeats_the_random_numbers(page):
     script = """(seed) => {
-      const random = new engine.Generator(seed);
-      return Array.from({ length: 9 }, () => random.uniform());
+      const random = new engine.Uniform(seed);
+      return Array.from({ length: 9 }, () => random.next());
     }"""
     for seed in (0, 1, 2**32 - 1):
         uniform = Uniform(seed)

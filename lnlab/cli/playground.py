@@ -1,0 +1,32 @@
+"""``lnlab playground``: networks that learn in the browser, as a page in one file."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("playground.html"),
+    show_default=True,
+    help="The file.",
+)
+@click.option(
+    "-p",
+    "settings",
+    nargs=2,
+    multiple=True,
+    metavar="NAME VALUE",
+    help="Begin with a setting, as in -p dataset digits -p rate 0.1; may be repeated.",
+)
+def playground(out: Path, settings: tuple[tuple[str, str], ...]) -> None:
+    """Write the playground as a page in one file, which opens anywhere."""
+    from lnlab import workbook
+    from lnlab.live.bundle import check, page
+
+    state = {name: workbook.value(text) for name, text in settings}
+    check(state)
+    out.write_text(page(state), encoding="utf-8")
+    click.echo(f"playground: {out}")

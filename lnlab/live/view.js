@@ -1,0 +1,491 @@
+// The page of the playground: controls, pictures, experiments; and its life in a notebook.
+
+/** Places of a map along each side. */
+const SIZE = 32;
+
+/** Moments of the curves that are kept. */
+const KEPT = 300;
+
+/** Every address that holds a state begins so. */
+const PREFIX = "#playground=";
+
+/** Make an element; attributes that begin with "on" are listeners.
+ * @returns {any} */
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+/** Return the word for what a setting can be. */
+const word = (name, value) => FIELDS[name].names?.[value] ?? String(value);
+
+class Playground {
+  /** @param {HTMLElement} root
+   * @param {unknown} settings
+   * @param {(settings: object) => void} changed hears of the settings that are not defaults */
+  constructor(root, settings, changed) {
+    const { state, refused } = read(settings);
+    this.root = root;
+    this.changed = changed;
+    this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.run = new Run({ ...state, playing: state.playing && !this.calm });
+    this.history = [measure(this.run)];
+    this.experiment = /** @type {Experiment | null} */ (null);
+    this.before = this.now = this.history[0]; // an experiment's change
+    this.until = Infinity; // where an experiment ends
+    /** @type {any[][]} */
+    this.guesses = [];
+    this.visible = true;
+    this.debt = this.drawn = this.cost = this.frame = 0;
+    this.build();
+    this.say(
+      "All networks start from the same weights and see the same batches. Change something.",
+    );
+    if (refused.length) {
+      const what = refused.join(", ");
+      this.say(`The settings in the address could not be read (${what}): these are the defaults.`);
+    }
+    this.sync();
+    if (this.run.state.playing) this.update();
+    this.leave = new AbortController();
+    const { signal } = this.leave;
+    document.addEventListener("visibilitychange", () => this.wake(), { signal });
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", () => this.draw(), { signal });
+    const seen = new IntersectionObserver(([{ isIntersecting }]) => {
+      this.visible = isIntersecting;
+      this.wake();
+    });
+    this.watchers = [seen, new ResizeObserver(() => this.draw())];
+    for (const watcher of this.watchers) watcher.observe(root);
+  }
+
+  close() {
+    this.leave.abort();
+    for (const watcher of this.watchers) watcher.disconnect();
+    cancelAnimationFrame(this.frame);
+    this.root.replaceChildren();
+  }
+
+  /** Return the element of a selector.
+   * @returns {any} */
+  find(selector) {
+    return this.root.querySelector(selector);
+  }
+
+  /** @returns {any[]} */
+  all(selector) {
+    return [...this.root.querySelectorAll(selector)];
+  }
+
+  /** Build the elements, once. */
+  build() {
+    const { root } = this;
+    root.innerHTML = MARKUP;
+    root.classList.add("lnlab-playground");
+    root.dataset.lmSuppressShortcuts = "true"; // or JupyterLab takes the keys
+    if (!document.getElementById("lnlab-playground")) {
+      document.head.append(make("style", { id: "lnlab-playground" }, STYLE));
+    }
+    const columns = this.find(".columns");
+    const column = this.find("template").content;
+    this.run.state.norms.forEach(() => columns.append(column.cloneNode(true)));
+    this.all(".head select").forEach((select, i) => {
+      select.setAttribute("aria-label", `Normalizer ${i + 1}`);
+      select.append(
+        ...FIELDS.norms.choices.map((norm) => make("option", { value: norm }, word("norms", norm))),
+      );
+      select.onchange = () =>
+        this.set({ norms: this.run.state.norms.map((norm, k) => (k === i ? select.value : norm)) });
+    });
+    for (const experiment of EXPERIMENTS) {
+      const onclick = () => this.begin(experiment);
+      this.find(".experiments").append(
+        make("button", { type: "button", onclick }, experiment.title),
+      );
+    }
+    this.shows = Object.fromEntries(
+      this.all("[data-control]").map((element) => [
+        element.dataset.control,
+        FIELDS[element.dataset.control].choices ? this.choice(element) : this.slider(element),
+      ]),
+    );
+    this.find(".play").onclick = () => this.set({ playing: !this.run.state.playing });
+    this.find(".step").onclick = () => {
+      this.set({ playing: false });
+      this.update();
+    };
+    this.find(".reset").onclick = () => {
+      this.restart({ ...this.run.state, weights: 1, scale: 1, shift: 0, playing: false });
+      this.say("Back at update 0, with the first weights; the inputs are as they were.");
+    };
+    this.find(".copy").onclick = () => this.copy();
+    this.find("details").ontoggle = () => this.draw();
+  }
+
+  /** Make a list to choose from; return what shows a value in it. */
+  choice(element) {
+    const name = element.dataset.control;
+    const { label, choices } = FIELDS[name];
+    const select = make("select", {
+      onchange: () => this.set({ [name]: JSON.parse(select.value) }),
+    });
+    for (const value of choices) {
+      select.append(make("option", { value: JSON.stringify(value) }, word(name, value)));
+    }
+    element.append(`${label} `, select);
+    return (value) => {
+      const most = { layer: this.run.state.depth, shown: this.run.state.seeds }[name] ?? Infinity;
+      for (const option of select.options) option.hidden = option.disabled = option.value > most;
+      select.value = JSON.stringify(value);
+    };
+  }
+
+  /** Make a slider, logarithmic where it cannot be 0; return what shows a value in it. */
+  slider(element) {
+    const name = element.dataset.control;
+    const { label, from, to, step = 0.05 } = FIELDS[name];
+    const place = (value) => (from > 0 ? Math.log10(value) : value);
+    const change = (value) => {
+      this.set({ [name]: Math.min(to, Math.max(from, Number(value.toPrecision(6)))) });
+    };
+    const oninput = () => change(from > 0 ? 10 ** +input.value : +input.value);
+    const range = { type: "range", min: place(from), max: place(to), step };
+    const input = make("input", { ...range, "aria-label": label, oninput });
+    const output = make("output");
+    const times = (factor, text) => {
+      const onclick = () => change(this.run.state[name] * factor);
+      return make("button", { type: "button", "aria-label": `${label} ${text}`, onclick }, text);
+    };
+    const buttons = "times" in element.dataset ? [times(0.1, "÷10"), times(10, "×10")] : [];
+    element.classList.add("slider");
+    element.append(make("span", {}, label, output), make("div", {}, input, ...buttons));
+    return (value) => {
+      input.value = place(value);
+      output.textContent = digits(value);
+      input.setAttribute("aria-valuetext", digits(value));
+    };
+  }
+
+  /** Show the settings in the controls. */
+  sync() {
+    const { state } = this.run;
+    for (const [name, show] of Object.entries(this.shows)) show(state[name]);
+    this.find(".play").textContent = state.playing ? "Pause" : "Play";
+    this.root.classList.toggle("simple", state.simple);
+    this.all(".column").forEach((column, i) => {
+      column.querySelector(".swatch").style.background = `var(--${state.norms[i]})`;
+      const select = column.querySelector("select");
+      select.value = state.norms[i];
+      for (const option of select.options) {
+        option.disabled = option.value !== state.norms[i] && state.norms.includes(option.value);
+      }
+    });
+    this.all(".experiments button").forEach((button, i) => {
+      button.setAttribute("aria-pressed", String(EXPERIMENTS[i] === this.experiment));
+    });
+    if (!this.experiment) this.find(".experiment").replaceChildren();
+    this.draw();
+    this.wake();
+  }
+
+  /** Begin a new run.
+   * @param {State} state
+   * @param {Experiment | null} experiment */
+  restart(state, experiment = null) {
+    this.run = new Run(read(state).state);
+    this.experiment = experiment;
+    this.history = [measure(this.run)];
+    this.until = Infinity;
+    this.debt = 0;
+    this.sync();
+  }
+
+  /** Make one update, and measure. */
+  update() {
+    this.run.step();
+    this.history.push(measure(this.run));
+    this.draw();
+  }
+
+  /** Go on, if anybody sees it. */
+  wake() {
+    cancelAnimationFrame(this.frame);
+    if (!this.run.state.playing || document.hidden || !this.visible) return;
+    this.frame = requestAnimationFrame(() => this.advance());
+  }
+
+  /** Make the updates of one frame. */
+  advance() {
+    const { run } = this;
+    const start = performance.now();
+    const before = run.updates;
+    for (this.debt += run.state.speed; this.debt >= 1 && run.updates < this.until; this.debt--) {
+      run.step();
+      if (performance.now() - start > 50) this.debt = 1; // on a slow machine fewer than asked for
+    }
+    const ended = run.updates >= this.until;
+    // pictures take at most a third of the time
+    if (run.updates > before && (ended || start > this.drawn + 2 * this.cost)) {
+      const pictures = performance.now();
+      this.history.push(measure(run));
+      if (this.history.length > KEPT) this.history = this.history.filter((_, k) => k % 2 === 0);
+      this.draw();
+      this.drawn = performance.now();
+      this.cost = this.drawn - pictures;
+    }
+    if (ended) this.finish();
+    this.wake();
+  }
+
+  /** Change one setting, as the reader asks. */
+  set(settings) {
+    const { run } = this;
+    const [name] = Object.keys(settings);
+    if (FIELDS[name].live) {
+      const before = measure(run);
+      run.set(settings);
+      const now = measure(run);
+      if (!["playing", "speed", "shown", "layer"].includes(name)) {
+        this.history.push(now);
+        this.say(sentence(run.state, name, before, now));
+      }
+      this.sync();
+    } else {
+      const untouched = { weights: 1, playing: !this.calm };
+      this.restart({ ...run.state, ...untouched, ...settings });
+      this.say("The networks start again, from update 0.");
+    }
+    if (name === "playing") return;
+    const entries = Object.entries(this.run.state).filter(([key, value]) => {
+      return key !== "playing" && JSON.stringify(value) !== JSON.stringify(FIELDS[key].default);
+    });
+    this.changed(Object.fromEntries(entries));
+  }
+
+  /** Say what just happened. */
+  say(text) {
+    this.find(".sentence").textContent = text;
+  }
+
+  /** Copy the lines of Python that repeat the run. */
+  async copy() {
+    const lines = python(this.run);
+    try {
+      await navigator.clipboard.writeText(lines);
+      this.say(
+        `Copied: Python that repeats these ${this.run.updates} updates with lnlab and torch.`,
+      );
+    } catch {
+      const text = make("textarea", { readonly: "", rows: 8, "aria-label": "Python" });
+      text.value = lines;
+      this.find(".sentence").replaceChildren(
+        "The browser lets nothing be copied; copy it here: ",
+        text,
+      );
+    }
+  }
+
+  /** Draw what was measured last. */
+  draw() {
+    const { run, history } = this;
+    const { state } = run;
+    const marks = run.changes.map(([update]) => update);
+    const last = history[history.length - 1];
+    const lines = (element, values) => {
+      const series = state.norms.map((name, i) => ({
+        name,
+        points: history.map((moment) => {
+          const all = values(moment, i).filter(Number.isFinite);
+          const range = { low: Math.min(...all), high: Math.max(...all) };
+          return { x: moment.update, mid: mean(all), ...range };
+        }),
+      }));
+      const words = state.norms.map(
+        (norm, i) => `${word("norms", norm)} ${digits(mean(values(last, i)))}`,
+      );
+      const { textContent } = element.nextElementSibling;
+      element.setAttribute("aria-label", `${textContent}. Now: ${words.join(", ")}`);
+      drawLines(element, series, marks);
+    };
+    this.find(".counter").textContent = `Update ${run.updates}`;
+    lines(this.find(".loss canvas"), (moment, i) => moment.losses[i]);
+    if (!state.simple) {
+      for (const canvas of this.all("[data-curve]")) {
+        const { curve } = canvas.dataset;
+        const value = (moment, i) => moment.layers[i][state.layer - 1][curve];
+        lines(canvas, (moment, i) => (moment.update ? [value(moment, i)] : []));
+      }
+    }
+    this.all(".column").forEach((column, i) => this.drawColumn(column, i, mean(last.losses[i])));
+    if (!this.find("details").open) return;
+    const rows = last.layers.flatMap((layers, i) =>
+      layers.map(({ gradient, angle, rate }, l) => {
+        const name = l < state.depth ? l + 1 : "output";
+        const numbers = [gradient, angle, rate].map(digits);
+        const cells = [word("norms", state.norms[i]), name, ...numbers];
+        return make("tr", {}, ...cells.map((text) => make("td", {}, String(text))));
+      }),
+    );
+    this.find("details tbody").replaceChildren(...rows);
+  }
+
+  /** Draw what one normalizer does. */
+  drawColumn(column, i, loss) {
+    const { run } = this;
+    const { state, data } = run;
+    const network = run.networks[i][state.shown - 1];
+    const name = word("norms", state.norms[i]);
+    const lost = divergence(run.networks[i]);
+    const note = column.querySelector(".note");
+    note.textContent = lost || `loss ${digits(loss)}`;
+    note.classList.toggle("lost", lost !== "");
+    const { x, y } = run.measured();
+    const outputs = network.forward(x, y.length, statistics(state)).slice();
+    const chosen = Array.from(y, (_, k) => {
+      const row = outputs.subarray(k * data.classes, (k + 1) * data.classes);
+      return row.indexOf(Math.max(...row));
+    });
+    const layer = network.layers[state.layer - 1];
+    if (!state.simple) {
+      for (const canvas of column.querySelectorAll("[data-part]")) {
+        const values = layer[canvas.dataset.part].subarray(0, y.length * state.units);
+        drawHistogram(canvas, values, state.norms[i]);
+      }
+    }
+    const [map, caption] = column.querySelector(".map").children;
+    const right = chosen.filter((label, k) => label === y[k]).length;
+    caption.textContent = `network ${state.shown}: ${right} of ${y.length} right`;
+    map.setAttribute("aria-label", `${name}, ${caption.textContent}`);
+    if (data.classes > 2) {
+      const counts = y.reduce(
+        (table, label, k) => (table[label][chosen[k]]++, table),
+        square(data.classes),
+      );
+      return drawConfusion(map, counts);
+    }
+    const along = Array.from({ length: SIZE }, (_, k) => ((k + 0.5) / SIZE) * 2.2 - 1.1);
+    const places = along.flatMap((_, row) => along.flatMap((across) => [across, -along[row], 1]));
+    const scaled = Float64Array.from(places, (value) => value * state.scale + state.shift);
+    const how = state.mode === "training" ? "last" : "running";
+    const z = network.forward(scaled, SIZE * SIZE, how);
+    const margins = Float64Array.from({ length: SIZE * SIZE }, (_, k) => z[2 * k + 1] - z[2 * k]);
+    drawMap(map, margins, SIZE, { x: data.x.subarray(3 * data.train), y });
+  }
+
+  /** Set up an experiment and ask its question.
+   * @param {Experiment} experiment */
+  begin(experiment) {
+    this.restart({ ...read(experiment.state).state, playing: false }, experiment);
+    const { run } = this;
+    while (run.updates < experiment.before) {
+      run.step();
+      if (run.updates % 4 === 0) this.history.push(measure(run));
+    }
+    this.say(`${experiment.before} updates are made; nothing has been changed yet.`);
+    this.guesses = experiment.parts.map(() =>
+      run.state.norms.map(() => make("input", { type: "checkbox" })),
+    );
+    const rows = experiment.parts.map(({ label }, p) => {
+      const cells = run.state.norms.map((norm, i) =>
+        make("td", {}, make("label", {}, this.guesses[p][i], ` ${word("norms", norm)}`)),
+      );
+      return make("tr", {}, make("th", { scope: "row" }, label), ...cells);
+    });
+    const onclick = () => this.perform(experiment);
+    const go = make(
+      "button",
+      { type: "button", class: "go", onclick },
+      "This is my prediction: run it",
+    );
+    const table = make("table", {}, make("tbody", {}, ...rows));
+    this.find(".experiment").replaceChildren(make("p", {}, experiment.question), table, go);
+    this.draw();
+  }
+
+  /** Run an experiment that was begun. */
+  perform(experiment) {
+    const { run } = this;
+    this.find(".go").remove();
+    this.before = measure(run);
+    this.set(experiment.change);
+    this.now = measure(run);
+    this.until = run.updates + experiment.after;
+    run.set({ playing: true, speed: this.calm ? 1000 : experiment.after > 50 ? 4 : 0.2 });
+    this.sync();
+  }
+
+  /** Show how the experiment ended. */
+  finish() {
+    this.until = Infinity;
+    this.run.set({ playing: false, speed: 1 });
+    this.sync();
+    const { experiment } = this;
+    if (!experiment) return;
+    const found = answer(experiment, this.before, this.now, measure(this.run));
+    const hits = found.flatMap(({ yes, numbers }, p) =>
+      this.guesses[p].map((guess, i) => {
+        const hit = guess.checked === yes[i];
+        const text = `${hit ? "✓" : "✗"} ${yes[i] ? "yes" : "no"}: ${numbers[i]}`;
+        guess.disabled = true;
+        guess.closest("td").append(make("div", { class: hit ? "right" : "wrong" }, text));
+        return hit;
+      }),
+    );
+    const score = `${hits.filter(Boolean).length} of ${hits.length} predicted.`;
+    this.find(".experiment").append(make("p", { role: "status" }, `${score} ${experiment.why}`));
+  }
+}
+
+/** Return n x n zeros. */
+const square = (n) => Array.from({ length: n }, () => Array(n).fill(0));
+
+/** Show a playground on a page; the first one has its settings in the address. */
+function show(root) {
+  const { hash } = location;
+  let settings = JSON.parse(root.dataset.playground);
+  if (root !== document.querySelector("[data-playground]")) {
+    return new Playground(root, settings, () => {});
+  }
+  if (hash.length > 1 && !document.getElementById(decodeURI(hash.slice(1)))) {
+    try {
+      if (!hash.startsWith(PREFIX)) throw new Error("another page's");
+      settings = { ...settings, ...JSON.parse(decodeURIComponent(hash.slice(PREFIX.length))) };
+    } catch {
+      settings = null;
+    }
+  }
+  const keep = (now) => {
+    history.replaceState(null, "", PREFIX + encodeURIComponent(JSON.stringify(now)));
+  };
+  return new Playground(root, settings, keep);
+}
+
+/** Show a playground in a notebook. */
+function render({ model, el }) {
+  const root = el.appendChild(make("div"));
+  let told = "";
+  const playground = new Playground(root, model.get("state"), (now) => {
+    told = JSON.stringify(now);
+    model.set("state", now);
+    model.save_changes();
+  });
+  const hear = () => {
+    const settings = model.get("state");
+    if (JSON.stringify(settings) !== told) playground.restart(settings);
+  };
+  model.on("change:state", hear);
+  return () => {
+    model.off("change:state", hear);
+    playground.close();
+  };
+}
+
+if (globalThis.document) document.querySelectorAll("[data-playground]").forEach(show);
+
+export default { render };

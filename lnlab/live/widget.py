@@ -1,0 +1,59 @@
+"""The playground in a notebook."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from lnlab.live.bundle import MIME, check, module, page
+
+
+class Playground(anywidget.AnyWidget):
+    """A playground; its networks learn in the browser, the kernel only has their settings."""
+
+    _esm = traitlets.Unicode().tag(sync=True)
+    state = traitlets.Dict().tag(sync=True)
+    """The settings that are not the defaults; setting it starts anew."""
+
+    @traitlets.default("_esm")
+    def _module(self) -> str:
+        return module()
+
+    @traitlets.validate("state")
+    def _checked(self, proposal: dict[str, Any]) -> dict[str, Any]:
+        check(proposal["value"])
+        return proposal["value"]
+
+    def save(self, path: str | Path) -> Path:
+        """Write a page in one file, which needs no network, and return its path."""
+        path = Path(path)
+        path.write_text(page(self.state), encoding="utf-8")
+        return path
+
+    def _repr_mimebundle_(self, **settings: Any) -> Any:
+        there = {MIME: self.state, "text/plain": "Networks that learn while you watch."}
+        if os.environ.get("LNLAB_HEADLESS"):
+            return there
+        shown = super()._repr_mimebundle_(**settings)
+        return (
+            (shown[0] | there, shown[1]) if isinstance(shown, tuple) else (shown or {}) | there
+        )
+
+
+def playground(*, simple: bool = False, **state: Any) -> Playground:
+    """Return networks that learn in the browser while you change them.
+
+    Three kinds of small networks differ in their normalizer alone. Show it in a notebook, or
+    write it as a page in one file: ``playground().save("playground.html")``.
+
+    Args:
+        simple: with two sliders only.
+        state: settings, as ``dataset="digits"`` or ``norms=["none", "layer", "rms"]``; all of
+            them are in live/state.json.
+
+    Raises:
+        ValueError: a setting that does not exist, or a value that it cannot have.
+    """
+    return Playground(state=state | ({"simple": True} if simple else {}))
