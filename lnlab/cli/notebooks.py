@@ -97,6 +97,7 @@ def run(
         return show_times(list(wanted), out)
     refuse_absent(told)
     from lnlab.pages.page import publish  # what was asked is right: now what takes time
+    from lnlab.pages.site import first_page
 
     patience = timeout or PATIENCE.get(str(told.get("budget")), ORDINARY_PATIENCE)
     os.environ["LNLAB_HEADLESS"] = "1"
@@ -123,7 +124,8 @@ def run(
     try:
         outcomes = watched(left, out, jobs, patience, settled)
         alone = [outcome.name for outcome in outcomes] if embed else []
-        published = publish(everything, out, embed=alone)
+        publish(everything, out, embed=alone)
+        published = first_page(everything, out, out, **shown_first())
     except KeyboardInterrupt:
         stopped(signal.SIGINT)
     finally:
@@ -150,15 +152,21 @@ def run(
 )  # fmt: skip
 def site(pages: Path, out: Path) -> None:
     """Make the site of what `lnlab run` left: a first page, and the pages of the notebooks."""
-    from lnlab import checkout, ledger, workbook
+    from lnlab import checkout, workbook
     from lnlab.pages.site import site as made
 
+    paths = workbook.notebooks(checkout.root() / "notebooks")
+    click.echo(f"site: {made(paths, pages, out, **shown_first())}")
+
+
+def shown_first() -> dict[str, Any]:
+    """Return what the first page shows beside the notebooks."""
+    from lnlab import checkout, ledger
+
     table = f"{ledger.markdown()}\n\nWrong as printed:\n\n{ledger.faults()}"
-    index = made(
-        workbook.notebooks(checkout.root() / "notebooks"), pages, out,
-        claims=ledger.entries(), table=table, repository=checkout.repository(),
-    )  # fmt: skip
-    click.echo(f"site: {index}")
+    return {
+        "claims": ledger.entries(), "table": table, "repository": checkout.repository()
+    }  # fmt: skip
 
 
 @click.command()

@@ -11,7 +11,7 @@ import nbformat
 from lnlab.live.bundle import element, module, page
 from lnlab.pages.formulas import markdown
 from lnlab.pages.outputs import PLOTLY, figure
-from lnlab.pages.page import OWN, chapter, put, share, write
+from lnlab.pages.page import OWN, Chapter, chapter, put, share, write
 
 
 def site(
@@ -40,8 +40,7 @@ def site(
         ValueError: no notebook was run without a mistake, or ``out`` is the folder of a run,
             whose pages would be replaced.
     """
-    known = [chapter(source, pages)[0] for source in sources]
-    ran = [one for one in known if one.page and one.run and not one.run.get("error")]
+    known, ran = chapters(sources, pages)
     if not ran:
         raise ValueError(f"{pages} has no page of a run: `lnlab run` makes them.")
     if any((out / f"{one.name}.ipynb").exists() for one in known):
@@ -50,18 +49,46 @@ def site(
     for one in ran:
         shutil.copyfile(pages / f"{one.page}", out / f"{one.page}")
     share(out)
+    put(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
+    return first_page(sources, pages, out, claims=claims, table=table, repository=repository)
+
+
+def chapters(sources: Sequence[Path], pages: Path) -> tuple[list[Chapter], list[Chapter]]:
+    """Return all notebooks, and those of which ``pages`` has a run without a mistake."""
+    known = [chapter(source, pages)[0] for source in sources]
+    return known, [one for one in known if one.page and one.run and not one.run.get("error")]
+
+
+def first_page(
+    sources: Sequence[Path],
+    pages: Path,
+    out: Path,
+    *,
+    claims: Iterable[Mapping[str, Any]],
+    table: str,
+    repository: str = "",
+) -> Path:
+    """Write the first page of a site, or of the folder of a run, and return it.
+
+    In the folder of a run it also names the notebooks that failed or were not run; where none
+    ran without a mistake the list of all stays the first page.
+    """
+    known, ran = chapters(sources, pages)
+    index = out / "index.html"
+    if not ran:
+        return index
+    others = [one for one in known if one not in ran] if out == pages else []
     put(out / "site.js", (OWN / "site.js").read_bytes())
     put(out / "playground.html", page({}).encode())
-    put(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
     pictures = {one.name: first_picture(pages / f"{one.name}.ipynb") for one in ran}
     verdicts = Counter(claim["verdict"] for claim in claims).most_common()
     verdicts.sort(key=lambda counted: counted[0] == "not yet run")
-    index = out / "index.html"
     write(
         index,
         "site.html",
-        {one.name for one in ran},
+        {one.name for one in (*ran, *others) if one.page},
         chapters=ran,
+        others=others,
         playground=element({"simple": True}),
         module=module(),
         pictures={name: spec and figure(spec, name) for name, spec in pictures.items()},

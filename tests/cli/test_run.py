@@ -48,10 +48,17 @@ def budgets_of_their_own(monkeypatch):
     monkeypatch.delenv("LNLAB_BUDGET", raising=False)
 
 
+def first_page_of(root: Path) -> None:
+    """Put into a checkout what the first page is made of beside the notebooks."""
+    for name in ("pyproject.toml", "results", "docs"):
+        (root / name).symlink_to(ROOT() / name)
+
+
 @pytest.fixture(scope="module")
 def workbook(tmp_path_factory):
     """A checkout with four notebooks, in a folder whose name has a space and accents."""
     root = tmp_path_factory.mktemp("cahier à été")
+    first_page_of(root)
     folder = root / "notebooks"
     folder.mkdir()
     where = "import sys\nprint(budget, seeds, os.getcwd(), sys.executable, sep='|')"
@@ -133,7 +140,7 @@ def test_pages_need_no_network_and_follow_each_other(ran):
     said, _, out = ran
     assert f"pages: {out / 'index.html'}" in said
     pages = {path.stem: path.read_text() for path in out.glob("*.html")}
-    assert set(pages) == {"index", "01_good", "02_raises", "03_hangs", "04_dies"}
+    assert set(pages) == {"index", "playground", "01_good", "02_raises", "03_hangs", "04_dies"}
     for page in pages.values():
         loaded = re.findall(r'(?:src|<link[^>]* href)="([^"]+)"', page)
         assert all((out / target).is_file() for target in loaded), loaded
@@ -252,6 +259,7 @@ def program(root: Path, *arguments: object) -> list[str]:
 def two(tmp_path_factory):
     """A checkout with two quick notebooks."""
     root = tmp_path_factory.mktemp("two")
+    first_page_of(root)
     for number in ("01", "02"):
         cell = f"print({number!r}, budget)"
         write(root / "notebooks" / f"{number}_quick.ipynb", f"{number} · Quick", cell, FIGURE)
@@ -386,6 +394,7 @@ def test_a_fingerprint_is_of_a_notebook_and_of_the_code(tmp_path, monkeypatch):
 def test_an_interrupted_run_is_continued(tmp_path):
     """Ctrl-C in the second of two notebooks; again, then again with the first one edited."""
     notebooks, out = tmp_path / "notebooks", tmp_path / "pages"
+    first_page_of(tmp_path)
     write(notebooks / "01_quick.ipynb", "01 · Quick\n\n1 second", "1 + 1")
     waits = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.1)"
     write(notebooks / "02_waits.ipynb", "02 · Waits\n\n2 minutes", waits)
@@ -430,6 +439,7 @@ WORKS = "import time\nwhile time.process_time() < 1:\n    pass"
 @pytest.mark.slow
 def test_quick_notebooks_run_first_and_times_are_told(tmp_path, monkeypatch):
     out, folder = tmp_path / "build", tmp_path / "notebooks"
+    first_page_of(tmp_path)
     for number, seconds in ((1, 90), (2, 30), (3, 60)):
         write(folder / f"0{number}_n.ipynb", f"0{number} · N\n\n{seconds} seconds", WORKS)
     monkeypatch.setattr(checkout, "root", lambda: tmp_path)

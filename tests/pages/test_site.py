@@ -18,7 +18,7 @@ from lnlab.cli.notebooks import colab
 from lnlab.cli.notebooks import site as site_of
 from lnlab.pages.outputs import PLOTLY
 from lnlab.pages.page import publish
-from lnlab.pages.site import site
+from lnlab.pages.site import first_page, site
 from tests.pages.test_page import executed, figure
 
 CLAIMS = [{"verdict": "not yet run"}] * 3 + [{"verdict": "holds"}] * 2
@@ -103,6 +103,28 @@ def test_the_setting_of_pyproject_is_what_pages_and_notebooks_open_with(
     assert (own / file).is_file()
     assert CliRunner().invoke(colab).exit_code == 0
     assert f"git clone -q --depth 1 {address}" in (own / file).read_text()
+
+
+def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
+    sources, build = ran
+    page = first_page(sources, build, build, **GIVEN).read_text()
+    own = site(sources, build, tmp_path / "site", **GIVEN).read_text()
+    others = re.findall(r"(?s)<p>Not here: .*?</p>\n", page)
+    assert page.replace(others[0], "") == own
+    assert re.findall(r'href="(.*?)"', others[0]) == ["18_second.html"]
+    assert "<code>make lab</code>" in own
+    for used in re.findall(r'(?:src|href)="([^"#]+)"', page):
+        assert (build / used).is_file(), used
+
+
+def test_where_every_notebook_failed_the_list_of_them_stays(tmp_path):
+    executed(tmp_path, "00_first")
+    (build := tmp_path / "build").mkdir()
+    executed(build, "00_first", suffix=".failed.ipynb", error="E", place="here")
+    listed = publish([tmp_path / "00_first.ipynb"], build).read_text()
+    assert (
+        first_page([tmp_path / "00_first.ipynb"], build, build, **GIVEN).read_text() == listed
+    )
 
 
 def test_without_a_run_there_is_no_site(ran, tmp_path):
