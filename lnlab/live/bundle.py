@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from lnlab.live.examples import digits, points
 
 MIME = "application/vnd.lnlab.playground+json"
 """The type of an output from which a page shows a playground without a kernel: its settings."""
@@ -15,20 +15,6 @@ MIME = "application/vnd.lnlab.playground+json"
 HERE = Path(__file__).parent
 SCRIPTS = ("engine.js", "experiments.js", "draw.js", "view.js")
 """The scripts in their order; none imports another, as they become one module."""
-
-
-@cache
-def digits() -> str:
-    """Return 600 digits, 60 of each class: the label, then a letter a pixel, A to Q."""
-    from sklearn.datasets import load_digits  # takes a second
-
-    images, labels = load_digits(return_X_y=True)
-    # the first 60 of each class, as they come: every class is among any 100 in a row
-    rank = np.array([(labels[:i] == label).sum() for i, label in enumerate(labels)])
-    chosen = np.flatnonzero(rank < 60)
-    pixels = (images[chosen].astype(int) + ord("A")).tolist()
-    lines = zip(labels[chosen], pixels, strict=True)
-    return "".join(f"{label}{''.join(map(chr, row))}" for label, row in lines)
 
 
 @cache
@@ -69,6 +55,7 @@ def module() -> str:
     constants = {
         "FIELDS": fields(),
         "EXPERIMENTS": json.loads(text("experiments.json")),
+        "POINTS": points(),
         "DIGITS": digits(),
         "TEMPLATE": text("template.py"),
         "MARKUP": text("markup.html"),

@@ -6,6 +6,9 @@ declare const FIELDS: Record<string, Field>;
 /** The experiments (experiments.json). */
 declare const EXPERIMENTS: Experiment[];
 
+/** Points of the datasets in the plane, of class 0 and 1 in turns. */
+declare const POINTS: Record<string, [number, number][]>;
+
 /** 600 digits: the label of each, then its 64 pixels, A for 0 to Q for 16. */
 declare const DIGITS: string;
 
@@ -79,4 +82,12 @@ interface Examples {
   inputs: number;
   classes: number;
   train: number;
+}
+
+/** A moment of a curve. */
+interface Point {
+  x: number;
+  mid: number;
+  low: number;
+  high: number;
 }

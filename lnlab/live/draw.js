@@ -1,12 +1,8 @@
 // Pictures on a canvas: numbers in, lines and colours out.
 
-/** @typedef {{context: CanvasRenderingContext2D, width: number, height: number,
- *   color: (name: string) => string}} Canvas
- * @typedef {{x: number, mid: number, low: number, high: number}} Point */
-
-/** Clear a canvas and return what is needed to draw on it, in CSS pixels.
- * @param {HTMLCanvasElement} element
- * @returns {Canvas | null} null where it has no size, as in a part of the page that is closed */
+/** Clear a canvas and return what is needed to draw on it, in CSS pixels; null where it has no
+ * size, as in a part of the page that is closed.
+ * @param {HTMLCanvasElement} element */
 function prepare(element) {
   const { clientWidth: width, clientHeight: height } = element;
   const context = element.getContext("2d");
@@ -35,9 +31,9 @@ function drawLines(element, series, marks) {
   const bottom = Math.max(Math.min(top / 3, ...positive) / 1.1, top / 1e7);
   const end = Math.max(10, ...series.flatMap(({ points }) => points.map(({ x }) => x)));
   const [left, right, above, below] = [46, 8, 6, 20];
-  const x = (/** @type {number} */ update) => left + (update / end) * (width - left - right);
+  const x = (update) => left + (update / end) * (width - left - right);
   const span = Math.log(top / bottom);
-  const y = (/** @type {number} */ value) => {
+  const y = (value) => {
     const part = Math.log(Math.min(Math.max(value, bottom), top) / bottom) / span;
     return height - below - part * (height - above - below);
   };
@@ -59,11 +55,7 @@ function drawLines(element, series, marks) {
   context.fillText("0", left, height - 5);
   context.setLineDash([2, 3]);
   context.strokeStyle = color("quiet");
-  for (const mark of marks)
-    stroke(context, [
-      [x(mark), above],
-      [x(mark), height - below],
-    ]);
+  for (const mark of marks) stroke(context, [x(mark), above], [x(mark), height - below]);
   context.setLineDash([]);
   for (const { name, points: all } of series) {
     const points = all.filter(({ mid }) => Number.isFinite(mid));
@@ -75,17 +67,11 @@ function drawLines(element, series, marks) {
     context.fill();
     context.globalAlpha = 1;
     context.lineWidth = 2;
-    stroke(
-      context,
-      points.map(({ x: at, mid }) => [x(at), y(mid)]),
-    );
+    stroke(context, ...points.map(({ x: at, mid }) => [x(at), y(mid)]));
   }
 }
 
-/** Return at most so many round numbers between two, for a logarithmic axis.
- * @param {number} bottom
- * @param {number} top
- * @param {number} most */
+/** Return at most so many round numbers between two, for a logarithmic axis. */
 function ticks(bottom, top, most) {
   /** @param {number[]} steps */
   const round = (steps) => {
@@ -100,16 +86,15 @@ function ticks(bottom, top, most) {
   return few ?? all[3].filter((_, i) => i % Math.ceil(all[3].length / most) === 0);
 }
 
-/** @param {CanvasRenderingContext2D} context
- * @param {number[][]} points */
-function stroke(context, points) {
+/** Draw a line from point to point.
+ * @param {CanvasRenderingContext2D} context */
+function stroke(context, ...points) {
   context.beginPath();
   for (const [x, y] of points) context.lineTo(x, y);
   context.stroke();
 }
 
-/** Return a number with few digits.
- * @param {number} value */
+/** Return a number with few digits. */
 function short(value) {
   return String(Number(value.toPrecision(2))).replace("e-", "e−");
 }
@@ -117,13 +102,12 @@ function short(value) {
 /** Draw a map of the plane, in the colours of the more probable class, and points.
  * @param {HTMLCanvasElement} element
  * @param {Float64Array} margins of size x size places from the top left, of class 1 over class 0
- * @param {number} size
  * @param {{x: ArrayLike<number>, y: ArrayLike<number>}} points x, y, 1 from -1.1 to 1.1, and classes */
 function drawMap(element, margins, size, points) {
   const canvas = prepare(element);
   if (!canvas) return;
   const { context, width, height, color } = canvas;
-  const edge = (/** @type {number} */ k) => Math.round((k / size) * width); // without gaps
+  const edge = (k) => Math.round((k / size) * width); // without gaps
   for (let k = 0; k < size * size; k++) {
     const p = 1 / (1 + Math.exp(-margins[k]));
     context.fillStyle = color(p > 0.5 ? "class-1" : "class-0");

@@ -12,7 +12,6 @@ const DIVERGED = 1e4;
 
 /** Uniform numbers from a seed: mulberry32. */
 class Uniform {
-  /** @param {number} seed */
   constructor(seed) {
     this.state = seed >>> 0;
   }
@@ -26,8 +25,7 @@ class Uniform {
     return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
   }
 
-  /** Return 0, ..., n - 1 in random order (Fisher and Yates).
-   * @param {number} n */
+  /** Return 0, ..., n - 1 in random order (Fisher and Yates). */
   permutation(n) {
     const order = Int32Array.from({ length: n }, (_, i) => i);
     for (let i = n - 1; i > 0; i--) {
@@ -38,54 +36,26 @@ class Uniform {
   }
 }
 
-/** A point of a dataset in the plane, given its class.
- * @type {Record<string, (label: number, random: Uniform) => [number, number]>} */
-const POINTS = {
-  spirals: (label, random) => {
-    const r = random.next();
-    const angle = 1.25 * 2 * Math.PI * r + label * Math.PI;
-    const noise = () => 0.06 * (2 * random.next() - 1);
-    const [x, y] = [r * Math.sin(angle), r * Math.cos(angle)];
-    return [x + noise(), y + noise()];
-  },
-  circles: (label, random) => {
-    const r = label ? 0.7 + 0.3 * random.next() : 0.5 * random.next();
-    const angle = 2 * Math.PI * random.next();
-    return [r * Math.sin(angle), r * Math.cos(angle)];
-  },
-  xor: (label, random) => {
-    const x = 0.05 + 0.95 * random.next();
-    const y = 0.05 + 0.95 * random.next();
-    const side = random.next() < 0.5 ? -1 : 1;
-    return [side * x, (label ? -side : side) * y];
-  },
-};
-
 /** Return the examples of a dataset: 300 points to train on and 100 to measure, or 500 and 100
  * digits of 8 x 8 pixels, the same in every run. A point is x, y and 1: with x and y alone, layer
  * norm could not see how far from the middle a point is.
- * @param {string} dataset
  * @returns {Examples} */
 function examples(dataset) {
-  if (dataset === "digits") {
-    // one letter a pixel, A for 0 to Q for 16, and the label in front of each digit
-    const y = Int32Array.from({ length: DIGITS.length / 65 }, (_, i) => +DIGITS[65 * i]);
-    const pixel = (/** @type {number} */ k) => DIGITS.charCodeAt(65 * (k >> 6) + 1 + (k & 63));
-    const x = Float64Array.from({ length: 64 * y.length }, (_, k) => (pixel(k) - 65) / 16);
-    return { x, y, inputs: 64, classes: 10, train: y.length - 100 };
+  if (dataset !== "digits") {
+    const x = Float64Array.from(POINTS[dataset].flatMap((point) => [...point, 1]));
+    const y = Int32Array.from(POINTS[dataset], (_, i) => i % 2);
+    return { x, y, inputs: 3, classes: 2, train: 300 };
   }
-  const random = new Uniform(2016);
-  const y = Int32Array.from({ length: 400 }, (_, i) => i % 2);
-  const points = Array.from(y, (label) => [...POINTS[dataset](label, random), 1]).flat();
-  // rounded: sin and cos differ in the last digit between browsers and Python
-  const x = Float64Array.from(points, (value) => Math.floor(value * 1e6 + 0.5) / 1e6);
-  return { x, y, inputs: 3, classes: 2, train: 300 };
+  // the label of each digit and its 64 pixels, A for 0 to Q for 16
+  const y = Int32Array.from({ length: 600 }, (_, i) => +DIGITS[65 * i]);
+  const pixel = (k) => DIGITS.charCodeAt(65 * Math.floor(k / 64) + 1 + (k % 64)) - 65;
+  const x = Float64Array.from({ length: 64 * 600 }, (_, k) => pixel(k) / 16);
+  return { x, y, inputs: 64, classes: 10, train: 500 };
 }
 
 /** Batches without replacement; what is left of an epoch that fills no batch is dropped. */
 class Batches {
-  /** @param {number} n the number of examples
-   * @param {number} seed */
+  /** @param {number} n the number of examples */
   constructor(n, seed) {
     this.random = new Uniform(2000 + seed);
     this.n = n;
@@ -93,8 +63,7 @@ class Batches {
     this.next = 0;
   }
 
-  /** Return the indices of the next examples.
-   * @param {number} size */
+  /** Return the indices of the next examples. */
   take(size) {
     if (this.next + size > this.n) {
       this.order = this.random.permutation(this.n);
@@ -115,7 +84,6 @@ function euclidean(values) {
 
 /** What is learned, its gradient, and what the optimizer remembers of it. */
 class Parameter {
-  /** @param {number} size */
   constructor(size) {
     this.value = new Float64Array(size);
     this.grad = new Float64Array(size);
@@ -126,9 +94,7 @@ class Parameter {
 
 /** A layer: pre-activations a = W x, normalized to z = g (a - mu) / sigma + b, and h = f(z). */
 class Layer {
-  /** @param {number} inputs
-   * @param {number} units
-   * @param {Norm} norm
+  /**   * @param {Norm} norm
    * @param {"tanh" | "relu" | "linear"} activation
    * @param {Uniform} random */
   constructor(inputs, units, norm, activation, random) {
@@ -153,18 +119,11 @@ class Layer {
     this.sigma = new Float64Array(units).fill(1);
     this.gradientNorm = 0;
     this.angle = 0;
-    this.x =
-      this.a =
-      this.normed =
-      this.z =
-      this.h =
-      this.dz =
-      this.caseSigma =
-        new Float64Array(0);
+    this.x = this.a = this.z = this.h = new Float64Array(0);
+    this.normed = this.dz = this.caseSigma = this.x;
   }
 
-  /** Make room for so many examples.
-   * @param {number} n */
+  /** Make room for so many examples. */
   grow(n) {
     const size = n * this.units;
     this.a = new Float64Array(size);
@@ -211,7 +170,6 @@ class Layer {
   }
 
   /** Set (a - mu) / sigma from a.
-   * @param {number} n
    * @param {Statistics} statistics */
   normalize(n, statistics) {
     const { units, a, normed } = this;
@@ -239,8 +197,6 @@ class Layer {
   }
 
   /** Set batch norm's mean and sigma of unit i.
-   * @param {number} i
-   * @param {number} n
    * @param {Statistics} statistics */
   batchStatistics(i, n, statistics) {
     const { units, a } = this;
@@ -263,7 +219,6 @@ class Layer {
   }
 
   /** Turn dL/dh, which `dz` holds, into dL/da, and set the gradients of W, g and b.
-   * @param {number} n
    * @param {boolean} throughBatch whether batch norm's statistics came from these examples
    * @param {Float64Array | null} dx takes dL/dx, where the layer below wants it */
   backward(n, throughBatch, dx) {
@@ -292,9 +247,7 @@ class Layer {
     }
   }
 
-  /** Turn dL/dz into dL/da, and set the gradient of g; weight norm's adds to that of W.
-   * @param {number} n
-   * @param {boolean} throughBatch */
+  /** Turn dL/dz into dL/da, and set the gradient of g; weight norm's adds to that of W. */
   backwardNorm(n, throughBatch) {
     const { units, norm, normed, dz, sigma } = this;
     const size = n * units;
@@ -324,13 +277,7 @@ class Layer {
   }
 
   /** Turn dL/d normed into dL/da over values that share mu and sigma: what lies along 1 (if the
-   * mean was taken out) and along the normalized values (if they were divided) is removed.
-   * @param {number} from
-   * @param {number} to
-   * @param {number} step
-   * @param {number} sigma
-   * @param {boolean} centred
-   * @param {boolean} divided */
+   * mean was taken out) and along the normalized values (if they were divided) is removed. */
   project(from, to, step, sigma, centred, divided) {
     const { normed, dz } = this;
     let [sum, along, m] = [0, 0, 0];
@@ -366,7 +313,6 @@ class Network {
 
   /** Return the outputs (logits) of n examples.
    * @param {Float64Array} x
-   * @param {number} n
    * @param {Statistics} statistics */
   forward(x, n, statistics) {
     return this.layers.reduce((h, layer) => layer.forward(h, n, statistics), x);
@@ -473,7 +419,6 @@ function read(settings) {
 }
 
 /** Return whether a value is one that the setting of that name can have.
- * @param {string} name
  * @param {any} value */
 function fits(name, value) {
   if (!Object.hasOwn(FIELDS, name)) return false;
@@ -508,8 +453,7 @@ class Run {
 
   /** Multiply the weights of a hidden layer in all networks, so that they are `factor` times as
    * large as they would be untouched.
-   * @param {number} layer 1 is the first
-   * @param {number} factor */
+   * @param {number} layer 1 is the first */
   rescale(layer, factor) {
     const ratio = factor / this.factors[layer];
     this.factors[layer] = factor;

@@ -79,15 +79,12 @@ function answer(experiment, before, now, later) {
   });
 }
 
-/** Return whether two losses differ by more than 1 %.
- * @param {number} a
- * @param {number} b */
+/** Return whether two losses differ by more than 1 %. */
 function differs(a, b) {
   return !(Math.abs(b - a) <= 0.01 * Math.abs(a));
 }
 
-/** Return a number with three digits.
- * @param {number} value */
+/** Return a number with three digits. */
 function digits(value) {
   return Number.isFinite(value) ? String(Number(value.toPrecision(3))) : "–";
 }

@@ -4,7 +4,6 @@ They are the same numbers as in engine.js. With them the lines that the playgrou
 (template.py) repeat a run with the modules of lnlab and the optimizers of torch.
 """
 
-import math
 from itertools import pairwise
 from typing import Any
 
@@ -13,56 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from lnlab import norms
-from lnlab.live.bundle import digits
-
-
-class Uniform:
-    """Uniform numbers from a seed: mulberry32."""
-
-    def __init__(self, seed: int) -> None:
-        self.state = seed
-
-    def __call__(self) -> float:
-        """Return the next number, from 0 up to but not including 1, in steps of 2^-32."""
-        mask = 0xFFFFFFFF
-        self.state = (self.state + 0x6D2B79F5) & mask
-        t = self.state
-        t = (t ^ (t >> 15)) * (t | 1) & mask
-        t ^= (t + ((t ^ (t >> 7)) * (t | 61))) & mask
-        return (t ^ (t >> 14)) / 2**32
-
-    def permutation(self, n: int) -> list[int]:
-        """Return 0, ..., n - 1 in random order (Fisher and Yates)."""
-        order = list(range(n))
-        for i in range(n - 1, 0, -1):
-            j = int(self() * (i + 1))
-            order[i], order[j] = order[j], order[i]
-        return order
-
-
-def spirals(label: int, uniform: Uniform) -> tuple[float, float]:
-    """Return a point on one of two spirals."""
-    r = uniform()
-    angle = 1.25 * 2 * math.pi * r + label * math.pi
-    x, y = r * math.sin(angle), r * math.cos(angle)
-    return x + 0.06 * (2 * uniform() - 1), y + 0.06 * (2 * uniform() - 1)
-
-
-def circles(label: int, uniform: Uniform) -> tuple[float, float]:
-    """Return a point in a disc, or in the ring around it."""
-    r = 0.7 + 0.3 * uniform() if label else 0.5 * uniform()
-    angle = 2 * math.pi * uniform()
-    return r * math.sin(angle), r * math.cos(angle)
-
-
-def xor(label: int, uniform: Uniform) -> tuple[float, float]:
-    """Return a point whose coordinates have the same sign (label 0) or not (label 1)."""
-    x, y = 0.05 + 0.95 * uniform(), 0.05 + 0.95 * uniform()
-    side = -1 if uniform() < 0.5 else 1
-    return side * x, (-side if label else side) * y
-
-
-POINTS = {"spirals": spirals, "circles": circles, "xor": xor}
+from lnlab.live.examples import Uniform, digits, points
 
 
 def examples(dataset: str) -> tuple[Tensor, Tensor]:
@@ -75,11 +25,8 @@ def examples(dataset: str) -> tuple[Tensor, Tensor]:
         rows = [digits()[i : i + 65] for i in range(0, 65 * 500, 65)]
         x = np.array([[ord(pixel) - ord("A") for pixel in row[1:]] for row in rows]) / 16
         return torch.from_numpy(x), torch.tensor([int(row[0]) for row in rows])
-    uniform, labels = Uniform(2016), [i % 2 for i in range(400)]
-    points = np.array([POINTS[dataset](label, uniform) for label in labels])
-    # rounded: sin and cos differ in the last digit between browsers and Python
-    points = np.c_[np.floor(points * 1e6 + 0.5) / 1e6, np.ones(len(points))]
-    return torch.from_numpy(points[:300]), torch.tensor(labels[:300])
+    x = torch.tensor([[*point, 1.0] for point in points()[dataset][:300]], dtype=torch.float64)
+    return x, torch.arange(300) % 2
 
 
 class BatchOrder:

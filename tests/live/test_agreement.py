@@ -7,7 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from lnlab.live.bundle import HERE, module
-from lnlab.live.replay import BatchOrder, Uniform, examples, network
+from lnlab.live.examples import Uniform
+from lnlab.live.replay import BatchOrder, examples, network
 
 pytestmark = pytest.mark.browser
 

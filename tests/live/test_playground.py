@@ -84,7 +84,7 @@ def test_the_python_that_is_copied_repeats_the_losses(browser):
     page.wait_for_function("window.live")
     losses, lines = page.evaluate(
         """() => {
-          const run = new live.Run(live.read({ seeds: 2, weights: 2, rate: 0.1 }).state);
+          const run = new live.Run(live.read({ seeds: 2, weights: 2, rate: 0.03 }).state);
           const losses = [];
           for (let update = 0; update < 60; update++) {
             if (update === 20) run.set({ weights: 10 });

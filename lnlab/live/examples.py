@@ -1,0 +1,77 @@
+"""The examples of the playground, and its random numbers, which engine.js repeats."""
+
+import math
+from functools import cache
+
+import numpy as np
+
+
+class Uniform:
+    """Uniform numbers from a seed: mulberry32."""
+
+    def __init__(self, seed: int) -> None:
+        self.state = seed
+
+    def __call__(self) -> float:
+        """Return the next number, from 0 up to but not including 1, in steps of 2^-32."""
+        mask = 0xFFFFFFFF
+        self.state = (self.state + 0x6D2B79F5) & mask
+        t = self.state
+        t = (t ^ (t >> 15)) * (t | 1) & mask
+        t ^= (t + ((t ^ (t >> 7)) * (t | 61))) & mask
+        return (t ^ (t >> 14)) / 2**32
+
+    def permutation(self, n: int) -> list[int]:
+        """Return 0, ..., n - 1 in random order (Fisher and Yates)."""
+        order = list(range(n))
+        for i in range(n - 1, 0, -1):
+            j = int(self() * (i + 1))
+            order[i], order[j] = order[j], order[i]
+        return order
+
+
+def spirals(label: int, uniform: Uniform) -> tuple[float, float]:
+    """Return a point on one of two spirals."""
+    r = uniform()
+    angle = 1.25 * 2 * math.pi * r + label * math.pi
+    x, y = r * math.sin(angle), r * math.cos(angle)
+    return x + 0.06 * (2 * uniform() - 1), y + 0.06 * (2 * uniform() - 1)
+
+
+def circles(label: int, uniform: Uniform) -> tuple[float, float]:
+    """Return a point in a disc, or in the ring around it."""
+    r = 0.7 + 0.3 * uniform() if label else 0.5 * uniform()
+    angle = 2 * math.pi * uniform()
+    return r * math.sin(angle), r * math.cos(angle)
+
+
+def xor(label: int, uniform: Uniform) -> tuple[float, float]:
+    """Return a point whose coordinates have the same sign (label 0) or not (label 1)."""
+    x, y = 0.05 + 0.95 * uniform(), 0.05 + 0.95 * uniform()
+    side = -1 if uniform() < 0.5 else 1
+    return side * x, (-side if label else side) * y
+
+
+@cache
+def points() -> dict[str, list[list[float]]]:
+    """Return 400 points of each dataset in the plane, of class 0 and 1 in turns."""
+    made = {}
+    for dataset in (spirals, circles, xor):
+        uniform = Uniform(2016)
+        drawn = [dataset(i % 2, uniform) for i in range(400)]
+        made[dataset.__name__] = [[round(x, 3), round(y, 3)] for x, y in drawn]
+    return made
+
+
+@cache
+def digits() -> str:
+    """Return 600 digits, 60 of each class: the label, then a letter a pixel, A to Q."""
+    from sklearn.datasets import load_digits  # takes a second
+
+    images, labels = load_digits(return_X_y=True)
+    # the first 60 of each class, as they come: every class is among any 100 in a row
+    rank = np.array([(labels[:i] == label).sum() for i, label in enumerate(labels)])
+    chosen = np.flatnonzero(rank < 60)
+    pixels = (images[chosen].astype(int) + ord("A")).tolist()
+    lines = zip(labels[chosen], pixels, strict=True)
+    return "".join(f"{label}{''.join(map(chr, row))}" for label, row in lines)
