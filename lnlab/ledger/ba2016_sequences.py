@@ -72,7 +72,7 @@ ONE_OF_FIVE = (
 FEW = {"batch_size": 4, "epochs": 2}
 MANY = {"batch_size": 32, "epochs": 16}
 
-WATCHED = replace(DIGITS, measures=2)
+WATCHED = replace(DIGITS, gradient_factor=True)
 """With what becomes of gradients on their way back in time."""
 T = 32
 STABLE = {

@@ -33,8 +33,8 @@ SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
 UNHEARD = tuple({"unheard": speaker} for speaker in SPEAKERS)
 SHARED = 1 / (len(SPEAKERS) - 1)
 """The speaker of the test over those of the training, whom two splits have mostly in common."""
-FSDD = Spelling(data="fsdd", epochs=EPOCHS, measures=2, seeds=(100, 101, 102))
-TIMIT = Spelling.budget("paper", data="timit", measures=2, seeds=tuple(range(100, 105)))
+FSDD = Spelling(data="fsdd", epochs=EPOCHS, validate=True, seeds=(100, 101, 102))
+TIMIT = Spelling.budget("paper", data="timit", validate=True, seeds=tuple(range(100, 105)))
 STATED: dict[str, Any] = {
     name: value
     for name, value in TIMIT.config().items()

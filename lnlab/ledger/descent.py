@@ -21,11 +21,11 @@ from lnlab.tasks import PermutationInvariantMNIST
 
 RATE = 0.1
 DIGITS = PermutationInvariantMNIST.budget(
-    "notebook", descent="sgd", learning_rate=RATE, measures=3, updates=200,
+    "notebook", descent="sgd", learning_rate=RATE, step_effects=True, updates=200,
     seeds=tuple(range(115, 130)),
 )  # fmt: skip
 MNIST = PermutationInvariantMNIST.budget(
-    "paper", descent="sgd", learning_rate=RATE, measures=3, updates=300, every=10,
+    "paper", descent="sgd", learning_rate=RATE, step_effects=True, updates=300, every=10,
     seeds=tuple(range(105, 110)),
 )  # fmt: skip
 NETS = {"": DIGITS, "-mnist": MNIST}
@@ -251,7 +251,11 @@ def batch_norm_reduces(id: str, source: str, statement: str) -> Iterator[Claim]:
 
 
 WHOLE = PermutationInvariantMNIST.budget(
-    "notebook", descent="sgd", learning_rate=RATE, measures=3, seeds=tuple(range(100, 115))
+    "notebook",
+    descent="sgd",
+    learning_rate=RATE,
+    step_effects=True,
+    seeds=tuple(range(100, 115)),
 )
 """The digits to the end of a training."""
 

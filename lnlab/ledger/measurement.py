@@ -16,6 +16,7 @@ from lnlab.ledger.rule import Setting
 from lnlab.ledger.statistics import ends, interval
 from lnlab.runs import Run
 from lnlab.training import Experiment
+from lnlab.training.settings import declared
 
 Number = Callable[[pd.DataFrame], float]
 Numbers = Callable[[Sequence[pd.DataFrame]], Sequence[float]]
@@ -27,7 +28,7 @@ Term = tuple[int, Mapping[str, Any]]
 KINDS = ("official", "embedded", "synthetic")
 """The kinds of data that papers are judged by: a user's own are not among them."""
 
-BESIDE = ("seeds", "device", "precision", "measures")
+BESIDE = ("seeds", "device", "precision")
 """Fields of a configuration that are no part of what was declared; what a run did not measure,
 it does not have."""
 
@@ -296,26 +297,28 @@ def _alike(runs: Sequence[Run]) -> Iterable[list[Run]]:
 
 
 def _by_seed(runs: Sequence[Run], task: Any) -> dict[int, Run]:
-    """The runs with the configuration of a task, seeds aside; of a seed the fittest.
+    """Return the runs with the configuration of a task, seeds aside.
 
-    A field that the configuration leaves out, at its past value, is one that they lack too.
+    If two runs contain the same seed, the one with the declared metrics is used, and of those
+    the one with more seeds.
     """
     config = json.loads(json.dumps(task.config()))
-    wanted = {name: value for name, value in config.items() if name not in BESIDE}
-    unsaid = task.__dataclass_fields__.keys() - config.keys() - {*BESIDE}
+    measured = [
+        name for name, one in declared(type(task)).items() if one.allowed.get("measured")
+    ]
+    wanted = {name: v for name, v in config.items() if name not in (*BESIDE, *measured)}
+
+    def fitness(run: Run) -> tuple[int, int]:
+        own = task.completed(run.config)
+        agree = sum(own[name] == config[name] for name in measured)
+        return agree, len(run.config["seeds"])
+
     found: dict[int, Run] = {}
-    for run in sorted(runs, key=lambda run: _fitness(run, task.measures)):
-        if all(run.config.get(name) == value for name, value in wanted.items()) and not (
-            unsaid & run.config.keys()
-        ):
+    for run in sorted(runs, key=fitness):
+        own = task.completed(run.config)
+        if all(own[name] == value for name, value in wanted.items()):
             found |= dict.fromkeys(run.config["seeds"], run)
     return found
-
-
-def _fitness(run: Run, measures: int) -> tuple[bool, int, int]:
-    """The fitness of a run: measured as declared, the version of that, the number of seeds."""
-    measured = run.config.get("measures", 1)
-    return measured == measures, measured, len(run.config["seeds"])
 
 
 def declare(

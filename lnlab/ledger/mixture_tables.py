@@ -24,11 +24,7 @@ DECLARED = (*SEEDS, *FRESH)
 def trained_as(runs: Sequence[Run], task: Mixture, seeds: Sequence[int] = DECLARED) -> Arms:
     """The finished runs that differ from ``task`` in normalizer and seed, whatever they measure
     besides."""
-    found: Arms = {}
-    for version in (1, task.measures):
-        for arm, by_seed in like(runs, replace(task, measures=version), seeds=seeds).items():
-            found.setdefault(arm, {}).update(by_seed)
-    return found
+    return like(runs, task, seeds=seeds)
 
 
 def sixteen(runs: Mapping[int, Run], metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ import pandas as pd
 from lnlab.ledger.statistics import interval
 from lnlab.runs import Run
 from lnlab.training import Experiment
+from lnlab.training.settings import declared
 
 Number = Callable[[pd.DataFrame], float]
 """The metrics of one seed to one number."""
@@ -92,7 +93,8 @@ def differences(arms: Arms, arm: str, other: str, number: Number) -> dict[int, f
 
 
 def sets(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) -> list[Arms]:
-    """The finished runs of a task, each set one in all but normalizer and seed.
+    """The finished runs of a task, each set one in all but normalizer and seed; arms in the
+    order of their choices.
 
     Of a seed that several runs hold the run of most seeds counts, in every arm.
 
@@ -102,19 +104,20 @@ def sets(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) -> lis
     """
     config = json.loads(json.dumps(task.config()))
     wanted = {k: v for k, v in config.items() if k not in (*BETWEEN_ARMS, *free)}
-    # fields that a configuration names only where they are not what they used to be
-    unsaid = task.__dataclass_fields__.keys() - config.keys()
     found: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
     done = (run for run in runs if run.task == task.name and run.done)
     for run in sorted(done, key=lambda run: len(run.config["seeds"])):
-        if any(run.config.get(name) != value for name, value in wanted.items()):
+        own = task.completed(run.config)
+        if any(own[name] != value for name, value in wanted.items()):
             continue
-        if unsaid & run.config.keys():
-            continue
-        rest = {k: v for k, v in run.config.items() if k not in BETWEEN_ARMS}
+        rest = {k: v for k, v in own.items() if k not in BETWEEN_ARMS}
         same = json.dumps([rest, run.data["checksum"]], sort_keys=True)
         found[same][run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
-    return [dict(arms) for arms in found.values()]
+    order = list(declared(type(task))["norm"].allowed.get("choices", ()))
+    return [
+        {arm: arms[arm] for arm in sorted(arms, key=lambda arm: (*order, arm).index(arm))}
+        for arms in found.values()
+    ]
 
 
 def like(

@@ -113,11 +113,11 @@ def claim(
     failed: float | None = 0.1,
     history: tuple[Before, ...] = (),
     tuning: Tuning | None = None,
-    measures: int = FIFTH.measures,
+    gradient_angle: bool = False,
     **words: Any,
 ) -> Claim:
     """A declared claim about LeNet on CIFAR-10; ``failed``, what a failed run counts as."""
-    task = replace(FIFTH, seeds=seeds, measures=measures)
+    task = replace(FIFTH, seeds=seeds, gradient_angle=gradient_angle)
     if history:
         words = {"version": 1 + len(history), "date": AGAIN} | words
     test, declared = declare(
@@ -288,7 +288,7 @@ CLAIMS = [
             "BLN takes a step toward reducing internal covariate shift: against "
             f"{SHORT[norm].upper()}, on 20 % of CIFAR-10 at batch 25",
             ((1, BLN), (-1, {"norm": norm})), each(logarithm(turned)),
-            seeds=tuple(range(123, 128)), failed=None, measures=3,
+            seeds=tuple(range(123, 128)), failed=None, gradient_angle=True,
             measure="log of the angle between the gradients of a layer before and after a step "
             "of those below it (definition 2.1 of Santurkar et al., 2018), BLN less "
             f"{SHORT[norm].upper()}; the step is along the gradient and promises a fiftieth of "

@@ -42,7 +42,7 @@ class HeldOut:
 class Classification(Experiment):
     """Cases with one class each, judged by the negative log likelihood and the error rate."""
 
-    held_out: int = setting(0, least=0, past=0)
+    held_out: int = setting(0, least=0)
     """The number of training cases, the last ones, that are not trained on: they validate, to
     choose a learning rate by. 0: none, and the paper's whole training set."""
 

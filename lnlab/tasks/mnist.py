@@ -87,16 +87,17 @@ class PermutationInvariantMNIST(Classification):
     """The size of each hidden layer."""
     learning_rate: float = 1e-3
     """Not stated; the default of Adam, which the paper says it used."""
-    initialisation: str = setting("he", choices=INITIALISATIONS, recorded={"he": "modern"})
+    initialisation: str = setting("he", choices=INITIALISATIONS)
     """"he" is N(0, 2/D), "torch" U(-1, 1)/sqrt(D), "authors" U(-0.1, 0.1)."""
     unbiased: bool = False
     """True if batch norm takes the unbiased variance, as 6.6 does for the small batch."""
-    descent: str = setting("adam", choices=DESCENTS, past="adam")
+    descent: str = setting("adam", choices=DESCENTS)
     """The steps: those of Adam, or of plain gradient descent."""
-    measures: int = setting(1, least=1, most=3, past=1)
-    """3: at every evaluation also shift and smoothness, :func:`lnlab.tasks.moved.moved`, which
-    at 2 were other numbers of the same."""
-    every: int = setting(0, least=0, past=0)
+    step_effects: bool = setting(False, measured=True)
+    """True if shift and smoothness are measured at every evaluation, too:
+    :func:`lnlab.tasks.moved.moved`. The run with ``steepness`` and ``turn`` has earlier
+    definitions of them."""
+    every: int = setting(0, least=0)
     """The updates from one evaluation to the next, besides those of every classification; 0:
     those alone."""
 
@@ -148,10 +149,10 @@ class PermutationInvariantMNIST(Classification):
     def measure(
         self, model: Any, dataset: Any, moment: Moment = Moment.END
     ) -> Mapping[str, list[float]]:
-        """The measurements of every classification, and with ``measures=3`` shift and
+        """The measurements of every classification, and with ``step_effects`` shift and
         smoothness on the first training cases."""
         found = super().measure(model, dataset, moment)
-        if self.measures < 3:
+        if not self.step_effects:
             return found
         nets = model.unstack()
         weight = next(nets[0].parameters())

@@ -106,9 +106,9 @@ class SequentialDigits(Classification):
     units: tuple[int, ...] = setting((48,), least=1, count=1)
     """The size of the recurrent layer, of which there is one."""
     learning_rate: float = 3e-3
-    measures: int = setting(1, least=1, most=2, past=1)
-    """2: at every evaluation also ``factor``, :meth:`DigitReader.factor` on the first test
-    cases."""
+    gradient_factor: bool = setting(False, measured=True)
+    """True if ``factor`` is measured at every evaluation, too: :meth:`DigitReader.factor` on
+    the first test cases."""
     fused: bool = True
     """A fast loop over time where there is one: not for every normalizer and cell."""
 
@@ -137,9 +137,9 @@ class SequentialDigits(Classification):
     def measure(
         self, model: Any, dataset: Any, moment: Moment = Moment.END
     ) -> Mapping[str, list[float]]:
-        """The measurements of every classification, and what ``measures=2`` asks for."""
+        """The measurements of every classification, and what ``gradient_factor`` asks for."""
         found = super().measure(model, dataset, moment)
-        if self.measures < 2:
+        if not self.gradient_factor:
             return found
         x = dataset.test.x[:CASES]
         return {**found, "factor": [net.factor(x) for net in model.unstack()]}

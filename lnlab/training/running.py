@@ -212,8 +212,8 @@ def _refuse_lacking(task: Experiment, run: Run | None) -> None:
     absent = lacking(task, run) if run is not None else []
     if run is not None and absent:
         raise ValueError(
-            f"{run.folder} is done and has no {', '.join(absent)}: raise the task's measures, "
-            "so that what is measured now has runs of its own."
+            f"{run.folder} is done and has no {', '.join(absent)}: delete it to train it "
+            "again, with what is measured now."
         )
 
 

@@ -2,12 +2,10 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, field, fields
+from dataclasses import field, fields
 from functools import cache
 from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
-
-NOTHING: Mapping[str, str] = {}
 
 WORDS = {
     int: ("a whole number", "whole numbers"),
@@ -26,8 +24,7 @@ def setting(
     most: float | None = None,
     above: float | None = None,
     count: int | None = None,
-    past: Any = MISSING,
-    recorded: Mapping[str, str] = NOTHING,
+    measured: bool = False,
 ) -> Any:
     """A field of an experiment: its default, and what else it may be.
 
@@ -37,13 +34,11 @@ def setting(
         least, most: the smallest and the largest number, of each member where it is a tuple.
         above: a number that it must exceed.
         count: how many members the tuple has; by default at least one.
-        past: the value that older runs had, where the field is newer than some. At that value
-            it is left out of the configuration, so that their keys remain.
-        recorded: the names that configurations have for choices that are called otherwise
-            since, so that their keys remain, too.
+        measured: True if the field adds measurements and changes nothing else: runs that
+            differ in it alone are trained alike.
     """
-    known = {"least": least, "most": most, "above": above, "count": count, "past": past}
-    known |= {"recorded": dict(recorded)}
+    known = {"least": least, "most": most, "above": above, "count": count}
+    known |= {"measured": measured}
     return field(default=default, metadata={**known, "choices": tuple(choices)})
 
 
@@ -54,21 +49,6 @@ class Field(NamedTuple):
     kind: Any
     default: Any
     allowed: Mapping[str, Any]
-
-    @property
-    def past(self) -> Any:
-        """The value of runs that are older than the field; ``MISSING`` if there are none."""
-        return self.allowed.get("past", MISSING)
-
-    def record(self, value: Any) -> Any:
-        """A value as configurations have it."""
-        names = self.allowed.get("recorded", NOTHING)
-        return names.get(value, value) if names else value
-
-    def recalled(self, value: Any) -> Any:
-        """The value that a configuration has recorded."""
-        names = {old: new for new, old in self.allowed.get("recorded", NOTHING).items()}
-        return names.get(value, value) if names else value
 
 
 @cache

@@ -1,8 +1,9 @@
 """The contract of an experiment: all that training asks of it, of its data and its batches."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any, ClassVar, Protocol, Self
 
@@ -95,17 +96,15 @@ class Experiment(ABC):
     """``embedded``, ``NAME`` or ``NAME=PATH``."""
     epochs: int = setting(1, least=1)
     """The number of times that all training cases come."""
-    updates: int = setting(0, least=0, past=0)
+    updates: int = setting(0, least=0)
     """The number of updates in all; 0: as many as ``epochs`` have."""
     batch_size: int = setting(1, least=1)
     """The number of cases to an update."""
     learning_rate: float = setting(1e-3, least=0)
     """The length of a step, as the optimizer has it."""
-    best: str = setting("", past="")
+    best: str = ""
     """The weights that count: those at the best value of this metric (one of ``falls`` or
     ``rises``, of a validation set), or, where it is empty, the last."""
-    measures: int = setting(1, least=1, past=1)
-    """The version of what is measured."""
     fused: bool = True
     """True if fast equivalents take the place of the reference, where there are any."""
 
@@ -113,8 +112,6 @@ class Experiment(ABC):
     falls: ClassVar[tuple[str, ...]] = ()
     rises: ClassVar[tuple[str, ...]] = ()
     shares: ClassVar[bool] = True
-    former: ClassVar[Mapping[str, Any]] = {}
-    """Fields that there are no more, with the value that every configuration has of them."""
 
     def __post_init__(self) -> None:
         if isinstance(self.seeds, int | str):
@@ -202,16 +199,17 @@ class Experiment(ABC):
         return values
 
     def config(self) -> dict[str, Any]:
-        """The fields that make a run this run: all but the path of the data, and but younger
-        fields at the value that older runs had."""
-        whole = {**asdict(self), "data": self.data.split("=")[0]}
-        known = declared(type(self))
-        fields = {
-            name: known[name].record(value)
-            for name, value in whole.items()
-            if value != known[name].past
-        }
-        return {**fields, **self.former}
+        """Return the fields that make a run this run: all, but of the data the name alone."""
+        return {**asdict(self), "data": self.data.split("=")[0]}
+
+    @classmethod
+    def completed(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a run's configuration with every field.
+
+        A field that is newer than the run has its default: it is what the code did before.
+        """
+        fields = {name: field.default for name, field in declared(cls).items()}
+        return json.loads(json.dumps(fields)) | config
 
     @classmethod
     def of(cls, config: Mapping[str, Any], **changes: Any) -> Self:
@@ -222,23 +220,12 @@ class Experiment(ABC):
             changes: what it does not know: ``data="mnist=PATH"``.
 
         Raises:
-            ValueError: if it has a field that the experiment lacks, or lacks one.
+            ValueError: if it has a field that the experiment lacks.
         """
-        known = declared(cls)
-        said = {
-            name: known[name].recalled(value) if name in known else value
-            for name, value in config.items()
-            if name not in AROUND and (name not in cls.former or value != cls.former[name])
-        }
-        past = {name: field.past for name, field in known.items()}
-        unknown = [name for name in said if name not in past]
-        absent = [n for n, value in past.items() if n not in said and value is MISSING]
-        if unknown or absent:
-            raise ValueError(
-                f"this is no configuration of {cls.name}: it has {unknown} too many and "
-                f"{absent} too few."
-            )
-        return cls(**{**past, **said, **changes})
+        fields = {name: value for name, value in config.items() if name not in AROUND}
+        if unknown := [name for name in fields if name not in declared(cls)]:
+            raise ValueError(f"this is no configuration of {cls.name}: it has {unknown}.")
+        return cls(**{**fields, **changes})
 
     # what it trains, and on what
 

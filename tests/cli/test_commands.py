@@ -285,7 +285,7 @@ def test_help_on_fields_has_no_markup(root):
 def test_the_number_of_a_run_is_what_chose_its_weights_or_what_judges_it(root):
     lnlab(*SMOKE)
     lnlab(*SMOKE, "--set", "best=test_nll")
-    (run,) = (run for run in read(root / "runs") if "best" in run.config)
+    (run,) = (run for run in read(root / "runs") if run.config["best"])
     listed = lnlab("results", "list").output.splitlines()
     for line in listed[1:]:
         assert re.search(f"test_{'nll' if line.startswith(run.key) else 'error'} ", line)

@@ -84,21 +84,19 @@ def test_a_block_may_have_a_seed_of_its_own(ran):
     ]  # fmt: skip
 
 
-def test_a_command_says_a_field_at_its_past_value_where_the_budget_has_another():
-    """Such a field is not in the configuration of the task."""
+def test_a_command_says_a_field_where_the_budget_has_another():
     assert Handwriting.budget("paper").points == 500
     scaled = Measurement(Handwriting.scaled(), ARMS[:1], NLL)
-    assert "points" not in scaled.task.config()
     assert "--budget paper" in scaled.command()
     assert "--set points=0" in scaled.command()
     assert "points" not in replace(scaled, task=Handwriting.budget("paper")).command()
 
 
 def test_a_run_that_measured_more_or_less_counts_if_it_has_what_is_asked(ran):
-    task = Spelling(epochs=1, measures=2, seeds=(100, 101))
+    task = Spelling(epochs=1, validate=True, seeds=(100, 101))
     arms = (1, {"norm": "encoder"}), (-1, {"norm": "none"})
     old = [
-        ran(replace(task, **fields, measures=1), {100: s, 101: 3 * s}, metric="test_error")
+        ran(replace(task, **fields, validate=False), {100: s, 101: 3 * s}, metric="test_error")
         for s, fields in arms
     ]
     test = Measurement(task, arms, each(final("test_error")))
@@ -106,17 +104,17 @@ def test_a_run_that_measured_more_or_less_counts_if_it_has_what_is_asked(ran):
     assert replace(test, numbers=each(final("validation_nll"))).differences(old) is None
 
 
-@pytest.mark.parametrize("declared", [1, 2])
+@pytest.mark.parametrize("declared", [False, True])
 def test_of_two_runs_of_a_seed_that_which_measured_as_declared_counts(ran, declared):
-    task = Spelling(epochs=1, measures=declared, seeds=(100,))
+    task = Spelling(epochs=1, validate=declared, seeds=(100,))
     arms = (1, {"norm": "encoder"}), (-1, {"norm": "none"})
     runs = [
-        ran(replace(task, **fields, measures=made), {100: s * made}, metric="test_error")
-        for made in (2, 1)
+        ran(replace(task, **fields, validate=made), {100: s * (1 + made)}, metric="test_error")
+        for made in (True, False)
         for s, fields in arms
     ]
     test = Measurement(task, arms, each(final("test_error")))
-    assert test.differences(runs).values == (2.0 * declared,)
+    assert test.differences(runs).values == (2.0 * (1 + declared),)
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,10 @@ def frames(runs):
     return [frame[frame["seed"] == seed] for seed, frame in every]
 
 
-def test_runs_of_both_measures_count_and_no_others(pictures):
+def test_runs_that_are_trained_alike_count_and_no_others(pictures):
     assert sorted(pictures["batch layer"]) == list(range(100, 110))
     assert {run.config["batch_size"] for run in pictures["layer"].values()} == {25}
     assert {run.config["cases"] for run in pictures["batch layer"].values()} == {9_000}
-    measured = {run.config.get("measures", 1) for run in pictures["batch"].values()}
-    assert measured == {1, 2}
 
 
 def test_runs_that_choose_a_rate_are_in_no_table(pictures):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lnlab.ledger import thoughts_tables
+from lnlab.ledger import paired, thoughts_tables
 from lnlab.ledger.ba2016_skip_thoughts import CLAIMS, TABLE_3
 from lnlab.ledger.paired import along, final
 from lnlab.ledger.thoughts_tables import (
@@ -183,7 +183,7 @@ def test_a_row_beside_table_3_compares_numbers_of_one_kind_with_each_other(monke
         )
     settings = {"paper": arms, "modern": begun}
     monkeypatch.setattr(
-        thoughts_tables, "like", lambda runs, task: settings[task.initialisation]
+        thoughts_tables, "like", lambda runs, task, seeds=None: settings[task.initialisation]
     )
     if old:
         row = beside_table_3([], "-stories").loc["accuracy on MR: here opinion"]
@@ -214,7 +214,9 @@ def test_a_table_takes_the_seeds_that_its_rows_are_judged_on(monkeypatch):
     own = FAMILIES["-stories"][0].seeds
     others = (own[-1] + 1, own[-1] + 2)
     there = {arm: dict.fromkeys((*own, *others)) for arm in ("none", "layer", "conditioned")}
-    monkeypatch.setattr(thoughts_tables, "like", lambda runs, task: there)
+    monkeypatch.setattr(
+        thoughts_tables, "like", lambda runs, task, seeds=None: paired.only(there, seeds)
+    )
     assert {arm: (*seeds,) for arm, seeds in compared([], "-stories").items()} == (
         dict.fromkeys(there, own)
     )

@@ -307,7 +307,10 @@ LAYERS = [
 
 @pytest.mark.parametrize("norm", ["batch", "layer", "batch layer"])
 def test_the_shift_is_that_of_a_small_step_in_the_batches_of_the_training(norm):
-    one, data = task(norm, measures=3, fused=False), dataset(valid=pictures(), test=pictures())
+    one, data = (
+        task(norm, gradient_angle=True, fused=False),
+        dataset(valid=pictures(), test=pictures()),
+    )
     model = net(norm)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     row = one.measure(stack([model]), data)

@@ -139,9 +139,10 @@ def test_the_factor_is_that_of_a_gradient_in_a_step_back(halved, digits):
 
 @every_arm
 def test_factors_are_measured_where_they_are_asked_for(arm, tmp_path, digits):
-    task = Task.budget("smoke", norm=arm, measures=2)
+    task = Task.budget("smoke", norm=arm, gradient_factor=True)
     plain, watched = (
-        made(one, tmp_path / str(one.measures)) for one in (replace(task, measures=1), task)
+        made(one, tmp_path / str(one.gradient_factor))
+        for one in (replace(task, gradient_factor=False), task)
     )
     assert "factor" not in plain
     factors = watched.set_index(["update", "seed"])["factor"]

@@ -77,8 +77,6 @@ def test_the_published_cell_is_hardmaru_s_without_gain_and_bias(corpus):
     x, state = torch.randn(3, theirs.inputs), (torch.randn(3, 16), torch.randn(3, 16))
     for ours, other in zip(speller.cells[0](x, state), theirs(x, state), strict=True):
         torch.testing.assert_close(ours, other)
-    assert "published" in task.config()
-    assert "published" not in SMALL.config()
     assert replace(SMALL, norm="none", published=True).model(0, corpus)
 
 
@@ -229,24 +227,24 @@ def test_the_validation_cases_are_measured_as_the_test_cases_are(corpus):
     assert validated(net, corpus, **search) != of_test
 
 
-def test_validation_is_measured_at_each_evaluation_of_the_second_version(tmp_path):
-    old, new = replace(SMALL, epochs=1), replace(SMALL, epochs=1, measures=2)
+def test_validation_is_measured_at_each_evaluation_where_asked_for(tmp_path):
+    old, new = replace(SMALL, epochs=1), replace(SMALL, epochs=1, validate=True)
     for task in (old, new):
         for _ in train(task, root=tmp_path):
             pass
-    runs = {run.config.get("measures", 1): run.metrics() for run in read(tmp_path)}
+    runs = {run.config["validate"]: run.metrics() for run in read(tmp_path)}
     measured = {"validation_nll", "validation_error"}
-    assert {*runs[2]} - {*runs[1]} == measured
-    assert not runs[2][[*measured]].isna().any(axis=None)
+    assert {*runs[True]} - {*runs[False]} == measured
+    assert not runs[True][[*measured]].isna().any(axis=None)
     same = ["test_nll", "test_error", "loss"]
-    assert runs[1][same].equals(runs[2][same]), "measuring more trains nothing else"
+    assert runs[False][same].equals(runs[True][same]), "measuring more trains nothing else"
 
 
 def test_data_without_validation_cases_are_refused(monkeypatch):
     none = SimpleNamespace(valid=None)
     monkeypatch.setattr("lnlab.tasks.las.task.load", lambda *said, **more: none)
-    with pytest.raises(ValueError, match="embedded has no validation cases: measures=1"):
-        replace(SMALL, measures=2).dataset()
+    with pytest.raises(ValueError, match="embedded has no validation cases: validate=False"):
+        replace(SMALL, validate=True).dataset()
     assert SMALL.dataset() is none
 
 

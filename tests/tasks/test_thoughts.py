@@ -401,15 +401,6 @@ def test_what_words_say_alone_is_found_out_once(monkeypatch, tmp_path):
     assert other.keys() == {name.replace("one", "other") for name in first}
 
 
-@pytest.mark.parametrize("measures", [1, 2])
-def test_runs_of_earlier_measures_are_read_and_no_longer_made(measures):
-    old = replace(SMALL, measures=measures)
-    with pytest.raises(ValueError, match=f"measures is {measures}, which is no longer made"):
-        old.dataset()
-    assert SkipThoughtVectors.of(old.config()) == old
-    assert ("measures" in old.config()) == (measures > 1)
-
-
 def test_judges_without_inner_folds_are_refused():
     with pytest.raises(ValueError, match="nested is False: choose from True"):
         replace(SMALL, nested=False)

@@ -14,16 +14,16 @@ pytestmark = pytest.mark.gpu
 
 SMALL = [
     *PermutationInvariantMNIST.arms("smoke").values(),
-    PermutationInvariantMNIST.budget("smoke", measures=3),
+    PermutationInvariantMNIST.budget("smoke", step_effects=True),
     # four steps of time, some twenty updates
-    SequentialDigits.budget("smoke", pixels=16, batch_size=64, measures=2),
+    SequentialDigits.budget("smoke", pixels=16, batch_size=64, gradient_factor=True),
     *SequentialDigits.arms("smoke", pixels=16, batch_size=64).values(),
 ]
 RAGGED = [Spelling.budget("smoke", norm="both", utterances=16)]
 
 
 def label(task):
-    more = task.name in ("mnist", "sequences") and task.measures > 1
+    more = getattr(task, "step_effects", False) or getattr(task, "gradient_factor", False)
     return f"{task.name} {task.norm}" + ", more" * more
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lnlab.runs import read
-from lnlab.training import Moment, setting, stack, train
+from lnlab.training import Moment, stack, train
 
 VALID = {"3": [0.5, 0.4, 0.3, 0.9], "4": [0.2, math.nan, 0.6, 0.7]}
 """What seeds 3 and 4 are worth at updates 0, 1, 7 and 21."""
@@ -19,7 +19,7 @@ def choosing(tiny):
 
     @dataclass(frozen=True)
     class Choosing(type(tiny())):
-        best: str = setting("valid", past="")
+        best: str = "valid"
         rises = ("recall",)
         falls = ("valid",)
 

@@ -53,7 +53,7 @@ class Convolutions(Classification):
     tested: int = setting(0, least=0)
     """The number of test and of validation cases, the first ones, that are measured at the
     end; 0: all."""
-    initialisation: str = setting("he", choices=INITIALISATIONS, recorded={"he": "modern"})
+    initialisation: str = setting("he", choices=INITIALISATIONS)
     """"he" is N(0, 2/D), "torch" U(-1, 1)/sqrt(D), "authors" U(-0.1, 0.1)."""
 
     name = "convolutions"

@@ -45,7 +45,7 @@ class Handwriting(Experiment):
     lines: int = setting(0, least=0)
     """The largest number of lines to train on, and of each split to be measured on, the first
     ones; 0: all."""
-    points: int = setting(0, least=0, past=0)
+    points: int = setting(0, least=0)
     """Points of a line that are read, its first ones; 0: all."""
     batch_size: int = setting(8, least=1)
     epochs: int = 30

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +66,7 @@ class Spelling(Experiment):
     time, as the published code does, padding included or masked."""
     swapped: bool = False
     """True if the speller's h and c change places at each step, as in the published code."""
-    published: bool = setting(False, past=False)
+    published: bool = False
     """True if a normalized speller has the cell of the published code; with ``swapped`` it is
     that cell, slip included."""
     initialisation: str = setting("modern", choices=STARTS)
@@ -82,9 +82,9 @@ class Spelling(Experiment):
     own."""
     unheard: str = ""
     """A speaker of ``fsdd`` whom only the test has; empty: all speakers are in all parts."""
-    mix: bool = setting(False, past=False)
+    mix: bool = False
     """True if recordings of several channels are mixed to one. Without it they are an error."""
-    leave_out: bool = setting(False, past=False)
+    leave_out: bool = False
     """True if faulty recordings (too short, silent, damaged) are left out. Without it they are
     an error; the name of the data, in every result, says how many were mixed or left out."""
     utterances: int = setting(0, least=0)
@@ -115,13 +115,12 @@ class Spelling(Experiment):
     """The number of beginnings that the search keeps; 1 is greedy."""
     longest: int = setting(100, least=1)
     """Units after which a hypothesis is cut; 100 in the study."""
-    measures: int = setting(1, least=1, most=2, past=1)
-    """1: what is measured on the way is of the test cases; 2: of the validation cases too."""
+    validate: bool = setting(False, measured=True)
+    """True if what is measured of the test cases is measured of the validation cases, too."""
 
     name = "las"
     falls = ("test_nll", "test_error")
     shares = False
-    former: ClassVar[Mapping[str, Any]] = {"mixed": False}
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -161,9 +160,9 @@ class Spelling(Experiment):
             mix=self.mix,
             leave_out=self.leave_out,
         )
-        if self.measures > 1 and not speech.valid:
+        if self.validate and not speech.valid:
             raise ValueError(
-                f"{self.data} has no validation cases: measures=1 measures the test cases only."
+                f"{self.data} has no validation cases: validate=False measures the test alone."
             )
         return speech
 
@@ -253,12 +252,12 @@ class Spelling(Experiment):
         self, model: Any, dataset: Speech, moment: Moment = Moment.END
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.recognition.recognized` and :func:`.inside.inside`, and with
-        ``measures=2`` :func:`.recognition.validated`."""
+        ``validate`` :func:`.recognition.validated`."""
         search: dict[str, Any] = {"width": self.beam, "longest": self.longest}
         rows = [
             recognized(one, dataset, **search)
             | inside(one, dataset)
-            | (validated(one, dataset, **search) if self.measures > 1 else {})
+            | (validated(one, dataset, **search) if self.validate else {})
             for one in model.unstack()
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}

@@ -53,8 +53,8 @@ class MixturePictures(Mixture):
     """``shapes``, ``cifar10`` or ``cifar10=PATH``."""
     epochs: int = setting(15, least=1)
     learning_rate: float = 2e-3
-    measures: int = setting(2, least=1, most=3, past=1)
-    """2: training cases in their own batches, too; 3: also ``angle``, :func:`shift`."""
+    gradient_angle: bool = setting(False, measured=True)
+    """True if ``angle`` is measured at every evaluation, too: :func:`shift`."""
     place: str = setting("after", choices=PLACES)
     """The place of the normalizers next to tanh."""
 
@@ -104,7 +104,7 @@ class MixturePictures(Mixture):
         self, model: nn.Module, seed: int, dataset: Any, moment: Moment
     ) -> dict[str, float]:
         found = super()._of(model, seed, dataset, moment)
-        if self.measures > 2:
+        if self.gradient_angle:
             order = self.batches(dataset).order(seed)[: TURNED * self.batch_size]
             train = dataset.train
             own = (part[order].split(self.batch_size) for part in (train.x, train.y))

@@ -95,8 +95,6 @@ class Mixture(Experiment):
     tested: int = setting(0, least=0)
     """The number of test cases; 0: all, as published."""
     best: str = "valid_nll"
-    measures: int = setting(2, least=1, past=1)
-    """2: training cases in their own batches, too."""
     seeds: tuple[int, ...] = (0, 1, 2)
 
     falls = ("train_nll", "valid_nll")

@@ -88,7 +88,7 @@ class AttentiveReading(Experiment):
     """The number of sentences of a passage; 0: all, or, of books, 20."""
     split: int = setting(0, least=0)
     """The number of a split of ``cbt``: which books train and which test."""
-    skill: int = setting(0, least=0, past=0)
+    skill: int = setting(0, least=0)
     """The number of a task of ``babi``; 0: its first."""
     questions: int = setting(0, least=0)
     """The largest number of ``cloze`` to train on; 0: all."""

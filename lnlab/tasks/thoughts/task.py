@@ -55,7 +55,7 @@ class SkipThoughtVectors(Experiment):
     ``cbt-books=PATH``, or both of these as ``novels=PATH``."""
     judges: str = "judges"
     """The judges of vectors: ``story-judges``, ``judges=PATH``, or ``none``."""
-    vectors: str = setting("", past="")
+    vectors: str = ""
     """Vectors of words that the net does not know: at the end judges are asked with them, too
     (:mod:`.expansion`). ``file=PATH`` in word2vec's layout, as ``lnlab data vectors`` writes
     them; ``counted`` in the books as wide as ``words``; empty: none."""
@@ -85,10 +85,6 @@ class SkipThoughtVectors(Experiment):
     kept runs have it."""
     snapshots: bool = False
     """True if the weights are kept each time that vectors are judged, in half precision."""
-    measures: int = setting(3, least=1, most=3, past=1)
-    """3: inner folds choose C each time that vectors are judged. Runs of 1 had C = 256 along a
-    training, by L-BFGS, which ends early, and inner folds at its end; they are read, and no
-    longer made. Runs of 2 had a C for which most was right on the folds that are reported."""
 
     name = "thoughts"
     falls = ("valid_nll",)
@@ -124,11 +120,9 @@ class SkipThoughtVectors(Experiment):
         """Books by number, and what judges the vectors.
 
         Raises:
-            ValueError: for ``measures`` of earlier runs, and as what it reads.
+            ValueError: as what it reads.
             FileNotFoundError: where something that is named is not there.
         """
-        if self.measures < 3:
-            raise ValueError(f"measures is {self.measures}, which is no longer made: give 3.")
         if self.vectors:
             from . import expansion  # scikit-learn costs seconds
 

@@ -52,7 +52,7 @@ class CharacterModel(Experiment):
     """T, the characters of a case."""
     warmup: float = setting(0.1, least=0, most=1)
     """The part of the updates in which the learning rate rises from 0; then it stays."""
-    cases: int = setting(512, least=1, past=512)
+    cases: int = setting(512, least=1)
     """The number of cases of each split, the first ones, that the loss at the end is of."""
     weight_decay: float = setting(0.0, least=0)
     """The decay of every matrix, decoupled (AdamW). Where there is any, turns are measured."""
