@@ -16,6 +16,12 @@ from .style.traces import Traces, fill
 SLOTS = 4
 """The number of attentions that one picture holds."""
 
+COLUMNS = {"": "", " beside": "2"}
+"""The numbers of the spectrogram's axes in each column, by what ends the traces' names."""
+
+FIRST = 3
+"""The number of the axes of the first attention."""
+
 
 @dataclass(frozen=True)
 class Spoken:
@@ -44,27 +50,32 @@ class AttentionMap:
     Attributes:
         alpha: (units, steps).
         step: seconds of one step.
-        text: what stands above the picture: the score.
+        text: what stands above the picture, of this utterance.
+        score: what stands beside the name, of all utterances.
     """
 
     alpha: np.ndarray
     step: float
     text: str
+    score: str = ""
 
 
 def attention(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> go.Figure:
     """The spectrogram, and below it a heat-map for each recognizer, two in a row.
 
+    With two in a row the spectrogram stands above both, on the time axis of what is below it.
     Orange boxes are where each unit was said.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "height": 760})
-    figure.add_heatmap(name="sound", xaxis="x", yaxis="y", colorscale="gray", showscale=False)
-    figure.add_scatter(
-        name="ends", xaxis="x", yaxis="y", mode="lines", line={"color": MARK, "width": 1.5},
-        hoverinfo="skip", showlegend=False,
-    )  # fmt: skip
+    for name, axis in COLUMNS.items():
+        axes = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
+        figure.add_heatmap(name=f"sound{name}", colorscale="gray", showscale=False, **axes)
+        figure.add_scatter(
+            name=f"ends{name}", mode="lines", line={"color": MARK, "width": 1.5},
+            hoverinfo="skip", showlegend=False, **axes,
+        )  # fmt: skip
     for slot in range(SLOTS):
-        axes = {"xaxis": f"x{slot + 2}", "yaxis": f"y{slot + 2}"}
+        axes = {"xaxis": f"x{slot + FIRST}", "yaxis": f"y{slot + FIRST}"}
         figure.add_heatmap(
             name=f"attention {slot}", colorscale=SIZES, zmin=0, zmax=1, showscale=slot == 0,
             colorbar={"title": "attention", "len": 0.62, "y": 0, "yanchor": "bottom"},
@@ -81,14 +92,16 @@ def attention(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> go.Figu
 def attention_traces(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> Traces:
     """The traces of :func:`attention`."""
     T, filters = spoken.spectrogram.shape
-    traces: Traces = {
-        "sound": {
-            "z": spoken.spectrogram.T,
-            "x": spoken.hop * np.arange(T),
-            "y": np.arange(1.0, filters + 1),
-        },
-        "ends": boundaries(spoken, filters),
+    sound = {
+        "z": spoken.spectrogram.T,
+        "x": spoken.hop * np.arange(T),
+        "y": np.arange(1.0, filters + 1),
     }
+    ends, traces = boundaries(spoken, filters), Traces()
+    for number, name in enumerate(COLUMNS):
+        there = number == 0 or len(attentions) > 1
+        traces[f"sound{name}"] = sound | {"visible": there}
+        traces[f"ends{name}"] = ends | {"visible": there and ends["visible"]}
     shown = list(attentions.values())
     for slot in range(SLOTS):
         if slot >= len(shown):
@@ -134,17 +147,23 @@ def attention_layout(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> 
     labels = [literal(unit) for unit in spoken.units]
     layout: dict[str, Any] = {
         "margin": {"l": 60, "r": 12, "t": 56, "b": 46},
-        "xaxis": places["xaxis"] | {"range": [0, seconds]},
-        "yaxis": places["yaxis"]
-        | {"range": [0.5, filters + 0.5], "title": {"text": "mel filter"}},
     }
     notes = [note(f"<b>{literal(spoken.title)}</b>", 0, 1.0, 34)]
-    if spoken.begins is not None and spoken.ends is not None:
-        middle = (spoken.begins + spoken.ends) / 2
-        named = {"tickvals": middle.tolist(), "ticktext": labels, "ticks": ""}
-        layout["xaxis"] |= named | {"side": "top"}
+    for axis in COLUMNS.values():
+        x, y = f"xaxis{axis}", f"yaxis{axis}"
+        there = {"visible": not axis or len(attentions) > 1, "fixedrange": True}
+        layout[x] = places[x] | {"range": [0, seconds]} | there
+        layout[y] = places[y] | {"range": [0.5, filters + 0.5]} | there
+        if spoken.begins is not None and spoken.ends is not None:
+            middle = (spoken.begins + spoken.ends) / 2
+            named = {"tickvals": middle.tolist(), "ticktext": labels, "ticks": ""}
+            layout[x] |= named | {"side": "top"}
+    layout["yaxis"]["title"] = {"text": "mel filter"}
+    if not attentions:
+        layout["xaxis"]["domain"] = [0, places["xaxis2"]["domain"][1]]
     for slot, (name, attention) in enumerate(attentions.items()):
-        x, y, lowest = f"xaxis{slot + 2}", f"yaxis{slot + 2}", slot + 2 >= len(attentions)
+        x, y = f"xaxis{slot + FIRST}", f"yaxis{slot + FIRST}"
+        lowest = slot + 2 >= len(attentions)
         layout[x] = places[x] | {
             "range": [0, seconds],
             "title": {"text": "seconds" if lowest else ""},
@@ -158,19 +177,21 @@ def attention_layout(spoken: Spoken, attentions: Mapping[str, AttentionMap]) -> 
             "fixedrange": True,
             "showgrid": False,
         }
-        text = f"<b>{literal(name)}</b><br>{literal(attention.text)}"
-        notes.append(note(text, places[x]["domain"][0], places[y]["domain"][1], 6))
+        said = f"<b>{literal(name)}</b> {literal(attention.score)}"
+        text = f"{said}<br>{literal(attention.text)}"
+        place = places[x]["domain"][0], places[y]["domain"][1]
+        notes.append(note(text, *place, 6) | {"align": "left"})
     for slot in range(len(attentions), SLOTS):
-        layout[f"xaxis{slot + 2}"] = layout[f"yaxis{slot + 2}"] = {"visible": False}
+        layout[f"xaxis{slot + FIRST}"] = layout[f"yaxis{slot + FIRST}"] = {"visible": False}
     return layout | {"annotations": notes}
 
 
 @cache
 def _places() -> dict[str, dict[str, Any]]:
-    """The sound over two columns, and two rows of attentions; right of them the colour bar."""
+    """The sound and two attentions in each of two columns; right of them the colour bar."""
     right, last = {"r": 0.08}, {"b": 0.03}
     return grid(
-        3, 2, specs=[[{"colspan": 2} | right | last, None], [{}, right], [last, right | last]],
+        3, 2, specs=[[last, right | last], [{}, right], [last, right | last]],
         column_widths=[0.43, 0.51], horizontal_spacing=0.06,
         row_heights=[0.19, 0.3, 0.33], vertical_spacing=0.09,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lnlab.figures.attention import SLOTS, AttentionMap, Spoken, attention
+from lnlab.figures.attention import FIRST, SLOTS, AttentionMap, Spoken, attention
 
 SAID = Spoken(
     "test", np.zeros((20, 5)), 0.01, ("a", "b"), np.array([0.0, 0.1]), np.array([0.1, 0.2])
@@ -16,7 +16,9 @@ def layout_of(count):
 
 def shown(count):
     layout = layout_of(count)
-    return [layout[f"{axis}axis{slot + 2}"].visible for slot in range(SLOTS) for axis in "xy"]
+    return [
+        layout[f"{axis}axis{slot + FIRST}"].visible for slot in range(SLOTS) for axis in "xy"
+    ]
 
 
 def test_only_attentions_that_are_there_have_axes():
@@ -27,7 +29,20 @@ def test_only_attentions_that_are_there_have_axes():
 
 def test_no_numbers_stand_where_the_title_of_the_next_picture_does():
     labels = {
-        count: [layout_of(count)[f"xaxis{slot + 2}"].showticklabels for slot in range(count)]
+        count: [
+            layout_of(count)[f"xaxis{slot + FIRST}"].showticklabels for slot in range(count)
+        ]
         for count in (1, 3, 4)
     }
     assert labels == {1: [True], 3: [False, True, True], 4: [False, False, True, True]}
+
+
+def test_the_sound_stands_above_each_column_on_its_time_axis():
+    layout = layout_of(4)
+    for sound, below in (("", ("3", "5")), ("2", ("4", "6"))):
+        axis = layout[f"xaxis{sound}"]
+        for other in below:
+            assert layout[f"xaxis{other}"].domain == axis.domain
+            assert layout[f"xaxis{other}"].range == axis.range
+    assert layout_of(1).xaxis2.visible is False
+    assert layout_of(0).xaxis.domain[1] > 0.9

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from lnlab import panels
+from lnlab.data import spoken
 from lnlab.figures import attention as draw
 from lnlab.figures.attention import SLOTS, AttentionMap, Spoken, attention_traces
-from lnlab.panels.attention.measurement import Recognizers
+from lnlab.panels.attention.measurement import Recognizers, quoted_words
 from lnlab.panels.attention.state import AttentionState
 from lnlab.panels.attention.words import LONG, told
 
@@ -22,7 +23,25 @@ def test_it_shows_every_moment_of_every_example(recognizers):
             panel.state = AttentionState(example, epoch)
             assert panel.bar.error == ""
             said = " ".join(there.utterances[example].units)
-            assert f"Epoch {epoch:g}. Said: {said}." in panel.bar.sentence
+            assert f"Epoch {epoch:g}. Said: " in panel.bar.sentence
+            assert said in panel.bar.sentence
+            assert ("“" in panel.bar.sentence) == ("(" + said + ")" in panel.bar.sentence)
+
+
+def test_phones_of_the_synthesised_speech_have_their_words_beside_them():
+    for number in range(40):
+        random = np.random.default_rng([0, list(spoken.SIZES).index("test"), number])
+        _, words, _ = spoken.chosen(random, "test")
+        units = spoken.utterance(0, "test", number).units
+        assert quoted_words(units) == f"“{' '.join(words)}”"
+    assert quoted_words(("k", "ah")) == quoted_words(("A", "B")) == ""
+
+
+def test_the_error_says_what_it_is_of(recognizers):
+    there = Recognizers(*recognizers)
+    for shown in there.attentions(there.whole(AttentionState(0, 1))).values():
+        assert shown.score.endswith("errors in the whole test)")
+        assert shown.text.endswith("of the attention inside the boxes")
 
 
 def test_who_talks_on_is_not_heard_to_the_end():

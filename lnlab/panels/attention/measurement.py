@@ -7,12 +7,36 @@ import torch
 
 from lnlab.attention import mass
 from lnlab.data.filterbank import FILTERS, HOP
+from lnlab.data.phones import SILENCE, WORDS
 from lnlab.data.utterance import Utterance
 from lnlab.figures.attention import AttentionMap, Spoken
 from lnlab.runs import Run
 
 from ..looks import looks
 from .state import LAST, AttentionState
+
+WORD_OF = {phones: word for word, phones in WORDS.items()}
+"""The words of the synthesised speech by their phones: no two words share them."""
+
+
+def quoted_words(units: Sequence[str]) -> str:
+    """Return the words that phones of the synthesised speech spell, in quotes; else nothing."""
+    words = spell(tuple(units))
+    return f"“{' '.join(words)}”" if words else ""
+
+
+def spell(units: tuple[str, ...]) -> list[str] | None:
+    """Return the words whose phones, with pauses between them, are ``units``, if any are."""
+    if not units:
+        return []
+    if units[0] == SILENCE:
+        return spell(units[1:])
+    for end in range(1, len(units) + 1):
+        word = WORD_OF.get(units[:end])
+        rest = spell(units[end:]) if word else None
+        if word and rest is not None:
+            return [word, *rest]
+    return None
 
 
 class Recognizers:
@@ -49,8 +73,9 @@ class Recognizers:
     def spoken(self, state: AttentionState) -> Spoken:
         """The utterance of a state."""
         utterance = self.utterances[state.example]
+        words = quoted_words(utterance.units)
         return Spoken(
-            title=f"{utterance.name}, {utterance.speaker}",
+            title=f"{utterance.name}, {utterance.speaker}" + (words and f": {words}"),
             spectrogram=utterance.features[:, :FILTERS].numpy(),
             hop=HOP,
             units=utterance.units,
@@ -67,11 +92,11 @@ class Recognizers:
             kept = self.kept[name][int(row["update"])]
             alpha, step = kept[f"attention {state.example}"].astype(float), self.steps[name]
             alpha = alpha[:, : -(-utterance.frames // round(step / HOP))]
-            text = f"error {row.test_error:.0%}"
+            text, score = "", f"({row.test_error:.0%} errors in the whole test)"
             if utterance.begins is not None and utterance.ends is not None:
                 inside = mass(torch.tensor(alpha), step, utterance.begins, utterance.ends)
-                text = f"{float(inside.mean()):.0%} inside the boxes; {text}"
-            found[name] = AttentionMap(alpha, step, text)
+                text = f"{float(inside.mean()):.0%} of the attention inside the boxes"
+            found[name] = AttentionMap(alpha, step, text, score)
         return found
 
     def heard(self, state: AttentionState) -> dict[str, str]:

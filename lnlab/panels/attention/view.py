@@ -14,7 +14,7 @@ from ..widgets.controls import choice, choice_slider, in_columns
 from ..widgets.panel import Panel
 from ..widgets.stills import Settable
 from ..widgets.view import Drawing, View
-from .measurement import Recognizers, measure
+from .measurement import Recognizers, measure, quoted_words
 from .state import AttentionState
 from .words import sentence
 
@@ -42,7 +42,10 @@ def attention(
     controls = {
         "example": choice(
             "example",
-            [(f"{' '.join(u.units)}   ({u.name})", i) for i, u in enumerate(there.utterances)],
+            [
+                (f"{quoted_words(u.units)} {' '.join(u.units)}   ({u.name})".strip(), i)
+                for i, u in enumerate(there.utterances)
+            ],
         ),
         "epoch": choice_slider("epoch", [(f"{epoch:g}", epoch) for epoch in there.epochs]),
     }
@@ -61,7 +64,10 @@ def attention(
 
     def settable(state: AttentionState) -> list[Settable]:
         epochs = {f"{epoch:g}": epoch for epoch in there.epochs}
-        said = {f"{u.name}: {' '.join(u.units)}": i for i, u in enumerate(there.utterances)}
+        said = {
+            " ".join([f"{u.name}:", quoted_words(u.units), *u.units]).replace("  ", " "): i
+            for i, u in enumerate(there.utterances)
+        }
         example = [*said][state.example]
         return [
             Settable("epoch", epochs, f"{state.epoch:g}", AttentionState.at),

@@ -1,12 +1,14 @@
 """The sentence of the attention panel, of an utterance and of those who heard it."""
 
-from .measurement import AttentionMeasurement
+from .measurement import AttentionMeasurement, quoted_words
 from .state import AttentionState
 
 
 def sentence(state: AttentionState, measurement: AttentionMeasurement) -> str:
     """A sentence that says what each of the recognizers heard at that moment."""
-    said = " ".join(measurement.spoken.units)
+    units = measurement.spoken.units
+    said, words = " ".join(units), quoted_words(units)
+    said = f"{words} ({said})" if words else said
     heard = "; ".join(f"{name}: {told(it)}" for name, it in measurement.heard.items())
     return f"Epoch {state.epoch:g}. Said: {said}. Heard by {heard}."
 
