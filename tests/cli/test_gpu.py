@@ -80,7 +80,7 @@ def test_steps_are_resumed_and_chosen(two_steps, monkeypatch):
     _, steps = two_steps(first=gpu.StepFailed("out of memory", {"passed": 3}))
     assert steps["first"]["failure"] == "out of memory"
     assert steps["first"]["passed"] == 3
-    assert steps["other"]["limit"] == 100
+    assert steps["other"]["limit"] == 100 * gpu.without_gpu().patience
     ran, steps = two_steps(resume=True)
     assert ran == ["first"]
     assert "failure" not in steps["first"]
@@ -114,13 +114,15 @@ def test_no_step_begins_when_the_time_is_over(two_steps, monkeypatch):
 
 @pytest.mark.parametrize(
     ("inside", "failure"),
-    [("", None), ("<failure/>", "test_one"), ("<skipped/>", "no test ran")],
+    [("", None), ("<failure/>", "test_one; not finished"), ("<skipped/>", "no test ran")],
 )
 def test_a_test_that_fails_is_named(inside, failure, plan, monkeypatch):
     def call(command, limit):
         (file,) = (word.split("=")[1] for word in command if "junitxml" in word)
         cases = f'<testcase name="test_one">{inside}</testcase>'
         Path(file).write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+        if "finished" in (failure or ""):
+            raise gpu.StepFailed("not finished")
 
     monkeypatch.setattr(gpu, "call", call)
     if failure is None:
@@ -128,7 +130,7 @@ def test_a_test_that_fails_is_named(inside, failure, plan, monkeypatch):
         return
     with pytest.raises(gpu.StepFailed, match=failure) as raised:
         gpu.run_tests(plan, 1)
-    assert raised.value.figures["failed"] == (failure == "test_one")
+    assert raised.value.figures["failed"] == ("finished" in failure)
 
 
 def test_a_command_that_fails_or_hangs_is_ended_and_quoted(tmp_path):
