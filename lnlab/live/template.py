@@ -1,4 +1,4 @@
-"""A run of lnlab's playground in Python: its losses, to nine digits where training is stable."""
+"""A run of lnlab's playground in Python: its losses, to nine digits where it is stable."""
 
 import torch
 
