@@ -11,12 +11,11 @@ import pandas as pd
 
 from lnlab.ledger.claim import FIRST, Declared, Differences
 from lnlab.ledger.commands import one_after_the_other
-from lnlab.ledger.paired import metrics, rows
+from lnlab.ledger.paired import measured, metrics, rows
 from lnlab.ledger.rule import Setting
 from lnlab.ledger.statistics import ends, interval
 from lnlab.runs import Run
 from lnlab.training import Experiment
-from lnlab.training.settings import declared
 
 Number = Callable[[pd.DataFrame], float]
 Numbers = Callable[[Sequence[pd.DataFrame]], Sequence[float]]
@@ -303,14 +302,12 @@ def _by_seed(runs: Sequence[Run], task: Any) -> dict[int, Run]:
     the one with more seeds.
     """
     config = json.loads(json.dumps(task.config()))
-    measured = [
-        name for name, one in declared(type(task)).items() if one.allowed.get("measured")
-    ]
-    wanted = {name: v for name, v in config.items() if name not in (*BESIDE, *measured)}
+    extra = measured(task)
+    wanted = {name: v for name, v in config.items() if name not in (*BESIDE, *extra)}
 
     def fitness(run: Run) -> tuple[int, int]:
         own = task.completed(run.config)
-        agree = sum(own[name] == config[name] for name in measured)
+        agree = sum(own[name] == config[name] for name in extra)
         return agree, len(run.config["seeds"])
 
     found: dict[int, Run] = {}

@@ -96,21 +96,25 @@ def sets(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) -> lis
     """The finished runs of a task, each set one in all but normalizer and seed; arms in the
     order of their choices.
 
-    Of a seed that several runs hold the run of most seeds counts, in every arm.
+    If several runs contain the same seed, the one that measured what the task asks for and no
+    more is used, and of those the one with most seeds.
 
     Args:
         task: the configuration that the runs have.
         free: what they may have otherwise, if all of a set do.
     """
     config = json.loads(json.dumps(task.config()))
-    wanted = {k: v for k, v in config.items() if k not in (*BETWEEN_ARMS, *free)}
+    extra = measured(task)
+    wanted = {k: v for k, v in config.items() if k not in (*BETWEEN_ARMS, *free, *extra)}
     found: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
     done = (run for run in runs if run.task == task.name and run.done)
-    for run in sorted(done, key=lambda run: len(run.config["seeds"])):
+    for run in sorted(done, key=lambda run: (not more(run, task), len(run.config["seeds"]))):
         own = task.completed(run.config)
         if any(own[name] != value for name, value in wanted.items()):
             continue
-        rest = {k: v for k, v in own.items() if k not in BETWEEN_ARMS}
+        if any(config[name] and not own[name] for name in extra):
+            continue
+        rest = {k: v for k, v in own.items() if k not in (*BETWEEN_ARMS, *extra)}
         same = json.dumps([rest, run.data["checksum"]], sort_keys=True)
         found[same][run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
     order = list(declared(type(task))["norm"].allowed.get("choices", ()))
@@ -120,6 +124,18 @@ def sets(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) -> lis
     ]
 
 
+def measured(task: Experiment) -> list[str]:
+    """Return the fields that add measurements and change nothing else."""
+    fields = declared(type(task))
+    return [name for name, field in fields.items() if field.allowed.get("measured")]
+
+
+def more(run: Run, task: Experiment) -> bool:
+    """Return True if a run measured more than a task asks for."""
+    own = task.completed(run.config)
+    return any(own[name] and not getattr(task, name) for name in measured(task))
+
+
 def like(
     runs: Iterable[Run], task: Experiment, device: str = "", seeds: Container[int] | None = None
 ) -> Arms:
@@ -127,13 +143,19 @@ def like(
 
     Args:
         device: what they were trained on, "cpu" or "cuda:1". By default, and where there
-            are several data sets of one name, the largest set of runs is taken.
+            are several data sets of one name, the largest set of runs is taken, those first
+            that measured no more than the task.
         seeds: those that count; by default all that there are.
     """
     kind = device.partition(":")[0]
     there = [run for run in runs if run.config.get("device") == kind or not kind]
     found = [only(arms, seeds) for arms in sets(there, task)]
-    return max(found, key=lambda arms: sum(map(len, arms.values())), default={})
+
+    def size(arms: Arms) -> tuple[int, int]:
+        every = [run for by_seed in arms.values() for run in by_seed.values()]
+        return sum(not more(run, task) for run in every), len(every)
+
+    return max(found, key=size, default={})
 
 
 def asked(runs: Iterable[Run], task: Experiment) -> Arms:

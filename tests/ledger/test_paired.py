@@ -151,13 +151,21 @@ def test_curves_and_comparisons_of_every_panel(made):
     assert made_on(alone).startswith("official data: mnist; 1 seed; ")
 
 
-def test_a_field_that_is_said_only_where_it_is_set_tells_runs_apart(ran):
+def test_a_field_with_another_value_tells_runs_apart(ran):
     right, wrong = (Spelling(swapped=True, published=published) for published in (False, True))
     runs = [ran(replace(each, seeds=(*WINS,)), WINS) for each in (right, wrong)]
-    assert runs[0].config.keys() != runs[1].config.keys()
     for task, run in zip((right, wrong), runs, strict=True):
         for order in (runs, runs[::-1]):
             assert set(like(order, task)["encoder"].values()) == {run}
+
+
+def test_runs_that_measured_more_count_and_those_that_measured_less_do_not(ran):
+    task = Spelling(epochs=1, seeds=(0, 1))
+    watched = replace(task, validate=True)
+    plain = ran(replace(task, seeds=(0,)), {0: 1.0})
+    more = ran(watched, {0: 2.0, 1: 3.0})
+    assert like([plain, more], task) == {task.norm: {0: plain, 1: more}}
+    assert like([plain, more], watched) == {task.norm: {0: more, 1: more}}
 
 
 def test_the_table_stands_beside_the_study_s(ran):
