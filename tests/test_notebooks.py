@@ -266,6 +266,17 @@ def test_every_formula_can_be_set(path):
 
 
 @every_notebook
+def test_a_loop_of_its_own_trains_in_one_thread(path):
+    """As all that lnlab trains does; what is remembered is made so."""
+    source = "\n".join(cell.source for cell in code_cells(path))
+    for cell in code_cells(path):
+        if ".backward()" in cell.source and ".step()" in cell.source:
+            made = re.findall(r"^def (\w+)\(", cell.source, re.M)
+            kept = any(f"remembered({name}, " in source for name in made)
+            assert "one_thread(" in cell.source or kept, cell.source
+
+
+@every_notebook
 def test_links_between_notebooks_lead_somewhere(path):
     for target in re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", re.sub(r"`[^`]*`", "", prose(path))):
         # a page lies beside the other pages, and nothing else of the checkout does
