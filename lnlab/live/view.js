@@ -52,6 +52,7 @@ class Playground {
     }
     this.sync();
     if (this.run.state.playing) this.update();
+    performance.mark("lnlab: first update"); // benchmarks/playground.py reads it
     this.leave = new AbortController();
     const { signal } = this.leave;
     document.addEventListener("visibilitychange", () => this.wake(), { signal });
@@ -61,8 +62,11 @@ class Playground {
       this.visible = isIntersecting;
       this.wake();
     });
-    this.watchers = [seen, new ResizeObserver(() => this.draw())];
-    for (const watcher of this.watchers) watcher.observe(root);
+    const theme = new MutationObserver(() => this.draw()); // JupyterLab's
+    theme.observe(document.body, { attributeFilter: ["data-jp-theme-light"] });
+    const size = new ResizeObserver(() => this.draw());
+    for (const watcher of [seen, size]) watcher.observe(root);
+    this.watchers = [seen, size, theme];
   }
 
   close() {
@@ -155,20 +159,23 @@ class Playground {
       this.set({ [name]: Math.min(to, Math.max(from, Number(value.toPrecision(6)))) });
     };
     const oninput = () => change(from > 0 ? 10 ** +input.value : +input.value);
-    const range = { type: "range", min: place(from), max: place(to), step };
-    const input = make("input", { ...range, "aria-label": label, oninput });
-    const output = make("output");
+    const input = make("input", { type: "range", min: place(from), max: place(to), step, oninput });
     const times = (factor, text) => {
       const onclick = () => change(this.run.state[name] * factor);
-      return make("button", { type: "button", "aria-label": `${label} ${text}`, onclick }, text);
+      return make("button", { type: "button", onclick }, text);
     };
     const buttons = "times" in element.dataset ? [times(0.1, "÷10"), times(10, "×10")] : [];
+    const [words, output] = [make("span"), make("output")];
     element.classList.add("slider");
-    element.append(make("span", {}, label, output), make("div", {}, input, ...buttons));
+    element.append(make("div", {}, words, output), make("div", {}, input, ...buttons));
     return (value) => {
+      words.textContent = label.replace("LAYER", String(this.run.state.layer));
+      input.setAttribute("aria-label", words.textContent);
+      input.setAttribute("aria-valuetext", (output.textContent = digits(value)));
       input.value = place(value);
-      output.textContent = digits(value);
-      input.setAttribute("aria-valuetext", digits(value));
+      for (const button of buttons) {
+        button.setAttribute("aria-label", `${words.textContent} ${button.textContent}`);
+      }
     };
   }
 

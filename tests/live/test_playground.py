@@ -6,6 +6,7 @@ import io
 
 import nbformat
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from click.testing import CliRunner
 
 import lnlab
@@ -69,7 +70,7 @@ def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(open
     page = opened(playing=False, scale=2, width=390)
     for _ in range(30):
         page.get_by_role("button", name="One step").click()
-    page.get_by_role("button", name="Weights of that layer × ×10").click()
+    page.get_by_role("button", name="Weights of hidden layer 2 × ×10").click()
     assert "no norm" in said(page).split("not with")[0]
     assert "not with batch norm and layer norm" in said(page)
     assert "effective learning rate of layer 2 is 100 times lower" in said(page)
@@ -141,6 +142,21 @@ def test_the_address_holds_the_settings(opened, fragment, rate, words):
     assert words in said(page)
     page.get_by_label("Batch size").select_option("4")
     assert "%22batch%22%3A4" in page.url
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(opened, width):
+    page = opened(width=width, reduced_motion="reduce")
+    page.get_by_role("button", name="Weight decay").click()
+    page.get_by_role("button", name="This is my prediction").click()
+    page.get_by_text("of 3 predicted").wait_for()
+    page.get_by_text("All layers, in numbers").click()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+    page.evaluate("document.querySelector('.lnlab-playground').className += ' simple'")
+    assert Axe().run(page).violations_count == 0
 
 
 def test_an_executed_page_has_it_without_a_kernel(browser, tmp_path, monkeypatch):
