@@ -383,7 +383,7 @@ class Run:
 
     @property
     def environment(self) -> dict[str, Any]:
-        """What else decides its bits (:func:`environment`), when the run was begun."""
+        """The rest of what decides its bits (:func:`environment`), when the run was begun."""
         return self._object(ENVIRONMENT)
 
     @property
