@@ -1,5 +1,6 @@
 """Every test starts from the same numbers: float64, a seed, one thread."""
 
+import os
 from pathlib import PurePath
 
 import pytest
@@ -14,6 +15,12 @@ def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="stress tests at their full size")
     parser.addoption("--pages", default="", help="what `lnlab run` left, to move its sliders")
     parser.addoption("--network", action="store_true", help="also run tests that download")
+
+
+def pytest_configure(config):
+    if not config.getoption("--device").startswith("cuda"):
+        # the device "auto" is the CPU, whose bytes tests compare; in processes of theirs, too
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def pytest_collection_modifyitems(config, items):
