@@ -127,7 +127,7 @@ function sentence(state, name, before, now) {
     const factor = before.layers[0][state.layer - 1].rate / now.layers[0][state.layer - 1].rate;
     const way = factor > 1 ? [factor, "lower"] : [1 / factor, "higher"];
     parts.push(
-      `the effective learning rate of layer ${state.layer} is ${digits(+way[0])} times ${way[1]}`,
+      `where it is normalized, its effective learning rate is ${digits(+way[0])} times ${way[1]}`,
     );
   }
   if (
