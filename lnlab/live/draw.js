@@ -96,7 +96,8 @@ function stroke(context, ...points) {
 
 /** Return a number with few digits. */
 function short(value) {
-  return String(Number(value.toPrecision(2))).replace("e-", "e−");
+  const text = Math.abs(value) < 1e5 ? String(Number(value.toPrecision(2))) : value.toExponential();
+  return text.replace("e+", "e").replace("-", "−");
 }
 
 /** Draw a map of the plane, in the colours of the more probable class, and points.

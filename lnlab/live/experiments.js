@@ -74,7 +74,11 @@ function answer(experiment, before, now, later) {
     return {
       label,
       yes: found.map(([a, b, test]) => test(a, b)),
-      numbers: found.map(([a, b]) => `${digits(a)}${unit} → ${digits(b)}${unit}`),
+      numbers: found.map(([a, b]) => {
+        const [first, second] = [digits(a) + unit, digits(b) + unit];
+        const compared = kind.endsWith("later") || kind.endsWith("more");
+        return compared ? `${second} (${first} without the change)` : `${first} → ${second}`;
+      }),
     };
   });
 }
@@ -127,7 +131,7 @@ function sentence(state, name, before, now) {
     const factor = before.layers[0][state.layer - 1].rate / now.layers[0][state.layer - 1].rate;
     const way = factor > 1 ? [factor, "lower"] : [1 / factor, "higher"];
     parts.push(
-      `where it is normalized, its effective learning rate is ${digits(+way[0])} times ${way[1]}`,
+      `where the layer is normalized, its effective learning rate is ${digits(+way[0])} times ${way[1]}`,
     );
   }
   if (

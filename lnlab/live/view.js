@@ -367,7 +367,8 @@ class Playground {
     }
     const [map, caption] = column.querySelector(".map").children;
     const right = chosen.filter((label, k) => label === y[k]).length;
-    caption.textContent = `network ${state.shown}: ${right} of ${y.length} right`;
+    const key = data.classes > 2 ? "; row: the digit, column: what it is taken for" : "";
+    caption.textContent = `network ${state.shown}: ${right} of ${y.length} right${key}`;
     map.setAttribute("aria-label", `${name}, ${caption.textContent}`);
     if (data.classes > 2) {
       const counts = y.reduce(

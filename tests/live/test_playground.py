@@ -66,6 +66,26 @@ def test_it_stands_still_where_motion_is_to_be_reduced(opened):
     assert updates(page) == 0
 
 
+def test_a_tab_in_the_background_stops(opened):
+    page = opened()
+    page.wait_for_function(
+        "parseInt(document.querySelector('.counter').textContent.slice(7)) > 3"
+    )
+    page.evaluate(
+        """Object.defineProperty(document, "hidden", { value: true, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"))"""
+    )
+    before = updates(page)
+    page.wait_for_timeout(300)
+    assert updates(page) == before
+    page.evaluate(
+        "delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    page.wait_for_function(
+        f"document.querySelector('.counter').textContent.slice(7) > {before}"
+    )
+
+
 def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(opened):
     page = opened(playing=False, scale=2, width=390)
     for _ in range(30):
