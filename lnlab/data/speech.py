@@ -36,15 +36,6 @@ SPOKEN = Source(
     offers="speech",
     options=MADE,
 )
-ESPEAK = Source(
-    name="espeak",
-    title="Words spoken by eSpeak NG on this machine, phone boundaries known",
-    kind="synthetic",
-    licence="made on this machine by a program under GPL-3.0-or-later",
-    citation="https://github.com/espeak-ng/espeak-ng",
-    offers="speech",
-    options=MADE,
-)
 FSDD = Source(
     name="fsdd",
     title="Free Spoken Digit Dataset v1.0.10, digits joined into strings, 8 kHz",
@@ -85,7 +76,7 @@ LIBRISPEECH = Source(
     offers="speech",
     options={"unit": "letters", **FILES},
 )
-SOURCES = (SPOKEN, ESPEAK, FSDD, AN4, TIMIT, LIBRISPEECH)
+SOURCES = (SPOKEN, FSDD, AN4, TIMIT, LIBRISPEECH)
 
 GET = {
     "fsdd": "download the archive of tag v1.0.10 from its page",
@@ -188,10 +179,10 @@ def load(
         raise ValueError(f"most is {most}: give at least 1, or None for all.")
     said: Unit = units[0] if unit is None else unit
     options = f"{said} {most} {unheard!r} {mix} {leave_out}"
-    if source in (SPOKEN, ESPEAK):
+    if source is SPOKEN:
         if place is not None:
             raise ValueError(f"{source.name}={place}: it is synthesised here, give no path.")
-        return _synthesised(source, most)
+        return _synthesised(most)
     place = place or data_folder() / source.name
     if not place.exists():
         raise FileNotFoundError(
@@ -233,15 +224,13 @@ def _from_files(
     return corpora.heard(first(corpora.LISTS[source.name](folder), most), **faulty)
 
 
-def _synthesised(source: Source, most: int | None) -> Speech:
-    from lnlab.data import espeak, formant, spoken
+def _synthesised(most: int | None) -> Speech:
+    from lnlab.data import formant, spoken
 
-    synthesiser = spoken if source is SPOKEN else espeak
-    of = synthesiser.made_of()  # where there is no eSpeak NG it says so now
     return Speech(
-        source,
-        lambda: (synthesiser.corpus(most), ""),
-        lambda: f"{most} {of} {code(*Path(__file__).parent.glob('*.py'))}",
+        SPOKEN,
+        lambda: (spoken.corpus(most), ""),
+        lambda: f"{most} {spoken.made_of()} {code(*Path(__file__).parent.glob('*.py'))}",
         units=PHONES,
         rate=formant.RATE,
     )

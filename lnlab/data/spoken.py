@@ -1,7 +1,5 @@
 """Speech made here: random words, synthetic speakers, and the truth about every phone."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from lnlab.data import formant, phones
@@ -35,28 +33,16 @@ def corpus(most: int | None = None, seed: int = 0) -> Parts:
         most: how many to train on at most, and of the other parts in proportion.
     """
     counts = {split: at_most(count, most) for split, count in SIZES.items()}
-    return synthesised(
+    arrays = kept(
         "spoken",
         f"{seed} {counts} {made_of()}",
-        lambda: {
-            split: [utterance(seed, split, number) for number in range(count)]
-            for split, count in counts.items()
-        },
+        lambda: _packed(
+            {
+                split: [utterance(seed, split, number) for number in range(count)]
+                for split, count in counts.items()
+            }
+        ),
     )
-
-
-def made_of() -> str:
-    """A text that changes when an utterance of the same seed would sound otherwise."""
-    return f"numpy {np.__version__} {code(formant.__file__, phones.__file__, __file__)}"
-
-
-def synthesised(name: str, of: str, speak: Callable[[], Parts]) -> Parts:
-    """The utterances of each part that ``speak`` gives, made once and then read from disk.
-
-    Args:
-        name, of: see :func:`lnlab.data.kept.kept`.
-    """
-    arrays = kept(name, of, lambda: _packed(speak()))
     parts: Parts = {split: [] for split in SIZES}
     at = {name: np.cumsum(arrays[f"{name}_counts"])[:-1] for name in ("sound", "units")}
     cut = (
@@ -80,6 +66,11 @@ def synthesised(name: str, of: str, speak: Callable[[], Parts]) -> Parts:
             )
         )
     return parts
+
+
+def made_of() -> str:
+    """A text that changes when an utterance of the same seed would sound otherwise."""
+    return f"numpy {np.__version__} {code(formant.__file__, phones.__file__, __file__)}"
 
 
 def _packed(parts: Parts) -> Arrays:

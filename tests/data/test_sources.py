@@ -16,7 +16,6 @@ from lnlab.data import (
     captioned,
     cifar,
     cloze,
-    espeak,
     fsdd,
     pen,
     reviews,
@@ -29,7 +28,7 @@ from tests.data import layouts
 from tests.data.test_images import write_idx
 
 SMALL = {"train": 6, "valid": 2, "test": 3}
-SPEECH = ("spoken", "espeak", "fsdd", "an4", "cepstra", "timit", "librispeech")
+SPEECH = ("spoken", "fsdd", "an4", "cepstra", "timit", "librispeech")
 IMAGES = ("digits", "idx", "shapes", "cifar10", "digits-binary")
 TEXT = ("tales", "txt")
 CAPTIONS = ("scenes", "coco", "coco-boxes", "flickr8k")
@@ -53,7 +52,6 @@ WHAT = {
 
 MADE = (
     "spoken",
-    "espeak",
     "digits",
     "digits-binary",
     "shapes",
@@ -144,8 +142,6 @@ def made_small(monkeypatch):
 
 @pytest.mark.parametrize("name", [*WHAT])
 def test_cases_depend_on_no_setting_and_on_no_order(name, tmp_path, monkeypatch):
-    if name == "espeak":
-        there_or_skip()
     what = WHAT[name]
     spec = written(name, tmp_path / "files")
     found = set()
@@ -160,13 +156,6 @@ def test_cases_depend_on_no_setting_and_on_no_order(name, tmp_path, monkeypatch)
     assert len(found) == 1
 
 
-def there_or_skip() -> None:
-    try:
-        espeak.library()
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
-
-
 FRESH = """
 import json, sys
 from tests.data.test_sources import fingerprint, small
@@ -179,12 +168,7 @@ print(json.dumps([fingerprint(*each, backwards=True) for each in specs]))
 @pytest.mark.dear
 def test_a_fresh_process_has_the_same_cases(tmp_path, monkeypatch):
     """One with two threads; and this one again, from what the other has kept."""
-    names = [*WHAT]
-    try:
-        espeak.library()
-    except FileNotFoundError:
-        names.remove("espeak")
-    specs = [(written(name, tmp_path / name), WHAT[name]) for name in names]
+    specs = [(written(name, tmp_path / name), what) for name, what in WHAT.items()]
     here = [fingerprint(*each) for each in specs]
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "kept"))
     done = subprocess.run(
@@ -201,8 +185,6 @@ def test_a_fresh_process_has_the_same_cases(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", [*WHAT])
 def test_what_a_data_set_is_costs_no_reading_twice(name, tmp_path, monkeypatch):
-    if name == "espeak":
-        there_or_skip()
     what = WHAT[name]
     spec = written(name, tmp_path)
     first = data.load(spec, what)

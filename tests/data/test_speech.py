@@ -267,7 +267,7 @@ def test_what_is_not_there_says_how_to_get_it(tmp_path, name):
 @pytest.mark.parametrize(
     ("spec", "unit", "message"),
     [
-        ("swbd", None, "choose from embedded, spoken, espeak, fsdd"),
+        ("swbd", None, "choose from embedded, spoken, fsdd"),
         ("timit", "letters", "timit has no letters: choose from phones"),
         ("embedded=here", None, "give no path"),
     ],

@@ -69,9 +69,6 @@ NAMES: dict[str, dict[str, str]] = {
 """Today's names in the code, and the names that the committed files have for them, where they
 differ."""
 
-LEFT_OUT_DATA = ("espeak",)
-"""Synthetic data that need a program of the system."""
-
 LEFT_OUT_FIELDS = ("norm", "fused", "mix", "leave_out")
 """Fields whose choices are no variants: the arms themselves, what each arm tries, and options of
 data that have to be downloaded."""
@@ -218,7 +215,7 @@ def hashed(values: Iterable[Any]) -> str:
 def data() -> Iterator[tuple[str, Any]]:
     """Checksum, kind and licence of every data set that needs no download."""
     for source in lnlab.sources():
-        if source.kind in ("embedded", "synthetic") and source.name not in LEFT_OUT_DATA:
+        if source.kind in ("embedded", "synthetic"):
             dataset = lnlab.load(source.name, source.offers)
             name = called("dataset", source.name)
             yield name, {"checksum": checksum(dataset), "kind": source.kind}
