@@ -1,4 +1,4 @@
-"""Speech from files, checked: WAV, FLAC and NIST SPHERE, and the mel cepstra of Sphinx."""
+"""Speech from files, checked: WAV, FLAC and NIST SPHERE."""
 
 import re
 from pathlib import Path
@@ -66,31 +66,6 @@ def read(path: Path, rate: int) -> np.ndarray:
     if channels != 1:
         raise ValueError(f"{path} has {channels} channels: mix them to one.")
     return sound
-
-
-def cepstra(path: Path) -> np.ndarray:
-    """The mel cepstra (T, 13) in a file of Sphinx: big-endian, behind their number, float64.
-
-    Raises:
-        FileNotFoundError: if it is not there.
-        ValueError: if the file holds another number of values than it says.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there.")
-    raw = path.read_bytes()
-    values = np.frombuffer(raw[4:], ">f4") if len(raw) >= 4 and len(raw) % 4 == 0 else []
-    promised = int.from_bytes(raw[:4], "big")
-    if (
-        not promised
-        or len(values) != promised
-        or promised % 13
-        or not np.isfinite(values).all()
-    ):
-        raise ValueError(
-            f"{path} says {promised} values and holds {len(values)}: expected finite ones, 13 "
-            "a frame."
-        )
-    return np.array(values, np.float64).reshape(-1, 13)
 
 
 def _check_head(path: Path, file: Any, rate: int) -> None:

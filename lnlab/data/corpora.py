@@ -1,4 +1,4 @@
-"""Recorded speech in the layouts of its authors: AN4, TIMIT and LibriSpeech.
+"""Recorded speech in the layouts of its authors: TIMIT and LibriSpeech.
 
 Each is listed here, what is said and in which file; no sound is read.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lnlab.data.phones import FOLDED, LEFT_OUT, SILENCE, fold
-from lnlab.data.recordings import CEPSTRA, looked_at
+from lnlab.data.recordings import looked_at
 from lnlab.data.utterance import Utterance
 
 RATE = 16_000
@@ -46,40 +46,6 @@ def heard(
         ]
         for split, part in listed.items()
     }, note
-
-
-def an4(folder: Path) -> Lists:
-    """Spelt names, addresses and dates: 948 utterances to train, of which every tenth
-    speaker's validate, and 130 to test.
-
-    Args:
-        folder: with ``etc/an4_{train,test}.{fileids,transcription}`` and, under ``wav/``,
-            recordings (.sph, .wav, .flac), or, under ``feat/``, mel cepstra (.mfc).
-    """
-    root = _below(folder, "etc/an4_train.fileids", "an4")
-    return _every_tenth_validates({s: list(_an4(root, s)) for s in ("train", "test")})
-
-
-def _an4(root: Path, split: str) -> Iterator[Listed]:
-    ids = _lines(root / "etc" / f"an4_{split}.fileids")
-    said = _lines(root / "etc" / f"an4_{split}.transcription")
-    if len(ids) != len(said):
-        raise ValueError(
-            f"{root}: {len(ids)} ids and {len(said)} transcripts to {split}, expected as many."
-        )
-    for place, (name, line) in enumerate(zip(ids, said, strict=True), start=1):
-        where = f"{root}/etc/an4_{split}.transcription, line {place}"
-        match = re.fullmatch(r"(?:<s> )?(.*?)(?: </s>)? ?\((.*)\)", line)
-        if match is None or match[2] != Path(name).name:
-            raise ValueError(f"{where}: {line!r} is not that of {name}.")
-        files = [root / "wav" / f"{name}{suffix}" for suffix in (".sph", ".wav", ".flac")]
-        files.append(root / "feat" / f"{name}{CEPSTRA}")
-        yield Listed(
-            name=match[2],
-            speaker=Path(name).parent.name,
-            units=_letters(match[1], where),
-            path=next((file for file in files if file.is_file()), files[0]),
-        )
 
 
 def timit(folder: Path) -> Lists:
@@ -216,16 +182,7 @@ def _lines(path: Path) -> list[str]:
         raise ValueError(f"{path} is no text: {error}") from error
 
 
-def _below(folder: Path, name: str, source: str) -> Path:
-    """The folder at or below ``folder`` that holds the file ``name``."""
-    for root in (folder, *sorted(p for p in folder.iterdir() if p.is_dir())):
-        if (root / name).is_file():
-            return root
-    raise FileNotFoundError(f"{source}: no {name} in {folder}: unpack its archive there.")
-
-
 LISTS: dict[str, Callable[[Path], Lists]] = {
-    "an4": an4,
     "timit": timit,
     "librispeech": librispeech,
 }

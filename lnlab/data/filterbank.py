@@ -38,11 +38,6 @@ def features(sound: np.ndarray, rate: int) -> Tensor:
     return normalized(with_differences(log_mel(sound, rate)))
 
 
-def from_cepstra(cepstra: np.ndarray) -> Tensor:
-    """Mel cepstra (T, D) with their differences, normalized in this utterance: (T, 3 D)."""
-    return normalized(with_differences(torch.from_numpy(np.asarray(cepstra, np.float64))))
-
-
 def frames(samples: int, rate: int) -> int:
     """The number T of frames of :func:`features` for so many samples; below 1 of too few."""
     return 1 + (samples - round(WINDOW * rate)) // round(HOP * rate)

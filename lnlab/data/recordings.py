@@ -19,7 +19,6 @@ from lnlab.data.kept import Arrays, code, kept, stamp
 if TYPE_CHECKING:
     from torch import Tensor
 
-CEPSTRA = ".mfc"
 NAMED = 100
 """Faulty files that an error names; of more it gives the number."""
 
@@ -53,9 +52,8 @@ class Recording:
     """A file that was looked at.
 
     Attributes:
-        length: samples, or of :data:`CEPSTRA` frames.
-        digest: SHA-256 of its samples as :func:`lnlab.data.audio.mixed` gives them, or of the
-            cepstra.
+        length: the number of its samples.
+        digest: SHA-256 of its samples as :func:`lnlab.data.audio.mixed` gives them.
     """
 
     path: Path
@@ -66,20 +64,13 @@ class Recording:
     @property
     def frames(self) -> int:
         """The number T of frames of its features."""
-        if self.path.suffix == CEPSTRA:
-            return self.length
         return filterbank.frames(self.length, self.rate)
 
-    def sound(self) -> np.ndarray | None:
-        if self.path.suffix == CEPSTRA:
-            return None
+    def sound(self) -> np.ndarray:
         return audio.mixed(self.path, self.rate)[0]
 
     def features(self) -> "Tensor":
-        sound = self.sound()
-        if sound is None:
-            return filterbank.from_cepstra(audio.cepstra(self.path))
-        return filterbank.features(sound, self.rate)
+        return filterbank.features(self.sound(), self.rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +153,7 @@ def _looks(paths: Sequence[Path], rate: int) -> Arrays:
     digests, faults = np.zeros((len(paths), 32), np.uint8), []
     for place, path in enumerate(tqdm(paths, "recordings", disable=None, delay=2)):
         try:
-            if path.suffix == CEPSTRA:
-                content, channels[place] = audio.cepstra(path), 1
-            else:
-                content, channels[place] = audio.mixed(path, rate)
+            content, channels[place] = audio.mixed(path, rate)
         except (ValueError, FileNotFoundError) as error:
             faults.append(" ".join(str(error).split()))
             continue

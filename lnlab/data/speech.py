@@ -1,4 +1,4 @@
-"""Speech with what is said in it: synthesised, spoken digits, AN4, TIMIT and LibriSpeech.
+"""Speech with what is said in it: synthesised, spoken digits, TIMIT and LibriSpeech.
 
 An utterance is its features and the units (phones or letters) that are said. Where it is known
 when, the ends of the units are kept too, so that an alignment can be held against the truth.
@@ -49,15 +49,6 @@ FSDD = Source(
         **FILES,
     },
 )
-AN4 = Source(
-    name="an4",
-    title="CMU Census (AN4): audio at 16 kHz, or mel cepstra",
-    kind="official",
-    licence="CMU, free for any purpose",
-    citation="Acero (1990), http://www.speech.cs.cmu.edu/databases/an4/",
-    offers="speech",
-    options={"unit": "letters", **FILES},
-)
 TIMIT = Source(
     name="timit",
     title="TIMIT, 61 phones folded to 39",
@@ -76,11 +67,10 @@ LIBRISPEECH = Source(
     offers="speech",
     options={"unit": "letters", **FILES},
 )
-SOURCES = (SPOKEN, FSDD, AN4, TIMIT, LIBRISPEECH)
+SOURCES = (SPOKEN, FSDD, TIMIT, LIBRISPEECH)
 
 GET = {
     "fsdd": "download the archive of tag v1.0.10 from its page",
-    "an4": "download an4_sphere.tar.gz, or the cepstra",
     "timit": "order it from the Linguistic Data Consortium (LDC93S1)",
     "librispeech": "download train-clean-100, dev-clean and test-clean from its page",
 }

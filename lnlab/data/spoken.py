@@ -75,7 +75,7 @@ def made_of() -> str:
 
 def _packed(parts: Parts) -> Arrays:
     said = [utterance for split in SIZES for utterance in parts[split]]
-    sounds = [sound for u in said if (sound := u.heard.sound()) is not None]
+    sounds = [u.heard.sound() for u in said]
     return {
         "sizes": np.array([len(parts[split]) for split in SIZES]),
         "speakers": np.array([int(u.speaker.split()[1]) for u in said]),

@@ -29,8 +29,8 @@ class Heard(Protocol):
         """A hash of what is read or was synthesised."""
         ...
 
-    def sound(self) -> np.ndarray | None:
-        """The samples (N,); None where there are only features."""
+    def sound(self) -> np.ndarray:
+        """The samples (N,)."""
         ...
 
     def features(self) -> "Tensor":
@@ -93,8 +93,8 @@ class Utterance:
         return self.memory.features(self)
 
     @property
-    def sound(self) -> np.ndarray | None:
-        """The samples, to be listened to, read when asked for; None where there are none."""
+    def sound(self) -> np.ndarray:
+        """The samples, to be listened to, read when asked for."""
         return self.heard.sound()
 
 

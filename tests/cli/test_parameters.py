@@ -54,7 +54,7 @@ def test_anything_else_is_refused_with_how_to_write_it(text):
 
 def test_other_parameters_are_python_or_text():
     assert value("units", "8,8") == [8, 8]
-    assert value("data", "an4=x y") == "an4=x y"
+    assert value("data", "fsdd=x y") == "fsdd=x y"
 
 
 def test_a_value_is_of_the_kind_of_its_default():
@@ -125,4 +125,4 @@ def test_what_this_machine_has_is_not(monkeypatch, tmp_path):
     (tmp_path / "mnist" / "files").write_text("1")
     for told in ({}, {"device": "cpu", "data": ""}, {"data": "mnist"}, {"data": "digits"}):
         refuse_absent(told)
-    refuse_absent({"data": f"an4={tmp_path}"})
+    refuse_absent({"data": f"fsdd={tmp_path}"})

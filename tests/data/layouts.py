@@ -60,25 +60,6 @@ def librispeech(folder):
     return folder
 
 
-def an4(folder, cepstra=False):
-    for split, ids in (
-        ("train", ["x/fa/one-fa-b", "x/fb/two-fb-b"]),
-        ("test", ["x/fc/three-fc-b"]),
-    ):
-        put(folder / f"an4/etc/an4_{split}.fileids", text="\n".join(ids) + "\n")
-        lines = [f"<s> GO ON </s> ({Path(i).name})" for i in ids]
-        put(folder / f"an4/etc/an4_{split}.transcription", text="\n".join(lines) + "\n")
-        for name in ids:
-            if cepstra:
-                values = np.random.default_rng(0).normal(size=13 * 70).astype(">f4")
-                path = folder / f"an4/feat/{name}.mfc"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes((13 * 70).to_bytes(4, "big") + values.tobytes())
-            else:
-                put(folder / f"an4/wav/{name}.sph")
-    return folder
-
-
 def fsdd(folder, takes=10, speakers=("ann",)):
     for digit, speaker, take in product(range(10), speakers, range(takes)):
         put(folder / f"top/recordings/{digit}_{speaker}_{take}.wav", tone(0.2, 8000), 8000)

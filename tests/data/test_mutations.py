@@ -54,38 +54,9 @@ def timit(folder: Path) -> Path:
     return path
 
 
-def an4(folder: Path, kind: str) -> Path:
-    for split, names in (("train", ("fa/one-fa-b", "fb/two-fb-b")), ("test", ("fc/six-fc-b",))):
-        etc = folder / "an4" / "etc"
-        etc.mkdir(parents=True, exist_ok=True)
-        (etc / f"an4_{split}.fileids").write_text("\n".join(names) + "\n")
-        said = [f"<s> GO ON </s> ({Path(name).name})\n" for name in names]
-        (etc / f"an4_{split}.transcription").write_text("".join(said))
-        for name in names:
-            path = folder / "an4" / "feat" / f"{name}.mfc"
-            path.parent.mkdir(parents=True)
-            path.write_bytes(cepstra())
-    return etc / f"an4_train.{kind}"
-
-
-def cepstra() -> bytes:
-    values = np.arange(26 * 13, dtype=">f4")
-    return len(values).to_bytes(4, "big") + values.tobytes()
-
-
-def mfc(folder: Path) -> Path:
-    path = folder / "a.mfc"
-    path.write_bytes(cepstra())
-    return path
-
-
 def sound(path: Path) -> bool:
     found = audio.read(path, RATE)
     return found.ndim == 1 and bool(np.isfinite(found).all()) and found.dtype == np.float32
-
-
-def frames(path: Path) -> bool:
-    return audio.cepstra(path).shape[1] == 13
 
 
 def spoken(name: str, above: int) -> Callable[[Path], bool]:
@@ -150,10 +121,8 @@ FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
     "wav": (lambda folder: waves(folder, ".wav"), sound),
     "flac": (lambda folder: waves(folder, ".flac"), sound),
     "sph": (lambda folder: waves(folder, ".sph"), sound),
-    "mfc": (mfc, frames),
     "trans.txt": (librispeech, spoken("librispeech", 3)),
     "phn": (timit, spoken("timit", 3)),
-    "fileids": (lambda folder: an4(folder, "fileids"), spoken("an4", 2)),
     "txt": (pictured(layouts.coco, "train.txt"), captions("coco", 0)),
     "npy": (pictured(layouts.coco, "images/10crop/test.npy"), captions("coco", 2)),
     "json": (
@@ -185,7 +154,6 @@ FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
     "sick": (pictured(layouts.judges, "sick/SICK_train.txt"), related),
     "word2vec": (word2vec(binary=True), finite),
     "word2vec text": (word2vec(binary=False), finite),
-    "transcription": (lambda folder: an4(folder, "transcription"), spoken("an4", 2)),
 }
 
 

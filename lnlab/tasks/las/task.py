@@ -76,7 +76,7 @@ class Spelling(Experiment):
     batch_size: int = 16
     epochs: int = 12
     data: str = "embedded"
-    """``embedded``, ``fsdd=PATH``, ``an4=PATH``, ``timit=PATH`` or ``librispeech=PATH``."""
+    """``embedded``, ``fsdd=PATH``, ``timit=PATH`` or ``librispeech=PATH``."""
     unit: str = ""
     """The units that are recognized, ``phones``, ``letters`` or ``words``; empty: the data's
     own."""
