@@ -1,10 +1,8 @@
-"""Pictures with captions in files, in the layouts of their authors: COCO, Flickr8k."""
+"""Pictures with captions in files, in two layouts of COCO."""
 
 import hashlib
 import json
 import re
-import zipfile
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +19,11 @@ CAPTIONS = 5
 """Captions of a picture that are read, the first."""
 ROWS = 4096
 """Rows of vectors that are looked at together."""
-LARGEST = 64 * 2**20
-"""Bytes that a file in an archive of captions may have."""
 DAMAGED = (
     ValueError, KeyError, TypeError, EOFError, SyntaxError, OverflowError, NotImplementedError,
-    RuntimeError, OSError, MemoryError, TokenError, zipfile.BadZipFile, zlib.error,
+    RuntimeError, OSError, MemoryError, TokenError,
 )  # fmt: skip
-"""The errors that readers of arrays and archives raise of damaged ones."""
+"""The errors that the reader of arrays raises of damaged ones."""
 HELD = 1000
 """Pictures of COCO's boxes that validate, and that test."""
 
@@ -210,77 +206,6 @@ def _boxes(path: Path, sizes: Mapping[str, tuple[int, int]], count: int) -> dict
         places = rows[:, [1, 0, 3, 2]] / np.array([width, height] * 2)
         found[name] = Boxes(rows[:, 4] - 1, places)
     return found
-
-
-# --- Flickr8k, the test pictures by what a net made of them --------------------------------
-
-
-def flickr8k(folder: Path, fold: int) -> dict[str, Pictures]:
-    """``Flickr8k_text.zip`` and ``xception_probs_test.npz``: the 1,000 test pictures.
-
-    Vectors are logarithms of the probabilities of 1,000 classes. A fifth of them tests, the
-    next fifth validates, the others train: ``fold`` 0 to 4 says which.
-
-    Raises:
-        ValueError: if the files do not fit each other.
-    """
-    archive, outputs = folder / "Flickr8k_text.zip", folder / "xception_probs_test.npz"
-    said: dict[str, list[str]] = {}
-    for number, line in enumerate(_member(archive, "Flickr8k.token.txt"), start=1):
-        head, tab, text = line.partition("\t")
-        name, mark, _ = head.partition("#")
-        if not (tab and mark):
-            raise ValueError(f"{archive}, Flickr8k.token.txt, line {number}: no caption there.")
-        said.setdefault(name, []).append(words(text))
-    names, probabilities = _outputs(outputs)
-    strange = [name for name in names if name not in said]
-    if strange:
-        raise ValueError(f"{outputs}: {strange[0]} has no captions in {archive}.")
-    vectors = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
-    order = np.arange(len(names))
-    fifth = np.array_split(order, CAPTIONS)
-    held = {"test": fifth[fold], "valid": fifth[(fold + 1) % len(fifth)]}
-    train = np.setdiff1d(order, np.concatenate([*held.values()]))
-    return {
-        part: _named(
-            str(archive),
-            tuple(names[at] for at in chosen),
-            vectors[chosen],
-            tuple(text for at in chosen for text in said[names[at]][:CAPTIONS]),
-        )
-        for part, chosen in {"train": train, **held}.items()
-    }
-
-
-def _member(archive: Path, name: str) -> list[str]:
-    """The lines of a file in a zip archive, in memory: nothing is unpacked."""
-    try:
-        with zipfile.ZipFile(archive) as packed, packed.open(name) as file:
-            content = file.read(LARGEST + 1)
-    except DAMAGED as error:
-        raise ValueError(f"{archive} is damaged, or has no {name}: {error}") from error
-    if len(content) > LARGEST:
-        raise ValueError(f"{archive}: {name} is larger than any file of captions.")
-    try:
-        return content.decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{archive}: {name} is not UTF-8 text: {error}") from error
-
-
-def _outputs(path: Path) -> tuple[list[str], np.ndarray]:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            names, probabilities = arrays["names"].tolist(), arrays["probs"]
-    except DAMAGED as error:
-        raise ValueError(f"{path} is damaged, or has no names and probs: {error}") from error
-    if probabilities.ndim != 2 or len(names) != len(probabilities):
-        raise ValueError(
-            f"{path}: {len(names)} names and probs {probabilities.shape}: a row for each name."
-        )
-    if not (probabilities >= 0).all():  # NaN is not, either
-        place = int(np.flatnonzero(~(probabilities >= 0).all(axis=1))[0])
-        raise ValueError(f"{path}: the probs of {names[place]} are not all at least 0.")
-    return names, probabilities.astype(np.float32)
 
 
 def digest(parts: Mapping[str, Pictures]) -> bytes:

@@ -1,4 +1,4 @@
-"""Pictures with captions: scenes made here, COCO in two layouts, Flickr8k.
+"""Pictures with captions: scenes made here, COCO in two layouts.
 
 A picture is a vector that is given, never pixels: outputs of a net, or what stands in it and
 where (:mod:`lnlab.data.boxes`).
@@ -44,16 +44,7 @@ COCO_BOXES = Source(
     offers="captions",
     options={"split": "which pictures train, validate and test: a whole number"},
 )
-FLICKR8K = Source(
-    name="flickr8k",
-    title="Flickr8k: its 1,000 test pictures as outputs of a net, five folds",
-    kind="official",
-    licence="for non-commercial research and education",
-    citation="Hodosh, Young and Hockenmaier (2013)",
-    offers="captions",
-    options={"split": "the fold that tests, 0 to 4"},
-)
-SOURCES = (SCENES, COCO, COCO_BOXES, FLICKR8K)
+SOURCES = (SCENES, COCO, COCO_BOXES)
 
 FILES = {
     "coco": (
@@ -63,7 +54,6 @@ FILES = {
     "coco-boxes": (
         "annotations/captions_val2017.json", "boxes/coco_val2017.txt", "boxes/coco_name.txt",
     ),
-    "flickr8k": ("Flickr8k_text.zip", "xception_probs_test.npz"),
 }  # fmt: skip
 """The files of each source, below its folder."""
 
@@ -180,7 +170,7 @@ def load(
         FileNotFoundError: where files are not; names them.
     """
     split = split or 0
-    if split < 0 or (source is FLICKR8K and split > 4):
+    if split < 0:
         raise ValueError(f"split is {split}: {source.options['split']}, from 0.")
     if most is not None and most < 1:
         raise ValueError(f"most is {most}: give at least 1, or None for all.")
@@ -202,7 +192,6 @@ def load(
     read = {
         "coco": lambda: captioned.coco(place),
         "coco-boxes": lambda: captioned.coco_boxes(place, split),
-        "flickr8k": lambda: captioned.flickr8k(place, split),
     }[source.name]
     names = (lambda: captioned.kinds(place)) if source is COCO_BOXES else tuple
     return Captions(source, read, lambda: f"{split} {stamp(files)} {written}", names)

@@ -3,7 +3,6 @@
 import json
 import pickle
 import tarfile
-import zipfile
 from itertools import product
 from pathlib import Path
 
@@ -98,17 +97,6 @@ def coco_boxes(folder, pictures=8):
     lines = [f"{n:012}.jpg 0 {n} 25 {n + 50} 1 10 10 20 40 2" for n in range(pictures - 1)]
     lines.append(f"{pictures - 1:012}.jpg")  # nothing stands in it
     put(folder / "boxes" / "coco_val2017.txt", text="\n".join(lines) + "\n")
-    return folder
-
-
-def flickr8k(folder, pictures=10):
-    names = [f"{n}.jpg" for n in range(pictures)]
-    said = [f"{name}#{k}\tA dog jumps {k} .\n" for name in names for k in range(5)]
-    folder.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(folder / "Flickr8k_text.zip", "w") as packed:
-        packed.writestr("Flickr8k.token.txt", "".join(said))
-    probs = np.random.default_rng(0).dirichlet(np.ones(7), pictures).astype(np.float32)
-    np.savez(folder / "xception_probs_test.npz", names=np.array(names), probs=probs)
     return folder
 
 

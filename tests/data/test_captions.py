@@ -59,22 +59,6 @@ def test_the_vector_of_a_picture_counts_measures_and_places():
     assert np.allclose(vector(boxes, 3), expected)
 
 
-def test_flickrs_folds_test_every_picture_once(tmp_path):
-    layouts.flickr8k(tmp_path)
-    tested = []
-    for fold in range(5):
-        found = load(f"flickr8k={tmp_path}", split=fold)
-        parts = (found.train, found.valid, found.test)
-        assert [len(part) for part in parts] == [6, 2, 2]
-        assert len({name for part in parts for name in part.names}) == 10
-        tested += found.test.names
-    assert len(set(tested)) == len(tested) == 10
-    assert found.test.of(0)[0] == "a dog jumps 0"
-    with np.load(tmp_path / "xception_probs_test.npz") as kept:
-        rows = dict(zip(kept["names"].tolist(), kept["probs"], strict=True))
-    assert np.allclose(np.exp(found.test.vectors[0]), rows[found.test.names[0]])
-
-
 def spoilt(folder, split="train", **changes):
     """A whole corpus with one array or text in the place of another."""
     layouts.coco(folder)

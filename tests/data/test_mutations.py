@@ -133,8 +133,6 @@ FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
         pictured(layouts.coco_boxes, "boxes/coco_val2017.txt"),
         captions("coco-boxes", 1),
     ),
-    "zip": (pictured(layouts.flickr8k, "Flickr8k_text.zip"), captions("flickr8k", 0)),
-    "npz": (pictured(layouts.flickr8k, "xception_probs_test.npz"), captions("flickr8k", 0)),
     "pen": (
         pictured(layouts.unipen, "train_r01_v07/include/apa/data/apa00/app0000.dat"),
         drawn("unipen", 5),

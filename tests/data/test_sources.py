@@ -31,7 +31,7 @@ SMALL = {"train": 6, "valid": 2, "test": 3}
 SPEECH = ("spoken", "fsdd", "timit", "librispeech")
 IMAGES = ("digits", "idx", "shapes", "cifar10", "digits-binary")
 TEXT = ("tales", "txt")
-CAPTIONS = ("scenes", "coco", "coco-boxes", "flickr8k")
+CAPTIONS = ("scenes", "coco", "coco-boxes")
 QUESTIONS = ("cloze", "cnn", "cbt")
 REVIEWS = ("opinions", "imdb")
 JUDGES = ("story-judges", "judges")
@@ -215,7 +215,7 @@ def test_what_a_source_offers_is_what_the_door_takes():
         ("timit", "images", {}, "unknown data 'timit': choose from embedded, digits"),
         ("spoken", "speech", {"mix": True}, "spoken has no option mix: it has unit, most"),
         ("coco", "captions", {"split": 1}, "coco has no option split: it has none"),
-        ("flickr8k=.", "captions", {"split": 5}, "split is 5: the fold that tests, 0 to 4"),
+        ("coco-boxes=.", "captions", {"split": -1}, "split is -1: which pictures train"),
         ("scenes=.", "captions", {}, "it is made here, give no path"),
         ("embedded", "speech", {"most": 0}, "most is 0: give at least 1"),
     ],

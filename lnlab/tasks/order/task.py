@@ -47,9 +47,9 @@ class OrderEmbeddings(Experiment):
     """True if captions are divided by their lengths, as pictures are; the authors' files
     differ."""
     data: str = "coco"
-    """``scenes``, ``coco=PATH``, ``coco-boxes=PATH`` or ``flickr8k=PATH``."""
+    """``scenes``, ``coco=PATH`` or ``coco-boxes=PATH``."""
     split: int = setting(0, least=0)
-    """The number of a split of ``coco-boxes`` and ``flickr8k``: who trains and who tests."""
+    """The number of a split of ``coco-boxes``: who trains and who tests."""
     scenes: int = setting(0, least=0)
     """The largest number of scenes to train on; 0: all."""
     batch_size: int = setting(128, least=2)
