@@ -1,4 +1,4 @@
-"""``lnlab data``: what can be learned from, fetching it, and vectors of words."""
+"""``lnlab data``: what can be learned from, and fetching it."""
 
 import textwrap
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def data() -> None:
-    """List the data sets, fetch one, count vectors of words."""
+    """List the data sets, fetch one."""
 
 
 @data.command("list")
@@ -45,37 +45,6 @@ def fetch(name: str, folder: Path | None) -> None:
             where = whereabouts(source, data_folder() / name)
             raise ValueError(f"{name} has no files to download; {where}.")
     click.echo(fetch(name, folder))
-
-
-@data.command()
-@click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
-@click.option(
-    "--books", default="stories", show_default=True, help="Their source: novels=PATH."
-)
-@click.option("--lambada", type=click.Path(path_type=Path, exists=True), help="Its folder.")
-@click.option("--imdb", type=click.Path(path_type=Path, exists=True), help="Its folder.")
-@click.option(
-    "--width",
-    type=click.IntRange(1),
-    default=300,
-    show_default=True,
-    help="Numbers of a vector.",
-)
-def vectors(out: Path, books: str, lambada: Path | None, imdb: Path | None, width: int) -> None:
-    """Count vectors of words in texts and write them to OUT in word2vec's binary layout."""
-    from lnlab.data import load, wordvectors
-    from lnlab.data.lambada import passages
-
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"{out.parent} is no folder: make it first.")
-    texts = load(books, "books").sentences
-    texts += passages(lambada) if lambada else []
-    texts += wordvectors.imdb_training(imdb) if imdb else []
-    found = wordvectors.counted(texts, width)
-    wordvectors.write(out, found)
-    click.echo(
-        f"{out}: {len(found):,} words, {width} numbers each, of {len(texts):,} sentences"
-    )
 
 
 def within(head: str, words: str) -> str:

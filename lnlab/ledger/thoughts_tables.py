@@ -14,8 +14,8 @@ from lnlab.runs import Run
 
 BOTH = ("none", "layer")
 """The arms of Table 3, in its order."""
-EXPANDED, WITHIN = "_expanded", "_within"
-"""The ends of a number with vectors of words, and of half of its interval over folds."""
+WITHIN = "_within"
+"""The end of the name of half of a number's interval over folds."""
 
 
 def compared(runs: Sequence[Run], end: str) -> Arms:
@@ -83,25 +83,3 @@ def folds(runs: Mapping[int, Run], metric: str) -> str:
         return f"± {mean(runs, final(metric + WITHIN)):.2g}"
     except KeyError:
         return ""
-
-
-def with_and_without_vectors(runs: Sequence[Run]) -> pd.DataFrame:
-    """A row for each judge of the runs that were asked with vectors of words, too: the part of
-    its words that is unknown, in percent, and accuracy or r at the end."""
-    rows = {}
-    for run in runs:
-        seeds = dict.fromkeys(run.config["seeds"], run)
-        for metric in run.metrics().columns:
-            if not metric.endswith(EXPANDED + WITHIN):
-                continue
-            metric = metric.removesuffix(EXPANDED + WITHIN)
-            unknown = f"{metric.removesuffix('_r')}_unknown"
-            of = f"{run.config['data']}, {run.config['updates']:,} updates"
-            rows[of, run.config["norm"], metric] = {
-                "unknown words (%)": mean(seeds, final(unknown)),
-                "with vectors (%)": mean(seeds, final(unknown + EXPANDED)),
-                "score": mean(seeds, at(metric, -1)),
-                "score with vectors": mean(seeds, at(metric + EXPANDED, -1)),
-                "over folds": folds(seeds, metric),
-            }
-    return pd.DataFrame(rows).T

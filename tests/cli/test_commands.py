@@ -14,7 +14,6 @@ from lnlab import checkout, ledger
 from lnlab.cli import app
 from lnlab.cli.settings import described
 from lnlab.cli.shown import SHOWN, WIDE, brief, number
-from lnlab.data import books, lambada, wordvectors
 from lnlab.ledger import Verdict
 from lnlab.runs import Run, read
 from lnlab.tasks import TASKS, PermutationInvariantMNIST
@@ -422,23 +421,6 @@ def test_data_are_listed_in_columns_of_a_page(tmp_path, monkeypatch):
     assert {len(re.match(r"\S+ +", row)[0]) for row in rows} == {first}
     words = {len(re.match(r"\S+ +\S+ +", row)[0]) for row in rows}
     assert words == {len(line) - len(line.lstrip()) for line in lines if line[0] == " "}
-
-
-def test_vectors_of_words_are_counted_and_written(tmp_path, monkeypatch):
-    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
-    monkeypatch.setattr(books, "COUNT", 200)
-    put(tmp_path / "lambada" / lambada.FILES["valid"], text="zebra saw zebra\n" * 5)
-    put(tmp_path / "lambada" / lambada.FILES["test"], text="the end\n")
-    file = tmp_path / "words.bin"
-    done = lnlab("data", "vectors", file, "--width", 8, "--lambada", tmp_path / "lambada")
-    assert done.exit_code == 0, done.output
-    found = wordvectors.read(file)
-    assert f"{len(found)} words, 8 numbers each" in done.output
-    assert {"zebra", "lamp", "not"} <= {*found.words}
-    assert found.vectors.shape == (len(found), 8)
-    refused = lnlab("data", "vectors", tmp_path / "nowhere" / "words.bin")
-    assert "nowhere is no folder: make it first" in refused.output
-    assert "0 is not in the range" in lnlab("data", "vectors", file, "--width", 0).output
 
 
 def test_claims_as_json():

@@ -10,8 +10,7 @@ import pytest
 import soundfile
 
 from lnlab import data
-from lnlab.data import audio, captioned, wordvectors
-from lnlab.data.wordvectors import WordVectors
+from lnlab.data import audio, captioned
 from tests.data import layouts
 
 RATE = 16_000
@@ -103,20 +102,6 @@ def related(path: Path) -> bool:
     return bool((abs(judge.targets - 3) <= 2).all() and len(judge.others) == len(judge))
 
 
-def word2vec(binary: bool) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        words = tuple(f"word{n}" for n in range(20))
-        vectors = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
-        wordvectors.write(folder / "vectors", WordVectors(words, vectors), binary=binary)
-        return folder / "vectors"
-
-    return write
-
-
-def finite(path: Path) -> bool:
-    return bool(np.isfinite(wordvectors.read(path).vectors).all())
-
-
 FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
     "wav": (lambda folder: waves(folder, ".wav"), sound),
     "flac": (lambda folder: waves(folder, ".flac"), sound),
@@ -150,8 +135,6 @@ FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
         asked("cnn", 2),
     ),
     "sick": (pictured(layouts.judges, "sick/SICK_train.txt"), related),
-    "word2vec": (word2vec(binary=True), finite),
-    "word2vec text": (word2vec(binary=False), finite),
 }
 
 

@@ -23,6 +23,7 @@ from lnlab.tasks.thoughts.measured import (
     of_net,
     of_vectors,
     snapshots,
+    unknown,
     words_alone,
 )
 from lnlab.tasks.thoughts.net import CONDITIONS, of_one_length
@@ -368,7 +369,7 @@ def test_verdicts_have_the_names_of_their_judges():
     long, near = judge("Long", False), judge("Near", True)
     numbered = NumberedBooks(books(), 40, judges={"Long": long, "Near": near})
     made = net(numbered)
-    found = of_vectors(made, numbered, numbered.vocabulary)
+    found = of_vectors(made, numbered)
     own = at_own_C(found, NESTED)
     assert own.keys() == {"long", "near_r", "near_rho", "near_mse"}
     every = judged(long, of_net(made, numbered.vocabulary)(long))
@@ -381,6 +382,12 @@ def test_verdicts_have_the_names_of_their_judges():
     words = at_own_C(words_alone(numbered), BEST)
     assert words["long_words"] == 100  # how many words there are
     assert {"near_r_tfidf", "long_tfidf"} <= words.keys()
+
+
+def test_the_part_of_unknown_words_is_that_of_all_words():
+    said = [["w1", "strange"], ["w2", "w3"]] * 5
+    some = SentenceJudge("X", said, [], np.arange(10) % 2.0, np.arange(10))
+    assert unknown(NumberedBooks(books(), 40, judges={"X": some})) == {"x_unknown": 25}
 
 
 def test_what_words_say_alone_is_found_out_once(monkeypatch, tmp_path):
@@ -399,6 +406,13 @@ def test_what_words_say_alone_is_found_out_once(monkeypatch, tmp_path):
     assert first == again
     assert names == ["One"] * 2 + ["Other"] * 2  # words, and TF-IDF
     assert other.keys() == {name.replace("one", "other") for name in first}
+
+
+def test_runs_with_vectors_of_words_are_read_and_no_longer_made():
+    old = replace(SMALL, vectors="file")
+    with pytest.raises(ValueError, match="vectors of words are no longer read"):
+        old.dataset()
+    assert SkipThoughtVectors.of(old.config()) == old
 
 
 def test_judges_without_inner_folds_are_refused():

@@ -10,7 +10,6 @@ import torch
 from lnlab.data import Vocabulary
 from lnlab.data.judge import SentenceJudge
 from lnlab.data.kept import code, kept
-from lnlab.data.wordvectors import WordVectors
 from lnlab.training import Moment
 from lnlab.training.machine import placed
 
@@ -110,14 +109,12 @@ def of_net(net: SkipThoughts, vocabulary: Vocabulary) -> Callable[[SentenceJudge
     return vectors
 
 
-def of_vectors(
-    net: SkipThoughts, numbered: NumberedBooks, known: Vocabulary, end: str = ""
-) -> dict[str, float]:
-    """The scores of :func:`asked` of a net that knows these words."""
+def of_vectors(net: SkipThoughts, numbered: NumberedBooks) -> dict[str, float]:
+    """The scores of :func:`asked` of a net."""
     from .judges import judged
 
-    vectors = of_net(net, known)
-    return asked(numbered, lambda judge: judged(judge, vectors(judge)), end=end)
+    vectors = of_net(net, numbered.vocabulary)
+    return asked(numbered, lambda judge: judged(judge, vectors(judge)))
 
 
 def words_alone(numbered: NumberedBooks) -> dict[str, float]:
@@ -141,24 +138,11 @@ def words_alone(numbered: NumberedBooks) -> dict[str, float]:
     return {name: score.item() for name, score in found.items()}
 
 
-def with_vectors(
-    net: SkipThoughts, numbered: NumberedBooks, vectors: WordVectors
-) -> dict[str, float]:
-    """The scores of :func:`asked` of a net that reads more words, ``_expanded`` behind the
-    metrics, and what part of the words is still :func:`unknown`."""
-    from .expansion import expanded, words_of
-
-    wanted = words_of(numbered.judges.values())
-    larger, vocabulary = expanded(net, numbered.vocabulary, vectors, wanted)
-    found = of_vectors(larger, numbered, vocabulary, "_expanded")
-    return found | unknown(numbered, vocabulary, "_expanded")
-
-
-def unknown(numbered: NumberedBooks, known: Vocabulary, end: str = "") -> dict[str, float]:
-    """``<judge>_unknown``, the percentage of the words of each judge's sentences that a
+def unknown(numbered: NumberedBooks) -> dict[str, float]:
+    """``<judge>_unknown``, the percentage of the words of each judge's sentences that the
     vocabulary does not have."""
     return {
-        f"{name.lower()}_unknown{end}": 100 * known.unknown(map(" ".join, judge.said))
+        f"{name.lower()}_unknown": 100 * numbered.vocabulary.unknown(map(" ".join, judge.said))
         for name, judge in numbered.judges.items()
     }
 
@@ -169,17 +153,14 @@ def measured(
     """All that is measured of a net at a moment.
 
     On the way often :func:`held_out` alone; seldom what judges say, and its weights, where they
-    are asked for; at the end what part of their words is unknown, and all that with vectors.
+    are asked for; at the end what part of their words is unknown.
     """
     found: dict[str, Any] = held_out(net.eval(), numbered)
     if moment is Moment.CHEAP:
         return found
-    vocabulary = numbered.vocabulary
-    found |= of_vectors(net, numbered, vocabulary)
+    found |= of_vectors(net, numbered)
     if moment is Moment.END:
-        found |= unknown(numbered, vocabulary)
-        if numbered.vectors is not None:
-            found |= with_vectors(net, numbered, numbered.vectors)
+        found |= unknown(numbered)
     if snapshot:
         found |= {f"{WEIGHTS}{n}": p.detach().half() for n, p in net.named_parameters()}
     return found

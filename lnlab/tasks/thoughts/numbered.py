@@ -10,7 +10,6 @@ from torch import Tensor
 from lnlab.data.books import Books, frequent
 from lnlab.data.judge import SentenceJudge
 from lnlab.data.vocabulary import END, UNKNOWN
-from lnlab.data.wordvectors import WordVectors
 from lnlab.training.machine import generator
 
 from .net import Told
@@ -40,7 +39,6 @@ class NumberedBooks:
         vocabulary: the words.
         lengths: words of each sentence (N,).
         train, valid: places of sentences with two neighbours.
-        vectors: of words, with which judges are asked, too; None: without.
 
     Raises:
         ValueError: if the books have no word, or nothing trains or validates.
@@ -56,8 +54,6 @@ class NumberedBooks:
         shuffled: bool = False,
     ) -> None:
         self.books, self.judges = books, dict(judges or {})
-        self.vectors: WordVectors | None = None
-        self.vectors_checksum = ""
         ends = torch.tensor([len(book) for book in books.books]).cumsum(0)
         self.ends = ends[: 1 + int((ends < most).sum())] if most else ends
         sentences = [*chain.from_iterable(books.books[: len(self.ends)])]
@@ -114,9 +110,8 @@ class NumberedBooks:
 
     @property
     def checksum(self) -> str:
-        """That of the books, of what judges them, and of vectors of words."""
+        """That of the books and of what judges them."""
         told = [self.books.checksum, *(f"{n} {j.checksum}" for n, j in self.judges.items())]
-        told += [self.vectors_checksum] if self.vectors_checksum else []
         return hashlib.sha256("\n".join(told).encode()).hexdigest() if told[1:] else told[0]
 
     def sentence(self, place: int) -> str:

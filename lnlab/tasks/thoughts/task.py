@@ -56,9 +56,8 @@ class SkipThoughtVectors(Experiment):
     judges: str = "judges"
     """The judges of vectors: ``story-judges``, ``judges=PATH``, or ``none``."""
     vectors: str = ""
-    """Vectors of words that the net does not know: at the end judges are asked with them, too
-    (:mod:`.expansion`). ``file=PATH`` in word2vec's layout, as ``lnlab data vectors`` writes
-    them; ``counted`` in the books as wide as ``words``; empty: none."""
+    """Empty. It is a field because two kept runs have "file": vectors of words that the net
+    does not know, which are no longer read."""
     sentences: int = setting(0, least=0)
     """The number of sentences to read, in whole books; 0: all."""
     shuffled: bool = False
@@ -112,33 +111,22 @@ class SkipThoughtVectors(Experiment):
         }
 
     def config(self) -> dict[str, Any]:
-        """As of every experiment; of judges and vectors, too, the name and not the path."""
+        """As of every experiment; of judges, too, the name and not the path."""
         own = super().config()
-        return own | {n: own[n].split("=")[0] for n in ("judges", "vectors") if n in own}
+        return own | {"judges": self.judges.split("=")[0]}
 
     def dataset(self) -> NumberedBooks:
         """Books by number, and what judges the vectors.
 
         Raises:
-            ValueError: as what it reads.
+            ValueError: for ``vectors``, and as what it reads.
             FileNotFoundError: where something that is named is not there.
         """
         if self.vectors:
-            from . import expansion  # scikit-learn costs seconds
-
-            expansion.named(self.vectors)  # else an error, before all else is read
+            raise ValueError("vectors of words are no longer read: leave the field empty.")
         books = load(self.data, "books", longest=self.limit - 1)
         judges = {} if self.judges == "none" else load(self.judges, "judges")
-        numbered = NumberedBooks(
-            books, self.known, self.sentences, judges, shuffled=self.shuffled
-        )
-        if self.vectors:
-            wanted = [*numbered.vocabulary.words, *expansion.words_of(judges.values())]
-            vectors = expansion.given(self.vectors, numbered.sentences, wanted, self.words)
-            expansion.shared_words(numbered.vocabulary, vectors)  # else an error, and now
-            numbered.vectors = vectors
-            numbered.vectors_checksum = expansion.checksum(self.vectors, vectors)
-        return numbered
+        return NumberedBooks(books, self.known, self.sentences, judges, shuffled=self.shuffled)
 
     def model(self, seed: int, dataset: NumberedBooks) -> nn.Module:
         """The net of one seed; its weights depend on the seed and the sizes alone."""
