@@ -15,8 +15,6 @@ from typing import Any
 
 from filelock import FileLock
 
-from lnlab.data.source import data_folder
-
 MOST = 20
 """The largest ratio of unpacked to packed bytes: sound is packed to about half its size."""
 ROOM = 2**20
@@ -54,20 +52,6 @@ def unpacked(path: Path, root: Path) -> Path:
         finally:
             shutil.rmtree(part, ignore_errors=True)
     return folder
-
-
-def opened(place: Path, pattern: str) -> Path:
-    """The folder to look into: ``place``, or what its archive holds, unpacked.
-
-    Args:
-        place: a folder, or the archive itself.
-        pattern: what the archive is called where the folder has it.
-
-    Raises:
-        ValueError: as :func:`unpacked`.
-    """
-    archives = [place] if place.is_file() else sorted(place.glob(pattern))
-    return unpacked(archives[0], data_folder() / "unpacked") if archives else place
 
 
 class _Bounded:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lnlab.data import babi, cloze, storybooks
+from lnlab.data import cloze, storybooks
 from lnlab.data.articles import SPLITS, Articles, number
 from lnlab.data.dataset import Dataset
 from lnlab.data.kept import Arrays, code, kept, stamp
@@ -45,16 +45,7 @@ CBT = Source(
         "split": "which books train, validate and test: a whole number",
     },
 )
-BABI = Source(
-    name="babi",
-    title="bAbI: short made stories with questions, the tasks whose answers stand there",
-    kind="official",
-    licence="CC BY 3.0",
-    citation="Weston et al. (2015), https://research.facebook.com/downloads/babi/",
-    offers="questions",
-    options={"skill": "which of its tasks, 1 if nothing is said"},
-)
-SOURCES = (CLOZE, CNN, CBT, BABI)
+SOURCES = (CLOZE, CNN, CBT)
 BEFORE = 20
 """Sentences of a passage from a book, as Hill et al. (2016) have it."""
 
@@ -151,7 +142,6 @@ def load(
     sentences: int | None = None,
     split: int | None = None,
     most: int | None = None,
-    skill: int | None = None,
 ) -> Questions:
     """The questions of a source, for :func:`lnlab.data.load`.
 
@@ -160,7 +150,6 @@ def load(
         sentences: how many of a passage are read; None: of CNN all, of books 20.
         split: which books train, validate and test; None is 0.
         most: how many made here to train on at most; None: all.
-        skill: which task of bAbI, one of :data:`.babi.TASKS`; None: the first.
 
     Raises:
         ValueError: for an option below what it may be; later, for damaged files, an answer
@@ -171,7 +160,6 @@ def load(
         ("sentences", sentences, 1),
         ("split", split, 0),
         ("most", most, 1),
-        ("skill", skill, 1),
     ):
         if value is not None and value < least:
             raise ValueError(f"{name} is {value}: {source.options[name]}, from {least}.")
@@ -186,14 +174,6 @@ def load(
         files = [file for part in parts.values() for file in part.files]
         return Questions(
             source, lambda: parts, lambda: f"{sentences} {stamp(files)} {_written()}"
-        )
-    if source is BABI:
-        task = skill or babi.TASKS[0]
-        there = [*babi.files(place, task).values()]
-        return Questions(
-            source,
-            lambda: babi.corpus(place, task),
-            lambda: f"{task} {stamp(there)} {_written()}",
         )
     files = [place / name for name in storybooks.FILES]
     missing = [path for path in files if not path.is_file()]

@@ -323,35 +323,3 @@ def iam(folder):
             put(folder / "lineStrokes" / place / f"{form}-0{line}.xml",
                 text=SESSION.format(strokes=strokes))  # fmt: skip
     return folder
-
-
-def babi(folder, stories=20):
-    """``en/qa2_*_{train,test}.txt``: stories of four lines and two questions each."""
-    people, places = ("Mary", "John"), ("garden", "office", "kitchen")
-    for split in ("train", "test"):
-        lines = []
-        for n in range(stories):
-            one, other = people[n % 2], people[(n + 1) % 2]
-            here, there = places[n % 3], places[(n + 1) % 3]
-            lines += [
-                f"1 {one} went to the {here}.",
-                f"2 {other} moved to the {there}.",
-                f"3 Where is {one}? \t{here}\t1",
-                f"4 {one} isn't in the {here} now, but in the {places[(n + 2) % 3]}.",
-                f"5 Where is {other}? \t{there}\t2",
-            ]
-        put(folder / "en" / f"qa2_two-facts_{split}.txt", text="\n".join(lines) + "\n")
-    return folder
-
-
-def lambada(folder):
-    """Two files of passages: one can be asked about, two cannot."""
-    words = "alpha beta gamma delta theta kappa lambda sigma omega"
-    asked = f"then saw {words} come . we all knew it was tom . so they said hello tom"
-    never = f"then saw {words} come . so they said hello stranger"
-    few = "we all knew it was tom . so they said hello tom"
-    filler = " . ".join(["so they said we all knew it was hello then saw come"] * 9)
-    for name in ("development", "test"):
-        lines = [asked, never, few, filler]
-        put(folder / f"lambada_{name}_plain_text.txt", text="\n".join(lines) + "\n")
-    return folder

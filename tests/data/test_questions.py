@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from lnlab import data
-from lnlab.data import articles, babi, cloze, lambada, storybooks
+from lnlab.data import articles, cloze, storybooks
 from lnlab.data.question import BLANK, Question, nearest
 from lnlab.data.shortcuts import GUESSES, right, shortcuts
 from lnlab.data.vocabulary import END, UNKNOWN
@@ -190,74 +190,6 @@ def test_books_that_are_not_whole_are_said(tmp_path):
         len(load(f"cbt={folder}").train)
 
 
-# --- bAbI and LAMBADA ------------------------------------------------------------------------
-
-
-def test_stories_are_asked_about_until_the_question(tmp_path):
-    found = load(f"babi={layouts.babi(tmp_path)}", skill=2)
-    assert [len(part) for part in (found.train, found.valid, found.test)] == [36, 4, 40]
-    first, second = found.test[:2]
-    assert (first.name, second.name) == (
-        "qa2_two-facts_test.txt, line 3",
-        "qa2_two-facts_test.txt, line 5",
-    )
-
-    def told(question):
-        words = " | ".join([*question.sentences, question.query]).split()
-        return " ".join(question.called.get(word, word) for word in words)
-
-    assert told(first) == (
-        f"mary went to the garden . | john moved to the office . | where is mary ? {BLANK}"
-    )
-    assert "| mary isn't in the garden now , but in the kitchen . |" in told(second)
-    assert first.called[first.answer] == "garden"
-    assert {*first.called.values()} == {"garden", "office"}
-    assert {*second.called.values()} == {"garden", "office", "kitchen"}
-    assert not {"garden", "office", "kitchen"} & {*found.vocabulary.words}
-    lines = {q.name for q in found.train} | {q.name for q in found.valid}
-    assert len(lines) == 40, "every tenth story validates, and none trains too"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda t: t.replace("\tgarden\t", "\tcellar\t"), "line 3: the answer 'cellar' does"),
-        (lambda t: t.replace("\tgarden\t", "\t\t"), "line 3: the question .* has no answer"),
-        (lambda t: t.replace("2 John", "John"), "line 2: 'John moved to .* has no number"),
-    ],
-)  # fmt: skip
-def test_a_damaged_story_is_named(tmp_path, change, message):
-    layouts.babi(tmp_path)
-    file = tmp_path / "en" / "qa2_two-facts_test.txt"
-    file.write_text(change(file.read_text()))
-    with pytest.raises(ValueError, match=f"qa2_two-facts_test.txt, {message}"):
-        len(load(f"babi={tmp_path}", skill=2).train)
-
-
-def test_stories_that_are_not_there_are_said(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"qa3_\*_train.txt is not in"):
-        load(f"babi={layouts.babi(tmp_path)}", skill=3)
-    assert 6 not in babi.TASKS
-
-
-def test_the_last_word_of_a_passage_is_asked_for(tmp_path):
-    (question,) = lambada.questions(layouts.lambada(tmp_path))
-    assert question.name == "lambada, test, line 1"
-    assert question.query == f"so they said hello {BLANK}"
-    assert question.called[question.answer] == "tom"
-    assert len(question.candidates) == storybooks.CANDIDATES
-    assert not {*question.called.values()} & {"so", "they", "said", "hello"}
-    told = [question.called.get(w, w) for s in question.sentences for w in s.split()]
-    assert told[:3] == ["then", "saw", "alpha"]
-    assert told[-2:] == ["tom", "."]
-    (other,) = lambada.questions(tmp_path, "valid")
-    assert other.name == "lambada, valid, line 1"
-    for name in lambada.FILES.values():
-        layouts.put(tmp_path / name, text="the end\n")
-    with pytest.raises(ValueError, match="no passage of test can be asked about"):
-        lambada.questions(tmp_path)
-
-
 # --- made here -------------------------------------------------------------------------------
 
 
@@ -336,8 +268,6 @@ def test_words_have_numbers_and_strangers_are_unknown():
         ("cbt=.", {"split": -1}, "split is -1: which books train"),
         ("cnn=.", {"sentences": 0}, "sentences is 0: how many sentences of an article"),
         ("cnn=.", {"split": 1}, "cnn has no option split: it has sentences"),
-        ("babi=.", {"skill": 6}, "skill is 6: its answers do not stand in its stories"),
-        ("babi=.", {"sentences": 4}, "babi has no option sentences: it has skill"),
     ],
 )
 def test_what_a_source_does_not_take_is_said(spec, options, message):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lnlab.data import Vocabulary, lambada, storybooks
+from lnlab.data import Vocabulary
 from lnlab.data.question import BLANK, Question
 from lnlab.norms import BatchNorm, Identity, LayerNorm, Mode, RecurrentBatchNorm
 from lnlab.norms.batch import OverCases
@@ -19,7 +19,6 @@ from lnlab.tasks.reader.batches import NumberedQuestions, rename
 from lnlab.tasks.reader.net import glorot, reseeded
 from lnlab.tasks.reader.reading import answered, batches, measured, remembered
 from lnlab.training import Moment, rooted
-from tests.data import layouts
 
 H, E = 6, 5
 KNOWN = Vocabulary([BLANK, *(f"@entity{k}" for k in range(4)), "met", "saw", "and", "."])
@@ -293,24 +292,6 @@ def test_only_the_end_looks_at_the_test():
     for moment in Moment:
         names = SMOKE.measure(model, dataset, moment)
         assert any(name.startswith("test") for name in names) == (moment is Moment.END)
-
-
-def test_readers_of_books_are_asked_for_the_words_of_other_novels(tmp_path, monkeypatch):
-    monkeypatch.setattr(storybooks, "COMMON", 4)
-    data = f"cbt={layouts.cbt(tmp_path / 'books')}"
-    task = AttentiveReading.budget("smoke", seeds=(0,), data=data, sentences=6, questions=0)
-    dataset = task.dataset()
-    asked = lambada.questions(layouts.lambada(tmp_path / "novels"))
-    found = answered(task.model(0, dataset), NumberedQuestions(asked, dataset.vocabulary), 4)
-    assert 0 < found.named("lambada")["lambada_nll"] < 9
-
-
-def test_stories_are_trained_on(tmp_path):
-    data = f"babi={layouts.babi(tmp_path)}"
-    task = AttentiveReading.budget("smoke", seeds=(0,), data=data, skill=2, questions=0)
-    _, y = next(task.batches(task.dataset()).epoch(0))
-    assert {*y.flatten().tolist()} <= {*task.dataset().anonymous}
-    assert "skill" not in SMOKE.config()
 
 
 def test_a_batch_has_two_questions_or_more():

@@ -83,13 +83,13 @@ class AttentiveReading(Experiment):
     answers: str = setting("candidates", choices=("candidates", "vocabulary"))
     """The words among which the answer is; the published code has the whole vocabulary."""
     data: str = "cnn"
-    """``cloze``, ``cnn=PATH``, ``cbt=PATH`` or ``babi=PATH``."""
+    """``cloze``, ``cnn=PATH`` or ``cbt=PATH``."""
     sentences: int = setting(4, least=0)
     """The number of sentences of a passage; 0: all, or, of books, 20."""
     split: int = setting(0, least=0)
     """The number of a split of ``cbt``: which books train and which test."""
-    skill: int = setting(0, least=0)
-    """The number of a task of ``babi``; 0: its first."""
+    skill: int = setting(0, least=0, most=0)
+    """0. It is a field because kept runs have it."""
     questions: int = setting(0, least=0)
     """The largest number of ``cloze`` to train on; 0: all."""
     batch_size: int = setting(64, least=2)
@@ -128,7 +128,6 @@ class AttentiveReading(Experiment):
             "sentences": self.sentences or None,
             "split": self.split or None,
             "most": self.questions or None,
-            "skill": self.skill or None,
         }
         return load(self.data, "questions", **given)
 
