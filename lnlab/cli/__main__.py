@@ -1,4 +1,4 @@
-"""``python -m lnlab.cli``, which torchrun can start."""
+"""``python -m lnlab.cli``."""
 
 from lnlab.cli import app
 

@@ -80,23 +80,16 @@ def compare(keys: tuple[str, ...], csv: bool, everything: bool, root: Path | Non
 @where
 def resume(key: str, data: str | None, root: Path | None) -> None:
     """Go on with a run that was stopped, whatever its settings were."""
-    from lnlab.training import finish, launch
-    from lnlab.training.ranks import world
+    from lnlab.training import finish
 
     run = named(key, root)
     if run.done:
         show_run(run)
         return
-    ranks, place = run.config.get("ranks", 1), run.folder.parents[1]
-    if ranks > 1 and world() == 1:
-        again = ["results", "resume", run.key, f"--root={place}"]
-        raise SystemExit(launch(ranks, [*again, *([f"--data={data}"] if data else [])]))
     kind = task_named(run.task)
     task = kind.of(run.config, **({"data": data} if data else {}))
     where = {"device": run.config["device"], "precision": run.config["precision"]}
-    done = finish(task, root=place, **where)
-    if done is not None:
-        show_run(done)
+    show_run(finish(task, root=run.folder.parents[1], **where))
 
 
 @results.command()

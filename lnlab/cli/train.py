@@ -1,7 +1,6 @@
 """``lnlab train``: one experiment, from where it was left to its end."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -24,7 +23,6 @@ from lnlab.cli.sources import defaults
 @click.option(
     "--save-every", default=30.0, show_default=True, help="Seconds; what a kill costs."
 )
-@click.option("--nproc", type=click.IntRange(1), default=1, help="Ranks that share each batch.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where runs are kept [runs].")
 def train(
     name: str,
@@ -34,7 +32,6 @@ def train(
     device: str,
     precision: str,
     save_every: float,
-    nproc: int,
     out: Path | None,
 ) -> None:
     """Train one experiment; a run that was stopped goes on, one that is done is shown.
@@ -45,24 +42,7 @@ def train(
 
     changes = changed(defaults(name), settings, data)  # before what takes seconds to import
     task = task_named(name).budget(budget, **changes)
-    if nproc > 1:
-        raise SystemExit(in_ranks(task, nproc))
     from lnlab import training  # what was asked is right: now what takes time
 
     place = {"root": out or checkout.place("runs"), "device": device, "precision": precision}
-    run = training.finish(task, save_every=save_every, **place)
-    if run is not None:
-        show_run(run)
-
-
-def in_ranks(task: Any, nproc: int) -> int:
-    """This command over again, in several processes; its exit status."""
-    from lnlab import training
-
-    training.shareable(task, nproc)
-    told = dict(click.get_current_context().params, nproc=1)
-    name, settings = told.pop("name"), told.pop("settings")
-    said = {option: value for option, value in told.items() if value is not None}
-    options = [f"--{option.replace('_', '-')}={value}" for option, value in said.items()]
-    settings = [f"--set={setting}" for setting in settings]
-    return training.launch(nproc, ["train", name, *options, *settings])
+    show_run(training.finish(task, save_every=save_every, **place))

@@ -5,8 +5,7 @@ from lnlab.training.buckets import Bucketed
 from lnlab.training.clipping import clipped, clipped_each, rooted
 from lnlab.training.hot import heated
 from lnlab.training.loop import Step, cross_entropy, evaluate, evaluating, fit
-from lnlab.training.ranks import first, launch
-from lnlab.training.running import finish, found, shareable, train
+from lnlab.training.running import finish, found, train
 from lnlab.training.settings import setting
 from lnlab.training.stacked import Stacked, stack
 from lnlab.training.task import Experiment, Moment
@@ -24,14 +23,11 @@ __all__ = [
     "evaluate",
     "evaluating",
     "finish",
-    "first",
     "fit",
     "found",
     "heated",
-    "launch",
     "rooted",
     "setting",
-    "shareable",
     "stack",
     "train",
 ]

@@ -26,21 +26,12 @@ class Batches:
         y: their targets, likewise.
         size: B, the number of cases in a batch.
         seeds: one for each model.
-        part: (i, n) for the i-th of n equal parts of every batch, which is a rank's share.
 
     Raises:
-        ValueError: if x and y are not of one length, there is not one whole batch, or it
-            has no n equal parts.
+        ValueError: if x and y are not of one length, or there is not one whole batch.
     """
 
-    def __init__(
-        self,
-        x: Any,
-        y: Any,
-        size: int,
-        seeds: Sequence[int],
-        part: tuple[int, int] = (0, 1),
-    ) -> None:
+    def __init__(self, x: Any, y: Any, size: int, seeds: Sequence[int]) -> None:
         self._leaves, self._tree = tree_flatten((x, y))
         counts = [len(leaf) for leaf in self._leaves]
         self.count = counts[0]
@@ -52,11 +43,7 @@ class Batches:
             raise ValueError(f"a batch of {size} cases cannot be taken from {self.count}.")
         if not seeds:
             raise ValueError("there are no seeds: give one for each model.")
-        i, n = part
-        if size % n:
-            raise ValueError(f"a batch of {size} cases cannot be shared evenly by {n} ranks.")
         self.x, self.y, self.size, self.seeds = x, y, size, tuple(seeds)
-        self._part = slice(i * size // n, (i + 1) * size // n)
 
     def __len__(self) -> int:
         """The number of updates in an epoch."""
@@ -67,7 +54,7 @@ class Batches:
         order = torch.stack([self._order(seed, epoch) for seed in self.seeds])
         # (S, N) to (updates, S, B): a few batches are gathered at once, which is cheaper.
         used = order[:, : len(self) * self.size]
-        chosen = used.unflatten(1, (len(self), self.size)).transpose(0, 1)[..., self._part]
+        chosen = used.unflatten(1, (len(self), self.size)).transpose(0, 1)
         chosen = chosen.to(self._leaves[0].device)
         for indices in chosen[start:].split(self._ahead()):
             for batch in zip(*(leaf[indices] for leaf in self._leaves), strict=True):

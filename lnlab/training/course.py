@@ -12,21 +12,15 @@ from torch import Tensor, nn
 from lnlab.runs import Run
 from lnlab.training.loop import Step, fit
 from lnlab.training.machine import Noise, default_dtype, seconds_until_idle
-from lnlab.training.ranks import Ranks
 from lnlab.training.selection import Best
 from lnlab.training.stacked import stack
 from lnlab.training.task import Beside, Experiment, Moment, measured_after
-
-TOGETHER = 16
-"""Updates after which ranks ask the first one whether it is time to save, and look at their
-losses."""
 
 
 class Course:
     """An experiment on its way: model, optimizer, random numbers, clocks, and where they stand.
 
     Iterating goes on from there to the end, and logs to the run at the evaluation points.
-    Of several ranks the first has the run.
 
     Attributes:
         diverged: the update after which a seed's loss or weights were seen not to be finite, by
@@ -38,29 +32,24 @@ class Course:
         self,
         task: Experiment,
         dataset: Any,
-        run: Run | None,
+        run: Run,
         device: torch.device,
         dtype: torch.dtype,
         beside: Callable[[nn.Module], Beside] | None,
-        ranks: Ranks,
         mixed: bool = False,
     ) -> None:
         self.task, self.dataset, self.run, self.device = task, dataset, run, device
-        self.ranks, self.mixed = ranks, mixed
+        self.mixed = mixed
         self.model = stack(models(task, dataset)).to(device, dtype)
         self.optimizer = task.optimizer(self.model.parameters())
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.batches = task.batches(
-            dataset, device=device, dtype=dtype, share=(ranks.rank, ranks.count)
-        )
-        self.shared = ranks.share(self.model, device)
-        whose = f"noise of seeds {task.seeds}"
-        self.noise = Noise(whose if ranks.first else f"{whose}, rank {ranks.rank}", device)
+        self.batches = task.batches(dataset, device=device, dtype=dtype)
+        self.noise = Noise(f"noise of seeds {task.seeds}", device)
         self.beside = beside(self.model) if beside else None
         self.best = Best(task.best, task.best in task.rises, self.model) if task.best else None
         self.diverged: dict[int, int] = {}
         self.step = Step(0, 0.0, torch.full((len(task.seeds),), math.nan), 0.0, 0.0)
-        state = ranks.spread(run.restore() if run else None)
+        state = run.restore()
         if state is not None:
             self.load_state_dict(state)
 
@@ -71,7 +60,7 @@ class Course:
         if before.update == 0 and 0 in points:
             self._measure(points[0])
         steps = fit(
-            self.shared,
+            self.model,
             self.batches,
             task.loss,
             self.optimizer,
@@ -84,30 +73,21 @@ class Course:
             self._set_rates(self.step.update / last)
             with self.noise:
                 step = next(steps)
-            seen = step.update in points or self._sees(step.update)
-            loss = self.ranks.mean(step.loss) if seen else step.loss
-            if seen:
-                self._see(step.update, torch.isfinite(loss))
+            # elsewhere than at these points an accelerator would have to be waited for
+            if step.update in points or self.device.type == "cpu":
+                self._see(step.update, torch.isfinite(step.loss))
             if step.update in points:  # the loss is of before the update, which may be the last
                 self._see(step.update, self.model.finite())
             moment = Moment.END if all(self.lost) else points.get(step.update)
             if moment:
                 waited += seconds_until_idle(self.device)
             self.step = step._replace(
-                loss=loss,
                 seconds=waited + step.seconds,
                 cpu_seconds=before.cpu_seconds + step.cpu_seconds,
             )
             if moment:
                 self._measure(moment)
             yield self.step
-
-    def _sees(self, update: int) -> bool:
-        """True if the losses are looked at after this update, besides at evaluation points: an
-        accelerator would have to be waited for, and other ranks to be asked."""
-        if self.ranks.count == 1:
-            return self.device.type == "cpu"
-        return update % TOGETHER == 0
 
     def _see(self, update: int, finite: Tensor) -> None:
         """Remember which seeds have diverged by now, and when that was seen."""
@@ -158,8 +138,6 @@ class Course:
 
     def _log(self, measured: Mapping[str, Sequence[Any]], lost: list[bool]) -> None:
         """A row for each seed; of one that is lost, with nothing of it."""
-        if self.run is None:
-            return
         step, losses = self.step, self.step.loss.tolist()
         for index, seed in enumerate(self.task.seeds):
             row: dict[str, Any] = {
@@ -181,10 +159,8 @@ class Course:
             self.run.log(row | numbers, **({"pictures": pictures} if pictures else {}))
 
     def save(self) -> None:
-        """Keep a checkpoint; all ranks must be here."""
-        state = self.state_dict()
-        if self.run is not None:
-            self.run.checkpoint(state)
+        """Keep a checkpoint."""
+        self.run.checkpoint(self.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
         """All that the rest of the course depends on."""
@@ -192,7 +168,7 @@ class Course:
             "step": tuple(self.step),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "noise": self.ranks.gathered(self.noise.state),
+            "noise": self.noise.state,
             "diverged": self.diverged,
             "best": self.best.state_dict() if self.best else None,
             "beside": self.beside.state_dict() if self.beside else None,
@@ -203,7 +179,7 @@ class Course:
         self.step = Step(*state["step"])
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.noise.state = state["noise"][self.ranks.rank]
+        self.noise.state = state["noise"]
         self.diverged = dict(state["diverged"])
         if self.best:
             self.best.load_state_dict(state["best"])

@@ -18,7 +18,7 @@ from lnlab.training.settings import checked, declared, setting
 
 CPU = torch.device("cpu")
 
-AROUND = ("device", "precision", "ranks")
+AROUND = ("device", "precision")
 """The settings that :func:`lnlab.training.train` adds to an experiment's configuration."""
 
 
@@ -85,7 +85,6 @@ class Experiment(ABC):
         falls, rises: the metrics that every finished run of it has and that are better when
             smaller, or when larger. What else :meth:`measure` gives is neither. Tables of runs
             show the last one.
-        shares: whether its :meth:`batches` can be shared by ranks.
     """
 
     norm: str = "layer"
@@ -111,7 +110,6 @@ class Experiment(ABC):
     name: ClassVar[str]
     falls: ClassVar[tuple[str, ...]] = ()
     rises: ClassVar[tuple[str, ...]] = ()
-    shares: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.seeds, int | str):
@@ -264,18 +262,16 @@ class Experiment(ABC):
         *,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
-        share: tuple[int, int] = (0, 1),
     ) -> Epochs:
         """The batches of a split, one order for each seed, whole numbers as they are.
 
         Args:
             split: train, valid or test.
             device, dtype: where they go, and what floating-point numbers become.
-            share: (i, n) for the i-th of n equal parts of each, which is a rank's.
         """
         cases = getattr(dataset, split)
         x, y = placed((cases.x, cases.y), device, dtype)
-        return Batches(x, y, self.batch_size, self.seeds, share)
+        return Batches(x, y, self.batch_size, self.seeds)
 
     def length(self, updates_per_epoch: int) -> int:
         """The number of updates of the whole run."""

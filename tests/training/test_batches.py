@@ -84,14 +84,6 @@ def test_impossible_batches_are_refused(arguments, message):
         Batches(*arguments)
 
 
-def test_ranks_see_the_parts_of_the_same_batches():
-    x = torch.arange(30.0)
-    whole = Batches(x, x, 6, (0, 1))
-    parts = [Batches(x, x, 6, (0, 1), (i, 3)) for i in range(3)]
-    for (all_x, _), *shares in zip(whole.epoch(2), *(p.epoch(2) for p in parts), strict=True):
-        assert torch.equal(torch.cat([some_x for some_x, _ in shares], 1), all_x)
-
-
 def test_cases_may_be_of_several_parts_and_words_remain_whole():
     parts = {"words": y + 100, "lengths": y + 1}, x
     trees = Batches(*parts, 5, (1, 2)).epoch(1)

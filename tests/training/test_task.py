@@ -79,7 +79,7 @@ def test_a_run_that_lacks_a_later_field_is_read_with_its_default(kind):
 
 
 def test_a_configuration_of_something_else_is_refused(kind):
-    config = kind().config() | {"device": "cpu", "precision": "float32", "ranks": 2}
+    config = kind().config() | {"device": "cpu", "precision": "float32"}
     assert kind.of(config, data="mine=here").data == "mine=here"
     with pytest.raises(ValueError, match=r"it has \['colour'\]"):
         kind.of({n: v for n, v in config.items() if n != "ranks"} | {"colour": 1})
@@ -238,10 +238,3 @@ def test_arms_over_any_field_have_the_same_batches(tiny, tmp_path):
             pass
     first, second = (torch.stack(each) for each in seen.values())
     assert torch.equal(first, second)
-
-
-def test_batches_are_whole_unless_a_share_is_asked_for(tiny):
-    task = tiny()
-    for asked, cases in (({}, task.batch_size), ({"share": (0, 2)}, task.batch_size // 2)):
-        x, _ = next(task.batches(task.dataset(), **asked).epoch(1))
-        assert x.shape[:2] == (len(task.seeds), cases)

@@ -79,7 +79,6 @@ class Handwriting(Experiment):
 
     name = "handwriting"
     falls = ("valid_nll",)
-    shares = False
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -146,7 +145,6 @@ class Handwriting(Experiment):
         *,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
-        share: tuple[int, int] = (0, 1),
     ) -> Bucketed:
         """Lines of like length together."""
         lines = Lines(dataset, split, self.points)

@@ -120,7 +120,6 @@ class Spelling(Experiment):
 
     name = "las"
     falls = ("test_nll", "test_error")
-    shares = False
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -211,7 +210,6 @@ class Spelling(Experiment):
         *,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
-        share: tuple[int, int] = (0, 1),
     ) -> Bucketed:
         """Utterances of like length together."""
         utterances = getattr(dataset, split)

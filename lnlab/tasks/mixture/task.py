@@ -98,7 +98,6 @@ class Mixture(Experiment):
     seeds: tuple[int, ...] = (0, 1, 2)
 
     falls = ("train_nll", "valid_nll")
-    shares = False
 
     @abstractmethod
     def net(self, dataset: Any, norm: Any) -> nn.Module:
@@ -140,12 +139,11 @@ class Mixture(Experiment):
         *,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
-        share: tuple[int, int] = (0, 1),
     ) -> SameOrder:
         """The same batches in the same order in every epoch, another order for each seed."""
         cases = getattr(dataset, split)
         x, y = placed((cases.x, cases.y), device, dtype)
-        return SameOrder(x, y, self.batch_size, self.seeds, share)
+        return SameOrder(x, y, self.batch_size, self.seeds)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         return Adam(parameters, lr=self.learning_rate, eps=1e-8, fused=True)

@@ -72,7 +72,6 @@ class OrderEmbeddings(Experiment):
 
     name = "order"
     rises = ("valid_recall",)
-    shares = False
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -116,7 +115,6 @@ class OrderEmbeddings(Experiment):
         *,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
-        share: tuple[int, int] = (0, 1),
     ) -> OnePerPicture:
         """Each picture once an epoch, with a caption of its own at random."""
         return OnePerPicture(

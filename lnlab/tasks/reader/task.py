@@ -106,7 +106,6 @@ class AttentiveReading(Experiment):
 
     name = "reader"
     falls = ("valid_nll", "valid_error")
-    shares = False
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -161,7 +160,6 @@ class AttentiveReading(Experiment):
         *,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
-        share: tuple[int, int] = (0, 1),
     ) -> Renamed:
         """Questions of like length together, their entities renamed."""
         questions = numbered(dataset, split)

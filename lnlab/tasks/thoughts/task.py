@@ -87,7 +87,6 @@ class SkipThoughtVectors(Experiment):
 
     name = "thoughts"
     falls = ("valid_nll",)
-    shares = False
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -153,7 +152,6 @@ class SkipThoughtVectors(Experiment):
         *,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
-        share: tuple[int, int] = (0, 1),
     ) -> OfOneLength:
         """Sentences of one length together, each with its neighbours."""
         places = getattr(dataset, split)
