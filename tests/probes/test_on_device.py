@@ -29,18 +29,15 @@ def objective(statistics, device):
 def numbers(here):
     """Everything that a probe returns for a reader, on the CPU."""
     along = smoothness(here, steps(0.1))
-    # shared products are a subclass of tensors, and so is what the pretended device gives
-    fast = here.start.device.type != "pretend"
     other = here.start + random_directions(here, 1, seed=5)[0]
     moved = [here.start + k * d for k, d in enumerate(random_directions(here, 4, seed=2))]
     trodden = path(moved)
     return {
         "smoothness": torch.tensor([*along.row().values()]),
         "distances": along.distances,
-        "surface": surface(here, points=3, fast=fast).losses,
-        "slow": surface(here, points=3, fast=False).losses,
-        "band": torch.stack([line.losses for line in band(here, 2, points=3, fast=fast)]),
-        "between": between(here, other, points=5, fast=fast).losses,
+        "surface": surface(here, points=3).losses,
+        "band": torch.stack([line.losses for line in band(here, 2, points=3)]),
+        "between": between(here, other, points=5).losses,
         "largest": ends(here, 2, tolerance=1e-9).largest,
         "trace": trace(here, 3).values,
         "density": torch.tensor([density(here, 2, steps=5).mean]),

@@ -30,7 +30,6 @@ OF_A_LOSS = {
     "gradient": lambda o: o.gradient(),
     "smoothness": lambda o: smoothness(o, steps(0.1)),
     "surface": lambda o: surface(o, points=3),
-    "plain surface": lambda o: surface(o, points=3, fast=False),
     "band": lambda o: band(o, 2, points=3),
     "between": lambda o: between(o, o.start + random_directions(o, 1)[0], points=3),
     "ends": lambda o: ends(o, steps=4),

@@ -20,7 +20,6 @@ from lnlab.threads import in_one_thread
 
 from .directions import random_directions
 from .objective import Objective, refuse_no_objective
-from .products import SharedProducts
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,6 @@ def surface(
     extent: float = 1.0,
     points: int = 25,
     seed: int = 0,
-    fast: bool = True,
     progress: bool = False,
 ) -> Surface:
     """The loss on a plane (or a line) through w.
@@ -97,8 +95,6 @@ def surface(
         directions: (2, P), or (1, P) for a line; None: two filter-normalized random ones.
         extent: the grid goes from -extent to extent times each direction.
         points: along each direction; an odd number has the centre among them.
-        fast: whether the products of a layer that reads the cases are computed once for each
-            direction and added up, in place of anew at each point. Equal up to rounding.
         progress: whether to show a bar.
 
     An interrupt ends it early, with a warning and what it has; the rest is NaN.
@@ -112,7 +108,7 @@ def surface(
     if not extent > 0 or points < 2:
         raise ValueError(f"extent is {extent}, points {points}: give more than 0, 2 or more.")
     at = torch.linspace(-extent, extent, points, dtype=torch.float64)
-    found = grid(objective, drawn, [at] * len(drawn), fast=fast, progress=progress)
+    found = grid(objective, drawn, [at] * len(drawn), progress=progress)
     return replace(found, seed=seed) if directions is None else found
 
 
@@ -123,7 +119,6 @@ def band(
     extent: float = 1.0,
     points: int = 25,
     seed: int = 0,
-    fast: bool = True,
     progress: bool = False,
 ) -> list[Surface]:
     """Lines through w in several random directions: what one direction says is an anecdote.
@@ -137,7 +132,7 @@ def band(
     at = torch.linspace(-extent, extent, points, dtype=torch.float64)
     lines: list[Surface] = []
     for direction in drawn:
-        line = grid(objective, direction[None], [at], fast=fast, progress=progress)
+        line = grid(objective, direction[None], [at], progress=progress)
         lines.append(replace(line, seed=seed))
         if line.computed < points:
             break
@@ -149,7 +144,6 @@ def between(
     other: Tensor | nn.Module,
     *,
     points: int = 25,
-    fast: bool = True,
     progress: bool = False,
 ) -> Surface:
     """The straight line from w (at 0) to another solution (at 1), and half beyond both.
@@ -170,7 +164,7 @@ def between(
     # beyond both ends, to see whether each is a minimum along the line
     at = torch.linspace(-0.5, 1.5, points, dtype=torch.float64)
     toward = (other - objective.start)[None]
-    return grid(objective, toward, [at], fast=fast, progress=progress)
+    return grid(objective, toward, [at], progress=progress)
 
 
 @in_one_thread
@@ -180,7 +174,6 @@ def grid(
     directions: Tensor,
     at: Sequence[Tensor],
     *,
-    fast: bool = True,
     progress: bool = False,
 ) -> Surface:
     """The loss at every combination of the coordinates along ``directions``.
@@ -189,7 +182,6 @@ def grid(
         objective: the loss, whose w has P numbers.
         directions: (n, P).
         at: the coordinates along each of them, n vectors.
-        fast: whether products that all points share are computed once.
         progress: whether to show a bar.
 
     Raises:
@@ -198,16 +190,12 @@ def grid(
     _refuse(objective, directions, at)
     w, directions = objective.start, directions.to(objective.start)
     losses = torch.full([len(a) for a in at], float("nan"), dtype=torch.float64)
-    products = SharedProducts(objective, directions) if fast else None
-    # the last coordinate runs fastest: what the others add is added once a row (KeptSums)
     places = list(torch.cartesian_prod(*(torch.arange(len(a)) for a in at)).view(-1, len(at)))
     computed = 0
     with keeping(lambda: computed and f"{computed} of {losses.numel()} points are there"):
         for place in bar(places, len(places), "landscape", shown=progress):
             where = torch.stack([a[i] for a, i in zip(at, place, strict=True)])
-            losses[tuple(place)] = (
-                objective(w + where.to(w) @ directions) if products is None else products(where)
-            ).double()
+            losses[tuple(place)] = objective(w + where.to(w) @ directions).double()
             computed += 1
     return Surface(
         at=tuple(at),

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.flop_counter import FlopCounterMode
 
 from lnlab import norms
 from lnlab.norms.invariances import Statistics
@@ -15,7 +14,6 @@ from lnlab.probes.givens import normal
 from lnlab.probes.loss.directions import path, random_directions
 from lnlab.probes.loss.landscape import band, between, grid, surface
 from lnlab.probes.loss.objective import Objective
-from lnlab.probes.loss.products import SharedProducts
 from lnlab.tasks.mnist import MLP
 
 X, Y = (30, 1, 6, 6), (30,)
@@ -94,83 +92,13 @@ def objective(module, statistics=Statistics.BATCH):
 def test_every_point_is_the_loss_there(make, statistics):
     found = objective(make(), statistics)
     directions = random_directions(found, 2, seed=3)
-    for fast in (True, False):
-        drawn = surface(found, directions, extent=0.7, points=5, fast=fast)
-        for i, a in enumerate(drawn.at[0]):
-            for j, b in enumerate(drawn.at[1]):
-                there = found.value(found.start + a * directions[0] + b * directions[1])
-                assert drawn.losses[i, j] == pytest.approx(there, rel=1e-12)  # other order
-        assert drawn.losses[2, 2] == pytest.approx(drawn.centre, rel=1e-12)
-        assert drawn.statistics is statistics
-
-
-SHARED = {"our own": 1, "batch": 1, "convolution": 1, "twice": 2, "in place": 0}
-
-
-@pytest.mark.parametrize("name", SHARED)
-def test_products_with_the_cases_are_shared(name):
-    found = objective(NETS[name]())
-    directions = random_directions(found, 2)
-    products = SharedProducts(found, directions)
-    flops = []
-    for where in torch.randn(3, 2):
-        with FlopCounterMode(display=False) as counter, torch.no_grad():
-            products(where)
-        flops.append(counter.get_total_flops())
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        found(found.start)
-    assert len(products.products) == SHARED[name]
-    assert flops[1] == flops[2]
-    assert (flops[1] < counter.get_total_flops()) == bool(SHARED[name])
-
-
-def test_a_module_that_reads_other_columns_elsewhere_has_its_own_products():
-    """One weight, of all but the last column of the cases, or of all but the first."""
-
-    class Choosing(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.W = nn.Parameter(torch.tensor([[0.5, 2.0, -1.0]]))
-
-        def forward(self, x):
-            x = x[:, :3] if float(self.W.detach()[0, 0]) > 0 else x[:, 1:]
-            return F.linear(x, self.W)
-
-    x = torch.randn(6, 4)
-    found = Objective(
-        Choosing(), x, torch.zeros(6, 1), F.mse_loss, statistics=Statistics.FROZEN
-    )
-    at = torch.tensor([-1.0, 0.0, 1.0])
-    fast, plain = (
-        grid(found, torch.tensor([[1.0, 0.0, 0.0]]), [at], fast=fast) for fast in (True, False)
-    )
-    torch.testing.assert_close(fast.losses, plain.losses)
-
-
-def test_arguments_may_have_their_names():
-    class Named(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.W = nn.Parameter(torch.randn(3, 4))
-
-        def forward(self, x):
-            return F.linear(weight=self.W, input=x)
-
-    found = Objective(
-        Named(), torch.randn(6, 4), torch.randint(3, (6,)), F.cross_entropy,
-        statistics=Statistics.FROZEN,
-    )  # fmt: skip
-    fast, slow = (surface(found, points=3, fast=fast).losses for fast in (True, False))
-    torch.testing.assert_close(fast, slow)
-
-
-def test_single_precision_agrees_to_its_rounding():
-    found = Objective(
-        NETS["our own"](), torch.randn(X), torch.randint(3, Y), F.cross_entropy,
-        statistics=Statistics.FROZEN, dtype=torch.float32,
-    )  # fmt: skip
-    fast, slow = (surface(found, points=5, fast=fast).losses for fast in (True, False))
-    torch.testing.assert_close(fast, slow, rtol=1e-6, atol=0)
+    drawn = surface(found, directions, extent=0.7, points=5)
+    for i, a in enumerate(drawn.at[0]):
+        for j, b in enumerate(drawn.at[1]):
+            there = found.value(found.start + a * directions[0] + b * directions[1])
+            assert drawn.losses[i, j] == pytest.approx(there, rel=1e-12)  # other order
+    assert drawn.losses[2, 2] == pytest.approx(drawn.centre, rel=1e-12)
+    assert drawn.statistics is statistics
 
 
 def test_random_numbers_of_a_direction_are_those_of_its_seed_and_place():
