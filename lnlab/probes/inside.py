@@ -18,8 +18,6 @@ from torch.overrides import TorchFunctionMode
 
 from lnlab.norms import Normalizer
 
-from .replay import Origin, Tape
-
 NORMALIZERS = (Normalizer, TorchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 _NAMES = """
@@ -82,35 +80,25 @@ class Inside(TorchFunctionMode):
         # what a normalizer put out and goes into f at once has just been copied
         put_out, self._put_out = self._put_out, None
         if f is None or not args or not isinstance(args[0], Tensor):
-            return self._call(func, args, kwargs)
+            return func(*args, **kwargs)
         a = put_out[1] if put_out and put_out[0] is args[0] else args[0].clone()
-        before = self.tape and self.tape.origin(args[0])
-        h = self._call(func, args, kwargs)
+        h = func(*args, **kwargs)
         shut = _shut(func, a, args[1:], kwargs, h) if self.find_shut else None
-        self._look(Site(self._name(f), a, h.clone(), shut), before, h)
+        self.sites.append(Site(self._name(f), a, h.clone(), shut))
         return h
-
-    def _call(self, func, args: tuple, kwargs: dict) -> Any:
-        return self.tape.call(func, args, kwargs) if self.tape else func(*args, **kwargs)
-
-    def _look(self, site: Site, a: Origin | None, h: Tensor | None) -> None:
-        self.sites.append(site)
-        if self.tape:
-            self.tape.look(site, {"a": a} | ({} if h is None else {"h": self.tape.origin(h)}))
 
     def _name(self, last: str) -> str:
         path = self._within[-1] if self._within else ""
         return f"{path}: {last}" if path else last
 
     @contextmanager
-    def watching(self, *, find_shut: bool = False, tape: Tape | None = None) -> Iterator[Self]:
+    def watching(self, *, find_shut: bool = False) -> Iterator[Self]:
         """Active, with nothing seen yet.
 
         Args:
             find_shut: whether to ask each f where it is shut.
-            tape: takes down all that is done.
         """
-        self.find_shut, self.tape = find_shut, tape
+        self.find_shut = find_shut
         self.sites: list[Site] = []
         self.called: set[str] = set()
         self._within: list[str] = []
@@ -120,29 +108,22 @@ class Inside(TorchFunctionMode):
             with self:
                 yield self
         finally:
-            self.watches, self.tape, self._put_out = False, None, None
+            self.watches, self._put_out = False, None
 
     def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
         if self.watches:
             self._within.append(name)
             self.called.add(name)
-            self._passes(module, True, args[:1])
 
     def _leave(self, module: nn.Module, args: tuple, output: Any) -> None:
         if not self.watches:
             return
-        self._passes(module, False, (output,))
         if isinstance(module, NORMALIZERS) and isinstance(output, Tensor):
             with torch._C.DisableTorchFunction():  # looking is no part of the computation
                 site = Site(self._name(type(module).__name__), output.clone(), None, None)
-                self._look(site, self.tape and self.tape.origin(output), None)
+            self.sites.append(site)
             self._put_out = output, site.a
         self._within.pop()
-
-    def _passes(self, module: nn.Module, into: bool, values: tuple) -> None:
-        if self.tape and values and isinstance(values[0], Tensor):
-            with torch._C.DisableTorchFunction():
-                self.tape.passes(module, into, values[0])
 
 
 def _nonlinearity(func, args: tuple, kwargs: dict) -> str | None:

@@ -1,7 +1,7 @@
 """A user's module, evaluated again and again without leaving a trace."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,7 +16,6 @@ from lnlab.norms.invariances import Statistics
 
 from .inside import NORMALIZERS, Inside, Site
 from .refusals import refuse_no_function, refuse_no_tensor
-from .replay import Departed, Origin, Tape
 from .returned import first_tensor
 from .untouched import Buffers, in_one_pass, remember, taking_statistics, untouched
 
@@ -36,9 +35,6 @@ EPS = ("eps", "epsilon", "variance_epsilon")
 """The names that modules have for it."""
 NO_EPS = 1e-300
 """Torch's BatchNorm refuses 0 in training; no variance that float64 can hold notices this."""
-
-X: Origin = ("x", 0)
-"""The origin of the input."""
 
 
 @dataclass(frozen=True)
@@ -147,38 +143,25 @@ class Subject:
         self._devices = [x.device] if x.is_cuda else []
         self.parameters = dict(self.module.named_parameters())
         self._inside = Inside(self.module)
-        self._tape: Tape | None = None
-        self._called: set[str] = set()
         self._one_pass: bool | None = None
 
     @torch.no_grad()
-    def see(
-        self, trial: Trial | None = None, *, find_shut: bool = False, reuse: bool = False
-    ) -> Seen:
+    def see(self, trial: Trial | None = None, *, find_shut: bool = False) -> Seen:
         """Evaluate the module with ``trial`` in the place of its own.
 
         Args:
             trial: the changes; None: none.
             find_shut: whether to ask each f where it is shut.
-            reuse: whether what the trial does not reach is taken from the first evaluation
-                that was to be reused, with no trial.
 
         Raises:
             TypeError: if what is read of the output is no tensor.
             ValueError: if the module does not take what it is given.
         """
         trial = Trial(self.x) if trial is None else trial
-        if reuse and self._tape is not None and self._can_repeat(self._tape):
-            with suppress(Departed):
-                return self._repeated(self._tape, trial)
         with torch.random.fork_rng(self._devices), self._buffers, self._changed(trial):
             x, inside = trial.x.clone(), self._inside
-            tape = Tape(self._roots(x)) if reuse and self._tape is None else None
             try:
-                with (
-                    self._taking_statistics(trial.x),
-                    inside.watching(find_shut=find_shut, tape=tape),
-                ):
+                with self._taking_statistics(trial.x), inside.watching(find_shut=find_shut):
                     output = self.module(x)
             except Exception as error:  # whatever a module of the user's may raise
                 raise ValueError(
@@ -188,54 +171,7 @@ class Subject:
             y = self.read(output)
             if not isinstance(y, Tensor):
                 raise TypeError(f"read= returned {type(y).__name__}: let it return a tensor.")
-            seen = Seen(y.clone(), inside.sites, inside.called)
-            if tape is not None:
-                tape.close(y)
-                self._tape, self._called = tape, inside.called
-            return seen
-
-    def _roots(self, x: Tensor) -> Iterator[tuple[Origin, Tensor]]:
-        """The tensors that an evaluation begins with, by origin."""
-        yield X, x
-        for name, p in self.parameters.items():
-            yield ("own", name), p
-        for path, part in self.module.named_modules():
-            for name, b in part._buffers.items():
-                if b is not None:
-                    yield ("buffer", f"{path}.{name}"), b
-
-    def _can_repeat(self, tape: Tape) -> bool:
-        """True if the tape says what the module does with all numbers in another order."""
-        if self.statistics is Statistics.RECOMPUTED and not self._one_pass:
-            return False  # its buffers are others in each evaluation
-        if tape.confirmed is None:
-            tape.confirmed = False
-            numbers = {name: _backwards(p.data) for name, p in self.parameters.items()}
-            trial = Trial(_backwards(self.x), numbers)
-            with suppress(Departed, ValueError, TypeError):
-                tape.confirmed = tape.sound and _equal(
-                    self._repeated(tape, trial), self.see(trial)
-                )
-        return tape.confirmed
-
-    def _repeated(self, tape: Tape, trial: Trial) -> Seen:
-        """The evaluation by the tape alone."""
-        changed: dict[Origin, Tensor] = {("own", n): W for n, W in trial.weights.items()}
-        if trial.x is not self.x:
-            changed[X] = trial.x
-        passage, shift = None, None
-        if trial.shift is not None:
-            owner, shift = trial.shift
-            passage = self._passage(owner)
-            made_by = type(self.module.get_submodule(owner)).__module__
-            if made_by.split(".")[0] not in ("torch", "lnlab"):
-                raise Departed("it may have kept what it gave, unshifted")
-        try:
-            with torch.random.fork_rng(self._devices):
-                y, sites = tape.repeat(changed, passage, shift)
-        except Exception as error:  # the module itself says what it does not take
-            raise Departed("a call failed") from error
-        return Seen(y, sites, self._called)
+            return Seen(y.clone(), inside.sites, inside.called)
 
     def _taking_statistics(self, population: Tensor) -> AbstractContextManager:
         """A context in which recomputed statistics are those of the population."""
@@ -253,8 +189,7 @@ class Subject:
 
         A bias inside is that of a layer that makes summed inputs.
         """
-        tape, self._tape = self._tape, None  # of other numbers
-        other, self._tape = deepcopy(self), tape
+        other = deepcopy(self)
         found = [eps and _drop_eps(part) for part in other.module.modules()]
         found += [bias and _drop_bias(part) for part in other.module.modules()]
         return other if any(found) else None
@@ -273,11 +208,6 @@ class Subject:
             if hook is not None:
                 hook.remove()
 
-    def _passage(self, owner: str) -> tuple[nn.Module, bool]:
-        """The part that the summed inputs of ``owner`` pass, and whether they go into it."""
-        module = self.module.get_submodule(owner)
-        return (module.norm, True) if isinstance(module, Linear | Conv2d) else (module, False)
-
     def _shifting(self, owner: str, shift: Callable[[Tensor], Tensor]):
         """A hook that shifts the summed inputs of ``owner``."""
 
@@ -287,23 +217,10 @@ class Subject:
         def behind(layer: nn.Module, args: tuple, output: Tensor) -> Tensor:
             return shift(output)
 
-        part, into = self._passage(owner)
-        if into:
-            return part.register_forward_pre_hook(before)
+        part = self.module.get_submodule(owner)
+        if isinstance(part, Linear | Conv2d):
+            return part.norm.register_forward_pre_hook(before)
         return part.register_forward_hook(behind)
-
-
-def _backwards(numbers: Tensor) -> Tensor:
-    """The same numbers, the last one first, in a tensor as contiguous as theirs."""
-    return torch.empty_like(numbers).copy_(numbers.flip(tuple(range(numbers.dim()))))
-
-
-def _equal(one: Seen, other: Seen) -> bool:
-    """True if both are the same to the last bit, outside and inside."""
-    pairs = [(one.y, other.y)]
-    for new, old in zip(one.inside, other.inside, strict=True):
-        pairs += [(new.a, old.a)] if new.h is None else [(new.a, old.a), (new.h, old.h)]
-    return all(torch.equal(a, b) for a, b in pairs)
 
 
 def _drop_eps(part: nn.Module) -> bool:

@@ -24,7 +24,7 @@ def check(audited: Audited) -> Result:
     awake = audited.awake
     subject = awake.subject()
     exact = 1e3 * EXACT.get(audited.wide or audited.dtype, 1e-3)
-    y = subject.see(reuse=True).y
+    y = subject.see().y
     idle: dict[str, tuple[int, int]] = {}
     for name, suspects in _suspects(awake).items():
         count = int(suspects.sum())
@@ -93,7 +93,7 @@ def _stands_still(
     for draw in range(2):
         other = size * normal(9, draw, p.numel()).view_as(p).to(p)
         trial = Trial(subject.x, {name: torch.where(suspects, p + other, p)})
-        moved = subject.see(trial, reuse=True).y
+        moved = subject.see(trial).y
         if not relative_change(moved, y) <= exact:
             return False
     return True

@@ -48,7 +48,7 @@ class Judge:
         self.subject, self.weights = subject, weights
         self.evaluations = 0
         self._jitter: Jitter | None = None
-        self.base = self.see(None, reuse=True)
+        self.base = self.see(None)
         self._largest = {id(s.a): greatest(s.a) for s in self.base.inside}
         y = self.base.y
         if not y.is_floating_point() or not y.dim():
@@ -67,10 +67,10 @@ class Judge:
         self.silent = self._largest[id(y)] == 0
         self.dtype = y.dtype
 
-    def see(self, trial: Trial | None, *, reuse: bool = False) -> Seen:
+    def see(self, trial: Trial | None) -> Seen:
         """The subject under a trial, see :meth:`.Subject.see`; counted."""
         self.evaluations += 1
-        return self.subject.see(trial, reuse=reuse)
+        return self.subject.see(trial)
 
     def agrees(self, other: Judge) -> bool:
         """True if both compute the same to rounding, outside and inside.
@@ -118,7 +118,7 @@ class Judge:
         return self._shows(Trial(x + normal(2, 1, x.numel()).view_as(x).to(x)))
 
     def _shows(self, trial: Trial) -> bool:
-        seen = self.see(trial, reuse=True)
+        seen = self.see(trial)
         sites = zip(seen.inside, self.base.inside, strict=False)
         return not torch.equal(seen.y, self.base.y) or not all(
             torch.equal(new.a, old.a) for new, old in sites
@@ -205,7 +205,7 @@ class Judge:
 
     def seen(self, change: Change, delta: float) -> tuple[Seen, Seen]:
         """The module seen at one delta, and as it was seen before any change."""
-        seen, base = self.see(change.trial(self.subject, delta), reuse=True), self.base
+        seen, base = self.see(change.trial(self.subject, delta)), self.base
         if change.first_case_only:
             return _first_case(seen), _first_case(base)
         return seen, base
@@ -272,11 +272,8 @@ class Judge:
         return moves
 
     def _moved(self, new: Site, old: Site) -> float:
-        """The defect at a site; one that was not computed again stands still."""
-        largest = self._largest.get(id(old.a))
-        if new is old and largest is not None and math.isfinite(largest):
-            return 0.0
-        return relative_change(new.a, old.a, largest)
+        """The defect at a site."""
+        return relative_change(new.a, old.a, self._largest.get(id(old.a)))
 
     def _swallowed(self, now: list[Site], before: list[Site], exact: float) -> bool:
         """True if the last place that moved is in front of an f which lets nothing through."""
