@@ -35,7 +35,7 @@ run: setup
 # three processes on two cores, as browsers and kernels are waited for, each with whole files
 CORES := --numprocesses $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 FILES := --dist loadfile --no-loadscope-reorder --durations=10
-CELLS := -p lnlab.workbook.addresses --nbval-lax --nbval-current-env --nbval-cell-timeout=300
+CELLS := --nbval-lax --nbval-current-env --nbval-cell-timeout=300
 
 # one thread a process, as in every run: with more threads than cores they wait for each other
 test dear triton: export OMP_NUM_THREADS := 1

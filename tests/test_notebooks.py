@@ -1,7 +1,6 @@
 """What every notebook of the workbook keeps to, read off without running it."""
 
 import ast
-import json
 import re
 from itertools import groupby
 from pathlib import Path
@@ -12,10 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab import checkout
 from lnlab.pages.formulas import markdown
 from lnlab.workbook import notebooks, parameters
-from lnlab.workbook.colab import prepared
 from lnlab.workbook.running import settled
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
@@ -74,12 +71,6 @@ def test_nothing_executed_is_committed(path):
     assert not any(cell.execution_count for cell in code_cells(path))
     assert "widgets" not in notebook.metadata
     assert notebook.metadata.kernelspec.name == "python3"
-
-
-@every_notebook
-def test_it_installs_lnlab_on_colab_once_there_is_an_address(path):
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    assert prepared(notebook, checkout.repository()) == notebook, "run `lnlab colab`"
 
 
 @every_notebook

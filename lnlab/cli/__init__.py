@@ -35,7 +35,6 @@ def app() -> None:
 app.add_command(notebooks.list_all)
 app.add_command(notebooks.run)
 app.add_command(notebooks.site)
-app.add_command(notebooks.colab)
 app.add_command(train.train)
 app.add_command(sweep.sweep)
 app.add_command(results.results)

@@ -169,21 +169,6 @@ def shown_first() -> dict[str, Any]:
     }  # fmt: skip
 
 
-@click.command()
-def colab() -> None:
-    """Let every notebook install lnlab on Colab, once pyproject.toml has the address.
-
-    Where the address is empty, the cell that does so is taken out.
-    """
-    from lnlab import checkout, workbook
-    from lnlab.workbook.colab import prepare
-
-    address = checkout.repository()
-    paths = workbook.notebooks(checkout.root() / "notebooks")
-    changed = [path.stem for path in paths if prepare(path, address)]
-    click.echo(f"{len(changed)} of {len(paths)} changed, for {address or 'no address'}")
-
-
 UNFINISHED = "unfinished.json"
 """A file in the folder of pages: what a run was asked for, and had done when it was stopped.
 

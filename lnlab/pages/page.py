@@ -116,8 +116,6 @@ def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
                 before, after = prose.split(EXERCISES, 1)
                 prose = before + EXERCISES + after.replace("</h2>", WANTED, 1)
             shown.append({"prose": prose})
-        elif "colab" in cell.metadata.get("tags", ()):
-            continue  # it does nothing where pages are made
         elif cell.cell_type == "code" and cell.source.strip():
             outputs = list(rendered(cell.outputs, f"output-{position}"))
             # JupyterLab's own mark: what comes out is covered until it is clicked

@@ -95,7 +95,6 @@ def first_page(
         verdicts=verdicts,
         table=markdown(table, trusted=True),
         repository=repository,
-        links={one.name: links(repository, one.name) for one in ran},
     )
     return index
 
@@ -115,16 +114,3 @@ def first_picture(path: Path) -> dict[str, Any] | None:
         left = {k: v for k, v in meta.items() if k not in ("choices", "frames", "caption")}
         return {"data": spec["data"], "layout": layout | {"meta": left}}
     return None
-
-
-def links(repository: str, name: str) -> dict[str, str]:
-    """Addresses that open a notebook in one click, by service; of GitHub repositories only."""
-    host = "https://github.com/"
-    if not repository.startswith(host):
-        return {}
-    place = repository.removeprefix(host).removesuffix("/").removesuffix(".git")
-    file = f"notebooks/{name}.ipynb"
-    return {
-        "Binder": f"https://mybinder.org/v2/gh/{place}/HEAD?labpath={file.replace('/', '%2F')}",
-        "Colab": f"https://colab.research.google.com/github/{place}/blob/HEAD/{file}",
-    }

@@ -4,7 +4,6 @@ What is read off a notebook is here, and takes no time to import; running them i
 :mod:`lnlab.workbook.running`.
 """
 
-import lnlab.workbook.addresses  # noqa: F401  before anything imports nbformat
 from lnlab.workbook.written import (
     chosen,
     fingerprint,
