@@ -1,4 +1,4 @@
-"""The compiled libraries: built from ``cpp/`` by the machine's own compiler when first needed.
+"""KernelLibrary libraries: built from C++ by the machine's own compiler when first needed.
 
 Each is kept in the user's cache under a name made of everything it depends on (sources, flags,
 compiler, processor), so that an old build is never taken for a new one. A build appears
@@ -18,10 +18,10 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 SOURCES = Path(__file__).with_name("cpp")
-LIBRARIES = {"recurrence": "recurrent layers", "drawing": "DRAW", "writing": "handwriting"}
-"""The purpose of each library; ``cpp/`` has a source of each name."""
+"""The sources of recurrent layers, and what those of other folders include of them."""
 FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno")
 
 
@@ -33,16 +33,68 @@ class BuildError(RuntimeError):
     """The library cannot be compiled here; the message says why and what to do."""
 
 
+def fields(names: str, kind: type) -> list[tuple[str, type]]:
+    """Fields of a C structure, by the names in a row, all of one type."""
+    return [(name, kind) for name in names.split()]
+
+
+class Problem(ctypes.Structure):
+    """``struct Problem`` of cpp/sequences.h: sizes, and pointers that may be null."""
+
+    _fields_ = [
+        *fields(
+            "kernel is_double T B D H reverse threads own_cache from_batch", ctypes.c_int64
+        ),
+        *fields("lengths eps x h0 c0 W_x W_h parameters mask", ctypes.c_void_p),
+        *fields("statistics y h_n c_n saved dy dh_n dc_n", ctypes.c_void_p),
+        *fields("dx dh0 dc0 dW_x dW_h dparameters", ctypes.c_void_p),
+    ]
+
+
+class KernelLibrary(NamedTuple):
+    """A library to be compiled.
+
+    Attributes:
+        name: its source is the file NAME.cpp.
+        purpose: whose work it does, in words.
+        problem: the argument of its functions.
+        folder: where its sources lie, besides :data:`SOURCES`; None: only there.
+    """
+
+    name: str
+    purpose: str
+    problem: type[ctypes.Structure]
+    folder: Path | None = None
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of its sources, the one with NAME.cpp first."""
+        return [SOURCES] if self.folder is None else [self.folder, SOURCES]
+
+    @property
+    def sources(self) -> list[Path]:
+        """All files that it may be made of."""
+        return [
+            path
+            for folder in self.folders
+            for path in sorted(folder.iterdir())
+            if path.suffix in (".cpp", ".h")
+        ]
+
+
+RECURRENCE = KernelLibrary("recurrence", "recurrent layers", Problem)
+
+
 @functools.cache
-def library(name: str = "recurrence") -> ctypes.CDLL | None:
-    """One of :data:`LIBRARIES`; None, with one :class:`NoKernel` warning, where it cannot be
-    had."""
+def library(of: KernelLibrary = RECURRENCE) -> ctypes.CDLL | None:
+    """A library, ready to be called; None, with one :class:`NoKernel` warning, where it cannot
+    be had."""
     try:
-        path = build(cache(), name)
-        return signed(ctypes.CDLL(str(path)), PROBLEMS[name])
+        path = build(cache(), of)
+        return signed(ctypes.CDLL(str(path)), of.problem)
     except (BuildError, OSError) as error:
         warnings.warn(
-            f"{error} Torch's operators do the work of {LIBRARIES[name]} instead: the same "
+            f"{error} Torch's operators do the work of {of.purpose} instead: the same "
             "results, several times slower.",
             NoKernel,
             stacklevel=2,
@@ -58,23 +110,23 @@ def cache() -> Path:
     return Path(home) / "lnlab" / "kernels"
 
 
-def build(folder: Path, name: str = "recurrence") -> Path:
-    """One of :data:`LIBRARIES` in ``folder``, compiled unless it is there already.
+def build(folder: Path, of: KernelLibrary = RECURRENCE) -> Path:
+    """A library in ``folder``, compiled unless it is there already.
 
     Raises:
         BuildError: there is no compiler, or it failed.
     """
     command = [*compiler(), *FLAGS, native()]
-    target = folder / f"{name}-{key(command)}.so"
+    target = folder / f"{of.name}-{key(command, of)}.so"
     if intact(target):
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
         place = tempfile.mkdtemp(dir=folder)
     except OSError:  # read-only: for this process only
-        return compile_into(Path(_of_this_process().name) / target.name, command)
+        return compile_into(Path(_of_this_process().name) / target.name, command, of)
     try:
-        built = compile_into(Path(place) / target.name, command)
+        built = compile_into(Path(place) / target.name, command, of)
         os.replace(seal(built), seal(target))
         os.replace(built, target)
         return target
@@ -102,7 +154,7 @@ def native() -> str:
     return "-march=native" if x86 else "-mcpu=native"
 
 
-def key(command: list[str]) -> str:
+def key(command: list[str], of: KernelLibrary) -> str:
     """A digest of all that the build depends on.
 
     Raises:
@@ -117,7 +169,7 @@ def key(command: list[str]) -> str:
             f"The compiler {command[0]} cannot be run ({error}): set CXX."
         ) from error
     digest = hashlib.sha256("\0".join([*command, version, processor()]).encode())
-    for source in sorted(SOURCES.iterdir()):
+    for source in of.sources:
         digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()[:24]
 
@@ -152,18 +204,16 @@ def numbered(ranges: str) -> int:
     return sum(part[-1] - part[0] + 1 for part in ends)
 
 
-def compile_into(target: Path, command: list[str]) -> Path:
-    """Compile the library of ``target``, NAME-KEY.so, and write the SHA-256 of the result
-    beside it.
+def compile_into(target: Path, command: list[str], of: KernelLibrary) -> Path:
+    """Compile a library into ``target`` and write the SHA-256 of the result beside it.
 
     Raises:
         BuildError: if the compiler cannot be run or fails; has its last words.
     """
-    name = target.name.partition("-")[0]
-    print(
-        f"lnlab: compiling the kernels of {LIBRARIES[name]}, once (10 to 20 s)", file=sys.stderr
-    )
-    whole = [*command, str(SOURCES / f"{name}.cpp"), "-o", str(target)]
+    print(f"lnlab: compiling the kernels of {of.purpose}, once (10 to 20 s)", file=sys.stderr)
+    folders = [f"-I{folder}" for folder in of.folders]
+    source = of.folders[0] / f"{of.name}.cpp"
+    whole = [*command, *folders, str(source), "-o", str(target)]
     try:
         done = subprocess.run(whole, capture_output=True, text=True, timeout=600)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -201,55 +251,3 @@ def signed(lib: ctypes.CDLL, problem: type[ctypes.Structure]) -> ctypes.CDLL:
     lib.take.argtypes, lib.take.restype = [ctypes.c_int64], ctypes.c_void_p
     lib.give.argtypes, lib.give.restype = [ctypes.c_void_p], None
     return lib
-
-
-def _all(names: str, kind: type) -> list[tuple[str, type]]:
-    return [(name, kind) for name in names.split()]
-
-
-class Problem(ctypes.Structure):
-    """``struct Problem`` of cpp/sequences.h: sizes, and pointers that may be null."""
-
-    _fields_ = [
-        *_all("kernel is_double T B D H reverse threads own_cache from_batch", ctypes.c_int64),
-        *_all("lengths eps x h0 c0 W_x W_h parameters mask", ctypes.c_void_p),
-        *_all("statistics y h_n c_n saved dy dh_n dc_n", ctypes.c_void_p),
-        *_all("dx dh0 dc0 dW_x dW_h dparameters", ctypes.c_void_p),
-    ]
-
-
-class DrawProblem(ctypes.Structure):
-    """``struct DrawProblem`` of cpp/glimpses.h: sizes, and pointers that may be null."""
-
-    PARAMETERS = 17
-    _fields_ = [
-        *_all("kernel is_double T B height width H Z read write first threads", ctypes.c_int64),
-        *_all("eps x noise", ctypes.c_void_p),
-        ("parameters", ctypes.c_void_p * PARAMETERS),
-        *_all("canvas mean log_sigma saved canvases z reads writes", ctypes.c_void_p),
-        *_all("dcanvas dmean dlog_sigma", ctypes.c_void_p),
-        ("slopes", ctypes.c_void_p * PARAMETERS),
-    ]
-
-
-class WriteProblem(ctypes.Structure):
-    """``struct WriteProblem`` of cpp/writing.h: sizes, and pointers that may be null."""
-
-    PARAMETERS = 5
-    _fields_ = [
-        *_all("kernel is_double T B D V U H K threads", ctypes.c_int64),
-        *_all("eps text x h0 c0 kappa0 w0", ctypes.c_void_p),
-        ("parameters", ctypes.c_void_p * PARAMETERS),
-        *_all("h w phi c_n kappa_n saved", ctypes.c_void_p),
-        *_all("dh dw dphi dc_n dkappa_n", ctypes.c_void_p),
-        *_all("dx dh0 dc0 dkappa0 dw0", ctypes.c_void_p),
-        ("slopes", ctypes.c_void_p * PARAMETERS),
-    ]
-
-
-PROBLEMS: dict[str, type[ctypes.Structure]] = {
-    "recurrence": Problem,
-    "drawing": DrawProblem,
-    "writing": WriteProblem,
-}
-"""The arguments of the functions of each library."""

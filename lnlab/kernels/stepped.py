@@ -1,6 +1,7 @@
 """The common ground of nets that are a compiled loop of their own: DRAW, handwriting."""
 
 import ctypes
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,15 +11,15 @@ from lnlab.norms import Identity, Linear
 
 from .compiled import KERNEL_DTYPES
 from .forms import Form, exactly, form
-from .library import DrawProblem, WriteProblem, library
+from .library import KernelLibrary, library
 
 
-def kernel(name: str, device: torch.device, dtype: torch.dtype) -> ctypes.CDLL | None:
-    """The library ``name``, where it serves this device and this dtype."""
-    return library(name) if device.type == "cpu" and dtype in KERNEL_DTYPES else None
+def kernel(of: KernelLibrary, device: torch.device, dtype: torch.dtype) -> ctypes.CDLL | None:
+    """The library, where it serves this device and this dtype."""
+    return library(of) if device.type == "cpu" and dtype in KERNEL_DTYPES else None
 
 
-def run(lib: ctypes.CDLL, name: str, problem: DrawProblem | WriteProblem) -> int:
+def run(lib: ctypes.CDLL, name: str, problem: Any) -> int:
     """The result of the function ``name`` of a library: bytes, or 0.
 
     Raises:

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.kernels import glimpses
-from lnlab.kernels import library as module
 from lnlab.kernels.compiled import Pooled
 from lnlab.kernels.library import NoKernel, library
 from lnlab.norms import Identity, LayerNorm, RMSNorm
 from lnlab.tasks.draw import MISTAKES, Draw
+from lnlab.tasks.draw import loop as loops
 from lnlab.tasks.draw.fast import FastDraw, fast
+from lnlab.tasks.draw.loop import DRAWING
 from lnlab.tasks.draw.task import ARMS
 from lnlab.training import stack
 
@@ -32,7 +32,7 @@ def kernel():
     """These tests are about the loop: a machine that cannot build it leaves them out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if library("drawing") is None:
+        if library(DRAWING) is None:
             pytest.skip("no compiler")
 
 
@@ -134,7 +134,7 @@ def test_pictures_of_which_nothing_is_kept_are_the_same(monkeypatch):
         kept.append(Pooled(*call))
         return kept[-1]
 
-    monkeypatch.setattr(glimpses, "Pooled", pooled)
+    monkeypatch.setattr(loops, "Pooled", pooled)
     net, x = made()
     quick = fast(net)
     torch.manual_seed(1)
@@ -292,4 +292,3 @@ def test_without_a_compiler_the_reference_draws_and_it_is_told_once(tmp_path, mo
         assert_same(found, everything(net, x), 1e-10)  # a second warning would be an error
     finally:
         library.cache_clear()
-    assert module.LIBRARIES["drawing"] == "DRAW"

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from lnlab.data.strokes import ALPHABETS, Alphabet
-from lnlab.kernels import library as module
 from lnlab.kernels.library import NoKernel, library
 from lnlab.norms import Identity, LayerNorm, RMSNorm
 from lnlab.tasks import Handwriting
 from lnlab.tasks.handwriting import HandwritingNet, Written
 from lnlab.tasks.handwriting import fast as ours
 from lnlab.tasks.handwriting.fast import FastHandwriting, fast
+from lnlab.tasks.handwriting.loop import WRITING
 from lnlab.training import finish, stack
 
 NORMS = {"none": Identity, "layer": LayerNorm}
@@ -35,7 +35,7 @@ def kernel(monkeypatch):
     """These tests are about the loop: a machine that cannot build it leaves them out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if library("writing") is None:
+        if library(WRITING) is None:
             pytest.skip("no compiler")
     monkeypatch.setattr(ours, "LEAST", 1)  # to hold it for one point too
 
@@ -312,4 +312,3 @@ def test_without_a_compiler_the_reference_writes_and_it_is_told_once(tmp_path, m
         assert_same(found, everything(net, batch), 1e-10)  # a second warning would be an error
     finally:
         library.cache_clear()
-    assert module.LIBRARIES["writing"] == "handwriting"

@@ -5,10 +5,10 @@ from torch import Tensor
 
 from lnlab.kernels import fuse
 from lnlab.kernels.forms import exactly, form, watched
-from lnlab.kernels.glimpses import Loop
 from lnlab.kernels.stepped import affine, bias, formed, kernel
 from lnlab.norms import Linear
 
+from .loop import DRAWING, Loop
 from .net import Draw, Drawn
 from .window import window
 
@@ -25,7 +25,7 @@ class FastDraw(Draw):
     @property
     def opaque(self) -> bool:
         """True where there is the loop, into which vmap cannot look: nets come in turn then."""
-        return kernel("drawing", self.first.device, self.first.dtype) is not None
+        return kernel(DRAWING, self.first.device, self.first.dtype) is not None
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         loop = self.loop() if self._takes(x) else None
@@ -65,7 +65,7 @@ class FastDraw(Draw):
             return None
         if len({(p.dtype, p.device) for p in self.parameters()}) > 1:
             return None
-        lib = kernel("drawing", self.first.device, self.first.dtype)
+        lib = kernel(DRAWING, self.first.device, self.first.dtype)
         if lib is None:
             return None
         first = 0 if self.mistake == "grid" else 1

@@ -7,8 +7,8 @@ from lnlab.cells import State
 from lnlab.kernels import fuse
 from lnlab.kernels.forms import Kernel, exactly, form, watched
 from lnlab.kernels.stepped import affine, bias, formed, kernel
-from lnlab.kernels.writing import TextLoop
 
+from .loop import WRITING, TextLoop
 from .net import WINDOWS, HandwritingNet, PenMemory
 
 CELLS = Kernel.LSTM, Kernel.PLAIN_LSTM
@@ -66,7 +66,7 @@ class FastHandwriting(HandwritingNet):
             return None
         if len({(a.dtype, a.device) for a in self.tensors()}) > 1:
             return None
-        lib = kernel("writing", self.move.W.device, self.move.W.dtype)
+        lib = kernel(WRITING, self.move.W.device, self.move.W.dtype)
         if lib is None:
             return None
         return TextLoop(

@@ -1,17 +1,36 @@
-"""The window of a handwriting net over all points in one call: cpp/writing.h from Python."""
+"""The window of a handwriting net over all points in one call: writing.h from Python."""
 
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .compiled import Pooled, refuse_second
-from .forms import Kernel
-from .library import WriteProblem
-from .stepped import run
+from lnlab.kernels.compiled import Pooled, refuse_second
+from lnlab.kernels.forms import Kernel
+from lnlab.kernels.library import KernelLibrary, fields
+from lnlab.kernels.stepped import run
+
+
+class WriteProblem(ctypes.Structure):
+    """``struct WriteProblem`` of writing.h: sizes, and pointers that may be null."""
+
+    PARAMETERS = 5
+    _fields_ = [
+        *fields("kernel is_double T B D V U H K threads", ctypes.c_int64),
+        *fields("eps text x h0 c0 kappa0 w0", ctypes.c_void_p),
+        ("parameters", ctypes.c_void_p * PARAMETERS),
+        *fields("h w phi c_n kappa_n saved", ctypes.c_void_p),
+        *fields("dh dw dphi dc_n dkappa_n", ctypes.c_void_p),
+        *fields("dx dh0 dc0 dkappa0 dw0", ctypes.c_void_p),
+        ("slopes", ctypes.c_void_p * PARAMETERS),
+    ]
+
+
+WRITING = KernelLibrary("writing", "handwriting", WriteProblem, Path(__file__).parent)
 
 
 class Traced(NamedTuple):

@@ -1,17 +1,37 @@
-"""All glimpses of a DRAW net in one call forward and one back: cpp/glimpses.h from Python."""
+"""All glimpses of a DRAW net in one call forward and one back: glimpses.h from Python."""
 
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .compiled import Pooled, refuse_second
-from .forms import Kernel
-from .library import DrawProblem
-from .stepped import run
+from lnlab.kernels.compiled import Pooled, refuse_second
+from lnlab.kernels.forms import Kernel
+from lnlab.kernels.library import KernelLibrary, fields
+from lnlab.kernels.stepped import run
+
+
+class DrawProblem(ctypes.Structure):
+    """``struct DrawProblem`` of glimpses.h: sizes, and pointers that may be null."""
+
+    PARAMETERS = 17
+    _fields_ = [
+        *fields(
+            "kernel is_double T B height width H Z read write first threads", ctypes.c_int64
+        ),
+        *fields("eps x noise", ctypes.c_void_p),
+        ("parameters", ctypes.c_void_p * PARAMETERS),
+        *fields("canvas mean log_sigma saved canvases z reads writes", ctypes.c_void_p),
+        *fields("dcanvas dmean dlog_sigma", ctypes.c_void_p),
+        ("slopes", ctypes.c_void_p * PARAMETERS),
+    ]
+
+
+DRAWING = KernelLibrary("drawing", "DRAW", DrawProblem, Path(__file__).parent)
 
 
 class Looped(NamedTuple):
