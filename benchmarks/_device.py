@@ -14,7 +14,6 @@ from torch import nn
 from torch.utils.benchmark import Timer
 
 from lnlab.kernels import fuse, triton
-from lnlab.kernels.triton import graphs
 from lnlab.unroll import GRU, LSTM
 
 SIZES = [
@@ -95,13 +94,13 @@ def median_ms(
     T, B, inputs, H = size
     x = torch.randn(T, B, inputs, device=device, requires_grad=True)
     dy = torch.randn(T, B, H, device=device)
-    recorded = graphs.made.total()
+    recorded = triton.made.total()
     with prepare(contender, cell, inputs, H, device) as layer:
         run = step(layer, x, dy, phase == "train")
         if contender == "compiled":
             run = begin_with_mark(run)
         ms = milliseconds(run, seconds)
-    if contender == "triton graphs" and graphs.made.total() == recorded:
+    if contender == "triton graphs" and triton.made.total() == recorded:
         raise RuntimeError("no CUDA graph was recorded")
     return ms
 
@@ -125,7 +124,7 @@ def prepare(
         layer = fuse(layer)
     if "triton" in contender and triton.steps(device, torch.float32, H) is None:
         raise RuntimeError("no Triton program for this device and size, or no Triton")
-    no_graphs = mock.patch.object(graphs, "possible", return_value=False)
+    no_graphs = mock.patch.object(triton, "possible", return_value=False)
     with no_graphs if contender == "triton" else nullcontext():
         yield layer
 

@@ -10,7 +10,6 @@ import torch
 
 from benchmarks import _device, gpu
 from lnlab.kernels import triton
-from lnlab.kernels.triton import graphs
 
 CPU = torch.device("cpu")
 ONE_TEST = "tests/kernels/test_on_device.py::test_a_fused_layer_is_that_of_the_cpu[RNN-False]"
@@ -167,10 +166,10 @@ def test_without_triton_nothing_else_is_measured_in_its_name(monkeypatch):
     ):
         pass
     monkeypatch.setattr(triton, "steps", lambda *_: object())
-    monkeypatch.setattr(graphs, "possible", lambda device: True)
+    monkeypatch.setattr(triton, "possible", lambda device: True)
     for contender, graphed in (("triton", False), ("triton graphs", True)):
         with _device.prepare(contender, "LN-LSTM", 3, 4, CPU):
-            assert graphs.possible(CPU) is graphed
+            assert triton.possible(CPU) is graphed
 
 
 def test_a_graph_that_was_not_recorded_is_an_error(monkeypatch):

@@ -1,19 +1,32 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """The loop over time: a product and a Triton program for each step, forward and back.
 
 What does not depend on the step before is not done here: the share of x came from one product
 over all steps, and the slopes of W_h and of gains and biases are one operation each at the end.
+
+A program of a time step is one case of the batch: it has the whole vector over which its layer
+norm runs, and waits for no other. Before it runs, torch has written the product ``P = W_h h``
+of the step; the share of x, in every step, is ``A``. What the way back needs is kept as it was
+read, and the gates are computed again: that costs less than to write and read them. Rows: a
+tensor (T, B, n) is read at row ``t B + case``; ``H`` units stand in a block of ``BLOCK``, a
+power of two.
+
+Statistics are one row of four numbers: mu and 1/sigma of two layer norms, 0 at padding.
+This file needs the package ``triton``; import it late.
 """
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
+import triton
+import triton.language as tl
 from torch import Tensor
 
 from lnlab.cells import State
 from lnlab.kernels.compiled import refuse_second
 from lnlab.kernels.forms import Form, Kernel
-from lnlab.kernels.triton import graphs, programs
+from lnlab.kernels.triton import borrowed, fill
 
 GRUS = Kernel.GRU_WRITES, Kernel.GRU_KEEPS
 
@@ -52,7 +65,7 @@ class TritonRecurrence(torch.autograd.Function):
     def forward(ctx: Any, given: Fixed, *inputs: Tensor) -> tuple[Tensor, ...]:
         with torch.autocast(inputs[0].device.type, enabled=False):
             told = Pass.of(given, [a.detach().contiguous() for a in inputs])
-            ctx.way = graphs.borrowed(told, given.keep) or told
+            ctx.way = borrowed(told, given.keep) or told
             y, *last = ctx.way.forward(told)
         if given.keep:
             ctx.save_for_backward(y)
@@ -105,7 +118,7 @@ class Pass:
     def backward(self, y: Tensor, dy: Tensor, dlast: State) -> tuple[Tensor, ...]:
         """The slopes of A (T, B, n), W_h, ``rest`` and ``first``."""
         slopes = self.slopes(dy)
-        graphs.fill(slopes.dstate, dlast)
+        fill(slopes.dstate, dlast)
         slopes.launch(self, y)
         return slopes.dA, *slopes.of_weights(self, y), *slopes.dstate
 
@@ -129,12 +142,12 @@ class Pass:
     def _program(self, y: Tensor, last: State) -> tuple[Any, tuple, tuple, dict[str, bool]]:
         eps, out = (self.eps[0], self.eps[2]), (self.stats, y, *last)
         if self.kernel is Kernel.RNN:
-            return programs.rnn, (self.A, self.P, *out, *self.rest), eps[:1], {}
+            return rnn, (self.A, self.P, *out, *self.rest), eps[:1], {}
         if self.kernel in GRUS:
             told = self.A, self.P, *out, *self.first, *self.rest
-            return programs.gru, told, eps, {"KEEPS": self.kernel is Kernel.GRU_KEEPS}
+            return gru, told, eps, {"KEEPS": self.kernel is Kernel.GRU_KEEPS}
         told = self.A, self.P, self.C, *out, self.first[1], *self.rest
-        return programs.lstm, told, eps, {"NORMED": self.kernel is Kernel.LSTM}
+        return lstm, told, eps, {"NORMED": self.kernel is Kernel.LSTM}
 
     def run(self, program: Any, *told: Any, **flag: bool) -> None:
         """One program a case."""
@@ -174,12 +187,12 @@ class Slopes:
         own = self.dA, self.dP, self.dN
         if way.kernel is Kernel.RNN:
             told = way.P, way.stats, y, self.dy, *self.dstate, self.dP, self.dN, way.rest[0]
-            return programs.rnn_back, told, {}
+            return rnn_back, told, {}
         if way.kernel in GRUS:
             told = way.A, way.P, way.stats, y, self.dy, *self.dstate, *way.first, *own
-            return programs.gru_back, (*told, *way.rest), {"KEEPS": way.kernel is GRUS[1]}
+            return gru_back, (*told, *way.rest), {"KEEPS": way.kernel is GRUS[1]}
         told = way.A, way.P, way.C, way.stats, self.dy, *self.dstate, way.first[1], *own
-        return programs.lstm_back, (*told, *way.rest), {"NORMED": way.kernel is Kernel.LSTM}
+        return lstm_back, (*told, *way.rest), {"NORMED": way.kernel is Kernel.LSTM}
 
     def of_weights(self, way: Pass, y: Tensor) -> tuple[Tensor, ...]:
         """The slopes of W_h (n, H) and of ``rest``, given y (T, B, H): all steps added up."""
@@ -203,3 +216,293 @@ def affine(slope: Tensor, a: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
     mu, r = stats.split(1, -1)
     # the difference first: a r - mu r, which torch's operator has, cancels where sigma is small
     return (slope * ((a - mu) * r)).sum((0, 1)), slope.sum((0, 1))
+
+
+# --- the programs of a time step, one for each kernel of lnlab.kernels.forms.Kernel ----------
+
+
+@triton.jit
+def tanh(x):
+    """tanh of float32, off by at most 3 units in the last place."""
+    # near 0 the quotient below would cancel: there it is x times a polynomial in x^2, fitted
+    s = x * x
+    p = 2.218362135e-03 * s - 8.276125077e-03
+    p = ((p * s + 2.174755011e-02) * s - 5.395655646e-02) * s + 1.333329185e-01
+    near = x + x * s * (p * s - 3.333333309e-01)
+    q = tl.exp(-2.0 * tl.abs(x))
+    far = (1.0 - q) / (1.0 + q)
+    return tl.where(s < 0.4225, near, tl.where(x < 0, -far, far))
+
+
+@triton.jit
+def centre(a, i, H):
+    """H numbers less their mean, 0 beyond them, and the mean."""
+    # first the mean, then the squares of what is left: E[a²] - mu² would cancel in float32
+    mu = tl.sum(tl.where(i < H, a, 0.0)) / H
+    return tl.where(i < H, a - mu, 0.0), mu
+
+
+@triton.jit
+def normed(a, i, H, eps):
+    """(a - mu) / sigma of H numbers, mu, and 1/sigma."""
+    d, mu = centre(a, i, H)
+    r = 1.0 / tl.sqrt(tl.sum(d * d) / H + eps)
+    return d * r, mu, r
+
+
+@triton.jit
+def back(slope, n, mean, slant, r):
+    """The slope with respect to a of n = (a - mu) r, given that of n and its two means."""
+    # Of n_j = (a_j - mu) r by a_i: r (1[i = j] - 1/H - n_i n_j / H), the summands by way of
+    # a_j, mu and r. Summed over j with the slopes s_j of n_j: r (s_i - mean s - n_i mean(s n));
+    # eps is in r alone.
+    return r * (slope - mean - n * slant)
+
+
+@triton.jit
+def remember(stats, row, mu_1, r_1, mu_2, r_2, going):
+    """Keep the statistics of one row."""
+    tl.store(stats + row * 4, tl.where(going, mu_1, 0.0))
+    tl.store(stats + row * 4 + 1, tl.where(going, r_1, 0.0))
+    tl.store(stats + row * 4 + 2, tl.where(going, mu_2, 0.0))
+    tl.store(stats + row * 4 + 3, tl.where(going, r_2, 0.0))
+
+
+@triton.jit
+def lies(lengths, case, t, RAGGED: tl.constexpr):
+    """True if step t lies inside the sequence of a case."""
+    return t < tl.load(lengths + case) if RAGGED else t >= 0
+
+
+@triton.jit
+def lstm(
+    A, P, C, stats, y, last, c_last, c_first, g_h, g_c, b_c, lengths,
+    t, B, eps_h, eps_c,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, NORMED: tl.constexpr,
+):  # fmt: skip
+    """Eq. 20 to 22; with NORMED false eq. 29 to 31, where c alone is normalized."""
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    p, a = P + row * 4 * H, A + row * 4 * H
+    p_f, p_i = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
+    p_o, p_g = tl.load(p + 2 * H + i, m, 0.0), tl.load(p + 3 * H + i, m, 0.0)
+    mu_h, r_h = 0.0, 1.0
+    if NORMED:
+        mu_h = (tl.sum(p_f) + tl.sum(p_i) + tl.sum(p_o) + tl.sum(p_g)) / (4 * H)
+        p_f, p_i = tl.where(m, p_f - mu_h, 0.0), tl.where(m, p_i - mu_h, 0.0)
+        p_o, p_g = tl.where(m, p_o - mu_h, 0.0), tl.where(m, p_g - mu_h, 0.0)
+        squares = tl.sum(p_f * p_f) + tl.sum(p_i * p_i) + tl.sum(p_o * p_o) + tl.sum(p_g * p_g)
+        r_h = 1.0 / tl.sqrt(squares / (4 * H) + eps_h)
+        p_f = p_f * r_h * tl.load(g_h + i, m, 0.0)
+        p_i = p_i * r_h * tl.load(g_h + H + i, m, 0.0)
+        p_o = p_o * r_h * tl.load(g_h + 2 * H + i, m, 0.0)
+        p_g = p_g * r_h * tl.load(g_h + 3 * H + i, m, 0.0)
+    f = tl.sigmoid(p_f + tl.load(a + i, m, 0.0))
+    w = tl.sigmoid(p_i + tl.load(a + H + i, m, 0.0))
+    o = tl.sigmoid(p_o + tl.load(a + 2 * H + i, m, 0.0))
+    g = tanh(p_g + tl.load(a + 3 * H + i, m, 0.0))
+    # c_(t-1): at t = 0 the first state, later what the step before has kept
+    old = tl.load(c_first + case * H + i, m & (t == 0), 0.0)
+    old += tl.load(C + (row - B) * H + i, m & (t > 0), 0.0)
+    c = tl.where(going, f * old + w * g, old)
+    n, mu_c, r_c = normed(c, i, H, eps_c)
+    h = o * tanh(n * tl.load(g_c + i, m, 0.0) + tl.load(b_c + i, m, 0.0))
+    tl.store(C + row * H + i, c, m)
+    tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
+    tl.store(last + case * H + i, h, m & going)
+    tl.store(c_last + case * H + i, c, m & going)
+    remember(stats, row, mu_h, r_h, mu_c, r_c, going)
+
+
+@triton.jit
+def lstm_back(
+    A, P, C, stats, dy, dh, dc, c_first, dA, dP, dN, g_h, g_c, b_c, lengths,
+    t, B,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, NORMED: tl.constexpr,
+):  # fmt: skip
+    """The way back through one step of :func:`lstm`.
+
+    It reads and writes dh and dc (B, H), the slopes of the state behind the step and then,
+    of h without its share by way of P, before it; dN (T, B, H) is the slope of LN(c).
+    """
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    p, a, s = P + row * 4 * H, A + row * 4 * H, stats + row * 4
+    n_f, n_i = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
+    n_o, n_g = tl.load(p + 2 * H + i, m, 0.0), tl.load(p + 3 * H + i, m, 0.0)
+    g_f, g_i, g_o, g_g = 1.0, 1.0, 1.0, 1.0
+    if NORMED:
+        mu, r = tl.load(s), tl.load(s + 1)
+        n_f, n_i = tl.where(m, (n_f - mu) * r, 0.0), tl.where(m, (n_i - mu) * r, 0.0)
+        n_o, n_g = tl.where(m, (n_o - mu) * r, 0.0), tl.where(m, (n_g - mu) * r, 0.0)
+        g_f, g_i = tl.load(g_h + i, m, 0.0), tl.load(g_h + H + i, m, 0.0)
+        g_o, g_g = tl.load(g_h + 2 * H + i, m, 0.0), tl.load(g_h + 3 * H + i, m, 0.0)
+    f = tl.sigmoid(n_f * g_f + tl.load(a + i, m, 0.0))
+    w = tl.sigmoid(n_i * g_i + tl.load(a + H + i, m, 0.0))
+    o = tl.sigmoid(n_o * g_o + tl.load(a + 2 * H + i, m, 0.0))
+    g = tanh(n_g * g_g + tl.load(a + 3 * H + i, m, 0.0))
+    old = tl.load(c_first + case * H + i, m & (t == 0), 0.0)
+    old += tl.load(C + (row - B) * H + i, m & (t > 0), 0.0)
+    c = tl.load(C + row * H + i, m, 0.0)
+    r_c, gain_c = tl.load(s + 3), tl.load(g_c + i, m, 0.0)
+    n_c = tl.where(m, (c - tl.load(s + 2)) * r_c, 0.0)
+    v = tanh(n_c * gain_c + tl.load(b_c + i, m, 0.0))
+    slope_h, slope_c = tl.load(dh + case * H + i, m, 0.0), tl.load(dc + case * H + i, m, 0.0)
+    d = tl.where(going, slope_h + tl.load(dy + row * H + i, m, 0.0), 0.0)
+    d_n = d * o * (1.0 - v * v)
+    tl.store(dN + row * H + i, d_n, m)
+    d_n = d_n * gain_c
+    # c_t goes two ways: on to step t + 1, and by LN into h_t
+    d_c = tl.where(going, slope_c, 0.0)
+    d_c += back(d_n, n_c, tl.sum(d_n) / H, tl.sum(d_n * n_c) / H, r_c)
+    # c_t = f c_(t-1) + w g and h_t = o v; the slope of sigmoid is f (1 - f), of tanh 1 - g²
+    d_f, d_i = d_c * old * f * (1.0 - f), d_c * g * w * (1.0 - w)
+    d_o, d_g = d * v * o * (1.0 - o), d_c * w * (1.0 - g * g)
+    q = dA + row * 4 * H
+    tl.store(q + i, d_f, m)
+    tl.store(q + H + i, d_i, m)
+    tl.store(q + 2 * H + i, d_o, m)
+    tl.store(q + 3 * H + i, d_g, m)
+    if NORMED:
+        d_f, d_i, d_o, d_g = d_f * g_f, d_i * g_i, d_o * g_o, d_g * g_g
+        # LN_1 of eq. 20 runs over the four gates at once: so do the two means of `back`
+        mean = (tl.sum(d_f) + tl.sum(d_i) + tl.sum(d_o) + tl.sum(d_g)) / (4 * H)
+        slant = tl.sum(d_f * n_f) + tl.sum(d_i * n_i) + tl.sum(d_o * n_o) + tl.sum(d_g * n_g)
+        slant = slant / (4 * H)
+        q = dP + row * 4 * H
+        tl.store(q + i, back(d_f, n_f, mean, slant, r), m)
+        tl.store(q + H + i, back(d_i, n_i, mean, slant, r), m)
+        tl.store(q + 2 * H + i, back(d_o, n_o, mean, slant, r), m)
+        tl.store(q + 3 * H + i, back(d_g, n_g, mean, slant, r), m)
+    tl.store(dh + case * H + i, tl.where(going, 0.0, slope_h), m)
+    tl.store(dc + case * H + i, tl.where(going, d_c * f, slope_c), m)
+
+
+@triton.jit
+def gru(
+    A, P, stats, y, last, first, g_h, g_U, b_U, lengths,
+    t, B, eps_h, eps_U,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, KEEPS: tl.constexpr,
+):  # fmt: skip
+    """Eq. 26 to 28; with KEEPS an open gate z keeps what there is."""
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    p, a = P + row * 3 * H, A + row * 3 * H
+    p_z, p_r = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
+    mu_h = (tl.sum(p_z) + tl.sum(p_r)) / (2 * H)
+    p_z, p_r = tl.where(m, p_z - mu_h, 0.0), tl.where(m, p_r - mu_h, 0.0)
+    r_h = 1.0 / tl.sqrt((tl.sum(p_z * p_z) + tl.sum(p_r * p_r)) / (2 * H) + eps_h)
+    z = p_z * r_h * tl.load(g_h + i, m, 0.0) + tl.load(a + i, m, 0.0)
+    r = p_r * r_h * tl.load(g_h + H + i, m, 0.0) + tl.load(a + H + i, m, 0.0)
+    z, r = tl.sigmoid(z), tl.sigmoid(r)
+    n, mu_U, r_U = normed(tl.load(p + 2 * H + i, m, 0.0), i, H, eps_U)
+    u = n * tl.load(g_U + i, m, 0.0) + tl.load(b_U + i, m, 0.0)
+    new = tanh(tl.load(a + 2 * H + i, m, 0.0) + r * u)
+    old = tl.load(first + case * H + i, m & (t == 0), 0.0)
+    old += tl.load(y + (row - B) * H + i, m & (t > 0), 0.0)
+    # eq. 28, (1 - z) h + z ĥ, with one product
+    h = new + z * (old - new) if KEEPS else old + z * (new - old)
+    tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
+    tl.store(last + case * H + i, h, m & going)
+    remember(stats, row, mu_h, r_h, mu_U, r_U, going)
+
+
+@triton.jit
+def gru_back(
+    A, P, stats, y, dy, dh, first, dA, dP, dN, g_h, g_U, b_U, lengths,
+    t, B,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, KEEPS: tl.constexpr,
+):  # fmt: skip
+    """The way back through one step of :func:`gru`; dN is the slope of LN(U h)."""
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    p, a, s = P + row * 3 * H, A + row * 3 * H, stats + row * 4
+    mu, r_h, r_U = tl.load(s), tl.load(s + 1), tl.load(s + 3)
+    n_z = tl.where(m, (tl.load(p + i, m, 0.0) - mu) * r_h, 0.0)
+    n_r = tl.where(m, (tl.load(p + H + i, m, 0.0) - mu) * r_h, 0.0)
+    n_U = tl.where(m, (tl.load(p + 2 * H + i, m, 0.0) - tl.load(s + 2)) * r_U, 0.0)
+    g_z, g_r = tl.load(g_h + i, m, 0.0), tl.load(g_h + H + i, m, 0.0)
+    gain_U = tl.load(g_U + i, m, 0.0)
+    z = tl.sigmoid(n_z * g_z + tl.load(a + i, m, 0.0))
+    r = tl.sigmoid(n_r * g_r + tl.load(a + H + i, m, 0.0))
+    u = n_U * gain_U + tl.load(b_U + i, m, 0.0)
+    new = tanh(tl.load(a + 2 * H + i, m, 0.0) + r * u)
+    old = tl.load(first + case * H + i, m & (t == 0), 0.0)
+    old += tl.load(y + (row - B) * H + i, m & (t > 0), 0.0)
+    slope = tl.load(dh + case * H + i, m, 0.0)
+    d = tl.where(going, slope + tl.load(dy + row * H + i, m, 0.0), 0.0)
+    # h_t is linear in z, in ĥ and in h_(t-1), whose share by way of P is added later
+    d_z = (d * (old - new) if KEEPS else d * (new - old)) * z * (1.0 - z)
+    d_new = (d * (1.0 - z) if KEEPS else d * z) * (1.0 - new * new)
+    d_old = d * z if KEEPS else d * (1.0 - z)
+    d_r, d_u = d_new * u * r * (1.0 - r), d_new * r
+    tl.store(dN + row * H + i, d_u, m)
+    q = dA + row * 3 * H
+    tl.store(q + i, d_z, m)
+    tl.store(q + H + i, d_r, m)
+    tl.store(q + 2 * H + i, d_new, m)
+    d_z, d_r, d_u = d_z * g_z, d_r * g_r, d_u * gain_U
+    mean = (tl.sum(d_z) + tl.sum(d_r)) / (2 * H)
+    slant = (tl.sum(d_z * n_z) + tl.sum(d_r * n_r)) / (2 * H)
+    q = dP + row * 3 * H
+    tl.store(q + i, back(d_z, n_z, mean, slant, r_h), m)
+    tl.store(q + H + i, back(d_r, n_r, mean, slant, r_h), m)
+    d_U = back(d_u, n_U, tl.sum(d_u) / H, tl.sum(d_u * n_U) / H, r_U)
+    tl.store(q + 2 * H + i, d_U, m)
+    tl.store(dh + case * H + i, tl.where(going, d_old, slope), m)
+
+
+@triton.jit
+def rnn(
+    A, P, stats, y, last, g, b, lengths,
+    t, B, eps,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
+):  # fmt: skip
+    """Eq. 4 with f = tanh; leaves the summed inputs where the product was."""
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    a = tl.load(A + row * H + i, m, 0.0) + tl.load(P + row * H + i, m, 0.0)
+    n, mu, r = normed(a, i, H, eps)
+    h = tanh(n * tl.load(g + i, m, 0.0) + tl.load(b + i, m, 0.0))
+    tl.store(P + row * H + i, a, m)
+    tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
+    tl.store(last + case * H + i, h, m & going)
+    remember(stats, row, mu, r, 0.0, 0.0, going)
+
+
+@triton.jit
+def rnn_back(
+    P, stats, y, dy, dh, dP, dN, g, lengths,
+    t, B,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
+):  # fmt: skip
+    """The way back through one step of :func:`rnn`; dN is the slope of LN(a)."""
+    case = tl.program_id(0).to(tl.int64)
+    row = t * B + case
+    i = tl.arange(0, BLOCK)
+    m = i < H
+    going = lies(lengths, case, t, RAGGED)
+    r = tl.load(stats + row * 4 + 1)
+    n = tl.where(m, (tl.load(P + row * H + i, m, 0.0) - tl.load(stats + row * 4)) * r, 0.0)
+    h = tl.load(y + row * H + i, m, 0.0)
+    slope = tl.load(dh + case * H + i, m, 0.0)
+    d = tl.where(going, slope + tl.load(dy + row * H + i, m, 0.0), 0.0) * (1.0 - h * h)
+    tl.store(dN + row * H + i, d, m)
+    d = d * tl.load(g + i, m, 0.0)
+    tl.store(dP + row * H + i, back(d, n, tl.sum(d) / H, tl.sum(d * n) / H, r), m)
+    tl.store(dh + case * H + i, tl.where(going, 0.0, slope), m)

@@ -14,7 +14,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from lnlab.kernels.triton import WIDEST, programs
+from lnlab.kernels.triton import WIDEST
+from lnlab.kernels.triton import loop as programs
 from lnlab.kernels.triton.loop import shape
 
 SHARED = {80: 163, 90: 227, 100: 227}

@@ -11,7 +11,7 @@ import torch
 
 from lnlab.cells import LSTMCell
 from lnlab.kernels import forms, hoisted
-from lnlab.kernels.triton import graphs
+from lnlab.kernels import triton as fused
 from lnlab.kernels.triton.loop import steps
 from lnlab.unroll import checked, unroll
 from tests.kernels.test_compiled import FUSED, everything, shaken
@@ -78,11 +78,11 @@ def test_values_and_every_gradient(name):
 @pytest.fixture
 def playing(monkeypatch):
     """What CUDA would record is run again instead: all of a plan but its recording."""
-    monkeypatch.setattr(graphs, "AGAIN", 1)
-    monkeypatch.setattr(graphs, "possible", lambda device: True)
-    monkeypatch.setattr(graphs, "stream", lambda device: 0)
-    monkeypatch.setattr(graphs, "recorded", lambda run: run)
-    for known in (graphs.seen, graphs.made, graphs.free):
+    monkeypatch.setattr(fused, "AGAIN", 1)
+    monkeypatch.setattr(fused, "possible", lambda device: True)
+    monkeypatch.setattr(fused, "stream", lambda device: 0)
+    monkeypatch.setattr(fused, "recorded", lambda run: run)
+    for known in (fused.seen, fused.made, fused.free):
         known.clear()
 
 
@@ -98,26 +98,26 @@ def test_a_plan_has_the_bytes_of_a_pass_without_one(name, playing, monkeypatch):
         given = [(k * x, state, lengths, False) for k in (1, 2)]
         found = [passed(cell, *each) for each in given]
         with monkeypatch.context() as plain:
-            plain.setattr(graphs, "possible", lambda device: False)
+            plain.setattr(fused, "possible", lambda device: False)
             expected = [passed(cell, *each) for each in given]
         for one, other in zip(found, expected, strict=True):
             assert all(torch.equal(one[n], other[n]) for n in other)
-    assert graphs.made.total() == 2
-    assert [len(plans) for plans in graphs.free.values()] == [1, 1]
+    assert fused.made.total() == 2
+    assert [len(plans) for plans in fused.free.values()] == [1, 1]
 
 
 def test_a_plan_is_lent_to_one_call_at_a_time(playing):
     cell, x, state, _ = problem(LSTMCell, (2, 2, 3, 4), False)
     inputs = [(k * x).requires_grad_() for k in (1, 2, 3)]
     outputs = [ours(cell, x, state, None, False)[0] for x in inputs]
-    assert graphs.made.total() == 2  # the first call came before AGAIN
-    assert not any(graphs.free.values())
+    assert fused.made.total() == 2  # the first call came before AGAIN
+    assert not any(fused.free.values())
     for x, y in zip(inputs, outputs, strict=True):
         (found,) = torch.autograd.grad(y.sum(), x)
         (expected,) = torch.autograd.grad(unroll(cell, x, state)[0].sum(), x)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)  # float32
     del outputs, y
-    assert [len(plans) for plans in graphs.free.values()] == [2]
+    assert [len(plans) for plans in fused.free.values()] == [2]
 
 
 def test_a_second_derivative_is_refused():
