@@ -56,18 +56,6 @@ def mixed(path: Path, rate: int) -> tuple[np.ndarray, int]:
     return sound, channels.shape[1]
 
 
-def read(path: Path, rate: int) -> np.ndarray:
-    """The samples (N,) of a recording of one channel, between -1 and 1, float32.
-
-    Raises:
-        FileNotFoundError, ValueError: as :func:`mixed`, and for several channels.
-    """
-    sound, channels = mixed(path, rate)
-    if channels != 1:
-        raise ValueError(f"{path} has {channels} channels: mix them to one.")
-    return sound
-
-
 def _check_head(path: Path, file: Any, rate: int) -> None:
     """Raise ValueError unless the head promises what is expected, before memory is taken."""
     if file.samplerate != rate:

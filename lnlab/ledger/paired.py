@@ -45,16 +45,6 @@ def after(metric: str, epochs: float) -> Number:
     return lambda metrics: float(metrics.loc[metrics.epoch >= epochs, metric].iloc[0])
 
 
-def reached(metric: str, level: float) -> Number:
-    """Updates until a metric is first at ``level`` or below; infinite where it never is."""
-
-    def number(metrics: pd.DataFrame) -> float:
-        there = metrics.loc[metrics[metric] <= level, "update"]
-        return float(there.iloc[0]) if len(there) else float("inf")
-
-    return number
-
-
 def final(metric: str) -> Number:
     """A metric at the end of a run."""
     return lambda metrics: float(metrics[metric].iloc[-1])

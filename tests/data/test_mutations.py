@@ -54,7 +54,7 @@ def timit(folder: Path) -> Path:
 
 
 def sound(path: Path) -> bool:
-    found = audio.read(path, RATE)
+    found = audio.mixed(path, RATE)[0]
     return found.ndim == 1 and bool(np.isfinite(found).all()) and found.dtype == np.float32
 
 

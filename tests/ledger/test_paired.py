@@ -21,7 +21,6 @@ from lnlab.ledger.paired import (
     like,
     made_on,
     numbers,
-    reached,
     trajectories,
 )
 from lnlab.tasks import PermutationInvariantMNIST as Task
@@ -40,13 +39,6 @@ def test_along_is_the_mean_over_updates():
     metrics = pd.DataFrame({"update": [0, 1, 3, 7], "nll": [4.0, 2.0, 0.0, 1.0]})
     assert along("nll")(metrics) == pytest.approx((3 + 2 + 2) / 7, rel=1e-15)  # one rounding
     assert along("nll")(metrics.assign(nll=5.0)) == 5.0
-
-
-def test_reached_is_the_first_update_at_the_level():
-    metrics = pd.DataFrame({"update": [0, 5, 9, 12], "error": [0.9, 0.2, 0.1, 0.3]})
-    assert reached("error", 0.2)(metrics) == 5
-    assert reached("error", 0.15)(metrics) == 9
-    assert reached("error", 0.05)(metrics) == float("inf")
 
 
 def test_after_reads_when_the_epochs_are_over():
