@@ -25,8 +25,9 @@ for norm in start["norms"]:
                 state |= (new := changed.pop(0)[1])
                 if "weights" in new:
                     layer, factor = state["layer"], state["weights"]
+                    W = next(net[2 * layer - 2].parameters())
                     with torch.no_grad():
-                        net[2 * layer - 2].W.mul_(factor / factors.get(layer, 1))
+                        W.mul_(factor / factors.get(layer, 1))
                     factors[layer] = factor
             optimizer.param_groups[0].update(lr=state["rate"], weight_decay=state["decay"])
             if state["optimizer"] == "sgd":
