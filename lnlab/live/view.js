@@ -185,6 +185,7 @@ class Playground {
     for (const [name, show] of Object.entries(this.shows)) show(state[name]);
     this.find(".play").textContent = state.playing ? "Pause" : "Play";
     this.root.classList.toggle("simple", state.simple);
+    this.find(".controls").inert = this.until < Infinity; // while an experiment runs
     this.all(".column").forEach((column, i) => {
       column.querySelector(".swatch").style.background = `var(--${state.norms[i]})`;
       const select = column.querySelector("select");
@@ -389,12 +390,7 @@ class Playground {
   /** Set up an experiment and ask its question.
    * @param {Experiment} experiment */
   begin(experiment) {
-    this.restart({ ...read(experiment.state).state, playing: false }, experiment);
-    const { run } = this;
-    while (run.updates < experiment.before) {
-      run.step();
-      if (run.updates % 4 === 0) this.history.push(measure(run));
-    }
+    const run = this.approach(experiment);
     this.say(`${experiment.before} updates are made; nothing has been changed yet.`);
     this.guesses = experiment.parts.map(() =>
       run.state.norms.map(() => make("input", { type: "checkbox" })),
@@ -416,9 +412,21 @@ class Playground {
     this.draw();
   }
 
-  /** Run an experiment that was begun. */
-  perform(experiment) {
+  /** Make the updates before the change of an experiment.
+   * @param {Experiment} experiment */
+  approach(experiment) {
+    this.restart({ ...read(experiment.state).state, playing: false }, experiment);
     const { run } = this;
+    while (run.updates < experiment.before) {
+      run.step();
+      if (run.updates % 4 === 0) this.history.push(measure(run));
+    }
+    return run;
+  }
+
+  /** Run an experiment that was begun: anew, as the reader may have changed something since. */
+  perform(experiment) {
+    const run = this.approach(experiment);
     this.find(".go").remove();
     this.before = measure(run);
     this.set(experiment.change);

@@ -142,6 +142,7 @@ def test_an_experiment_asks_runs_and_answers(opened):
     page = opened(reduced_motion="reduce")
     page.get_by_role("button", name="Larger inputs").click()
     page.get_by_label("weight norm").first.check()
+    page.get_by_label("Batch size").select_option("1")  # is undone when the experiment is run
     page.get_by_role("button", name="This is my prediction").click()
     page.get_by_text("5 of 6 predicted").wait_for()
     assert "→" in page.locator(".experiment .right").first.text_content()
