@@ -96,8 +96,9 @@ function stroke(context, ...points) {
 
 /** Return a number with few digits. */
 function short(value) {
-  const text = Math.abs(value) < 1e5 ? String(Number(value.toPrecision(2))) : value.toExponential();
-  return text.replace("e+", "e").replace("-", "−");
+  const plain = value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5);
+  const text = plain ? String(Number(value.toPrecision(2))) : value.toExponential(0);
+  return text.replace("e+", "e").replaceAll("-", "−");
 }
 
 /** Draw a map of the plane, in the colours of the more probable class, and points.
