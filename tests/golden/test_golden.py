@@ -55,11 +55,11 @@ ENTRY = {
     ("after", "path"),
     [
         ({**ENTRY, "words": "layer is larger"}, "words"),
-        ({**ENTRY, "number": 0.25 + 1e-6}, "number"),
+        ({**ENTRY, "number": 0.2501}, "number"),
         ({**ENTRY, "number": 0}, "number"),
         ({**ENTRY, "number": "nan"}, "number"),
         ({**ENTRY, "long": {**ENTRY["long"], "shape": [20, 20]}}, "shape"),
-        ({**ENTRY, "long": {**ENTRY["long"], "samples": [1.0, -1.0, 3e-6]}}, "samples/2"),
+        ({**ENTRY, "long": {**ENTRY["long"], "samples": [1.0, -1.0, 3e-4]}}, "samples/2"),
         ({**ENTRY, "more": None}, "more"),
     ],
 )
@@ -70,8 +70,8 @@ def test_a_difference_is_seen_and_where_it_is(after, path):
 
 
 def test_rounding_is_allowed_and_a_missing_entry_is_not():
-    near = {**ENTRY, "number": 0.25 + 1e-8}
-    near["long"] = {**ENTRY["long"], "samples": [1.0, -1.0, 1e-7], "sum": 3.0001}
+    near = {**ENTRY, "number": 0.25 + 1e-6}
+    near["long"] = {**ENTRY["long"], "samples": [1.0, -1.0, 1e-6], "sum": 3.001}
     (found,) = write.compared("experiments", {"one": ENTRY}, {"one": near})
     assert 0 < found.excess < 1
     (missing,) = write.compared("experiments", {"one": ENTRY}, {})
