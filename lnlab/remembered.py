@@ -115,7 +115,7 @@ def _packed(result: Any) -> Arrays:
     if isinstance(result, Mapping) and all(isinstance(t, Tensor) for t in result.values()):
         # a number by itself would come back as a vector of one
         shapes = {f"{SHAPE}{name}": np.array(t.shape, np.int64) for name, t in result.items()}
-        return {name: t.detach().flatten().numpy() for name, t in result.items()} | shapes
+        return {name: t.detach().cpu().flatten().numpy() for name, t in result.items()} | shapes
     raise TypeError(f"a {type(result).__name__} is not kept: give a table, or tensors by name.")
 
 

@@ -1,6 +1,7 @@
 """What every notebook of the workbook keeps to, read off without running it."""
 
 import ast
+import linecache
 import re
 from itertools import groupby
 from pathlib import Path
@@ -136,6 +137,37 @@ def test_experiments_share_their_headings_and_parameters(path):
         assert headings(path) == HEADINGS
         assert {"budget", "seeds", "device", "data"} <= set(parameters(path))
     assert parameters(path).get("device", '"auto"') == '"auto"'
+
+
+ON_THE_CPU = {"00", "01", "02", "03", "07", "18"}
+"""What docs/notebooks.md says of them."""
+
+
+@every_notebook
+def test_a_notebook_computes_on_the_device_that_it_is_told(path):
+    assert ("device" in parameters(path)) == (path.stem[:2] not in ON_THE_CPU)
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["15", "16", "17"])
+def test_what_a_notebook_computes_itself_is_on_the_device(
+    number, device, monkeypatch, tmp_path
+):
+    (path,) = (path for path in PATHS if path.stem.startswith(number))
+    torch.set_default_dtype(torch.float32)
+    monkeypatch.setenv("LNLAB_BUDGET", "smoke")
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
+    space = {}
+    for at, cell in enumerate(code_cells(path)):
+        if "panels." not in cell.source:  # a panel trains on the CPU
+            name = f"<cell {at} of {number}>"  # what is remembered is told by its source
+            linecache.cache[name] = (1, None, cell.source.splitlines(True), name)
+            exec(compile(cell.source, name, "exec"), space)
+        if "parameters" in cell.metadata.get("tags", []):
+            space["device"] = str(device)
+    modules = [one for one in space.values() if isinstance(one, nn.Module)]
+    assert device.type in {p.device.type for one in modules for p in one.parameters()}
 
 
 def test_a_run_says_which_device_was_chosen(monkeypatch):

@@ -5,6 +5,7 @@ from lnlab.training.buckets import Bucketed
 from lnlab.training.clipping import clipped, clipped_each, rooted
 from lnlab.training.hot import heated
 from lnlab.training.loop import Step, cross_entropy, evaluate, evaluating, fit
+from lnlab.training.machine import read_device
 from lnlab.training.running import finish, found, train
 from lnlab.training.settings import setting
 from lnlab.training.stacked import Stacked, stack
@@ -26,6 +27,7 @@ __all__ = [
     "fit",
     "found",
     "heated",
+    "read_device",
     "rooted",
     "setting",
     "stack",

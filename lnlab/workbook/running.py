@@ -16,6 +16,7 @@ from typing import Any
 import nbformat
 import papermill
 import psutil
+import torch
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_core.utils import ensure_event_loop
@@ -25,6 +26,7 @@ from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
 
 import lnlab
+from lnlab.runs import device_name
 from lnlab.training.machine import read_device
 from lnlab.workbook.written import parameters, value
 
@@ -52,6 +54,12 @@ def settled(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     if found.get("device") == "auto":
         found["device"] = str(read_device("auto"))
     return found
+
+
+def with_gpu(device: str, hardware: str) -> str:
+    """Return the hardware of a notebook in words, first the GPU that it computed on."""
+    where = torch.device(device)
+    return f"{device_name(where)}; {hardware}" if where.type == "cuda" else hardware
 
 
 def seconds_before(path: Path, out: Path) -> float:
@@ -217,7 +225,7 @@ def run_one(
         wanted: Values for its parameters.
         timeout: Seconds that one cell may take.
         hear: Told the name and each line that the notebook prints, as it is printed.
-        hardware: What it runs on, in words.
+        hardware: What it runs on, in words; a GPU is added to it.
     """
     draft = out / f".{path.stem}.{os.getpid()}.ipynb"
     start, error = time.monotonic(), None
@@ -244,14 +252,15 @@ def run_one(
     except Exception as problem:
         error = problem
     notebook = remove_error_markers(executed(draft, path))
+    settings = settled(path, wanted)
     outcome = Executed(
         name=path.stem,
         seconds=round(time.monotonic() - start, 1),
-        parameters=settled(path, wanted),
+        parameters=settings,
         at=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         error=error and failure(error, timeout),
         place=last_place(notebook) if error else None,
-        hardware=hardware,
+        hardware=with_gpu(settings.get("device", "cpu"), hardware),
         cpu_seconds=round(spent[-1], 1) if spent else None,
     )
     settle(draft, notebook, outcome, out)

@@ -5,9 +5,10 @@ from pathlib import Path
 import nbformat
 import papermill.engines
 import pytest
+import torch
 from nbformat.v4 import new_code_cell, new_notebook
 
-from lnlab.workbook.running import run, turns
+from lnlab.workbook.running import run, turns, with_gpu
 
 SECONDS = {
     Path(name): float(seconds) for name, seconds in zip("abcd", (40, 275, 8, 20), strict=True)
@@ -29,6 +30,12 @@ def test_the_longest_begins_beside_the_quickest():
 
 def test_as_many_at_a_time_as_there_are_begin_at_once():
     assert begun(4) == begun(9) == "cdab"
+
+
+def test_a_gpu_stands_before_the_processor(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"A GPU at {device}")
+    assert with_gpu("cuda:1", "A Chip, 2 cores") == "A GPU at cuda:1; A Chip, 2 cores"
+    assert with_gpu("cpu", "A Chip, 2 cores") == "A Chip, 2 cores"
 
 
 @pytest.mark.slow
