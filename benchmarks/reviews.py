@@ -35,7 +35,7 @@ def main(json: bool) -> None:
 
 def update(m: int) -> dict[str, Any]:
     """The time of an update over that of one with ``fused=False``."""
-    fused = Task(data="opinions", batch_size=m, cases=1_000, validation=250, tested=500)
+    fused = Task(data="opinions", batch_size=m, train_size=1_000, valid_size=250, test_size=500)
     dataset = fused.dataset()
     steps = {
         name: updates(replace(fused, fused=name == "fused"), dataset)

@@ -69,7 +69,10 @@ def update(size: tuple[int, int, int]) -> dict[str, Any]:
     H, words, V = size
     numbered = NumberedBooks(books(V), V)
     arms = {
-        norm: updates(Task(norm=norm, units=(H,), words=words, known=V, adam="usual"), numbered)
+        norm: updates(
+            Task(norm=norm, units=(H,), embedding_size=words, vocab_size=V, adam="standard"),
+            numbered,
+        )
         for norm in ("layer", "none")
     }
     return summary(
@@ -89,7 +92,7 @@ def encoding() -> dict[str, dict[str, Any]]:
     """The time of encoding over that of its own matrix products, and of torch's GRU."""
     H, words, V = ENCODED
     numbered = NumberedBooks(books(V), V)
-    net: Any = Task(units=(H,), words=words, known=V).model(0, numbered)
+    net: Any = Task(units=(H,), embedding_size=words, vocab_size=V).model(0, numbered)
     rows = torch.randint(2, len(net.word), (SENTENCES, LENGTH)).tolist()
     theirs = nn.GRU(words, H)
     x = F.embedding(torch.tensor(rows).T, net.word).detach()

@@ -102,8 +102,8 @@ def number(run: "Run") -> str:
     It is the metric that chose the weights that count, where there is one, else the last that
     the experiment judges by and that the run has.
     """
-    last, judged = run.last(), run.result.get("judged_by", ()) if run.done else ()
-    for name in filter(None, (run.config.get("best"), *reversed(judged), *USUAL)):
+    last, judged = run.last(), run.result.get("main_metrics", ()) if run.done else ()
+    for name in filter(None, (run.config.get("best_metric"), *reversed(judged), *USUAL)):
         found = [row[name] for row in last if row.get(name) is not None]
         if found:
             return f"{name} {fmean(found):.4g}"

@@ -21,7 +21,7 @@ from lnlab.data.source import Source, data_folder
 
 ONLY = {"only": "names of judges with commas between them; all if nothing is said"}
 STORY_JUDGES = Source(
-    name="story-judges",
+    name="story-tasks",
     title="Sentences of the stories: roles, order, negation, who feels; what is found good",
     kind="synthetic",
     licence="made on this machine",
@@ -30,7 +30,7 @@ STORY_JUDGES = Source(
     options=ONLY,
 )
 JUDGES = Source(
-    name="judges",
+    name="sentence-tasks",
     title="SICK, MR, CR, SUBJ and MPQA, the official files, in a folder or below",
     kind="official",
     licence="SICK: CC BY-NC-SA 3.0; MR, SUBJ: CC BY 4.0; CR, MPQA: of their authors, research",
@@ -110,8 +110,9 @@ class Judges(Dataset[SentenceJudge], Mapping[str, SentenceJudge]):
 def load(source: Source, place: Path | None = None, *, only: str = "") -> Judges:
     """The judges of a source, for :func:`lnlab.data.load`.
 
-    - ``story-judges``: 1,400 pairs and 600 cases each, made here, always the same.
-    - ``judges``: the files of :data:`SICK` and :data:`CLASSES`, in the folder or two below.
+    - ``story-tasks``: 1,400 pairs and 600 cases each, made here, always the same. -
+    ``sentence-tasks``: the files of :data:`SICK` and :data:`CLASSES`, in the folder or two
+    below.
 
     Args:
         place: the folder. None: the source's own place in the data folder.
@@ -163,7 +164,7 @@ def _files(name: str, there: Mapping[str, Path], place: Path) -> list[Path]:
             raise FileNotFoundError(
                 f"{name} is not whole in {place}: there is no {' or '.join(names)} "
                 f"({JUDGES.citation}). Put it there, or name the folder that has the files of "
-                "all judges: judges=PATH."
+                "all judges: sentence-tasks=PATH."
             )
         found.append(next(there[one] for one in either if one in there))
     return found

@@ -26,7 +26,7 @@ CNN = AttentiveReading.budget("paper", seeds=SEEDS)
 STATED: dict[str, Any] = {
     name: value
     for name, value in CNN.config().items()
-    if name in ("data", "sentences", "units", "words", "batch_size", "learning_rate")
+    if name in ("data", "sentences", "units", "embedding_size", "batch_size", "learning_rate")
 }
 """Stated by the paper, or by Cooijmans et al. (2016), whose protocol it says it follows."""
 OPEN = (
@@ -35,9 +35,16 @@ OPEN = (
     "published code; the answer is sought among the candidates",
 )
 BOOKS = replace(
-    AttentiveReading.budget("notebook", data="cbt", sentences=4, seeds=SEEDS), updates=700,
-    units=(128,), words=64, batch_size=32, epochs=8, every=100, dropout=0.2, learning_rate=1e-3,
-)  # fmt: skip
+    AttentiveReading.budget("notebook", data="cbt", sentences=4, seeds=SEEDS),
+    updates=700,
+    units=(128,),
+    embedding_size=64,
+    batch_size=32,
+    epochs=8,
+    eval_every=100,
+    dropout=0.2,
+    learning_rate=1e-3,
+)
 """A hundred words a passage, some 3,500 questions to train on."""
 SPLITS = tuple({"split": k, "seeds": (seed,)} for k, seed in enumerate(SEEDS))
 """Five ways to part the books, each with a seed of its own: the unit of the interval."""

@@ -20,11 +20,11 @@ from lnlab.ledger.paired import along, final, logarithm
 from lnlab.tasks import Convolutions
 
 SEEDS = tuple(range(100, 105))
-TASK = Convolutions.budget("paper", pictures=10_000, epochs=2, tested=2_000, seeds=SEEDS)
+TASK = Convolutions.budget("paper", train_size=10_000, epochs=2, test_size=2_000, seeds=SEEDS)
 NETS: Mapping[str, Convolutions] = {
     "LeNet at batch 128": TASK,
-    "LeNet at batch 4": replace(TASK, pictures=5_000, epochs=1, batch_size=4),
-    "ResNet-8 at batch 128": replace(TASK, net="resnet8", epochs=8),
+    "LeNet at batch 4": replace(TASK, train_size=5_000, epochs=1, batch_size=4),
+    "ResNet-8 at batch 128": replace(TASK, architecture="resnet8", epochs=8),
 }
 SHORT = {
     "LeNet at batch 128": "lenet-128",
@@ -61,7 +61,7 @@ FRESH, NEWEST = tuple(range(105, 110)), tuple(range(110, 115))
 """Seeds of the LeNets at each arm's own rate: at 100 to 104 they were judged at other rates, at
 105 to 109 a speedup by the NLL along the run."""
 OWN_RATE = Tuning(
-    "learning_rate", RATES, along("validation_nll"), 99, {},
+    "learning_rate", RATES, along("valid_nll"), 99, {},
     "by the mean NLL of the first 500 validation pictures (at the end 2,000) along a whole run "
     "of seed 99",
 )  # fmt: skip
@@ -259,7 +259,7 @@ CLAIMS: Sequence[Claim] = [
         "similar",
         "with fully connected layers all units tend to make similar contributions to the "
         "prediction, which is no longer true of convolutional ones",
-        "layer", ratio("unlike_dense", "unlike_map"),
+        "layer", ratio("dense_deviation", "map_deviation"),
         "log of the relative deviation of the units' shares in the loss, |h dL/dh|, dense over "
         "convolutional",
         log(2), "similar: at most half as unlike",
@@ -269,7 +269,7 @@ CLAIMS: Sequence[Claim] = [
     ),
     *(
         placed(f"boundary-{arm}", f"{BOUNDARY}, norm {arm}", arm,
-               ratio("border_on", "middle_on"),
+               ratio("border_active", "center_active"),
                "log of the part of cases in which a unit is on, the outermost ring of a map "
                "over its middle half", log(2), RARELY)
         for arm in ("none", "layer")

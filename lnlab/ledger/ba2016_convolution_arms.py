@@ -43,12 +43,12 @@ SEVEN = (*FOUR, "instance", "weight", "weight standardization")
 SETTINGS: dict[str, tuple[str, Convolutions, tuple[str, ...]]] = {
     "lenet-128-whole": (
         "LeNet at batch 128, 45,000 pictures ten times",
-        replace(TASK, pictures=0, epochs=10, seeds=SEEDS),
+        replace(TASK, train_size=0, epochs=10, seeds=SEEDS),
         SEVEN,
     ),
     "lenet-4-whole": (
         "LeNet at batch 4, 45,000 pictures once",
-        replace(TASK, pictures=0, epochs=1, batch_size=4, seeds=SEEDS),
+        replace(TASK, train_size=0, epochs=1, batch_size=4, seeds=SEEDS),
         SEVEN,
     ),
     "resnet8-4": (

@@ -34,7 +34,7 @@ LONGER = replace(SMALLER, epochs=40, seeds=tuple(range(105, 110)))
 """Twice as long, of other seeds: the first half of the same ones has been seen."""
 SHOWN = 100
 """The epochs that Fig. 4 shows, of 200."""
-DIGITS = PictureDrawing.budget("notebook", epochs=24, looks=2, seeds=SEEDS)
+DIGITS = PictureDrawing.budget("notebook", epochs=24, drawings=2, seeds=SEEDS)
 SEEN = (
     "seven trainings of seed 0 on these pictures, 1,000 updates each, chose the learning rate "
     "for all arms; at that seed LN was ahead from the one start and behind from the other"

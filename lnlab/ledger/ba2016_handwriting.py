@@ -61,7 +61,16 @@ SETTINGS = {
 STATED: dict[str, Any] = {
     name: value
     for name, value in IAM.config().items()
-    if name in ("data", "units", "layers", "components", "kappas", "batch_size", "points")
+    if name
+    in (
+        "data",
+        "units",
+        "layers",
+        "components",
+        "window_components",
+        "batch_size",
+        "max_points",
+    )
 }
 OPEN = (
     "seeds",
@@ -74,9 +83,9 @@ VALIDATION = "validation; of UNIPEN nine people whom nobody trained on"
 MUCH = round(log(1.5), 2)
 EARLY = "after 10 epochs both still learn; it is layer norm that is ahead"
 STABLE = Handwriting.scaled(
-    seeds=tuple(range(105, 110)), units=(64,), layers=2, updates=800, every=40
+    seeds=tuple(range(105, 110)), units=(64,), layers=2, updates=800, eval_every=40
 )
-HARD, EASY = {"batch_size": 8, "points": 0}, {"batch_size": 64, "points": 80}
+HARD, EASY = {"batch_size": 8, "max_points": 0}, {"batch_size": 64, "max_points": 80}
 """Few lines at once, whole; and many, their first points alone."""
 IN_PART = {
     "faster-seconds-unipen-10": (

@@ -40,13 +40,13 @@ def tuning(
 ) -> Tuning:
     """Each arm's own rate, by a number of training cases that are held out."""
     return Tuning(
-        "learning_rate", rates, number, 99, {"held_out": held_out, **changes},
+        "learning_rate", rates, number, 99, {"valid_size": held_out, **changes},
         f"by {by}, the last {held_out:,} training cases held out; then all training cases and "
         "the declared seeds",
     )  # fmt: skip
 
 
-MEAN, END = along("validation_nll"), final("validation_nll")
+MEAN, END = along("valid_nll"), final("valid_nll")
 ALONG_ONE = "the NLL of held-out cases, its mean along one run of seed 99"
 AT_THE_END = "the NLL of held-out cases at the end of one run of seed 99"
 TRAINED = "the training NLL, its mean along one run of seed 99"

@@ -27,7 +27,16 @@ STATED: dict[str, Any] = {
     name: value
     for name, value in COCO.config().items()
     if name
-    in ("data", "units", "words", "batch_size", "learning_rate", "margin", "every", "fold")
+    in (
+        "data",
+        "units",
+        "embedding_size",
+        "batch_size",
+        "learning_rate",
+        "margin",
+        "eval_every",
+        "fold_size",
+    )
 }
 """Stated by the paper, or by Vendrov et al. (2016), whose choices it says it took."""
 OPEN = (
@@ -36,7 +45,7 @@ OPEN = (
     "published code",
 )
 BOXES = OrderEmbeddings(
-    data="coco-boxes", units=(256,), epochs=30, every=46, split=0, seeds=SEEDS
+    data="coco-boxes", units=(256,), epochs=30, eval_every=46, split=0, seeds=SEEDS
 )
 SPLITS = tuple({"split": k, "seeds": (seed,)} for k, seed in enumerate(SEEDS))
 """Five ways to part the pictures, each with a seed of its own: the unit of the interval."""
@@ -288,7 +297,7 @@ def paired_splits(runs: Sequence[Run]) -> dict[int, Arms]:
 def beside_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
     """A row for each number of Table 2: means over splits of both arms, the interval of their
     difference, chance, what words alone find, and the paper's."""
-    guessed = chance(BOXES.fold)
+    guessed = chance(BOXES.fold_size)
     rows = {}
     for (way_of, name), printed in TABLE_2.items():
         metric = f"{way_of}_{name}"

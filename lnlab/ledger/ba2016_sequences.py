@@ -17,7 +17,7 @@ from lnlab.ledger.paired import Number, along, final, logarithm
 from lnlab.tasks import SequentialDigits
 
 DIGITS = SequentialDigits.budget("paper", seeds=tuple(range(100, 105)))
-PIXELWISE = replace(DIGITS, pixels=1)
+PIXELWISE = replace(DIGITS, pixels_per_step=1)
 """As in Cooijmans et al. (2016), of whose gains two of the claims are."""
 TWO_PIXELS = "an LSTM that reads 8 x 8 digits in 32 steps of two pixels, not the paper's task"
 ONE_PIXEL = "an LSTM that reads 8 x 8 digits pixel by pixel, T = 64, not the paper's task"
@@ -50,7 +50,7 @@ def claim(
         measure=f"log of {measure}", window=window, split=split, margin=TENTH, reason=REASON,
         family="digits as sequences", **dated,
     )  # fmt: skip
-    on = ONE_PIXEL if task.pixels == 1 else TWO_PIXELS
+    on = ONE_PIXEL if task.pixels_per_step == 1 else TWO_PIXELS
     return Claim(
         f"ba2016-{id}", f"{PAPER}, {source}", statement, test=test, declared=declared,
         command=test.command(), waits=WAITS, note="; ".join(filter(None, [on, note])),
@@ -130,7 +130,7 @@ def steadier(cell: str, start: str, drawn: str) -> Claim:
 
 def unsteady(metrics: pd.DataFrame) -> float:
     """The distance of the factor of a gradient in a step back from 1, in logarithms."""
-    return abs(log(final("factor")(metrics)))
+    return abs(log(final("gradient_factor")(metrics)))
 
 
 CLAIMS = [

@@ -152,7 +152,7 @@ def claims(
         first = end in alone and not own
         apart = ", own rates" if own else ", nats" if first else ""
         if own:
-            test = replace(test, task=replace(task, adam="usual"), tuning=tuning)
+            test = replace(test, task=replace(task, adam="standard"), tuning=tuning)
         test, declared = declare(
             test, family=f"skip-thoughts, {family}{apart}", **words, **more
         )
@@ -160,7 +160,9 @@ def claims(
         said = f"{statement}, {rate}" if end and not statement.endswith(rate) else statement
         said = OFFICIAL.sub(r" on what stands for \1", said) if end == "-stories" else said
         told = f"--data {data}"
-        command = test.command(data).replace(told, f"{told} --set judges=judges=PATH")
+        command = test.command(data).replace(
+            told, f"{told} --set downstream_tasks=sentence-tasks=PATH"
+        )
         name = f"ba2016-6.3-{id}{ending}"
         notes = [
             ONE_ROW.get(f"{id}{ending}", ""),

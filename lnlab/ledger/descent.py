@@ -21,11 +21,11 @@ from lnlab.tasks import PermutationInvariantMNIST
 
 RATE = 0.1
 DIGITS = PermutationInvariantMNIST.budget(
-    "notebook", descent="sgd", learning_rate=RATE, step_effects=True, updates=200,
+    "notebook", solver="sgd", learning_rate=RATE, step_effects=True, updates=200,
     seeds=tuple(range(115, 130)),
 )  # fmt: skip
 MNIST = PermutationInvariantMNIST.budget(
-    "paper", descent="sgd", learning_rate=RATE, step_effects=True, updates=300, every=10,
+    "paper", solver="sgd", learning_rate=RATE, step_effects=True, updates=300, eval_every=10,
     seeds=tuple(range(105, 110)),
 )  # fmt: skip
 NETS = {"": DIGITS, "-mnist": MNIST}
@@ -63,9 +63,11 @@ ONE_RATE = (
     "arms; with layer norm the loss first rises to two or three times its start"
 )
 AN_UPDATE = {
-    "drift": "means move by 0.030 to 0.044 deviations against 0.015 to 0.021 without, on MNIST "
+    "mean_shift": "means move by 0.030 to 0.044 deviations against 0.015 to 0.021 without, on "
+    "MNIST "
     "by 0.064 to 0.076 against 0.019 to 0.023",
-    "angle": "gradients turn by 0.33 to 0.56 radians against 0.19 to 0.27 without, on MNIST by "
+    "gradient_angle": "gradients turn by 0.33 to 0.56 radians against 0.19 to 0.27 without, on "
+    "MNIST by "
     "0.54 to 0.68 against 0.26 to 0.30",
 }
 """The words of one update: by the seed, means over the looks of the way to a tenth."""
@@ -106,12 +108,12 @@ class Measure(NamedTuple):
 
 
 DRIFT = Measure(
-    "drift", "updates",
+    "mean_shift", "updates",
     "drift of the means of units over their standard deviation, summed over updates",
     [A_STEP.format(how="", sum=ends) for ends in ("-0.02 to 0.09", "-0.33 to 0.29")],
 )  # fmt: skip
 ANGLE = Measure(
-    "angle", "updates",
+    "gradient_angle", "updates",
     "angle by which the steps of the layers below turn gradients, summed over updates",
     [
         A_STEP.format(how=", as an angle and not as 1 - cos", sum=ends)
@@ -119,7 +121,7 @@ ANGLE = Measure(
     ],
 )  # fmt: skip
 BEND = Measure(
-    "bend", "progress",
+    "gradient_change", "progress",
     "change of the gradient, as a part of it, on a step along it that promises to lower the "
     "loss by a fiftieth, mean over the log of the least NLL so far",
     [A_SPEED.format(sum=ends) for ends in ("-0.74 to -0.24", "0.06 to 0.76")],
@@ -252,7 +254,7 @@ def batch_norm_reduces(id: str, source: str, statement: str) -> Iterator[Claim]:
 
 WHOLE = PermutationInvariantMNIST.budget(
     "notebook",
-    descent="sgd",
+    solver="sgd",
     learning_rate=RATE,
     step_effects=True,
     seeds=tuple(range(100, 115)),
@@ -264,7 +266,7 @@ def effective_rate(id: str, source: str, statement: str) -> Claim:
     """The claim that the effective learning rate of layer norm's weights falls by itself."""
 
     def number(metrics: pd.DataFrame) -> float:
-        length = metrics["length"].to_numpy(float)
+        length = metrics["weight_norm"].to_numpy(float)
         return float(-2 * np.log(length[-1] / length[0]))
 
     test, declared = declare(
@@ -293,10 +295,10 @@ HELD_OUT = 200
 def faster_by_descent(id: str, source: str, statement: str, arm: str, other: str) -> Claim:
     """The claim that ``arm`` learns faster than ``other`` by descent, each at its best rate."""
     five = PermutationInvariantMNIST.budget(
-        "notebook", descent="sgd", learning_rate=RATE, seeds=tuple(range(105, 110))
+        "notebook", solver="sgd", learning_rate=RATE, seeds=tuple(range(105, 110))
     )
     tuning = Tuning(
-        "learning_rate", RATES, along("validation_nll"), 99, {"held_out": HELD_OUT},
+        "learning_rate", RATES, along("valid_nll"), 99, {"valid_size": HELD_OUT},
         f"by the mean NLL of the last {HELD_OUT} training cases, held out, along one run of "
         "seed 99; then all training cases and the declared seeds",
     )  # fmt: skip

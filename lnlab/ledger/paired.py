@@ -84,7 +84,7 @@ def differences(arms: Arms, arm: str, other: str, number: Number) -> dict[int, f
 
 def sets(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) -> list[Arms]:
     """The finished runs of a task, each set one in all but normalizer and seed; arms in the
-    order of their choices.
+    order of their choices, seeds in theirs.
 
     If several runs contain the same seed, the one that measured what the task asks for and no
     more is used, and of those the one with most seeds.
@@ -109,7 +109,10 @@ def sets(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) -> lis
         found[same][run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
     order = list(declared(type(task))["norm"].allowed.get("choices", ()))
     return [
-        {arm: arms[arm] for arm in sorted(arms, key=lambda arm: (*order, arm).index(arm))}
+        {
+            arm: dict(sorted(arms[arm].items()))
+            for arm in sorted(arms, key=lambda arm: (*order, arm).index(arm))
+        }
         for arms in found.values()
     ]
 

@@ -30,7 +30,7 @@ def at_every_rate(*signed: tuple[int, str]) -> tuple[Term, ...]:
 
 def share_of_error(frame: pd.DataFrame) -> float:
     """The validation error at the end, over the number of rates: a sum over them is a mean."""
-    return final("validation_error")(frame) / len(RATES)
+    return final("valid_error")(frame) / len(RATES)
 
 
 def stable(

@@ -14,7 +14,17 @@ BOOKS = SkipThoughtVectors.budget("paper", seeds=SEEDS)
 STATED: dict[str, Any] = {
     name: value
     for name, value in BOOKS.config().items()
-    if name in ("data", "units", "words", "known", "batch_size", "limit", "updates", "judged")
+    if name
+    in (
+        "data",
+        "units",
+        "embedding_size",
+        "vocab_size",
+        "batch_size",
+        "max_length",
+        "updates",
+        "downstream_every",
+    )
 }
 """Stated by the paper, or by Kiros et al. (2015), whose set-up it says it adheres to."""
 OPEN = (
@@ -22,17 +32,31 @@ OPEN = (
     "initialisation, clipping and Adam: as in the published code, whose rate is 0.0002",
 )
 NOVELS = replace(
-    BOOKS, data="novels", units=(256,), words=128, known=8000, updates=10_000, every=500,
-    judged=1000, seeds=SEEDS[:3],
-)  # fmt: skip
+    BOOKS,
+    data="novels",
+    units=(256,),
+    embedding_size=128,
+    vocab_size=8000,
+    updates=10_000,
+    eval_every=500,
+    downstream_every=1000,
+    seeds=SEEDS[:3],
+)
 """A size for two cores: 8,000 of 20,000 words, 256 of 2,400 units; 45 to 62 CPU-minutes a
 seed."""
 SMALL = replace(
-    NOVELS, units=(128,), words=64, known=4000, updates=3000, every=150, judged=375, seeds=SEEDS
+    NOVELS,
+    units=(128,),
+    embedding_size=64,
+    vocab_size=4000,
+    updates=3000,
+    eval_every=150,
+    downstream_every=375,
+    seeds=SEEDS,
 )
 """Some 6 CPU-minutes a seed."""
 STORIES = replace(
-    SkipThoughtVectors.budget("notebook", seeds=SEEDS, judged=65), snapshots=False
+    SkipThoughtVectors.budget("notebook", seeds=SEEDS, downstream_every=65), snapshots=False
 )
 """As in notebook 10, judged more often."""
 
@@ -40,7 +64,7 @@ STORIES = replace(
 def begun(task: SkipThoughtVectors) -> SkipThoughtVectors:
     """One update of a training from the other start, "modern": what judges say of nets that
     never learned, and of TF-IDF beside them."""
-    return replace(task, initialisation="modern", updates=1, every=1, judged=1)
+    return replace(task, initialisation="modern", updates=1, eval_every=1, downstream_every=1)
 
 
 SEEN = {

@@ -105,8 +105,8 @@ def measured(
 def slopes(metrics: pd.DataFrame) -> np.ndarray:
     """log ||dL/dW_2|| of each layer before the first update, bottom first."""
     first = metrics.loc[metrics["update"] == 0].iloc[0].dropna()
-    layers = sum(str(name).startswith("gradient_") for name in first.index)
-    return np.log([first[f"gradient_{layer}"] for layer in range(1, layers + 1)])
+    layers = sum(str(name).startswith("gradient_norm_") for name in first.index)
+    return np.log([first[f"gradient_norm_{layer}"] for layer in range(1, layers + 1)])
 
 
 def from_law(exponent: float) -> Numbers:
@@ -127,7 +127,7 @@ def depth_law(id: str, statement: str, arm: str, exponent: float, before: str) -
         from_law(exponent),
         measure=f"log of the last layer's gradient of W_2, {DEEP} over {SHALLOW} layers, less "
         f"that of L^{exponent:g}",
-        window="before the first update", split=f"16 training cases of {TASK.context}",
+        window="before the first update", split=f"16 training cases of {TASK.context_length}",
         margin=CLOSE, reason=CLOSELY, family="transformer, at the start", says=Says.SAME,
         history=(Before("inconclusive", SIZES, before),), date=CHANGED,
     )  # fmt: skip
@@ -142,7 +142,7 @@ def profile(
         f"xiong2020-start-{id}", "Xiong et al. (2020), Fig. 3", statement, AT_START,
         ((1, {"norm": arm, "layers": DEEP}),), each(number),
         measure=f"{measure}, {DEEP} layers",
-        window="before the first update", split=f"16 training cases of {TASK.context}",
+        window="before the first update", split=f"16 training cases of {TASK.context_length}",
         margin=margin, reason=reason, family="transformer, at the start", **more,
     )  # fmt: skip
 

@@ -42,7 +42,7 @@ OTHER = {"qk": "sandwich", "sandwich": "qk"}
 
 def later(metrics: pd.DataFrame, matrix: str) -> np.ndarray:
     """log(angle of a step / equilibrium) of W_``matrix`` from update 400 on."""
-    return metrics.loc[metrics["update"] >= EARLY, f"turn_{matrix}"].to_numpy(float)
+    return metrics.loc[metrics["update"] >= EARLY, f"rotation_{matrix}"].to_numpy(float)
 
 
 def settled(matrix: str) -> Number:

@@ -114,7 +114,7 @@ def searching(times: int, pictures: int) -> float:
 
     A picture is a forward pass, of a training step three: the way back costs two.
     """
-    cases = ziaee2022_pictures.FIFTH.cases
+    cases = ziaee2022_pictures.FIFTH.train_size
     return times * pictures / (3 * cases * ziaee2022_pictures.FIFTH.epochs)
 
 

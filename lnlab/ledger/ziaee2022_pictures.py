@@ -27,7 +27,7 @@ FIFTH = MixturePictures.budget("paper", seeds=SEEDS)
 STATED: dict[str, Any] = {
     name: value
     for name, value in FIFTH.config().items()
-    if name in ("data", "epochs", "learning_rate", "validation", "tested", "reading")
+    if name in ("data", "epochs", "learning_rate", "valid_size", "test_size", "variant")
 }
 """Stated in the paper, or in its code."""
 OPEN = (
@@ -80,7 +80,7 @@ def trained(metric: str) -> Numbers:
 
 def turned(frame: pd.DataFrame) -> float:
     """The mean over the epochs of the angle by which a step below turns a layer's gradient."""
-    return float(way(frame)["angle"].to_numpy(float).mean())
+    return float(way(frame)["gradient_angle"].to_numpy(float).mean())
 
 
 def better_of_two(frames: Sequence[pd.DataFrame]) -> Sequence[float]:
@@ -205,7 +205,7 @@ CLAIMS = [
             f"4-cifar-against-{SHORT[norm]}-25-own", "4.1, Fig. 4",
             "on 20 % of CIFAR-10 BLN has a higher training accuracy than "
             f"{SHORT[norm].upper()} at batch 25, in the very batches of the training",
-            less({"norm": norm}, BLN), trained("own_accuracy"), seeds=FRESH,
+            less({"norm": norm}, BLN), trained("train_accuracy_own_batches"), seeds=FRESH,
             **{**TRAINED, "split": OWN}, margin=PUBLISHED[norm, 25][2],
             reason="half of what the published logs have between the two", seen=SEEN,
             family="BLN, CIFAR-10, own batches",
@@ -264,7 +264,7 @@ CLAIMS = [
     claim(
         "3-placement", "3, eq. 27",
         "normalization after the nonlinearity is more accurate than before it",
-        less(BLN | {"place": "before"}, BLN | {"place": "after"}),
+        less(BLN | {"norm_position": "before"}, BLN | {"norm_position": "after"}),
         each(final("chosen_accuracy")),
         seeds=FEWER, measure="test accuracy of BLN in LeNet, before less after", window=CHOSEN,
         split=TEST, margin=0.01, reason=POINT, family="BLN, CIFAR-10, placement",
@@ -274,8 +274,8 @@ CLAIMS = [
         "4-cifar-size", "4.1, Table 1",
         "the size of the training data significantly changes which configuration is best: the "
         "population's batch mean serves at 20 % and harms at the whole",
-        ((1, BLN), (-1, BLN), (-1, BLN | {"cases": 45_000, "validation": 0}),
-         (1, BLN | {"cases": 45_000, "validation": 0})),
+        ((1, BLN), (-1, BLN), (-1, BLN | {"train_size": 45_000, "valid_size": 0}),
+         (1, BLN | {"train_size": 45_000, "valid_size": 0})),
         batch_mean_of_the_population, seeds=FEWER, failed=None,
         measure="test loss in nats, TTFF - FTFF, the best of Table 1 A less that of B; at 20 % "
         "less at the whole", window="the weights of the least validation loss", split=TEST,
@@ -306,7 +306,7 @@ CLAIMS = [
             f"4-cifar-against-{id}-25", "4.1, Fig. 4",
             f"on 20 % of CIFAR-10 BLN has a higher training accuracy than {words} at batch 25, "
             "in the very batches of the training, a control",
-            less({"norm": norm}, BLN), trained("own_accuracy"), seeds=NEXT,
+            less({"norm": norm}, BLN), trained("train_accuracy_own_batches"), seeds=NEXT,
             **{**TRAINED, "split": OWN}, margin=PUBLISHED["batch", 25][2],
             reason="that of the claim about BN", family="BLN, CIFAR-10, controls of full size",
             date=LATER, note="not in the paper",

@@ -56,7 +56,11 @@ AT_ONE: dict[str, tuple[str, dict[str, Any], str]] = {
 def wrong(frame: pd.DataFrame) -> float:
     """The part of training pictures that are told wrong after the last epoch, in the batches of
     the training; a millionth of their NLL decides between rates that tell as many."""
-    return 1 - final("own_accuracy")(way(frame)) + 1e-6 * final("own_nll")(way(frame))
+    return (
+        1
+        - final("train_accuracy_own_batches")(way(frame))
+        + 1e-6 * final("train_nll_own_batches")(way(frame))
+    )
 
 
 def least_loss(frame: pd.DataFrame) -> float:
@@ -89,7 +93,7 @@ CLAIMS: list[Claim] = [
             "on 20 % of CIFAR-10 BLN has a higher training accuracy than "
             f"{SHORT[norm].upper()} at batch 25, in the very batches of the training, each arm "
             "at its best rate",
-            less({"norm": norm}, BLN), trained("own_accuracy"), seeds=SEEDS,
+            less({"norm": norm}, BLN), trained("train_accuracy_own_batches"), seeds=SEEDS,
             tuning=by_training(RATES), **{**TRAINED, "split": OWN},
             margin=PUBLISHED[norm, 25][2],
             reason="half of what the published logs have between the two", family=FAMILY,
@@ -123,7 +127,7 @@ CLAIMS: list[Claim] = [
             f"4-cifar-against-{id}-1-own-rates", "4.1, Fig. 4",
             f"on 20 % of CIFAR-10 BLN has a higher training accuracy than {words} at batch 1, "
             "each arm at its best rate",
-            less(other | ONE, BLN | ONE), trained("own_accuracy"), seeds=NEXT,
+            less(other | ONE, BLN | ONE), trained("train_accuracy_own_batches"), seeds=NEXT,
             tuning=by_training(ALONE), **{**TRAINED, "split": OWN},
             margin=PUBLISHED["layer", 1][2],
             reason="half of what the published logs have between BLN and LN",

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 WHERE = {
     "mnist": ("mnist", "PermutationInvariantMNIST"),
-    "sequences": ("sequences", "SequentialDigits"),
+    "sequential_digits": ("sequences", "SequentialDigits"),
     "las": ("las.task", "Spelling"),
     "transformer": ("transformer.task", "CharacterModel"),
-    "order": ("order.task", "OrderEmbeddings"),
-    "bln-pictures": ("mixture.pictures", "MixturePictures"),
+    "order_embeddings": ("order.task", "OrderEmbeddings"),
+    "batch_layer_norm_images": ("mixture.pictures", "MixturePictures"),
     "convolutions": ("convolutions.task", "Convolutions"),
-    "bln-reviews": ("mixture.reviews", "MixtureReviews"),
-    "reader": ("reader.task", "AttentiveReading"),
+    "batch_layer_norm_reviews": ("mixture.reviews", "MixtureReviews"),
+    "attentive_reader": ("reader.task", "AttentiveReading"),
     "draw": ("draw.task", "PictureDrawing"),
-    "thoughts": ("thoughts.task", "SkipThoughtVectors"),
+    "skip_thoughts": ("thoughts.task", "SkipThoughtVectors"),
     "handwriting": ("handwriting.task", "Handwriting"),
 }
 """The module and the class of each experiment, by its name."""

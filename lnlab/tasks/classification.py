@@ -29,7 +29,9 @@ class HeldOut:
     def __init__(self, whole: Images, cases: int) -> None:
         x, y = whole.train.x, whole.train.y
         if cases >= len(y):
-            raise ValueError(f"held_out is {cases}: {whole.name} has {len(y)} training cases.")
+            raise ValueError(
+                f"valid_size is {cases}: {whole.name} has {len(y)} training cases."
+            )
         self._whole = whole
         self.train = Split(x[:-cases], y[:-cases])
         self.valid = Split(x[-cases:], y[-cases:])
@@ -42,7 +44,7 @@ class HeldOut:
 class Classification(Experiment):
     """Cases with one class each, judged by the negative log likelihood and the error rate."""
 
-    held_out: int = setting(0, least=0)
+    valid_size: int = setting(0, least=0)
     """The number of training cases, the last ones, that are not trained on: they validate, to
     choose a learning rate by. 0: none, and the paper's whole training set."""
 
@@ -51,7 +53,7 @@ class Classification(Experiment):
     def dataset(self) -> Any:
         """:class:`~lnlab.data.Images`, or those with cases held out."""
         whole = load(self.data)
-        return HeldOut(whole, self.held_out) if self.held_out else whole
+        return HeldOut(whole, self.valid_size) if self.valid_size else whole
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """The negative log likelihood in nats: logits (S, B, classes), y (S, B) to (S,)."""
@@ -76,9 +78,9 @@ class Classification(Experiment):
             "test_nll": test["nll"],
             "test_error": test["error"],
         }
-        if self.held_out:
+        if self.valid_size:
             valid = measured(model, dataset.valid)
-            found |= {"validation_nll": valid["nll"], "validation_error": valid["error"]}
+            found |= {"valid_nll": valid["nll"], "valid_error": valid["error"]}
         return found
 
 

@@ -91,13 +91,13 @@ class PermutationInvariantMNIST(Classification):
     """"he" is N(0, 2/D), "torch" U(-1, 1)/sqrt(D), "authors" U(-0.1, 0.1)."""
     unbiased: bool = False
     """True if batch norm takes the unbiased variance, as 6.6 does for the small batch."""
-    descent: str = setting("adam", choices=DESCENTS)
+    solver: str = setting("adam", choices=DESCENTS)
     """The steps: those of Adam, or of plain gradient descent."""
     step_effects: bool = setting(False, measured=True)
     """True if shift and smoothness are measured at every evaluation, too:
     :func:`lnlab.tasks.moved.moved`. The run with ``steepness`` and ``turn`` has earlier
     definitions of them."""
-    every: int = setting(0, least=0)
+    eval_every: int = setting(0, least=0)
     """The updates from one evaluation to the next, besides those of every classification; 0:
     those alone."""
 
@@ -138,13 +138,13 @@ class PermutationInvariantMNIST(Classification):
             return fuse(mlp)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        return DESCENTS[self.descent](parameters, lr=self.learning_rate)
+        return DESCENTS[self.solver](parameters, lr=self.learning_rate)
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
         """Those of every classification, and every so many updates."""
         found = super().evaluation_points(updates_per_epoch)
         last = self.length(updates_per_epoch)
-        return found | set(range(0, last + 1, self.every or last))
+        return found | set(range(0, last + 1, self.eval_every or last))
 
     def measure(
         self, model: Any, dataset: Any, moment: Moment = Moment.END

@@ -33,26 +33,28 @@ def moved(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
         y: their classes (B,).
 
     Returns:
-        ``angle``: between G and G' of Definition 2.1 of Santurkar et al. (2018), in radians, a
-        mean over all layers but the first, which cannot shift. ``drift``: |mu' - mu| of a unit
-        behind its normalizer, over the standard deviation of its layer, a mean over hidden
-        units. Both grow with the step as it does, so that their sums over a way depend on the
-        way and not on how many steps it took. ``bend``: :func:`bend`. ``length``: ||W|| of the
-        hidden layers, their geometric mean.
+        ``gradient_angle``: between G and G' of Definition 2.1 of Santurkar et al. (2018), in
+        radians, a mean over all layers but the first, which cannot shift. ``mean_shift``: |mu'
+        - mu| of a unit behind its normalizer, over the standard deviation of its layer, a mean
+        over hidden units. Both grow with the step as it does, so that their sums over a way
+        depend on the way and not on how many steps it took. ``gradient_change``: :func:`bend`.
+        ``weight_norm``: ||W|| of the hidden layers, their geometric mean.
     """
     with torch.no_grad():
         if not F.cross_entropy(deepcopy(net)(x), y).isfinite():
-            return dict.fromkeys(("angle", "drift", "bend", "length"), float("nan"))
+            return dict.fromkeys(
+                ("gradient_angle", "mean_shift", "gradient_change", "weight_norm"), float("nan")
+            )
     loss = Objective(
         net, x, y, F.cross_entropy, statistics=Statistics.BATCH, dtype=torch.float64
     )
     there = loss.start - STEP * loss.gradient()[1]
     lengths = torch.stack([layer.W.detach().norm() for layer in net.layers[:-1]])
     return {
-        "angle": angle(loss, there),
-        "drift": drift(loss, there),
-        "bend": bend(loss),
-        "length": float(lengths.log().mean().exp()),
+        "gradient_angle": angle(loss, there),
+        "mean_shift": drift(loss, there),
+        "gradient_change": bend(loss),
+        "weight_norm": float(lengths.log().mean().exp()),
     }
 
 

@@ -97,7 +97,7 @@ class SequentialDigits(Classification):
     epochs: int = 15
     data: str = "embedded"
     """``embedded``, ``mnist``, ``mnist=PATH`` or ``idx=PATH``."""
-    pixels: int = setting(2, least=1)
+    pixels_per_step: int = setting(2, least=1)
     """Pixels a time step, D: 2 gives T = 32 for the embedded digits, 8 reads them row by row.
     With 1, as in Cooijmans et al. (2016), the layer norm of W_x x in eq. 20 keeps nothing of
     the pixel but its sign."""
@@ -107,19 +107,19 @@ class SequentialDigits(Classification):
     """The size of the recurrent layer, of which there is one."""
     learning_rate: float = 3e-3
     gradient_factor: bool = setting(False, measured=True)
-    """True if ``factor`` is measured at every evaluation, too: :meth:`DigitReader.factor` on
-    the first test cases."""
+    """True if ``gradient_factor`` is measured at every evaluation, too:
+    :meth:`DigitReader.factor` on the first test cases."""
     fused: bool = True
     """A fast loop over time where there is one: not for every normalizer and cell."""
 
-    name = "sequences"
+    name = "sequential_digits"
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
         """T = 8, 16 and 32 time steps for the embedded digits."""
         return {
-            "smoke": cls(pixels=8, units=(16,), epochs=1, seeds=(0, 1)),
-            "notebook": cls(pixels=4, units=(32,), epochs=6, seeds=(0, 1, 2)),
+            "smoke": cls(pixels_per_step=8, units=(16,), epochs=1, seeds=(0, 1)),
+            "notebook": cls(pixels_per_step=4, units=(32,), epochs=6, seeds=(0, 1, 2)),
             "paper": cls(),
         }
 
@@ -127,12 +127,15 @@ class SequentialDigits(Classification):
         """T, the number of time steps.
 
         Raises:
-            ValueError: if ``pixels`` does not divide a picture.
+            ValueError: if ``pixels_per_step`` does not divide a picture.
         """
         D = dataset.train.x.shape[1]
-        if D % self.pixels:
-            raise ValueError(f"pixels is {self.pixels}: it must divide the {D} of a picture.")
-        return D // self.pixels
+        if D % self.pixels_per_step:
+            raise ValueError(
+                f"pixels_per_step is {self.pixels_per_step}: it must divide "
+                f"the {D} of a picture."
+            )
+        return D // self.pixels_per_step
 
     def measure(
         self, model: Any, dataset: Any, moment: Moment = Moment.END
@@ -142,7 +145,7 @@ class SequentialDigits(Classification):
         if not self.gradient_factor:
             return found
         x = dataset.test.x[:CASES]
-        return {**found, "factor": [net.factor(x) for net in model.unstack()]}
+        return {**found, "gradient_factor": [net.factor(x) for net in model.unstack()]}
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
         """The net of one seed; its W depends on the seed and the sizes alone."""
@@ -150,7 +153,9 @@ class SequentialDigits(Classification):
         initial = STARTS[self.initialisation]
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            layer = CELLS[self.cell](self.pixels, self.units[0], norm=norm, initial=initial)
+            layer = CELLS[self.cell](
+                self.pixels_per_step, self.units[0], norm=norm, initial=initial
+            )
             reader = DigitReader(layer, dataset.classes)
         for part in layer.modules():
             g = getattr(part, "g", None)

@@ -46,7 +46,8 @@ class Course:
         self.batches = task.batches(dataset, device=device, dtype=dtype)
         self.noise = Noise(f"noise of seeds {task.seeds}", device)
         self.beside = beside(self.model) if beside else None
-        self.best = Best(task.best, task.best in task.rises, self.model) if task.best else None
+        metric = task.best_metric
+        self.best = Best(metric, metric in task.rises, self.model) if metric else None
         self.diverged: dict[int, int] = {}
         self.step = Step(0, 0.0, torch.full((len(task.seeds),), math.nan), 0.0, 0.0)
         state = run.restore()
@@ -201,7 +202,7 @@ class Course:
             "updates": self.step.update,
             "seconds": self.step.seconds,
             "cpu_seconds": self.step.cpu_seconds,
-            "judged_by": [*self.task.falls, *self.task.rises],
+            "main_metrics": [*self.task.falls, *self.task.rises],
             "outcomes": {str(s): self._outcome(i) for i, s in enumerate(self.task.seeds)},
         }
 

@@ -32,8 +32,8 @@ class Best:
         """
         if self.metric not in measured:
             raise ValueError(
-                f"best is {self.metric!r}, and only {', '.join(measured)} were measured after "
-                f"update {update}: name one of them, or let measure() give it there."
+                f"best_metric is {self.metric!r}, and only {', '.join(measured)} were measured "
+                f"after update {update}: name one of them, or let measure() give it there."
             )
         for index, value in enumerate(map(float, measured[self.metric])):
             if math.isnan(value) or not self._better(value, self.values[index]):

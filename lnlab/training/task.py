@@ -101,7 +101,7 @@ class Experiment(ABC):
     """The number of cases to an update."""
     learning_rate: float = setting(1e-3, least=0)
     """The length of a step, as the optimizer has it."""
-    best: str = ""
+    best_metric: str = ""
     """The weights that count: those at the best value of this metric (one of ``falls`` or
     ``rises``, of a validation set), or, where it is empty, the last."""
     fused: bool = True
@@ -118,9 +118,9 @@ class Experiment(ABC):
             object.__setattr__(self, name, checked(getattr(self, name), field))
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds is {self.seeds}: each once, or intervals are too narrow.")
-        if self.best and self.best not in (*self.falls, *self.rises):
+        if self.best_metric and self.best_metric not in (*self.falls, *self.rises):
             known = ", ".join((*self.falls, *self.rises)) or "no metric, leave it empty"
-            raise ValueError(f"best is {self.best!r}: choose from {known}.")
+            raise ValueError(f"best_metric is {self.best_metric!r}: choose from {known}.")
 
     # what it is: budgets, arms, configuration
 

@@ -37,7 +37,7 @@ def there(tmp_path_factory):
     """The nets of the notebook, trained here."""
     root, tasks = (
         tmp_path_factory.mktemp("runs"),
-        SkipThoughtVectors.arms("smoke", judges="none"),
+        SkipThoughtVectors.arms("smoke", downstream_tasks="none"),
     )
     numbered = tasks["none"].dataset()
     nets = {

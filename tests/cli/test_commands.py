@@ -70,10 +70,10 @@ def test_faulty_recordings_are_mixed_and_left_out_where_it_is_asked(root):
     refused = lnlab(*las)
     assert refused.exit_code == 1
     assert "2 of 6 recordings cannot be used" in refused.output
-    mended = lnlab(*las, "--set", "mix=True", "--set", "leave_out=True")
+    mended = lnlab(*las, "--set", "mix_channels=True", "--set", "skip_faulty=True")
     assert mended.exit_code == 0, mended.output
     (run,) = (run for run in read(root / "runs") if run.done)
-    assert run.config["mix"] is run.config["leave_out"] is True
+    assert run.config["mix_channels"] is run.config["skip_faulty"] is True
     noted = "1 of 6 recordings mixed to one channel, 1 of 6 recordings left out"
     assert run.data["name"] == f"librispeech, {noted}"
     assert run.data["checksum_of"] == "source"
@@ -101,18 +101,18 @@ def test_sweep_trains_every_combination_and_shows_them(root):
 
 
 def test_sweep_takes_any_field_for_an_arm(root):
-    sweep = ["sweep", "sequences", "--budget", "smoke", "--seeds", "1", "--jobs", "1"]
+    sweep = ["sweep", "sequential_digits", "--budget", "smoke", "--seeds", "1", "--jobs", "1"]
     assert lnlab(*sweep, "--arm", "initialisation", "--arm", "gain=0.1,1.0").exit_code == 0
     arms = {(r.config["initialisation"], r.config["gain"]) for r in read(root / "runs")}
     assert arms == {(i, g) for i in ("paper", "modern") for g in (0.1, 1.0)}
 
 
 def test_sweep_in_which_a_run_fails_says_so_at_the_end(root):
-    settings = ["--set", "pixels=7,8", "--jobs", "1"]
-    said = lnlab("sweep", "sequences", "--budget", "smoke", *settings)
+    settings = ["--set", "pixels_per_step=7,8", "--jobs", "1"]
+    said = lnlab("sweep", "sequential_digits", "--budget", "smoke", *settings)
     assert said.exit_code == 1
-    assert re.search(r"FAILED .*pixels=7.*must divide the 64 of a picture", said.output)
-    assert [run.config["pixels"] for run in read(root / "runs") if run.done] == [8]
+    assert re.search(r"FAILED .*pixels_per_step=7.*must divide the 64 of a picture", said.output)
+    assert [run.config["pixels_per_step"] for run in read(root / "runs") if run.done] == [8]
 
 
 def test_sweep_in_which_a_run_diverges_goes_on_and_shows_it(root):
@@ -212,12 +212,12 @@ def test_comparing_what_is_kept_fits_a_screen(monkeypatch, width):
 
 def test_what_compared_runs_have_in_common_is_said_once(monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    said = lnlab("results", "compare", "order", "--root", "nowhere").output
+    said = lnlab("results", "compare", "order_embeddings", "--root", "nowhere").output
     common, head, *lines = said.splitlines()
-    assert common == "all: task order; state done; data coco-boxes, official"
+    assert common == "all: task order_embeddings; state done; data coco-boxes, official"
     assert head.split()[:5] == ["key", "norm", "finished", "number", "seeds"]
     assert "learning_rate" in head
-    assert not any("done" in line or "order" in line for line in lines)
+    assert not any("done" in line or "order_embeddings" in line for line in lines)
     (key,) = {line.split()[0] for line in lines[:1]}
     alone = lnlab("results", "compare", key, "--root", "nowhere").output
     assert alone.split()[:7] == ["key", "task", "norm", "finished", "state", "number", "data"]
@@ -282,8 +282,8 @@ def test_help_on_fields_has_no_markup(root):
 
 def test_the_number_of_a_run_is_what_chose_its_weights_or_what_judges_it(root):
     lnlab(*SMOKE)
-    lnlab(*SMOKE, "--set", "best=test_nll")
-    (run,) = (run for run in read(root / "runs") if run.config["best"])
+    lnlab(*SMOKE, "--set", "best_metric=test_nll")
+    (run,) = (run for run in read(root / "runs") if run.config["best_metric"])
     listed = lnlab("results", "list").output.splitlines()
     for line in listed[1:]:
         assert re.search(f"test_{'nll' if line.startswith(run.key) else 'error'} ", line)
@@ -295,7 +295,7 @@ def test_a_run_of_an_experiment_elsewhere_shows_what_is_there(root):
         run.log({"update": 1, "seed": 0, "loss": 2.5})
         assert number(run) == "loss 2.5"
         run.log({"update": 2, "seed": 0, "loss": 2.0, "recall": 0.25, "rank": 4.0})
-        run.finish({"judged_by": ["rank", "recall", "unmeasured"]}, {})
+        run.finish({"main_metrics": ["rank", "recall", "unmeasured"]}, {})
     assert number(run) == "recall 0.25"
 
 
@@ -315,7 +315,7 @@ def test_help_of_a_task_lists_its_fields(root):
     assert units in " ".join(said.split())
     for command in ("train", "sweep"):
         tasks = " ".join(lnlab(command, "--help").output.split()).partition("Tasks:")[2]
-        assert re.search("mnist .*sequences .*las ", tasks)
+        assert re.search("mnist .*sequential_digits .*las ", tasks)
         assert "mnist Permutation-invariant MNIST: Ba et al. (2016), section 6.6" in tasks
         assert "las Layer norm in parts of a recognizer of speech: Ben Othman" in tasks
 
@@ -492,7 +492,7 @@ def test_claims_are_read_without_torch():
         (["train", "mnits"], "mnist"),
         (["train", "--help"], "mnist"),
         (["train", "mnist", "--set", "nrom=layer"], "FIELD=VALUE"),
-        (["train", "thoughts", "--set", "learning_rate=fast"], "like its default, 0.0002"),
+        (["train", "skip_thoughts", "--set", "learning_rate=fast"], "like its default, 0.0002"),
         (["sweep", "draw", "--arm", "norm=layer,none", "--set", "clip=a,1"], "clip=a"),
     ],
 )

@@ -252,7 +252,7 @@ def sick(folder, each=4):
     return folder
 
 
-def judges(folder, each=12):
+def sentence_tasks(folder, each=12):
     """All five judges, MR and SUBJ in Windows-1252, by their official names."""
     sick(folder)
     for place, names, encoding in (

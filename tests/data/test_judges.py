@@ -49,9 +49,9 @@ def test_what_cannot_be_judged_is_said(count, targets, message):
 
 
 def test_the_official_files_are_read(tmp_path):
-    found = load(f"judges={layouts.judges(tmp_path)}")
+    found = load(f"sentence-tasks={layouts.sentence_tasks(tmp_path)}")
     assert tuple(found) == NAMES == found.names
-    assert found.name == "judges, 8 blank lines left out"
+    assert found.name == "sentence-tasks, 8 blank lines left out"
     assert str(found).endswith("SICK 12, MR 25, CR 25, SUBJ 25, MPQA 25 cases")
     sick = found["SICK"]
     assert sick.pairs
@@ -76,8 +76,8 @@ def test_the_official_files_are_read(tmp_path):
 
 
 def test_other_names_and_other_encodings_of_the_same_files_are_the_same(tmp_path):
-    first = load(f"judges={layouts.judges(tmp_path / 'one')}", only="MR,SUBJ,SICK")
-    place = layouts.judges(tmp_path / "two")
+    first = load(f"sentence-tasks={layouts.sentence_tasks(tmp_path / 'one')}", only="MR,SUBJ,SICK")
+    place = layouts.sentence_tasks(tmp_path / "two")
     for old, new in (
         ("subj/rotten_imdb/plot.tok.gt9.5000", "subj.objective"),
         ("subj/rotten_imdb/quote.tok.gt9.5000", "subj.subjective"),
@@ -101,7 +101,7 @@ def test_other_names_and_other_encodings_of_the_same_files_are_the_same(tmp_path
         for cells, part in zip(pairs, parts, strict=True)
     ]
     layouts.put(place / "SICK.txt", text="\n".join(lines) + "\n")
-    second = load(f"judges={place}", only="MR,SUBJ,SICK")
+    second = load(f"sentence-tasks={place}", only="MR,SUBJ,SICK")
     assert [*second] == ["MR", "SUBJ", "SICK"]
     assert {n: j.checksum for n, j in first.items()} == {
         n: j.checksum for n, j in second.items()
@@ -142,34 +142,36 @@ TRAIN = "SICK_train.txt"
     ],
 )
 def test_a_damaged_file_is_named(file, change, message, tmp_path):
-    place = layouts.judges(tmp_path)
+    place = layouts.sentence_tasks(tmp_path)
     (path,) = place.rglob(file)
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(ValueError, match=message):
-        load(f"judges={place}")["SICK"]
+        load(f"sentence-tasks={place}")["SICK"]
 
 
 def test_fewer_cases_than_folds_are_said_with_their_files(tmp_path):
-    place = layouts.judges(tmp_path, each=3)
+    place = layouts.sentence_tasks(tmp_path, each=3)
     with pytest.raises(
         ValueError, match=r"MR \(.*rt-polarity.pos\): MR has 7 cases and 10 folds"
     ):
-        load(f"judges={place}", only="MR")["MR"]
+        load(f"sentence-tasks={place}", only="MR")["MR"]
 
 
 def test_missing_files_are_named_and_may_be_left_out(tmp_path):
-    place = layouts.judges(tmp_path)
+    place = layouts.sentence_tasks(tmp_path)
     (path,) = place.rglob("custrev.pos")
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"CR is not whole .* no custrev.pos or cr.pos"):
-        load(f"judges={place}")
-    assert [*load(f"judges={place}", only="SICK, MPQA")] == ["SICK", "MPQA"]
-    with pytest.raises(ValueError, match="judges has no 'TREC': choose from SICK, MR, CR"):
-        load(f"judges={place}", only="TREC")
+        load(f"sentence-tasks={place}")
+    assert [*load(f"sentence-tasks={place}", only="SICK, MPQA")] == ["SICK", "MPQA"]
+    with pytest.raises(
+        ValueError, match="sentence-tasks has no 'TREC': choose from SICK, MR, CR"
+    ):
+        load(f"sentence-tasks={place}", only="TREC")
     with pytest.raises(ValueError, match="made here, give no path"):
-        load(f"story-judges={place}")
+        load(f"story-tasks={place}")
     with pytest.raises(KeyError):
-        load("story-judges", only="teller")["opinion"]
+        load("story-tasks", only="teller")["opinion"]
 
 
 REAL = data.data_folder()  # when tests are collected: it is another while they run
@@ -181,7 +183,7 @@ REAL = data.data_folder()  # when tests are collected: it is another while they 
     reason="the judges are not in the data folder",
 )
 def test_the_real_judges_have_their_counts():
-    found = load(f"judges={REAL}")
+    found = load(f"sentence-tasks={REAL}")
     counts = {name: (len(judge), judge.blank) for name, judge in found.items()}
     assert counts == {
         "SICK": (9_927, 0), "MR": (10_662, 0), "CR": (3_771, 4), "SUBJ": (10_000, 0),
@@ -195,7 +197,7 @@ def test_the_real_judges_have_their_counts():
 
 
 def test_judges_made_here_are_always_the_same():
-    one, two = verdicts.judges(), load("story-judges")
+    one, two = verdicts.judges(), load("story-tasks")
     assert checksums(one) == checksums(two)
     assert {name: len(judge) for name, judge in one.items()} == {
         "relatedness": 1400, "teller": 600, "opinion": 600, "phrase": 600, "customer": 600,

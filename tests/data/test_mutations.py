@@ -98,7 +98,7 @@ def drawn(source: str, above: int) -> Callable[[Path], bool]:
 
 
 def related(path: Path) -> bool:
-    judge = data.load(f"judges={path.parents[1]}", "judges", only="SICK")["SICK"]
+    judge = data.load(f"sentence-tasks={path.parents[1]}", "judges", only="SICK")["SICK"]
     return bool((abs(judge.targets - 3) <= 2).all() and len(judge.others) == len(judge))
 
 
@@ -134,7 +134,7 @@ FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], bool]]] = {
         pictured(layouts.cnn, f"questions/training/{4:040x}.question"),
         asked("cnn", 2),
     ),
-    "sick": (pictured(layouts.judges, "sick/SICK_train.txt"), related),
+    "sick": (pictured(layouts.sentence_tasks, "sick/SICK_train.txt"), related),
 }
 
 

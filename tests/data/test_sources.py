@@ -34,7 +34,7 @@ TEXT = ("tales", "txt")
 CAPTIONS = ("scenes", "coco", "coco-boxes")
 QUESTIONS = ("cloze", "cnn", "cbt")
 REVIEWS = ("opinions", "imdb")
-JUDGES = ("story-judges", "judges")
+JUDGES = ("story-tasks", "sentence-tasks")
 BOOKS = ("stories", "bookcorpus", "gutenberg", "cbt-books", "novels")
 STROKES = ("pen", "unipen", "iam")
 WHAT = {
@@ -60,7 +60,7 @@ MADE = (
     "cloze",
     "opinions",
     "stories",
-    "story-judges",
+    "story-tasks",
     "pen",
 )
 

@@ -70,7 +70,7 @@ NAMES: dict[str, dict[str, str]] = {
 """Today's names in the code, and the names that the committed files have for them, where they
 differ."""
 
-LEFT_OUT_FIELDS = ("norm", "fused", "mix", "leave_out")
+LEFT_OUT_FIELDS = ("norm", "fused", "mix_channels", "skip_faulty")
 """Fields whose choices are no variants: the arms themselves, what each arm tries, and options
 of data that have to be downloaded."""
 
@@ -389,10 +389,10 @@ def panels_given() -> dict[str, tuple[tuple, list[dict[str, Any]]]]:
         "reading": (({arm: reader(seed) for arm, seed in arms.items()}, questions()), [
             {}, {"question": 1, "update": 0},
         ]),
-        "order": (untrained("order"), [
+        "order": (untrained("order_embeddings"), [
             {}, {"caption": "a small red heart left of a square", "net": "layer"},
         ]),
-        "thoughts": (untrained("thoughts", updates=(0, 10)), [
+        "thoughts": (untrained("skip_thoughts", updates=(0, 10)), [
             {}, {"sentence": "the king went home", "book": 1, "update": 0},
         ]),
         "writing": ((lnlab.shipped_writers(), []), [
@@ -530,14 +530,14 @@ def recognizer(seed: int) -> Any:
     """A run that kept its attention to two utterances at two moments."""
     rows = {
         "seed": [0, 0], "update": [0, 7], "epoch": [0.0, 1.0], "test_error": [0.5, 0.25],
-        "heard": [[["seven"], ["b", "seven"]], [[], ["b"]]],
+        "hypotheses": [[["seven"], ["b", "seven"]], [[], ["b"]]],
     }  # fmt: skip
     draw = random(seed)
     kept = {
         update: {f"attention {number}": draw.dirichlet([1.0] * 40, 2) for number in range(2)}
         for update in rows["update"]
     }
-    return finished(rows, kept, layers=2)
+    return finished(rows, kept, encoder_layers=2)
 
 
 def digits() -> Any:
@@ -575,7 +575,7 @@ def reader(seed: int) -> Any:
     """A run that kept its attention to two questions at two moments."""
     rows = {
         "seed": [0, 0], "update": [0, 70], "valid_error": [0.5, 0.25],
-        "chances": [[[0.5, 0.2, 0.3]] * 2, [[0.1, 0.8, 0.1]] * 2],
+        "candidate_probabilities": [[[0.5, 0.2, 0.3]] * 2, [[0.1, 0.8, 0.1]] * 2],
     }  # fmt: skip
     draw = random(seed)
     kept = {

@@ -5,7 +5,7 @@ from lnlab.data.shortcuts import shortcuts
 from lnlab.ledger.ba2016_attentive_reader import CLOZE, SEEDS, beside
 from lnlab.runs import read
 
-KEPT = read(checkout.place("results"), "reader")
+KEPT = read(checkout.place("results"), "attentive_reader")
 
 
 def test_the_table_has_the_declared_seeds_and_no_seed_of_tuning():

@@ -16,9 +16,9 @@ CLAIM = next(
 
 
 def test_a_factor_is_as_far_from_1_as_its_reciprocal():
-    grows, shrinks = (pd.DataFrame({"factor": [3.0, last]}) for last in (1.25, 0.8))
+    grows, shrinks = (pd.DataFrame({"gradient_factor": [3.0, last]}) for last in (1.25, 0.8))
     assert unsteady(grows) == pytest.approx(unsteady(shrinks))
-    assert unsteady(pd.DataFrame({"factor": [3.0, 1.0]})) == 0
+    assert unsteady(pd.DataFrame({"gradient_factor": [3.0, 1.0]})) == 0
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_the_arm_whose_factor_is_nearer_to_1_is_the_stable_one(ran, layer, none,
         ran(
             replace(WATCHED, norm=norm, cell="lstm"),
             {seed: factor + k / 1e4 for k, seed in enumerate(WATCHED.seeds)},
-            metric="factor", kind="embedded",
+            metric="gradient_factor", kind="embedded",
         )
         for norm, factor in (("layer", layer), ("none", none))
     ]  # fmt: skip

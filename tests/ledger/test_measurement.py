@@ -85,11 +85,11 @@ def test_a_block_may_have_a_seed_of_its_own(ran):
 
 
 def test_a_command_says_a_field_where_the_budget_has_another():
-    assert Handwriting.budget("paper").points == 500
+    assert Handwriting.budget("paper").max_points == 500
     scaled = Measurement(Handwriting.scaled(), ARMS[:1], NLL)
     assert "--budget paper" in scaled.command()
-    assert "--set points=0" in scaled.command()
-    assert "points" not in replace(scaled, task=Handwriting.budget("paper")).command()
+    assert "--set max_points=0" in scaled.command()
+    assert "max_points" not in replace(scaled, task=Handwriting.budget("paper")).command()
 
 
 def test_a_run_that_measured_more_or_less_counts_if_it_has_what_is_asked(ran):
@@ -101,7 +101,7 @@ def test_a_run_that_measured_more_or_less_counts_if_it_has_what_is_asked(ran):
     ]
     test = Measurement(task, arms, each(final("test_error")))
     assert test.differences(old).values == (2.0, 6.0)
-    assert replace(test, numbers=each(final("validation_nll"))).differences(old) is None
+    assert replace(test, numbers=each(final("valid_nll"))).differences(old) is None
 
 
 @pytest.mark.parametrize("declared", [False, True])
@@ -256,26 +256,26 @@ def test_the_grid_holds_cases_out_and_names_what_to_train_next(tmp_path):
     tuning = Tuning(
         "learning_rate",
         (1e-6, 1e-2),
-        final("validation_nll"),
+        final("valid_nll"),
         99,
-        {"held_out": 200},
+        {"valid_size": 200},
         "by its end",
     )
     test = Measurement(digits, ARMS, NLL, tuning=tuning)
     grid = test.command().split(" && ")
     assert len(grid) == 4
-    assert all("seeds=99" in words and "held_out=200" in words for words in grid)
+    assert all("seeds=99" in words and "valid_size=200" in words for words in grid)
     assert test.then(read(tmp_path)) == ""
     for _, fields in ARMS:
         for rate in tuning.grid:
-            more = {"learning_rate": rate, "seeds": (99,), "held_out": 200}
+            more = {"learning_rate": rate, "seeds": (99,), "valid_size": 200}
             for _ in train(replace(digits, **fields, **more), root=tmp_path):
                 pass
     assert test.differences(read(tmp_path)) is None
     finals = test.then(read(tmp_path)).split(" && ")
     assert len(finals) == 2
     assert all("learning_rate=0.01" in words for words in finals), "1e-6 learns nothing"
-    assert all("seeds=100,101" in words and "held_out" not in words for words in finals)
+    assert all("seeds=100,101" in words and "valid_size" not in words for words in finals)
     for _, fields in ARMS:
         for _ in train(replace(digits, **fields, learning_rate=1e-2), root=tmp_path):
             pass
@@ -296,7 +296,7 @@ def test_the_grid_holds_cases_out_and_names_what_to_train_next(tmp_path):
 
 
 def test_what_runs_did_not_measure_is_not_there(pair):
-    assert replace(TEST, numbers=each(final("validation_nll"))).differences(pair()) is None
+    assert replace(TEST, numbers=each(final("valid_nll"))).differences(pair()) is None
 
 
 def test_what_is_declared_anew_has_a_date_of_its_own():

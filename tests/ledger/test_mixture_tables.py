@@ -38,7 +38,7 @@ def frames(runs):
 def test_runs_that_are_trained_alike_count_and_no_others(pictures):
     assert sorted(pictures["batch layer"]) == list(range(100, 110))
     assert {run.config["batch_size"] for run in pictures["layer"].values()} == {25}
-    assert {run.config["cases"] for run in pictures["batch layer"].values()} == {9_000}
+    assert {run.config["train_size"] for run in pictures["batch layer"].values()} == {9_000}
 
 
 def test_runs_that_choose_a_rate_are_in_no_table(pictures):
@@ -56,7 +56,7 @@ def test_runs_that_choose_a_rate_are_in_no_table(pictures):
 
 def test_a_line_over_rates_has_every_seed_that_was_tried(pictures):
     there = read(checkout.place("results"), PICTURES.name)
-    lines = over_rates(there, PICTURES, final("own_accuracy"))
+    lines = over_rates(there, PICTURES, final("train_accuracy_own_batches"))
     assert {*lines} == {"batch", "layer", "batch layer"}
     rates, values = lines["layer"]
     assert values.shape == (3, len(rates))
@@ -70,9 +70,9 @@ def test_a_line_over_rates_has_every_seed_that_was_tried(pictures):
         and run.config["learning_rate"] == PICTURES.learning_rate
     )
     frame = run.metrics()
-    assert values[1, place] == frame[frame["seed"] == 98]["own_accuracy"].iloc[-1]
+    assert values[1, place] == frame[frame["seed"] == 98]["train_accuracy_own_batches"].iloc[-1]
     assert lines["layer"][1][:, place].tolist() != lines["batch"][1][:, place].tolist()
-    assert over_rates([run], PICTURES, final("own_accuracy")).keys() == {"layer"}
+    assert over_rates([run], PICTURES, final("train_accuracy_own_batches")).keys() == {"layer"}
 
 
 def test_other_rates_and_seeds_are_those_of_batches_of_one():

@@ -21,7 +21,7 @@ def in_words(note):
     return [float(number) for number in re.findall(r"\d+\.\d+", note)]
 
 
-@pytest.mark.parametrize(("metric", "digits"), [("drift", 3), ("angle", 2)])
+@pytest.mark.parametrize(("metric", "digits"), [("mean_shift", 3), ("gradient_angle", 2)])
 def test_what_one_update_does_on_the_way_to_a_tenth(metric, digits):
     def mean(frame):
         nll = frame["train_nll"].to_numpy(float)

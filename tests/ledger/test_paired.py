@@ -144,7 +144,9 @@ def test_curves_and_comparisons_of_every_panel(made):
 
 
 def test_a_field_with_another_value_tells_runs_apart(ran):
-    right, wrong = (Spelling(swapped=True, published=published) for published in (False, True))
+    right, wrong = (
+        Spelling(swap_states=True, published_cell=published) for published in (False, True)
+    )
     runs = [ran(replace(each, seeds=(*WINS,)), WINS) for each in (right, wrong)]
     for task, run in zip((right, wrong), runs, strict=True):
         for order in (runs, runs[::-1]):

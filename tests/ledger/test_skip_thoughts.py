@@ -224,7 +224,9 @@ def test_a_table_takes_the_seeds_that_its_rows_are_judged_on(monkeypatch):
 
 
 def test_tables_say_how_far(tmp_path):
-    run = finish(SkipThoughtVectors.budget("smoke", known=100, judged=6), root=tmp_path)
+    run = finish(
+        SkipThoughtVectors.budget("smoke", vocab_size=100, downstream_every=6), root=tmp_path
+    )
     last = run.metrics().iloc[-1]
     assert how_far({"layer": {0: run}}) == f"6 updates, {last.epoch:.1f} epochs, 1 seeds"
 

@@ -11,7 +11,7 @@ from lnlab.ledger.ziaee2022 import STABLE
 def value(claim, errors):
     """The value of a claim where each arm has one error at all rates."""
     frames = [
-        pd.DataFrame({"update": [0, 1], "validation_error": [0.9, errors[fields["norm"]]]})
+        pd.DataFrame({"update": [0, 1], "valid_error": [0.9, errors[fields["norm"]]]})
         for _, fields in claim.test.terms
     ]
     numbers = claim.test.numbers(frames)

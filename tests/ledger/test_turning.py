@@ -10,7 +10,7 @@ from lnlab.ledger.turning import CLAIMS, FARTHEST, distance, settled
 
 
 def turns(*ratios, moments=(0, 200, 400, 600, 800, 1000)):
-    return pd.DataFrame({"update": moments, "turn_Q": [float("nan"), *ratios]})
+    return pd.DataFrame({"update": moments, "rotation_Q": [float("nan"), *ratios]})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from lnlab.runs import read
 from lnlab.tasks import Spelling
 from lnlab.training import train
 
-SMALL = Spelling.budget("smoke", utterances=24, epochs=2)
+SMALL = Spelling.budget("smoke", train_size=24, epochs=2)
 
 
 @pytest.fixture(scope="session")

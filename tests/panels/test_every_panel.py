@@ -72,7 +72,7 @@ def recognizer(text="seven") -> Any:
     """A run that kept what it attended to, at two moments."""
     draw = np.random.default_rng(0)
     looks = {
-        "heard": [[[text], ["b", text]], [[], ["b"]]],
+        "hypotheses": [[[text], ["b", text]], [[], ["b"]]],
         "test_error": [0.5, 0.25],
     }
     rows = pd.DataFrame({"seed": [0, 0], "update": [0, 7], "epoch": [0.0, 1.0], **looks})
@@ -81,7 +81,7 @@ def recognizer(text="seven") -> Any:
         for update in rows["update"]
     }
     return SimpleNamespace(
-        metrics=lambda: rows, pictures=lambda seed: kept, config={"layers": 2}
+        metrics=lambda: rows, pictures=lambda seed: kept, config={"encoder_layers": 2}
     )
 
 

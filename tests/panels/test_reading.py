@@ -25,7 +25,12 @@ def reader(seed=0, count=2, words=9):
     chance = np.random.default_rng(seed)
     chances = [[[0.5, 0.2, 0.3]] * count, [[0.1, 0.8, 0.1]] * count]
     rows = pd.DataFrame(
-        {"seed": [0, 0], "update": [0, 70], "valid_error": [0.5, 0.25], "chances": chances}
+        {
+            "seed": [0, 0],
+            "update": [0, 70],
+            "valid_error": [0.5, 0.25],
+            "candidate_probabilities": chances,
+        }
     )
     kept = {
         update: {f"attention {k}": chance.dirichlet(np.ones(words)) for k in range(count)}

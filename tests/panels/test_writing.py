@@ -119,7 +119,7 @@ def test_nets_are_packed_and_write_the_same_again(tmp_path, few):
     pack(runs, tmp_path / "hands.safetensors")
     again = shipped(tmp_path / "hands.safetensors")
     assert again.stages == hands.stages == (2,)
-    assert again.floor == SMOKE.floor
+    assert again.floor == SMOKE.std_floor
     assert "lnlab train handwriting --budget notebook --set norm=none" in again.made
     np.testing.assert_array_equal(again.scale[1], hands.scale[1])
     x = Written(torch.randn(1, 9, 3), torch.tensor([[3, 4, 1]]))
@@ -131,7 +131,7 @@ def test_nets_are_packed_and_write_the_same_again(tmp_path, few):
 
 def test_runs_of_other_lines_are_not_packed_together(tmp_path, few):
     torch.set_default_dtype(torch.float32)
-    runs = [finish(replace(SMOKE, lines=n), f"{n}", root=tmp_path) for n in (16, 32)]
+    runs = [finish(replace(SMOKE, max_lines=n), f"{n}", root=tmp_path) for n in (16, 32)]
     with pytest.raises(ValueError, match="2 data sets and have 1 floors"):
         of_runs(runs)
 

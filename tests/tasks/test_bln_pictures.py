@@ -31,7 +31,7 @@ def dataset(**splits):
 
 def task(norm="batch layer", m=M, **settings):
     return MixturePictures(
-        norm=norm, batch_size=m, cases=4 * M, seeds=(0,), data="shapes", **settings
+        norm=norm, batch_size=m, train_size=4 * M, seeds=(0,), data="shapes", **settings
     )
 
 
@@ -73,7 +73,7 @@ def test_the_net_is_the_published_one_layer_by_layer():
 
 def test_before_is_another_place_than_after():
     x = torch.randn(M, 3, 32, 32)
-    before, after = net("layer", place="before"), net("layer", place="after")
+    before, after = net("layer", norm_position="before"), net("layer", norm_position="after")
     seen = []
     before.norms[0].register_forward_hook(lambda norm, args, h: seen.append(args[0]))
     before(x)
@@ -152,7 +152,7 @@ def test_one_case_leaves_four_configurations_unless_the_factor_is_left_out():
         one for one in CONFIGURATIONS if found[f"test_nll_{one}"] == found[f"test_nll_{one}"]
     }
     assert numbers == {"TFTF", "TFFF", "FFTF", "FFFF"}
-    found = searched(net(m=1, corrected=False), splits, 1, task().judge)
+    found = searched(net(m=1, unbiased=False), splits, 1, task().judge)
     assert all(value == value for value in found.values())
 
 
@@ -200,7 +200,7 @@ def test_single_cases_train_side_by_side_and_batches_in_turn():
 
 
 def test_population_statistics_are_those_of_the_last_epoch(tmp_path):
-    run_task = task(epochs=2, validation=M, tested=M)
+    run_task = task(epochs=2, valid_size=M, test_size=M)
     model = run_task.model(0, dataset())
     assert {norm.over_cases.epoch for norm in mixtures_of(model)} == {4}
     assert all(norm.m == M and norm.reading == CODE for norm in mixtures_of(model))
@@ -211,23 +211,26 @@ def test_batches_come_in_one_order_in_every_epoch():
     some = task().batches(dataset())
     first, second = ([x for x, _ in some.epoch(k)] for k in (0, 7))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-    other = MixturePictures(batch_size=M, cases=4 * M, seeds=(1,), data="shapes")
+    other = MixturePictures(batch_size=M, train_size=4 * M, seeds=(1,), data="shapes")
     assert not torch.equal(next(other.batches(dataset()).epoch(0))[0], first[0])
 
 
 def test_training_cases_are_measured_in_their_own_batches_and_in_others():
-    one, x64 = task(validation=M, tested=M), torch.float64
+    one, x64 = task(valid_size=M, test_size=M), torch.float64
     data = dataset(valid=pictures(M))
     model = stack([one.model(0, data)]).double()
     found = one.measure(model, data, Moment.DEAR)
     (single,) = model.unstack()
-    for split, batches in (
-        ("own", [(x[0], y[0]) for x, y in one.batches(data, dtype=x64).epoch(3)]),
-        ("train", list(zip(data.train.x.split(M), data.train.y.split(M), strict=True))),
+    for name, batches in (
+        (
+            "train_nll_own_batches",
+            [(x[0], y[0]) for x, y in one.batches(data, dtype=x64).epoch(3)],
+        ),
+        ("train_nll", list(zip(data.train.x.split(M), data.train.y.split(M), strict=True))),
     ):
         losses = [F.cross_entropy(single(x.double()), y).item() for x, y in batches]
-        assert found[f"{split}_nll"] == [pytest.approx(sum(losses) / 4, rel=1e-12)]
-    assert found["own_nll"] != found["train_nll"]
+        assert found[name] == [pytest.approx(sum(losses) / 4, rel=1e-12)]
+    assert found["train_nll_own_batches"] != found["train_nll"]
 
 
 def test_pixels_are_standardized_over_the_training_cases():
@@ -241,7 +244,9 @@ def test_pixels_are_standardized_over_the_training_cases():
 
 @pytest.mark.parametrize("m", [1, 25])
 def test_a_killed_training_goes_on_to_the_same_scores(m, tmp_path):
-    one = MixturePictures.budget("smoke", seeds=(0, 1), epochs=2, cases=4 * m, batch_size=m)
+    one = MixturePictures.budget(
+        "smoke", seeds=(0, 1), epochs=2, train_size=4 * m, batch_size=m
+    )
     *_, _ = train(one, root=tmp_path / "whole")
     steps = train(one, root=tmp_path / "killed", save_every=0)
     for _ in range(6):  # past the first epoch, in the midst of the second
@@ -261,8 +266,8 @@ def test_a_killed_training_goes_on_to_the_same_scores(m, tmp_path):
     ("settings", "words"),
     [
         ({"data": "digits"}, "digits has no valid cases"),
-        ({"cases": 600}, "train cases: ask"),
-        ({"validation": 600}, "valid cases: ask"),
+        ({"train_size": 600}, "train cases: ask"),
+        ({"valid_size": 600}, "valid cases: ask"),
     ],
 )
 def test_data_that_do_not_fit_are_named(settings, words, monkeypatch):
@@ -282,8 +287,8 @@ def test_small_pictures_and_unknown_places_are_refused():
     small = SimpleNamespace(classes=10, train=Part(torch.zeros(M, 3, 8, 8), torch.zeros(M)))
     with pytest.raises(ValueError, match=r"shape \(3, 8, 8\): LeNet reads"):
         task().model(0, small)
-    with pytest.raises(ValueError, match="place"):
-        task(place="beside")
+    with pytest.raises(ValueError, match="norm_position"):
+        task(norm_position="beside")
 
 
 def test_arms_are_what_their_names_say():
@@ -337,7 +342,7 @@ def test_the_shift_is_that_of_a_small_step_in_the_batches_of_the_training(norm):
             )
             turned.append(F.cosine_similarity(G, G_, dim=0).clamp(-1, 1).arccos().item())
         angles.append(sum(turned[1:]) / (len(turned) - 1))
-    assert row["angle"][0] == pytest.approx(sum(angles) / len(angles), rel=1e-4)
+    assert row["gradient_angle"][0] == pytest.approx(sum(angles) / len(angles), rel=1e-4)
     after = model.state_dict()
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
-    assert "angle" not in task(norm, fused=False).measure(stack([model]), data)
+    assert "gradient_angle" not in task(norm, fused=False).measure(stack([model]), data)

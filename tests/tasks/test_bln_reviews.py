@@ -35,9 +35,11 @@ def net(norm="batch layer"):
 
 @pytest.mark.parametrize("norm", ARMS)
 def test_the_net_has_as_many_parameters_as_the_published_one(norm):
-    made = MixtureReviews(norm=norm, data="opinions", batch_size=2, cases=4)
+    made = MixtureReviews(norm=norm, data="opinions", batch_size=2, train_size=4)
     with torch.device("meta"):
-        model = ReviewReader(made.words, made.embedding, (128, 64), lambda H: nn.LayerNorm(H))
+        model = ReviewReader(
+            made.vocab_size, made.embedding_size, (128, 64), lambda H: nn.LayerNorm(H)
+        )
     assert sum(p.numel() for p in model.parameters()) == 10_620_161
 
 

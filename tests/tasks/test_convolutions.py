@@ -113,7 +113,7 @@ def test_the_smallest_pictures_that_are_taken_can_be_measured(name):
 
 
 def test_grey_pictures_do_as_well():
-    digits = Task.budget("smoke", data="digits", pictures=0)
+    digits = Task.budget("smoke", data="digits", train_size=0)
     dataset = digits.dataset()
     assert digits.model(0, dataset)(dataset.test.x[:2].double()).shape == (2, 10)
 
@@ -121,9 +121,9 @@ def test_grey_pictures_do_as_well():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"data": "digits", "pictures": 100}, "digits has no option most"),
-        ({"held_out": 10}, "held_out: pictures have a validation set of their own"),
-        ({"net": "alexnet"}, "net is 'alexnet': choose from lenet, resnet8"),
+        ({"data": "digits", "train_size": 100}, "digits has no option most"),
+        ({"valid_size": 10}, "valid_size: pictures have a validation set of their own"),
+        ({"architecture": "alexnet"}, "architecture is 'alexnet': choose from lenet, resnet8"),
         ({"padding": "same"}, "padding is 'same': choose from zeros, reflection, none"),
     ],
     ids=str,
@@ -139,10 +139,10 @@ def test_units_are_compared_by_their_place():
 
     found = placed(net(arm="none"), Data())
     assert set(found) == {
-        "border_on", "middle_on", "border_shift", "unlike_map", "unlike_dense",
+        "border_active", "center_active", "border_shift", "map_deviation", "dense_deviation",
     }  # fmt: skip
-    assert 0 < found["border_on"] < 1
-    assert "unlike_dense" not in placed(net("resnet8"), Data())
+    assert 0 < found["border_active"] < 1
+    assert "dense_deviation" not in placed(net("resnet8"), Data())
 
 
 def test_it_learns_and_says_where_units_are_on(tmp_path):
@@ -152,6 +152,6 @@ def test_it_learns_and_says_where_units_are_on(tmp_path):
     (run,) = read(tmp_path)
     metrics = run.metrics()
     assert metrics.train_nll.iloc[-1] < metrics.train_nll.iloc[0] - 0.1
-    assert metrics.border_on.notna().tolist() == (
+    assert metrics.border_active.notna().tolist() == (
         [True] + [False] * (len(metrics) - 2) + [True]
     )

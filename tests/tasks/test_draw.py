@@ -310,7 +310,7 @@ def test_pictures_that_are_not_binary_are_refused_unless_that_is_the_mistake(mis
 
 def test_what_cannot_be_drawn_is_refused_by_name():
     with pytest.raises(ValueError, match=r"digits lacks validation pictures"):
-        replace(SMOKE, data="digits", pictures=0).dataset()
+        replace(SMOKE, data="digits", train_size=0).dataset()
     with pytest.raises(ValueError, match=r"grey: picture \d+ of train has a pixel of 0\.\d+"):
         checked(data.load("digits-binary", most=20, grey=True))
     with pytest.raises(ValueError, match="shapes lacks a height and a width alone"):
@@ -335,7 +335,7 @@ def test_windows_that_do_not_fit_and_no_glimpses_are_refused(changes, message):
         net(**changes)
     with pytest.raises(ValueError, match="glimpses is 0"):
         PictureDrawing(glimpses=0)
-    task, dataset = replace(SMOKE, read=17), SMOKE.dataset()
+    task, dataset = replace(SMOKE, read_size=17), SMOKE.dataset()
     with pytest.raises(ValueError, match="read is 17: pictures of 16 x 16"):
         task.model(0, dataset)
 
@@ -356,7 +356,7 @@ def test_a_run_keeps_canvases_windows_and_dreams_beside_its_numbers(tmp_path):
         assert of["windows"].shape == (2, 4, 3, bound.LOOKS)
     assert json.dumps(metrics["valid_bound"].tolist())
     assert metrics["valid_bound"].notna().all()
-    assert metrics["test_nats"].notna().sum() == 1
+    assert metrics["test_nll"].notna().sum() == 1
 
 
 def test_a_training_is_the_first_half_of_one_twice_as_long(tmp_path):
@@ -380,7 +380,7 @@ def test_few_canvases_of_a_long_drawing_are_kept_the_last_one_always():
 
 
 def test_it_is_looked_at_each_time_that_its_training_doubles():
-    task = replace(SMOKE, updates=320, looks=3)
+    task = replace(SMOKE, updates=320, drawings=3)
     assert task.evaluation_points(100) == {40, 80, 160}
     rows = task.measure(stack([SMOKE.model(0, SMOKE.dataset())]), SMOKE.dataset(), Moment.CHEAP)
     assert rows.keys() == {"valid_bound", "valid_kl"}

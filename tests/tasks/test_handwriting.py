@@ -52,7 +52,7 @@ def some_outputs(*shape, scale=1.0):
 def test_the_papers_model_has_about_3_7_million_weights(peepholes, weights):
     paper = Handwriting.budget("paper")
     made = HandwritingNet(
-        Alphabet(ALPHABETS["iam"]), paper.units[0], paper.components, paper.kappas,
+        Alphabet(ALPHABETS["iam"]), paper.units[0], paper.components, paper.window_components,
         layers=paper.layers, peepholes=peepholes,
     )  # fmt: skip
     assert sum(p.numel() for p in made.parameters()) == weights
@@ -238,17 +238,16 @@ def test_only_the_first_points_of_a_line_are_read_where_points_says_so():
     assert torch.equal(y_40[0], y[0][:, :40])
     assert torch.equal(x_40.text, x.text)
     assert len(first.lines[0].places) == len(first.lines[0].offsets)
-    task = replace(SMOKE, points=40)
+    task = replace(SMOKE, max_points=40)
     (_, (_, lengths)), *_ = task.batches(dataset).epoch(0)
     assert lengths.max() == 40
     found = task.measure(stack([task.model(0, dataset)]), dataset)
-    assert found["valid_line"][0] / found["valid_nll"][0] <= 40  # points a line
+    assert found["valid_nll_per_line"][0] / found["valid_nll"][0] <= 40  # points a line
 
 
 def test_the_papers_lines_have_500_points_and_those_of_the_scaled_setting_are_whole():
-    """The latter's runs are older than the field, and keep their keys."""
-    assert Handwriting.budget("paper").config()["points"] == 500
-    assert "points" not in Handwriting.scaled().config()
+    assert Handwriting.budget("paper").config()["max_points"] == 500
+    assert Handwriting.scaled().config()["max_points"] == 0
 
 
 def test_longer_company_changes_no_line():
@@ -262,7 +261,7 @@ def test_longer_company_changes_no_line():
     T = int(lengths[0])
     assert T == len(own[0]) < points.shape[1]
     torch.testing.assert_close(made(both)[0, :T], made(alone)[0], rtol=1e-4, atol=1e-5)
-    task = replace(SMOKE, clip_outputs=0.0)
+    task = replace(SMOKE, max_output_grad=0.0)
     found = task.loss(made(both)[None], (points[None], lengths[None]))
     each = [task.loss(made(x)[None], (y[None], n[None]))
             for x, (y, n) in (lines.gathered([k]) for k in (order[0], order[-1]))]  # fmt: skip
@@ -276,7 +275,7 @@ def test_slopes_by_outputs_are_cut_where_the_loss_is_a_sum():
     points[..., 2] = 0
     slopes = {}
     for most in (0.0, 100.0):
-        task = replace(SMOKE, clip_outputs=most)
+        task = replace(SMOKE, max_output_grad=most)
         out = y * 1.0
         task.loss(out, (points, torch.tensor([[4]]))).sum().backward()
         slopes[most], y.grad = 4 * y.grad, None
@@ -290,10 +289,10 @@ def test_slopes_by_outputs_are_cut_where_the_loss_is_a_sum():
 def test_judged_line_by_line_is_the_loss():
     dataset = SMOKE.dataset()
     lines, made = Lines(dataset, "valid"), SMOKE.model(0, dataset)
-    found = judged(made, lines, SMOKE.floor)
+    found = judged(made, lines, SMOKE.std_floor)
     for place in range(len(lines)):
         x, (y, n) = lines.gathered([place])
-        one = replace(SMOKE, clip_outputs=0.0).loss(made(x)[None], (y[None], n[None]))
+        one = replace(SMOKE, max_output_grad=0.0).loss(made(x)[None], (y[None], n[None]))
         assert found.nats[place] / found.points[place] == pytest.approx(
             float(one.detach()), abs=1e-4
         )
@@ -369,7 +368,7 @@ def test_it_measures_validation_on_the_way_and_the_test_at_the_end():
 
 
 def test_few_lines_are_few_to_be_measured_on_too():
-    task = replace(SMOKE, lines=3)
+    task = replace(SMOKE, max_lines=3)
     dataset = task.dataset()
     assert (len(dataset.train), len(dataset.test)) == (3, 6)
     model = stack([task.model(0, dataset)])
@@ -377,14 +376,14 @@ def test_few_lines_are_few_to_be_measured_on_too():
     few = Lines(dataset, "test", most=3)
     assert few.lines == list(dataset.test)[:3]
     (one,) = model.unstack()
-    assert end["test_nll"] == [judged(one, few, task.floor).a_point()]
+    assert end["test_nll"] == [judged(one, few, task.std_floor).a_point()]
 
 
 @pytest.mark.slow
 def test_layer_norm_learns_to_write(tmp_path, monkeypatch):
     """The log loss falls by more than a nat a point and a half."""
     monkeypatch.setattr(pen, "PARTS", {"train": 200, "valid": 8, "test": 8})
-    few = {"units": (24,), "points": 120, "updates": 60, "every": 60}
+    few = {"units": (24,), "max_points": 120, "updates": 60, "eval_every": 60}
     task = Handwriting.budget("notebook", **few, seeds=(0,))
     metrics = finish(task, "layer", root=tmp_path).metrics()
     assert metrics.valid_nll.iloc[0] - metrics.valid_nll.iloc[-1] > 1.5  # nats a point

@@ -16,7 +16,7 @@ HELD_OUT = 200
 @both
 def test_the_last_training_cases_are_held_out(kind):
     task = kind.budget("smoke")
-    whole, less = task.dataset(), replace(task, held_out=HELD_OUT).dataset()
+    whole, less = task.dataset(), replace(task, valid_size=HELD_OUT).dataset()
     assert torch.equal(torch.cat([less.train.x, less.valid.x]), whole.train.x)
     assert torch.equal(torch.cat([less.train.y, less.valid.y]), whole.train.y)
     assert len(less.valid) == HELD_OUT
@@ -26,7 +26,7 @@ def test_the_last_training_cases_are_held_out(kind):
 
 @both
 def test_they_are_in_no_batch(kind):
-    task = replace(kind.budget("smoke"), held_out=1000, batch_size=32)
+    task = replace(kind.budget("smoke"), valid_size=1000, batch_size=32)
     dataset = task.dataset()
     left = {tuple(x.tolist()) for x in dataset.train.x}
     seen = {
@@ -41,8 +41,8 @@ def test_they_are_in_no_batch(kind):
 @both
 def test_without_held_out_cases_a_run_is_what_it_always_was(kind):
     task = kind.budget("smoke")
-    assert "held_out" not in task.config()
-    assert replace(task, held_out=9).config()["held_out"] == 9
+    assert task.config()["valid_size"] == 0
+    assert replace(task, valid_size=9).config()["valid_size"] == 9
     measured = task.measure(_same_for_all(task), task.dataset())
     assert {*measured} == {"train_nll", "test_nll", "test_error"}
 
@@ -58,27 +58,25 @@ def _same_for_all(task):
 
 @both
 def test_a_net_that_knows_nothing_has_the_nll_of_a_guess(kind):
-    task = replace(kind.budget("smoke"), held_out=HELD_OUT)
+    task = replace(kind.budget("smoke"), valid_size=HELD_OUT)
     dataset = task.dataset()
     measured = task.measure(_same_for_all(task), dataset)
     wrong = float((dataset.valid.y != 0).double().mean())  # the first of equal scores
-    for nll, error in zip(
-        measured["validation_nll"], measured["validation_error"], strict=True
-    ):
+    for nll, error in zip(measured["valid_nll"], measured["valid_error"], strict=True):
         assert nll == pytest.approx(torch.tensor(10.0).log().item(), abs=1e-6)  # float32
         assert error == pytest.approx(wrong, abs=1e-12)
 
 
 @both
 def test_a_run_measures_them_at_every_evaluation(kind, tmp_path):
-    task = replace(kind.budget("smoke"), held_out=HELD_OUT, epochs=1)
+    task = replace(kind.budget("smoke"), valid_size=HELD_OUT, epochs=1)
     for _ in train(task, root=tmp_path):
         pass
     (run,) = read(tmp_path)
-    assert not run.metrics()[["validation_nll", "validation_error"]].isna().any(axis=None)
+    assert not run.metrics()[["valid_nll", "valid_error"]].isna().any(axis=None)
 
 
 def test_something_is_left_to_train_on():
-    task = replace(PermutationInvariantMNIST.budget("smoke"), held_out=1200)
-    with pytest.raises(ValueError, match="held_out is 1200: digits has 1200 training cases"):
+    task = replace(PermutationInvariantMNIST.budget("smoke"), valid_size=1200)
+    with pytest.raises(ValueError, match="valid_size is 1200: digits has 1200 training cases"):
         task.dataset()

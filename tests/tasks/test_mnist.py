@@ -235,7 +235,7 @@ def test_the_configuration_is_json_and_says_nothing_of_places(tmp_path):
         ({"learning_rate": "fast"}, "learning_rate is 'fast': give a number, at least 0"),
         ({"learning_rate": float("nan")}, "learning_rate is nan: give a number"),
         ({"fused": 1}, "fused is 1: give True or False"),
-        ({"best": "train_nl"}, "choose from train_nll, test_nll, test_error"),
+        ({"best_metric": "train_nl"}, "choose from train_nll, test_nll, test_error"),
         ({"seeds": (0, 1, 0)}, r"\(0, 1, 0\): each once"),
     ],
 )
@@ -265,10 +265,10 @@ def test_measurements_are_dense_at_the_start_and_twice_an_epoch(updates):
 
 
 def test_measurements_every_so_many_updates_are_made_besides():
-    plain, often = Task(epochs=2), Task(epochs=2, every=200)
+    plain, often = Task(epochs=2), Task(epochs=2, eval_every=200)
     assert often.evaluation_points(429) - plain.evaluation_points(429) == {200, 400, 600, 800}
     assert often.evaluation_points(429) > plain.evaluation_points(429)
-    assert {10, 20, 30} < Task(every=10, updates=35).evaluation_points(429)
+    assert {10, 20, 30} < Task(eval_every=10, updates=35).evaluation_points(429)
 
 
 def test_its_length_is_of_whole_batches(digits):

@@ -47,7 +47,7 @@ def test_gradients_turn_as_the_layers_below_are_exchanged(net, cases):
             mixed.layers[below] = deepcopy(after.layers[below])
         G, G_ = gradients(before, *cases, layer), gradients(mixed, *cases, layer)
         angles.append(F.cosine_similarity(G, G_, dim=0).arccos().item())
-    assert moved(net, *cases)["angle"] == pytest.approx(sum(angles) / 2)
+    assert moved(net, *cases)["gradient_angle"] == pytest.approx(sum(angles) / 2)
 
 
 def test_a_step_is_as_long_as_the_gradient_promises(net, cases):
@@ -68,7 +68,7 @@ def test_means_drift_in_deviations_of_their_layer(net, cases):
             for part in (deepcopy(net).train(), stepped(net, *cases))
         )
         drifts.append(((h_.mean(0) - h.mean(0)).abs().mean() / h.std()).item())
-    assert moved(net, *cases)["drift"] == pytest.approx(sum(drifts) / 2)
+    assert moved(net, *cases)["mean_shift"] == pytest.approx(sum(drifts) / 2)
 
 
 def test_a_gradient_bends_on_the_step_that_promises_a_part_of_the_loss(net, cases):
@@ -82,7 +82,7 @@ def test_a_gradient_bends_on_the_step_that_promises_a_part_of_the_loss(net, case
             nn.utils.vector_to_parameters(w - eta * part, layer.parameters())
     g_ = torch.cat([gradients(after, *cases, layer) for layer in range(3)])
     expected = ((g - g_).norm() / g.norm()).item()
-    assert moved(net, *cases)["bend"] == pytest.approx(expected, rel=1e-6)
+    assert moved(net, *cases)["gradient_change"] == pytest.approx(expected, rel=1e-6)
 
 
 def bowl(*curvatures, scale=1.0):
@@ -113,7 +113,7 @@ def test_the_net_stays_and_lengths_are_of_hidden_layers(net, cases):
     found = moved(net, *cases)
     assert all(torch.equal(kept[name], p) for name, p in net.state_dict().items())
     W_1, W_2 = (net.layers[k].W.norm().item() for k in (0, 1))
-    assert found["length"] == pytest.approx((W_1 * W_2) ** 0.5)
+    assert found["weight_norm"] == pytest.approx((W_1 * W_2) ** 0.5)
 
 
 def test_a_net_that_diverged_has_no_numbers(cases):

@@ -96,7 +96,7 @@ def test_fused_it_is_the_same_function_with_the_same_gradients(norm):
 
 @torch.no_grad()
 def test_initialisations_are_those_that_they_are_called():
-    dataset, wide = SMOKE.dataset(), {"units": (64,), "words": 48}
+    dataset, wide = SMOKE.dataset(), {"units": (64,), "embedding_size": 48}
     paper = replace(SMOKE, **wide).model(0, dataset)
     assert float(paper.word.abs().max()) <= 0.1
     U = paper.reader.cells[0].W_h[:64]
@@ -218,7 +218,7 @@ def test_precision_is_of_those_that_it_is_true_of():
 
 
 def test_words_alone_find_what_words_alone_tell():
-    task = replace(SMOKE, scenes=1000)
+    task = replace(SMOKE, train_size=1000)
     found = retrieval.baseline(task.dataset(), fold=500)
     guessing = retrieval.chance(500)
     assert found["test_image_r10"] > 10 * guessing["image_r10"]
@@ -237,12 +237,12 @@ def test_the_order_of_captions_is_their_violation_pair_by_pair():
         special, general = retrieval.points(made, pair, dataset.vocabulary)
         forth.append(float((general - special).clamp(min=0).square().sum()))
         right.append(forth[-1] < float((special - general).clamp(min=0).square().sum()))
-    assert found["entailment"] == pytest.approx(np.mean(forth), rel=1e-4)  # float32
-    assert found["direction"] == pytest.approx(np.mean(right), abs=0.01)
+    assert found["entailment_violation"] == pytest.approx(np.mean(forth), rel=1e-4)  # float32
+    assert found["direction_accuracy"] == pytest.approx(np.mean(right), abs=0.01)
 
 
 def test_the_test_is_of_the_best_on_validation(tmp_path):
-    task = replace(SMOKE, epochs=3, every=1, learning_rate=0.05)
+    task = replace(SMOKE, epochs=3, eval_every=1, learning_rate=0.05)
     list(train(task, root=tmp_path))
     (run,) = read(tmp_path)
     rows = run.metrics()

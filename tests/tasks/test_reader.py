@@ -270,7 +270,7 @@ def test_what_is_measured_is_what_the_net_answers(norm):
     for k, question in enumerate(dataset.valid[:4]):
         assert found[f"attention {k}"].shape == (len(question.passage.split()) + 1,)
         assert float(found[f"attention {k}"].sum()) == pytest.approx(1, abs=0.01)  # half
-        assert sum(found["chances"][k]) == pytest.approx(1, abs=0.01)
+        assert sum(found["candidate_probabilities"][k]) == pytest.approx(1, abs=0.01)
 
 
 def test_chances_are_those_of_a_question_s_own_candidates():

@@ -106,7 +106,7 @@ def test_a_run_is_resumed_and_names_what_it_is(tmp_path):
         ({"norm": "lawyer"}, "norm is 'lawyer': choose from none, layer"),
         ({"cell": "tree"}, "choose from rnn, lstm, gru"),
         ({"initialisation": "none"}, "choose from paper, modern"),
-        ({"pixels": 0}, "at least 1"),
+        ({"pixels_per_step": 0}, "at least 1"),
         ({"units": (8, 8)}, "units is .*: give a tuple of 1"),
         ({"seeds": (1, 1)}, "each once"),
     ],
@@ -117,8 +117,8 @@ def test_wrong_fields_say_what_there_is(changes, message):
 
 
 def test_pixels_that_do_not_divide_a_picture(digits):
-    with pytest.raises(ValueError, match="pixels is 7: it must divide the 64"):
-        Task(pixels=7).model(0, digits)
+    with pytest.raises(ValueError, match="pixels_per_step is 7: it must divide the 64"):
+        Task(pixels_per_step=7).model(0, digits)
 
 
 def test_an_unknown_budget():
@@ -144,8 +144,8 @@ def test_factors_are_measured_where_they_are_asked_for(arm, tmp_path, digits):
         made(one, tmp_path / str(one.gradient_factor))
         for one in (replace(task, gradient_factor=False), task)
     )
-    assert "factor" not in plain
-    factors = watched.set_index(["update", "seed"])["factor"]
+    assert "gradient_factor" not in plain
+    factors = watched.set_index(["update", "seed"])["gradient_factor"]
     assert (factors > 0).all()
     with default_dtype(torch.float32):
         start = task.model(1, digits).factor(digits.test.x[:100])

@@ -21,7 +21,7 @@ from lnlab.tasks.las.task import PLACES
 from lnlab.training import stack, train
 
 CPU = torch.device("cpu")
-SMALL = Spelling.budget("smoke", utterances=24, epochs=2, batch_size=5)
+SMALL = Spelling.budget("smoke", train_size=24, epochs=2, batch_size=5)
 
 
 @pytest.fixture(scope="module")
@@ -49,21 +49,21 @@ def test_arms_start_from_the_same_weights(corpus):
 
 @pytest.mark.parametrize("form", ["features", "time", "time masked"])
 def test_the_listener_may_be_normalized_elsewhere(corpus, form):
-    net = replace(SMALL, norm="encoder", form=form).model(0, corpus)
+    net = replace(SMALL, norm="encoder", encoder_norm=form).model(0, corpus)
     names = [name for name, _ in net.named_parameters() if "after" in name]
-    assert len(names) == 2 * SMALL.layers
+    assert len(names) == 2 * SMALL.encoder_layers
     assert not any("norm_h.g" in name for name, _ in net.named_parameters())
 
 
 def test_the_gain_is_where_the_normalizers_start(corpus):
     net = replace(SMALL, norm="both", gain=0.1).model(0, corpus)
     gains = [p for name, p in net.named_parameters() if name.endswith("norm_h.g")]
-    assert len(gains) == 2 * SMALL.layers + 1
+    assert len(gains) == 2 * SMALL.encoder_layers + 1
     assert all(bool((g == torch.tensor(0.1, dtype=g.dtype)).all()) for g in gains)
 
 
 def test_the_published_cell_is_hardmaru_s_without_gain_and_bias(corpus):
-    task = replace(SMALL, norm="decoder", published=True, swapped=True)
+    task = replace(SMALL, norm="decoder", published_cell=True, swap_states=True)
     speller = task.model(0, corpus).double().speller
     names = [name for name, _ in speller.cells[0].named_parameters()]
     assert sorted(names) == ["W_h", "W_x", "b"]
@@ -77,7 +77,7 @@ def test_the_published_cell_is_hardmaru_s_without_gain_and_bias(corpus):
     x, state = torch.randn(3, theirs.inputs), (torch.randn(3, 16), torch.randn(3, 16))
     for ours, other in zip(speller.cells[0](x, state), theirs(x, state), strict=True):
         torch.testing.assert_close(ours, other)
-    assert replace(SMALL, norm="none", published=True).model(0, corpus)
+    assert replace(SMALL, norm="none", published_cell=True).model(0, corpus)
 
 
 def batches(corpus, seeds=(0,), size=5):
@@ -165,7 +165,14 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path):
 
 
 def test_noise_of_every_kind_goes_on_where_it_was(tmp_path):
-    task = replace(SMALL, norm="both", noise=0.6, dropout=0.5, sampling=0.5, decay=0.1)
+    task = replace(
+        SMALL,
+        norm="both",
+        input_noise=0.6,
+        dropout=0.5,
+        scheduled_sampling=0.5,
+        learning_rate_decay=0.1,
+    )
     steps = train(task, root=tmp_path / "stopped")
     for _ in range(3):
         next(steps)
@@ -176,7 +183,7 @@ def test_noise_of_every_kind_goes_on_where_it_was(tmp_path):
     stopped, whole = (read(tmp_path / place, "las")[0] for place in ("stopped", "whole"))
     for name, value in whole.weights().items():
         assert torch.equal(value, stopped.weights()[name]), name
-    plain = replace(task, noise=0.0, dropout=0.0, sampling=0.0)
+    plain = replace(task, input_noise=0.0, dropout=0.0, scheduled_sampling=0.0)
     for _ in train(plain, root=tmp_path / "plain"):
         pass
     (plain_run,) = read(tmp_path / "plain", "las")
@@ -185,8 +192,13 @@ def test_noise_of_every_kind_goes_on_where_it_was(tmp_path):
 
 def test_the_study_s_own_settings_train(corpus):
     paper = Spelling.budget("paper", norm="both")
-    task = replace(paper, units=(8, 16), utterances=24, epochs=1, batch_size=5, longest=20)
-    assert (task.speller_layers, task.beam, task.dropout, task.noise) == (2, 16, 0.5, 0.6)
+    task = replace(paper, units=(8, 16), train_size=24, epochs=1, batch_size=5, max_length=20)
+    assert (task.decoder_layers, task.beam_width, task.dropout, task.input_noise) == (
+        2,
+        16,
+        0.5,
+        0.6,
+    )
     net = task.model(0, corpus)
     heeded, (units, counts) = next(
         iter(task.batches(corpus, device=CPU, dtype=torch.float64).epoch(0))
@@ -204,12 +216,12 @@ def test_what_was_attended_to_is_kept(tmp_path, corpus):
     (run,) = read(tmp_path, "las")
     kept = run.pictures(0)
     assert [*kept] == run.metrics()["update"].tolist()
-    for attention, heard in zip(kept.values(), run.metrics().heard, strict=True):
+    for attention, heard in zip(kept.values(), run.metrics().hypotheses, strict=True):
         assert sorted(attention) == [f"attention {k}" for k in range(4)]
         assert len(heard) == 4
         for k, utterance in enumerate(corpus.test[:4]):
             alpha = attention[f"attention {k}"]
-            steps = -(-len(utterance.features) // 2 ** (SMALL.layers - 1))
+            steps = -(-len(utterance.features) // 2 ** (SMALL.encoder_layers - 1))
             assert alpha.dtype == np.float16
             assert alpha.shape[0] == len(utterance.units)
             assert alpha.shape[1] >= steps
@@ -220,10 +232,10 @@ def test_what_was_attended_to_is_kept(tmp_path, corpus):
 def test_the_validation_cases_are_measured_as_the_test_cases_are(corpus):
     net = SMALL.model(3, corpus)
     swapped = SimpleNamespace(units=corpus.units, test=corpus.valid, valid=corpus.test)
-    search = {"width": SMALL.beam, "longest": SMALL.longest}
+    search = {"width": SMALL.beam_width, "longest": SMALL.max_length}
     tested, of_test = recognized(net, corpus, **search), validated(net, swapped, **search)
-    assert of_test["validation_nll"] == tested["test_nll"]
-    assert of_test["validation_error"] == tested["test_error"]
+    assert of_test["valid_nll"] == tested["test_nll"]
+    assert of_test["valid_error"] == tested["test_error"]
     assert validated(net, corpus, **search) != of_test
 
 
@@ -233,7 +245,7 @@ def test_validation_is_measured_at_each_evaluation_where_asked_for(tmp_path):
         for _ in train(task, root=tmp_path):
             pass
     runs = {run.config["validate"]: run.metrics() for run in read(tmp_path)}
-    measured = {"validation_nll", "validation_error"}
+    measured = {"valid_nll", "valid_error"}
     assert {*runs[True]} - {*runs[False]} == measured
     assert not runs[True][[*measured]].isna().any(axis=None)
     same = ["test_nll", "test_error", "loss"]
@@ -268,12 +280,12 @@ def test_errors_are_counted_as_by_hand():
     ("given", "message"),
     [
         ({"norm": "layer"}, "choose from none, encoder, decoder, both"),
-        ({"form": "units"}, "choose from cell, features, time"),
+        ({"encoder_norm": "units"}, "choose from cell, features, time"),
         ({"units": (64,)}, "units is .*: give a tuple of 2: whole numbers"),
         ({"seeds": (1, 1)}, "each once"),
-        ({"longest": 0}, "at least 1"),
-        ({"beam": 0}, "at least 1"),
-        ({"decay": 0.0}, "above 0 and at most 1"),
+        ({"max_length": 0}, "at least 1"),
+        ({"beam_width": 0}, "at least 1"),
+        ({"learning_rate_decay": 0.0}, "above 0 and at most 1"),
     ],
 )
 def test_impossible_settings_are_named(given, message):
@@ -298,7 +310,7 @@ def test_inside_is_the_gradient_of_the_loss_and_all_parameters(corpus, norm):
     )
     total = torch.cat([slope.flatten() for slope in slopes]).norm()
     assert found["lipschitz"] == pytest.approx(float(total), rel=1e-9)
-    shown = found["distributions"]
+    shown = found["quantiles"]
     low, _, middle, _, high = shown["speller.readout.W"]
     values = net.speller.readout.W.flatten()
     expected = torch.quantile(values, torch.tensor([0.05, 0.5, 0.95]))
@@ -324,7 +336,7 @@ def test_a_ribbon_is_what_was_seen_along_the_run(tmp_path):
     frame = ribbon(metrics, "speller.readout.W")
     assert frame.step.tolist() == metrics["update"].tolist()
     assert (frame.q05 < frame.q25).all() and (frame.q75 < frame.q95).all()  # noqa: PT018
-    assert frame.q95.iloc[-1] == metrics.distributions.iloc[-1]["speller.readout.W"][-1]
+    assert frame.q95.iloc[-1] == metrics.quantiles.iloc[-1]["speller.readout.W"][-1]
     with pytest.raises(ValueError, match="choose from listener"):
         ribbon(metrics, "speller.readout.W_x")
 
@@ -340,4 +352,6 @@ def test_to_look_inside_changes_nothing(corpus):
 
 
 def test_the_slip_of_the_published_code_is_made_only_where_it_is_asked_for():
-    assert not any(task.swapped or task.published for task in Spelling.budgets().values())
+    assert not any(
+        task.swap_states or task.published_cell for task in Spelling.budgets().values()
+    )

@@ -238,7 +238,7 @@ def optimal(X, y, w, b, C):
 
 @pytest.mark.parametrize("represent", BASELINES)
 def test_each_c_has_its_optimum_with_bags_of_words(represent):
-    judge = data.load("story-judges", "judges", only="phrase")["phrase"]
+    judge = data.load("story-tasks", "judges", only="phrase")["phrase"]
     inside = np.flatnonzero(judge.parts != 0)
     X, y = BASELINES[represent](judge)(inside)[inside], judge.targets[inside]
     fitted = [(m.C, m.coef_.ravel().copy(), m.intercept_[0]) for m in judges._path(X, y)]
@@ -306,7 +306,7 @@ BOUNDS = {
 @pytest.mark.parametrize("name", BOUNDS)
 def test_bags_of_words_do_not_solve_what_is_made_here(name):
     """An encoder that is well above them has read the order of words."""
-    judge = data.load("story-judges", "judges")[name]
+    judge = data.load("story-tasks", "judges")[name]
     least, most = BOUNDS[name]
     for represent in BASELINES.values():
         found = counted(judge, represent).own

@@ -160,8 +160,8 @@ def test_what_makes_no_sense_is_named():
         CharacterModel(heads=3)
     with pytest.raises(ValueError, match="heads is 3: it must divide the width, 8"):
         SelfAttention(8, 3, Linear)
-    with pytest.raises(ValueError, match="context is 0"):
-        CharacterModel(context=0)
+    with pytest.raises(ValueError, match="context_length is 0"):
+        CharacterModel(context_length=0)
     with pytest.raises(ValueError, match="a case has 7 characters, the context is 6"):
         Embedding(V, T, D)(text(1, 7))
 
@@ -178,5 +178,5 @@ def test_decay_is_of_matrices_alone_and_the_rate_rises_to_where_it_stays(tmp_pat
     losses = [step.loss for step in train(task, root=tmp_path)]
     assert all(loss.isfinite().all() for loss in losses)
     measured = task.measure(model, task.dataset(), Moment.END)
-    assert {f"gradient_{layer}" for layer in (1, 2)} <= measured.keys()
-    assert {f"turn_{m}" for m in ("Q", "K", "V", "O", "1", "2")} <= measured.keys()
+    assert {f"gradient_norm_{layer}" for layer in (1, 2)} <= measured.keys()
+    assert {f"rotation_{m}" for m in ("Q", "K", "V", "O", "1", "2")} <= measured.keys()

@@ -16,10 +16,10 @@ SMALL = [
     *PermutationInvariantMNIST.arms("smoke").values(),
     PermutationInvariantMNIST.budget("smoke", step_effects=True),
     # four steps of time, some twenty updates
-    SequentialDigits.budget("smoke", pixels=16, batch_size=64, gradient_factor=True),
-    *SequentialDigits.arms("smoke", pixels=16, batch_size=64).values(),
+    SequentialDigits.budget("smoke", pixels_per_step=16, batch_size=64, gradient_factor=True),
+    *SequentialDigits.arms("smoke", pixels_per_step=16, batch_size=64).values(),
 ]
-RAGGED = [Spelling.budget("smoke", norm="both", utterances=16)]
+RAGGED = [Spelling.budget("smoke", norm="both", train_size=16)]
 
 
 def label(task):
@@ -70,15 +70,23 @@ THREE = {"updates": 3, "seeds": (0,)}
 EVERY = [
     *(kind.budget("smoke", **THREE) for kind in TASKS.values()),
     Spelling.budget("smoke", **THREE, norm="none"),
-    Spelling.budget("smoke", **THREE, norm="both", form="time masked"),
-    TASKS["reader"].budget("smoke", **THREE, norm="batch everywhere"),
-    TASKS["reader"].budget("smoke", **THREE, norm="batch", padding="cyclic"),
+    Spelling.budget("smoke", **THREE, norm="both", encoder_norm="time masked"),
+    TASKS["attentive_reader"].budget("smoke", **THREE, norm="batch everywhere"),
+    TASKS["attentive_reader"].budget("smoke", **THREE, norm="batch", padding="cyclic"),
 ]
 REFERENCES = [
     TASKS[name].budget("smoke", **THREE | {"updates": 1}, fused=False)
-    for name in ("sequences", "las", "transformer", "order", "reader", "draw", "thoughts",
-                 "handwriting")
-]  # fmt: skip
+    for name in (
+        "sequential_digits",
+        "las",
+        "transformer",
+        "order_embeddings",
+        "attentive_reader",
+        "draw",
+        "skip_thoughts",
+        "handwriting",
+    )
+]
 """The tasks whose nets are computed in another way where ``fused`` is off."""
 
 
@@ -86,7 +94,7 @@ REFERENCES = [
 def test_an_update_reads_nothing_from_the_device(task, tmp_path, device, monkeypatch):
     from tests.pretend import waited
 
-    best = {task.best: [0.0]} if task.best else {}
+    best = {task.best_metric: [0.0]} if task.best_metric else {}
     monkeypatch.setattr(type(task), "measure", lambda *_: best)
     monkeypatch.setattr(type(task), "evaluation_points", lambda *_: {0})
     monkeypatch.setattr(type(task), "glances", lambda *_: ())
@@ -99,12 +107,12 @@ def test_an_update_reads_nothing_from_the_device(task, tmp_path, device, monkeyp
 
 @pytest.mark.parametrize("task", REFERENCES, ids=label)
 def test_a_reference_is_where_its_weights_are(task, tmp_path, device, monkeypatch):
-    best = {task.best: [0.0]} if task.best else {}
+    best = {task.best_metric: [0.0]} if task.best_metric else {}
     monkeypatch.setattr(type(task), "measure", lambda *_: best)
     assert len([*train(task, root=tmp_path, device=device)]) == 1
 
 
-NOISE_THERE = ("draw", "bln-reviews")
+NOISE_THERE = ("draw", "batch_layer_norm_reviews")
 """The tasks that draw numbers on the device in training, DRAW's z and dropped words: the CPU's
 on the pretended one alone."""
 
@@ -151,7 +159,9 @@ def test_the_inside_of_a_recognizer_is_that_of_the_cpu(task, device):
     dataset, found = task.dataset(), []
     for where in ("cpu", device):
         seen = inside(task.model(0, dataset).double().to(where), dataset)
-        found.append({name: seen[name] for name in ("lipschitz", "variation", "beta")})
+        found.append(
+            {name: seen[name] for name in ("lipschitz", "loss_range", "beta_smoothness")}
+        )
     assert found[1] == pytest.approx(found[0], rel=1e-6)
 
 
@@ -161,7 +171,7 @@ ARMS = [task for kind in TASKS.values() for task in kind.arms("smoke", **TWO).va
 
 @pytest.mark.parametrize("task", ARMS, ids=label)
 def test_a_run_that_is_killed_goes_on_to_the_same_weights(task, tmp_path, device, monkeypatch):
-    best = {task.best: [0.0]} if task.best else {}
+    best = {task.best_metric: [0.0]} if task.best_metric else {}
     monkeypatch.setattr(type(task), "measure", lambda *_: best)
     assert [step.update for step in train(task, root=tmp_path / "whole", device=device)] == [
         1,

@@ -19,7 +19,7 @@ def choosing(tiny):
 
     @dataclass(frozen=True)
     class Choosing(type(tiny())):
-        best: str = "valid"
+        best_metric: str = "valid"
         rises = ("recall",)
         falls = ("valid",)
 
@@ -52,7 +52,7 @@ def end(task, root):
 def test_the_best_weights_count_whichever_way_the_metric_goes(
     metric, seeds, choosing, tmp_path
 ):
-    run = end(choosing(best=metric, seeds=seeds), tmp_path)
+    run = end(choosing(best_metric=metric, seeds=seeds), tmp_path)
     sign = 1 if metric == "valid" else -1
     where = {3: (7, 0.3), 4: (0, 0.2)}
     for seed in seeds:
@@ -93,7 +93,7 @@ def test_a_metric_that_is_not_measured_is_missed_at_once(choosing, tmp_path):
         def measure(self, model, dataset, moment=Moment.END):
             return {"nll": [0.0, 0.0]}
 
-    with pytest.raises(ValueError, match="best is 'valid', and only nll were measured"):
+    with pytest.raises(ValueError, match="best_metric is 'valid', and only nll were measured"):
         next(train(Forgetful(), root=tmp_path))
 
 

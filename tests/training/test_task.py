@@ -56,7 +56,7 @@ def test_a_field_may_be_written_in_another_way(kind):
         ({"cells": (3,)}, "^cells is .*texts"),
         ({"cut": "short"}, "^cut is 'short': give"),
         ({"fused": 1}, "^fused is 1: give True or False"),
-        ({"best": "nll"}, "^best is 'nll': choose from train_nll, train_error"),
+        ({"best_metric": "nll"}, "^best_metric is 'nll': choose from train_nll, train_error"),
     ],
 )
 def test_what_a_field_may_not_be_is_said_by_name(kind, changes, message):
@@ -97,8 +97,8 @@ def test_any_field_may_be_an_arm(kind):
     gains = kind.arms("smoke", "gain", (0.1, 1.0), seeds=(7,))
     assert values(gains, "gain") == {"gain 0.1": 0.1, "gain 1.0": 1.0}
     assert values(gains, "seeds") == {"gain 0.1": (7,), "gain 1.0": (7,)}
-    assert values(kind.arms("smoke", "best", ("", "train_nll")), "best") == {
-        "best ''": "",
+    assert values(kind.arms("smoke", "best_metric", ("", "train_nll")), "best_metric") == {
+        "best_metric ''": "",
         "train_nll": "train_nll",
     }
     sizes = kind.arms("smoke", "batch_size", (4, 2))

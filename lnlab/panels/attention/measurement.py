@@ -52,7 +52,9 @@ class Recognizers:
 
     def __init__(self, runs: Mapping[str, Run], utterances: Sequence[Utterance]) -> None:
         self.rows, self.kept = looks(runs, "recognizers")
-        self.steps = {name: HOP * 2 ** (run.config["layers"] - 1) for name, run in runs.items()}
+        self.steps = {
+            name: HOP * 2 ** (run.config["encoder_layers"] - 1) for name, run in runs.items()
+        }
         name, first = next(iter(self.rows.items()))
         self.epochs = tuple(first.epoch.tolist())
         self.utterances = utterances[: len(next(iter(self.kept[name].values())))]
@@ -104,7 +106,7 @@ class Recognizers:
         said = {}
         for name, rows in self.rows.items():
             row = rows.iloc[(rows.epoch - state.epoch).abs().argmin()]
-            said[name] = " ".join(row.heard[state.example])
+            said[name] = " ".join(row.hypotheses[state.example])
         return said
 
 

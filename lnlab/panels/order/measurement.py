@@ -28,7 +28,7 @@ class Embedded:
     """Trained nets, and the test pictures as each of them sees these.
 
     Args:
-        nets: by name, of the task ``order``; of one vocabulary.
+        nets: by name, of the task ``order_embeddings``; of one vocabulary.
         dataset: that they were trained on.
 
     Raises:

@@ -31,7 +31,7 @@ def order(
     """Type a caption, or choose one, and see the pictures below it and the captions around it.
 
     Args:
-        nets: trained ones by name, of the task ``order``.
+        nets: trained ones by name, of the task ``order_embeddings``.
         dataset: that they were trained on; its test pictures are shown.
         notebook: number of the one whose parameter ``panel`` takes the state; "": none.
         settings: fields of :class:`OrderState`: where the panel starts, and what Reset returns

@@ -18,7 +18,7 @@ class Readers:
     """Several trainings that kept what they looked at, and the questions.
 
     Args:
-        runs: by name, of the task ``reader``; of several seeds the first counts.
+        runs: by name, of the task ``attentive_reader``; of several seeds the first counts.
         questions: the validation questions of their data, the first first.
 
     Raises:
@@ -85,7 +85,7 @@ def measure(readers: Readers, state: ReadingState) -> ReadingMeasurement:
     for name in readers.rows:
         row = readers.row(name, state)
         # runs of before kept a chance of the end too, where others had more candidates
-        own = row.chances[state.question][: len(question.candidates)]
+        own = row.candidate_probabilities[state.question][: len(question.candidates)]
         chances = [float(chance) for chance in own]
         best = int(np.argmax(chances))
         said[name] = Guessed(

@@ -30,7 +30,7 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
     """Drag through the training of several readers, question by question.
 
     Args:
-        runs: by name, at most five, of the task ``reader``.
+        runs: by name, at most five, of the task ``attentive_reader``.
         questions: the validation questions of their data.
         settings: fields of :class:`ReadingState`: where the panel starts, and what Reset
             returns to.

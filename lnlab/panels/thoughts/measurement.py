@@ -25,7 +25,7 @@ class Thinkers:
     """Several nets at moments of their training, and held-out sentences.
 
     Args:
-        nets: of the task ``thoughts``, by name, then by update.
+        nets: of the task ``skip_thoughts``, by name, then by update.
         numbered: what they were trained on.
 
     Raises:

@@ -34,7 +34,7 @@ def thoughts(
     """Type a sentence, or choose one, and see its neighbours change while nets are trained.
 
     Args:
-        nets: of the task ``thoughts``, by name, at most three, then by update.
+        nets: of the task ``skip_thoughts``, by name, at most three, then by update.
         numbered: what they were trained on; its held-out sentences are shown.
         settings: fields of :class:`ThoughtsState`: where the panel starts, and what Reset
             returns to.

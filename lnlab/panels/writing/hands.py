@@ -77,7 +77,7 @@ def of_runs(runs: Iterable[Run], data: str = "") -> Hands:
         update = int(metrics["update"].max())
         nets.setdefault(task.norm, {})[update] = net
         made.append(command(task))
-        floors.add(task.floor)
+        floors.add(task.std_floor)
         scales[dataset.checksum] = dataset.scale
     if len(scales) != 1 or len(floors) != 1:
         raise ValueError(
@@ -90,7 +90,7 @@ def of_runs(runs: Iterable[Run], data: str = "") -> Hands:
 
 def command(task: Handwriting) -> str:
     """The command for a task that is the budget ``notebook`` but for arm, length and seed."""
-    words = {"norm": task.norm, "updates": task.updates, "every": task.every,
+    words = {"norm": task.norm, "updates": task.updates, "eval_every": task.eval_every,
              "seeds": ",".join(map(str, task.seeds))}  # fmt: skip
     told = " ".join(f"--set {name}={value}" for name, value in words.items())
     return f"lnlab train handwriting --budget notebook {told}"

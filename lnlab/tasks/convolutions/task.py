@@ -38,19 +38,19 @@ class Convolutions(Classification):
     """
 
     norm: str = setting("layer", choices=ARMS)
-    net: str = setting("lenet", choices=NETS)
+    architecture: str = setting("lenet", choices=NETS)
     """A LeNet, or a ResNet of eight layers."""
     padding: str = setting("zeros", choices=PADDINGS)
     """The border of the pictures and of the maps."""
     data: str = "cifar10"
     """``shapes``, ``cifar10``, ``cifar10=PATH``; ``mnist`` or ``idx=PATH`` for a LeNet."""
-    pictures: int = setting(0, least=0)
+    train_size: int = setting(0, least=0)
     """The number of pictures to train on, the first ones of the training set; 0: all."""
     batch_size: int = 128
     seeds: tuple[int, ...] = (0, 1, 2)
     epochs: int = 10
     learning_rate: float = 1e-3
-    tested: int = setting(0, least=0)
+    test_size: int = setting(0, least=0)
     """The number of test and of validation cases, the first ones, that are measured at the
     end; 0: all."""
     initialisation: str = setting("he", choices=INITIALISATIONS)
@@ -62,9 +62,16 @@ class Convolutions(Classification):
     def budgets(cls) -> Mapping[str, Self]:
         return {
             "smoke": cls(
-                data="shapes", pictures=256, batch_size=64, epochs=1, tested=100, seeds=(0, 1)
+                data="shapes",
+                train_size=256,
+                batch_size=64,
+                epochs=1,
+                test_size=100,
+                seeds=(0, 1),
             ),
-            "notebook": cls(data="shapes", pictures=1_500, batch_size=32, epochs=2, tested=500),
+            "notebook": cls(
+                data="shapes", train_size=1_500, batch_size=32, epochs=2, test_size=500
+            ),
             "paper": cls(),
         }
 
@@ -74,13 +81,17 @@ class Convolutions(Classification):
         Raises:
             ValueError: if pictures are held out besides, where the data have a validation set.
         """
-        if self.held_out:
-            raise ValueError("held_out: pictures have a validation set of their own, leave it.")
-        return load(self.data, most=self.pictures or None)
+        if self.valid_size:
+            raise ValueError(
+                "valid_size: pictures have a validation set of their own, leave it."
+            )
+        return load(self.data, most=self.train_size or None)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
         """The net of one seed; its W depends on the seed and on the layer's place and size."""
-        net = NETS[self.net](dataset.shape, dataset.classes, ARMS[self.norm], self.padding)
+        net = NETS[self.architecture](
+            dataset.shape, dataset.classes, ARMS[self.norm], self.padding
+        )
         layers = [layer for layer in net.modules() if isinstance(layer, Conv2d | Linear)]
         own = torch.randint(2**62, (len(layers),), generator=_generator(seed))
         with torch.no_grad():
@@ -111,18 +122,18 @@ class Convolutions(Classification):
         """Per seed, in evaluation mode: NLL (nats) and error rate of test and validation, NLL
         of training cases; at a glance no test. Before the first and after the last update also
         units by their place (:func:`placed`)."""
-        few = min(SOME, self.tested or SOME)
-        some = (self.tested or None) if moment is Moment.END else few
+        few = min(SOME, self.test_size or SOME)
+        some = (self.test_size or None) if moment is Moment.END else few
         found = {"train_nll": measured(model, dataset.train, few)["nll"]}
         if dataset.valid is not None:
             valid = measured(model, dataset.valid, some)
-            found |= {"validation_nll": valid["nll"], "validation_error": valid["error"]}
+            found |= {"valid_nll": valid["nll"], "valid_error": valid["error"]}
         if moment is Moment.CHEAP:
             return found
         test = measured(model, dataset.test, some)
         found |= {"test_nll": test["nll"], "test_error": test["error"]}
         if moment in (Moment.START, Moment.END):
-            cases = min(PROBED, self.tested or PROBED)
+            cases = min(PROBED, self.test_size or PROBED)
             each = [placed(net, dataset, cases) for net in model.unstack()]
             found |= {name: [one[name] for one in each] for name in each[0]}
         return found
@@ -135,9 +146,10 @@ def _generator(seed: int) -> torch.Generator:
 def placed(net: nn.Module, dataset: Images, cases: int = PROBED) -> dict[str, float]:
     """Units by their place: 6.7's explanation in numbers, means over layers, of one net.
 
-    ``border_on`` and ``middle_on`` are parts of cases, ``border_shift`` is Cohen's d; see
-    :class:`~lnlab.probes.positions.Contrast`. ``unlike_map`` and ``unlike_dense`` are the
-    relative deviations of the units' shares in the loss, of convolutions and of dense layers.
+    ``border_active`` and ``center_active`` are parts of cases, ``border_shift`` is Cohen's d;
+    see :class:`~lnlab.probes.positions.Contrast`. ``map_deviation`` and ``dense_deviation`` are
+    the relative deviations of the units' shares in the loss, of convolutions and of dense
+    layers.
 
     Args:
         cases: of how many test cases, the first ones.
@@ -153,8 +165,8 @@ def placed(net: nn.Module, dataset: Images, cases: int = PROBED) -> dict[str, fl
         net, x, y, [*convolutions, *dense], lambda o, y: F.cross_entropy(o, y, reduction="sum")
     )
     unlike = {name: unlikeness(share) for name, share in shares.items()}
-    result = {"border_on": border, "middle_on": middle, "border_shift": shift}
-    for word, layers in (("unlike_map", convolutions), ("unlike_dense", dense)):
+    result = {"border_active": border, "center_active": middle, "border_shift": shift}
+    for word, layers in (("map_deviation", convolutions), ("dense_deviation", dense)):
         if layers:
             result[word] = sum(unlike[name] for name in layers) / len(layers)
     return result

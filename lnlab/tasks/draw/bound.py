@@ -146,8 +146,8 @@ def measured(net: Draw, dataset: Any, *, looks: bool, end: bool) -> dict[str, An
     """All that is measured of a net, in nats a picture.
 
     ``valid_bound``, and of it ``valid_kl``; with ``looks`` the pictures of :func:`drawings`;
-    at the ``end`` ``test_bound``, and of the first :data:`WEIGHED` test pictures ``test_nats``,
-    the estimate of -log p(x), and ``test_gap``, how far the bound is above it.
+    at the ``end`` ``test_bound``, and of the first :data:`WEIGHED` test pictures ``test_nll``,
+    the estimate of -log p(x), and ``test_bound_gap``, how far the bound is above it.
     """
     net.eval()
     own = net.first
@@ -165,7 +165,7 @@ def measured(net: Draw, dataset: Any, *, looks: bool, end: bool) -> dict[str, An
         estimate = weighed(net, test[:WEIGHED])
         measures |= {
             "test_bound": float(of.mean()),
-            "test_nats": float(estimate.mean()),
-            "test_gap": float((of[:WEIGHED] - estimate).mean()),
+            "test_nll": float(estimate.mean()),
+            "test_bound_gap": float((of[:WEIGHED] - estimate).mean()),
         }
     return measures

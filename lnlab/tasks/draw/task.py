@@ -25,7 +25,7 @@ ARMS: dict[str, tuple[Norm, Norm]] = {
 """The normalizers of the cell (eq. 31) and of the summed inputs of the gates, in both LSTMs."""
 
 TWO_CORES: dict[str, Any] = {
-    "glimpses": 10, "units": (128,), "epochs": 20, "every": 195, "looks": 2,
+    "glimpses": 10, "units": (128,), "epochs": 20, "eval_every": 195, "drawings": 2,
 }  # fmt: skip
 """The paper's experiment at a size for two cores: ten glimpses and half the units."""
 
@@ -47,26 +47,26 @@ class PictureDrawing(Experiment):
     """One of the mistakes of the most copied implementation."""
     data: str = "mnist-binary"
     """``digits-binary`` or ``mnist-binary=PATH``; whatever is not binary is refused."""
-    pictures: int = setting(0, least=0)
+    train_size: int = setting(0, least=0)
     """The largest number of pictures to train on; 0: all."""
     batch_size: int = setting(128, least=1)
     epochs: int = 200
     learning_rate: float = 1e-3
-    clip: float = setting(10.0, above=0)
+    max_grad_norm: float = setting(10.0, above=0)
     """The norm to which longer gradients are cut."""
     glimpses: int = setting(64, least=1)
     """T."""
     units: tuple[int, ...] = setting((256,), least=1, count=1)
     """H, of both LSTMs."""
-    latent: int = setting(100, least=1)
+    latent_size: int = setting(100, least=1)
     """Z, the numbers that are drawn at each glimpse."""
-    read: int = setting(2, least=1)
+    read_size: int = setting(2, least=1)
     """N of the window through which it looks."""
-    write: int = setting(5, least=1)
+    write_size: int = setting(5, least=1)
     """N of the window in which it writes."""
-    every: int = setting(390, least=1)
+    eval_every: int = setting(390, least=1)
     """Updates from one validation to the next."""
-    looks: int = setting(6, least=0)
+    drawings: int = setting(6, least=0)
     """The times on the way at which drawings are kept."""
 
     name = "draw"
@@ -75,17 +75,24 @@ class PictureDrawing(Experiment):
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
         small = cls(
-            data="digits-binary", glimpses=8, units=(64,), latent=16, batch_size=50,
-            epochs=8, every=50, learning_rate=3e-3,
+            data="digits-binary", glimpses=8, units=(64,), latent_size=16, batch_size=50,
+            epochs=8, eval_every=50, learning_rate=3e-3,
         )  # fmt: skip
         return {
             "smoke": replace(
-                small, pictures=100, glimpses=2, units=(8,), latent=3, write=3, epochs=1,
-                every=1, looks=1,
+                small,
+                train_size=100,
+                glimpses=2,
+                units=(8,),
+                latent_size=3,
+                write_size=3,
+                epochs=1,
+                eval_every=1,
+                drawings=1,
             ),
             "notebook": small,
             "paper": cls(),
-        }  # fmt: skip
+        }
 
     def dataset(self) -> Images:
         """As :func:`lnlab.data.load` gives it, looked at before it is drawn.
@@ -94,7 +101,7 @@ class PictureDrawing(Experiment):
             ValueError: if it has no validation pictures, they are coloured, or one of them is
                 not binary and ``mistake`` is not "grey"; names it.
         """
-        given: Any = {"most": self.pictures or None}
+        given: Any = {"most": self.train_size or None}
         if self.mistake == "grey":
             given["grey"] = True
         return checked(load(self.data, "images", **given), self.mistake == "grey")
@@ -106,15 +113,15 @@ class PictureDrawing(Experiment):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             net = Draw(
-                (height, width), self.units[0], self.latent, self.glimpses, self.read,
-                self.write, norm, gates,
+                (height, width), self.units[0], self.latent_size, self.glimpses, self.read_size,
+                self.write_size, norm, gates,
                 initialisation=self.initialisation, mistake=self.mistake,
             )  # fmt: skip
         return fast(net) if self.fused else net
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        cut = partial(clipped, largest=self.clip, models=len(self.seeds))
+        cut = partial(clipped, largest=self.max_grad_norm, models=len(self.seeds))
         optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
         return optimizer
 
@@ -124,14 +131,14 @@ class PictureDrawing(Experiment):
         return (canvas + kl).mean(-1)
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """At ``looks`` moments on the way, each twice as late as the one before: what is drawn
-        is kept then, and at the end."""
+        """At ``drawings`` moments on the way, each twice as late as the one before: what is
+        drawn is kept then, and at the end."""
         last = self.length(updates_per_epoch)
-        return {round(last / 2**k) for k in range(1, self.looks + 1)} - {0}
+        return {round(last / 2**k) for k in range(1, self.drawings + 1)} - {0}
 
     def glances(self, updates_per_epoch: int) -> set[int]:
-        """After every ``every`` updates: the bound alone."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.every))
+        """After every ``eval_every`` updates: the bound alone."""
+        return set(range(0, self.length(updates_per_epoch) + 1, self.eval_every))
 
     def measure(
         self, model: Any, dataset: Images, moment: Moment = Moment.END

@@ -42,10 +42,10 @@ class Handwriting(Experiment):
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     data: str = "iam"
     """``pen`` (made here), ``unipen=PATH`` or ``iam=PATH``."""
-    lines: int = setting(0, least=0)
+    max_lines: int = setting(0, least=0)
     """The largest number of lines to train on, and of each split to be measured on, the first
     ones; 0: all."""
-    points: int = setting(0, least=0)
+    max_points: int = setting(0, least=0)
     """Points of a line that are read, its first ones; 0: all."""
     batch_size: int = setting(8, least=1)
     epochs: int = 30
@@ -57,7 +57,7 @@ class Handwriting(Experiment):
     """LSTMs, the lowest of which moves the window."""
     components: int = setting(20, least=1)
     """M, of the mixture."""
-    kappas: int = setting(10, least=1)
+    window_components: int = setting(10, least=1)
     """K, Gaussians of the window."""
     window: str = setting("exp", choices=WINDOWS)
     """Graves (2013) moves the window by exp, the most used code by softplus."""
@@ -65,16 +65,16 @@ class Handwriting(Experiment):
     """Characters a point at the start; 0: as many as the training lines have."""
     peepholes: bool = False
     """True if gates see the memory, as in Graves (2013)."""
-    floor: float = setting(0.0, least=0)
+    std_floor: float = setting(0.0, least=0)
     """Added to every standard deviation; 1e-4 in the most used code. Points at equal distances
     lie on a circle, where a density without a floor has no upper bound."""
-    clip_outputs: float = setting(100.0, least=0)
+    max_output_grad: float = setting(100.0, least=0)
     """Size to which each derivative of the sum of losses by an output is cut, 100 in Graves
     (2013); 0: none."""
-    clip: float = setting(10.0, least=0)
+    max_grad_norm: float = setting(10.0, least=0)
     """Norm to which the gradient by the parameters is cut; 0: none. Graves cuts derivatives
     inside the LSTMs at 10, the most used code the norm of this one."""
-    every: int = setting(500, least=1)
+    eval_every: int = setting(500, least=1)
     """Updates from one validation to the next."""
 
     name = "handwriting"
@@ -84,15 +84,31 @@ class Handwriting(Experiment):
     def budgets(cls) -> Mapping[str, Self]:
         """``paper`` is the paper's size; that of the ledger is :meth:`scaled`."""
         small = cls(
-            data="pen", units=(64,), layers=2, components=8, kappas=5, initialisation="modern",
-            gain=0.2, batch_size=16, learning_rate=3e-3, clip=1.0, floor=0.01, every=50,
-        )  # fmt: skip
+            data="pen",
+            units=(64,),
+            layers=2,
+            components=8,
+            window_components=5,
+            initialisation="modern",
+            gain=0.2,
+            batch_size=16,
+            learning_rate=3e-3,
+            max_grad_norm=1.0,
+            std_floor=0.01,
+            eval_every=50,
+        )
         return {
             "smoke": replace(
-                small, lines=32, units=(8,), components=2, kappas=2, epochs=1, every=2
+                small,
+                max_lines=32,
+                units=(8,),
+                components=2,
+                window_components=2,
+                epochs=1,
+                eval_every=2,
             ),
             "notebook": replace(small, updates=200),
-            "paper": cls(points=500),
+            "paper": cls(max_points=500),
         }
 
     @classmethod
@@ -100,13 +116,17 @@ class Handwriting(Experiment):
         """The size for two cores on UNIPEN's lines: 3 x 128 units, batches of 16, 30 epochs,
         whole lines."""
         own: dict[str, Any] = {
-            "units": (128,), "batch_size": 16, "floor": 0.02, "every": 160, "points": 0,
-        }  # fmt: skip
+            "units": (128,),
+            "batch_size": 16,
+            "std_floor": 0.02,
+            "eval_every": 160,
+            "max_points": 0,
+        }
         return cls.budget("paper", **{"data": "unipen", **own, **changes})
 
     def dataset(self) -> Strokes:
         """As :func:`lnlab.data.load` gives it."""
-        return load(self.data, "strokes", most=self.lines or None)
+        return load(self.data, "strokes", most=self.max_lines or None)
 
     def model(self, seed: int, dataset: Strokes) -> nn.Module:
         """The net of one seed; its weights depend on the seed and the sizes alone."""
@@ -129,7 +149,7 @@ class Handwriting(Experiment):
             alphabet,
             self.units[0],
             self.components,
-            self.kappas,
+            self.window_components,
             ARMS[self.norm],
             replace(STARTS[self.initialisation], **gain),
             layers=self.layers,
@@ -147,7 +167,7 @@ class Handwriting(Experiment):
         dtype: torch.dtype = torch.float32,
     ) -> Bucketed:
         """Lines of like length together."""
-        lines = Lines(dataset, split, self.points)
+        lines = Lines(dataset, split, self.max_points)
 
         def batch(places: list[int]) -> Any:
             written, (points, lengths) = lines.gathered(places)
@@ -157,8 +177,8 @@ class Handwriting(Experiment):
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        if self.clip:
-            cut = partial(clipped, largest=self.clip, models=len(self.seeds))
+        if self.max_grad_norm:
+            cut = partial(clipped, largest=self.max_grad_norm, models=len(self.seeds))
             optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
         return optimizer
 
@@ -167,27 +187,27 @@ class Handwriting(Experiment):
         points, lengths = y
         inside = within(lengths.flatten(), output.shape[2]).view(output.shape[:3])
         counts = inside.sum((1, 2))
-        if self.clip_outputs and output.requires_grad:
+        if self.max_output_grad and output.requires_grad:
             # of the sum over points, of which the loss is the mean
-            most = (self.clip_outputs / counts.to(output)).view(-1, 1, 1, 1)
+            most = (self.max_output_grad / counts.to(output)).view(-1, 1, 1, 1)
             output.register_hook(lambda slope: slope.clamp(-most, most))
-        nats = log_loss(mixture(output, floor=self.floor), points)
+        nats = log_loss(mixture(output, floor=self.std_floor), points)
         return torch.where(inside, nats, 0.0).sum((1, 2)) / counts
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """After every ``every`` updates."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.every))
+        """After every ``eval_every`` updates."""
+        return set(range(0, self.length(updates_per_epoch) + 1, self.eval_every))
 
     def measure(
         self, model: Any, dataset: Strokes, moment: Moment = Moment.END
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.writing.measured`; the test at the end alone."""
         parts = ("valid", *(["test"] if moment is Moment.END else []))
-        lines = {part: Lines(dataset, part, self.points, self.lines) for part in parts}
+        lines = {part: Lines(dataset, part, self.max_points, self.max_lines) for part in parts}
         tested = len(lines["test"]) if "test" in parts else 0
         unseen = [place for place in dataset.unseen if place < tested]
         rows = [
-            measured(one, lines, unseen, self.floor, dataset.source.name)
+            measured(one, lines, unseen, self.std_floor, dataset.source.name)
             for one in model.unstack()
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}

@@ -93,7 +93,7 @@ def measured(
 ) -> dict[str, Any]:
     """All that is measured of a net.
 
-    ``valid_nll`` in nats a point, ``valid_line`` a line; ``window_error``, by how many
+    ``valid_nll`` in nats a point, ``valid_nll_per_line`` a line; ``window_error``, by how many
     characters the window is off, and ``window_hit``, the part of points at which it is right,
     where that is known (else absent). With ``test`` among the lines, ``test_nll``, and
     ``test_nll_unseen`` of lines whose text no training line has. Pictures: ``window 0``, and
@@ -102,7 +102,7 @@ def measured(
     found = judged(net, lines["valid"], floor)
     measures: dict[str, Any] = {
         "valid_nll": found.a_point(),
-        "valid_line": float(found.nats.mean()),
+        "valid_nll_per_line": float(found.nats.mean()),
         **{f"window {k}": phi.half() for k, phi in enumerate(found.windows)},
     }
     if found.away == found.away:

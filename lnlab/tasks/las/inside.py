@@ -34,9 +34,10 @@ def inside(net: Any, dataset: Speech) -> dict[str, Any]:
     """Steepness and distributions of a recognizer, on always the same training utterances.
 
     ``lipschitz``, the length of the gradient: the local Lipschitz constant of the loss;
-    ``variation``, between the least and the greatest loss along it, in nats; ``beta``, the
-    effective smoothness (:mod:`lnlab.probes.loss.smoothness`); ``distributions``, by the
-    name of a parameter or of a layer (its outputs): five quantiles, 5, 25, 50, 75 and 95 %.
+    ``loss_range``, between the least and the greatest loss along it, in nats;
+    ``beta_smoothness``, the effective smoothness (:mod:`lnlab.probes.loss.smoothness`);
+    ``quantiles``, by the name of a parameter or of a layer (its outputs): five quantiles, 5,
+    25, 50, 75 and 95 %.
     """
     weight = next(net.parameters())
     numbers = {unit: number for number, unit in enumerate(dataset.units)}
@@ -52,9 +53,9 @@ def inside(net: Any, dataset: Speech) -> dict[str, Any]:
     low, high = found.variation
     return {
         "lipschitz": found.slope,
-        "variation": high - low,
-        "beta": found.beta,
-        "distributions": distributions(net, batch),
+        "loss_range": high - low,
+        "beta_smoothness": found.beta,
+        "quantiles": distributions(net, batch),
     }
 
 
@@ -100,7 +101,7 @@ def ribbon(metrics: "pd.DataFrame", name: str) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    seen = metrics["distributions"]
+    seen = metrics["quantiles"]
     if name not in seen.iloc[0]:
         raise ValueError(f"nothing is called {name!r}: choose from {', '.join(seen.iloc[0])}.")
     frame = pd.DataFrame([row[name] for row in seen], columns=SHOWN)

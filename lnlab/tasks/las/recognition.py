@@ -46,7 +46,7 @@ def spelled(
 
 
 def validated(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[str, float]:
-    """``validation_nll`` in nats a unit, and ``validation_error``, of the validation cases.
+    """``valid_nll`` in nats a unit, and ``valid_error``, of the validation cases.
 
     Args:
         width, longest: passed on to :func:`lnlab.attention.search`.
@@ -54,16 +54,16 @@ def validated(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[st
     valid = dataset.valid or []
     nll, _, said = spelled(net, valid, dataset.units, width=width, longest=longest)
     found = errors(valid, said, dataset.units)
-    return {"validation_nll": nll, "validation_error": found["test_error"]}
+    return {"valid_nll": nll, "valid_error": found["test_error"]}
 
 
 def recognized(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[str, Any]:
     """Errors and attention of a net on the test utterances.
 
-    ``test_nll`` in nats a unit; the :func:`errors` of the search; of the attention at the
-    right units ``alignment``, what lies within 40 ms of the unit (NaN where nobody knows where
-    that is), ``monotonicity`` and ``entropy`` in nats, means over utterances; ``attention 0``
-    and so on, pictures of that on the first :data:`WATCHED`, and ``heard``, what was made of
+    ``test_nll`` in nats a unit; the :func:`errors` of the search; of the attention at the right
+    units ``alignment``, what lies within 40 ms of the unit (NaN where nobody knows where that
+    is), ``monotonicity`` and ``entropy`` in nats, means over utterances; ``attention 0`` and so
+    on, pictures of that on the first :data:`WATCHED`, and ``hypotheses``, what was made of
     them.
 
     Args:
@@ -83,7 +83,7 @@ def recognized(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[s
         "monotonicity": sum(map(monotonicity, alphas)) / len(alphas),
         "entropy": float(torch.cat([entropy(alpha) for alpha in alphas]).mean()),
         **{f"attention {k}": alpha.half() for k, alpha in enumerate(alphas[:WATCHED])},
-        "heard": [[dataset.units[number] for number in s.units] for s in said[:WATCHED]],
+        "hypotheses": [[dataset.units[number] for number in s.units] for s in said[:WATCHED]],
     }
 
 
@@ -94,7 +94,7 @@ def errors(
 
     ``test_error`` is substitutions, deletions and insertions over N, the units that were said.
     ``test_error_with_end`` has the end symbols counted in N, as in the study's code;
-    ``spoken`` is N.
+    ``reference_length`` is N.
     """
     import jiwer
 
@@ -110,5 +110,5 @@ def errors(
         "substitutions": found.substitutions / N,
         "deletions": found.deletions / N,
         "insertions": found.insertions / N,
-        "spoken": N,
+        "reference_length": N,
     }

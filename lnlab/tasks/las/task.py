@@ -61,14 +61,14 @@ class Spelling(Experiment):
     """
 
     norm: str = setting("encoder", choices=PLACES)
-    form: str = setting("cell", choices=FORMS)
+    encoder_norm: str = setting("cell", choices=FORMS)
     """The place of its norm: the cells of its LSTMs, or their outputs over features or over
     time, as the published code does, padding included or masked."""
-    swapped: bool = False
+    swap_states: bool = False
     """True if the speller's h and c change places at each step, as in the published code."""
-    published: bool = False
-    """True if a normalized speller has the cell of the published code; with ``swapped`` it is
-    that cell, slip included."""
+    published_cell: bool = False
+    """True if a normalized speller has the cell of the published code; with ``swap_states`` it
+    is that cell, slip included."""
     initialisation: str = setting("modern", choices=STARTS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     gain: float = 1.0
@@ -77,43 +77,43 @@ class Spelling(Experiment):
     epochs: int = 12
     data: str = "embedded"
     """``embedded``, ``fsdd=PATH``, ``timit=PATH`` or ``librispeech=PATH``."""
-    unit: str = ""
+    output_unit: str = ""
     """The units that are recognized, ``phones``, ``letters`` or ``words``; empty: the data's
     own."""
-    unheard: str = ""
+    held_out_speaker: str = ""
     """A speaker of ``fsdd`` whom only the test has; empty: all speakers are in all parts."""
-    mix: bool = False
+    mix_channels: bool = False
     """True if recordings of several channels are mixed to one. Without it they are an error."""
-    leave_out: bool = False
+    skip_faulty: bool = False
     """True if faulty recordings (too short, silent, damaged) are left out. Without it they are
     an error; the name of the data, in every result, says how many were mixed or left out."""
-    utterances: int = setting(0, least=0)
+    train_size: int = setting(0, least=0)
     """The largest number of utterances to train on; 0: all."""
     units: tuple[int, ...] = setting((64, 128), least=1, count=2)
     """The sizes of each direction of the listener's LSTMs, and of the speller's."""
-    layers: int = setting(3, least=1)
+    encoder_layers: int = setting(3, least=1)
     """LSTMs of the listener; time is halved before all but the last."""
-    speller_layers: int = setting(1, least=1)
+    decoder_layers: int = setting(1, least=1)
     """LSTMs of the speller."""
-    location: int = setting(0, least=0)
+    location_kernels: int = setting(0, least=0)
     """Kernels of location-aware attention; 0 is content alone, as in the study."""
     learning_rate: float = 2e-3
-    decay: float = setting(0.1, above=0, most=1)
+    learning_rate_decay: float = setting(0.1, above=0, most=1)
     """The part of the learning rate that is left at the end; it falls exponentially."""
-    clip: float = setting(1.0, above=0)
+    max_grad_norm: float = setting(1.0, above=0)
     """Norm to which a gradient is cut; the study's code cuts each element at 1."""
-    smoothing: float = setting(0.0, least=0, most=1)
+    label_smoothing: float = setting(0.0, least=0, most=1)
     """The part of a label's probability that is spread evenly over all units (Szegedy et al.,
     2016)."""
-    sampling: float = setting(0.0, least=0, most=1)
+    scheduled_sampling: float = setting(0.0, least=0, most=1)
     """The probability that the speller is told its own last unit instead of the right one."""
     dropout: float = setting(0.0, least=0, most=1)
     """The probability with which an output of an LSTM is dropped while training."""
-    noise: float = setting(0.0, least=0)
+    input_noise: float = setting(0.0, least=0)
     """Standard deviation of what is added to the features, which have 1."""
-    beam: int = setting(1, least=1)
+    beam_width: int = setting(1, least=1)
     """The number of beginnings that the search keeps; 1 is greedy."""
-    longest: int = setting(100, least=1)
+    max_length: int = setting(100, least=1)
     """Units after which a hypothesis is cut; 100 in the study."""
     validate: bool = setting(False, measured=True)
     """True if what is measured of the test cases is measured of the validation cases, too."""
@@ -127,20 +127,26 @@ class Spelling(Experiment):
         price; ``paper`` the settings of the study's code, save that gradients are cut by their
         norm."""
         return {
-            "smoke": cls(units=(8, 16), layers=2, utterances=32, epochs=1, longest=20),
+            "smoke": cls(
+                units=(8, 16), encoder_layers=2, train_size=32, epochs=1, max_length=20
+            ),
             "notebook": cls(
-                units=(32, 64), utterances=1600, epochs=5, learning_rate=6e-3, decay=0.3
+                units=(32, 64),
+                train_size=1600,
+                epochs=5,
+                learning_rate=6e-3,
+                learning_rate_decay=0.3,
             ),
             "paper": cls(
                 units=(128, 128),
                 batch_size=128,
                 epochs=300,
-                speller_layers=2,
+                decoder_layers=2,
                 learning_rate=1e-3,
-                sampling=0.1,
+                scheduled_sampling=0.1,
                 dropout=0.5,
-                noise=0.6,
-                beam=16,
+                input_noise=0.6,
+                beam_width=16,
             ),
         }
 
@@ -153,11 +159,11 @@ class Spelling(Experiment):
         speech = load(
             self.data,
             "speech",
-            unit=self.unit,
-            most=self.utterances or None,
-            unheard=self.unheard,
-            mix=self.mix,
-            leave_out=self.leave_out,
+            unit=self.output_unit,
+            most=self.train_size or None,
+            unheard=self.held_out_speaker,
+            mix=self.mix_channels,
+            leave_out=self.skip_faulty,
         )
         if self.validate and not speech.valid:
             raise ValueError(
@@ -168,30 +174,34 @@ class Spelling(Experiment):
     def model(self, seed: int, dataset: Speech) -> nn.Module:
         """The net of one seed; its W depends on the seed and the sizes alone."""
         listening, spelling = PLACES[self.norm]
-        inside = listening and self.form == "cell"
-        after = FORMS[self.form] if listening else None
+        inside = listening and self.encoder_norm == "cell"
+        after = FORMS[self.encoder_norm] if listening else None
         D, (H, S) = dataset.train[0].features.shape[1], self.units
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             listener = Listener(
                 D,
                 H,
-                self.layers,
+                self.encoder_layers,
                 after=after,
                 dropout=self.dropout,
-                noise=self.noise,
+                noise=self.input_noise,
                 **self._normalized(inside),
             )
             speller = Speller(
                 len(dataset.units) + 1,
                 2 * H,
                 S,
-                self.speller_layers,
-                location=self.location,
-                swapped=self.swapped,
+                self.decoder_layers,
+                location=self.location_kernels,
+                swapped=self.swap_states,
                 dropout=self.dropout,
-                sampling=self.sampling,
-                **(PUBLISHED if spelling and self.published else self._normalized(spelling)),
+                sampling=self.scheduled_sampling,
+                **(
+                    PUBLISHED
+                    if spelling and self.published_cell
+                    else self._normalized(spelling)
+                ),
             )
         net = ListenAttendSpell(listener, speller)
         return fuse(net) if self.fused else net
@@ -225,18 +235,18 @@ class Spelling(Experiment):
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate)
-        cut = partial(clipped, largest=self.clip, models=len(self.seeds))
+        cut = partial(clipped, largest=self.max_grad_norm, models=len(self.seeds))
         optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
         return optimizer
 
     def schedule(self, part: float) -> float:
-        return self.decay**part
+        return self.learning_rate_decay**part
 
     def loss(self, output: Tensor, y: tuple[Tensor, Tensor]) -> Tensor:
         """Nats a unit: logits (S, B, U, V) to (S,)."""
         return torch.stack(
             [
-                cross_entropy(logits, units, counts, self.smoothing)
+                cross_entropy(logits, units, counts, self.label_smoothing)
                 for logits, units, counts in zip(output, *y, strict=True)
             ]
         )
@@ -251,7 +261,7 @@ class Spelling(Experiment):
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.recognition.recognized` and :func:`.inside.inside`, and with
         ``validate`` :func:`.recognition.validated`."""
-        search: dict[str, Any] = {"width": self.beam, "longest": self.longest}
+        search: dict[str, Any] = {"width": self.beam_width, "longest": self.max_length}
         rows = [
             recognized(one, dataset, **search)
             | inside(one, dataset)

@@ -54,20 +54,20 @@ class MixturePictures(Mixture):
     epochs: int = setting(15, least=1)
     learning_rate: float = 2e-3
     gradient_angle: bool = setting(False, measured=True)
-    """True if ``angle`` is measured at every evaluation, too: :func:`shift`."""
-    place: str = setting("after", choices=PLACES)
+    """True if ``gradient_angle`` is measured at every evaluation, too: :func:`shift`."""
+    norm_position: str = setting("after", choices=PLACES)
     """The place of the normalizers next to tanh."""
 
-    name = "bln-pictures"
+    name = "batch_layer_norm_images"
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
         small = cls(
-            data="shapes", cases=5_000, validation=300, tested=600, epochs=5, seeds=(0,)
+            data="shapes", train_size=5_000, valid_size=300, test_size=600, epochs=5, seeds=(0,)
         )
         return {
             "smoke": replace(
-                small, cases=100, validation=50, tested=100, epochs=1, seeds=(0, 1)
+                small, train_size=100, valid_size=50, test_size=100, epochs=1, seeds=(0, 1)
             ),
             "notebook": small,
             "paper": cls(),
@@ -76,21 +76,26 @@ class MixturePictures(Mixture):
     def dataset(self) -> Parts:
         """The first pictures of each split, standardized pixel by pixel."""
         # drawn here, only what is used; of files all, so that runs on parts have one checksum
-        whole = load(self.data, most=self.cases if self.data == "shapes" else None)
-        x = whole.train.x[: self.cases]
+        whole = load(self.data, most=self.train_size if self.data == "shapes" else None)
+        x = whole.train.x[: self.train_size]
         mean, deviation = x.mean(0), x.std(0, correction=0)
 
         def seen(x: Tensor) -> Tensor:
             flat = (x - mean) / torch.where(deviation > 0, deviation, 1.0)
             return flat.unflatten(1, whole.shape)
 
-        counts = {"train": self.cases, "valid": self.validation, "test": self.tested}
+        counts = {"train": self.train_size, "valid": self.valid_size, "test": self.test_size}
         return Parts(whole, counts, seen)
 
     def net(self, dataset: Any, norm: Any) -> TanhLeNet:
         shape = tuple(dataset.train.x.shape[1:])
         return TanhLeNet(
-            shape, dataset.classes, partial(norm, space=2), norm, self.place, self.batch_size
+            shape,
+            dataset.classes,
+            partial(norm, space=2),
+            norm,
+            self.norm_position,
+            self.batch_size,
         )
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
@@ -108,5 +113,5 @@ class MixturePictures(Mixture):
             order = self.batches(dataset).order(seed)[: TURNED * self.batch_size]
             train = dataset.train
             own = (part[order].split(self.batch_size) for part in (train.x, train.y))
-            found["angle"] = shift(model, zip(*own, strict=True))
+            found["gradient_angle"] = shift(model, zip(*own, strict=True))
         return found

@@ -20,7 +20,7 @@ class Log(NamedTuple):
 
 
 LOGS: dict[tuple[str, int], dict[str, Log]] = {
-    ("bln-pictures", 25): {
+    ("batch_layer_norm_images", 25): {
         "batch layer": Log(
             (1.8949, 1.6235, 1.4680, 1.3391, 1.2209, 1.1023, 1.0037, 0.9044, 0.8126, 0.7233,
              0.6686, 0.6234, 0.5389, 0.4573, 0.3787),
@@ -52,7 +52,7 @@ LOGS: dict[tuple[str, int], dict[str, Log]] = {
              0.4020, 0.4140, 0.3930, 0.4240, 0.3870),
         ),
     },
-    ("bln-pictures", 1): {
+    ("batch_layer_norm_images", 1): {
         "batch layer": Log(
             (1.9807, 1.7871, 1.6658, 1.5879, 1.5103, 1.4480, 1.3781, 1.3353, 1.2930, 1.2569,
              1.2091, 1.1728, 1.1371, 1.1308, 1.0925),
@@ -84,7 +84,7 @@ LOGS: dict[tuple[str, int], dict[str, Log]] = {
              0.3430, 0.3510, 0.3800, 0.3750, 0.3260),
         ),
     },
-    ("bln-reviews", 25): {
+    ("batch_layer_norm_reviews", 25): {
         "batch layer": Log(
             (0.5864, 0.3282, 0.1776, 0.0986, 0.0523, 0.0424, 0.0329, 0.0182, 0.0147, 0.0097),
             (0.6620, 0.8585, 0.9358, 0.9685, 0.9833, 0.9850, 0.9880, 0.9940, 0.9948, 0.9973),
@@ -111,7 +111,7 @@ Tested = dict[str, tuple[float, float]]
 """Loss in nats and accuracy on the whole test, by configuration or by arm."""
 
 CONFIGURATIONS_TESTED: dict[str, Tested] = {
-    "bln-pictures": {  # the paper's Table 1 A
+    "batch_layer_norm_images": {  # the paper's Table 1 A
         "TTFF": (1.53055, 0.4551), "TTFT": (1.53064, 0.4544), "TTTT": (1.53167, 0.4546),
         "TTTF": (1.53187, 0.4543), "FFFT": (1.53273, 0.4461), "FFFF": (1.53309, 0.4460),
         "FFTT": (1.53458, 0.4433), "FFTF": (1.53566, 0.4439), "FTFT": (1.54369, 0.4426),
@@ -119,7 +119,7 @@ CONFIGURATIONS_TESTED: dict[str, Tested] = {
         "TFTF": (1.60773, 0.4343), "TFTT": (1.61095, 0.4332), "TFFT": (1.61716, 0.4314),
         "TFFF": (1.61730, 0.4325),
     },
-    "bln-reviews": {  # Table 2 A
+    "batch_layer_norm_reviews": {  # Table 2 A
         "FFTF": (0.49630, 0.77116), "FFFF": (0.49631, 0.77116), "FFTT": (0.49631, 0.77092),
         "FFFT": (0.49632, 0.77084), "TFFT": (0.49874, 0.77256), "TFTT": (0.49878, 0.77260),
         "TFFF": (0.49994, 0.77232), "TFTF": (0.49997, 0.77228), "FTTF": (0.59724, 0.76944),
@@ -131,18 +131,18 @@ CONFIGURATIONS_TESTED: dict[str, Tested] = {
 """The 16 tests at batch size 25, the least loss first, as the paper orders them."""
 
 TESTED: dict[tuple[str, int], Tested] = {
-    ("bln-pictures", 25): {
+    ("batch_layer_norm_images", 25): {
         "batch": (1.5751, 0.4526), "layer": (1.6661, 0.4233),
-        "batch layer": CONFIGURATIONS_TESTED["bln-pictures"]["TTFF"],
+        "batch layer": CONFIGURATIONS_TESTED["batch_layer_norm_images"]["TTFF"],
     },
-    ("bln-pictures", 1): {
+    ("batch_layer_norm_images", 1): {
         "batch": (22.1229, 0.1092), "layer": (1.7343, 0.3781), "batch layer": (1.5615, 0.4423),
     },
-    ("bln-reviews", 25): {
+    ("batch_layer_norm_reviews", 25): {
         "batch": (0.6203, 0.6982), "layer": (0.6386, 0.7105),
-        "batch layer": CONFIGURATIONS_TESTED["bln-reviews"]["FFTF"],
+        "batch layer": CONFIGURATIONS_TESTED["batch_layer_norm_reviews"]["FFTF"],
     },
-    ("bln-reviews", 1): {
+    ("batch_layer_norm_reviews", 1): {
         "batch": (0.9793, 0.4946), "layer": (0.6875, 0.6842), "batch layer": (0.5834, 0.7314),
     },
 }  # fmt: skip

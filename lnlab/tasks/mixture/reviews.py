@@ -26,43 +26,57 @@ class MixtureReviews(Mixture):
 
     data: str = "imdb"
     """``opinions``, ``imdb`` or ``imdb=PATH``."""
-    cases: int = setting(4_000, least=1)
+    train_size: int = setting(4_000, least=1)
     epochs: int = setting(10, least=1)
     learning_rate: float = 3e-3
-    words: int = setting(20_000, least=5)
+    vocab_size: int = setting(20_000, least=5)
     """V."""
-    steps: int = setting(80, least=1)
+    max_length: int = setting(80, least=1)
     """T, the words of a review that are read, the last ones."""
-    embedding: int = setting(512, least=1)
+    embedding_size: int = setting(512, least=1)
     """Numbers a word."""
     units: tuple[int, ...] = setting((128, 64), least=1, count=2)
     """H of the first LSTM and of the second."""
     threshold: float = 0.5
     """The logit above which a review is called good: 0.5 as coded, a probability of 0.62."""
 
-    name = "bln-reviews"
+    name = "batch_layer_norm_reviews"
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
         small = cls(
-            data="opinions", words=300, steps=60, embedding=32, units=(32, 16), cases=1_000,
-            validation=250, tested=500, epochs=3, seeds=(0, 1),
-        )  # fmt: skip
+            data="opinions",
+            vocab_size=300,
+            max_length=60,
+            embedding_size=32,
+            units=(32, 16),
+            train_size=1_000,
+            valid_size=250,
+            test_size=500,
+            epochs=3,
+            seeds=(0, 1),
+        )
         smoke = replace(
-            small, steps=8, embedding=4, units=(6, 4), cases=100, validation=50, tested=50,
+            small,
+            max_length=8,
+            embedding_size=4,
+            units=(6, 4),
+            train_size=100,
+            valid_size=50,
+            test_size=50,
             epochs=1,
-        )  # fmt: skip
+        )
         return {"smoke": smoke, "notebook": small, "paper": cls()}
 
     def dataset(self) -> Parts:
         """The first reviews of each split."""
-        whole = load(self.data, "reviews", steps=self.steps, words=self.words)
-        counts = {"train": self.cases, "valid": self.validation, "test": self.tested}
+        whole = load(self.data, "reviews", steps=self.max_length, words=self.vocab_size)
+        counts = {"train": self.train_size, "valid": self.valid_size, "test": self.test_size}
         return Parts(whole, counts, lambda x: x)
 
     def net(self, dataset: Any, norm: Any) -> ReviewReader:
         first, second = self.units
-        return ReviewReader(self.words, self.embedding, (first, second), norm)
+        return ReviewReader(self.vocab_size, self.embedding_size, (first, second), norm)
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """The negative log likelihood in nats: logits (S, B), y (S, B) to (S,)."""

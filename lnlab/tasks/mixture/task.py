@@ -76,25 +76,25 @@ class Mixture(Experiment):
     of the size of the training's. What is measured of the training is measured after each
     epoch, with the statistics of each batch; Keras' logs are means along the epoch.
 
-    Training cases are measured twice: in the batches that they were trained in (``own_...``,
-    nearest to Keras' logs), and in others (``train_...``). What reads other cases can learn
-    the batch by heart, and not the case.
+    Training cases are measured twice: in the batches that they were trained in
+    (``..._own_batches``, nearest to Keras' logs), and in others (``train_...``). What reads
+    other cases can learn the batch by heart, and not the case.
     """
 
     norm: str = setting("batch layer", choices=ARMS)
     batch_size: int = setting(25, least=1)
     """25 and 1 in the paper."""
-    reading: str = setting("code", choices=READINGS)
+    variant: str = setting("code", choices=READINGS)
     """"code" has eps 0.001 and m/(m-1) on variances, "paper" what is printed."""
-    corrected: bool = True
+    unbiased: bool = True
     """True if the population's sigmas have the factor m/(m-1), infinite at m = 1."""
-    cases: int = setting(9_000, least=1)
+    train_size: int = setting(9_000, least=1)
     """The number of training cases, the first ones."""
-    validation: int = setting(1_000, least=0)
+    valid_size: int = setting(1_000, least=0)
     """The number of validation cases; 0: all."""
-    tested: int = setting(0, least=0)
+    test_size: int = setting(0, least=0)
     """The number of test cases; 0: all, as published."""
-    best: str = "valid_nll"
+    best_metric: str = "valid_nll"
     seeds: tuple[int, ...] = (0, 1, 2)
 
     falls = ("train_nll", "valid_nll")
@@ -116,8 +116,8 @@ class Mixture(Experiment):
         norm = ARMS[self.norm](
             Around(
                 self.batch_size,
-                max(1, self.cases // self.batch_size),
-                replace(READINGS[self.reading], corrected=self.corrected),
+                max(1, self.train_size // self.batch_size),
+                replace(READINGS[self.variant], corrected=self.unbiased),
             )
         )
         with torch.random.fork_rng(devices=[]):
@@ -173,11 +173,11 @@ class Mixture(Experiment):
         own = Part(train.x[order], train.y[order])
         others = Part(train.x[:MEASURED], train.y[:MEASURED])
         found = {
-            f"{split}_{name}": value
-            for split, one in (
-                ("own", fitted(model, own, m, self.judge)),
-                ("train", fitted(model, others, m, self.judge)),
-                ("valid", score(model, dataset.valid, m, self.judge)),
+            pattern.format(name): value
+            for pattern, one in (
+                ("train_{}_own_batches", fitted(model, own, m, self.judge)),
+                ("train_{}", fitted(model, others, m, self.judge)),
+                ("valid_{}", score(model, dataset.valid, m, self.judge)),
             )
             for name, value in one._asdict().items()
         }

@@ -171,9 +171,10 @@ def recall(found: Mapping[str, float], prefix: str = "valid") -> float:
 def order(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
     """The degree to which captions keep the order that is known of them; nothing where none is.
 
-    ``entailment``: the mean violation of pairs of which the second is true wherever the first
-    is; ``strangers``: the same with the second of another pair; ``direction``: the part of the
-    pairs that violate the order less than the other way round.
+    ``entailment_violation``: the mean violation of pairs of which the second is true wherever
+    the first is; ``unrelated_violation``: the same with the second of another pair;
+    ``direction_accuracy``: the part of the pairs that violate the order less than the other way
+    round.
     """
     if not dataset.entailments:
         return {}
@@ -185,9 +186,9 @@ def order(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
     back = (special - general).relu().square().sum(1)
     strange = (general.roll(1 + len(general) // 2, 0) - special).relu().square().sum(1)
     return {
-        "entailment": float(forth.mean()),
-        "strangers": float(strange.mean()),
-        "direction": float((forth < back).double().mean()),
+        "entailment_violation": float(forth.mean()),
+        "unrelated_violation": float(strange.mean()),
+        "direction_accuracy": float((forth < back).double().mean()),
     }
 
 

@@ -40,53 +40,59 @@ class OrderEmbeddings(Experiment):
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     gain: float = 1.0
     """The first gain of the normalizers of W_h h."""
-    adam: str = setting("hot", choices=("hot", "usual"))
-    """"hot" is that of the authors' code, whose first hundred updates are 3 to 6.6 times as
-    long (:mod:`lnlab.training.hot`)."""
-    unit_captions: bool = True
+    adam: str = setting("published", choices=("published", "standard"))
+    """"published" is that of the authors' code, whose first hundred updates are 3 to 6.6 times
+    as long (:mod:`lnlab.training.hot`)."""
+    normalize_captions: bool = True
     """True if captions are divided by their lengths, as pictures are; the authors' files
     differ."""
     data: str = "coco"
     """``scenes``, ``coco=PATH`` or ``coco-boxes=PATH``."""
     split: int = setting(0, least=0)
     """The number of a split of ``coco-boxes``: who trains and who tests."""
-    scenes: int = setting(0, least=0)
+    train_size: int = setting(0, least=0)
     """The largest number of scenes to train on; 0: all."""
     batch_size: int = setting(128, least=2)
     epochs: int = 100
     learning_rate: float = 1e-3
-    clip: float = setting(2.0, above=0)
+    max_grad_norm: float = setting(2.0, above=0)
     """Norm to which the gradient of each tensor is cut."""
     margin: float = setting(0.05, above=0)
     """The violation by which a true pair is to be below a false one."""
     units: tuple[int, ...] = setting((1024,), least=1, count=1)
     """H, of the GRU and of the space."""
-    words: int = setting(300, least=1)
+    embedding_size: int = setting(300, least=1)
     """Numbers a word."""
-    every: int = setting(300, least=1)
+    eval_every: int = setting(300, least=1)
     """Updates from one validation to the next."""
-    fold: int = setting(1000, least=2)
+    fold_size: int = setting(1000, least=2)
     """Pictures among which one is sought: of a fold of the test, and of validation."""
-    best: str = "valid_recall"
+    best_metric: str = "valid_recall"
     """R@1 + R@5 + R@10 of image retrieval, as the authors choose the model that is tested."""
 
-    name = "order"
+    name = "order_embeddings"
     rises = ("valid_recall",)
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
-        small = cls(data="scenes", units=(64,), words=48, batch_size=64)
+        small = cls(data="scenes", units=(64,), embedding_size=48, batch_size=64)
         return {
             "smoke": replace(
-                small, scenes=128, units=(8,), words=6, epochs=2, every=2, fold=50
+                small,
+                train_size=128,
+                units=(8,),
+                embedding_size=6,
+                epochs=2,
+                eval_every=2,
+                fold_size=50,
             ),
-            "notebook": replace(small, epochs=8, every=62),
+            "notebook": replace(small, epochs=8, eval_every=62),
             "paper": cls(),
         }
 
     def dataset(self) -> Captions:
         """As :func:`lnlab.data.load` gives it."""
-        given: Any = {"split": self.split or None, "most": self.scenes or None}
+        given: Any = {"split": self.split or None, "most": self.train_size or None}
         return load(self.data, "captions", **given)
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
@@ -100,10 +106,10 @@ class OrderEmbeddings(Experiment):
                 dataset.vocabulary,
                 dataset.width,
                 self.units[0],
-                self.words,
+                self.embedding_size,
                 ARMS[self.norm],
                 self.initialisation,
-                unit_captions=self.unit_captions,
+                unit_captions=self.normalize_captions,
                 initial=initial,
             )
         return fuse(net) if self.fused else net
@@ -128,9 +134,9 @@ class OrderEmbeddings(Experiment):
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        cut = partial(clipped_each, largest=self.clip, models=len(self.seeds))
+        cut = partial(clipped_each, largest=self.max_grad_norm, models=len(self.seeds))
         optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
-        if self.adam == "hot":
+        if self.adam == "published":
             optimizer.register_step_pre_hook(lambda optimizer, *_: heated(optimizer))
         return optimizer
 
@@ -141,8 +147,8 @@ class OrderEmbeddings(Experiment):
         )
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """After every ``every`` updates."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.every))
+        """After every ``eval_every`` updates."""
+        return set(range(0, self.length(updates_per_epoch) + 1, self.eval_every))
 
     def measure(
         self, model: Any, dataset: Captions, moment: Moment = Moment.END
@@ -150,7 +156,7 @@ class OrderEmbeddings(Experiment):
         """Per seed: see :func:`.retrieval.measured`; the test at the end alone, of the model
         that is best on validation."""
         rows = [
-            measured(one, dataset, fold=self.fold, test=moment is Moment.END)
+            measured(one, dataset, fold=self.fold_size, test=moment is Moment.END)
             for one in model.unstack()
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}

@@ -107,7 +107,7 @@ def measured(
     ``valid_nll_batch`` and ``valid_error_batch`` by those of the validation batches, as the
     authors have it; with ``test``, ``test_nll`` and ``test_error``. ``attention 0`` and so on
     are pictures, where the reader looks in the first :data:`WATCHED` validation questions, and
-    ``chances`` the probabilities of their candidates.
+    ``candidate_probabilities`` the probabilities of their candidates.
     """
     over_cases = any(isinstance(part, OverCases) for part in net.modules())
     valid = numbered["valid"]
@@ -120,7 +120,7 @@ def measured(
         **found.named("valid"),
         **(by_batch or found).named("valid", "_batch"),
         **{f"attention {k}": alpha.half() for k, alpha in enumerate(found.alphas)},
-        "chances": found.chances,
+        "candidate_probabilities": found.chances,
     }
     return measures | (answered(net, numbered["test"], many).named("test") if test else {})
 

@@ -52,7 +52,7 @@ FIGURE_2: dict[str, dict[str, Any]] = {
 }
 """The five curves of Fig. 2: LSTM, BN-LSTM, BN-everywhere, LN with gains of 1 and of 0.1."""
 
-CLIPS = {"published": rooted, "usual": clipped}
+CLIPS = {"published": rooted, "standard": clipped}
 """The ways in which long gradients are cut; the published one is a slip, see
 :func:`lnlab.training.clipping.rooted`."""
 
@@ -74,10 +74,10 @@ class AttentiveReading(Experiment):
     initialisation: str = setting("published", choices=STARTS)
     """"published" begins every matrix with the same random numbers, "paper" draws one after
     the other, "modern" is N(0, 1/fan-in)."""
-    clip: float = setting(10.0, above=0)
+    max_grad_norm: float = setting(10.0, above=0)
     """The norm to which longer gradients are cut."""
     clipping: str = setting("published", choices=CLIPS)
-    """The way in which gradients longer than ``clip`` are cut."""
+    """The way in which gradients longer than ``max_grad_norm`` are cut."""
     padding: str = setting("apart", choices=PADDING)
     """The steps behind the ends of sequences; careless ones enter batch norm's statistics."""
     answers: str = setting("candidates", choices=("candidates", "vocabulary"))
@@ -88,34 +88,44 @@ class AttentiveReading(Experiment):
     """The number of sentences of a passage; 0: all, or, of books, 20."""
     split: int = setting(0, least=0)
     """The number of a split of ``cbt``: which books train and which test."""
-    skill: int = setting(0, least=0, most=0)
-    """0. It is a field because kept runs have it."""
-    questions: int = setting(0, least=0)
+    train_size: int = setting(0, least=0)
     """The largest number of ``cloze`` to train on; 0: all."""
     batch_size: int = setting(64, least=2)
     epochs: int = 140
     learning_rate: float = 8e-5
     units: tuple[int, ...] = setting((240,), least=1, count=1)
     """H, of both LSTMs, of attention and of the answer."""
-    words: int = setting(240, least=1)
+    embedding_size: int = setting(240, least=1)
     """Numbers a word."""
     dropout: float = setting(0.5, least=0, most=1)
     """The part of words' numbers, and of the answer's, that is left out while training."""
-    every: int = setting(1000, least=1)
+    eval_every: int = setting(1000, least=1)
     """Updates from one validation to the next."""
 
-    name = "reader"
+    name = "attentive_reader"
     falls = ("valid_nll", "valid_error")
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
         small = cls(
-            data="cloze", sentences=0, units=(64,), words=48, dropout=0.0, batch_size=48,
-            learning_rate=3e-3, every=50,
-        )  # fmt: skip
+            data="cloze",
+            sentences=0,
+            units=(64,),
+            embedding_size=48,
+            dropout=0.0,
+            batch_size=48,
+            learning_rate=3e-3,
+            eval_every=50,
+        )
         return {
             "smoke": replace(
-                small, questions=96, units=(8,), words=6, batch_size=16, epochs=1, every=3
+                small,
+                train_size=96,
+                units=(8,),
+                embedding_size=6,
+                batch_size=16,
+                epochs=1,
+                eval_every=3,
             ),
             "notebook": replace(small, updates=400),
             "paper": cls(),
@@ -126,7 +136,7 @@ class AttentiveReading(Experiment):
         given: Any = {
             "sentences": self.sentences or None,
             "split": self.split or None,
-            "most": self.questions or None,
+            "most": self.train_size or None,
         }
         return load(self.data, "questions", **given)
 
@@ -139,7 +149,7 @@ class AttentiveReading(Experiment):
             net = AttentiveReader(
                 dataset.vocabulary,
                 self.units[0],
-                self.words,
+                self.embedding_size,
                 (recurrent(passage), recurrent(query)),
                 everywhere,
                 self.initialisation,
@@ -167,7 +177,7 @@ class AttentiveReading(Experiment):
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        cut = partial(CLIPS[self.clipping], largest=self.clip, models=len(self.seeds))
+        cut = partial(CLIPS[self.clipping], largest=self.max_grad_norm, models=len(self.seeds))
         optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
         return optimizer
 
@@ -176,8 +186,8 @@ class AttentiveReading(Experiment):
         return torch.stack([F.cross_entropy(*each) for each in zip(output, y, strict=True)])
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """After every ``every`` updates."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.every))
+        """After every ``eval_every`` updates."""
+        return set(range(0, self.length(updates_per_epoch) + 1, self.eval_every))
 
     def measure(
         self, model: Any, dataset: Questions, moment: Moment = Moment.END

@@ -46,86 +46,88 @@ class SkipThoughtVectors(Experiment):
     condition: str = setting("start", choices=CONDITIONS)
     """The way in which the decoders know the sentence: "start" is the authors' code, "every
     step" what Kiros et al. (2015) publish."""
-    adam: str = setting("published", choices=("published", "usual"))
+    adam: str = setting("published", choices=("published", "standard"))
     """"published" is that of the authors' code: its rate is 0.0002 whatever ``learning_rate``
     is, and its first hundred updates are 3 to 6.6 times as long
     (:mod:`lnlab.training.hot`)."""
     data: str = "bookcorpus"
     """``stories``, which are made here, ``bookcorpus=PATH``, ``gutenberg=PATH``,
     ``cbt-books=PATH``, or both of these as ``novels=PATH``."""
-    judges: str = "judges"
-    """The judges of vectors: ``story-judges``, ``judges=PATH``, or ``none``."""
-    vectors: str = ""
-    """Empty. It is a field because two kept runs have "file": vectors of words that the net
-    does not know, which are no longer read."""
-    sentences: int = setting(0, least=0)
+    downstream_tasks: str = "sentence-tasks"
+    """The judges of vectors: ``story-tasks``, ``sentence-tasks=PATH``, or ``none``."""
+    max_sentences: int = setting(0, least=0)
     """The number of sentences to read, in whole books; 0: all."""
     shuffled: bool = False
     """True if sentences stand in the places of others: neighbours then say nothing."""
     batch_size: int = setting(64, least=2)
     epochs: int = 5
     learning_rate: float = THEIR_RATE
-    clip: float = setting(5.0, above=0)
+    max_grad_norm: float = setting(5.0, above=0)
     """Norm to which the gradient of the whole net is cut."""
     units: tuple[int, ...] = setting((2400,), least=1, count=1)
     """H, of all three GRUs: the length of a vector."""
-    words: int = setting(620, least=1)
+    embedding_size: int = setting(620, least=1)
     """Numbers a word."""
-    known: int = setting(20_000, least=3)
+    vocab_size: int = setting(20_000, least=3)
     """V, the most frequent words, with the end and the unknown word."""
-    limit: int = setting(30, least=2)
+    max_length: int = setting(30, least=2)
     """The number of words that a sentence must have less than."""
-    every: int = setting(1000, least=1)
+    eval_every: int = setting(1000, least=1)
     """Updates from one validation to the next."""
-    judged: int = setting(50_000, least=1)
+    downstream_every: int = setting(50_000, least=1)
     """Updates from one time that vectors are judged to the next."""
-    nested: bool = setting(True, choices=(True,))
-    """True: inner folds choose the judges' C, as in the authors' code. It is a field because
-    kept runs have it."""
     snapshots: bool = False
     """True if the weights are kept each time that vectors are judged, in half precision."""
 
-    name = "thoughts"
+    name = "skip_thoughts"
     falls = ("valid_nll",)
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
         small = cls(
-            data="stories", judges="story-judges", units=(96,), words=48, known=1000,
-            adam="usual", learning_rate=1e-3, snapshots=True,
-        )  # fmt: skip
+            data="stories",
+            downstream_tasks="story-tasks",
+            units=(96,),
+            embedding_size=48,
+            vocab_size=1000,
+            adam="standard",
+            learning_rate=1e-3,
+            snapshots=True,
+        )
         return {
             "smoke": replace(
                 small,
                 initialisation="modern",
-                sentences=2000,
+                max_sentences=2000,
                 units=(8,),
-                words=6,
+                embedding_size=6,
                 updates=6,
-                every=3,
-                judged=3,
+                eval_every=3,
+                downstream_every=3,
             ),
-            "notebook": replace(small, updates=520, every=26, judged=104),
+            "notebook": replace(small, updates=520, eval_every=26, downstream_every=104),
             "paper": cls(updates=1_000_000),
         }
 
     def config(self) -> dict[str, Any]:
         """As of every experiment; of judges, too, the name and not the path."""
         own = super().config()
-        return own | {"judges": self.judges.split("=")[0]}
+        return own | {"downstream_tasks": self.downstream_tasks.split("=")[0]}
 
     def dataset(self) -> NumberedBooks:
         """Books by number, and what judges the vectors.
 
         Raises:
-            ValueError: for ``vectors``, and as what it reads.
+            ValueError: as what it reads.
             FileNotFoundError: where something that is named is not there.
         """
-        if self.vectors:
-            raise ValueError("vectors of words are no longer read: leave the field empty.")
-        books = load(self.data, "books", longest=self.limit - 1)
-        judges = {} if self.judges == "none" else load(self.judges, "judges")
-        return NumberedBooks(books, self.known, self.sentences, judges, shuffled=self.shuffled)
+        books = load(self.data, "books", longest=self.max_length - 1)
+        judges = (
+            {} if self.downstream_tasks == "none" else load(self.downstream_tasks, "judges")
+        )
+        return NumberedBooks(
+            books, self.vocab_size, self.max_sentences, judges, shuffled=self.shuffled
+        )
 
     def model(self, seed: int, dataset: NumberedBooks) -> nn.Module:
         """The net of one seed; its weights depend on the seed and the sizes alone."""
@@ -137,7 +139,7 @@ class SkipThoughtVectors(Experiment):
             net = SkipThoughts(
                 dataset.vocabulary,
                 self.units[0],
-                self.words,
+                self.embedding_size,
                 ARMS[self.norm],
                 self.initialisation,
                 self.condition,
@@ -161,7 +163,7 @@ class SkipThoughtVectors(Experiment):
         published = self.adam == "published"
         rate = THEIR_RATE if published else self.learning_rate
         optimizer = Adam(parameters, lr=rate, fused=True)
-        cut = partial(clipped, largest=self.clip, models=len(self.seeds))
+        cut = partial(clipped, largest=self.max_grad_norm, models=len(self.seeds))
         optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
         if published:
             optimizer.register_step_pre_hook(lambda optimizer, *_: heated(optimizer))
@@ -173,12 +175,12 @@ class SkipThoughtVectors(Experiment):
         return output.sum(-1)
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """After every ``judged`` updates."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.judged))
+        """After every ``downstream_every`` updates."""
+        return set(range(0, self.length(updates_per_epoch) + 1, self.downstream_every))
 
     def glances(self, updates_per_epoch: int) -> set[int]:
-        """After every ``every`` updates."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.every))
+        """After every ``eval_every`` updates."""
+        return set(range(0, self.length(updates_per_epoch) + 1, self.eval_every))
 
     def measure(
         self, model: Any, dataset: NumberedBooks, moment: Moment = Moment.END

@@ -48,11 +48,11 @@ class CharacterModel(Experiment):
     """The width D; the feed-forward net has 4 D."""
     heads: int = setting(4, least=1)
     """They divide the width."""
-    context: int = setting(64, least=1)
+    context_length: int = setting(64, least=1)
     """T, the characters of a case."""
     warmup: float = setting(0.1, least=0, most=1)
     """The part of the updates in which the learning rate rises from 0; then it stays."""
-    cases: int = setting(512, least=1)
+    eval_size: int = setting(512, least=1)
     """The number of cases of each split, the first ones, that the loss at the end is of."""
     weight_decay: float = setting(0.0, least=0)
     """The decay of every matrix, decoupled (AdamW). Where there is any, turns are measured."""
@@ -72,9 +72,9 @@ class CharacterModel(Experiment):
         small: Any = {
             "data": "embedded",
             "heads": 2,
-            "context": 32,
+            "context_length": 32,
             "batch_size": 8,
-            "cases": 64,
+            "eval_size": 64,
         }
         return {
             "smoke": cls(**small, units=(16,), layers=2, updates=4, seeds=(0, 1)),
@@ -84,11 +84,17 @@ class CharacterModel(Experiment):
 
     def dataset(self) -> Text:
         """The text, as windows of T characters."""
-        return load(self.data, "text", context=self.context)
+        return load(self.data, "text", context=self.context_length)
 
     def model(self, seed: int, dataset: Text) -> nn.Module:
         """The net of one seed; its matrices depend on the seed, names and sizes alone."""
-        size = len(dataset.vocabulary), self.context, self.layers, self.units[0], self.heads
+        size = (
+            len(dataset.vocabulary),
+            self.context_length,
+            self.layers,
+            self.units[0],
+            self.heads,
+        )
         net = Transformer(*size, ARMS[self.norm], fused=self.fused)
         net.draw(lambda name: generator(f"{name} of seed {seed}"))
         if self.weight_decay:
@@ -129,13 +135,13 @@ class CharacterModel(Experiment):
     ) -> Mapping[str, list[float]]:
         """Per seed: NLL of the first cases of each split, in nats a character.
 
-        At the start and the end, besides: ``gradient_1`` to ``gradient_L``, the norm of the
-        gradient of W_2 in each layer, and ``largest``, the greatest activation of the stream
-        as a multiple of the median of its layer. With weight decay also ``turn_Q`` and so on:
-        the logarithm of how far a matrix turns in a step, over the layers, as a multiple of
-        :func:`~lnlab.probes.training.learning_rate.equilibrium`.
+        At the start and the end, besides: ``gradient_norm_1`` to ``gradient_norm_L``, the norm
+        of the gradient of W_2 in each layer, and ``largest_activation``, the greatest
+        activation of the stream as a multiple of the median of its layer. With weight decay
+        also ``rotation_Q`` and so on: the logarithm of how far a matrix turns in a step, over
+        the layers, as a multiple of :func:`~lnlab.probes.training.learning_rate.equilibrium`.
         """
-        found, few = {}, self.cases if moment is Moment.END else CASES
+        found, few = {}, self.eval_size if moment is Moment.END else CASES
         for split in ("train", "valid", "test"):
             cases = getattr(dataset, split)
             measured = evaluate(model, cases.x[:few], cases.y[:few], self.loss)
@@ -150,8 +156,8 @@ class CharacterModel(Experiment):
         x, y = (cases[:FEW].to(weight.device) for cases in (dataset.train.x, dataset.train.y))
         norms = profile(objective(net, x, y))
         net.eval()
-        sizes = {"largest": max(map(largest, streams(net, x)))}
-        return {f"gradient_{layer}": g for layer, g in enumerate(norms, start=1)} | sizes
+        sizes = {"largest_activation": max(map(largest, streams(net, x)))}
+        return {f"gradient_norm_{layer}": g for layer, g in enumerate(norms, start=1)} | sizes
 
     def _turns(self, model: Stacked) -> dict[str, list[float]]:
         optimizer = self.optimizer(model.parameters())
@@ -162,7 +168,9 @@ class CharacterModel(Experiment):
             squares[_short(name)].append(angles.reshape(-1).square())
         means = {name: torch.stack(every).mean(0).sqrt() for name, every in squares.items()}
         return {
-            f"turn_{name}": [log(a / expected) if a else float("nan") for a in mean.tolist()]
+            f"rotation_{name}": [
+                log(a / expected) if a else float("nan") for a in mean.tolist()
+            ]
             for name, mean in means.items()
         }
 
