@@ -256,7 +256,7 @@ def test_what_a_killed_run_left_before_it_began_is_named_and_removed(root):
     lnlab(*SMOKE)
     left = root / "runs" / "mnist" / "0123456789ab"
     left.mkdir()
-    (left / "state.pt").write_bytes(b"half")
+    (left / "checkpoint.bin").write_bytes(b"half")
     assert re.search(
         r"(?m)^0123456789ab +mnist +damaged: .*no config\.json", lnlab("results", "list").output
     )

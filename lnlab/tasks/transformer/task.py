@@ -31,7 +31,7 @@ class CharacterModel(Experiment):
 
     The papers train translators and large language models; this is their question at four
     layers. Each seed has the same initial matrices and the same batches in every arm.
-    Kept results stand in ``results/transformer``; the verdicts in the ledger.
+    Kept results stand in ``results/transformer.jsonl.xz``; the verdicts in the ledger.
     """
 
     norm: str = setting("pre", choices=ARMS)
