@@ -11,7 +11,7 @@ from lnlab import unroll as reference
 from lnlab.cells import Cell, State
 
 from . import batched, hoisted, torchs, triton
-from .forms import Kernel, form
+from .forms import Kernel, form, refuse_second
 from .library import Problem, library, own_cache
 
 
@@ -165,15 +165,6 @@ def pooled(lib: ctypes.CDLL, like: Tensor, shape: torch.Size | None = None) -> T
 
 FRESH_PAGES = 128 * 1024
 """Bytes from which on malloc may ask the system for pages each time."""
-
-
-def refuse_second() -> None:
-    """Raise RuntimeError where a way back is to be differentiated again."""
-    if torch.is_grad_enabled():
-        raise RuntimeError(
-            "the fused recurrence has no second derivative: differentiate the reference, "
-            "the module that was given to kernels.fuse."
-        )
 
 
 class Recurrence(torch.autograd.Function):

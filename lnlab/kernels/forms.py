@@ -199,3 +199,12 @@ def bias(norm: Normalizer, W: Tensor) -> Tensor:
     """The bias b (H,), or zeros like ``W`` where there is none."""
     b = getattr(norm, "b", None)
     return b if isinstance(b, Tensor) else W.new_zeros(norm.units)
+
+
+def refuse_second() -> None:
+    """Raise RuntimeError where a way back is to be differentiated again."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "the fused recurrence has no second derivative: differentiate the reference, "
+            "the module that was given to kernels.fuse."
+        )

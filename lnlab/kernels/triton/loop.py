@@ -24,8 +24,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lnlab.cells import State
-from lnlab.kernels.compiled import refuse_second
-from lnlab.kernels.forms import Form, Kernel
+from lnlab.kernels.forms import Form, Kernel, refuse_second
 from lnlab.kernels.triton import borrowed, fill
 
 GRUS = Kernel.GRU_WRITES, Kernel.GRU_KEEPS

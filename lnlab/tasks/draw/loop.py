@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lnlab.kernels.compiled import Pooled, refuse_second
-from lnlab.kernels.forms import Kernel
+from lnlab.kernels.compiled import Pooled
+from lnlab.kernels.forms import Kernel, refuse_second
 from lnlab.kernels.library import KernelLibrary, fields
 from lnlab.kernels.stepped import run
 
