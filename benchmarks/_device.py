@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.benchmark import Timer
 
 from lnlab.kernels import fuse, triton
-from lnlab.unroll import GRU, LSTM
+from lnlab.nn.recurrent import GRU, LSTM
 
 SIZES = [
     (50, 32, 128, 128),

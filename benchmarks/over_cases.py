@@ -17,9 +17,9 @@ from torch import Tensor
 from benchmarks.recurrent import step
 from benchmarks.thoughts import summary, table, timed
 from lnlab.kernels import fuse
-from lnlab.norms import LayerNorm, RecurrentBatchNorm
+from lnlab.nn import LayerNorm, RecurrentBatchNorm
+from lnlab.nn.recurrent import LSTM
 from lnlab.runs import device_name
-from lnlab.unroll import LSTM
 
 SIZES = ((100, 32, 64, 128), (50, 32, 128, 128), (100, 32, 256, 256))
 """T, B, inputs, H; the first is the reader's."""

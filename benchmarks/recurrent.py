@@ -21,14 +21,14 @@ from torch.nn import functional as F
 
 from benchmarks import _device
 from benchmarks._device import SIZES
-from lnlab.cells import Cell
 from lnlab.kernels import fuse
 from lnlab.kernels.compiled import Task
 from lnlab.kernels.forms import form
 from lnlab.kernels.library import library, own_cache
+from lnlab.nn import Cell
+from lnlab.nn.recurrent import GRU, LSTM, Recurrent
 from lnlab.runs import device_name
 from lnlab.training.machine import available
-from lnlab.unroll import GRU, LSTM, Recurrent
 
 ROUNDS, SLOW_EVERY = 13, 4
 LAYERS: dict[str, tuple[type[Recurrent], Callable[[int, int], nn.Module]]] = {

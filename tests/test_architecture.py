@@ -149,7 +149,7 @@ HEAVY = {"plotly", "anywidget", "ipywidgets", "papermill", "nbconvert", "IPython
     [
         ("import lnlab", HEAVY | {"torch", "numpy", "pandas"}),
         ("import lnlab.cli", (HEAVY | {"torch", "numpy", "pandas", "tqdm"}) - {"click"}),
-        ("import lnlab.norms", HEAVY | {"pandas", "sklearn"}),
+        ("import lnlab.nn", HEAVY | {"pandas", "sklearn"}),
         ("from lnlab.tasks import TASKS; [*TASKS]", HEAVY | {"torch", "numpy", "pandas"}),
         (
             "from lnlab.tasks import TASKS; [*TASKS.values()]",

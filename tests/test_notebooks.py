@@ -262,9 +262,13 @@ def test_the_knee_of_an_exercise_is_where_its_answer_says():
 
 
 WRONG = [
-    ("01", "WholeNorm = norms.LayerNorm", "deviation 1, and yet more than one mu or sigma"),
-    ("01", "WholeNorm = norms.Identity", r"deviation \d\.\d+, not 0 and 1$"),
-    ("02", "SignNorm = norms.LayerNorm", r"columns \[1, 2, 4, 6, 7\], not to \[1, 3, 4, 6\]"),
+    ("01", "WholeNorm = lnlab.nn.LayerNorm", "deviation 1, and yet more than one mu or sigma"),
+    ("01", "WholeNorm = lnlab.nn.Identity", r"deviation \d\.\d+, not 0 and 1$"),
+    (
+        "02",
+        "SignNorm = lnlab.nn.LayerNorm",
+        r"columns \[1, 2, 4, 6, 7\], not to \[1, 3, 4, 6\]",
+    ),
 ]
 
 

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab import audit, threads
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
 from lnlab.panels.landscape import landscape
 from lnlab.probes.certify import certify
 from lnlab.probes.loss.hessian import density, ends, trace

@@ -18,18 +18,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from lnlab.norms.invariances import Statistics
+from lnlab.audit.asleep import drawn
+from lnlab.audit.call import Call, mapped, refuse_nan, tensors
+from lnlab.audit.finding import CannotCheck
+from lnlab.audit.watched import Visit, Watched
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.givens import normal
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.refusals import refuse_no_function, refuse_no_module
 from lnlab.probes.subject import Subject
 from lnlab.probes.untouched import Buffers, uncompiled, untouched
 from lnlab.training.machine import default_dtype
-
-from .asleep import drawn
-from .call import Call, mapped, refuse_nan, tensors
-from .finding import CannotCheck
-from .watched import Visit, Watched
 
 OwnLoss = Callable[[Any], Tensor]
 """A loss: from what a module returns to a scalar."""

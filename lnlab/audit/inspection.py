@@ -6,14 +6,13 @@ from typing import Any
 
 from torch import nn
 
-from lnlab.norms.invariances import Statistics
+from lnlab.audit.audited import Audited, OwnLoss
+from lnlab.audit.checks import CHECKS
+from lnlab.audit.finding import CannotCheck, Result
+from lnlab.audit.report import Audit
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.refusals import several
 from lnlab.threads import in_one_thread
-
-from .audited import Audited, OwnLoss
-from .checks import CHECKS
-from .finding import CannotCheck, Result
-from .report import Audit
 
 
 @in_one_thread

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 
-from lnlab.norms import Normalizer
+from lnlab.nn import Normalizer
 
 GAINS, BIASES = ("weight", "g", "gamma", "scale"), ("bias", "b", "beta", "shift")
 """The names under which normalizers keep their gain and their bias."""
@@ -126,7 +126,7 @@ def _built(part: nn.Module, by: Callable, kind: type, space: int | None) -> nn.M
         if place.space and len(place.shape) == 1:
             raise CannotSwap(
                 f"{kind.__name__} of torch runs over the last axes, and the units of "
-                f"{type(part).__name__} stand along axis 1: take lnlab.norms.{kind.__name__}, "
+                f"{type(part).__name__} stand along axis 1: take lnlab.nn.{kind.__name__}, "
                 "or nn.GroupNorm of one group."
             )
         return by(place.shape, **eps)
@@ -164,7 +164,7 @@ def _groups(units: int) -> int:
 
 
 def _ours(by: Callable, place: Slot, own: Mapping, eps: Mapping) -> nn.Module:
-    """One of lnlab.norms, with the spatial axes of its place; some have no eps."""
+    """One of lnlab.nn, with the spatial axes of its place; some have no eps."""
     space = {"space": place.space} if place.space and "space" not in own else {}
     try:
         return by(place.units, **space, **eps)

@@ -10,9 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lnlab.audit.finding import Finding, Result, Severity
 from lnlab.pages.table import words
-
-from .finding import Finding, Result, Severity
 
 if TYPE_CHECKING:
     import pandas as pd

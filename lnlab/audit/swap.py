@@ -18,15 +18,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 
+from lnlab.audit.audited import Audited
+from lnlab.audit.call import Call
+from lnlab.audit.finding import counted
+from lnlab.audit.replacement import BIASES, GAINS, CannotSwap, made_for
 from lnlab.pages.table import words
 from lnlab.probes.invariance import relative_change
 from lnlab.probes.refusals import refuse_other
 from lnlab.probes.untouched import uncompiled
-
-from .audited import Audited
-from .call import Call
-from .finding import counted
-from .replacement import BIASES, GAINS, CannotSwap, made_for
 
 Rules = Mapping[type[nn.Module] | str, Any]
 """The parts, by class or by a pattern of their names, and what stands in their place: a
@@ -153,7 +152,7 @@ def swap(module: nn.Module, rules: Rules, inputs: Any = None) -> Swap:
     Args:
         module: of any make; behind torch.compile it is taken as it was before.
         rules: by class (a subclass counts) or pattern of names (``"blocks.*.norm1"``, as file
-            names are matched), what takes the place: a class of torch.nn or lnlab.norms,
+            names are matched), what takes the place: a class of torch.nn or lnlab.nn,
             which gets the units, axes and eps of the old one; ``partial`` of a class; or a
             function of the old part.
         inputs: what the module is called with; with it the new module is tried.

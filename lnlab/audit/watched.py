@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from .call import tensors
+from lnlab.audit.call import tensors
 
 
 @dataclass(frozen=True)

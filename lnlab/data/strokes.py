@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+import lnlab.data.line
 from lnlab.data import iam, pen, unipen
-from lnlab.data import line as lines_of
 from lnlab.data.archive import unpacked
 from lnlab.data.dataset import Dataset
 from lnlab.data.kept import Arrays, code, kept, stamp
@@ -157,7 +157,7 @@ class Strokes(Dataset[Sequence[Line]]):
         return [place for place, line in enumerate(self.test) if line.text not in seen]
 
     def _digest(self) -> bytes:
-        return lines_of.digest(self._parts[0])
+        return lnlab.data.line.digest(self._parts[0])
 
     def __str__(self) -> str:
         parts = self._parts[0]

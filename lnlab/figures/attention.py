@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.axes import grid
-from .style.palette import MARK, SIZES, TEMPLATE
-from .style.text import literal, note
-from .style.traces import Traces, fill
+from lnlab.figures.style.axes import grid
+from lnlab.figures.style.palette import MARK, SIZES, TEMPLATE
+from lnlab.figures.style.text import literal, note
+from lnlab.figures.style.traces import Traces, fill
 
 SLOTS = 4
 """The number of attentions that one picture holds."""

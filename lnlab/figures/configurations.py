@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 from plotly.subplots import make_subplots
 
-from .style.palette import SIZES, TEMPLATE, upon
-from .style.text import literal, signed
+from lnlab.figures.style.palette import SIZES, TEMPLATE, upon
+from lnlab.figures.style.text import literal, signed
 
 PAIRS = ("TT", "TF", "FT", "FF")
 """The letters of a mean and of a deviation; T: of the population, F: of the batch at hand."""

@@ -6,9 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .style.axes import linear, logarithmic
-from .style.palette import GREY, PREDICTED, TEMPLATE, lines, rank
-from .style.text import literal
+from lnlab.figures.style.axes import linear, logarithmic
+from lnlab.figures.style.palette import GREY, PREDICTED, TEMPLATE, lines, rank
+from lnlab.figures.style.text import literal
 
 Curve = tuple[np.ndarray, np.ndarray]
 """Places and values, each (K,)."""

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.axes import logarithmic
-from .style.palette import TEMPLATE, lines
-from .style.text import literal
+from lnlab.figures.style.axes import logarithmic
+from lnlab.figures.style.palette import TEMPLATE, lines
+from lnlab.figures.style.text import literal
 
 LETTERS = 34
 """The most letters of a place that are written under the axis: its last ones."""

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from .ribbons import DARK, LIGHT
-from .style.axes import axis_number, side_by_side
-from .style.palette import TEMPLATE, lines
-from .style.text import literal, text_above
-from .style.traces import Traces, fill
+from lnlab.figures.ribbons import DARK, LIGHT
+from lnlab.figures.style.axes import axis_number, side_by_side
+from lnlab.figures.style.palette import TEMPLATE, lines
+from lnlab.figures.style.text import literal, text_above
+from lnlab.figures.style.traces import Traces, fill
 
 SLOTS = 4
 """The number of nets that one picture holds."""

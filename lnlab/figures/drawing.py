@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.palette import GREY, ORANGE, TEMPLATE, VERMILLION
-from .style.text import literal, note
-from .style.traces import Traces, fill
+from lnlab.figures.style.palette import GREY, ORANGE, TEMPLATE, VERMILLION
+from lnlab.figures.style.text import literal, note
+from lnlab.figures.style.traces import Traces, fill
 
 SLOTS = 3
 """The number of nets that one figure holds."""

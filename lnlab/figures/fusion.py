@@ -5,8 +5,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from .style.palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION
-from .style.text import literal
+from lnlab.figures.style.palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION
+from lnlab.figures.style.text import literal
 
 WORK = {
     "input": ("W<sub>x</sub>x of many steps at once", BLUE),

@@ -7,9 +7,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .style.axes import linear, logarithmic
-from .style.palette import GREY, INK, TEMPLATE, lines, rank
-from .style.text import literal, signed
+from lnlab.figures.style.axes import linear, logarithmic
+from lnlab.figures.style.palette import GREY, INK, TEMPLATE, lines, rank
+from lnlab.figures.style.text import literal, signed
 
 Curve = tuple[np.ndarray, np.ndarray]
 """The places of measurements (K,), and their values, one row a seed (S, K)."""

@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .style.palette import SIGNED, TEMPLATE
-from .style.text import literal
+from lnlab.figures.style.palette import SIGNED, TEMPLATE
+from lnlab.figures.style.text import literal
 
 ROOM = 808
 """Pixels that JupyterLab leaves a picture beside its file browser, in a window of 1280."""

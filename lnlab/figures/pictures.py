@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.palette import TEMPLATE
-from .style.text import literal, signed
+from lnlab.figures.style.palette import TEMPLATE
+from lnlab.figures.style.text import literal, signed
 
 ZOOM = 1.5
 """Pixels of the screen a pixel of a picture."""

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.axes import axis_number, side_by_side
-from .style.palette import SIZES, TEMPLATE
-from .style.text import literal, text_above
-from .style.traces import Traces, fill
+from lnlab.figures.style.axes import axis_number, side_by_side
+from lnlab.figures.style.palette import SIZES, TEMPLATE
+from lnlab.figures.style.text import literal, text_above
+from lnlab.figures.style.traces import Traces, fill
 
 SLOTS = 3
 """The number of maps in a picture."""

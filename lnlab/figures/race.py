@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .style.palette import BLUE, GREY, INK, OTHERS, TEMPLATE, shade
-from .style.text import literal, signed
+from lnlab.figures.style.palette import BLUE, GREY, INK, OTHERS, TEMPLATE, shade
+from lnlab.figures.style.text import literal, signed
 
 CONTENDERS = {
     "LN-LSTM, fused": ("LN-LSTM", "ours_ms", {"color": BLUE, "width": 4}),

@@ -7,8 +7,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .style.palette import TEMPLATE, line
-from .style.text import literal
+from lnlab.figures.style.palette import TEMPLATE, line
+from lnlab.figures.style.text import literal
 
 LIGHT, DARK = ("q05", "q95"), ("q25", "q75")
 

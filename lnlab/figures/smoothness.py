@@ -7,9 +7,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .style.axes import logarithmic
-from .style.palette import INK, TEMPLATE, lines
-from .style.text import literal, signed
+from lnlab.figures.style.axes import logarithmic
+from lnlab.figures.style.palette import INK, TEMPLATE, lines
+from lnlab.figures.style.text import literal, signed
 
 Ribbon = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Updates (K,), and the two ends of a band at each, one row a seed (S, K)."""

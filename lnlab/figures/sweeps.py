@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from .style.palette import TEMPLATE, lines, rank
-from .style.text import literal
+from lnlab.figures.style.palette import TEMPLATE, lines, rank
+from lnlab.figures.style.text import literal
 
 FLOOR = 1e-17
 """The height at which a value of exactly 0 is drawn: below the rounding of float64."""

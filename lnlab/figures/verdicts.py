@@ -4,8 +4,18 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from .style.palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION, shade, upon
-from .style.text import literal
+from lnlab.figures.style.palette import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    TEMPLATE,
+    VERMILLION,
+    shade,
+    upon,
+)
+from lnlab.figures.style.text import literal
 
 COLORS = {
     "holds": shade(GREEN, 1),

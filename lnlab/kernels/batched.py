@@ -16,14 +16,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lnlab.cells import Bias, Carry, Cell, LSTMCell, State
-from lnlab.norms import BatchNorm, RecurrentBatchNorm, inside_root
-from lnlab.norms.batch import move
-from lnlab.padding import within
-from lnlab.unroll import flip
-
-from .forms import Form, Kernel, exactly, lstm, watched
-from .normalizers import FusedBatchNorm, FusedRecurrentBatchNorm
+from lnlab.kernels.forms import Form, Kernel, exactly, lstm, watched
+from lnlab.kernels.normalizers import FusedBatchNorm, FusedRecurrentBatchNorm
+from lnlab.nn import (
+    BatchNorm,
+    Bias,
+    Carry,
+    Cell,
+    LSTMCell,
+    RecurrentBatchNorm,
+    State,
+    inside_root,
+)
+from lnlab.nn.batch import move
+from lnlab.nn.padding import within
+from lnlab.nn.recurrent import flip
 
 KINDS = (BatchNorm, FusedBatchNorm, RecurrentBatchNorm, FusedRecurrentBatchNorm)
 
@@ -109,7 +116,7 @@ def _take_in(norm: BatchNorm, running: Tensor, new: Tensor) -> None:
 def unroll(
     cell: Any, x: Tensor, state: State, lengths: Tensor | None, reverse: bool
 ) -> tuple[Tensor, State]:
-    """Every h (T, B, H) and the last state, as :func:`lnlab.unroll.unroll` returns them."""
+    """Every h (T, B, H) and the last state, as :func:`lnlab.nn.recurrent.unroll` returns them."""
     if reverse:
         y, last = unroll(cell, flip(x, lengths), state, lengths, False)
         return flip(y, lengths), last

@@ -1,4 +1,4 @@
-"""The compiled loop over time: :func:`lnlab.unroll.unroll` in one call forward, one back."""
+"""The compiled loop over time: :func:`lnlab.nn.recurrent.unroll` in one call forward, one back."""
 
 import ctypes
 from dataclasses import dataclass
@@ -7,12 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlab import unroll as reference
-from lnlab.cells import Cell, State
-
-from . import batched, hoisted, torchs, triton
-from .forms import Kernel, form, refuse_second
-from .library import Problem, library, own_cache
+from lnlab.kernels import batched, hoisted, torchs, triton
+from lnlab.kernels.forms import Kernel, form, refuse_second
+from lnlab.kernels.library import Problem, library, own_cache
+from lnlab.nn import Cell, State
+from lnlab.nn import recurrent as reference
 
 
 def unroll(

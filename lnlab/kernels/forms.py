@@ -13,10 +13,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from lnlab.cells import Bias, Carry, Cell, GRUCell, LSTMCell, RNNCell, Sums, Update
-from lnlab.norms import Identity, LayerNorm, Normalizer, inside_root
-
-from .normalizers import FusedLayerNorm
+from lnlab.kernels.normalizers import FusedLayerNorm
+from lnlab.nn import (
+    Bias,
+    Carry,
+    Cell,
+    GRUCell,
+    Identity,
+    LayerNorm,
+    LSTMCell,
+    Normalizer,
+    RNNCell,
+    Sums,
+    Update,
+    inside_root,
+)
 
 Kind = TypeVar("Kind", bound=nn.Module)
 

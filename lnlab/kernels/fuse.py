@@ -12,12 +12,10 @@ from typing import TypeVar
 
 from torch import nn
 
-from lnlab import unroll
-from lnlab.norms import DyT, Identity, Normalizer
-
-from . import compiled
-from .forms import exactly, watched
-from .normalizers import FUSED, in_torch
+from lnlab.kernels import compiled
+from lnlab.kernels.forms import exactly, watched
+from lnlab.kernels.normalizers import FUSED, in_torch
+from lnlab.nn import DyT, Identity, Normalizer, recurrent
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -60,8 +58,8 @@ def _exchange(module: nn.Module) -> Iterator[str]:
             module.__class__ = FUSED[kind]
         elif not exactly(module, *FUSED.values(), *NOTHING_TO_FUSE):
             yield repr(module) if kind in FUSED else kind.__name__
-    elif isinstance(module, unroll.Recurrent):
-        if module.unroll not in (unroll.unroll, compiled.unroll):
+    elif isinstance(module, recurrent.Recurrent):
+        if module.unroll not in (recurrent.unroll, compiled.unroll):
             yield f"{type(module).__name__} with a loop of its own"
             return
         module.unroll = compiled.unroll

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lnlab.cells import Cell, State
-from lnlab.padding import within
-from lnlab.unroll import flip
-
-from .forms import Form, Kernel
+from lnlab.kernels.forms import Form, Kernel
+from lnlab.nn import Cell, State
+from lnlab.nn.padding import within
+from lnlab.nn.recurrent import flip
 
 Steps = Callable[
     [Form, Tensor, Tensor, tuple[Tensor, ...], State, Tensor | None], tuple[Tensor, State]

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lnlab.norms import (
+from lnlab.nn import (
     BatchNorm,
     GroupNorm,
     InstanceNorm,
@@ -36,7 +36,7 @@ from lnlab.norms import (
 
 
 class FusedLayerNorm(LayerNorm):
-    """:class:`~lnlab.norms.LayerNorm` by torch's layer_norm, or group_norm over space.
+    """:class:`~lnlab.nn.LayerNorm` by torch's layer_norm, or group_norm over space.
 
     A position alone is a row of units to layer_norm, once the units are the last axis.
     """
@@ -62,7 +62,7 @@ class FusedLayerNorm(LayerNorm):
 
 
 class FusedGroupNorm(GroupNorm):
-    """:class:`~lnlab.norms.GroupNorm` by torch's group_norm."""
+    """:class:`~lnlab.nn.GroupNorm` by torch's group_norm."""
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
@@ -74,7 +74,7 @@ class FusedGroupNorm(GroupNorm):
 
 
 class FusedInstanceNorm(InstanceNorm):
-    """:class:`~lnlab.norms.InstanceNorm` by torch's instance_norm."""
+    """:class:`~lnlab.nn.InstanceNorm` by torch's instance_norm."""
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
@@ -87,7 +87,7 @@ class FusedInstanceNorm(InstanceNorm):
 
 
 class FusedRMSNorm(RMSNorm):
-    """:class:`~lnlab.norms.RMSNorm` by torch's rms_norm."""
+    """:class:`~lnlab.nn.RMSNorm` by torch's rms_norm."""
 
     stacks = True
 
@@ -101,7 +101,7 @@ class FusedRMSNorm(RMSNorm):
 
 
 class FusedBatchNorm(BatchNorm):
-    """:class:`~lnlab.norms.BatchNorm` by torch's batch_norm."""
+    """:class:`~lnlab.nn.BatchNorm` by torch's batch_norm."""
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
@@ -109,7 +109,7 @@ class FusedBatchNorm(BatchNorm):
 
 
 class FusedRecurrentBatchNorm(RecurrentBatchNorm):
-    """:class:`~lnlab.norms.RecurrentBatchNorm` by torch's batch_norm, step by step."""
+    """:class:`~lnlab.nn.RecurrentBatchNorm` by torch's batch_norm, step by step."""
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)

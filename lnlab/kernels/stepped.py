@@ -6,12 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlab.cells import LSTMCell
-from lnlab.norms import Identity, Linear
-
-from .compiled import KERNEL_DTYPES
-from .forms import Form, exactly, form
-from .library import KernelLibrary, library
+from lnlab.kernels.compiled import KERNEL_DTYPES
+from lnlab.kernels.forms import Form, exactly, form
+from lnlab.kernels.library import KernelLibrary, library
+from lnlab.nn import Identity, Linear, LSTMCell
 
 
 def kernel(of: KernelLibrary, device: torch.device, dtype: torch.dtype) -> ctypes.CDLL | None:

@@ -7,8 +7,8 @@ would pack them, and the way back through what is packed takes longer than the r
 import torch
 from torch import Tensor
 
-from lnlab.cells import Cell, GRUCell, State, Update
-from lnlab.unroll import flip
+from lnlab.nn import Cell, GRUCell, State, Update
+from lnlab.nn.recurrent import flip
 
 ORDER = (1, 0, 3, 2)
 """The places of torch's gates i, f, g, o among the paper's f, i, o, g."""
@@ -17,7 +17,7 @@ ORDER = (1, 0, 3, 2)
 def unroll(
     cell: Cell, x: Tensor, state: State, lengths: Tensor | None, reverse: bool
 ) -> tuple[Tensor, State]:
-    """Every h (T, B, H) and the last state, as :func:`lnlab.unroll.unroll` returns them."""
+    """Every h (T, B, H) and the last state, as :func:`lnlab.nn.recurrent.unroll` returns them."""
     if reverse:
         y, last = unroll(cell, flip(x, lengths), state, lengths, False)
         return flip(y, lengths), last

@@ -13,9 +13,8 @@ from lnlab.ledger.claim import restated as restated_of
 from lnlab.ledger.claim import untested as untested_of
 from lnlab.ledger.exact import Defect, changed, greatest, readings, unchanged
 from lnlab.ledger.rule import Kind
-from lnlab.norms.invariances import ROWS, TABLE_1
-from lnlab.norms.normalizer import AffineNormalizer
-from lnlab.norms.transformations import TRANSFORMATIONS
+from lnlab.nn.normalizer import AffineNormalizer
+from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
 from lnlab.probes.givens import normal, random_given, random_shift
 from lnlab.probes.invariance import NormalizedLayer, relative_change
 

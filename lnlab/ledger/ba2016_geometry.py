@@ -14,7 +14,7 @@ from lnlab.ledger.descent import effective_rate
 from lnlab.ledger.exact import Defect, greatest, nearly, readings, unchanged
 from lnlab.ledger.rule import Kind
 from lnlab.ledger.stability import at_every_rate, stable
-from lnlab.norms import BatchNorm, Identity, LayerNorm, Norm, WeightNorm
+from lnlab.nn import BatchNorm, Identity, LayerNorm, Norm, WeightNorm
 from lnlab.probes.fisher.families import BERNOULLI, FAMILIES, GAUSSIAN, Family
 from lnlab.probes.fisher.glm import (
     GLM,

@@ -11,7 +11,7 @@ from lnlab.ledger.paired import Arms, Number, final, like, numbers
 from lnlab.ledger.statistics import interval
 from lnlab.ledger.ziaee2022_pictures import FRESH, SEEDS, way
 from lnlab.ledger.ziaee2022_rates import RATES, TRIED
-from lnlab.norms import CONFIGURATIONS
+from lnlab.nn import CONFIGURATIONS
 from lnlab.runs import Run
 from lnlab.tasks.mixture import published
 from lnlab.tasks.mixture.arms import ARMS
@@ -35,7 +35,7 @@ def sixteen(runs: Mapping[int, Run], metric: str) -> tuple[np.ndarray, np.ndarra
         metric: ``"test_accuracy"`` say.
 
     Returns:
-        Three arrays (16,), in the order of :data:`lnlab.norms.CONFIGURATIONS`; NaN where a
+        Three arrays (16,), in the order of :data:`lnlab.nn.CONFIGURATIONS`; NaN where a
         configuration is impossible, and ends NaN of a single seed.
     """
     found = []

@@ -32,7 +32,7 @@ from lnlab.ledger.measurement import (
 )
 from lnlab.ledger.paired import Number, final
 from lnlab.ledger.rule import Kind, Says
-from lnlab.norms import LayerNorm
+from lnlab.nn import LayerNorm
 from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
 from lnlab.tasks import CharacterModel

@@ -20,7 +20,7 @@ from lnlab.ledger.claim import summary as summary_of
 from lnlab.ledger.exact import changed, counted, greatest, nearly, readings, unchanged
 from lnlab.ledger.rule import Kind
 from lnlab.ledger.stability import at_every_rate, stable
-from lnlab.norms import BatchLayerNorm, BatchNorm, LayerNorm, Population
+from lnlab.nn import BatchLayerNorm, BatchNorm, LayerNorm, Population
 from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
 

@@ -11,7 +11,7 @@ from lnlab.ledger.ba2016_analysis import AFFINE, fewer_cases
 from lnlab.ledger.claim import equation as equation_of
 from lnlab.ledger.exact import changed, greatest, least, readings, unchanged
 from lnlab.ledger.rule import Kind
-from lnlab.norms import CONFIGURATIONS, BatchLayerNorm, BatchNorm, Population
+from lnlab.nn import CONFIGURATIONS, BatchLayerNorm, BatchNorm, Population
 from lnlab.probes.givens import normal
 from lnlab.probes.invariance import relative_change
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lnlab import norms
+import lnlab.nn
 from lnlab.live.examples import Uniform, digits, points
 
 
@@ -54,10 +54,12 @@ def network(state: dict[str, Any], norm: str, seed: int) -> nn.Sequential:
     """
     inputs, classes = (64, 10) if state["dataset"] == "digits" else (3, 2)
     widths = [inputs] + [state["units"]] * state["depth"] + [classes]
-    factories = [norms.named(norm)] * state["depth"] + [norms.Identity]
+    factories = [lnlab.nn.named(norm)] * state["depth"] + [lnlab.nn.Identity]
     uniform, modules = Uniform(1000 + seed), []
     for (D, H), factory in zip(pairwise(widths), factories, strict=True):
-        layer = norms.Linear(D, H, factory, bias_inside=factory is norms.Identity).double()
+        layer = lnlab.nn.Linear(
+            D, H, factory, bias_inside=factory is lnlab.nn.Identity
+        ).double()
         bound = D**-0.5
         with torch.no_grad():
             layer.W.copy_(torch.tensor([bound * (2 * uniform() - 1) for _ in range(H * D)],

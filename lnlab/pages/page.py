@@ -19,7 +19,8 @@ import lnlab
 from lnlab.live.bundle import module
 from lnlab.pages.formulas import markdown
 from lnlab.pages.heading import opening
-from lnlab.pages.outputs import PLAYGROUND, PLOTLY, rendered
+from lnlab.pages.outputs import MIME as PLAYGROUND
+from lnlab.pages.outputs import PLOTLY, rendered
 
 FAILED = ".failed.ipynb"
 FONT = "STIXTwoMath-Regular.ttf"

@@ -1,19 +1,19 @@
 """Panels: functions that return one widget, to move in JupyterLab what a figure shows."""
 
-from .attention import attention
-from .distributions import distributions
-from .drawing import drawing
-from .geometry import geometry
-from .invariance import invariance
-from .landscape import landscape
-from .order import order
-from .positions import positions
-from .reading import reading
-from .recurrence import recurrence
-from .thoughts import thoughts
-from .transformer import transformer
-from .widgets import LivePlot
-from .writing import writing
+from lnlab.panels.attention import attention
+from lnlab.panels.distributions import distributions
+from lnlab.panels.drawing import drawing
+from lnlab.panels.geometry import geometry
+from lnlab.panels.invariance import invariance
+from lnlab.panels.landscape import landscape
+from lnlab.panels.order import order
+from lnlab.panels.positions import positions
+from lnlab.panels.reading import reading
+from lnlab.panels.recurrence import recurrence
+from lnlab.panels.thoughts import thoughts
+from lnlab.panels.transformer import transformer
+from lnlab.panels.widgets import LivePlot
+from lnlab.panels.writing import writing
 
 __all__ = [
     "LivePlot",

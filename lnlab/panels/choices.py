@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
 
 MODES = {statistics.name.lower(): statistics for statistics in Statistics}
 """The sources of statistics over cases, by name."""

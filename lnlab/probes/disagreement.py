@@ -6,14 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlab.norms import GroupNorm, Identity
+from lnlab.nn import GroupNorm, Identity
+from lnlab.probes.dynamics import states
+from lnlab.probes.magnitudes import vector_norm
 from lnlab.threads import in_one_thread
 
-from .dynamics import states
-from .magnitudes import vector_norm
-
 Cells = Mapping[str, Any]
-"""LSTM cells as of :class:`lnlab.cells.LSTMCell`, by name."""
+"""LSTM cells as of :class:`lnlab.nn.LSTMCell`, by name."""
 
 
 def same_weights(

@@ -6,12 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.norms import AffineNormalizer, Normalizer
+from lnlab.nn import AffineNormalizer, Normalizer
+from lnlab.probes.givens import normal
+from lnlab.probes.magnitudes import root_mean_square
+from lnlab.probes.refusals import refuse_no_tensor, refuse_other
 from lnlab.threads import in_one_thread
-
-from .givens import normal
-from .magnitudes import root_mean_square
-from .refusals import refuse_no_tensor, refuse_other
 
 
 class Stepping(Protocol):
@@ -67,7 +66,7 @@ def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
     """The sizes of summed inputs, hidden states and gradients at every step of ``x``.
 
     Args:
-        cell: as :class:`lnlab.cells.Cell`.
+        cell: as :class:`lnlab.nn.Cell`.
         x: (T, B, D), with at least one step.
         seed: of the direction in which the last hidden state is looked at.
 
@@ -75,7 +74,7 @@ def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
         TypeError: where ``cell`` is no module, or x no tensor.
         ValueError: for a sequence without steps.
     """
-    refuse_other("cell", cell, nn.Module, "a cell of lnlab.cells")
+    refuse_other("cell", cell, nn.Module, "a cell of lnlab.nn")
     refuse_no_tensor("x", x)
     if not x.dim() or not len(x):
         raise ValueError("x has no time steps: give at least one.")

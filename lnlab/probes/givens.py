@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lnlab.norms.invariances import Given, Place
+from lnlab.nn.table1 import Given, Place
 
 LARGEST = 1e100
 """|delta| beyond this, or below its inverse, leaves float64 once it is squared twice."""

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 from torch.overrides import TorchFunctionMode
 
-from lnlab.norms import Normalizer
+from lnlab.nn import Normalizer
 
 NORMALIZERS = (Normalizer, TorchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 

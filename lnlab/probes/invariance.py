@@ -16,18 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lnlab.norms import Normalizer, SpectralNorm
-from lnlab.norms.invariances import (
-    ROWS,
-    TRANSFORMATIONS,
-    Given,
-    Row,
-    Statistics,
-    Transformation,
-)
-from lnlab.threads import in_one_thread
-
-from .givens import (
+from lnlab.nn import Normalizer, SpectralNorm
+from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Given, Row, Statistics, Transformation
+from lnlab.probes.givens import (
     cast,
     random_given,
     random_shift,
@@ -36,8 +27,9 @@ from .givens import (
     shift_length,
     uniform,
 )
-from .refusals import refuse_other
-from .untouched import Buffers, remember
+from lnlab.probes.refusals import refuse_other
+from lnlab.probes.untouched import Buffers, remember
+from lnlab.threads import in_one_thread
 
 if TYPE_CHECKING:
     import pandas as pd

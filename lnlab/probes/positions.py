@@ -13,11 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from lnlab.probes.refusals import refuse_no_tensor
+from lnlab.probes.subject import GIVEN
+from lnlab.probes.untouched import untouched
 from lnlab.threads import in_one_thread
-
-from .refusals import refuse_no_tensor
-from .subject import GIVEN
-from .untouched import untouched
 
 CASES = 250
 """The number of cases in memory at a time."""
@@ -59,7 +58,7 @@ def maps(module: nn.Module, x: Tensor, layers: Sequence[str]) -> dict[str, Maps]
     Args:
         module: from x to anything; it is looked at in evaluation mode.
         x: cases (B, ...).
-        layers: names of :class:`lnlab.norms.Conv2d` in it.
+        layers: names of :class:`lnlab.nn.Conv2d` in it.
 
     Raises:
         ValueError: if there are no cases, or a layer's ``a`` has no positions.
@@ -195,7 +194,7 @@ def _listening(
     there = [name for name in parts if f"{name}.norm" in parts]
     if missing := sorted(set(layers) - set(there)):
         raise ValueError(
-            f"no layer of lnlab.norms is called {missing}: there are {there or 'none'}."
+            f"no layer of lnlab.nn is called {missing}: there are {there or 'none'}."
         )
     norms = {name: parts[f"{name}.norm"] for name in layers}
     hooks = [norm.register_forward_hook(partial(seen, name)) for name, norm in norms.items()]

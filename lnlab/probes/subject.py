@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.parameter import UninitializedParameter
 
-from lnlab.norms import Conv2d, Linear
-from lnlab.norms.invariances import Statistics
-
-from .inside import NORMALIZERS, Inside, Site
-from .refusals import refuse_no_function, refuse_no_tensor
-from .returned import first_tensor
-from .untouched import Buffers, in_one_pass, remember, taking_statistics, untouched
+from lnlab.nn import Conv2d, Linear
+from lnlab.nn.table1 import Statistics
+from lnlab.probes.inside import NORMALIZERS, Inside, Site
+from lnlab.probes.refusals import refuse_no_function, refuse_no_tensor
+from lnlab.probes.returned import first_tensor
+from lnlab.probes.untouched import Buffers, in_one_pass, remember, taking_statistics, untouched
 
 Read = Callable[[Any], Tensor]
 """A reader: from what a module returns to the tensor that is judged."""

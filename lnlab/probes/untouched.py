@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
-from lnlab.norms import (
+from lnlab.nn import (
     BatchLayerNorm,
     BatchNorm,
     Mode,
@@ -20,10 +20,9 @@ from lnlab.norms import (
     statistics_from,
     wide,
 )
-from lnlab.norms.batch import batch_moments
-
-from .givens import refuse_unreadable
-from .refusals import refuse_no_module
+from lnlab.nn.batch import batch_moments
+from lnlab.probes.givens import refuse_unreadable
+from lnlab.probes.refusals import refuse_no_module
 
 
 class Buffers:

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data import Images
-from lnlab.initialisation import INITIALISATIONS
 from lnlab.kernels import LeftOnReference, fuse
-from lnlab.norms import BatchNorm, Identity, LayerNorm, Linear, Norm, RMSNorm, WeightNorm
+from lnlab.nn import BatchNorm, Identity, LayerNorm, Linear, Norm, RMSNorm, WeightNorm
+from lnlab.nn.linear import INITIALISATIONS
 from lnlab.tasks.classification import Classification
 from lnlab.tasks.moved import CASES, moved
 from lnlab.training import Moment, setting

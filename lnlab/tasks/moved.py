@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.training.covariate_shift import covariate_shift
 

@@ -15,10 +15,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from lnlab.cells import STARTS
 from lnlab.data import Images
 from lnlab.kernels import LeftOnReference, fuse
-from lnlab.norms import (
+from lnlab.nn import (
+    STARTS,
     BatchNorm,
     Identity,
     LayerNorm,
@@ -27,10 +27,10 @@ from lnlab.norms import (
     Normalizer,
     RecurrentBatchNorm,
 )
+from lnlab.nn.recurrent import GRU, LSTM, RNN, Recurrent
 from lnlab.probes.dynamics import dynamics
 from lnlab.tasks.classification import Classification
 from lnlab.training import Moment, setting
-from lnlab.unroll import GRU, LSTM, RNN, Recurrent
 
 ARMS: dict[str, Callable[[int], Norm]] = {
     "none": lambda steps: Identity,

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from lnlab.padding import padded
+from lnlab.nn.padding import padded
 from lnlab.training.machine import generator, placed
 
 POOL = 16

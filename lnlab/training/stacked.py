@@ -28,7 +28,7 @@ class Stacked(nn.Module):
     model must not compute in Python from the values of its tensors (``.item()``), and a
     forward hook cannot read them: to look inside, unstack, or hook a stack of one. Models
     with a part that says it is ``opaque`` to vmap (a compiled loop) compute in turn. Models
-    all of whose parts say that they :attr:`~lnlab.norms.Normalizer.stacks` need no vmap,
+    all of whose parts say that they :attr:`~lnlab.nn.Normalizer.stacks` need no vmap,
     which would cost more than the arithmetic of a small one: they are called on the stacked
     tensors as they are.
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from lnlab.audit import CHECKS, Call, Severity, audit, swap
-from lnlab.norms import LayerNorm, Normalizer, RMSNorm
+from lnlab.nn import LayerNorm, Normalizer, RMSNorm
 from lnlab.probes.inside import NORMALIZERS as KNOWN
 from tests.audit.architectures import ARCHITECTURES, NORMALIZERS, words
 

@@ -9,7 +9,7 @@ from lnlab.audit import Severity, audit
 from lnlab.audit.audited import Audited
 from lnlab.audit.checks import invariances
 from lnlab.audit.finding import number
-from lnlab.norms import BatchNorm, LayerNorm, Stats
+from lnlab.nn import BatchNorm, LayerNorm, Stats
 from lnlab.probes.loss.objective import Objective
 from lnlab.training.machine import default_dtype
 

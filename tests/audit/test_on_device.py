@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab import norms
+import lnlab.nn
 from lnlab.audit import audit, swap
 
 pytestmark = pytest.mark.gpu
@@ -37,7 +37,11 @@ def test_an_audit_finds_what_it_finds_on_the_cpu(net, device):
 def test_what_is_exchanged_stands_where_the_module_does(net, device):
     x = torch.randn(16, 5)
     plans = [
-        swap(net.to(d), {nn.BatchNorm1d: norms.BatchNorm, nn.LayerNorm: norms.RMSNorm}, x.to(d))
+        swap(
+            net.to(d),
+            {nn.BatchNorm1d: lnlab.nn.BatchNorm, nn.LayerNorm: lnlab.nn.RMSNorm},
+            x.to(d),
+        )
         for d in ("cpu", device)
     ]
     before, after = (plan.make() for plan in plans)

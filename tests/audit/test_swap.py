@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.audit import paired, swap
-from lnlab.norms import BatchNorm, DyT, LayerNorm, RMSNorm
+from lnlab.nn import BatchNorm, DyT, LayerNorm, RMSNorm
 from lnlab.training import Batches
 
 

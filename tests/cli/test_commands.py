@@ -111,7 +111,9 @@ def test_sweep_in_which_a_run_fails_says_so_at_the_end(root):
     settings = ["--set", "pixels_per_step=7,8", "--jobs", "1"]
     said = lnlab("sweep", "sequential_digits", "--budget", "smoke", *settings)
     assert said.exit_code == 1
-    assert re.search(r"FAILED .*pixels_per_step=7.*must divide the 64 of a picture", said.output)
+    assert re.search(
+        r"FAILED .*pixels_per_step=7.*must divide the 64 of a picture", said.output
+    )
     assert [run.config["pixels_per_step"] for run in read(root / "runs") if run.done] == [8]
 
 

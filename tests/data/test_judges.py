@@ -76,7 +76,9 @@ def test_the_official_files_are_read(tmp_path):
 
 
 def test_other_names_and_other_encodings_of_the_same_files_are_the_same(tmp_path):
-    first = load(f"sentence-tasks={layouts.sentence_tasks(tmp_path / 'one')}", only="MR,SUBJ,SICK")
+    first = load(
+        f"sentence-tasks={layouts.sentence_tasks(tmp_path / 'one')}", only="MR,SUBJ,SICK"
+    )
     place = layouts.sentence_tasks(tmp_path / "two")
     for old, new in (
         ("subj/rotten_imdb/plot.tok.gt9.5000", "subj.objective"),

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lnlab.data.fsdd
 from lnlab import data
 from lnlab.data import audio, corpora
-from lnlab.data import fsdd as strings
 from lnlab.data.phones import FOLDED, PHONES, fold
 from tests.data.layouts import fsdd, librispeech, put, timit, tone
 
@@ -134,7 +134,7 @@ def test_librispeech(tmp_path):
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(strings, "STRINGS", {"train": 6, "valid": 2, "test": 3})
+    monkeypatch.setattr(lnlab.data.fsdd, "STRINGS", {"train": 6, "valid": 2, "test": 3})
 
 
 @pytest.mark.parametrize("unit", ["words", "letters", "phones"])

@@ -13,6 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+import lnlab.figures.style.text
 from lnlab import figures
 from lnlab.figures import (
     attention,
@@ -42,7 +43,6 @@ from lnlab.figures import (
     verdicts,
     writing,
 )
-from lnlab.figures.style import text as words
 from lnlab.figures.style.palette import GREY, INK, NORMALIZERS
 
 TAG = "<img src=x onerror=alert`1`>"
@@ -186,8 +186,12 @@ FIGURES = {
     transformer.profile: lambda text: transformer.profile({text: SEEDS}),
     transformer.first_steps: lambda text: transformer.first_steps(AT, {text: SEEDS}),
     sweeps.sweeps: lambda text: sweeps.sweeps(AT, {text: AT}, x=text, y=text),
-    words.signed: lambda text: words.signed(drawn(), text),
-    words.titled: lambda text: words.titled(drawn(), text, text),
+    lnlab.figures.style.text.signed: lambda text: lnlab.figures.style.text.signed(
+        drawn(), text
+    ),
+    lnlab.figures.style.text.titled: lambda text: lnlab.figures.style.text.titled(
+        drawn(), text, text
+    ),
     verdicts.verdicts: lambda text: verdicts.verdicts(claims(text)),
     verdicts.margins: lambda text: verdicts.margins(claims(text)),
 }

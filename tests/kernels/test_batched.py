@@ -7,11 +7,10 @@ from functools import partial
 import pytest
 import torch
 
-from lnlab.cells import Initial
 from lnlab.kernels import batched, compiled, fuse
 from lnlab.kernels.library import library
-from lnlab.norms import BatchNorm, Mode, RecurrentBatchNorm, recompute, statistics_from
-from lnlab.unroll import LSTM
+from lnlab.nn import BatchNorm, Initial, Mode, RecurrentBatchNorm, recompute, statistics_from
+from lnlab.nn.recurrent import LSTM
 
 T, B, D, H = 6, 5, 3, 4
 RECURRENT = partial(RecurrentBatchNorm, steps=T)

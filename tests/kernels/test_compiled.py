@@ -14,12 +14,21 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.cells import PUBLISHED, Bias, GRUCell, LSTMCell, RNNCell, Sums, Update
 from lnlab.kernels import LeftOnReference, compiled, forms, fuse, hoisted, torchs
 from lnlab.kernels.forms import Kernel
 from lnlab.kernels.library import library
-from lnlab.norms import Identity, LayerNorm
-from lnlab.unroll import GRU, LSTM, RNN, checked, unroll
+from lnlab.nn import (
+    PUBLISHED,
+    Bias,
+    GRUCell,
+    Identity,
+    LayerNorm,
+    LSTMCell,
+    RNNCell,
+    Sums,
+    Update,
+)
+from lnlab.nn.recurrent import GRU, LSTM, RNN, checked, unroll
 
 FUSED = {
     "LSTM": LSTMCell,

@@ -11,22 +11,29 @@ from torch import nn
 from torch.nn.modules import module as everywhere
 from torch.nn.utils import parametrizations
 
-from lnlab.cells import Bias, Carry, GRUCell, Initial, LSTMCell, RNNCell, Sums, Update
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.kernels.compiled import has
-from lnlab.norms import (
+from lnlab.nn import (
     NORMS,
     AdaNorm,
     BatchNorm,
+    Bias,
+    Carry,
     DyT,
+    GRUCell,
     Identity,
+    Initial,
     LayerNorm,
+    LSTMCell,
     RecurrentBatchNorm,
+    RNNCell,
     Stats,
+    Sums,
+    Update,
     inside_root,
     outside_root,
 )
-from lnlab.unroll import GRU, LSTM, RNN, unroll
+from lnlab.nn.recurrent import GRU, LSTM, RNN, unroll
 
 T, B, D, H = 3, 4, 3, 8
 LAYERS = {"RNN": RNN, "LSTM": LSTM, "GRU": GRU}

@@ -11,7 +11,7 @@ from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from lnlab.kernels import LeftOnReference, fuse
-from lnlab.norms import (
+from lnlab.nn import (
     NORMS,
     BatchLayerNorm,
     BatchNorm,

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from lnlab.cells import LSTMCell
+import lnlab.kernels.library
 from lnlab.kernels import compiled
-from lnlab.kernels import library as module
 from lnlab.kernels.library import (
     BuildError,
     NoKernel,
@@ -19,7 +18,8 @@ from lnlab.kernels.library import (
     own_cache,
     seal,
 )
-from lnlab.unroll import unroll
+from lnlab.nn import LSTMCell
+from lnlab.nn.recurrent import unroll
 
 TINY = 'extern "C" { int forward() { return 42; } }\n'
 
@@ -30,7 +30,7 @@ def sources(tmp_path, monkeypatch):
     folder = tmp_path / "cpp"
     folder.mkdir()
     (folder / "recurrence.cpp").write_text(TINY)
-    monkeypatch.setattr(module, "SOURCES", folder)
+    monkeypatch.setattr(lnlab.kernels.library, "SOURCES", folder)
     return folder
 
 
@@ -84,7 +84,7 @@ def test_two_processes_build_at_once(sources, tmp_path):
     program = (
         "import sys; from importlib.util import module_from_spec as made;"
         "from importlib.util import spec_from_file_location as at; from pathlib import Path;"
-        f"spec = at('library', {module.__file__!r}); m = made(spec);"
+        f"spec = at('library', {lnlab.kernels.library.__file__!r}); m = made(spec);"
         "spec.loader.exec_module(m);"
         f"m.SOURCES = Path({str(sources)!r}); print(m.build(Path(sys.argv[1])))"
     )

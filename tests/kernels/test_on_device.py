@@ -8,8 +8,8 @@ import torch
 
 from lnlab.kernels import fuse
 from lnlab.kernels.library import NoKernel
-from lnlab.norms import BatchNorm, Identity, RecurrentBatchNorm
-from lnlab.unroll import GRU, LSTM, RNN
+from lnlab.nn import BatchNorm, Identity, RecurrentBatchNorm
+from lnlab.nn.recurrent import GRU, LSTM, RNN
 
 pytestmark = pytest.mark.gpu
 

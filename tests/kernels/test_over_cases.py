@@ -7,10 +7,9 @@ from functools import partial
 import pytest
 import torch
 
-from lnlab.cells import LSTMCell
 from lnlab.kernels import batched, compiled
-from lnlab.norms import BatchNorm, Mode, RecurrentBatchNorm
-from lnlab.unroll import unroll
+from lnlab.nn import BatchNorm, LSTMCell, Mode, RecurrentBatchNorm
+from lnlab.nn.recurrent import unroll
 from tests.kernels.test_compiled import assert_alike, everything, kernel, shaken
 
 __all__ = ["kernel"]  # a machine that cannot build it leaves these tests out, too

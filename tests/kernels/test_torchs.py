@@ -6,12 +6,11 @@ from functools import partial
 import pytest
 import torch
 
-from lnlab.cells import PUBLISHED, Bias, GRUCell, LSTMCell, Update
 from lnlab.kernels import compiled, fuse
 from lnlab.kernels.compiled import unroll as fused
 from lnlab.kernels.forms import form
-from lnlab.norms import Identity
-from lnlab.unroll import GRU, LSTM, unroll
+from lnlab.nn import PUBLISHED, Bias, GRUCell, Identity, LSTMCell, Update
+from lnlab.nn.recurrent import GRU, LSTM, unroll
 
 from .test_compiled import everything, shaken
 

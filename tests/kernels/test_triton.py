@@ -15,7 +15,7 @@ import torch
 
 from lnlab.kernels import fuse, triton
 from lnlab.kernels.library import NoKernel
-from lnlab.unroll import LSTM
+from lnlab.nn.recurrent import LSTM
 
 HERE = Path(__file__).with_name("triton")
 needs_triton = pytest.mark.skipif(

@@ -17,7 +17,7 @@ from lnlab.ledger.exact import (
     readings,
     unchanged,
 )
-from lnlab.norms import WeightNorm
+from lnlab.nn import WeightNorm
 
 YES, NO = Verdict.HOLDS, Verdict.FAILS
 

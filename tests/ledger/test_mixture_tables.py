@@ -17,7 +17,7 @@ from lnlab.ledger.mixture_tables import (
 )
 from lnlab.ledger.paired import final
 from lnlab.ledger.ziaee2022_rates import ALONE, RATES, TRIED
-from lnlab.norms import CONFIGURATIONS
+from lnlab.nn import CONFIGURATIONS
 from lnlab.runs import read
 from lnlab.tasks.mixture import published
 

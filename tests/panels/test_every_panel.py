@@ -21,7 +21,7 @@ from lnlab.data.captioned import Pictures
 from lnlab.data.captions import COCO_BOXES, Captions
 from lnlab.data.recordings import Samples
 from lnlab.data.utterance import Utterance
-from lnlab.norms import LayerNorm
+from lnlab.nn import LayerNorm
 from lnlab.panels.widgets import LivePlot, Panel
 from lnlab.panels.widgets.controls import COLUMN
 from lnlab.probes.positions import Maps

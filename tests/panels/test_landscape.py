@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lnlab import panels
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
 from lnlab.panels.landscape.measurement import cuts, plane, rescaled, trained, training_loss
 from lnlab.panels.landscape.state import LandscapeState
 from lnlab.panels.landscape.view import drawn, look

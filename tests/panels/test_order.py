@@ -10,7 +10,7 @@ from lnlab import checkout, panels
 from lnlab.data import Vocabulary
 from lnlab.data.scenes import parsed
 from lnlab.figures import order as draw
-from lnlab.norms import LayerNorm
+from lnlab.nn import LayerNorm
 from lnlab.panels.order.measurement import EXAMPLES, Embedded, measure
 from lnlab.panels.order.state import OrderState
 from lnlab.tasks import OrderEmbeddings

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lnlab import panels
-from lnlab.norms import NORMS
+from lnlab.nn import NORMS
 from lnlab.panels.transformer.measurement import (
     CONTEXT,
     HEADS,

@@ -11,7 +11,7 @@ from lnlab.data import pen
 from lnlab.data.line import Line
 from lnlab.data.strokes import ALPHABETS, Alphabet
 from lnlab.figures.writing import joined
-from lnlab.norms import Identity, LayerNorm
+from lnlab.nn import Identity, LayerNorm
 from lnlab.panels.writing import WritingState
 from lnlab.panels.writing.hands import SHIPPED, Hands, of_runs, pack, shipped
 from lnlab.panels.writing.measurement import Writers, measure

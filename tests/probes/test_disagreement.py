@@ -5,8 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from lnlab.cells import PUBLISHED, LSTMCell
-from lnlab.norms import LayerNorm
+from lnlab.nn import PUBLISHED, LayerNorm, LSTMCell
 from lnlab.probes.disagreement import disagreement, place_of_bias, reading, same_weights
 
 T, B, D, H = 6, 4, 3, 8

@@ -5,12 +5,23 @@ from functools import partial
 import pytest
 import torch
 
-from lnlab.cells import MODERN, GRUCell, Initial, LSTMCell, RNNCell, Sums
-from lnlab.norms import BatchNorm, Identity, LayerNorm, RecurrentBatchNorm, recompute
+from lnlab.nn import (
+    MODERN_START,
+    BatchNorm,
+    GRUCell,
+    Identity,
+    Initial,
+    LayerNorm,
+    LSTMCell,
+    RecurrentBatchNorm,
+    RNNCell,
+    Sums,
+    recompute,
+)
+from lnlab.nn.recurrent import RNN
 from lnlab.probes.dynamics import dynamics, scales, states
 from lnlab.probes.givens import normal
 from lnlab.probes.magnitudes import root_mean_square
-from lnlab.unroll import RNN
 
 T, B, D, H = 12, 4, 3, 5
 
@@ -46,7 +57,7 @@ def test_summed_inputs_and_states_are_those_of_the_equation():
 @pytest.mark.parametrize("make", [LSTMCell, GRUCell, RNNCell])
 def test_the_gradient_is_that_of_the_whole_state(make):
     """The state is set free at one step: what it does to the last h is the gradient there."""
-    cell = make(D, H, initial=MODERN)
+    cell = make(D, H, initial=MODERN_START)
     x = torch.randn(T, B, D)
     seen = dynamics(cell, x, seed=3)
 
@@ -83,7 +94,7 @@ def test_wide_rectified_nets_keep_to_the_prediction(scale):
     x = torch.randn(40, 16, 400)
     rates = {}
     for norm in (Identity, LayerNorm):
-        cell = RNNCell(400, 400, norm, f=torch.relu, initial=MODERN)
+        cell = RNNCell(400, 400, norm, f=torch.relu, initial=MODERN_START)
         with torch.no_grad():
             cell.W_h *= scale
         rates[norm] = dynamics(cell, x).rate

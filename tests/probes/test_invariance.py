@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from lnlab.norms import BatchNorm, Normalizer
-from lnlab.norms.invariances import ROWS, TRANSFORMATIONS, Place, Row, Statistics
+from lnlab.nn import BatchNorm, Normalizer
+from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Place, Row, Statistics
 from lnlab.probes.givens import cast, random_given, random_shift
 from lnlab.probes.invariance import NormalizedLayer, relative_change, table
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab import norms
-from lnlab.cells import PUBLISHED
+import lnlab.nn
+from lnlab.nn import PUBLISHED
 from lnlab.probes.certify import certify
 from lnlab.probes.conformance import conformance
 from lnlab.probes.disagreement import disagreement, same_weights
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.gpu
 
 
 def layer(norm, units=6):
-    return nn.Sequential(norms.Linear(5, units, norm), nn.ReLU(), nn.Linear(units, 3))
+    return nn.Sequential(lnlab.nn.Linear(5, units, norm), nn.ReLU(), nn.Linear(units, 3))
 
 
-@pytest.mark.parametrize("norm", [norms.LayerNorm, norms.BatchNorm])
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm])
 def test_a_certificate_has_the_grades_of_the_cpu(norm, device):
     module, x = layer(norm), torch.randn(8, 5)
     expected, found = (certify(module.to(d), x.to(d)) for d in ("cpu", device))
@@ -42,7 +42,7 @@ def test_a_certificate_has_the_grades_of_the_cpu(norm, device):
         nn.LayerNorm(6),
         nn.BatchNorm1d(6),
         nn.GroupNorm(2, 6),
-        norms.RMSNorm(6, eps=1e-3),
+        lnlab.nn.RMSNorm(6, eps=1e-3),
         nn.LayerNorm(6, elementwise_affine=False),
         nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6)),
     ],
@@ -60,7 +60,7 @@ def test_a_normalizer_is_told_as_on_the_cpu(norm, device):
 
 
 def test_a_normalizer_is_given_an_input_where_it_is(device):
-    for norm in (nn.LayerNorm(6), nn.BatchNorm2d(6), norms.BatchNorm(6)):
+    for norm in (nn.LayerNorm(6), nn.BatchNorm2d(6), lnlab.nn.BatchNorm(6)):
         assert conformance(norm.to(device)).conforms, norm
 
 
@@ -69,7 +69,7 @@ class Pictures(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first = norms.Conv2d(2, 3, 3, partial(norms.LayerNorm, space=2), padding=1)
+        self.first = lnlab.nn.Conv2d(2, 3, 3, partial(lnlab.nn.LayerNorm, space=2), padding=1)
         self.logits = nn.Linear(144, 5)
 
     def forward(self, x):

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.cells import LSTMCell
-from lnlab.norms.invariances import Statistics
+from lnlab.nn import LSTMCell
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.dynamics import dynamics, scales
 from lnlab.probes.loss.directions import path, random_directions
 from lnlab.probes.loss.hessian import density, ends, trace

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.norms import BatchNorm, Conv2d, Identity, LayerNorm, Linear
+from lnlab.nn import BatchNorm, Conv2d, Identity, LayerNorm, Linear
 from lnlab.probes.positions import (
     Maps,
     contrast,

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.audit import audit, paired, swap
-from lnlab.cells import RNNCell
+from lnlab.nn import RNNCell
 from lnlab.probes.certify import certify
 from lnlab.probes.conformance import conformance
 from lnlab.probes.dynamics import dynamics

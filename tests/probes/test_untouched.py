@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab import norms
-from lnlab.norms.invariances import Statistics
+import lnlab.nn
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.fisher.network import Divergence
 from lnlab.probes.loss.directions import random_directions
 from lnlab.probes.loss.hessian import density, ends, trace
@@ -66,10 +66,10 @@ def probed(probe, net, x, y, statistics):
 
 NORMS = {
     "batch": nn.BatchNorm1d,
-    "our batch": norms.BatchNorm,
+    "our batch": lnlab.nn.BatchNorm,
     "layer": nn.LayerNorm,
-    "batch layer": lambda H: norms.BatchLayerNorm(H),
-    "renorm": norms.BatchRenorm,
+    "batch layer": lambda H: lnlab.nn.BatchLayerNorm(H),
+    "renorm": lnlab.nn.BatchRenorm,
 }
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from lnlab.data import shapes
-from lnlab.norms import CODE, CONFIGURATIONS, Population
+from lnlab.nn import CODE, CONFIGURATIONS, Population
 from lnlab.runs import read
 from lnlab.tasks import MixturePictures
 from lnlab.tasks.mixture.arms import ARMS, Around, KerasBatchNorm, mixtures_of

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lnlab.norms.normalizer import wide
+from lnlab.nn.normalizer import wide
 from lnlab.runs import read
 from lnlab.tasks import TASKS
 from lnlab.training import Experiment, Moment, fit, found, stack, train
@@ -178,7 +178,7 @@ def test_mixed_precision_is_of_products_alone(kind, monkeypatch):
         taken.append(wide(a))
         return taken[-1]
 
-    monkeypatch.setattr("lnlab.norms.normalizer.wide", watched)
+    monkeypatch.setattr("lnlab.nn.normalizer.wide", watched)
     losses, slopes = [], []
     for mixed in (False, True):
         model, products = stack(models(task, dataset)), Products()

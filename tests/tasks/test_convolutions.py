@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.data.images import Split
-from lnlab.norms import Conv2d, Linear
+from lnlab.nn import Conv2d, Linear
 from lnlab.runs import read
 from lnlab.tasks import Convolutions as Task
 from lnlab.tasks.convolutions.nets import ARMS, NETS, PADDINGS, ResidualBlock, convolution

@@ -8,7 +8,7 @@ import torch
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
 from lnlab import data
-from lnlab.norms import Identity, LayerNorm
+from lnlab.nn import Identity, LayerNorm
 from lnlab.tasks import PictureDrawing
 from lnlab.tasks.draw import MISTAKES, Draw, bound
 from lnlab.tasks.draw.net import kl

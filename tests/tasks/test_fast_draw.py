@@ -9,7 +9,7 @@ from torch import nn
 
 from lnlab.kernels.compiled import Pooled
 from lnlab.kernels.library import NoKernel, library
-from lnlab.norms import Identity, LayerNorm, RMSNorm
+from lnlab.nn import Identity, LayerNorm, RMSNorm
 from lnlab.tasks.draw import MISTAKES, Draw
 from lnlab.tasks.draw import loop as loops
 from lnlab.tasks.draw.fast import FastDraw, fast

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+import lnlab.tasks.handwriting.fast
 from lnlab.data.strokes import ALPHABETS, Alphabet
 from lnlab.kernels.library import NoKernel, library
-from lnlab.norms import Identity, LayerNorm, RMSNorm
+from lnlab.nn import Identity, LayerNorm, RMSNorm
 from lnlab.tasks import Handwriting
 from lnlab.tasks.handwriting import HandwritingNet, Written
-from lnlab.tasks.handwriting import fast as ours
 from lnlab.tasks.handwriting.fast import FastHandwriting, fast
 from lnlab.tasks.handwriting.loop import WRITING
 from lnlab.training import finish, stack
@@ -37,7 +37,9 @@ def kernel(monkeypatch):
         warnings.simplefilter("ignore")
         if library(WRITING) is None:
             pytest.skip("no compiler")
-    monkeypatch.setattr(ours, "LEAST", 1)  # to hold it for one point too
+    monkeypatch.setattr(
+        lnlab.tasks.handwriting.fast, "LEAST", 1
+    )  # to hold it for one point too
 
 
 def made(size=SMALL, arm="layer", kind=HandwritingNet, **settings):
@@ -260,7 +262,7 @@ def test_other_dtypes_run_on_the_reference():
 
 def test_points_one_by_one_run_on_the_reference(monkeypatch):
     monkeypatch.undo()
-    assert ours.LEAST == 2
+    assert lnlab.tasks.handwriting.fast.LEAST == 2
     net, batch = made()
     asked = []
     monkeypatch.setattr(FastHandwriting, "loop", lambda self, text: asked.append(text))

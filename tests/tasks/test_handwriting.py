@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from lnlab.data import pen
 from lnlab.data.strokes import ALPHABETS, Alphabet
-from lnlab.norms import Identity, LayerNorm
+from lnlab.nn import Identity, LayerNorm
 from lnlab.tasks import Handwriting
 from lnlab.tasks.handwriting import HandwritingNet, Written, write
 from lnlab.tasks.handwriting.lines import Lines, scaled, unscaled

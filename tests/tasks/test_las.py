@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from lnlab.kernels import fuse
-from lnlab.norms import Identity, LayerNorm
-from lnlab.padding import cross_entropy
+from lnlab.nn import Identity, LayerNorm
+from lnlab.nn.padding import cross_entropy
 from lnlab.tasks.las import Listener, OverFeatures, OverTime, Speller
 
 D, H, V = 5, 4, 6

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lnlab.initialisation import INITIALISATIONS
-from lnlab.norms import BatchNorm, LayerNorm, Linear
+from lnlab.nn import BatchNorm, LayerNorm, Linear
+from lnlab.nn.linear import INITIALISATIONS
 from lnlab.runs import read
 from lnlab.tasks import PermutationInvariantMNIST as Task
 from lnlab.tasks.mnist import ARMS

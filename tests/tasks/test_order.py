@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lnlab.data import Vocabulary
-from lnlab.norms import Identity, LayerNorm
+from lnlab.nn import Identity, LayerNorm
 from lnlab.runs import read
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding, Pairs, contrastive, penalty, retrieval

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from lnlab.data import Vocabulary
 from lnlab.data.question import BLANK, Question
-from lnlab.norms import BatchNorm, Identity, LayerNorm, Mode, RecurrentBatchNorm
-from lnlab.norms.batch import OverCases
+from lnlab.nn import BatchNorm, Identity, LayerNorm, Mode, RecurrentBatchNorm
+from lnlab.nn.batch import OverCases
 from lnlab.tasks import AttentiveReading
 from lnlab.tasks.reader import Asked, AttentiveReader
 from lnlab.tasks.reader.batches import NumberedQuestions, rename

@@ -6,14 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lnlab.cells import STARTS
-from lnlab.norms import LayerNorm, RecurrentBatchNorm
+from lnlab.nn import STARTS, LayerNorm, RecurrentBatchNorm
+from lnlab.nn.recurrent import Recurrent
 from lnlab.runs import read
 from lnlab.tasks import SequentialDigits as Task
 from lnlab.tasks.sequences import ARMS, CELLS
 from lnlab.training import stack, train
 from lnlab.training.machine import default_dtype
-from lnlab.unroll import Recurrent
 
 every_arm = pytest.mark.parametrize("arm", ARMS)
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from lnlab import data
-from lnlab.attention import Hypothesis
-from lnlab.cells import PUBLISHED as CELLS
-from lnlab.padding import cross_entropy
+from lnlab.nn import PUBLISHED as CELLS
+from lnlab.nn import Hypothesis
+from lnlab.nn.padding import cross_entropy
 from lnlab.runs import read
 from lnlab.tasks.las import Spelling
 from lnlab.tasks.las.inside import inside, ribbon

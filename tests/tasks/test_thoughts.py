@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from lnlab.data.judge import SentenceJudge
 from lnlab.data.vocabulary import END, UNKNOWN
-from lnlab.norms import Identity, LayerNorm
+from lnlab.nn import Identity, LayerNorm
 from lnlab.tasks.thoughts import SkipThoughts, SkipThoughtVectors
 from lnlab.tasks.thoughts.batches import OfOneLength
 from lnlab.tasks.thoughts.judges import counted, judged

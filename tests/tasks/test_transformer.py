@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.norms import LayerNorm, Linear
+from lnlab.nn import LayerNorm, Linear
 from lnlab.probes.training.learning_rate import Turning, scale_invariant
 from lnlab.tasks import CharacterModel
 from lnlab.tasks.transformer import inside

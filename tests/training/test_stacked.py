@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
 from lnlab.kernels import fuse
-from lnlab.norms import BatchNorm, Identity, LayerNorm, RecurrentBatchNorm, RMSNorm, Stats
+from lnlab.nn import BatchNorm, Identity, LayerNorm, RecurrentBatchNorm, RMSNorm, Stats
+from lnlab.nn.recurrent import LSTM
 from lnlab.tasks.mnist import MLP
 from lnlab.training import stack
-from lnlab.unroll import LSTM
 
 
 class Tied(nn.Module):

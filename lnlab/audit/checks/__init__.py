@@ -3,9 +3,7 @@
 from collections.abc import Callable
 
 from lnlab.audit.audited import Audited
-from lnlab.audit.finding import Result
-
-from . import (
+from lnlab.audit.checks import (
     activations,
     backward,
     biases,
@@ -19,6 +17,7 @@ from . import (
     rates,
     units,
 )
+from lnlab.audit.finding import Result
 
 Check = Callable[[Audited], Result]
 

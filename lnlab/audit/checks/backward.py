@@ -10,7 +10,7 @@ from lnlab.audit.audited import Audited
 from lnlab.audit.checks.gradients import STAND_IN
 from lnlab.audit.finding import CannotCheck, Finding, Profile, Result, Severity, listed, number
 from lnlab.audit.normalizers import eps_of, normalizers, require
-from lnlab.norms import LayerNorm, RMSNorm, outside_root
+from lnlab.nn import LayerNorm, RMSNorm, outside_root
 from lnlab.probes.conformance.report import Report
 from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.training.backward import affine, gradient_parts, passage

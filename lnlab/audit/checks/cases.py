@@ -7,7 +7,7 @@ from torch import Tensor
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, listed
 from lnlab.audit.watched import Visit
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.invariance import EXACT, relative_change
 
 ALONE = 0, 1

@@ -11,7 +11,7 @@ import torch
 from lnlab.audit.asleep import asleep
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, counted, listed
-from lnlab.norms.invariances import TRANSFORMATIONS
+from lnlab.nn.table1 import TRANSFORMATIONS
 from lnlab.probes.certify import certify
 from lnlab.probes.certify.certificate import Grade
 from lnlab.probes.certify.changes import changes_of

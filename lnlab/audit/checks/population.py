@@ -9,8 +9,8 @@ from torch import Tensor
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, listed, number
 from lnlab.audit.normalizers import first_calls
-from lnlab.norms.batch import batch_moments
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.batch import batch_moments
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.invariance import relative_change
 from lnlab.probes.untouched import over_cases
 
@@ -99,7 +99,7 @@ def _findings(rows: list[dict], gap: float) -> list[Finding]:
                 f"factor of up to {number(worst)}); outputs in evaluation differ by {gap:.0%}",
                 "evaluation is another function than training: the net is untrained, its "
                 "weights moved since, or the input is of another kind.",
-                "let it see training batches in training mode, or lnlab.norms.recompute(...), "
+                "let it see training batches in training mode, or lnlab.nn.recompute(...), "
                 "before evaluating.",
             )
         )  # fmt: skip

@@ -6,7 +6,7 @@ import torch
 
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import Finding, Result, Severity
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.invariance import relative_change
 from lnlab.probes.subject import Subject
 

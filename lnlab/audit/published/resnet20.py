@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .weights import loaded
+from lnlab.audit.published.weights import loaded
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """The numbers by which pixels over 255 were centred and divided, one a colour."""

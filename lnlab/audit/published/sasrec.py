@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .weights import loaded
+from lnlab.audit.published.weights import loaded
 
 ITEMS, PLACES, UNITS, BLOCKS = 3416, 200, 50, 2
 """Films of MovieLens-1M, the longest sequence, H, and how many blocks."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from ..style.axes import axis_number, grid
-from ..style.palette import GREY, INK, PREDICTED, TEMPLATE, lines
-from ..style.text import literal
-from ..style.traces import Traces, fill
+from lnlab.figures.style.axes import axis_number, grid
+from lnlab.figures.style.palette import GREY, INK, PREDICTED, TEMPLATE, lines
+from lnlab.figures.style.text import literal
+from lnlab.figures.style.traces import Traces, fill
 
 SLOTS = 5
 """The number of distributions side by side, the summed inputs' included."""

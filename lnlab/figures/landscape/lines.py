@@ -7,11 +7,19 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..style.axes import logarithmic
-from ..style.palette import INK, TEMPLATE, lines, rank
-from ..style.text import literal, signed
-from ..style.traces import Traces, fill
-from .losses import HEIGHTS, HIGHEST, LOSS, LOWEST, Landscape, stamped, subtitled
+from lnlab.figures.landscape.losses import (
+    HEIGHTS,
+    HIGHEST,
+    LOSS,
+    LOWEST,
+    Landscape,
+    stamped,
+    subtitled,
+)
+from lnlab.figures.style.axes import logarithmic
+from lnlab.figures.style.palette import INK, TEMPLATE, lines, rank
+from lnlab.figures.style.text import literal, signed
+from lnlab.figures.style.traces import Traces, fill
 
 
 def bands(

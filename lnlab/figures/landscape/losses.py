@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..style.palette import INK
-from ..style.text import literal
+from lnlab.figures.style.palette import INK
+from lnlab.figures.style.text import literal
 
 LOSS = "loss (nats)"
 

@@ -7,10 +7,18 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..style.palette import GREY, INK, SIZES, TEMPLATE, VERMILLION
-from ..style.text import literal, signed
-from ..style.traces import Traces
-from .losses import HEIGHTS, LOSS, Landscape, outside, reach, stamped, subtitled
+from lnlab.figures.landscape.losses import (
+    HEIGHTS,
+    LOSS,
+    Landscape,
+    outside,
+    reach,
+    stamped,
+    subtitled,
+)
+from lnlab.figures.style.palette import GREY, INK, SIZES, TEMPLATE, VERMILLION
+from lnlab.figures.style.text import literal, signed
+from lnlab.figures.style.traces import Traces
 
 AXES = ("direction 1", "direction 2")
 HOVER = "%{x:.2f}, %{y:.2f}: %{customdata:.3g} nats<extra></extra>"

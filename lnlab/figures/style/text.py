@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import plotly.graph_objects as go
 
-from .palette import INK, lines, rank
+from lnlab.figures.style.palette import INK, lines, rank
 
 
 def literal(text: object) -> str:

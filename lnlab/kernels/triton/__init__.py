@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from lnlab.cells import State
 from lnlab.kernels.hoisted import Steps
 from lnlab.kernels.library import NoKernel
+from lnlab.nn import State
 
 if TYPE_CHECKING:
     from lnlab.kernels.triton.loop import Pass, Slopes

@@ -23,9 +23,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lnlab.cells import State
 from lnlab.kernels.forms import Form, Kernel, refuse_second
 from lnlab.kernels.triton import borrowed, fill
+from lnlab.nn import State
 
 GRUS = Kernel.GRU_WRITES, Kernel.GRU_KEEPS
 

@@ -1,6 +1,6 @@
 """The panel of notebook 13: where recognizers look while they learn."""
 
-from .state import AttentionState
-from .view import attention
+from lnlab.panels.attention.state import AttentionState
+from lnlab.panels.attention.view import attention
 
 __all__ = ["AttentionState", "attention"]

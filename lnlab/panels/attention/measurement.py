@@ -5,15 +5,14 @@ from typing import NamedTuple
 
 import torch
 
-from lnlab.attention import mass
 from lnlab.data.filterbank import FILTERS, HOP
 from lnlab.data.phones import SILENCE, WORDS
 from lnlab.data.utterance import Utterance
 from lnlab.figures.attention import AttentionMap, Spoken
+from lnlab.nn import mass
+from lnlab.panels.attention.state import LAST, AttentionState
+from lnlab.panels.looks import looks
 from lnlab.runs import Run
-
-from ..looks import looks
-from .state import LAST, AttentionState
 
 WORD_OF = {phones: word for word, phones in WORDS.items()}
 """The words of the synthesised speech by their phones: no two words share them."""

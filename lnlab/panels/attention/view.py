@@ -6,17 +6,16 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
+import lnlab.figures.attention
 from lnlab.data.utterance import Utterance
-from lnlab.figures import attention as draw
+from lnlab.panels.attention.measurement import Recognizers, measure, quoted_words
+from lnlab.panels.attention.state import AttentionState
+from lnlab.panels.attention.words import sentence
+from lnlab.panels.widgets.controls import choice, choice_slider, in_columns
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable
+from lnlab.panels.widgets.view import Drawing, View
 from lnlab.runs import Run
-
-from ..widgets.controls import choice, choice_slider, in_columns
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable
-from ..widgets.view import Drawing, View
-from .measurement import Recognizers, measure, quoted_words
-from .state import AttentionState
-from .words import sentence
 
 ABOUT = {
     "attention": (
@@ -53,12 +52,15 @@ def attention(
 
     def drawn(state: AttentionState) -> dict[str, go.Figure]:
         spoken, attentions, _ = measure(there, state)
-        return {"attention": draw.attention(spoken, attentions)}
+        return {"attention": lnlab.figures.attention.attention(spoken, attentions)}
 
     def look(state: AttentionState) -> View:
         measurement = measure(there, state)
         shown = measurement.spoken, measurement.attentions
-        drawing = Drawing(draw.attention_traces(*shown), draw.attention_layout(*shown))
+        drawing = Drawing(
+            lnlab.figures.attention.attention_traces(*shown),
+            lnlab.figures.attention.attention_layout(*shown),
+        )
         titles = {"attention": f"epoch {state.epoch:g}"}
         return View(sentence(state, measurement), titles, {"attention": drawing})
 

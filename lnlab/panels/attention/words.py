@@ -1,7 +1,7 @@
 """The sentence of the attention panel, of an utterance and of those who heard it."""
 
-from .measurement import AttentionMeasurement, quoted_words
-from .state import AttentionState
+from lnlab.panels.attention.measurement import AttentionMeasurement, quoted_words
+from lnlab.panels.attention.state import AttentionState
 
 
 def sentence(state: AttentionState, measurement: AttentionMeasurement) -> str:

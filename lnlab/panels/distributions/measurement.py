@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..choices import one_of
-from .state import MOST, DistributionsState
+from lnlab.panels.choices import one_of
+from lnlab.panels.distributions.state import MOST, DistributionsState
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ..choices import one_of
+from lnlab.panels.choices import one_of
 
 MOST = 4
 WHAT = {"activations": "what f is given", "gradients": "gradient of the loss by it"}

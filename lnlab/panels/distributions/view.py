@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 import plotly.graph_objects as go
 
-from lnlab.figures import distributions as draw
-
-from ..widgets.controls import Chips, choice, choice_slider, in_columns
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable
-from ..widgets.view import Drawing, View
-from .measurement import Recorded, measure
-from .state import MOST, WHAT, DistributionsState
-from .words import conditions, sentence
+import lnlab.figures.distributions
+from lnlab.panels.distributions.measurement import Recorded, measure
+from lnlab.panels.distributions.state import MOST, WHAT, DistributionsState
+from lnlab.panels.distributions.words import conditions, sentence
+from lnlab.panels.widgets.controls import Chips, choice, choice_slider, in_columns
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable
+from lnlab.panels.widgets.view import Drawing, View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,18 +61,28 @@ def arranged(recorded: Recorded) -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
 def drawn(recorded: Recorded, state: DistributionsState) -> dict[str, go.Figure]:
     """The figure of a state."""
     sections, reach = measure(recorded, state)
-    return {"distributions": draw.distributions(sections, reach=reach, y=WHAT[state.what])}
+    return {
+        "distributions": lnlab.figures.distributions.distributions(
+            sections, reach=reach, y=WHAT[state.what]
+        )
+    }
 
 
 def look(recorded: Recorded, state: DistributionsState) -> View:
     """The view of a state."""
     measurement = measure(recorded, state)
     sections, reach = measurement
-    layout = draw.distributions_layout(sections, reach=reach, y=WHAT[state.what])
+    layout = lnlab.figures.distributions.distributions_layout(
+        sections, reach=reach, y=WHAT[state.what]
+    )
     return View(
         sentence=sentence(state, measurement),
         titles={"distributions": conditions(state)},
-        drawings={"distributions": Drawing(draw.distributions_traces(sections), layout)},
+        drawings={
+            "distributions": Drawing(
+                lnlab.figures.distributions.distributions_traces(sections), layout
+            )
+        },
     )
 
 

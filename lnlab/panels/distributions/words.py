@@ -1,9 +1,8 @@
 """The sentence of the distributions panel, of the layers of a net."""
 
 from lnlab.figures.style.text import number
-
-from .measurement import DistributionsMeasurement
-from .state import WHAT, DistributionsState
+from lnlab.panels.distributions.measurement import DistributionsMeasurement
+from lnlab.panels.distributions.state import WHAT, DistributionsState
 
 
 def conditions(state: DistributionsState) -> str:

@@ -1,6 +1,6 @@
 """The panel of notebook 11: how nets draw a picture, glimpse by glimpse, while they learn."""
 
-from .state import DrawingState
-from .view import drawing
+from lnlab.panels.drawing.state import DrawingState
+from lnlab.panels.drawing.view import drawing
 
 __all__ = ["DrawingState", "drawing"]

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lnlab.figures.drawing import SLOTS, Framed, Sketch
+from lnlab.panels.drawing.state import LAST, DrawingState
+from lnlab.panels.looks import looks
 from lnlab.runs import Run
 from lnlab.tasks.draw.bound import stills
-
-from ..looks import looks
-from .state import LAST, DrawingState
 
 
 class Drawers:

@@ -7,16 +7,15 @@ import ipywidgets
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures import drawing as draw
+import lnlab.figures.drawing
+from lnlab.panels.drawing.measurement import Drawers, measure
+from lnlab.panels.drawing.state import DrawingState
+from lnlab.panels.drawing.words import sentence
+from lnlab.panels.widgets.controls import choice, choice_slider, in_columns
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable
+from lnlab.panels.widgets.view import Drawing, View
 from lnlab.runs import Run
-
-from ..widgets.controls import choice, choice_slider, in_columns
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable
-from ..widgets.view import Drawing, View
-from .measurement import Drawers, measure
-from .state import DrawingState
-from .words import sentence
 
 ABOUT = {
     "drawing": (
@@ -49,12 +48,17 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
 
     def drawn(state: DrawingState) -> dict[str, go.Figure]:
         measurement = measure(there, state)
-        return {"drawing": draw.drawing(measurement.picture, measurement.sketches)}
+        return {
+            "drawing": lnlab.figures.drawing.drawing(measurement.picture, measurement.sketches)
+        }
 
     def look(state: DrawingState) -> View:
         measurement = measure(there, state)
         parts = measurement.picture, measurement.sketches
-        made = Drawing(draw.drawing_traces(*parts), draw.drawing_layout(*parts))
+        made = Drawing(
+            lnlab.figures.drawing.drawing_traces(*parts),
+            lnlab.figures.drawing.drawing_layout(*parts),
+        )
         titles = {"drawing": f"update {state.update}, glimpse {state.glimpse}"}
         return View(sentence(state, measurement), titles, {"drawing": made})
 

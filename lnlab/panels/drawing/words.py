@@ -1,7 +1,7 @@
 """The sentence of the drawing panel."""
 
-from .measurement import DrawingMeasurement
-from .state import DrawingState
+from lnlab.panels.drawing.measurement import DrawingMeasurement
+from lnlab.panels.drawing.state import DrawingState
 
 
 def sentence(state: DrawingState, measurement: DrawingMeasurement) -> str:

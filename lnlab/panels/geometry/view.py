@@ -5,16 +5,15 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
-from lnlab.figures import geometry as draw
+import lnlab.figures.geometry
+from lnlab.panels.geometry.measurement import measure
+from lnlab.panels.geometry.state import MOST, NORMALIZERS, SIZES, UNITS, GeometryState
+from lnlab.panels.geometry.words import conditions, sentence
+from lnlab.panels.widgets.controls import Chips, choice, choice_slider, in_columns, log_slider
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable, digits, sizes
+from lnlab.panels.widgets.view import Drawing, View
 from lnlab.probes.fisher.families import FAMILIES
-
-from ..widgets.controls import Chips, choice, choice_slider, in_columns, log_slider
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable, digits, sizes
-from ..widgets.view import Drawing, View
-from .measurement import measure
-from .state import MOST, NORMALIZERS, SIZES, UNITS, GeometryState
-from .words import conditions, sentence
 
 ABOUT = {
     "geometry": (
@@ -51,14 +50,17 @@ def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
 
 def drawn(state: GeometryState) -> dict[str, go.Figure]:
     """The figure of a state."""
-    return {"geometry": draw.geometry(measure(state).curves)}
+    return {"geometry": lnlab.figures.geometry.geometry(measure(state).curves)}
 
 
 def look(state: GeometryState) -> View:
     """The view of a state."""
     measurement = measure(state)
     curves = measurement.curves
-    drawing = Drawing(draw.geometry_traces(curves), draw.geometry_layout(curves))
+    drawing = Drawing(
+        lnlab.figures.geometry.geometry_traces(curves),
+        lnlab.figures.geometry.geometry_layout(curves),
+    )
     titles = {"geometry": conditions(state)}
     return View(sentence(state, measurement), titles, {"geometry": drawing})
 

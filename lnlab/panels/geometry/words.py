@@ -1,9 +1,8 @@
 """The sentence of the geometry panel, of a step and of its cost."""
 
 from lnlab.figures.style.text import number
-
-from .measurement import GeometryMeasurement
-from .state import CASES, INPUTS, GeometryState
+from lnlab.panels.geometry.measurement import GeometryMeasurement
+from lnlab.panels.geometry.state import CASES, INPUTS, GeometryState
 
 
 def conditions(state: GeometryState) -> str:

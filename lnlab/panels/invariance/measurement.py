@@ -9,15 +9,22 @@ import torch
 from torch import Tensor
 
 from lnlab.figures.invariance import Measured, Moved, Sweep
-from lnlab.norms import Identity
-from lnlab.norms.invariances import ROWS, Statistics, eps_ratio
-from lnlab.norms.transformations import TRANSFORMATIONS, Given
+from lnlab.nn import Identity
+from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Given, Statistics, eps_ratio
+from lnlab.panels.choices import MODES
+from lnlab.panels.invariance.state import (
+    CASES,
+    INPUTS,
+    PAPER,
+    SIZES,
+    TABLE,
+    UNITS,
+    InvarianceState,
+    over_cases,
+)
+from lnlab.panels.invariance.words import seen
 from lnlab.probes.givens import cast, random_given, random_shift
 from lnlab.probes.invariance import EXACT, NormalizedLayer, relative_change
-
-from ..choices import MODES
-from .state import CASES, INPUTS, PAPER, SIZES, TABLE, UNITS, InvarianceState, over_cases
-from .words import seen
 
 
 @lru_cache(maxsize=32)

@@ -8,12 +8,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from lnlab.norms import Norm, Normalizer, OverCases
-from lnlab.norms.invariances import ROWS, Place, Row, Statistics
-from lnlab.norms.transformations import TRANSFORMATIONS
+from lnlab.nn import Norm, Normalizer, OverCases
+from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Place, Row, Statistics
+from lnlab.panels.choices import MODES, one_of
 from lnlab.probes.invariance import EXACT
-
-from ..choices import MODES, one_of
 
 UNITS, INPUTS, CASES = 64, 16, 128
 MOST = 4

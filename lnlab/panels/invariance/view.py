@@ -8,13 +8,24 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
-from lnlab.figures import invariance as draw
+import lnlab.figures.invariance
 from lnlab.figures.invariance import Measured
-from lnlab.norms import Norm
-from lnlab.norms.transformations import TRANSFORMATIONS
-
-from ..choices import MODES
-from ..widgets.controls import (
+from lnlab.nn import Norm
+from lnlab.nn.table1 import TRANSFORMATIONS
+from lnlab.panels.choices import MODES
+from lnlab.panels.invariance.measurement import measure, measured
+from lnlab.panels.invariance.state import (
+    BATCHES,
+    DTYPES,
+    EPS,
+    FAMILIES,
+    MOST,
+    STOPS,
+    InvarianceState,
+    states,
+)
+from lnlab.panels.invariance.words import conditions, framed, sentence
+from lnlab.panels.widgets.controls import (
     Chips,
     SignedLog,
     choice,
@@ -23,12 +34,9 @@ from ..widgets.controls import (
     lock,
     log_slider,
 )
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable, digits, sizes
-from ..widgets.view import Drawing, View
-from .measurement import measure, measured
-from .state import BATCHES, DTYPES, EPS, FAMILIES, MOST, STOPS, InvarianceState, states
-from .words import conditions, framed, sentence
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable, digits, sizes
+from lnlab.panels.widgets.view import Drawing, View
 
 ABOUT = {
     "movement": "Distributions of summed inputs and outputs before and after the change, and "
@@ -124,11 +132,13 @@ def arranged(normalizers: Iterable[str]) -> tuple[ipywidgets.Box, dict[str, Any]
 def look(state: InvarianceState) -> View:
     """The view of a state."""
     moved, swept = measure(state)
-    traces = draw.movement_traces(moved, swept)
+    traces = lnlab.figures.invariance.movement_traces(moved, swept)
     return View(
         sentence=sentence(state, swept.here),
         titles=titles(state),
-        drawings={"movement": Drawing(traces, draw.movement_layout(moved, swept))},
+        drawings={
+            "movement": Drawing(traces, lnlab.figures.invariance.movement_layout(moved, swept))
+        },
         late={"table": lambda: tabled(state)},
     )
 
@@ -136,14 +146,14 @@ def look(state: InvarianceState) -> View:
 def tabled(state: InvarianceState) -> Drawing:
     """The table at a state: 200 cells take longer than one step of a slider may."""
     traces, cells = filled(replace(state, transformation=1, normalizers=()))
-    return Drawing(traces, draw.table_layout(cells, *framed(state)))
+    return Drawing(traces, lnlab.figures.invariance.table_layout(cells, *framed(state)))
 
 
 @lru_cache(maxsize=32)
 def filled(state: InvarianceState) -> tuple[Mapping[int | str, Mapping[str, Any]], Measured]:
     """The cells of the table, whichever of them are framed."""
     cells = measured(state)
-    return draw.table_traces(cells), cells
+    return lnlab.figures.invariance.table_traces(cells), cells
 
 
 def titles(state: InvarianceState) -> dict[str, str]:
@@ -161,8 +171,8 @@ def titles(state: InvarianceState) -> dict[str, str]:
 def drawn(state: InvarianceState) -> dict[str, go.Figure]:
     """The figures of a state."""
     return {
-        "movement": draw.movement(*measure(state)),
-        "table": draw.table(measured(state), *framed(state)),
+        "movement": lnlab.figures.invariance.movement(*measure(state)),
+        "table": lnlab.figures.invariance.table(measured(state), *framed(state)),
     }
 
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from lnlab.figures.style.text import number
+from lnlab.panels.invariance.state import InvarianceState, over_cases
 from lnlab.probes.invariance import EXACT
-
-from .state import InvarianceState, over_cases
 
 
 def seen(defect: float, exact: float) -> str:

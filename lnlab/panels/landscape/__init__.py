@@ -1,6 +1,6 @@
 """The panel of notebook 16: the loss around a trained net."""
 
-from .state import LandscapeState
-from .view import landscape
+from lnlab.panels.landscape.state import LandscapeState
+from lnlab.panels.landscape.view import landscape
 
 __all__ = ["LandscapeState", "landscape"]

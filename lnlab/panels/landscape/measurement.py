@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data import load
+from lnlab.panels.choices import MODES
+from lnlab.panels.landscape.state import NORMALIZERS, LandscapeState
 from lnlab.probes.loss.directions import random_directions
 from lnlab.probes.loss.landscape import Surface, grid
 from lnlab.probes.loss.objective import Objective
@@ -16,9 +18,6 @@ from lnlab.tasks import PermutationInvariantMNIST as Task
 from lnlab.training import Batches
 from lnlab.training.machine import default_dtype
 from lnlab.training.optimizers import SGD
-
-from ..choices import MODES
-from .state import NORMALIZERS, LandscapeState
 
 UNITS, CASES, BATCH, EPOCHS, RATE = (64, 64), 400, 100, 40, 0.1
 ACROSS, ALONG = 21, 25

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ..choices import MODES, one_of
+from lnlab.panels.choices import MODES, one_of
 
 NORMALIZERS = ("none", "layer", "batch", "weight", "rms")
 EXTENTS = (0.25, 0.5, 1.0, 2.0)

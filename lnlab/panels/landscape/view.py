@@ -5,16 +5,15 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
-from lnlab.figures import landscape as draw
-
-from ..choices import MODES
-from ..widgets.controls import choice, choice_slider, in_columns, lock, log_slider
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable
-from ..widgets.view import Drawing, View
-from .measurement import measure, plane
-from .state import EXTENTS, FOLLOW, NORMALIZERS, SEEDS, LandscapeState
-from .words import conditions, sentence
+import lnlab.figures.landscape
+from lnlab.panels.choices import MODES
+from lnlab.panels.landscape.measurement import measure, plane
+from lnlab.panels.landscape.state import EXTENTS, FOLLOW, NORMALIZERS, SEEDS, LandscapeState
+from lnlab.panels.landscape.words import conditions, sentence
+from lnlab.panels.widgets.controls import choice, choice_slider, in_columns, lock, log_slider
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable
+from lnlab.panels.widgets.view import Drawing, View
 
 ABOUT = {
     "lines": "The loss of a trained net along five random lines through its weights",
@@ -72,8 +71,8 @@ def look(state: LandscapeState) -> View:
         titles=dict.fromkeys(("lines", "plane"), conditions(state)),
         drawings={
             "lines": Drawing(
-                draw.cuts_traces(lines, state.normalizer),
-                draw.cuts_layout(lines, over_cases(state.normalizer)),
+                lnlab.figures.landscape.cuts_traces(lines, state.normalizer),
+                lnlab.figures.landscape.cuts_layout(lines, over_cases(state.normalizer)),
             )
         },
         late={"plane": lambda: turned(state)},
@@ -83,15 +82,15 @@ def look(state: LandscapeState) -> View:
 def turned(state: LandscapeState) -> Drawing:
     """The plane of a state: 441 losses take longer than one step of a slider may."""
     losses = plane(state)
-    layout = draw.plane_layout(losses, over_cases(state.normalizer))
-    return Drawing(draw.plane_traces(losses), layout)
+    layout = lnlab.figures.landscape.plane_layout(losses, over_cases(state.normalizer))
+    return Drawing(lnlab.figures.landscape.plane_traces(losses), layout)
 
 
 def drawn(state: LandscapeState) -> dict[str, go.Figure]:
     """The figures of a state."""
     taken = over_cases(state.normalizer)
-    lines = draw.cuts(measure(state).lines, state.normalizer, taken)
-    return {"lines": lines, "plane": draw.plane(plane(state), taken)}
+    lines = lnlab.figures.landscape.cuts(measure(state).lines, state.normalizer, taken)
+    return {"lines": lines, "plane": lnlab.figures.landscape.plane(plane(state), taken)}
 
 
 def settable(state: LandscapeState) -> list[Settable]:

@@ -2,9 +2,8 @@
 
 from lnlab.figures.landscape import outside
 from lnlab.figures.style.text import number
-
-from .measurement import LandscapeMeasurement
-from .state import FOLLOW, LandscapeState
+from lnlab.panels.landscape.measurement import LandscapeMeasurement
+from lnlab.panels.landscape.state import FOLLOW, LandscapeState
 
 
 def conditions(state: LandscapeState) -> str:

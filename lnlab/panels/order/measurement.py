@@ -10,10 +10,9 @@ from torch import Tensor
 from lnlab.data.captions import SCENES, Captions
 from lnlab.data.scenes import Said, parsed
 from lnlab.figures.order import NEIGHBOURS, SLOTS, Neighbour, Shown, Thing
+from lnlab.panels.choices import one_of
+from lnlab.panels.order.state import OrderState
 from lnlab.tasks.order import retrieval
-
-from ..choices import one_of
-from .state import OrderState
 
 EXAMPLES = (
     "a red heart", "a heart", "a small thing", "a large warm polygon", "a star and a ring",

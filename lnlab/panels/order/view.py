@@ -6,16 +6,15 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
+import lnlab.figures.order
 from lnlab.data.captions import Captions
-from lnlab.figures import order as draw
-
-from ..widgets.controls import WIDTH, choice, in_columns
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable
-from ..widgets.view import Drawing, View
-from .measurement import Embedded, measure
-from .state import OrderState
-from .words import sentence
+from lnlab.panels.order.measurement import Embedded, measure
+from lnlab.panels.order.state import OrderState
+from lnlab.panels.order.words import sentence
+from lnlab.panels.widgets.controls import WIDTH, choice, in_columns
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable
+from lnlab.panels.widgets.view import Drawing, View
 
 ABOUT = {
     "order": (
@@ -50,12 +49,14 @@ def order(
     arrangement: ipywidgets.DOMWidget = in_columns([*controls.values()])
 
     def drawn(state: OrderState) -> dict[str, go.Figure]:
-        return {"order": draw.order(*measure(there, state)[:6])}
+        return {"order": lnlab.figures.order.order(*measure(there, state)[:6])}
 
     def look(state: OrderState) -> View:
         measurement = measure(there, state)
         shown = measurement[:6]
-        drawing = Drawing(draw.order_traces(*shown), draw.order_layout(*shown))
+        drawing = Drawing(
+            lnlab.figures.order.order_traces(*shown), lnlab.figures.order.order_layout(*shown)
+        )
         titles = {"order": f"{measurement.caption}, {state.net}"}
         return View(sentence(state, measurement), titles, {"order": drawing})
 

@@ -2,8 +2,8 @@
 
 from statistics import mean
 
-from .measurement import OrderMeasurement
-from .state import OrderState
+from lnlab.panels.order.measurement import OrderMeasurement
+from lnlab.panels.order.state import OrderState
 
 
 def sentence(state: OrderState, measurement: OrderMeasurement) -> str:

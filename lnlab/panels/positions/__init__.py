@@ -1,6 +1,6 @@
 """The panel of notebook 05: units by their place in a map."""
 
-from .state import PositionsState
-from .view import positions
+from lnlab.panels.positions.state import PositionsState
+from lnlab.panels.positions.view import positions
 
 __all__ = ["PositionsState", "positions"]

@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lnlab.panels.choices import one_of
+from lnlab.panels.positions.state import PositionsState
 from lnlab.probes.positions import Contrast, Maps, contrast, over_units
-
-from ..choices import one_of
-from .state import PositionsState
 
 Found = Mapping[tuple[str, str, str], Mapping[str, Maps]]
 """Maps by arm, padding and time, and by layer."""

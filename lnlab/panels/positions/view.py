@@ -6,15 +6,14 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
-from lnlab.figures import positions as draw
-
-from ..widgets.controls import choice, in_columns
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable
-from ..widgets.view import Drawing, View
-from .measurement import Atlas, Found, measure
-from .state import PositionsState
-from .words import conditions, sentence
+import lnlab.figures.positions
+from lnlab.panels.positions.measurement import Atlas, Found, measure
+from lnlab.panels.positions.state import PositionsState
+from lnlab.panels.positions.words import conditions, sentence
+from lnlab.panels.widgets.controls import choice, in_columns
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable
+from lnlab.panels.widgets.view import Drawing, View
 
 ABOUT = {
     "positions": (
@@ -57,17 +56,19 @@ def arranged(atlas: Atlas) -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
 def drawn(atlas: Atlas, state: PositionsState) -> dict[str, go.Figure]:
     """The figure of a state."""
     found = measure(atlas, state)
-    return {"positions": draw.positions(found.maps, reaches=found.reaches)}
+    return {"positions": lnlab.figures.positions.positions(found.maps, reaches=found.reaches)}
 
 
 def look(atlas: Atlas, state: PositionsState) -> View:
     """The view of a state."""
     found = measure(atlas, state)
-    traces = draw.positions_traces(found.maps, reaches=found.reaches)
+    traces = lnlab.figures.positions.positions_traces(found.maps, reaches=found.reaches)
     return View(
         sentence=sentence(found),
         titles={"positions": conditions(state)},
-        drawings={"positions": Drawing(traces, draw.positions_layout(found.maps))},
+        drawings={
+            "positions": Drawing(traces, lnlab.figures.positions.positions_layout(found.maps))
+        },
     )
 
 

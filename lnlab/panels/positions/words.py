@@ -1,9 +1,8 @@
 """The sentence of the positions panel: the border beside the middle."""
 
 from lnlab.figures.style.text import number
-
-from .measurement import PositionsMeasurement
-from .state import PositionsState
+from lnlab.panels.positions.measurement import PositionsMeasurement
+from lnlab.panels.positions.state import PositionsState
 
 
 def conditions(state: PositionsState) -> str:

@@ -8,10 +8,9 @@ import numpy as np
 from lnlab.data.question import Question
 from lnlab.data.vocabulary import END, NAMES
 from lnlab.figures.reading import Look, Posed
+from lnlab.panels.looks import looks
+from lnlab.panels.reading.state import LAST, ReadingState
 from lnlab.runs import Run
-
-from ..looks import looks
-from .state import LAST, ReadingState
 
 
 class Readers:

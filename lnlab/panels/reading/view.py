@@ -6,17 +6,16 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
+import lnlab.figures.reading
 from lnlab.data.question import Question
-from lnlab.figures import reading as draw
+from lnlab.panels.reading.measurement import Readers, measure
+from lnlab.panels.reading.state import ReadingState
+from lnlab.panels.reading.words import sentence
+from lnlab.panels.widgets.controls import choice, choice_slider, in_columns
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable
+from lnlab.panels.widgets.view import Drawing, View
 from lnlab.runs import Run
-
-from ..widgets.controls import choice, choice_slider, in_columns
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable
-from ..widgets.view import Drawing, View
-from .measurement import Readers, measure
-from .state import ReadingState
-from .words import sentence
 
 ABOUT = {
     "reading": (
@@ -47,12 +46,15 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
 
     def drawn(state: ReadingState) -> dict[str, go.Figure]:
         passage, looks, _ = measure(there, state)
-        return {"reading": draw.reading(passage, looks)}
+        return {"reading": lnlab.figures.reading.reading(passage, looks)}
 
     def look(state: ReadingState) -> View:
         measurement = measure(there, state)
         shown = measurement.passage, measurement.looks
-        drawing = Drawing(draw.reading_traces(*shown), draw.reading_layout(*shown))
+        drawing = Drawing(
+            lnlab.figures.reading.reading_traces(*shown),
+            lnlab.figures.reading.reading_layout(*shown),
+        )
         titles = {"reading": f"after update {state.update}"}
         return View(sentence(state, measurement), titles, {"reading": drawing})
 

@@ -1,7 +1,7 @@
 """The sentence of the reading panel, of a question and of those who answered it."""
 
-from .measurement import ReadingMeasurement
-from .state import ReadingState
+from lnlab.panels.reading.measurement import ReadingMeasurement
+from lnlab.panels.reading.state import ReadingState
 
 
 def sentence(state: ReadingState, measurement: ReadingMeasurement) -> str:

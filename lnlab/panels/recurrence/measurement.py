@@ -6,13 +6,20 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from lnlab.cells import Cell, Initial
 from lnlab.kernels import fuse
+from lnlab.nn import Cell, Initial
+from lnlab.panels.recurrence.state import (
+    CASES,
+    CELLS,
+    INPUTS,
+    NORMALIZERS,
+    STEPS,
+    UNITS,
+    RecurrenceState,
+)
 from lnlab.probes.dynamics import Dynamics, dynamics
 from lnlab.probes.givens import normal
 from lnlab.training.machine import default_dtype
-
-from .state import CASES, CELLS, INPUTS, NORMALIZERS, STEPS, UNITS, RecurrenceState
 
 
 def drawn(seed: int = 0) -> Callable[[Tensor], object]:

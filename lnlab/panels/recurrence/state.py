@@ -6,10 +6,8 @@ from functools import partial
 
 import torch
 
-from lnlab.cells import Cell, GRUCell, LSTMCell, RNNCell
-from lnlab.norms import NORMS, BatchNorm, Norm
-
-from ..choices import one_of
+from lnlab.nn import NORMS, BatchNorm, Cell, GRUCell, LSTMCell, Norm, RNNCell
+from lnlab.panels.choices import one_of
 
 UNITS, INPUTS, CASES = 64, 16, 32
 MOST = 4

@@ -7,16 +7,22 @@ import ipywidgets
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures import recurrence as draw
+import lnlab.figures.recurrence
+from lnlab.panels.recurrence.measurement import measure
+from lnlab.panels.recurrence.state import CELLS, MOST, NORMALIZERS, STEPS, RecurrenceState
+from lnlab.panels.recurrence.words import conditions, sentence
+from lnlab.panels.widgets.controls import (
+    Chips,
+    choice,
+    choice_slider,
+    in_columns,
+    lock,
+    log_slider,
+)
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable, digits, sizes
+from lnlab.panels.widgets.view import Drawing, View
 from lnlab.probes.dynamics import Dynamics
-
-from ..widgets.controls import Chips, choice, choice_slider, in_columns, lock, log_slider
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable, digits, sizes
-from ..widgets.view import Drawing, View
-from .measurement import measure
-from .state import CELLS, MOST, NORMALIZERS, STEPS, RecurrenceState
-from .words import conditions, sentence
 
 ABOUT = {
     "recurrence": (
@@ -69,14 +75,17 @@ def arrays(courses: Mapping[str, Dynamics]) -> dict[str, list[np.ndarray]]:
 
 def drawn(state: RecurrenceState) -> dict[str, go.Figure]:
     """The figure of a state."""
-    return {"recurrence": draw.recurrence(arrays(measure(state)))}
+    return {"recurrence": lnlab.figures.recurrence.recurrence(arrays(measure(state)))}
 
 
 def look(state: RecurrenceState) -> View:
     """The view of a state."""
     courses = measure(state)
     seen = arrays(courses)
-    drawing = Drawing(draw.recurrence_traces(seen), draw.recurrence_layout(seen))
+    drawing = Drawing(
+        lnlab.figures.recurrence.recurrence_traces(seen),
+        lnlab.figures.recurrence.recurrence_layout(seen),
+    )
     titles = {"recurrence": conditions(state)}
     return View(sentence(state, courses), titles, {"recurrence": drawing})
 

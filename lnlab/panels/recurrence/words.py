@@ -6,9 +6,8 @@ import numpy as np
 
 from lnlab.figures.recurrence import leaving
 from lnlab.figures.style.text import number
+from lnlab.panels.recurrence.state import RecurrenceState
 from lnlab.probes.dynamics import Dynamics
-
-from .state import RecurrenceState
 
 
 def conditions(state: RecurrenceState) -> str:

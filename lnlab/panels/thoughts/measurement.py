@@ -10,10 +10,9 @@ from torch.nn import functional as F
 
 from lnlab.data.cutting import words
 from lnlab.figures.thoughts import NEIGHBOURS, SLOTS, Thought
+from lnlab.panels.thoughts.state import LAST, ThoughtsState
 from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.tasks.vocabularies import alphabet
-
-from .state import LAST, ThoughtsState
 
 BOOKS = 12
 """Held-out passages whose sentences are on the map."""

@@ -6,16 +6,15 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
-from lnlab.figures import thoughts as draw
+import lnlab.figures.thoughts
+from lnlab.panels.thoughts.measurement import Thinkers, ThoughtsMeasurement, measure
+from lnlab.panels.thoughts.state import ThoughtsState
+from lnlab.panels.thoughts.words import sentence
+from lnlab.panels.widgets.controls import WIDTH, choice, choice_slider, in_columns
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable
+from lnlab.panels.widgets.view import Drawing, View
 from lnlab.tasks.thoughts.numbered import NumberedBooks
-
-from ..widgets.controls import WIDTH, choice, choice_slider, in_columns
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable
-from ..widgets.view import Drawing, View
-from .measurement import Thinkers, ThoughtsMeasurement, measure
-from .state import ThoughtsState
-from .words import sentence
 
 ABOUT = {
     "thoughts": (
@@ -58,12 +57,15 @@ def thoughts(
         return measurement.sentence, measurement.texts, measurement.path, measurement.seen
 
     def drawn(state: ThoughtsState) -> dict[str, go.Figure]:
-        return {"thoughts": draw.thoughts(*shown(measure(there, state)))}
+        return {"thoughts": lnlab.figures.thoughts.thoughts(*shown(measure(there, state)))}
 
     def look(state: ThoughtsState) -> View:
         measurement = measure(there, state)
         given = shown(measurement)
-        drawing = Drawing(draw.thoughts_traces(*given), draw.thoughts_layout(*given))
+        drawing = Drawing(
+            lnlab.figures.thoughts.thoughts_traces(*given),
+            lnlab.figures.thoughts.thoughts_layout(*given),
+        )
         titles = {"thoughts": f"“{measurement.sentence}” after update {state.update}"}
         return View(sentence(state, measurement), titles, {"thoughts": drawing})
 

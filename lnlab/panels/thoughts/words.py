@@ -2,8 +2,8 @@
 
 from textwrap import shorten
 
-from .measurement import ThoughtsMeasurement
-from .state import ThoughtsState
+from lnlab.panels.thoughts.measurement import ThoughtsMeasurement
+from lnlab.panels.thoughts.state import ThoughtsState
 
 LONG = 70
 """The most letters of what a net would let follow: one that never learned finds no end."""

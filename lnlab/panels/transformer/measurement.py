@@ -9,14 +9,13 @@ from torch import Tensor
 from torch.func import functional_call
 
 from lnlab.data import load
-from lnlab.norms import NORMS
+from lnlab.nn import NORMS
+from lnlab.panels.transformer.state import TransformerState
 from lnlab.probes.loss.objective import Objective
 from lnlab.tasks.transformer.inside import objective
 from lnlab.tasks.transformer.net import Placed, Transformer
 from lnlab.training import cross_entropy, stack
 from lnlab.training.machine import default_dtype, generator
-
-from .state import TransformerState
 
 DRAWS, CASES, CONTEXT, WIDTH, HEADS = 3, 8, 16, 16, 2
 STEPS = np.logspace(-4, -0.5, 11)

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from lnlab.panels.choices import one_of
 from lnlab.tasks.transformer.net import PLACES
-
-from ..choices import one_of
 
 KINDS = ("layer", "rms", "dyt", "none")
 DEPTHS = (1, 2, 4, 6, 8, 12)

@@ -5,16 +5,15 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
-from lnlab.figures import transformer as draw
+import lnlab.figures.transformer
+from lnlab.panels.transformer.measurement import STEPS, measure, stepped
+from lnlab.panels.transformer.state import DEPTHS, KINDS, TransformerState
+from lnlab.panels.transformer.words import conditions, sentence
+from lnlab.panels.widgets.controls import Chips, choice, choice_slider, in_columns
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable
+from lnlab.panels.widgets.view import Drawing, View
 from lnlab.tasks.transformer.net import PLACES
-
-from ..widgets.controls import Chips, choice, choice_slider, in_columns
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable
-from ..widgets.view import Drawing, View
-from .measurement import STEPS, measure, stepped
-from .state import DEPTHS, KINDS, TransformerState
-from .words import conditions, sentence
 
 ABOUT = {
     "profile": "The size of the gradient of the matrix W2 in every layer of a transformer "
@@ -51,8 +50,8 @@ def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
 def drawn(state: TransformerState) -> dict[str, go.Figure]:
     """The figures of a state."""
     return {
-        "profile": draw.profile(measure(state).profiles),
-        "steps": draw.first_steps(STEPS, stepped(state)),
+        "profile": lnlab.figures.transformer.profile(measure(state).profiles),
+        "steps": lnlab.figures.transformer.first_steps(STEPS, stepped(state)),
     }
 
 
@@ -60,7 +59,10 @@ def look(state: TransformerState) -> View:
     """The view of a state."""
     measurement = measure(state)
     profiles = measurement.profiles
-    drawing = Drawing(draw.profile_traces(profiles), draw.profile_layout(profiles))
+    drawing = Drawing(
+        lnlab.figures.transformer.profile_traces(profiles),
+        lnlab.figures.transformer.profile_layout(profiles),
+    )
     return View(
         sentence=sentence(state, measurement),
         titles=dict.fromkeys(("profile", "steps"), conditions(state)),
@@ -72,7 +74,10 @@ def look(state: TransformerState) -> View:
 def moved(state: TransformerState) -> Drawing:
     """The first steps of a state: thirty-three losses take longer than a slider may."""
     losses = stepped(state)
-    return Drawing(draw.first_steps_traces(STEPS, losses), draw.first_steps_layout(losses))
+    return Drawing(
+        lnlab.figures.transformer.first_steps_traces(STEPS, losses),
+        lnlab.figures.transformer.first_steps_layout(losses),
+    )
 
 
 def settable(state: TransformerState) -> list[Settable]:

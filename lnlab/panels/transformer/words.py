@@ -1,9 +1,8 @@
 """The sentence of the transformer panel, of gradients at the start."""
 
 from lnlab.figures.style.text import number
-
-from .measurement import TransformerMeasurement
-from .state import TransformerState
+from lnlab.panels.transformer.measurement import TransformerMeasurement
+from lnlab.panels.transformer.state import TransformerState
 
 
 def conditions(state: TransformerState) -> str:

@@ -18,12 +18,11 @@ import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from lnlab.panels.widgets.controls import onward, put
+from lnlab.panels.widgets.live_plot import LivePlot, as_json
+from lnlab.panels.widgets.stills import Settable, played, still
+from lnlab.panels.widgets.view import Drawing, View
 from lnlab.threads import in_one_thread
-
-from .controls import onward, put
-from .live_plot import LivePlot, as_json
-from .stills import Settable, played, still
-from .view import Drawing, View
 
 HERE = Path(__file__).parent
 PLOTLY = "application/vnd.plotly.v1+json"

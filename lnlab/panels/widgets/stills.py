@@ -10,8 +10,7 @@ import plotly.graph_objects as go
 
 from lnlab.figures.playable import Choice, Frame, playable
 from lnlab.figures.style.text import titled
-
-from .view import View
+from lnlab.panels.widgets.view import View
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The panel of notebook 12: a text, written point by point by each arm at each stage."""
 
-from .state import WritingState
-from .view import writing
+from lnlab.panels.writing.state import WritingState
+from lnlab.panels.writing.view import writing
 
 __all__ = ["WritingState", "writing"]

@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 from lnlab.data.line import Line, strokes
 from lnlab.figures.writing import SLOTS, Penned
+from lnlab.panels.choices import one_of
+from lnlab.panels.writing.hands import Hands
+from lnlab.panels.writing.state import LAST, NOBODY, WritingState
 from lnlab.tasks.handwriting import Ink
-
-from ..choices import one_of
-from .hands import Hands
-from .state import LAST, NOBODY, WritingState
 
 BIASES = (0.0, 0.5, 1.0, 2.0, 5.0)
 LONGEST = 40

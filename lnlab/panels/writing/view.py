@@ -6,17 +6,16 @@ from typing import Any
 import ipywidgets
 import plotly.graph_objects as go
 
+import lnlab.figures.writing
 from lnlab.data.line import Line
-from lnlab.figures import writing as draw
-
-from ..widgets.controls import WIDTH, choice, choice_slider, in_columns
-from ..widgets.panel import Panel
-from ..widgets.stills import Settable
-from ..widgets.view import Drawing, View
-from .hands import Hands
-from .measurement import BIASES, Writers, measure
-from .state import NOBODY, WritingState
-from .words import sentence
+from lnlab.panels.widgets.controls import WIDTH, choice, choice_slider, in_columns
+from lnlab.panels.widgets.panel import Panel
+from lnlab.panels.widgets.stills import Settable
+from lnlab.panels.widgets.view import Drawing, View
+from lnlab.panels.writing.hands import Hands
+from lnlab.panels.writing.measurement import BIASES, Writers, measure
+from lnlab.panels.writing.state import NOBODY, WritingState
+from lnlab.panels.writing.words import sentence
 
 ABOUT = {
     "writing": (
@@ -57,13 +56,13 @@ def writing(hands: Hands, lines: Sequence[Line] = (), **settings: Any) -> Panel:
 
     def drawn(state: WritingState) -> dict[str, go.Figure]:
         shown = measure(writers, state)
-        return {"writing": draw.writing(shown.text, shown.lines, shown.part)}
+        return {"writing": lnlab.figures.writing.writing(shown.text, shown.lines, shown.part)}
 
     def look(state: WritingState) -> View:
         shown = measure(writers, state)
         drawing = Drawing(
-            draw.writing_traces(shown.text, shown.lines, shown.part),
-            draw.writing_layout(shown.text, shown.lines),
+            lnlab.figures.writing.writing_traces(shown.text, shown.lines, shown.part),
+            lnlab.figures.writing.writing_layout(shown.text, shown.lines),
         )
         title = f"after update {state.update}, bias {state.bias:g}"
         return View(sentence(state, shown), {"writing": title}, {"writing": drawing})

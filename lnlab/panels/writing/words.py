@@ -1,7 +1,7 @@
 """The sentence of the writing panel."""
 
-from .measurement import WritingMeasurement
-from .state import WritingState
+from lnlab.panels.writing.measurement import WritingMeasurement
+from lnlab.panels.writing.state import WritingState
 
 
 def sentence(state: WritingState, measurement: WritingMeasurement) -> str:

@@ -1,5 +1,5 @@
 """The invariances of Table 1 that a module of any make has: tried, and graded."""
 
-from .module import certify
+from lnlab.probes.certify.module import certify
 
 __all__ = ["certify"]

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.modules.conv import _ConvNd
 
-from lnlab.norms import Conv2d
-from lnlab.norms.invariances import Statistics
-from lnlab.norms.transformations import TRANSFORMATIONS, Given, Transformation, scale_rows
+from lnlab.nn import Conv2d
+from lnlab.nn.table1 import TRANSFORMATIONS, Given, Statistics, Transformation, scale_rows
 from lnlab.probes.givens import normal, uniform
 from lnlab.probes.magnitudes import root_mean_square
 from lnlab.probes.subject import Subject, Trial, Weight

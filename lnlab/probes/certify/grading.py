@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lnlab.probes.certify.certificate import Grade
 from lnlab.probes.invariance import EXACT
-
-from .certificate import Grade
 
 VISIBLE = 0.05
 """A defect above this at delta >= 1 is a break, whatever its law."""

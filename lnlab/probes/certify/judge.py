@@ -9,15 +9,14 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
+from lnlab.probes.certify.certificate import Grade, Invariance
+from lnlab.probes.certify.changes import Change, Jitter
+from lnlab.probes.certify.grading import VISIBLE, Point, grade, law, sign_of
 from lnlab.probes.givens import normal
 from lnlab.probes.inside import Site
 from lnlab.probes.invariance import EXACT, greatest, relative_change
 from lnlab.probes.magnitudes import root_mean_square
 from lnlab.probes.subject import Seen, Subject, Trial, Weight
-
-from .certificate import Grade, Invariance
-from .changes import Change, Jitter
-from .grading import VISIBLE, Point, grade, law, sign_of
 
 USUAL = 3.7
 """The delta at which a defect is quoted: nothing special, such as a power of two."""

@@ -10,7 +10,17 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
+from lnlab.probes.certify.certificate import Certificate, Grade, Invariance
+from lnlab.probes.certify.changes import (
+    OF_INPUTS,
+    OF_SUMMED,
+    OF_WEIGHTS,
+    OTHERS,
+    Change,
+    changes_of,
+)
+from lnlab.probes.certify.judge import USUAL, Judge
 from lnlab.probes.givens import refuse_nonfinite, refuse_unreadable
 from lnlab.probes.inside import dead_units
 from lnlab.probes.invariance import EXACT
@@ -20,10 +30,6 @@ from lnlab.probes.subject import GIVEN, Read, Subject, Weight, weights_of
 from lnlab.probes.untouched import over_cases, uncompiled
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread
-
-from .certificate import Certificate, Grade, Invariance
-from .changes import OF_INPUTS, OF_SUMMED, OF_WEIGHTS, OTHERS, Change, changes_of
-from .judge import USUAL, Judge
 
 COLUMNS = (*OF_WEIGHTS, *OF_INPUTS, *OF_SUMMED, OTHERS.column)
 BADNESS = list(Grade)

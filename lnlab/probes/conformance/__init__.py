@@ -1,5 +1,5 @@
 """Is this really layer normalization? A normalizer told by what it computes."""
 
-from .normalizer import conformance
+from lnlab.probes.conformance.normalizer import conformance
 
 __all__ = ["conformance"]

@@ -10,15 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from lnlab.norms.invariances import Statistics
-from lnlab.probes.givens import normal
-from lnlab.probes.invariance import relative_change
-from lnlab.probes.refusals import refuse_no_module, refuse_no_tensor
-from lnlab.probes.returned import first_tensor
-from lnlab.probes.subject import Read, Subject, Trial
-from lnlab.threads import in_one_thread
-
-from .identify import (
+from lnlab.nn.table1 import Statistics
+from lnlab.probes.conformance.identify import (
     SAME,
     Box,
     Divisor,
@@ -31,9 +24,15 @@ from .identify import (
     open_gains,
     parameters,
 )
-from .peer import Peer, nearest
-from .report import NOTHING, Aspect, Report
-from .running import running
+from lnlab.probes.conformance.peer import Peer, nearest
+from lnlab.probes.conformance.report import NOTHING, Aspect, Report
+from lnlab.probes.conformance.running import running
+from lnlab.probes.givens import normal
+from lnlab.probes.invariance import relative_change
+from lnlab.probes.refusals import refuse_no_module, refuse_no_tensor
+from lnlab.probes.returned import first_tensor
+from lnlab.probes.subject import Read, Subject, Trial
+from lnlab.threads import in_one_thread
 
 CASES = 8
 """At least so many cases are made up: statistics of one or two values say nothing."""

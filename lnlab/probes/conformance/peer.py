@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from .identify import Divisor, Extent, Parameter
+from lnlab.probes.conformance.identify import Divisor, Extent, Parameter
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .identify import Box, Divisor, Extent, alike
+from lnlab.probes.conformance.identify import Box, Divisor, Extent, alike
 
 
 @dataclass(frozen=True)

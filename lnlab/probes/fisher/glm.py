@@ -18,18 +18,10 @@ import torch
 from torch import Tensor
 from torch.func import jacrev
 
-from lnlab.norms import (
-    AffineNormalizer,
-    Identity,
-    Mode,
-    Norm,
-    OverCases,
-    Stats,
-)
+from lnlab.nn import AffineNormalizer, Identity, Mode, Norm, OverCases, Stats
+from lnlab.probes.fisher.families import BERNOULLI, Family
 from lnlab.probes.magnitudes import vector_norm
 from lnlab.threads import in_one_thread
-
-from .families import BERNOULLI, Family
 
 ROWS = 64
 """The rows of a Jacobian that are computed at once: more are slower, out of the cache."""

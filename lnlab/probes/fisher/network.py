@@ -11,14 +11,13 @@ from collections.abc import Callable, Collection
 import torch
 from torch import Tensor, nn
 
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
+from lnlab.probes.fisher.families import CATEGORICAL, Family
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.loss.parameters import single_at_least
 from lnlab.probes.refusals import refuse_no_module, refuse_other
 from lnlab.probes.returned import first_tensor
 from lnlab.probes.subject import Read, Subject
-
-from .families import CATEGORICAL, Family
 
 
 class Divergence(Objective):

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from lnlab.probes.givens import normal
+from lnlab.probes.loss.objective import Objective, refuse_no_objective
 from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.refusals import refuse_no_tensor, refuse_other
 from lnlab.threads import in_one_thread
-
-from .objective import Objective, refuse_no_objective
 
 TINY = 1e-10
 """Added to the length of a random row by Li et al.'s code."""

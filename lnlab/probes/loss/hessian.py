@@ -16,15 +16,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.givens import normal
+from lnlab.probes.loss.objective import Objective, refuse_no_objective
 from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.patience import keeping
 from lnlab.probes.refusals import refuse_no_count
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread
-
-from .objective import Objective, refuse_no_objective
 
 Product = Callable[[Tensor], Tensor]
 """v (P,) to H v (P,)."""

@@ -11,15 +11,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
+from lnlab.probes.loss.directions import random_directions
+from lnlab.probes.loss.objective import Objective, refuse_no_objective
 from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.patience import keeping
 from lnlab.probes.refusals import refuse_no_count, refuse_no_number
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread
-
-from .directions import random_directions
-from .objective import Objective, refuse_no_objective
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
-from lnlab.norms import OverCases
-from lnlab.norms.invariances import Statistics
+from lnlab.nn import OverCases
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.givens import refuse_unreadable
+from lnlab.probes.loss.parameters import chosen, places, single_at_least
+from lnlab.probes.loss.twice import breaks_off, plain_operators
 from lnlab.probes.refusals import (
     refuse_no_function,
     refuse_no_module,
@@ -21,9 +23,6 @@ from lnlab.probes.refusals import (
 from lnlab.probes.subject import GIVEN
 from lnlab.probes.untouched import Buffers, remember, untouched
 from lnlab.threads import in_one_thread
-
-from .parameters import chosen, places, single_at_least
-from .twice import breaks_off, plain_operators
 
 Loss = Callable[..., Tensor]
 """A loss: from what a module returns, and y, to a scalar."""
@@ -43,10 +42,10 @@ class Objective:
         loss: ``loss(output, y)``, a scalar: ``F.cross_entropy``; the output is all that the
             module returns, of a tuple take what counts: ``lambda out, y: ...``.
         statistics: where statistics over cases (BatchNorm's) come from, a member of
-            :class:`~lnlab.norms.invariances.Statistics` or its name, "batch". BATCH: those of
+            :class:`~lnlab.nn.table1.Statistics` or its name, "batch". BATCH: those of
             x, in training mode; FROZEN: the remembered ones, in evaluation mode, the same at
             every w; RECOMPUTED: in evaluation mode, taken from x again at every w, by those
-            of lnlab.norms and by torch's BatchNorm. The last two differ from each other as
+            of lnlab.nn and by torch's BatchNorm. The last two differ from each other as
             soon as w moves, and are hardly ever told apart.
         names: the parameters that w holds; None: all that are trained.
         dtype: the precision; None: that of the module, float32 at least.

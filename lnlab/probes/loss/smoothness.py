@@ -18,12 +18,11 @@ from math import inf
 import torch
 from torch import Tensor
 
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
+from lnlab.probes.loss.objective import Objective, refuse_no_objective
 from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.refusals import refuse_no_number, refuse_other
 from lnlab.threads import in_one_thread
-
-from .objective import Objective, refuse_no_objective
 
 STEPS = 8
 """The number of steps along the gradient that are tried."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
-from lnlab.norms import (
+from lnlab.nn import (
     AffineNormalizer,
     BatchNorm,
     GroupNorm,
@@ -66,7 +66,7 @@ def affine(norm: nn.Module, space: int = 0) -> AffineNormalizer:
     """``norm`` itself, or one of torch's as ours, with its own gain, bias and statistics.
 
     Args:
-        norm: one of :mod:`lnlab.norms`, or torch's LayerNorm or RMSNorm over one axis,
+        norm: one of :mod:`lnlab.nn`, or torch's LayerNorm or RMSNorm over one axis,
             BatchNorm or GroupNorm.
         space: the spatial axes of its input, which torch's BatchNorm and GroupNorm do not say.
 
@@ -89,7 +89,7 @@ def affine(norm: nn.Module, space: int = 0) -> AffineNormalizer:
             same.register_buffer(name, norm.get_buffer(name))
     if same is None:
         raise TypeError(
-            f"{type(norm).__name__} is no rule for (mu, sigma): give one of lnlab.norms, or "
+            f"{type(norm).__name__} is no rule for (mu, sigma): give one of lnlab.nn, or "
             "torch's LayerNorm or RMSNorm over one axis, BatchNorm or GroupNorm."
         )
     own = dict(norm.named_parameters())

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lnlab.norms import Norm, Normalizer
-from lnlab.norms.invariances import Statistics
+from lnlab.nn import Norm, Normalizer
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.loss.objective import Loss, Objective, refuse_no_objective
 from lnlab.probes.magnitudes import vector_norm
 from lnlab.probes.refusals import (

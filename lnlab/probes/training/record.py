@@ -19,9 +19,8 @@ from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
 from lnlab.probes.refusals import refuse_no_count, refuse_no_module, several
-
-from .listening import Listening
-from .summary import (
+from lnlab.probes.training.listening import Listening
+from lnlab.probes.training.summary import (
     Row,
     as_matrix,
     mean_cosine,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.norms import (
+from lnlab.nn import (
     BatchNorm,
     Conv2d,
     GroupNorm,
@@ -19,7 +19,7 @@ from lnlab.norms import (
     WeightNorm,
     WeightStandardization,
 )
-from lnlab.norms.linear import Layer
+from lnlab.nn.linear import Layer
 
 GROUPS = 2
 """Groups of group norm: 2 divides the units of every layer here."""

@@ -14,9 +14,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.data import Images, load
-from lnlab.initialisation import INITIALISATIONS
 from lnlab.kernels import LeftOnReference, fuse
-from lnlab.norms import Conv2d, Linear
+from lnlab.nn import Conv2d, Linear
+from lnlab.nn.linear import INITIALISATIONS
 from lnlab.probes.positions import contrast, contributions, maps, unlikeness
 from lnlab.tasks.classification import Classification, measured
 from lnlab.tasks.convolutions.nets import ARMS, NETS, PADDINGS, Net

@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from lnlab.tasks.draw.net import Draw
 from lnlab.training.machine import generator
-
-from .net import Draw
 
 CASES = 500
 """Pictures that are drawn at once where nothing is learned."""

@@ -6,11 +6,10 @@ from torch import Tensor
 from lnlab.kernels import fuse
 from lnlab.kernels.forms import exactly, form, watched
 from lnlab.kernels.stepped import affine, bias, formed, kernel
-from lnlab.norms import Linear
-
-from .loop import DRAWING, Loop
-from .net import Draw, Drawn
-from .window import window
+from lnlab.nn import Linear
+from lnlab.tasks.draw.loop import DRAWING, Loop
+from lnlab.tasks.draw.net import Draw, Drawn
+from lnlab.tasks.draw.window import window
 
 
 class FastDraw(Draw):

@@ -7,10 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.cells import Initial, LSTMCell, State
-from lnlab.norms import Identity, Linear, Norm
-
-from .window import PARAMETERS, Window, filters, window
+from lnlab.nn import Identity, Initial, Linear, LSTMCell, Norm, State
+from lnlab.tasks.draw.window import PARAMETERS, Window, filters, window
 
 MISTAKES = {
     "none": "no mistake",

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.data import Images, load
-from lnlab.norms import Identity, LayerNorm, Norm
+from lnlab.nn import Identity, LayerNorm, Norm
+from lnlab.tasks.draw.bound import measured
+from lnlab.tasks.draw.fast import fast
+from lnlab.tasks.draw.net import MISTAKES, STARTS, Draw
 from lnlab.training import Experiment, Moment, clipped, setting
 from lnlab.training.optimizers import Adam
-
-from .bound import measured
-from .fast import fast
-from .net import MISTAKES, STARTS, Draw
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
     "none": (Identity, Identity),

@@ -3,13 +3,12 @@
 import torch
 from torch import Tensor
 
-from lnlab.cells import State
 from lnlab.kernels import fuse
 from lnlab.kernels.forms import Kernel, exactly, form, watched
 from lnlab.kernels.stepped import affine, bias, formed, kernel
-
-from .loop import WRITING, TextLoop
-from .net import WINDOWS, HandwritingNet, PenMemory
+from lnlab.nn import State
+from lnlab.tasks.handwriting.loop import WRITING, TextLoop
+from lnlab.tasks.handwriting.net import WINDOWS, HandwritingNet, PenMemory
 
 CELLS = Kernel.LSTM, Kernel.PLAIN_LSTM
 LEAST = 2

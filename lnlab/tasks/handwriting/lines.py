@@ -10,8 +10,7 @@ from torch import Tensor
 
 from lnlab.data.line import Line
 from lnlab.data.strokes import Strokes
-
-from .net import Written
+from lnlab.tasks.handwriting.net import Written
 
 Target = tuple[Tensor, Tensor]
 """The points that follow (B, T, 3), and how many each line has (B,)."""

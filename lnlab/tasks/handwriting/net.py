@@ -8,12 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.cells import Carry, Initial, LSTMCell, State
 from lnlab.data.strokes import Alphabet
-from lnlab.norms import Identity, Linear, Norm
-from lnlab.unroll import LSTM
-
-from .mixture import outputs
+from lnlab.nn import Carry, Identity, Initial, Linear, LSTMCell, Norm, State
+from lnlab.nn.recurrent import LSTM
+from lnlab.tasks.handwriting.mixture import outputs
 
 
 class Written(NamedTuple):

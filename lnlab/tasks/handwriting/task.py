@@ -8,20 +8,18 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from lnlab.cells import STARTS
 from lnlab.data import load
 from lnlab.data.strokes import Alphabet, Strokes
-from lnlab.norms import Identity, LayerNorm, Norm
-from lnlab.padding import within
+from lnlab.nn import STARTS, Identity, LayerNorm, Norm
+from lnlab.nn.padding import within
+from lnlab.tasks.handwriting.fast import fast
+from lnlab.tasks.handwriting.lines import Lines, Target
+from lnlab.tasks.handwriting.mixture import log_loss, mixture
+from lnlab.tasks.handwriting.net import WINDOWS, HandwritingNet
+from lnlab.tasks.handwriting.writing import measured
 from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
 from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
-
-from .fast import fast
-from .lines import Lines, Target
-from .mixture import log_loss, mixture
-from .net import WINDOWS, HandwritingNet
-from .writing import measured
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 

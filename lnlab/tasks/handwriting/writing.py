@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from lnlab.data.line import Line
-
-from .lines import Lines, scaled, unscaled
-from .mixture import drawn, log_loss, mixture
-from .net import HandwritingNet, PenMemory, Written
+from lnlab.tasks.handwriting.lines import Lines, scaled, unscaled
+from lnlab.tasks.handwriting.mixture import drawn, log_loss, mixture
+from lnlab.tasks.handwriting.net import HandwritingNet, PenMemory, Written
 
 SIZE = 50
 """Lines that are measured at a time."""

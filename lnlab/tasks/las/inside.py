@@ -11,14 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.data.speech import Speech
-from lnlab.norms.invariances import Statistics
-from lnlab.padding import cross_entropy
+from lnlab.nn.padding import cross_entropy
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.loss.smoothness import smoothness, steps
 from lnlab.probes.training.record import record
 from lnlab.probes.training.summary import QUANTILES, summary
-
-from .net import Heeded, gathered
+from lnlab.tasks.las.net import Heeded, gathered
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from lnlab.norms import Identity, Norm
-from lnlab.padding import within
-from lnlab.unroll import LSTM
+from lnlab.nn import Identity, Norm
+from lnlab.nn.padding import within
+from lnlab.nn.recurrent import LSTM
 
 
 class Listener(nn.Module):
@@ -21,13 +21,13 @@ class Listener(nn.Module):
         units: H, of each direction.
         layers: how many LSTMs; the last one reads no pairs.
         norm: makes the normalizers inside the LSTMs: layer norm as in eq. 7-9 of Ben Othman
-            (2018) with :class:`lnlab.norms.LayerNorm`.
+            (2018) with :class:`lnlab.nn.LayerNorm`.
         after: makes what normalizes the outputs of each layer, of 2 H units; it is called
             with what it normalizes (B, T, 2 H) and the lengths. :class:`OverTime` is what
             the study's published code does.
         dropout: the probability with which an output of a layer is dropped.
         noise: standard deviation of what is added to x while training.
-        settings: passed on to :class:`lnlab.cells.LSTMCell`.
+        settings: passed on to :class:`lnlab.nn.LSTMCell`.
     """
 
     def __init__(

@@ -6,11 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lnlab.attention import Annotations
 from lnlab.data.utterance import Utterance
-
-from .listener import Listener
-from .speller import Speller
+from lnlab.nn import Annotations
+from lnlab.tasks.las.listener import Listener
+from lnlab.tasks.las.speller import Speller
 
 
 class Heeded(NamedTuple):

@@ -6,13 +6,12 @@ from typing import Any
 
 import torch
 
-from lnlab.attention import Hypothesis, entropy, mass, monotonicity, search
 from lnlab.data.filterbank import HOP
 from lnlab.data.speech import Speech
 from lnlab.data.utterance import Utterance
-from lnlab.padding import cross_entropy
-
-from .net import gathered
+from lnlab.nn import Hypothesis, entropy, mass, monotonicity, search
+from lnlab.nn.padding import cross_entropy
+from lnlab.tasks.las.net import gathered
 
 TOGETHER = 100
 """Utterances that are recognized at a time."""
@@ -27,7 +26,7 @@ def spelled(
     """Nats a unit, the attention at the right units, and what the search finds.
 
     Args:
-        width, longest: passed on to :func:`lnlab.attention.search`.
+        width, longest: passed on to :func:`lnlab.nn.attention`.
     """
     net.eval()
     numbers = {unit: number for number, unit in enumerate(units)}
@@ -49,7 +48,7 @@ def validated(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[st
     """``valid_nll`` in nats a unit, and ``valid_error``, of the validation cases.
 
     Args:
-        width, longest: passed on to :func:`lnlab.attention.search`.
+        width, longest: passed on to :func:`lnlab.nn.attention`.
     """
     valid = dataset.valid or []
     nll, _, said = spelled(net, valid, dataset.units, width=width, longest=longest)
@@ -67,7 +66,7 @@ def recognized(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[s
     them.
 
     Args:
-        width, longest: passed on to :func:`lnlab.attention.search`.
+        width, longest: passed on to :func:`lnlab.nn.attention`.
     """
     nll, alphas, said = spelled(net, dataset.test, dataset.units, width=width, longest=longest)
     step = HOP * net.listener.joined

@@ -5,9 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lnlab.attention import Annotations, Attention
-from lnlab.cells import LSTMCell, State
-from lnlab.norms import Identity, Linear, Norm
+from lnlab.nn import Annotations, Attention, Identity, Linear, LSTMCell, Norm, State
 
 
 class SpellerState(NamedTuple):
@@ -42,7 +40,7 @@ class Speller(nn.Module):
             next, or the last one to the readout.
         sampling: how often, while training, the unit before is the speller's own instead of
             the right one (Bengio et al. 2015): drawn from what it holds likely.
-        settings: passed on to :class:`lnlab.cells.LSTMCell`.
+        settings: passed on to :class:`lnlab.nn.LSTMCell`.
     """
 
     def __init__(

@@ -8,21 +8,19 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from lnlab.cells import MODERN, STARTS, Sums
 from lnlab.data import load
 from lnlab.data.speech import Speech
 from lnlab.kernels import fuse
-from lnlab.norms import GroupNorm, Identity, LayerNorm
-from lnlab.padding import cross_entropy
+from lnlab.nn import MODERN_START, STARTS, GroupNorm, Identity, LayerNorm, Sums
+from lnlab.nn.padding import cross_entropy
+from lnlab.tasks.las.inside import inside
+from lnlab.tasks.las.listener import Listener, OverFeatures, OverTime
+from lnlab.tasks.las.net import Heeded, ListenAttendSpell, gathered
+from lnlab.tasks.las.recognition import recognized, validated
+from lnlab.tasks.las.speller import Speller
 from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
 from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
-
-from .inside import inside
-from .listener import Listener, OverFeatures, OverTime
-from .net import Heeded, ListenAttendSpell, gathered
-from .recognition import recognized, validated
-from .speller import Speller
 
 PLACES: dict[str, tuple[bool, bool]] = {
     "none": (False, False),
@@ -45,7 +43,7 @@ PUBLISHED: dict[str, Any] = {
     "norm": partial(LayerNorm, affine=False, eps=1e-3),
     "gates": partial(GroupNorm, groups=4, affine=False, eps=1e-3),
     "sums": Sums.TOGETHER,
-    "initial": replace(MODERN, forget_bias=1.0),
+    "initial": replace(MODERN_START, forget_bias=1.0),
 }
 """The speller's cell in the study's published code, after hardmaru/supercell: gates one by one,
 without gain or bias. Its weights are drawn as ours."""

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from lnlab.norms import (
+from lnlab.nn import (
     CODE,
     PAPER,
     BatchLayerNorm,
@@ -18,7 +18,7 @@ from lnlab.norms import (
     Normalizer,
     Reading,
 )
-from lnlab.norms.batch import move
+from lnlab.nn.batch import move
 
 KERAS = 1e-3
 """The eps of all normalizers of Keras, and of the published layer."""

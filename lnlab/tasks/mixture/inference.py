@@ -8,18 +8,10 @@ from typing import NamedTuple, Protocol
 from torch import Tensor, nn
 from torch.func import vmap
 
-from lnlab.norms import (
-    CONFIGURATIONS,
-    BatchLayerNorm,
-    Mode,
-    Population,
-    possible,
-    statistics_from,
-)
+from lnlab.nn import CONFIGURATIONS, BatchLayerNorm, Mode, Population, possible, statistics_from
+from lnlab.tasks.mixture.arms import mixtures_of
 from lnlab.training import evaluating
 from lnlab.training.machine import placed
-
-from .arms import mixtures_of
 
 AS_IT_IS = ""
 """The letters of no configuration: statistics from where the model has them."""

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.norms import Conv2d, Identity, Linear, Norm
+from lnlab.nn import Conv2d, Identity, Linear, Norm
 
 PLACES = ("after", "before")
 """The places of a normalizer: after the nonlinearity (eq. 27), or before it (eq. 26)."""

@@ -10,14 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data import load
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.loss.objective import Objective
+from lnlab.tasks.mixture.lenet import PLACES, TanhLeNet
+from lnlab.tasks.mixture.task import Mixture, Parts
 from lnlab.tasks.moved import angle, promised
 from lnlab.training import Moment, cross_entropy, setting
 from lnlab.training.machine import placed
-
-from .lenet import PLACES, TanhLeNet
-from .task import Mixture, Parts
 
 TURNED = 4
 """Batches in which the covariate shift is measured."""

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.cells.lstm import OPEN
-from lnlab.norms import Identity, Linear, Norm
-from lnlab.unroll import LSTM, unroll
+from lnlab.nn import Identity, Linear, Norm
+from lnlab.nn.cells import OPEN
+from lnlab.nn.recurrent import LSTM, unroll
 
 DROPPED = 0.2
 """The part of inputs and of states that is dropped, the same units at every step of a case."""

@@ -8,10 +8,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lnlab.data import load
+from lnlab.tasks.mixture.reader import ReviewReader
+from lnlab.tasks.mixture.task import Mixture, Parts
 from lnlab.training import setting
-
-from .reader import ReviewReader
-from .task import Mixture, Parts
 
 
 @dataclass(frozen=True)

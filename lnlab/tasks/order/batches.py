@@ -8,9 +8,8 @@ from torch import Tensor
 
 from lnlab.data import Vocabulary
 from lnlab.data.captioned import Pictures
+from lnlab.tasks.order.net import Pairs
 from lnlab.training.machine import generator, placed
-
-from .net import Pairs
 
 
 class OnePerPicture:

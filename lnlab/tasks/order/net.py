@@ -6,11 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.cells import STARTS
 from lnlab.data.vocabulary import Vocabulary
-from lnlab.norms import Norm
+from lnlab.nn import STARTS, Norm
+from lnlab.nn.recurrent import GRU
 from lnlab.tasks.vocabularies import OfVocabulary
-from lnlab.unroll import GRU
 
 
 class Pairs(NamedTuple):
@@ -43,7 +42,7 @@ class OrderEmbedding(OfVocabulary):
         norm: makes the normalizers of the GRU's summed inputs; nothing else is normalized.
         initialisation: "paper" is that of the authors' code, "modern" keeps unit variance.
         unit_captions: whether captions are divided by their lengths.
-        settings: passed on to :class:`lnlab.cells.GRUCell`.
+        settings: passed on to :class:`lnlab.nn.GRUCell`.
     """
 
     opaque = True  # how long captions are decides what is computed

@@ -11,9 +11,8 @@ from torch import Tensor
 from lnlab.data import Vocabulary
 from lnlab.data.captioned import Pictures
 from lnlab.data.captions import Captions
+from lnlab.tasks.order.net import OrderEmbedding
 from lnlab.training import evaluating
-
-from .net import OrderEmbedding
 
 AT = (1, 5, 10)
 """K of R@K."""

@@ -8,18 +8,16 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from lnlab.cells import STARTS
 from lnlab.data import load
 from lnlab.data.captions import Captions
 from lnlab.kernels import fuse
-from lnlab.norms import Identity, LayerNorm, Norm
+from lnlab.nn import STARTS, Identity, LayerNorm, Norm
+from lnlab.tasks.order.batches import OnePerPicture
+from lnlab.tasks.order.net import OrderEmbedding, contrastive
+from lnlab.tasks.order.retrieval import measured
 from lnlab.training import Experiment, Moment, clipped_each, heated, setting
 from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
-
-from .batches import OnePerPicture
-from .net import OrderEmbedding, contrastive
-from .retrieval import measured
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the GRU that reads captions; pictures are not normalized."""

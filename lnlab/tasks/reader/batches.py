@@ -12,10 +12,9 @@ from lnlab.data.articles import Articles
 from lnlab.data.question import Question
 from lnlab.data.questions import Questions
 from lnlab.data.vocabulary import END
+from lnlab.tasks.reader.net import Asked
 from lnlab.training import Bucketed
 from lnlab.training.machine import generator, placed
-
-from .net import Asked
 
 Row = tuple[list[int], list[int], list[int], int]
 """A passage, a question, its candidates and the answer, by number."""

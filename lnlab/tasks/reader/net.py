@@ -7,13 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.attention import Attention
-from lnlab.cells import Initial, modern
 from lnlab.data.vocabulary import END, Vocabulary
-from lnlab.norms import Identity, Linear, Norm
-from lnlab.padding import within
+from lnlab.nn import Attention, Identity, Initial, Linear, Norm, modern
+from lnlab.nn.padding import within
+from lnlab.nn.recurrent import LSTM
 from lnlab.tasks.vocabularies import OfVocabulary
-from lnlab.unroll import LSTM
 
 Draw = Callable[[Tensor], object]
 

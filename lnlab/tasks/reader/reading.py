@@ -10,11 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lnlab.data.vocabulary import END
-from lnlab.norms import Mode, recompute, statistics_from
-from lnlab.norms.batch import OverCases
+from lnlab.nn import Mode, recompute, statistics_from
+from lnlab.nn.batch import OverCases
+from lnlab.tasks.reader.batches import NumberedQuestions
 from lnlab.training.machine import placed
-
-from .batches import NumberedQuestions
 
 WATCHED = 4
 """Validation questions whose attention is kept at each evaluation: to be looked at."""

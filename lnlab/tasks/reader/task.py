@@ -12,21 +12,13 @@ from torch.nn import functional as F
 from lnlab.data import load
 from lnlab.data.questions import Questions
 from lnlab.kernels import fuse
-from lnlab.norms import (
-    BatchNorm,
-    Identity,
-    LayerNorm,
-    Norm,
-    Normalizer,
-    RecurrentBatchNorm,
-)
+from lnlab.nn import BatchNorm, Identity, LayerNorm, Norm, Normalizer, RecurrentBatchNorm
+from lnlab.tasks.reader.batches import Renamed, numbered
+from lnlab.tasks.reader.net import PADDING, STARTS, AttentiveReader
+from lnlab.tasks.reader.reading import measured
 from lnlab.training import Experiment, Moment, clipped, rooted, setting
 from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
-
-from .batches import Renamed, numbered
-from .net import PADDING, STARTS, AttentiveReader
-from .reading import measured
 
 Places = Callable[[int], Norm]
 

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from lnlab.tasks.thoughts.net import Told
+from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training import Bucketed
 from lnlab.training.machine import generator
-
-from .net import Told
-from .numbered import NumberedBooks
 
 
 class OfOneLength(Bucketed):

@@ -27,8 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
 from lnlab.data.judge import FOLDS, TEST, TRAIN, TRIAL, SentenceJudge, folds, splits
-
-from .logistic import NEAR, fitted, odds, softened
+from lnlab.tasks.thoughts.logistic import NEAR, fitted, odds, softened
 
 Matrix = Any
 """An array, or of bags of words a sparse matrix."""

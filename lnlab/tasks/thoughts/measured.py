@@ -10,14 +10,13 @@ import torch
 from lnlab.data import Vocabulary
 from lnlab.data.judge import SentenceJudge
 from lnlab.data.kept import code, kept
+from lnlab.tasks.thoughts.net import SkipThoughts, of_one_length
+from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training import Moment
 from lnlab.training.machine import placed
 
-from .net import SkipThoughts, of_one_length
-from .numbered import NumberedBooks
-
 if TYPE_CHECKING:  # an experiment that is named costs no sklearn
-    from .judges import Judgement, Verdicts
+    from lnlab.tasks.thoughts.judges import Judgement, Verdicts
 
 HELD = 1000
 """Held-out sentences that are looked at, spread evenly over all of them."""
@@ -111,7 +110,7 @@ def of_net(net: SkipThoughts, vocabulary: Vocabulary) -> Callable[[SentenceJudge
 
 def of_vectors(net: SkipThoughts, numbered: NumberedBooks) -> dict[str, float]:
     """The scores of :func:`asked` of a net."""
-    from .judges import judged
+    from lnlab.tasks.thoughts.judges import judged
 
     vectors = of_net(net, numbered.vocabulary)
     return asked(numbered, lambda judge: judged(judge, vectors(judge)))
@@ -123,7 +122,7 @@ def words_alone(numbered: NumberedBooks) -> dict[str, float]:
     ``_tfidf``. They are found out once on this machine."""
     import sklearn
 
-    from . import judges, logistic
+    from lnlab.tasks.thoughts import judges, logistic
 
     def scores() -> dict[str, np.ndarray]:
         found = {}

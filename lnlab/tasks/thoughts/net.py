@@ -7,12 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.cells import STARTS
 from lnlab.data.vocabulary import END, UNKNOWN, Vocabulary
-from lnlab.norms import Norm
-from lnlab.padding import places, within
+from lnlab.nn import STARTS, Norm
+from lnlab.nn.padding import places, within
+from lnlab.nn.recurrent import GRU
 from lnlab.tasks.vocabularies import OfVocabulary
-from lnlab.unroll import GRU
 
 CONDITIONS = ("start", "every step")
 """The way in which a decoder knows the sentence: it starts from its vector, as in the authors'
@@ -58,7 +57,7 @@ class SkipThoughts(OfVocabulary):
         initialisation: "paper" is U(-0.1, 0.1), square weights orthogonal; "modern"
             N(0, 1/fan-in) and words N(0, 1).
         condition: one of :data:`CONDITIONS`.
-        settings: passed on to :class:`lnlab.cells.GRUCell`.
+        settings: passed on to :class:`lnlab.nn.GRUCell`.
     """
 
     opaque = True  # how long sentences are decides what is computed

@@ -10,9 +10,8 @@ from torch import Tensor
 from lnlab.data.books import Books, frequent
 from lnlab.data.judge import SentenceJudge
 from lnlab.data.vocabulary import END, UNKNOWN
+from lnlab.tasks.thoughts.net import Told
 from lnlab.training.machine import generator
-
-from .net import Told
 
 STRETCH, EACH = 50, 20
 """Sentences of a stretch, and the number of stretches of which the last one is held out."""

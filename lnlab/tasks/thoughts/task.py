@@ -8,18 +8,16 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from lnlab.cells import STARTS
 from lnlab.data import load
 from lnlab.kernels import fuse
-from lnlab.norms import Identity, LayerNorm, Norm
+from lnlab.nn import STARTS, Identity, LayerNorm, Norm
+from lnlab.tasks.thoughts.batches import OfOneLength
+from lnlab.tasks.thoughts.measured import measured, words_alone
+from lnlab.tasks.thoughts.net import CONDITIONS, SkipThoughts
+from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training import Experiment, Moment, clipped, heated, setting
 from lnlab.training.optimizers import Adam
 from lnlab.training.task import CPU
-
-from .batches import OfOneLength
-from .measured import measured, words_alone
-from .net import CONDITIONS, SkipThoughts
-from .numbered import NumberedBooks
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the three GRUs."""

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.norms import DyT, Identity, LayerNorm, Linear, Norm, Normalizer, RMSNorm
+from lnlab.nn import DyT, Identity, LayerNorm, Linear, Norm, Normalizer, RMSNorm
 from lnlab.probes.training.learning_rate import angle
 
 PLACES = {

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from plotly.colors import get_colorscale, sample_colorscale
 
-from lnlab.cells import PUBLISHED
 from lnlab.figures.style.palette import (
     MARK,
     NAMED,
@@ -21,7 +20,7 @@ from lnlab.figures.style.palette import (
     rank,
     upon,
 )
-from lnlab.norms import NORMS
+from lnlab.nn import NORMS, PUBLISHED
 
 
 def linear(color: str) -> np.ndarray:

@@ -9,11 +9,11 @@ from itertools import product
 import pytest
 import torch
 
-from lnlab.cells import LSTMCell
 from lnlab.kernels import forms, hoisted
 from lnlab.kernels import triton as fused
 from lnlab.kernels.triton.loop import steps
-from lnlab.unroll import checked, unroll
+from lnlab.nn import LSTMCell
+from lnlab.nn.recurrent import checked, unroll
 from tests.kernels.test_compiled import FUSED, everything, shaken
 
 SIZES = [(1, 1, 1, 2), (3, 2, 3, 5), (2, 3, 2, 17)]

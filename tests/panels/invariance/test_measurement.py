@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lnlab.norms.invariances import ROWS, TABLE_1, Statistics, eps_ratio
-from lnlab.norms.transformations import TRANSFORMATIONS
+from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, Statistics, eps_ratio
 from lnlab.panels.invariance.measurement import (
     given,
     layer,

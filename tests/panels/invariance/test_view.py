@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from torch import nn
 
-from lnlab import norms, panels
+import lnlab.nn
+from lnlab import panels
 from lnlab.figures.invariance.movement import LETTERS, in_two_lines
-from lnlab.norms.transformations import TRANSFORMATIONS
+from lnlab.nn.table1 import TRANSFORMATIONS
 from lnlab.panels.invariance.state import FAMILIES, NORMALIZERS, InvarianceState
 from lnlab.panels.invariance.view import settable
 from lnlab.panels.widgets.stills import digits
@@ -115,9 +116,9 @@ def test_what_stands_still_cannot_be_played(panel):
     assert panel.state.delta == 2.51
 
 
-class Largest(norms.AffineNormalizer):
+class Largest(lnlab.nn.AffineNormalizer):
     def stats(self, a, W=None, t=None):
-        return norms.Stats(a.new_zeros(()), a.abs().amax(-1, keepdim=True))
+        return lnlab.nn.Stats(a.new_zeros(()), a.abs().amax(-1, keepdim=True))
 
 
 def test_a_normalizer_of_ones_own_is_a_chip():

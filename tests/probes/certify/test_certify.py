@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from lnlab.norms import AdaNorm, Conv2d, DyT, LayerNorm, Linear, outside_root
-from lnlab.norms.invariances import ROWS, Place, Statistics
+import lnlab.probes.certify.module
+from lnlab.nn import AdaNorm, Conv2d, DyT, LayerNorm, Linear, outside_root
+from lnlab.nn.table1 import ROWS, Place, Statistics
 from lnlab.probes.certify import certify
-from lnlab.probes.certify import module as certify_module
 from lnlab.probes.certify.certificate import Grade, Invariance
 from lnlab.probes.givens import uniform
 
@@ -729,7 +729,7 @@ def test_one_bar_counts_the_changes_of_every_precision_and_mode(monkeypatch, col
         bars.append((items := list(items), total, text, shown))
         return items
 
-    monkeypatch.setattr(certify_module, "bar", bar)
+    monkeypatch.setattr(lnlab.probes.certify.module, "bar", bar)
     net = nn.Sequential(nn.Linear(D, H), nn.BatchNorm1d(H))
     found = certify(net, torch.randn(B, D), columns=columns, progress=True)
     ((items, total, *rest),) = bars

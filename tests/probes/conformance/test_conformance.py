@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.norms import (
+from lnlab.nn import (
     AdaNorm,
     BatchLayerNorm,
     BatchNorm,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.distributions import Bernoulli, Categorical, Independent, Normal, kl_divergence
 
-from lnlab.norms import BatchNorm, DyT, Identity, LayerNorm, RMSNorm, WeightNorm
+from lnlab.nn import BatchNorm, DyT, Identity, LayerNorm, RMSNorm, WeightNorm
 from lnlab.probes.fisher.families import BERNOULLI, CATEGORICAL, FAMILIES, GAUSSIAN
 from lnlab.probes.fisher.glm import (
     GLM,

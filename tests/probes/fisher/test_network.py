@@ -11,8 +11,8 @@ from torch.distributions import Categorical, kl_divergence
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from lnlab import norms
-from lnlab.norms.invariances import Statistics
+import lnlab.nn
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.fisher.families import BERNOULLI, CATEGORICAL, GAUSSIAN
 from lnlab.probes.fisher.glm import GLM, metric
 from lnlab.probes.fisher.network import Divergence
@@ -25,9 +25,9 @@ def theirs(norm: Any = nn.LayerNorm) -> Any:
     return nn.Sequential(nn.Linear(D, H), norm(H), nn.Tanh(), nn.Linear(H, CLASSES))
 
 
-def ours(norm: Any = norms.LayerNorm) -> Any:
+def ours(norm: Any = lnlab.nn.LayerNorm) -> Any:
     return nn.Sequential(
-        norms.Linear(D, H, norm), nn.ReLU(), norms.Linear(H, CLASSES, bias_inside=True)
+        lnlab.nn.Linear(D, H, norm), nn.ReLU(), lnlab.nn.Linear(H, CLASSES, bias_inside=True)
     )
 
 
@@ -50,8 +50,8 @@ def by_definition(module, x):
 @pytest.mark.parametrize(
     "make",
     [
-        theirs, lambda: theirs(nn.BatchNorm1d), ours, lambda: ours(norms.BatchNorm),
-        lambda: ours(norms.WeightNorm),
+        theirs, lambda: theirs(nn.BatchNorm1d), ours, lambda: ours(lnlab.nn.BatchNorm),
+        lambda: ours(lnlab.nn.WeightNorm),
     ],
 )  # fmt: skip
 def test_products_are_those_of_the_definition(make, statistics):
@@ -64,10 +64,10 @@ def test_products_are_those_of_the_definition(make, statistics):
 
 
 @pytest.mark.parametrize("family", [GAUSSIAN, BERNOULLI, CATEGORICAL], ids=lambda f: f.name)
-@pytest.mark.parametrize("norm", [norms.LayerNorm, norms.BatchNorm, norms.WeightNorm])
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm, lnlab.nn.WeightNorm])
 def test_a_layer_has_the_metric_of_its_linear_models(norm, family):
     x = torch.randn(B, D)
-    layer: Any = norms.Linear(D, H, norm)
+    layer: Any = lnlab.nn.Linear(D, H, norm)
     layer.norm.eps = 0.0
     g = torch.rand(H) + 0.5
     with torch.no_grad():
@@ -81,7 +81,7 @@ def test_a_layer_has_the_metric_of_its_linear_models(norm, family):
     torch.testing.assert_close(found[order][:, order], expected)
 
 
-@pytest.mark.parametrize("make", [theirs, lambda: ours(norms.BatchNorm)])
+@pytest.mark.parametrize("make", [theirs, lambda: ours(lnlab.nn.BatchNorm)])
 def test_a_small_step_costs_what_is_predicted(make):
     found = Divergence(make(), torch.randn(B, D), statistics=BATCH)
     assert found.value() == 0

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.givens import normal
 from lnlab.probes.loss.hessian import density, ends, trace
 from lnlab.probes.loss.objective import Objective

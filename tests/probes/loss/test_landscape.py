@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab import norms
-from lnlab.norms.invariances import Statistics
+import lnlab.nn
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.givens import normal
 from lnlab.probes.loss.directions import path, random_directions
 from lnlab.probes.loss.landscape import band, between, grid, surface
@@ -72,7 +72,7 @@ class Turns(nn.Module):
 
 
 NETS = {
-    "our own": lambda: flat(MLP((36, 8, 3), norms.LayerNorm, norms.Identity)),
+    "our own": lambda: flat(MLP((36, 8, 3), lnlab.nn.LayerNorm, lnlab.nn.Identity)),
     "batch": lambda: flat(nn.Linear(36, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)),
     "convolution": Convolutional,
     "twice": Twice,

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab import norms
-from lnlab.norms.invariances import Statistics
+import lnlab.nn
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.loss.hessian import density, ends, trace
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.loss.smoothness import smoothness, steps
@@ -26,7 +26,7 @@ def net(norm: Any = nn.BatchNorm1d) -> Any:
 
 
 def ours():
-    linear = norms.Linear(5, 6, norms.BatchNorm)
+    linear = lnlab.nn.Linear(5, 6, lnlab.nn.BatchNorm)
     return nn.Sequential(linear, nn.Tanh(), nn.Linear(6, 3))
 
 
@@ -44,7 +44,7 @@ def test_value_is_the_loss_of_the_module_itself(make, statistics):
     found = objective(module, statistics)
     module.train(statistics is not Statistics.FROZEN)
     if statistics is Statistics.RECOMPUTED:
-        norms.recompute(module, [found.x]).eval()
+        lnlab.nn.recompute(module, [found.x]).eval()
     expected = F.cross_entropy(module(found.x), found.y)
     # recomputed statistics are the biased ones of the batch, taken in another way
     assert found.value() == pytest.approx(float(expected.detach()), abs=1e-13)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.norms.invariances import Statistics
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.loss.smoothness import envelope, smoothness, steps
 

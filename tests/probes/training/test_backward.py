@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab import norms
-from lnlab.norms.invariances import Statistics
+import lnlab.nn
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.training.backward import (
     Detached,
@@ -25,7 +25,7 @@ B, D, H, CLASSES = 7, 4, 6, 3
 
 
 def layer_norm(**settings) -> Any:
-    return norms.LayerNorm(H, eps=0.0, **settings)
+    return lnlab.nn.LayerNorm(H, eps=0.0, **settings)
 
 
 def test_the_parts_are_those_of_the_closed_form():
@@ -40,13 +40,20 @@ def test_the_parts_are_those_of_the_closed_form():
 
 
 @pytest.mark.parametrize(
-    "make", [norms.LayerNorm, norms.BatchNorm, norms.RMSNorm, norms.WeightNorm, nn.LayerNorm]
+    "make",
+    [
+        lnlab.nn.LayerNorm,
+        lnlab.nn.BatchNorm,
+        lnlab.nn.RMSNorm,
+        lnlab.nn.WeightNorm,
+        nn.LayerNorm,
+    ],
 )
 def test_the_parts_add_up_to_the_gradient(make, drawn):
     norm, W = drawn(make(H)), torch.randn(H, D)
     a = (torch.randn(B, D) @ W.T).requires_grad_()
     r = torch.randn(B, H)
-    y = norm(a, W) if isinstance(norm, norms.Normalizer) else norm(a)
+    y = norm(a, W) if isinstance(norm, lnlab.nn.Normalizer) else norm(a)
     (expected,) = torch.autograd.grad(y, a, r)
     torch.testing.assert_close(gradient_parts(norm, a, r, W).total, expected)
 
@@ -60,7 +67,7 @@ def test_the_parts_add_up_to_the_gradient(make, drawn):
         ("mu and sigma", {}),
     ],
 )
-@pytest.mark.parametrize("norm", [norms.LayerNorm, norms.BatchNorm])
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm])
 def test_a_detached_normalizer_has_that_part_of_the_gradient(what, constant, norm, drawn):
     plain, detached = drawn(norm(H)), Detached(H, norm, **constant)
     with torch.no_grad():
@@ -90,10 +97,10 @@ def test_mu_centres_the_gradient_and_sigma_makes_it_smaller():
     assert var.mean() < 0.9 * var_both.mean()
 
 
-def net(norm: Any = norms.LayerNorm) -> Any:
+def net(norm: Any = lnlab.nn.LayerNorm) -> Any:
     return nn.Sequential(
-        norms.Linear(D, H, norm), nn.Tanh(), norms.Linear(H, H, norm), nn.Tanh(),
-        norms.Linear(H, CLASSES, bias_inside=True),
+        lnlab.nn.Linear(D, H, norm), nn.Tanh(), lnlab.nn.Linear(H, H, norm), nn.Tanh(),
+        lnlab.nn.Linear(H, CLASSES, bias_inside=True),
     )  # fmt: skip
 
 
@@ -102,7 +109,7 @@ def objective(module, **given):
     return Objective(module, x, y, F.cross_entropy, **{"statistics": Statistics.BATCH, **given})
 
 
-@pytest.mark.parametrize("norm", [norms.LayerNorm, norms.BatchNorm, norms.WeightNorm])
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm, lnlab.nn.WeightNorm])
 def test_inside_a_net_the_parts_are_those_of_its_own_gradient(norm):
     module = net(norm)
     found = objective(module)
@@ -115,7 +122,7 @@ def test_inside_a_net_the_parts_are_those_of_its_own_gradient(norm):
 
 @pytest.mark.parametrize("statistics", Statistics)
 def test_the_parts_are_those_with_the_statistics_of_the_objective(statistics):
-    module = net(norms.BatchNorm)
+    module = net(lnlab.nn.BatchNorm)
     module(torch.randn(B, D) * 3 + 1)  # what is remembered is something else
     found = objective(module, statistics=statistics)
     total = microscope(found, "2.norm").total
@@ -123,7 +130,7 @@ def test_the_parts_are_those_with_the_statistics_of_the_objective(statistics):
     copied: Any = copy.deepcopy(found.module)
     copied[2].norm.register_forward_pre_hook(lambda _, args: (args[0] + inside, *args[1:]))
     if statistics is Statistics.RECOMPUTED:
-        norms.recompute(copied, [found.x]).eval()
+        lnlab.nn.recompute(copied, [found.x]).eval()
     (expected,) = torch.autograd.grad(F.cross_entropy(copied(found.x), found.y), inside)
     torch.testing.assert_close(total, expected)
 
@@ -153,7 +160,7 @@ def test_torch_s_layer_norm_can_be_looked_at_and_each_of_its_calls():
     ("name", "raised"), [("0.norm", None), ("1", TypeError), ("nobody", ValueError)]
 )
 def test_the_net_is_left_as_it_was(name, raised):
-    module = net(norms.BatchNorm)
+    module = net(lnlab.nn.BatchNorm)
     found = objective(module, statistics=Statistics.FROZEN)
     before, state = copy.deepcopy(module.state_dict()), torch.get_rng_state()
     hooks = [len(part._forward_hooks) for part in found.module.modules()]
@@ -208,7 +215,7 @@ def test_depth_quiets_the_last_layer_of_a_transformer_only_with_pre_ln():
 
 def test_what_cannot_be_split_is_refused():
     with pytest.raises(TypeError, match="DyT is no rule"):
-        Detached(H, norms.DyT)
+        Detached(H, lnlab.nn.DyT)
     with pytest.raises(TypeError, match="Tanh is no rule"):
         gradient_parts(nn.Tanh(), torch.ones(B, H), torch.ones(B, H))
 
@@ -227,4 +234,4 @@ def test_what_cannot_be_split_is_refused():
         microscope(objective(Aside()), "norm")
     with pytest.raises(ValueError, match="give one shape"):
         gradient_parts(layer_norm(), torch.ones(B, H), torch.ones(H))
-    assert "constant: sigma" in repr(partial(Detached, norm=norms.LayerNorm, mu=False)(H))
+    assert "constant: sigma" in repr(partial(Detached, norm=lnlab.nn.LayerNorm, mu=False)(H))

@@ -9,18 +9,18 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab import norms
-from lnlab.norms.invariances import Statistics
+import lnlab.nn
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.loss.objective import Objective
 from lnlab.probes.training.covariate_shift import Noisy, covariate_shift, layers, shifting
 
 B, D, H, CLASSES = 12, 5, 6, 3
 
 
-def net(norm: Any = norms.LayerNorm) -> Any:
+def net(norm: Any = lnlab.nn.LayerNorm) -> Any:
     return nn.Sequential(
-        norms.Linear(D, H, norm), nn.Tanh(), norms.Linear(H, H, norm), nn.Tanh(),
-        norms.Linear(H, CLASSES, bias_inside=True),
+        lnlab.nn.Linear(D, H, norm), nn.Tanh(), lnlab.nn.Linear(H, H, norm), nn.Tanh(),
+        lnlab.nn.Linear(H, CLASSES, bias_inside=True),
     )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def gradients(module, x, y, layer):
     )
 
 
-@pytest.mark.parametrize("norm", [norms.LayerNorm, norms.BatchNorm, norms.WeightNorm])
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm, lnlab.nn.WeightNorm])
 def test_the_shift_is_that_of_two_nets_built_by_hand(norm):
     module, (x, y) = net(norm), batch()
     moved = stepped(module, x, y)
@@ -114,7 +114,7 @@ def test_layers_stand_in_the_order_of_their_calls():
 
 def test_steps_that_nothing_sees_shift_the_directions_of_no_gradient():
     """All weights of a layer norm layer twice as large: what is above it cannot tell."""
-    module, (x, y) = net(partial(norms.LayerNorm, eps=0.0)), batch()
+    module, (x, y) = net(partial(lnlab.nn.LayerNorm, eps=0.0)), batch()
     found = objective(module, x, y)
     moved = found.start.clone()
     moved[found.slices()["0.W"]] *= 2
@@ -136,7 +136,7 @@ def test_parameters_belong_to_the_layer_they_follow():
     }
 
 
-@pytest.mark.parametrize("norm", [norms.LayerNorm, norms.BatchNorm])
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm])
 def test_measuring_changes_nothing_of_the_training(norm):
     measured = net(norm)
     alone = copy.deepcopy(measured)
@@ -171,7 +171,7 @@ def test_the_steps_are_those_of_the_optimizer():
 
 
 def test_noise_has_the_distribution_of_algorithm_1():
-    noisy = Noisy(H, partial(norms.BatchNorm, affine=False, eps=0.0))
+    noisy = Noisy(H, partial(lnlab.nn.BatchNorm, affine=False, eps=0.0))
     a = torch.randn(20_000, H)
     plain = noisy.norm(a)
     means, scales = [], []
@@ -195,11 +195,11 @@ def test_noise_has_the_distribution_of_algorithm_1():
 
 def test_there_is_no_noise_in_evaluation_and_none_without_any():
     a, W = torch.randn(B, H), torch.randn(H, D)
-    noisy = Noisy(H, norms.LayerNorm)
+    noisy = Noisy(H, lnlab.nn.LayerNorm)
     assert not torch.equal(noisy(a, W), noisy(a, W))
     noisy.eval()
     assert torch.equal(noisy(a, W), noisy.norm(a, W))
-    quiet = Noisy(H, norms.WeightNorm, shift=0.0, scale=1.0, spread=0.0)
+    quiet = Noisy(H, lnlab.nn.WeightNorm, shift=0.0, scale=1.0, spread=0.0)
     quiet.start(W)
     torch.testing.assert_close(quiet(a, W), a)
 
@@ -212,9 +212,9 @@ def test_what_cannot_be_measured_is_refused():
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
     with pytest.raises(ValueError, match="every is 0"):
         next(shifting(module, [(x, y)], F.cross_entropy, optimizer, every=0))
-    noisy = net(partial(Noisy, norm=norms.BatchNorm))
+    noisy = net(partial(Noisy, norm=lnlab.nn.BatchNorm))
     with pytest.raises(ValueError, match="another loss the second time"):
         objective(noisy, x, y)
     for wrong in ({"shift": -1.0}, {"spread": -1.0}, {"scale": 0.5}):
         with pytest.raises(ValueError, match="give at least 0, 0 and 1"):
-            Noisy(H, norms.BatchNorm, **wrong)
+            Noisy(H, lnlab.nn.BatchNorm, **wrong)

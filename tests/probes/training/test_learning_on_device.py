@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab import norms
-from lnlab.norms.invariances import Statistics
+import lnlab.nn
+from lnlab.nn.table1 import Statistics
 from lnlab.probes.fisher.families import CATEGORICAL
 from lnlab.probes.fisher.glm import (
     GLM,
@@ -34,10 +34,10 @@ pytestmark = pytest.mark.gpu
 def numbers(device):
     """Everything that these probes return for a reader, on the CPU."""
     torch.manual_seed(0)
-    layers = norms.Linear(6, 8, norms.LayerNorm), nn.ReLU(), norms.Linear(8, 3)
+    layers = lnlab.nn.Linear(6, 8, lnlab.nn.LayerNorm), nn.ReLU(), lnlab.nn.Linear(8, 3)
     x, y = torch.randn(20, 6).to(device), torch.randint(3, (20,)).to(device)
     net = nn.Sequential(*layers).to(device)
-    glm = GLM(torch.randn(4, 6).to(device), x, norms.LayerNorm, CATEGORICAL)
+    glm = GLM(torch.randn(4, 6).to(device), x, lnlab.nn.LayerNorm, CATEGORICAL)
     outputs = Divergence(net, x, statistics=Statistics.FROZEN)
     objective = Objective(net, x, y, F.cross_entropy, statistics=Statistics.BATCH)
     found = {

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab import norms
+import lnlab.nn
 from lnlab.probes.training.learning_rate import (
     NONE,
     ROWS,
@@ -24,13 +24,13 @@ from lnlab.probes.training.learning_rate import (
 D, H, CLASSES, B = 6, 8, 3, 16
 
 
-def net(norm: Any = norms.LayerNorm, eps: float = 0.0) -> Any:
+def net(norm: Any = lnlab.nn.LayerNorm, eps: float = 0.0) -> Any:
     made = nn.Sequential(
-        norms.Linear(D, H, norm), nn.Tanh(), norms.Linear(H, H, norm), nn.Tanh(),
-        norms.Linear(H, CLASSES, bias_inside=True),
+        lnlab.nn.Linear(D, H, norm), nn.Tanh(), lnlab.nn.Linear(H, H, norm), nn.Tanh(),
+        lnlab.nn.Linear(H, CLASSES, bias_inside=True),
     )  # fmt: skip
     for part in made.modules():
-        if isinstance(part, norms.AffineNormalizer):
+        if isinstance(part, lnlab.nn.AffineNormalizer):
             part.eps = eps
     return made
 
@@ -38,8 +38,8 @@ def net(norm: Any = norms.LayerNorm, eps: float = 0.0) -> Any:
 @pytest.mark.parametrize(
     ("norm", "found"),
     [
-        (norms.LayerNorm, WHOLE), (norms.RMSNorm, WHOLE), (norms.BatchNorm, ROWS),
-        (norms.WeightNorm, ROWS), (norms.Identity, NONE),
+        (lnlab.nn.LayerNorm, WHOLE), (lnlab.nn.RMSNorm, WHOLE), (lnlab.nn.BatchNorm, ROWS),
+        (lnlab.nn.WeightNorm, ROWS), (lnlab.nn.Identity, NONE),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("eps", [0.0, 1e-5])
@@ -69,7 +69,7 @@ def test_a_shared_weight_goes_by_its_first_name():
 
 
 def test_a_bias_inside_takes_the_invariance_away():
-    layer: Any = norms.Linear(D, H, norms.LayerNorm, bias_inside=True)
+    layer: Any = lnlab.nn.Linear(D, H, lnlab.nn.LayerNorm, bias_inside=True)
     with torch.no_grad():
         layer.b_inside.copy_(torch.randn(H))
     assert scale_invariant(layer, torch.randn(B, D)) == {}
@@ -138,7 +138,7 @@ def train(model, optimizer, steps=5):
         optimizer.step()
 
 
-@pytest.mark.parametrize("norm", [norms.LayerNorm, norms.BatchNorm, norms.WeightNorm])
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm, lnlab.nn.WeightNorm])
 def test_gradients_stand_at_right_angles_to_what_is_invariant_alone(norm):
     model = net(norm)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

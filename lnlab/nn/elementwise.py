@@ -1,0 +1,62 @@
+"""Normalizers that are no rule for (mu, sigma): maps of their own, sharing only the call."""
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.nn.layer import LayerNorm
+from lnlab.nn.normalizer import Normalizer, Root, outside_root, wide
+
+
+class AdaNorm(LayerNorm):
+    r"""Xu et al. (2019), section 5: C (1 - k n) n, where n = (a - mu)/sigma over the units.
+
+    The factor :math:`\phi(n) = C (1 - k n)` is held constant in the backward pass. It has
+    no gain and no bias. The paper's sigma divides by H and has no eps; their code divides by
+    H-1 (``correction=1``) and adds eps outside the root.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        C: float = 1.0,
+        k: float = 0.1,
+        eps: float = 1e-5,
+        root: Root = outside_root,
+        correction: int = 0,
+        space: int = 0,
+    ) -> None:
+        super().__init__(
+            units, eps=eps, root=root, affine=False, correction=correction, space=space
+        )
+        self.C, self.k = C, k
+
+    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
+        self.check(a)
+        n = super().forward(wide(a), W, t)
+        # Without detach the slope of C (1 - k n) n would be C (1 - 2 k n); with phi held
+        # constant, as there, it is C (1 - k n).
+        phi = self.C * (1 - self.k * n)
+        return (phi.detach() * n).to(a.dtype)
+
+
+class DyT(Normalizer):
+    """Zhu et al. (2025), eq. 1: g tanh(alpha a) + b, a map that looks at no statistic.
+
+    alpha, one learned number, starts at 0.5. It shares no invariance with LayerNorm.
+    """
+
+    stacks = True
+
+    def __init__(self, units: int, *, alpha: float = 0.5, space: int = 0) -> None:
+        super().__init__(units, space=space)
+        self.alpha = nn.Parameter(torch.tensor(alpha))
+        self.g = nn.Parameter(torch.ones(units))
+        self.b = nn.Parameter(torch.zeros(units))
+
+    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
+        self.check(a)
+        alpha = self.alpha  # of S models (S,)
+        alpha = alpha.view(-1, *(1,) * (a.dim() - 1)) if alpha.dim() else alpha
+        squashed = (alpha * wide(a)).tanh()
+        return (self.along_units(self.g) * squashed + self.along_units(self.b)).to(a.dtype)

@@ -1,0 +1,176 @@
+"""Rules that read the weights of a unit instead of its summed inputs.
+
+A row ``w_i`` of ``W`` holds all incoming weights of unit i; a convolution's kernel (C, D,
+height, width) is a row of D * height * width.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lnlab.nn.batch import BatchNorm
+from lnlab.nn.normalizer import (
+    AffineNormalizer,
+    Normalizer,
+    Root,
+    Stats,
+    inside_root,
+    refuse_negative,
+    wide,
+)
+
+
+def rows(W: Tensor | None, normalizer: Normalizer) -> Tensor:
+    """``W`` as (H, inputs), in at least float32.
+
+    Raises:
+        ValueError: where there is no W, or its rows are not the units.
+    """
+    if W is None:
+        name = type(normalizer).__name__
+        raise ValueError(f"{name} normalizes by the weights: call norm(a, W).")
+    if W.dim() < 2 or len(W) != normalizer.units:
+        raise ValueError(
+            f"W has shape {tuple(W.shape)} for {normalizer.units} units: give (H, D), one row "
+            "a unit."
+        )
+    return wide(W).flatten(1)
+
+
+@torch.no_grad()
+def gain_of_norms(norm: AffineNormalizer, W: Tensor) -> None:
+    """Set g (H,) to ||w_i||, the lengths of the rows of W (H, D), so that g/sigma = 1."""
+    if norm.g is not None:
+        norm.g.copy_(rows(W, norm).norm(dim=1))
+
+
+class WeightNorm(AffineNormalizer):
+    """Salimans & Kingma (2016), eq. 2: mu = 0, sigma_i = ||w_i||; reads W, not ``a``.
+
+    The gain starts at ||w_i||, torch's choice, so that the layer starts as the one without
+    normalization; the paper's own start is data-dependent. No eps.
+    """
+
+    def __init__(self, units: int, *, affine: bool = True, space: int = 0) -> None:
+        super().__init__(units, eps=0.0, affine=affine, space=space)
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        # eq. 5 is then g_i (w_i · x) / ||w_i|| + b_i: their w = g v/||v||, our W being their v
+        return Stats(a.new_zeros(()), self.along_units(rows(W, self).norm(dim=1)))
+
+    def start(self, W: Tensor) -> None:
+        gain_of_norms(self, W)
+
+
+class MeanOnlyBatchNorm(BatchNorm):
+    """Salimans & Kingma (2016), section 4: WeightNorm with mean-only batch normalization.
+
+    mu is BatchNorm's (running mean in evaluation), sigma_i = ||w_i||. The gain starts as
+    WeightNorm's.
+    """
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        sigma = self.along_units(rows(W, self).norm(dim=1))
+        return Stats(super().stats(a, W, t).mu, sigma)
+
+    def start(self, W: Tensor) -> None:
+        gain_of_norms(self, W)
+
+
+class WeightStandardization(Normalizer):
+    r"""Qiao et al. (2019), section 3: rows of W of mean 0 and variance 1.
+
+    .. math:: \hat w_i = (w_i - \mu_{w_i}) / \sqrt{\sigma_{w_i}^2 + \epsilon}
+
+    It has no gain and no bias: the paper puts another normalizer behind it, group norm or batch
+    norm. The layer that owns W asks for :meth:`weight`.
+
+    Args:
+        behind: makes that normalizer of the same units and space; None: there is none.
+        root: where eps stands; their code has it outside.
+        correction: 0 divides by the number of weights of a row; 1, as in their code for
+            PyTorch, by one less.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        eps: float = 1e-5,
+        root: Root = inside_root,
+        correction: int = 0,
+        space: int = 0,
+        behind: Callable[..., Normalizer] | None = None,
+    ) -> None:
+        super().__init__(units, space=space)
+        refuse_negative(eps)
+        self.behind = behind(units, space=space) if behind else None
+        self.eps, self.root, self.correction = eps, root, correction
+
+    def weight(self, W: Tensor) -> Tensor:
+        w = rows(W, self)
+        correction = min(self.correction, w.shape[1] - 1)
+        var, mean = torch.var_mean(w, dim=1, correction=correction, keepdim=True)
+        return ((w - mean) / self.root(var, self.eps)).reshape(W.shape).to(W.dtype)
+
+    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
+        self.check(a)
+        return a if self.behind is None else self.behind(a, W, t)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, eps={self.eps}"
+
+
+class SpectralNorm(AffineNormalizer):
+    """Miyato et al. (2018), eq. 8, algorithm 1: mu = 0, sigma = W's largest singular value.
+
+    Found by power iteration from a remembered vector ``u`` (H,), which moves in training
+    only. The paper has no g and b behind it.
+
+    Args:
+        iterations: how many a training step; :attr:`warm_up` of them at the start, as torch.
+        eps: the least length by which a vector of the iteration is divided.
+    """
+
+    u: Tensor
+    warm_up = 15
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        iterations: int = 1,
+        eps: float = 1e-12,
+        affine: bool = True,
+        space: int = 0,
+    ) -> None:
+        super().__init__(units, eps=eps, affine=affine, space=space)
+        self.iterations = iterations
+        # Its own generator: the arms of a comparison draw the same weights after it.
+        generator = torch.Generator("cpu").manual_seed(units)
+        u = F.normalize(torch.randn(units, generator=generator, device="cpu"), dim=0)
+        self.register_buffer("u", u.to(torch.get_default_device()))
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        w = rows(W, self)
+        if self.training:
+            self.iterate(w, self.iterations)
+        # sigma = u^T W v with u and v held constant: its gradient by W is u v^T, that of the
+        # largest singular value once the iteration has converged
+        u = F.normalize(self.u.to(w.dtype), dim=0, eps=self.eps)
+        v = F.normalize(w.detach().T @ u, dim=0, eps=self.eps)
+        return Stats(a.new_zeros(()), u @ (w @ v))
+
+    @torch.no_grad()
+    def iterate(self, w: Tensor, iterations: int) -> None:
+        """Move ``u`` towards the first left singular vector of ``w`` (H, D)."""
+        u = self.u.to(w.dtype)
+        for _ in range(iterations):
+            v = F.normalize(w.T @ u, dim=0, eps=self.eps)
+            u = F.normalize(w @ v, dim=0, eps=self.eps)
+        self.u.copy_(u)
+
+    def start(self, W: Tensor) -> None:
+        self.iterate(rows(W, self).detach(), self.warm_up)

@@ -1,0 +1,216 @@
+"""Oracle: rules over the cases against torch's batch_norm and the papers' algorithms."""
+
+import copy
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from lnlab.nn import (
+    BatchNorm,
+    BatchRenorm,
+    GhostBatchNorm,
+    Mode,
+    RecurrentBatchNorm,
+    outside_root,
+    statistics_from,
+)
+
+SHAPES = {"dense": (6, 8), "sequence": (5, 6, 8), "signal": (6, 8, 5), "picture": (6, 8, 3, 4)}
+SPACE = {"dense": 0, "sequence": 0, "signal": 1, "picture": 2}
+places = pytest.mark.parametrize("place", SHAPES)
+
+
+def along(v, space):
+    return v.reshape(-1, *(1,) * space)
+
+
+def inputs(*shape):
+    """A batch of mean 3, which is neither the running mean nor of variance 1."""
+    return (3 + 2 * torch.randn(shape)).requires_grad_()
+
+
+def assert_equal(ours, theirs):
+    # two orders of summation of numbers below 100: the worst seen is 3e-14
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+def torchs(a, norm, mean, var, training):
+    """F.batch_norm with the units in the place where torch has them."""
+    rows = a.reshape(-1, 8) if not norm.space else a
+    y = F.batch_norm(rows, mean, var, norm.g, norm.b, training, norm.momentum, norm.eps)
+    return y.reshape(a.shape)
+
+
+@places
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize(("momentum", "eps"), [(0.1, 1e-5), (0.3, 0.1)])
+def test_batch_norm_is_torchs_in_training_and_after(
+    place, affine, momentum, eps, drawn, outcome
+):
+    norm = drawn(BatchNorm(8, space=SPACE[place], affine=affine, momentum=momentum, eps=eps))
+    mean, var = torch.zeros(8), torch.ones(8)
+    for training in (True, True, False):
+        norm.train(training)
+        leaves = {"a": inputs(*SHAPES[place]), **dict(norm.named_parameters())}
+        y = torchs(leaves["a"], norm, mean, var, training)
+        assert_equal(outcome(norm(leaves["a"]), **leaves), outcome(y, **leaves))
+        assert_equal(norm.running_mean, mean)
+        assert_equal(norm.running_var, var)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_explicit_mode_wins_over_training_and_only_training_remembers(training):
+    norm, a = BatchNorm(8).train(training), inputs(6, 8)
+    with statistics_from(norm, Mode.RUNNING):
+        assert_equal(norm(a), a / (1 + norm.eps) ** 0.5)
+    assert not norm.running_mean.any()
+    with statistics_from(norm, Mode.BATCH):
+        assert_equal(norm(a), F.batch_norm(a, None, None, training=True))
+    assert norm.running_mean.any() == training
+    assert norm.mode is None
+
+
+def test_single_value_gives_b_and_moves_the_mean_alone(drawn):
+    norm = drawn(BatchNorm(8))
+    y = norm(torch.full((1, 8), 3.0))
+    assert_equal(y, norm.b.expand(1, 8))
+    assert_equal(norm.running_mean, torch.full((8,), 0.3))
+    assert_equal(norm.running_var, torch.ones(8))
+
+
+def test_two_values_without_eps_give_plus_and_minus_one():
+    assert_equal(BatchNorm(8, eps=0)(inputs(2, 8)).abs(), torch.ones(2, 8))
+
+
+@pytest.mark.parametrize("norm", [BatchNorm, BatchRenorm])
+def test_unbiased_variance_is_a_setting(norm):
+    a = inputs(4, 8)
+    settings = {"r_max": 1.0, "d_max": 0.0} if norm is BatchRenorm else {}
+    y = norm(8, correction=1, root=outside_root, eps=0.3, **settings)(a)
+    assert_equal(y, (a - a.mean(0)) / (a.std(0) + 0.3))
+
+
+def test_what_batch_renorm_remembers_is_the_sigma_that_it_divides_by():
+    norm, a = BatchRenorm(8, correction=1, momentum=1.0), inputs(4, 8)
+    norm(a)
+    assert_equal(norm.running_sigma, (a.var(0) + norm.eps).sqrt())
+    assert_equal(norm.running_mean, a.mean(0))
+
+
+@pytest.mark.parametrize("correction", [0, 1])
+@pytest.mark.parametrize("make", [BatchNorm, BatchRenorm])
+def test_a_lone_value_has_variance_0(make, correction, drawn):
+    norm = drawn(make(8, correction=correction, momentum=1.0))
+    if make is BatchRenorm:
+        norm.r_max, norm.d_max = 1.0, 0.0
+    assert_equal(norm(inputs(1, 8)), norm.b.expand(1, 8))
+    if make is BatchRenorm:
+        assert_equal(norm.running_sigma, torch.full((8,), norm.eps**0.5))
+
+
+@pytest.mark.parametrize("make", [BatchNorm, BatchRenorm])
+def test_of_two_values_the_unbiased_variance_is_twice_the_biased(make):
+    a = inputs(2, 8)
+    settings = {"r_max": 1.0, "d_max": 0.0} if make is BatchRenorm else {}
+    ratio = make(8, correction=1, eps=0.0, **settings)(a) / make(8, eps=0.0, **settings)(a)
+    assert_equal(ratio, torch.full((2, 8), 0.5**0.5))
+
+
+@pytest.mark.parametrize("shape", [(8,), (0, 8)], ids=str)
+def test_no_cases_to_average_over_are_refused(shape):
+    with pytest.raises(ValueError, match="no cases to average over"):
+        BatchNorm(8)(inputs(*shape))
+    assert_equal(BatchNorm(8).eval()(inputs(*shape)).shape, torch.Size(shape))
+
+
+@places
+def test_ghosts_are_batches_of_their_own(place, drawn, outcome):
+    norm = drawn(GhostBatchNorm(8, 4, space=SPACE[place]))
+    a = inputs(*SHAPES[place])
+    cases = a.reshape(-1, *a.shape[-1 - norm.space :])
+    mean, var = torch.zeros(8), torch.ones(8)
+    assert len(cases) % 4 != 0  # the last ghost is smaller
+    y = torch.cat([torchs(ghost, norm, mean, var, True) for ghost in cases.split(4)])
+    leaves = {"a": a, **dict(norm.named_parameters())}
+    assert_equal(outcome(norm(a), **leaves), outcome(y.reshape(a.shape), **leaves))
+    assert_equal(norm.running_mean, mean)
+    assert_equal(norm.running_var, var)
+    assert_equal(norm.eval()(a), torchs(a, norm, mean, var, False))
+
+
+def test_one_ghost_is_the_batch():
+    a = inputs(6, 8)
+    assert_equal(GhostBatchNorm(8, 6)(a), BatchNorm(8)(a))
+    assert_equal(GhostBatchNorm(8, 100)(a), BatchNorm(8)(a))
+
+
+def renormed(a, norm, mean, sigma):
+    """Ioffe (2017), algorithm 1, word for word; moves mean and sigma."""
+    mu_B = a.mean(0)
+    sigma_B = (norm.eps + (a - mu_B).square().mean(0)).sqrt()
+    r = (sigma_B / sigma).clamp(1 / norm.r_max, norm.r_max).detach()
+    d = ((mu_B - mean) / sigma).clamp(-norm.d_max, norm.d_max).detach()
+    y = norm.g * ((a - mu_B) / sigma_B * r + d) + norm.b
+    mean += norm.momentum * (mu_B.detach() - mean)
+    sigma += norm.momentum * (sigma_B.detach() - sigma)
+    return y, r, d
+
+
+@pytest.mark.parametrize(("r_max", "d_max"), [(3, 5), (1.2, 0.5), (float("inf"),) * 2])
+def test_batch_renorm_is_algorithm_1(r_max, d_max, drawn, outcome):
+    norm = drawn(BatchRenorm(8, r_max=r_max, d_max=d_max, momentum=0.2))
+    mean, sigma = torch.zeros(8), torch.ones(8)
+    for _ in range(3):
+        leaves = {"a": inputs(6, 8), **dict(norm.named_parameters())}
+        y, r, d = renormed(leaves["a"], norm, mean, sigma)
+        assert (r - 1).abs().max() > 0.1
+        assert d.abs().max() > 0.1
+        assert_equal(outcome(norm(leaves["a"]), **leaves), outcome(y, **leaves))
+        assert_equal(norm.running_mean, mean)
+        assert_equal(norm.running_sigma, sigma)
+    a = inputs(6, 8)
+    assert_equal(norm.eval()(a), norm.g * (a - mean) / sigma + norm.b)
+
+
+def test_batch_renorm_holds_r_and_d_constant(outcome):
+    norm, a = BatchRenorm(8, r_max=1e9, d_max=1e9), inputs(6, 8)
+    through = outcome(copy.deepcopy(norm)(a), a=a)
+    frozen = outcome(norm.eval()(a), a=a)
+    assert_equal(through["output"], frozen["output"])  # forward: running statistics alone
+    assert (through["a"] - frozen["a"]).abs().max() > 0.1
+
+
+def test_batch_renorm_without_correction_is_batch_norm(outcome):
+    a = inputs(6, 8)
+    expected = outcome(F.batch_norm(a, None, None, training=True), a=a)
+    assert_equal(outcome(BatchRenorm(8, r_max=1, d_max=0)(a), a=a), expected)
+
+
+def test_each_time_step_has_statistics_of_its_own(drawn, outcome):
+    norm = drawn(RecurrentBatchNorm(8, steps=3))
+    mean, var = torch.zeros(3, 8), torch.ones(3, 8)
+    for t in (0, 1, 2, 1):
+        leaves = {"a": inputs(6, 8), **dict(norm.named_parameters())}
+        y = torchs(leaves["a"], norm, mean[t], var[t], True)
+        assert_equal(outcome(norm(leaves["a"], t=t), **leaves), outcome(y, **leaves))
+        assert_equal(norm.running_mean, mean)
+        assert_equal(norm.running_var, var)
+    norm.eval()
+    for t, step in ((0, 0), (2, 2), (3, 2), (99, 2)):  # past the last: the last one's
+        a = inputs(6, 8)
+        assert_equal(norm(a, t=t), torchs(a, norm, mean[step], var[step], False))
+
+
+def test_recurrent_batch_norm_starts_with_gain_one_tenth():
+    assert_equal(RecurrentBatchNorm(8, 3).g, torch.full((8,), 0.1))
+    assert_equal(RecurrentBatchNorm(8, 3, gain=1.0).g, torch.ones(8))
+    assert RecurrentBatchNorm(8, 3, affine=False).g is None
+
+
+@pytest.mark.parametrize(
+    ("t", "message"), [(None, "t is None"), (-1, "t is -1"), (3, "time step 3 .* 3 steps")]
+)
+def test_time_step_that_is_not_there_is_refused(t, message):
+    with pytest.raises(ValueError, match=message):
+        RecurrentBatchNorm(8, 3)(inputs(6, 8), t=t)

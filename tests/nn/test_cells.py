@@ -1,0 +1,245 @@
+"""The cells against torch, against the equations written by hand, and against each other."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from lnlab.nn import (
+    MODERN_START,
+    PAPER_START,
+    BatchNorm,
+    Bias,
+    Carry,
+    GroupNorm,
+    GRUCell,
+    Identity,
+    Initial,
+    LayerNorm,
+    LSTMCell,
+    RecurrentBatchNorm,
+    RMSNorm,
+    RNNCell,
+    Sums,
+    Update,
+    WeightNorm,
+    as_torch,
+)
+
+B, D, H = 4, 3, 5
+CELLS = [RNNCell, LSTMCell, GRUCell]
+NORMS = [
+    Identity,
+    LayerNorm,
+    RMSNorm,
+    BatchNorm,
+    WeightNorm,
+    partial(RecurrentBatchNorm, steps=3),
+    partial(GroupNorm, groups=5),
+]
+
+
+def shaken(cell):
+    """The cell with every parameter moved away from what it starts from."""
+    with torch.no_grad():
+        for p in cell.parameters():
+            p.add_(0.3 * torch.randn_like(p))
+    return cell
+
+
+def some(cell):
+    return torch.randn(B, D), tuple(torch.randn(B, H) for _ in range(cell.states))
+
+
+def LN(a, norm):
+    return F.layer_norm(a, a.shape[-1:], norm.g, norm.b, norm.eps)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("make", CELLS)
+def test_every_parameter_has_a_gradient(make, norm):
+    cell = shaken(make(D, H, norm))
+    x, state = some(cell)
+    new = cell(x, state, t=1)
+    assert len(new) == cell.states
+    assert all(s.shape == (B, H) for s in new)
+    torch.stack(new).square().sum().backward()
+    for name, p in cell.named_parameters():
+        assert p.grad is not None, name
+        assert p.grad.isfinite().all(), name
+
+
+def test_lstm_is_eq_20_to_22():
+    cell = shaken(LSTMCell(D, H))
+    x, (h, c) = some(cell)
+    a = LN(h @ cell.W_h.T, cell.norm_h) + LN(x @ cell.W_x.T, cell.norm_x) + cell.b
+    f, i, o, g = a.split(H, dim=1)
+    c_t = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    h_t = torch.sigmoid(o) * torch.tanh(LN(c_t, cell.norm_c))
+    torch.testing.assert_close(cell(x, (h, c)), (h_t, c_t))
+
+
+def test_draw_is_eq_29_to_31():
+    cell = shaken(LSTMCell(D, H, gates=Identity))
+    x, (h, c) = some(cell)
+    f, i, o, g = (h @ cell.W_h.T + x @ cell.W_x.T + cell.b).split(H, dim=1)
+    c_t = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    h_t = torch.sigmoid(o) * torch.tanh(LN(c_t, cell.norm_c))
+    torch.testing.assert_close(cell(x, (h, c)), (h_t, c_t))
+
+
+def test_gru_is_eq_26_to_28():
+    cell = shaken(GRUCell(D, H))
+    x, (h,) = some(cell)
+    (W_x, W), (W_h, U) = cell.W_x.split(2 * H), cell.W_h.split(2 * H)
+    z, r = (LN(h @ W_h.T, cell.norm_h) + LN(x @ W_x.T, cell.norm_x)).split(H, dim=1)
+    candidate = torch.tanh(
+        LN(x @ W.T, cell.norm_W) + torch.sigmoid(r) * LN(h @ U.T, cell.norm_U)
+    )
+    h_t = (1 - torch.sigmoid(z)) * h + torch.sigmoid(z) * candidate
+    torch.testing.assert_close(cell(x, (h,)), (h_t,))
+
+
+def test_rnn_is_eq_4():
+    cell = shaken(RNNCell(D, H))
+    x, (h,) = some(cell)
+    assert cell.b is None
+    expected = torch.tanh(LN(h @ cell.W_h.T + x @ cell.W_x.T, cell.norm_h))
+    torch.testing.assert_close(cell(x, (h,)), (expected,))
+
+
+@pytest.mark.parametrize(
+    ("make", "oracle"),
+    [
+        (RNNCell, torch.nn.RNNCell),
+        (LSTMCell, torch.nn.LSTMCell),
+        (GRUCell, torch.nn.GRUCell),
+        (partial(GRUCell, update=Update.KEEPS), torch.nn.GRUCell),
+        (partial(LSTMCell, bias=Bias.ONCE, sums=Sums.TOGETHER), torch.nn.LSTMCell),
+    ],
+)
+def test_identity_is_the_plain_cell(make, oracle):
+    cell, plain = make(D, H, Identity), oracle(D, H)
+    cell.load_state_dict(
+        cell.from_torch(plain.weight_ih, plain.weight_hh, plain.bias_ih, plain.bias_hh)
+    )
+    x, state = some(cell)
+    expected = plain(x, state if len(state) > 1 else state[0])
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    torch.testing.assert_close(cell(x, state), expected, rtol=0, atol=1e-14)
+
+
+def test_the_carried_cell_is_raw_unless_asked():
+    x, state = some(LSTMCell(D, H))
+    raw = shaken(LSTMCell(D, H))
+    normed = LSTMCell(D, H, carry=Carry.NORMALIZED)
+    normed.load_state_dict(raw.state_dict())
+    (h, c), (h_n, c_n) = raw(x, state), normed(x, state)
+    torch.testing.assert_close(h, h_n)
+    torch.testing.assert_close(c_n, LN(c, raw.norm_c))
+    assert (c - c_n).abs().max() > 0.1
+
+
+def test_a_bias_added_twice_is_also_inside():
+    cell = shaken(LSTMCell(D, H, bias=Bias.TWICE))
+    x, (h, _) = some(cell)
+    a = LN(h @ cell.W_h.T, cell.norm_h) + LN(x @ cell.W_x.T + cell.b, cell.norm_x) + cell.b
+    torch.testing.assert_close(cell.summed(x, h, None), a)
+
+
+def test_norm_gate_by_gate_is_group_norm():
+    cell = shaken(LSTMCell(D, H, gates=partial(GroupNorm, groups=4)))
+    _, (h, _) = some(cell)
+    parts = (h @ cell.W_h.T).split(H, dim=1)
+    expected = torch.cat([F.layer_norm(p, (H,), eps=1e-5) for p in parts], dim=1)
+    expected = expected * cell.norm_h.g + cell.norm_h.b
+    torch.testing.assert_close(cell.norm_h(h @ cell.W_h.T), expected)
+
+
+def test_steps_of_recurrent_batch_norm_are_told_apart():
+    cell = RNNCell(D, H, partial(RecurrentBatchNorm, steps=2))
+    x, state = some(cell)
+    cell(x, state, t=1)
+    assert (cell.norm_h.running_mean[0] == 0).all()
+    assert (cell.norm_h.running_mean[1] != 0).all()
+    assert (cell.norm_h.g == 0.1).all()
+    with pytest.raises(ValueError, match="per time step"):
+        cell(x, state)
+
+
+def test_initial_values():
+    cell = LSTMCell(
+        H, H, initial=Initial(recurrent_gain=0.2, forget_bias=1.0, learned_state=True)
+    )
+    for gate in (*cell.W_x.split(H), *cell.W_h.split(H)):
+        torch.testing.assert_close(gate @ gate.T, torch.eye(H))
+    assert (cell.norm_h.g == 0.2).all()
+    assert (cell.norm_x.g == 1).all()
+    assert (cell.b[:H] == 1).all()
+    assert (cell.b[H:] == 0).all()
+    assert {"first.0", "first.1"} <= {name for name, _ in cell.named_parameters()}
+    assert (LSTMCell(D, H).W_x.abs() <= 0.1).all()
+    wide = LSTMCell(400, 50, initial=MODERN_START)
+    assert wide.W_x.std().item() == pytest.approx(400**-0.5, rel=0.02)  # 80,000 draws
+    assert wide.W_h.std().item() == pytest.approx(50**-0.5, rel=0.04)  # 10,000 draws
+    bound = H**-0.5
+    torchs = GRUCell(400, H, initial=Initial(as_torch))
+    assert bound > torchs.W_x.abs().max() > 0.99 * bound
+
+
+def test_the_recurrent_gain_is_that_of_every_norm_of_the_state():
+    initial = Initial(recurrent_gain=0.2)
+    gru = GRUCell(D, H, initial=initial)
+    assert all((norm.g == 0.2).all() for norm in (gru.norm_h, gru.norm_U))
+    assert all((norm.g == 1).all() for norm in (gru.norm_x, gru.norm_W))
+    apart = RNNCell(D, H, sums=Sums.APART, initial=initial)
+    assert (apart.norm_h.g == 0.2).all()
+    assert (apart.norm_x.g == 1).all()
+
+
+def test_a_bias_is_drawn_gate_by_gate_where_asked():
+    gates = []
+    GRUCell(D, H, Identity, initial=Initial(b=lambda b: gates.append(b.normal_().clone())))
+    assert [b.shape for b in gates] == 4 * [(H,)]
+    cell = RNNCell(D, H, bias=Bias.INSIDE, initial=Initial(b=as_torch))
+    assert 0 < cell.b.abs().max() <= H**-0.5
+    assert (cell.norm_h.b == 0).all()
+    x, (h,) = some(cell)
+    a = h @ cell.W_h.T + x @ cell.W_x.T + cell.b
+    torch.testing.assert_close(cell(x, (h,))[0], LN(a, cell.norm_h).tanh())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (partial(RNNCell, 0, H), "inputs is 0"),
+        (partial(GRUCell, D, -1), "units is -1"),
+        (partial(LSTMCell, D, 2.0), "units is 2.0"),
+        (partial(LSTMCell, D, H, Identity, initial=Initial(recurrent_gain=0.1)), "no gain"),
+        (partial(RNNCell, D, H, initial=Initial(recurrent_gain=0.1)), "APART"),
+        (
+            partial(LSTMCell, D, H, Identity, bias=False, initial=Initial(forget_bias=1.0)),
+            "no b",
+        ),
+    ],
+)
+def test_settings_that_cannot_be(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_paper_is_the_default():
+    assert LSTMCell(D, H).initial == PAPER_START == Initial()
+    with pytest.raises(AttributeError, match="forget_bias"):  # shared by all cells
+        PAPER_START.forget_bias = 1.0  # type: ignore[misc]
+    assert LSTMCell(D, H).carry is Carry.RAW
+    assert GRUCell(D, H).update is Update.WRITES
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_torch_compile_sees_one_graph(cell):
+    layer_norm_cell = cell(3, 4)
+    x, state = torch.randn(2, 3), tuple(torch.randn(2, 4) for _ in range(cell.states))
+    compiled = torch.compile(layer_norm_cell, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, state, 1), layer_norm_cell(x, state, 1))

@@ -1,0 +1,395 @@
+"""Claims: Table 1 of Ba et al. (2016) and its extension, yes and no, and where they end."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given as for_all
+from hypothesis import settings
+from hypothesis import strategies as some
+
+from lnlab.nn import BatchLayerNorm, LayerNorm, SpectralNorm, outside_root
+from lnlab.nn.table1 import (
+    ONE_GHOST_SCALED,
+    ONE_GROUP_SCALED,
+    ONE_GROUP_SHIFTED,
+    ROWS,
+    TABLE_1,
+    TRANSFORMATIONS,
+    Place,
+    Row,
+    Statistics,
+    eps_ratio,
+)
+from lnlab.probes.givens import cast, random_given, random_shift
+from lnlab.probes.invariance import EXACT, NormalizedLayer, relative_change
+
+YES = 1e-12
+"""Rounding: the worst over six seeds is 1e-14."""
+NO = 5e-3
+"""Visibly moved: the least over six seeds is 8e-3, batch layer norm's O(1/m) at m = 16."""
+
+SCALED = [T for T in TRANSFORMATIONS if T.scales]
+SHIFTED = [T for T in TRANSFORMATIONS if not T.scales]
+
+
+def layer(
+    name: str, *, seed: int = 0, bias_inside: bool = False, **settings
+) -> NormalizedLayer:
+    row = ROWS[name]
+    given = random_given(place=row.place, seed=seed, bias_inside=bias_inside)
+    return NormalizedLayer(row, given, seed=seed, **settings)
+
+
+def bias_of(measured: NormalizedLayer) -> torch.Tensor:
+    """The bias b behind the normalizer, ready to be taken off y."""
+    b = getattr(measured.norm, "b", None)
+    b = torch.zeros(1) if b is None else b.detach()
+    return b.reshape(-1, *(1,) * measured.row.place.space)
+
+
+def cells(transformations=TRANSFORMATIONS, letters: str = "YN"):
+    return [
+        pytest.param(name, T, id=f"{name}-{T.column}")
+        for name, row in ROWS.items()
+        for T in transformations
+        if row.cells[T.column - 1] in letters
+    ]
+
+
+def test_table_1_is_the_papers():
+    in_words = {
+        "batch": "Invariant No Invariant Invariant Invariant No",
+        "weight": "Invariant No Invariant No No No",
+        "layer": "Invariant Invariant No Invariant No Invariant",
+    }
+    assert [T.name for T in TRANSFORMATIONS[:6]] == [
+        "weight matrix re-scaling",
+        "weight matrix re-centering",
+        "weight vector re-scaling",
+        "dataset re-scaling",
+        "dataset re-centering",
+        "single training case re-scaling",
+    ]
+    assert {
+        name: words.replace("Invariant", "Y").replace("No", "N").replace(" ", "")
+        for name, words in in_words.items()
+    } == TABLE_1
+
+
+def test_every_row_fills_every_column():
+    assert [T.column for T in TRANSFORMATIONS] == list(range(1, 11))
+    for name, row in ROWS.items():
+        assert len(row.cells) == 12, name
+        assert len(row.bias_inside) == 10, name
+        assert set(row.cells) <= set("YN-"), name
+
+
+@pytest.mark.parametrize(("name", "transformation"), cells())
+def test_cell(name, transformation):
+    for seed in range(3):
+        moved = layer(name, seed=seed).defect(transformation, 3.7)
+        assert moved < YES if ROWS[name].claims(transformation.column) else moved > NO
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_column_11_says_whether_a_case_depends_on_the_others(name):
+    moved = layer(name).dependence()
+    assert moved < YES if ROWS[name].claims(11) else moved > NO
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.cells[11] != "-"])
+def test_column_12_says_whether_training_and_evaluation_agree(name):
+    moved = layer(name).gap()
+    assert moved < YES if ROWS[name].claims(12) else moved > NO
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_bias_inside(name):
+    biased = layer(name, bias_inside=True)
+    assert len(ROWS[name].bias_inside) == 10, "claim columns 1 to 10 with a bias inside a too"
+    for T, letter in zip(TRANSFORMATIONS, ROWS[name].bias_inside, strict=True):
+        moved = biased.defect(T, 3.7)
+        assert moved < YES if letter == "Y" else moved > NO, T.name
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.variants])
+def test_variants_change_nothing(name):
+    for variant in ROWS[name].variants:
+        assert layer(name).defect(variant, 3.7) < YES
+
+
+def test_variants_change_a_norm_without_the_groups():
+    for variant in (ONE_GROUP_SCALED, ONE_GROUP_SHIFTED):
+        assert layer("layer").defect(variant, 3.7) > NO
+    assert layer("batch").defect(ONE_GHOST_SCALED, 3.7) > NO
+
+
+def test_not_all_methods_are_invariant_to_rescaling_the_dataset():
+    """Section 5.1 says "all the normalization methods are": its own table has a No."""
+    dataset_rescaling = TRANSFORMATIONS[3]
+    weight = NormalizedLayer(ROWS["weight"], random_given())
+    assert weight.defect(dataset_rescaling, 3.7) == pytest.approx(2.7, rel=1e-12)  # delta - 1
+    assert layer("batch").defect(dataset_rescaling, 3.7) < YES
+    assert layer("layer").defect(dataset_rescaling, 3.7) < YES
+
+
+# Conditions: with them the cell holds (tested above), without them it does not.
+
+
+def test_statistics_must_be_taken_again_after_the_change():
+    for T in TRANSFORMATIONS:
+        if ROWS["batch, recomputed"].claims(T.column):
+            assert layer("batch", statistics=Statistics.FROZEN).defect(T, 3.7) > NO
+
+
+def test_the_whole_population_must_change():
+    recomputed = layer("batch, recomputed")
+    shift = random_shift(recomputed.given)
+    for column in (4, 5):
+        assert column in ROWS["batch, recomputed"].conditions
+        changed = TRANSFORMATIONS[column - 1](recomputed.given, 3.7, shift)
+        of_the_old = recomputed._output(changed, Statistics.FROZEN, recomputed.given)
+        assert relative_change(of_the_old, recomputed.y) > NO
+
+
+def test_a_case_depends_on_the_others_through_the_population():
+    recomputed = layer("batch, recomputed")
+    others = replace(recomputed.given, x=recomputed.given.x * 2 + 1)
+    of_others = recomputed._output(recomputed.given, Statistics.FROZEN, others)
+    assert relative_change(of_others[:1], recomputed.y[:1]) > NO
+
+
+def test_spectral_norm_trains_as_it_evaluates_only_when_converged():
+    given, cold = random_given(), SpectralNorm(12)
+    with torch.no_grad():
+        evaluation, training = given.output(cold.eval()), given.output(cold.train())
+    assert relative_change(training, evaluation) > NO
+    assert 12 in ROWS["spectral"].conditions
+
+
+@pytest.mark.parametrize("column", [3, 5, 8])
+def test_batch_layer_norm_moves_by_one_over_m(column):
+    cases = np.array([16, 64, 256, 1024])
+    layers = [
+        [
+            NormalizedLayer(ROWS["batch layer"], random_given(cases=m, seed=seed))
+            for seed in range(6)
+        ]
+        for m in cases
+    ]
+    T = TRANSFORMATIONS[column - 1]
+    moved = [np.mean([one.defect(T, 3.7) for one in of_size]) for of_size in layers]
+    slope = np.polyfit(np.log(cases), np.log(moved), 1)[0]
+    assert -1.25 < slope < -0.75
+    assert column in ROWS["batch layer"].conditions
+
+
+def test_batch_layer_norm_with_no_population_statistic_trains_as_it_evaluates():
+    row = replace(ROWS["batch layer"], norm=BatchLayerNorm)
+    assert NormalizedLayer(row, random_given()).gap() < YES
+
+
+def test_batch_layer_norm_of_several_cases_is_not_layer_norm_even_at_m_1():
+    together = replace(
+        ROWS["batch layer, m = 1"], norm=partial(BatchLayerNorm, m=1), batch=None
+    )
+    assert NormalizedLayer(together, random_given()).dependence() > 1e-5  # w_B is -1e-4 there
+
+
+@pytest.mark.parametrize("name", ["instance", "batch, convolution"])
+def test_zero_padding_breaks_what_it_is_said_to_break(name):
+    for column, condition in ROWS[name].conditions.items():
+        assert condition == "no zero padding"
+        padded = NormalizedLayer(ROWS[name], random_given(place=Place.PADDED))
+        assert padded.defect(TRANSFORMATIONS[column - 1]) > NO
+
+
+def test_with_1_by_1_kernels_layer_norm_per_position_ignores_the_scale_of_one_pixel():
+    row = ROWS["layer per position, convolution"]
+    one_by_one = NormalizedLayer(row, random_given(place=row.place, kernel=1))
+    x = one_by_one.given.x.clone()
+    x[0, :, 2, 3] *= 3.7
+    assert (
+        relative_change(one_by_one.output(replace(one_by_one.given, x=x)), one_by_one.y) < YES
+    )
+    wide = NormalizedLayer(row, random_given(place=row.place, kernel=3))
+    assert relative_change(wide.output(replace(wide.given, x=x)), wide.y) > NO
+
+
+# Delta: its size and its sign.
+
+
+@pytest.mark.parametrize(("name", "transformation"), cells(SCALED, "Y"))
+def test_yes_holds_over_60_decades(name, transformation):
+    deltas = np.logspace(-30, 30, 7)
+    assert layer(name).against_delta(transformation, deltas).max() < YES
+
+
+@pytest.mark.parametrize(("name", "transformation"), cells(SCALED, "N"))
+def test_no_is_never_silently_zero(name, transformation):
+    moved = layer(name).against_delta(transformation, [1e-30, 1e-10, 0.5, 2.0, 1e10, 1e30])
+    assert moved.min() > NO / 2  # at delta = 1/2 less happens than at 3.7
+
+
+@pytest.mark.parametrize(("name", "transformation"), cells(SCALED, "Y"))
+def test_a_negative_delta_flips_the_sign(name, transformation):
+    measured = layer(name)
+    bias = bias_of(measured)
+    changed = transformation(measured.given, -3.7, random_shift(measured.given))
+    y, flipped = measured.y - bias, measured.output(changed) - bias
+    if ROWS[name].odd:
+        where = {3: np.s_[:, :1], 6: np.s_[:1]}.get(transformation.column, np.s_[:])
+        expected = y.clone()
+        expected[where] *= -1
+        torch.testing.assert_close(flipped, expected, rtol=0, atol=YES * float(y.abs().max()))
+    else:
+        assert relative_change(flipped, y) > NO
+        assert relative_change(flipped, -y) > NO
+
+
+# Eps: the predicted deviation.
+
+EPS, DELTA = 1e-2, 0.3
+
+
+def variance(name: str, a: torch.Tensor) -> torch.Tensor:
+    """What eps is added to, written out anew for each kind of normalizer."""
+    if name in ("layer", "batch layer, m = 1"):
+        return a.var(1, correction=0, keepdim=True)
+    if name in ("batch", "recurrent batch", "batch, recomputed", "batch renorm, r = 1, d = 0"):
+        return a.var(0, correction=0, keepdim=True)
+    if name == "rms":
+        return (a**2).mean(1, keepdim=True)
+    if name == "group":
+        of_groups = a.reshape(len(a), 4, 3).var(2, correction=0)
+        return of_groups.repeat_interleave(3, dim=1)
+    if name == "ghost batch":
+        return a.reshape(2, 4, -1).var(1, correction=0).repeat_interleave(4, dim=0)
+    if name == "instance":
+        return a.var((2, 3), correction=0, keepdim=True)
+    if name in ("batch, convolution", "batch, padded"):
+        return a.var((0, 2, 3), correction=0, keepdim=True)
+    axis = 1 if name == "layer per position, convolution" else (1, 2, 3)
+    return a.var(axis, correction=0, keepdim=True)
+
+
+INSIDE_ROOT = [
+    "layer",
+    "batch",
+    "batch, recomputed",
+    "recurrent batch",
+    "batch renorm, r = 1, d = 0",
+    "ghost batch",
+    "rms",
+    "group",
+    "batch layer, m = 1",
+    "layer, convolution",
+    "layer per position, convolution",
+    "instance",
+    "instance, padded",
+    "batch, convolution",
+    "batch, padded",
+]
+
+
+@pytest.mark.parametrize("name", INSIDE_ROOT)
+def test_eps_ratio_is_exact(name):
+    measured = layer(name, eps=EPS)
+    a = measured.given.summed_inputs(measured.norm)
+    var = variance(name if name != "instance, padded" else "instance", a)
+    ratio = eps_ratio(var, EPS, DELTA).expand_as(a)
+    bias = bias_of(measured)
+    for T in SCALED:
+        if not ROWS[name].claims(T.column):
+            continue
+        y = measured.output(T(measured.given, DELTA, random_shift(measured.given))) - bias
+        where = {3: np.s_[:, :1], 6: np.s_[:1]}.get(T.column, np.s_[:])
+        expected = (measured.y - bias).clone()
+        expected[where] *= ratio[where]
+        torch.testing.assert_close(y, expected, rtol=1e-12, atol=1e-13)
+        assert relative_change(y, measured.y - bias) > 1e-4, T.name  # and it is no exact Y
+
+
+def test_eps_ratio_to_first_order():
+    var = torch.tensor([0.5, 1.0, 22.0])
+    for delta in (0.3, 2.5, -1e3):
+        for eps in (1e-4, 1e-5):
+            first_order = 1 + eps / (2 * var) * (1 - 1 / delta**2)
+            second = (eps / var * (1 + 1 / delta**2)).square()
+            assert ((eps_ratio(var, eps, delta) - first_order).abs() < second).all()
+
+
+def test_the_knee_stands_where_delta_squared_var_is_eps():
+    knee = (EPS / 4.0) ** 0.5
+    assert float(eps_ratio(torch.tensor(4.0), EPS, knee)) == pytest.approx(0.5**0.5, rel=2e-3)
+
+
+def test_eps_outside_the_root_deviates_by_a_ratio_of_sigmas():
+    row = Row(partial(LayerNorm, root=outside_root), ROWS["layer"].cells, "eps outside")
+    measured = NormalizedLayer(row, random_given(), eps=EPS)
+    sd = measured.given.summed_inputs(measured.norm).std(1, correction=0, keepdim=True)
+    changed = TRANSFORMATIONS[0](measured.given, DELTA, random_shift(measured.given))
+    ratio = (sd + EPS) / (sd + EPS / DELTA)
+    torch.testing.assert_close(measured.output(changed), ratio * measured.y)
+
+
+@pytest.mark.parametrize(("name", "transformation"), cells(SHIFTED, "Y"))
+def test_centring_stays_exact_whatever_eps(name, transformation):
+    assert layer(name, eps=EPS).defect(transformation) < YES
+
+
+def test_scale_norm_keeps_its_scale_until_a_is_as_small_as_eps():
+    measured = layer("scale", eps=1e-5)
+    defects = measured.against_delta(TRANSFORMATIONS[0], [1e-4, 1e-7])
+    assert defects[0] < YES
+    assert defects[1] > 0.5
+
+
+# Precision.
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", ["layer", "batch", "weight", "rms", "group", "instance"])
+def test_yes_and_no_in_lower_precision(name, dtype):
+    row = ROWS[name]
+    measured = NormalizedLayer(row, cast(random_given(place=row.place), dtype), seed=0)
+    for T in TRANSFORMATIONS:
+        moved = measured.defect(T, 3.7, 0.1 * random_shift(measured.given))
+        if row.claims(T.column):
+            assert moved < EXACT[dtype], T.name
+        elif T.scales:
+            assert moved > EXACT[dtype], T.name
+
+
+def test_powers_of_two_change_no_bit_in_bfloat16():
+    measured = NormalizedLayer(ROWS["layer"], cast(random_given(), torch.bfloat16))
+    assert measured.defect(TRANSFORMATIONS[0], 2.0**7) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@for_all(
+    sizes=some.tuples(some.integers(2, 40), some.integers(1, 20), some.integers(1, 9)),
+    exponent=some.floats(-30, 30),
+    seed=some.integers(0, 10_000),
+)
+def test_layer_norm_of_any_size_keeps_the_papers_three_invariances(sizes, exponent, seed):
+    units, inputs, cases = sizes
+    measured = NormalizedLayer(ROWS["layer"], random_given(units, inputs, cases, seed=seed))
+    a = measured.given.summed_inputs(measured.norm)
+    shift = random_shift(measured.given, seed=seed)
+    pushed = (measured.given.x @ shift[:inputs]).abs().max()
+    sigma = a.std(1, correction=0).min()
+    kappa = float(1 + (a.abs().max() + pushed) / sigma)
+    bound = 64 * torch.finfo(torch.float64).eps * units**0.5 * inputs * kappa
+    for column in (1, 2, 4, 6):
+        assert measured.defect(TRANSFORMATIONS[column - 1], 10**exponent, shift) <= bound
+
+
+def test_statistics_have_names_and_an_unknown_one_is_refused():
+    named = [Statistics(name) for name in ("batch", "frozen", "recomputed")]
+    assert named == list(Statistics)
+    with pytest.raises(ValueError, match="'of nobody': choose from batch, frozen, recomputed"):
+        Statistics("of nobody")

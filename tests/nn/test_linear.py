@@ -1,0 +1,148 @@
+"""Contract: the layers that own W."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lnlab.nn import (
+    NORMS,
+    BatchNorm,
+    Conv2d,
+    Identity,
+    LayerNorm,
+    Linear,
+    RecurrentBatchNorm,
+    WeightNorm,
+    WeightStandardization,
+)
+
+
+@pytest.mark.parametrize("name", [name for name in NORMS if name != "instance"])
+@pytest.mark.parametrize("bias_inside", [False, True])
+def test_dense_layer_is_the_normalizer_of_its_summed_inputs(name, bias_inside):
+    layer = Linear(5, 8, NORMS[name], bias_inside=bias_inside)
+    if layer.b_inside is not None:
+        nn.init.uniform_(layer.b_inside, 1, 2)
+    layer.eval()
+    x = torch.randn(6, 5)
+    a = F.linear(x, layer.norm.weight(layer.W), layer.b_inside)
+    torch.testing.assert_close(layer(x, 0), layer.norm(a, layer.W, 0))
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_convolution_gives_its_normalizer_pictures(name):
+    norm = partial(NORMS[name], space=2)  # type: ignore[call-arg]
+    layer = Conv2d(3, 8, 3, norm, padding=1, bias_inside=True)
+    assert layer(torch.randn(2, 3, 4, 5), 0).shape == (2, 8, 4, 5)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize(
+    ("padding", "edge"), [(0, "zeros"), (2, "zeros"), (2, "reflection")], ids=str
+)
+def test_convolution_without_normalization_is_torchs(stride, dilation, padding, edge, outcome):
+    layer = Conv2d(
+        3, 4, 3, partial(Identity, space=2), bias_inside=True, stride=stride, dilation=dilation,
+        padding=padding, edge=edge,
+    )  # fmt: skip
+    mode = {"zeros": "zeros", "reflection": "reflect"}[edge]
+    torchs = nn.Conv2d(3, 4, 3, stride, padding, dilation, padding_mode=mode)
+    torchs.load_state_dict({"weight": layer.W, "bias": layer.b_inside})
+    x = torch.randn(2, 3, 7, 8, requires_grad=True)
+    expected = outcome(torchs(x), x=x, W=torchs.weight, b=torchs.bias)
+    torch.testing.assert_close(outcome(layer(x), x=x, W=layer.W, b=layer.b_inside), expected)
+
+
+@pytest.mark.parametrize("norm", ["weight", "weight standardization"])
+def test_rules_on_weights_reach_a_convolution(norm):
+    """By weights of torch's own: its weight_norm, and rows of mean 0 and variance 1."""
+    layer = Conv2d(3, 4, 3, partial(NORMS[norm], space=2), stride=2, padding=1, dilation=2)
+    x = torch.randn(2, 3, 7, 8)
+    rows = layer.W.flatten(1)
+    if norm == "weight":
+        nn.init.uniform_(layer.norm.g)
+        nn.init.uniform_(layer.norm.b)
+        W = torch._weight_norm(layer.W, layer.norm.g.view(4, 1, 1, 1), 0)
+    else:
+        mean, var = rows.mean(1, keepdim=True), rows.var(1, correction=0, keepdim=True)
+        W = ((rows - mean) / (var + layer.norm.eps).sqrt()).view_as(layer.W)
+    b = getattr(layer.norm, "b", None)
+    torch.testing.assert_close(layer(x), F.conv2d(x, W, b, 2, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"stride": 0}, "stride 0, dilation 1, padding 0: give at least 1"),
+        ({"dilation": 0}, "stride 1, dilation 0"),
+        ({"padding": -1}, "padding -1"),
+        ({"edge": "mirror"}, "edge is 'mirror': choose from zeros, reflection"),
+        ({"kernel": 0}, "kernel is 0"),
+        ({"inputs": 0}, "inputs is 0, units 4: give at least 1"),
+        ({"units": 0}, "inputs is 3, units 0"),
+    ],
+    ids=str,
+)
+def test_a_convolution_that_cannot_be_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Conv2d(**{"inputs": 3, "units": 4, "kernel": 3, "norm": Identity, **wrong})
+
+
+def test_a_layer_that_reads_nothing_is_refused():
+    with pytest.raises(ValueError, match="inputs is 0, units 4"):
+        Linear(0, 4, Identity)
+
+
+def test_layer_without_normalization_is_torchs():
+    layer = Linear(5, 8, Identity, bias_inside=True)
+    nn.init.uniform_(layer.b_inside)  # type: ignore[arg-type]
+    x = torch.randn(2, 6, 5)
+    assert torch.equal(layer(x), F.linear(x, layer.W, layer.b_inside))
+
+
+@pytest.mark.parametrize("norm", [WeightNorm, NORMS["weight, mean-only batch"]])
+def test_weight_norm_starts_as_the_layer_without_it(norm):
+    layer = Linear(5, 8, norm).eval()
+    x = torch.randn(6, 5)
+    torch.testing.assert_close(layer(x), F.linear(x, layer.W))
+
+
+def test_weight_standardization_reaches_the_product():
+    layer = Linear(5, 8, WeightStandardization)
+    x = torch.randn(6, 5)
+    moved = layer(x + 3)  # rows of mean 0 do not see it
+    torch.testing.assert_close(moved, layer(x))
+
+
+def test_first_weights_are_uniform_and_the_same_for_every_normalizer():
+    drawn = []
+    for make in (Identity, LayerNorm, BatchNorm, NORMS["spectral"]):
+        torch.manual_seed(3)
+        layers = [Linear(400, 50, make), Linear(400, 50, make)]
+        drawn.append(torch.stack([layer.W.detach() for layer in layers]))
+    assert all(torch.equal(W, drawn[0]) for W in drawn)
+    assert 0.04999 < drawn[0].abs().max() <= 0.05
+    assert abs(drawn[0].std() - 0.05 / 3**0.5) < 2e-4  # five standard errors
+
+
+def test_weights_can_be_drawn_again():
+    layer = Linear(5, 8, WeightNorm, bias_inside=True)
+    nn.init.ones_(layer.b_inside)  # type: ignore[arg-type]
+    layer.reset(torch.Generator().manual_seed(1))
+    W = layer.W.detach().clone()
+    assert not layer.b_inside.any()  # type: ignore[union-attr]
+    torch.testing.assert_close(layer.norm.g, W.norm(dim=1))
+    layer.reset(torch.Generator().manual_seed(1))
+    assert torch.equal(layer.W, W)
+
+
+def test_time_step_reaches_the_normalizer():
+    norm = RecurrentBatchNorm(8, steps=2)
+    Linear(5, 8, lambda _: norm)(torch.randn(6, 5), 1)
+    before, after = norm.running_mean
+    assert not before.any()
+    assert after.all()

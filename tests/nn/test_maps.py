@@ -1,0 +1,42 @@
+"""Oracle: maps that are no rule for (mu, sigma) against the papers' formulas."""
+
+import pytest
+import torch
+
+from lnlab.nn import AdaNorm, DyT, inside_root, outside_root
+
+
+@pytest.mark.parametrize("correction", [0, 1], ids=["paper", "code"])
+@pytest.mark.parametrize("root", [inside_root, outside_root])
+def test_ada_norm_holds_its_factor_constant(correction, root, outcome):
+    a = torch.randn(6, 8, requires_grad=True)
+    norm = AdaNorm(8, C=2.0, k=0.2, eps=0.3, root=root, correction=correction)
+    centred = a - a.mean(1, keepdim=True)
+    var = centred.square().sum(1, keepdim=True) / (8 - correction)
+    n = centred / ((var + 0.3).sqrt() if root is inside_root else var.sqrt() + 0.3)
+    y = 2.0 * (1 - 0.2 * n.detach()) * n
+    torch.testing.assert_close(outcome(norm(a), a=a), outcome(y, a=a), rtol=0, atol=1e-12)
+    free = outcome(2.0 * (1 - 0.2 * n) * n, a=a)
+    assert (free["a"] - outcome(norm(a), a=a)["a"]).abs().max() > 0.01
+
+
+def test_ada_norm_is_by_default_the_papers():
+    a = torch.randn(6, 8)
+    n = (a - a.mean(1, keepdim=True)) / (a.std(1, correction=0, keepdim=True) + 1e-5)
+    torch.testing.assert_close(AdaNorm(8)(a), (1 - 0.1 * n) * n)
+
+
+@pytest.mark.parametrize("space", [0, 2])
+def test_dynamic_tanh_is_its_equation_1(space, drawn, outcome):
+    norm = drawn(DyT(8, space=space))
+    a = torch.randn(6, 8, *(3, 4)[:space], requires_grad=True)
+    g, b = (v.reshape(-1, *(1,) * space) for v in (norm.g, norm.b))
+    leaves = {"a": a, **dict(norm.named_parameters())}
+    expected = outcome(g * torch.tanh(norm.alpha * a) + b, **leaves)
+    torch.testing.assert_close(outcome(norm(a), **leaves), expected, rtol=0, atol=1e-12)
+
+
+def test_dynamic_tanh_starts_as_its_code():
+    norm = DyT(8)
+    torch.testing.assert_close(norm(torch.ones(2, 8)), torch.full((2, 8), 0.5).tanh())
+    assert DyT(8, alpha=0.8).alpha.item() == 0.8

@@ -1,0 +1,377 @@
+"""Oracle: batch layer normalization, transcribed from the paper and from what its code does."""
+
+import copy
+from dataclasses import replace
+from itertools import product
+
+import pytest
+import torch
+
+from lnlab.nn import (
+    CODE,
+    CONFIGURATIONS,
+    PAPER,
+    BatchLayerNorm,
+    LayerNorm,
+    Population,
+    possible,
+)
+
+LETTERS = ["".join(letters) for letters in product("TF", repeat=4)]
+configurations = pytest.mark.parametrize("letters", LETTERS)
+
+M, D = 5, 6
+
+
+def assert_equal(ours, theirs):
+    # two orders of summation of numbers below 10: the worst seen is 3e-15
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-13)
+
+
+def batches(count, *shape):
+    """Unlike each other, so that no batch stands for the average of all."""
+    return [(1 + k) * torch.randn(shape) + k for k in range(count)]
+
+
+def algorithm_1(x, gamma, beta, eps):
+    """Eq. 10-17 for x (m, d), eq. 13 with the eps of eq. 11; and its four statistics."""
+    m, d = x.shape
+    mu_B = x.sum(0) / m
+    sigma_B = (((x - mu_B) ** 2).sum(0) / m + eps).sqrt()
+    mu_F = x.sum(1) / d
+    sigma_F = (((x - mu_F[:, None]) ** 2).sum(1) / d + eps).sqrt()
+    return eq_16_17(x, (mu_B, sigma_B, mu_F, sigma_F), gamma, beta), (
+        mu_B,
+        sigma_B,
+        mu_F,
+        sigma_F,
+    )
+
+
+def eq_16_17(x, statistics, gamma, beta):
+    """Also eq. 22-25; the eps of the weights is 0.0001 in the paper and in its code."""
+    m, d = x.shape
+    mu_B, sigma_B, mu_F, sigma_F = statistics
+    x_B = (x - mu_B) / sigma_B
+    x_F = (x - mu_F[:, None]) / sigma_F[:, None]
+    x_hat = ((1 - (1 / m + 1e-4)) * x_B + (1 / m - 1e-4) * x_F) / d**0.5
+    return gamma * x_hat + beta
+
+
+def algorithm_2(x, seen, letters, gamma, beta, eps):
+    """Eq. 18-25 for x (m, d) after training on the batches ``seen``."""
+    m, d = x.shape
+    of = [algorithm_1(batch, gamma, beta, eps)[1] for batch in seen]
+    E_mu_B, E_sigma_B, E_mu_F, E_sigma_F = (
+        torch.stack(v).mean(0) for v in zip(*of, strict=True)
+    )
+    # eq. 20 and 21 keep a case's index, which means nothing in another batch: over all cases
+    E_mu_F, E_sigma_F = E_mu_F.mean().expand(m), E_sigma_F.mean().expand(m)
+    T = [letter == "T" for letter in letters]
+    E_B = E_mu_B if T[0] else x.sum(0) / m
+    Std_B = m / (m - 1) * E_sigma_B if T[1] else (((x - E_B) ** 2).sum(0) / m + eps).sqrt()
+    E_F = E_mu_F if T[2] else x.sum(1) / d
+    about = ((x - E_F[:, None]) ** 2).sum(1) / d
+    Std_F = m / (m - 1) * E_sigma_F if T[3] else (about + eps).sqrt()
+    return eq_16_17(x, (E_B, Std_B, E_F, Std_F), gamma, beta)
+
+
+@pytest.mark.parametrize("eps", [1e-4, 0.0])
+def test_training_is_algorithm_1(eps, drawn, outcome):
+    norm = drawn(BatchLayerNorm(D, eps=eps))
+    x = torch.randn(M, D, requires_grad=True)
+    y, _ = algorithm_1(x, norm.g, norm.b, eps)
+    leaves = {"x": x, "g": norm.g, "b": norm.b}
+    expected = outcome(y, **leaves)
+    assert_equal(outcome(norm(x), **leaves), expected)
+    assert_equal(outcome(norm.eval()(x), **leaves), expected)  # FFFF: the same at inference
+
+
+@configurations
+def test_evaluation_is_algorithm_2(letters, drawn, outcome):
+    norm = drawn(BatchLayerNorm(D, population=Population.named(letters)))
+    seen = batches(3, M, D)
+    for batch in seen:
+        norm(batch)
+    x = torch.randn(M, D, requires_grad=True)
+    leaves = {"x": x, "g": norm.g, "b": norm.b}
+    y = algorithm_2(x, seen, letters, norm.g, norm.b, 1e-4)
+    assert_equal(outcome(norm.eval()(x), **leaves), outcome(y, **leaves))
+
+
+def code_training(x, state, gamma, beta, m):
+    """What the published layer does in training, and adds to its sums."""
+    batch_var, batch_mean = torch.var_mean(x, dim=0, correction=0, keepdim=True)
+    feature_var, feature_mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    for name, new in (
+        ("Bmean", batch_mean),
+        ("Bvar", batch_var),
+        ("Fmean", feature_mean),
+        ("Fvar", feature_var),
+    ):
+        state[name] = state.get(name, 0) + new
+    state["count"] = state.get("count", 0) + 1
+    x_b = (x - batch_mean) / (batch_var + 0.001).sqrt()
+    x_f = (x - feature_mean) / (feature_var + 0.001).sqrt()
+    return combined(x_b, x_f, gamma, beta, m)
+
+
+def combined(x_b, x_f, gamma, beta, m):
+    numerator = x_f * (1 / m - 0.0001) + x_b * (1 - (1 / m + 0.0001))
+    return gamma * numerator / x_b.shape[-1] ** 0.5 + beta
+
+
+def code_inference(x, state, letters, gamma, beta, m):
+    """What it does in inference, its sums divided at the end of an epoch."""
+    count = state["count"]
+    bessel = m / (m - 1)
+    moving = {
+        "Bmean": state["Bmean"] / count,
+        "Bvar": state["Bvar"] * bessel / count,
+        "Fmean": state["Fmean"] / count,
+        "Fvar": state["Fvar"] * bessel / count,
+    }
+    batch_var, batch_mean = torch.var_mean(x, dim=0, correction=0, keepdim=True)
+    feature_var, feature_mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    batch_mean = moving["Bmean"] if letters[0] == "T" else batch_mean
+    batch_var = moving["Bvar"] if letters[1] == "T" else batch_var
+    feature_mean = moving["Fmean"] if letters[2] == "T" else feature_mean
+    feature_var = moving["Fvar"] if letters[3] == "T" else feature_var
+    x_b = (x - batch_mean) / (batch_var + 0.001).sqrt()
+    x_f = (x - feature_mean) / (feature_var + 0.001).sqrt()
+    return combined(x_b, x_f, gamma, beta, m)
+
+
+@configurations
+@pytest.mark.parametrize("shape", [(M, D), (M, 4, D)], ids=["features", "sequence"])
+def test_code_is_what_the_code_does(letters, shape, drawn, outcome):
+    norm = drawn(BatchLayerNorm(D, m=M, population=Population.named(letters), reading=CODE))
+    state = {}
+    for batch in batches(3, *shape):
+        assert_equal(norm(batch), code_training(batch, state, norm.g, norm.b, M))
+    x = torch.randn(shape, requires_grad=True)
+    leaves = {"x": x, "g": norm.g, "b": norm.b}
+    y = code_inference(x, state, letters, norm.g, norm.b, M)
+    assert_equal(outcome(norm.eval()(x), **leaves), outcome(y, **leaves))
+
+
+def test_all_configurations_differ_and_so_do_the_readings():
+    outputs = []
+    for reading in (PAPER, CODE):
+        norm = BatchLayerNorm(D, reading=reading, eps=1e-4)
+        for batch in batches(3, M, D):
+            norm(batch)
+        x = torch.randn(M, D, generator=torch.Generator().manual_seed(5))
+        norm.eval()
+        for letters in LETTERS:
+            norm.population = Population.named(letters)
+            outputs.append(norm(x))
+    for i, y in enumerate(outputs):
+        for j in range(i):
+            same = LETTERS[i % 16] == LETTERS[j % 16] == "FFFF"
+            assert torch.equal(y, outputs[j]) == same, (i, j)
+
+
+def test_one_case_is_layer_norm_but_for_a_constant():
+    norm = BatchLayerNorm(D, m=1)
+    x = torch.randn(1, D)
+    expected = 0.9999 * LayerNorm(D, eps=1e-4)(x) / D**0.5
+    # the requirement; four units in the last place of numbers near 1
+    torch.testing.assert_close(norm(x), expected, rtol=0, atol=1e-15)
+    torch.testing.assert_close(norm.eval()(x), expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("reading", [PAPER, CODE])
+@configurations
+def test_one_case_allows_four_of_sixteen(letters, reading):
+    """At m = 1, m/(m-1) is infinite: the code gives NaN or a constant, we say so."""
+    norm = BatchLayerNorm(D, m=1, reading=reading)
+    x = torch.randn(1, D)
+    norm(x)
+    norm.population = Population.named(letters)
+    norm.eval()
+    assert possible(letters, 1, reading) == (letters in ("TFTF", "TFFF", "FFTF", "FFFF"))
+    if possible(letters, 1, reading):
+        assert norm(x).isfinite().all()
+    else:
+        with pytest.raises(ValueError, match=r"m/\(m-1\), which is infinite"):
+            norm(x)
+    norm.reading = replace(reading, corrected=False)
+    assert possible(letters, 1, norm.reading)
+    assert norm(x).isfinite().all()
+
+
+def test_everything_is_possible_of_several_cases():
+    assert all(possible(letters, m) for letters in CONFIGURATIONS for m in (2, 25, None))
+    assert [Population.named(letters).letters for letters in CONFIGURATIONS] == LETTERS
+
+
+@pytest.mark.parametrize("space", [0, 2])
+def test_population_begins_anew_with_each_epoch(space):
+    """The code sums over an epoch, and at the next one starts from zero."""
+    norm = BatchLayerNorm(D, m=M, reading=CODE, epoch=3, space=space)
+    seen = batches(5, M, D, *(2, 2)[:space])
+    for batch in seen:
+        norm(batch)
+    fourth, fifth = (batch.var(0, correction=0, keepdim=True) for batch in seen[3:])
+    assert_equal(norm.over_cases.spread, (fourth + fifth) / 2)
+    norm(seen[0])
+    first = seen[0].mean(1, keepdim=True)
+    expected = (first + sum(batch.mean(1, keepdim=True) for batch in seen[3:])) / 3
+    assert_equal(norm.over_features.mu, expected)
+
+
+def test_beginning_keeps_the_shapes_and_nothing_else():
+    norm = BatchLayerNorm(D, population=Population.named("TTTT"))
+    norm(torch.randn(M, D))
+    norm.begin()
+    assert norm.over_cases.mu.shape == (1, D)
+    with pytest.raises(RuntimeError, match="no population statistics yet"):
+        norm.eval()(torch.randn(M, D))
+    (batch,) = batches(1, M, D)
+    norm.train()(batch)
+    assert_equal(norm.over_cases.mu, batch.mean(0, keepdim=True))
+
+
+def test_controls_are_the_copies_alone():
+    """ "LN / sqrt(d)", "BN over axis 0", the same over sqrt(d), eq. 16 without sqrt(d)."""
+    x = torch.randn(M, D, 3, 2)
+    x_B = (x - x.mean(0)) / (x.var(0, correction=0) + 1e-3).sqrt()
+    x_F = (x - x.mean(1, keepdim=True)) / (x.var(1, correction=0, keepdim=True) + 1e-3).sqrt()
+    w_B, w_F = 1 - (1 / M + 1e-4), 1 / M - 1e-4
+    for copies, expected in (
+        ("cases", x_B), ("features", x_F), ("both", w_B * x_B + w_F * x_F),
+    ):  # fmt: skip
+        for root_d in (False, True):
+            norm = BatchLayerNorm(D, reading=CODE, copies=copies, root_d=root_d, space=2)
+            divisor = D**0.5 if root_d else 1
+            assert_equal(norm(x), expected / divisor)
+            # the sum of two copies is one map only where each unit has one mu and one sigma
+            mu, sigma = norm.stats(x)
+            assert_equal((x - mu) / sigma, expected / divisor)
+
+
+def test_one_case_is_the_control_over_sqrt_d_but_for_one_part_in_ten_thousand():
+    x = torch.randn(1, D, 4, 4)
+    ours = BatchLayerNorm(D, reading=CODE, space=2)(x)
+    control = BatchLayerNorm(D, reading=CODE, copies="features", space=2)(x)
+    assert_equal(ours, 0.9999 * control)
+    layer = LayerNorm(D, eps=1e-3, space=2, per_position=True)
+    assert_equal(control, layer(x) / D**0.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"epoch": 0}, "epoch is 0"), ({"copies": "none"}, "both, cases, features")],
+)
+def test_settings_that_mean_nothing_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        BatchLayerNorm(D, **settings)
+
+
+def test_weights_are_those_of_equation_16():
+    for m, expected in ((1, (-1e-4, 0.9999)), (2, (0.4999, 0.4999)), (25, (0.9599, 0.0399))):
+        for norm, cases in ((BatchLayerNorm(D), m), (BatchLayerNorm(D, m=m), 7)):
+            assert norm.weights(cases) == pytest.approx(expected, abs=1e-15)
+    assert BatchLayerNorm(D).weights(20_000)[1] < 0
+
+
+def test_nominal_batch_size_stays_in_a_smaller_batch():
+    x = torch.randn(2, D)
+    assert (BatchLayerNorm(D, m=25)(x) - BatchLayerNorm(D)(x)).abs().max() > 0.01
+
+
+def test_every_place_has_batch_statistics_of_its_own():
+    x = torch.randn(M, D, 3, 4)
+    y = BatchLayerNorm(D, space=2)(x)
+    for i, j in product(range(3), range(4)):
+        assert_equal(y[:, :, i, j], BatchLayerNorm(D)(x[:, :, i, j]))
+    y = BatchLayerNorm(D)(x.permute(0, 2, 3, 1))
+    for i, j in product(range(3), range(4)):
+        assert_equal(y[:, i, j], BatchLayerNorm(D)(x[:, :, i, j]))
+
+
+def test_forgetting_starts_anew():
+    norm, (first, second) = (
+        BatchLayerNorm(D, population=Population.named("TTTT")),
+        batches(2, M, D),
+    )
+    norm(first)
+    norm.forget()
+    norm(second)
+    fresh = BatchLayerNorm(D, population=Population.named("TTTT"))
+    fresh(second)
+    x = torch.randn(M, D)
+    assert torch.equal(norm.eval()(x), fresh.eval()(x))
+
+
+def test_batch_of_another_shape_starts_anew():
+    norm = BatchLayerNorm(D)
+    for length in (3, 4, 4):
+        norm(torch.randn(M, length, D))
+    assert norm.over_cases.mu.shape == (1, 4, D)
+    assert norm.over_cases.batches == 2
+
+
+def test_smaller_last_batch_is_dropped_by_the_code():
+    norm = BatchLayerNorm(D, reading=CODE)
+    norm(torch.randn(M, D))
+    before = copy.deepcopy(norm.state_dict())
+    norm(torch.randn(M - 1, D))
+    torch.testing.assert_close(dict(norm.state_dict()), dict(before))
+    nominal = BatchLayerNorm(D, m=M, reading=CODE)
+    nominal(torch.randn(M - 1, D))
+    assert nominal.over_cases.batches == 0
+
+
+def test_evaluation_remembers_nothing():
+    norm = BatchLayerNorm(D)
+    norm(torch.randn(M, D))
+    before = copy.deepcopy(norm.state_dict())
+    norm.eval()(torch.randn(M, D))
+    torch.testing.assert_close(dict(norm.state_dict()), dict(before))
+
+
+@pytest.mark.parametrize("letters", ["TFFF", "FTFF", "FFTF", "FFFT"])
+def test_population_that_was_never_seen_is_refused(letters):
+    norm = BatchLayerNorm(D, population=Population.named(letters)).eval()
+    with pytest.raises(RuntimeError, match="no population statistics yet"):
+        norm(torch.randn(M, D))
+
+
+@pytest.mark.parametrize(
+    ("reading", "shape"),
+    [(PAPER, (M, 4, D)), (CODE, (M, 4, D)), (CODE, (M + 1, 3, D))],
+    ids=["paper, place", "code, place", "code, slot"],
+)
+def test_population_of_another_shape_is_refused(reading, shape):
+    norm = BatchLayerNorm(D, population=Population.named("FFTT"), reading=reading)
+    norm(torch.randn(M, 3, D))
+    with pytest.raises(ValueError, match=r"\(., 3, 1\) do not fit"):
+        norm.eval()(torch.randn(shape))
+
+
+def test_papers_population_serves_any_number_of_cases():
+    norm = BatchLayerNorm(D, population=Population.named("TTTT"))
+    norm(torch.randn(M, 3, D))
+    norm.eval()
+    x = torch.randn(2 * M, 3, D)
+    norm.m = M  # else m/(m-1) is that of the cases at hand
+    assert_equal(norm(x), torch.cat([norm(x[:M]), norm(x[M:])]))
+
+
+@pytest.mark.parametrize("letters", ["", "TTF", "TTFFF", "ttff", "TTFX"])
+def test_unknown_configuration_is_refused(letters):
+    with pytest.raises(ValueError, match="four of T and F"):
+        Population.named(letters)
+
+
+def test_repr_names_reading_and_configuration():
+    norm = BatchLayerNorm(D, m=25, population=Population.named("TTFF"), reading=CODE)
+    said = repr(norm).split("\n")[1].strip()
+    assert said == "6, m=25, eps=0.001, CODE, population=TTFF"
+    assert (
+        repr(BatchLayerNorm(6, copies="cases", root_d=False)).count("copies=cases, root_d=")
+        == 1
+    )
+    assert "about_mu=True" in repr(BatchLayerNorm(D, reading=replace(CODE, about_mu=True)))

@@ -1,0 +1,392 @@
+"""Contract: what holds for every normalizer that has a name."""
+
+import copy
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.nn import functional as F
+
+from lnlab.nn import (
+    NORMS,
+    BatchLayerNorm,
+    BatchRenorm,
+    GhostBatchNorm,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    Mode,
+    Normalizer,
+    RecurrentBatchNorm,
+    RMSNorm,
+    SpectralNorm,
+    WeightStandardization,
+    inside_root,
+    named,
+    outside_root,
+    statistics_from,
+)
+from lnlab.nn.normalizer import AffineNormalizer, Stats
+
+BY_CASE = ["none", "layer", "weight", "rms", "group", "instance", "scale", "spectral"]
+BY_CASE += ["weight standardization", "ada", "dyt"]
+AFFINE = [
+    name for name in NORMS if name not in ("none", "weight standardization", "ada", "dyt")
+]
+CENTRING = ["layer", "batch", "group", "instance", "weight, mean-only batch", "ghost batch"]
+CENTRING += ["batch renorm", "ada", "recurrent batch", "batch layer"]
+
+every_norm = pytest.mark.parametrize("name", NORMS)
+training = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+halves = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+
+
+class Example(NamedTuple):
+    norm: Normalizer
+    a: torch.Tensor
+    W: torch.Tensor
+
+    def __call__(self):
+        return self.norm(self.a, self.W, 0)
+
+    def leaves(self):
+        return {"a": self.a, **dict(self.norm.named_parameters())}
+
+
+def example(name, units=8, cases=6, space=None):
+    """A normalizer with summed inputs (cases, units, *space) of mean and spread about 1."""
+    space = (2 if name == "instance" else 0) if space is None else space
+    settings = {"space": space} if space else {}
+    norm = NORMS[name](units, **settings)
+    W = torch.randn(units, 5)
+    norm.start(W)
+    x = torch.randn(cases, *(3, 4)[:space], 5)
+    a = 1 + F.linear(x, norm.weight(W)).movedim(-1, 1)
+    return Example(norm, a.requires_grad_(), W.requires_grad_())
+
+
+@every_norm
+@training
+def test_shape_is_kept_and_every_parameter_gets_a_gradient(name, training, drawn, outcome):
+    norm, a, _ = given = example(name)
+    drawn(norm).train(training)
+    gradients = outcome(given(), **given.leaves())
+    assert gradients.pop("output").shape == a.shape
+    for leaf, gradient in gradients.items():
+        assert gradient.abs().max() > 1e-3, leaf
+
+
+@pytest.mark.parametrize("space", [1, 2])
+@every_norm
+def test_space_is_allowed_everywhere(name, space):
+    given = example(name, space=space)
+    assert given().shape == given.a.shape == (6, 8, *(3, 4)[:space])
+
+
+@every_norm
+@training
+def test_gradient_is_the_derivative(name, training, drawn):
+    if name == "ada" or (name == "batch renorm" and training):
+        pytest.skip("by design: what is held constant has tests of its own")
+    norm, a, W = example(name, cases=3)
+    if isinstance(norm, SpectralNorm):  # its gradient is exact where u has converged
+        norm.iterate(W.detach(), 1000)
+    drawn(norm).train(training)
+    assert gradcheck(lambda *leaves: norm(leaves[0], leaves[1], 0), (a, W, *norm.parameters()))
+
+
+@every_norm
+@pytest.mark.parametrize("parameters", [torch.float32, None], ids=["float32", "same"])
+@halves
+def test_half_precision_is_rounded_once(name, parameters, dtype, drawn):
+    norm, a, W = example(name)
+    norm, a, W = drawn(norm).to(parameters or dtype), a.detach().to(dtype), W.detach().to(dtype)
+    norm.train(name != "spectral")  # which in training would round what it remembers
+    exact = copy.deepcopy(norm).double()
+    y, expected = norm(a, W, 0), exact(a.double(), W.double(), 0)
+    assert y.dtype == dtype
+    # half a unit in the last place of the output, and what float32 loses on the way
+    bound = torch.finfo(dtype).eps / 2 * expected.abs() + 64 * torch.finfo(torch.float32).eps
+    assert ((y.double() - expected).abs() <= bound).all()
+
+
+@every_norm
+def test_float32_stays_float32(name):
+    norm, a, W = example(name)
+    assert norm.float()(a.float(), W.float(), 0).dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", CENTRING)
+def test_float32_does_not_cancel_at_mean_1e4(name):
+    norm, a, W = example(name, units=64, cases=64)
+    a = (a + 1e4).detach().float()
+    exact = copy.deepcopy(norm)(a.double(), W, 0)
+    # the mean of numbers near 1e4 is known to 5e-4 in float32; E[a^2] - E[a]^2 misses by 1
+    torch.testing.assert_close(norm.float()(a, W.float(), 0).double(), exact, rtol=0, atol=4e-3)
+
+
+@every_norm
+@training
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_huge_and_tiny_numbers_are_not_lost_in_float64(name, scale, training):
+    norm, a, W = example(name)
+    norm.eps = 0.0
+    norm.train(training)
+    y = norm(scale * a, W, 0)
+    assert y.isfinite().all()
+    assert (y != 0).all()
+
+
+@every_norm
+@training
+@pytest.mark.parametrize(("units", "cases"), [(8, 6), (1, 6), (8, 1), (1, 1)])
+@pytest.mark.parametrize("level", [0.0, 3.0])
+def test_constant_input_is_finite_with_finite_gradients(
+    name, units, cases, level, training, outcome
+):
+    if name == "group" and units == 1:
+        pytest.skip("four groups of one unit")
+    norm, a, W = example(name, units, cases)
+    norm.train(training)
+    a = torch.full_like(a, level, requires_grad=True)
+    for tensor in outcome(norm(a, W, 0), a=a).values():
+        assert tensor.isfinite().all()
+
+
+@pytest.mark.parametrize("units", [1, 8])
+@pytest.mark.parametrize("norm", [LayerNorm, RMSNorm], ids=lambda norm: norm.__name__)
+def test_units_or_case_of_zeros_have_gradient_zero_outside_the_root(norm, units, outcome):
+    a = torch.zeros(2, units, requires_grad=True)
+    for tensor in outcome(norm(units, root=outside_root)(a), a=a).values():
+        assert tensor.isfinite().all()
+
+
+def test_outside_root_does_not_hide_nan():
+    assert outside_root(torch.tensor(float("nan")), 1e-5).isnan()
+    assert outside_root(torch.tensor([4.0, 0.0]), 0.5).tolist() == [2.5, 0.5]
+    assert inside_root(torch.tensor([4.0, 0.0]), 0.25).tolist() == [4.25**0.5, 0.5]
+
+
+@pytest.mark.parametrize("name", BY_CASE)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_bad_number_spoils_its_own_case_only(name, bad):
+    norm, a, W = example(name)
+    norm.eval()
+    y = norm(a, W, 0)
+    a = a.detach().clone()
+    a[2, 0].fill_(bad)
+    spoilt = norm(a, W, 0)
+    others = torch.arange(len(a)) != 2
+    assert torch.equal(spoilt[others], y[others])
+    assert name == "dyt" or not spoilt[2].isfinite().all()
+
+
+@every_norm
+@training
+def test_strides_do_not_matter(name, training):
+    norm, a, W = example(name)
+    norm.train(training)
+    twin = copy.deepcopy(norm)
+    strided = a.detach().repeat_interleave(2, dim=1)[:, ::2]
+    assert not strided.is_contiguous()
+    torch.testing.assert_close(norm(a, W, 0), twin(strided, W, 0))
+
+
+@every_norm
+def test_copy_remembers_for_itself(name):
+    given = example(name)
+    twin = copy.deepcopy(given.norm)
+    before = copy.deepcopy(twin.state_dict())
+    for _ in range(2):
+        given()
+    torch.testing.assert_close(dict(twin.state_dict()), dict(before))
+
+
+@every_norm
+def test_state_goes_to_a_fresh_normalizer(name, drawn):
+    norm, a, W = given = example(name)
+    drawn(norm)
+    for _ in range(3):
+        given()
+    fresh = example(name).norm
+    fresh.load_state_dict(copy.deepcopy(norm.state_dict()))
+    norm.eval()
+    fresh.eval()
+    assert torch.equal(norm(a, W, 0), fresh(a, W, 0))
+    assert list(norm.state_dict()) == list(fresh.state_dict())
+
+
+@every_norm
+@training
+def test_device_moves_take_everything_along(name, training):
+    norm, a, W = example(name)
+    norm(a, W, 0)
+    norm.to("meta").train(training)
+    assert norm(a.to("meta"), W.to("meta"), 0).device.type == "meta"
+    assert all(tensor.device.type == "meta" for tensor in norm.state_dict().values())
+
+
+@every_norm
+def test_dtype_moves_take_everything_along(name):
+    norm, a, W = example(name)
+    norm(a, W, 0)
+    norm.float()
+    norm(a.float(), W.float(), 0)
+    norm.double()
+    assert norm(a, W, 0).dtype == torch.float64
+    assert {v.dtype for v in norm.state_dict().values() if v.is_floating_point()} <= {a.dtype}
+
+
+@every_norm
+def test_one_normalizer_may_be_used_twice_before_the_backward_pass(name):
+    norm, a, W = example(name)
+    first = norm.eval()(a, W, 0)
+    second = norm.train()(first, W, 0)
+    (second + norm(a + 1, W, 0)).sum().backward()
+    assert a.grad is not None
+    assert a.grad.isfinite().all()
+
+
+@every_norm
+@training
+def test_vmap_over_models_equals_one_by_one(name, training, drawn):
+    """Parameters, gradients and what is remembered, of three models stacked."""
+    examples = [example(name) for _ in range(3)]
+    norms = [drawn(given.norm).train(training) for given in examples]
+    a = torch.stack([given.a.detach() for given in examples])
+    W = torch.stack([given.W.detach() for given in examples])
+    parameters, buffers = stack_module_state(norms)  # type: ignore[arg-type]
+    buffers = {key: buffer.clone() for key, buffer in buffers.items()}
+    skeleton = copy.deepcopy(norms[0])
+
+    def loss(parameters, a, W, buffers):
+        y = functional_call(skeleton, (parameters, buffers), (a, W, 0))
+        return y.square().sum(), y
+
+    gradients, y = vmap(grad(loss, argnums=(0, 1), has_aux=True))(parameters, a, W, buffers)
+    for i, (norm, _, _) in enumerate(examples):
+        leaf = a[i].clone().requires_grad_()
+        expected = norm(leaf, W[i], 0)
+        expected.square().sum().backward()
+        torch.testing.assert_close(y[i], expected)
+        torch.testing.assert_close(gradients[1][i], leaf.grad)
+        for key, parameter in norm.named_parameters():
+            torch.testing.assert_close(gradients[0][key][i], parameter.grad)
+        for key, buffer in norm.named_buffers():
+            torch.testing.assert_close(buffers[key][i], buffer)
+
+
+@pytest.mark.parametrize("name", AFFINE)
+def test_stats_complete_equation_5(name, drawn):
+    norm, a, W = example(name)
+    drawn(norm).eval()
+    mu, sigma = norm.stats(a, W, 0)  # type: ignore[operator]
+    parameters = {"g": torch.ones(1), "b": torch.zeros(1), **dict(norm.named_parameters())}
+    g, b = (parameters[letter].reshape(-1, *(1,) * norm.space) for letter in "gb")
+    torch.testing.assert_close(norm(a, W, 0), g / sigma * (a - mu) + b)
+
+
+def test_unknown_name_is_refused_with_those_that_exist():
+    with pytest.raises(ValueError, match=r"'lay'.*none, layer, batch"):
+        named("lay")
+    assert named("layer") is LayerNorm
+
+
+@every_norm
+def test_other_shapes_are_refused(name):
+    norm, a, W = example(name)
+    for wrong in (a.movedim(1, -1)[..., :-1].movedim(-1, 1), torch.tensor(1.0)):
+        with pytest.raises(ValueError, match="8 units"):
+            norm(wrong, W, 0)
+
+
+@every_norm
+def test_integers_are_refused(name):
+    norm, a, W = example(name)
+    with pytest.raises(TypeError, match="floating point"):
+        norm(a.long(), W, 0)
+
+
+@pytest.mark.parametrize("name", ["weight", "weight, mean-only batch", "spectral"])
+def test_rule_on_weights_asks_for_them(name):
+    norm, a, W = example(name)
+    with pytest.raises(ValueError, match=r"call norm\(a, W\)"):
+        norm(a)
+    for wrong in (W[:-1], W[:, 0]):
+        with pytest.raises(ValueError, match="8 units"):
+            norm(a, wrong)
+
+
+@pytest.mark.parametrize("name", BY_CASE)
+def test_no_cases_give_none(name):
+    norm, a, W = example(name)
+    assert norm(a[:0], W, 0).shape == a[:0].shape
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "batch",
+        "ghost batch",
+        "batch renorm",
+        "recurrent batch",
+        "batch layer",
+        "weight, mean-only batch",
+    ],
+)
+@pytest.mark.parametrize("shape", [(8,), (0, 8)])
+def test_batch_without_cases_is_refused(name, shape):
+    norm, _, W = example(name)
+    with pytest.raises(ValueError, match="no cases"):
+        norm(torch.ones(shape), W, 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LayerNorm(0), "units is 0"),
+        (lambda: LayerNorm(8, space=-1), "space is -1"),
+        (lambda: LayerNorm(8, eps=-1e-5), "eps is -1e-05"),
+        (lambda: LayerNorm(8, eps=float("nan")), "eps is nan"),
+        (lambda: GroupNorm(8, groups=3), "8 units .* 3 equal groups"),
+        (lambda: BatchRenorm(8, r_max=0.5), "r_max is 0.5"),
+        (lambda: InstanceNorm(8, space=0), "space=1"),
+        (lambda: WeightStandardization(8, eps=-1.0), "eps is -1.0"),
+        (lambda: BatchLayerNorm(8, m=0), "m is 0"),
+        (lambda: BatchLayerNorm(8, eps=-1.0), "eps is -1.0"),
+        (lambda: GhostBatchNorm(8, ghost=0), "ghost is 0"),
+        (lambda: RecurrentBatchNorm(8, steps=0), "steps is 0"),
+    ],
+)
+def test_impossible_settings_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_repr_says_what_differs_from_the_default():
+    assert repr(LayerNorm(8)) == "LayerNorm(8, eps=1e-05)"
+    norm = LayerNorm(8, root=outside_root, correction=1, space=2, per_position=True)
+    assert repr(norm) == (
+        "LayerNorm(8, space=2, eps=1e-05, root=outside_root, correction=1, per_position)"
+    )
+
+
+@every_norm
+def test_mode_is_put_back_even_after_an_error(name):
+    norm = example(name).norm
+    with pytest.raises(KeyError), statistics_from(norm, Mode.RUNNING):
+        raise KeyError
+    assert getattr(norm, "mode", None) is None
+
+
+def test_a_rule_alone_makes_a_normalizer_of_units_in_the_last_axis():
+    class Largest(AffineNormalizer):
+        def stats(self, a, W=None, t=None):
+            return Stats(torch.zeros_like(a[..., :1]), a.abs().amax(-1, keepdim=True))
+
+    norm, a = Largest(5), torch.randn(3, 5)
+    norm.g.data, norm.b.data = torch.randn(5), torch.randn(5)
+    right = norm.g * a / a.abs().amax(1, keepdim=True) + norm.b
+    torch.testing.assert_close(norm(a), right)

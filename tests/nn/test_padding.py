@@ -1,0 +1,29 @@
+"""Padding: where cases end, how seeds of different lengths lie side by side."""
+
+import torch
+
+from lnlab.nn.padding import cross_entropy, padded, within
+
+
+def test_within_is_what_is_no_padding():
+    found = within(torch.tensor([3, 0, 1]), 3)
+    assert found.tolist() == [[True] * 3, [False] * 3, [True, False, False]]
+
+
+def test_seeds_of_different_lengths_lie_side_by_side():
+    short, long = torch.ones(2, 1, 3), torch.ones(2, 4, 3)
+    whole = padded([short, long], 7)
+    assert whole.shape == (2, 2, 4, 3)
+    assert torch.equal(whole[0, :, :1], short)
+    assert not whole[0, :, 1:].any()
+    words = padded([torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, 2).long()], 7)
+    assert words.dtype == torch.int64
+    assert words[0].tolist() == [[0, 7], [0, 7]]
+    assert padded([torch.arange(2), torch.arange(2)], 7).tolist() == [[0, 1], [0, 1]]
+
+
+def test_loss_is_a_mean_over_units_that_are_no_padding():
+    logits, y = torch.randn(2, 4, 6), torch.randint(6, (2, 4))
+    nll = -logits.log_softmax(-1).gather(2, y[..., None])[..., 0]
+    expected = (nll[0].sum() + nll[1, 0]) / 5
+    torch.testing.assert_close(cross_entropy(logits, y, torch.tensor([4, 1])), expected)

@@ -1,0 +1,143 @@
+"""Oracle: statistics computed again are those of all cases at once."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from lnlab.nn import (
+    BatchNorm,
+    BatchRenorm,
+    GhostBatchNorm,
+    LayerNorm,
+    Linear,
+    MeanOnlyBatchNorm,
+    Mode,
+    OverCases,
+    RecurrentBatchNorm,
+    recompute,
+)
+
+
+def assert_equal(ours, theirs):
+    # two orders of summation of numbers below 100: the worst seen is 3e-14
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        BatchNorm,
+        BatchRenorm,
+        MeanOnlyBatchNorm,
+        lambda units: GhostBatchNorm(units, 3),
+        lambda units: BatchNorm(units, correction=1),
+        nn.BatchNorm1d,
+        lambda units: nn.BatchNorm1d(units, momentum=None),
+    ],
+    ids=["batch", "renorm", "mean-only", "ghost", "unbiased", "torch", "torch, cumulative"],
+)
+def test_several_batches_are_one_population(make):
+    norm = make(8)
+    model = Linear(5, 8, lambda _: norm) if isinstance(norm, OverCases) else norm
+    x = 3 + torch.randn(20, 5 if isinstance(model, Linear) else 8)
+    a = x @ model.W.detach().T if isinstance(model, Linear) else x
+    norm.running_mean.fill_(7.0)  # forgotten
+    assert recompute(model, x.split([7, 2, 11])) is model
+    assert_equal(norm.running_mean, a.mean(0))
+    if isinstance(norm, BatchRenorm):
+        assert_equal(norm.running_sigma, (a.var(0, correction=0) + norm.eps).sqrt())
+    else:
+        assert_equal(norm.running_var, a.var(0, correction=0))
+
+
+def test_layers_behind_see_what_batch_statistics_make():
+    first, second = BatchNorm(8), nn.BatchNorm1d(8)
+    first.running_mean.fill_(100.0)
+    x = torch.randn(12, 8)
+    recompute(nn.Sequential(first, second), [x])
+    seen = (x - x.mean(0)) / (x.var(0, correction=0) + first.eps).sqrt()
+    assert_equal(second.running_mean, seen.mean(0))
+    assert_equal(second.running_var, seen.var(0, correction=0))
+
+
+@pytest.mark.parametrize("make", [lambda: BatchNorm(8, space=2), lambda: nn.BatchNorm2d(8)])
+def test_space_counts_as_cases(make):
+    norm, a = make(), torch.randn(5, 8, 3, 4)
+    recompute(norm, a.split(2))
+    assert_equal(norm.running_mean, a.mean((0, 2, 3)))
+    assert_equal(norm.running_var, a.var((0, 2, 3), correction=0))
+
+
+class Unrolled(nn.Module):
+    """One normalizer at several time steps."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x):
+        for t, a in enumerate(x.unbind(1)):
+            self.norm(a, t=t)
+
+
+def test_time_steps_are_populations_of_their_own():
+    norm = RecurrentBatchNorm(8, steps=3)
+    x = torch.randn(10, 5, 8)  # longer than what was trained on
+    recompute(Unrolled(norm), x.split(4))
+    assert_equal(norm.running_mean, x.mean(0)[:3])
+    assert_equal(norm.running_var, x.var(0, correction=0)[:3])
+
+
+def test_nothing_else_is_changed():
+    ours, theirs = BatchNorm(8), nn.BatchNorm1d(8).eval()
+    ours.mode = Mode.RUNNING
+    model = nn.Sequential(nn.Dropout(0.9), ours, theirs, LayerNorm(8))
+    parameters = copy.deepcopy(list(model.parameters()))
+    training = [module.training for module in model.modules()]
+    x = torch.randn(12, 8)
+    recompute(model, [x])
+    assert [module.training for module in model.modules()] == training
+    assert ours.mode is Mode.RUNNING
+    assert theirs.num_batches_tracked == 0
+    assert all(map(torch.equal, parameters, model.parameters()))
+    assert not any(module._forward_hooks for module in model.modules())
+    assert_equal(ours.running_mean, x.mean(0))  # nothing was dropped
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"), [([], "population has at least one case"), ([8, 7], "8 units")]
+)
+def test_failure_leaves_everything_as_it_was(sizes, message):
+    model = nn.Sequential(BatchNorm(8), nn.BatchNorm1d(8))
+    model(torch.randn(12, 8))
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(ValueError, match=message):
+        recompute(model, [torch.randn(12, size) for size in sizes])
+    torch.testing.assert_close(dict(model.state_dict()), dict(before))
+    assert all(module.training for module in model.modules())
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_torchs_batch_norm_without_statistics_is_left_alone():
+    model = nn.BatchNorm1d(8, track_running_stats=False)
+    recompute(model, [torch.randn(12, 8)])
+    assert model.running_mean is None
+
+
+def test_a_rule_without_time_pools_all_time_steps():
+    """Called once a step, as in a recurrent net, it is given the statistics of all steps."""
+    norm, a = BatchNorm(3), torch.randn(5, 7, 3) * torch.arange(1, 6.0)[:, None, None]
+
+    class Steps(nn.Module):
+        norm: nn.Module
+
+        def forward(self, a):
+            return [self.norm(a_t, None, t) for t, a_t in enumerate(a)]
+
+    steps = Steps()
+    steps.norm = norm
+    recompute(steps, [a])
+    torch.testing.assert_close(norm.running_mean, a.mean((0, 1)))
+    torch.testing.assert_close(norm.running_var, a.var((0, 1), correction=0))

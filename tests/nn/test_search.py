@@ -1,0 +1,139 @@
+"""Search: the best of all hypotheses, greedy at width 1, alone as together."""
+
+import math
+from itertools import product
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from lnlab.nn import Annotations, search
+from lnlab.tasks.las import Speller
+
+H, V = 4, 6
+
+
+def heard(T=6):
+    speller = Speller(V, 2 * H, 8)
+    h = torch.randn(3, T, 2 * H)
+    return speller, speller.attention.annotate(h, torch.tensor([T, 4, 1]))
+
+
+@torch.no_grad()
+def score(speller, what, case, units, end, penalty):
+    """The log probability of a whole hypothesis, by teacher forcing."""
+    one = type(what)(*(v[case : case + 1] for v in what))
+    y = torch.tensor([[*units, end]])
+    logits, _ = speller(one, y)
+    return float(logits.log_softmax(-1).gather(2, y[..., None]).sum()) / y.shape[1] ** penalty
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_a_wide_search_finds_the_best_of_all(penalty):
+    speller, what = heard()
+    with torch.no_grad():
+        speller.readout.W.mul_(4)
+    end, longest = V - 1, 3
+    every = [u for n in range(longest) for u in product(range(end), repeat=n)]
+    found = search(speller, what, end, width=V**3, longest=longest, penalty=penalty)
+    assert len(found) == len(what.h)
+    for case, said in enumerate(found):
+        scores = {u: score(speller, what, case, u, end, penalty) for u in every}
+        assert said.ended
+        assert tuple(said.units) == max(scores, key=scores.get)
+        assert said.score == pytest.approx(scores[tuple(said.units)])
+        assert said.alpha.shape == (len(said.units) + 1, 6)
+
+
+def test_the_narrow_search_is_greedy():
+    speller, what = heard()
+    for case, said in enumerate(search(speller, what, V - 1, longest=12)):
+        one = type(what)(*(v[case : case + 1] for v in what))
+        memory, last, units = speller.start(one), torch.tensor([V]), []
+        for u in range(12):
+            logits, memory = speller.step(last, memory, one, u)
+            last = logits.argmax(-1)
+            if int(last) == V - 1:
+                break
+            units.append(int(last))
+        assert said.units == units
+
+
+def test_batched_search_is_that_of_each_alone():
+    speller, what = heard()
+    together = search(speller, what, V - 1, width=4, longest=8)
+    assert len(together) == len(what.h)
+    for case, said in enumerate(together):
+        one = type(what)(*(v[case : case + 1] for v in what))
+        (alone,) = search(speller, one, V - 1, width=4, longest=8)
+        assert alone.units == said.units
+        assert alone.score == pytest.approx(said.score)
+
+
+class Countdown:
+    """Says 0 as often as what it heard begins with, then the end; counts who asks."""
+
+    vocabulary = 2
+
+    def __init__(self):
+        self.asked = []
+
+    def start(self, what):
+        return Looked(what.h[..., 0])
+
+    def step(self, last, memory, what, u):
+        self.asked.append(len(last))
+        over = what.h[:, 0, 0] <= u
+        return torch.stack([~over, over], 1) * 9.0, Looked(what.h[..., 0])
+
+
+class Looked(NamedTuple):
+    alpha: torch.Tensor
+
+    def pick(self, rows):
+        return Looked(self.alpha[rows])
+
+
+def test_who_has_ended_is_not_asked_again():
+    h = torch.tensor([5, 1, 9, 2]).view(4, 1, 1).double()
+    what, decoder = Annotations(h, h, h[..., 0] > 0), Countdown()
+    found = search(decoder, what, 1, longest=6)
+    assert decoder.asked == [4, 4, 4, 2, 2, 2]  # one of four that ended waits for another
+    assert [len(said.units) for said in found] == [5, 1, 6, 2]
+    assert [said.ended for said in found] == [True, True, False, True]
+    assert [said.alpha[0].item() for said in found] == [5, 1, 9, 2]  # each has its own
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_an_utterance_whose_scores_are_no_numbers_keeps_its_place(width):
+    h = torch.tensor([5, 1, 9, 2]).view(4, 1, 1).double()
+    decoder = Countdown()
+    step = decoder.step
+
+    def lost(last, memory, what, u):
+        logits, memory = step(last, memory, what, u)
+        logits[what.h[:, 0, 0] == 1] = torch.nan
+        return logits, memory
+
+    decoder.step = lost
+    found = search(decoder, Annotations(h, h, h[..., 0] > 0), 1, width=width, longest=6)
+    early = 6 if width == 1 else 5  # a wide search has seen an end, and prefers it
+    assert [len(said.units) for said in found] == [5, 0, early, 2]
+    assert math.isnan(found[1].score)
+    assert not found[1].ended
+
+
+def test_what_never_ends_is_cut_and_says_so():
+    speller, what = heard()
+    with torch.no_grad():
+        speller.readout.b_inside[V - 1] = -1e9
+    for said in search(speller, what, V - 1, width=3, longest=7):
+        assert not said.ended
+        assert len(said.units) == 7
+
+
+@pytest.mark.parametrize("wrong", [{"width": 0}, {"longest": 0}])
+def test_impossible_searches_are_refused(wrong):
+    speller, what = heard()
+    with pytest.raises(ValueError, match="give at least 1"):
+        search(speller, what, V - 1, **wrong)
