@@ -22,9 +22,9 @@ from torch.nn import functional as F
 from benchmarks import _device
 from benchmarks._device import SIZES
 from lnlab.kernels import fuse
-from lnlab.kernels.compiled import Task
 from lnlab.kernels.forms import form
 from lnlab.kernels.library import library, own_cache
+from lnlab.kernels.recurrent import Task
 from lnlab.nn import Cell
 from lnlab.nn.recurrent import GRU, LSTM, Recurrent
 from lnlab.runs import device_name

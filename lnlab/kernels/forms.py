@@ -52,7 +52,7 @@ class Kernel(IntEnum):
     PLAIN_GRU_KEEPS = 7
     """The same, z saying how much is kept."""
     BATCH_LSTM = 8
-    """Eq. 20 to 22 with batch norm: :mod:`lnlab.kernels.batched`."""
+    """Eq. 20 to 22 with batch norm: :mod:`lnlab.kernels.recurrent`."""
 
 
 class Form(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from torch import nn
 
-from lnlab.kernels import compiled
+import lnlab.kernels.recurrent
 from lnlab.kernels.forms import exactly, watched
 from lnlab.kernels.normalizers import FUSED, in_torch
 from lnlab.nn import DyT, Identity, Normalizer, recurrent
@@ -59,12 +59,12 @@ def _exchange(module: nn.Module) -> Iterator[str]:
         elif not exactly(module, *FUSED.values(), *NOTHING_TO_FUSE):
             yield repr(module) if kind in FUSED else kind.__name__
     elif isinstance(module, recurrent.Recurrent):
-        if module.unroll not in (recurrent.unroll, compiled.unroll):
+        if module.unroll not in (recurrent.unroll, lnlab.kernels.recurrent.unroll):
             yield f"{type(module).__name__} with a loop of its own"
             return
-        module.unroll = compiled.unroll
+        module.unroll = lnlab.kernels.recurrent.unroll
         for cell in module.cells:
             if watched(cell):
                 yield f"{type(cell).__name__} with hooks"
-            elif not compiled.has(cell):
+            elif not lnlab.kernels.recurrent.has(cell):
                 yield type(cell).__name__

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlab.kernels.compiled import KERNEL_DTYPES
 from lnlab.kernels.forms import Form, exactly, form
 from lnlab.kernels.library import KernelLibrary, library
+from lnlab.kernels.recurrent import KERNEL_DTYPES
 from lnlab.nn import Identity, Linear, LSTMCell
 
 

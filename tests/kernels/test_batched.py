@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from lnlab.kernels import batched, compiled, fuse
+from lnlab.kernels import fuse, recurrent
 from lnlab.kernels.library import library
 from lnlab.nn import BatchNorm, Initial, Mode, RecurrentBatchNorm, recompute, statistics_from
 from lnlab.nn.recurrent import LSTM
@@ -27,7 +27,7 @@ LENGTHS = {
 def way(request, monkeypatch):
     """With the kernel, where it can be built, and without."""
     if request.param == "torch's":
-        monkeypatch.setattr(compiled, "library", lambda: None)
+        monkeypatch.setattr(recurrent, "library", lambda: None)
     elif library() is None:
         pytest.skip("no compiler")
 
@@ -40,7 +40,7 @@ def pair(request):
         for p in layer.parameters():
             p.add_(0.3 * torch.randn_like(p))
     fused = fuse(copy.deepcopy(layer))
-    assert batched.has(fused.cells[0])
+    assert recurrent.has_batched(fused.cells[0])
     return layer, fused
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.kernels import LeftOnReference, compiled, forms, fuse, hoisted, torchs
+from lnlab.kernels import LeftOnReference, fallback, forms, fuse, recurrent
 from lnlab.kernels.forms import Kernel
 from lnlab.kernels.library import library
 from lnlab.nn import (
@@ -75,8 +75,8 @@ def in_torch(cell, x, state, lengths, reverse):
     form, lengths = forms.form(cell), checked(cell, x, state, lengths)
     assert form is not None
     if form.unnormalized:
-        return torchs.unroll(cell, x, state, lengths, reverse)
-    return hoisted.unroll(cell, form, x, state, lengths, reverse)
+        return fallback.unroll_with_torch(cell, x, state, lengths, reverse)
+    return fallback.unroll_hoisted(cell, form, x, state, lengths, reverse)
 
 
 def shaken(cell):
@@ -119,7 +119,7 @@ def test_values_and_every_gradient(make, size):
     x, state = torch.randn(T, B, D), tuple(torch.randn(B, H) for _ in range(cell.states))
     some = torch.randint(0, T + 1, (B,))
     # vectors, slices and chunks are the kernel's alone
-    loops = (compiled.unroll, in_torch) if size in SIZES[:3] else (compiled.unroll,)
+    loops = (recurrent.unroll, in_torch) if size in SIZES[:3] else (recurrent.unroll,)
     for lengths, reverse in ((None, False), (None, True), (some, False), (some, True)):
         given = x, state, lengths, reverse
         expected = everything(unroll, cell, *given)
@@ -137,10 +137,10 @@ def test_units_of_h_that_are_dropped_at_every_step(make, B):
     mask = torch.nn.functional.dropout(torch.ones(B, H), 0.4)
     some = torch.randint(0, T + 1, (B,))
     for given in ((None, False), (some, False), (some, True)):
-        loops = (partial(loop, mask=mask) for loop in (unroll, compiled.unroll))
+        loops = (partial(loop, mask=mask) for loop in (unroll, recurrent.unroll))
         expected, got = (everything(loop, cell, x, state, *given) for loop in loops)
         assert_alike(got, expected, 1e-10)
-    masked, free = (compiled.unroll(cell, x, state, mask=m)[0] for m in (mask, None))
+    masked, free = (recurrent.unroll(cell, x, state, mask=m)[0] for m in (mask, None))
     assert not torch.allclose(masked, free)
 
 
@@ -149,7 +149,7 @@ def test_a_mask_that_wants_a_gradient_gets_it():
     mask = torch.rand(5, 3, requires_grad=True)
     slopes = [
         torch.autograd.grad(loop(cell, x, mask=mask)[0].square().sum(), mask)[0]
-        for loop in (unroll, compiled.unroll)
+        for loop in (unroll, recurrent.unroll)
     ]
     assert slopes[0].any()
     torch.testing.assert_close(slopes[1], slopes[0])
@@ -157,9 +157,9 @@ def test_a_mask_that_wants_a_gradient_gets_it():
 
 def test_a_mask_where_h_goes_on_by_itself_is_refused():
     with pytest.raises(ValueError, match="GRUCell"):
-        compiled.unroll(GRUCell(2, 3), torch.randn(4, 1, 2), mask=torch.ones(1, 3))
+        recurrent.unroll(GRUCell(2, 3), torch.randn(4, 1, 2), mask=torch.ones(1, 3))
     with pytest.raises(ValueError, match=r"the mask has shape \(3,\)"):
-        compiled.unroll(LSTMCell(2, 3), torch.randn(4, 1, 2), mask=torch.ones(3))
+        recurrent.unroll(LSTMCell(2, 3), torch.randn(4, 1, 2), mask=torch.ones(3))
 
 
 @pytest.mark.parametrize("make", [LSTMCell, GRUCell, RNNCell])
@@ -169,7 +169,7 @@ def test_one_output_that_is_used_alone(make, used):
     x, lengths = torch.randn(5, 3, 4), torch.tensor([5, 2, 0])
     state = tuple(torch.randn(3, 17) for _ in range(cell.states))
     found = []
-    for loop in (compiled.unroll, unroll):
+    for loop in (recurrent.unroll, unroll):
         y, last = loop(cell, x, state, lengths)
         loss = (y, *last)[used].square().sum()
         found.append(torch.autograd.grad(loss, list(cell.parameters()), materialize_grads=True))
@@ -214,13 +214,13 @@ class Loop(nn.Module):
         self.cell = cell
 
     def forward(self, x, state):
-        return compiled.unroll(self.cell, x, state, [3, 2])
+        return recurrent.unroll(self.cell, x, state, [3, 2])
 
 
 @pytest.fixture(params=[1, 2**20, 2**40])
 def own_cache(request, monkeypatch):
     """A cache in which nothing stays, some of the nets here, all of them."""
-    monkeypatch.setattr(compiled, "own_cache", lambda: request.param)
+    monkeypatch.setattr(recurrent, "own_cache", lambda: request.param)
     return request.param
 
 
@@ -235,7 +235,7 @@ def test_the_number_of_threads_changes_no_byte(make, own_cache):
         passes = []
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            passes.append(everything(compiled.unroll, cell, x, state, lengths, False))
+            passes.append(everything(recurrent.unroll, cell, x, state, lengths, False))
         for name, value in passes[0].items():
             assert all(torch.equal(value, other[name]) for other in passes[1:]), (B, name)
         assert_alike(passes[0], everything(unroll, cell, x, state, lengths, False), 1e-10)
@@ -247,10 +247,10 @@ def test_a_small_batch_of_many_weights_is_shared_by_two_threads(monkeypatch):
     W_h = 4 * 200 * 208 * 4  # bytes; rows of whole vectors
 
     def found(B, bytes):
-        monkeypatch.setattr(compiled, "own_cache", lambda: bytes)
+        monkeypatch.setattr(recurrent, "own_cache", lambda: bytes)
         torch.manual_seed(B)
         x, state = torch.randn(7, B, 5), cell.start(torch.zeros(1, B, 5))
-        return everything(compiled.unroll, cell, x, state, None, False)
+        return everything(recurrent.unroll, cell, x, state, None, False)
 
     def cut_alike(B, bytes, other):
         return all(torch.equal(a, found(B, other)[name]) for name, a in found(B, bytes).items())
@@ -266,9 +266,9 @@ def test_a_small_batch_of_many_weights_is_shared_by_two_threads(monkeypatch):
 
 def test_the_company_of_a_case_changes_no_byte():
     cell, x = LSTMCell(4, 20), torch.randn(5, 37, 4)
-    y, _ = compiled.unroll(cell, x)
+    y, _ = recurrent.unroll(cell, x)
     for b in (0, 17, 36):
-        alone, _ = compiled.unroll(cell, x[:, b : b + 1])
+        alone, _ = recurrent.unroll(cell, x[:, b : b + 1])
         assert torch.equal(alone[:, 0], y[:, b])
 
 
@@ -283,7 +283,7 @@ def test_float32_is_as_exact_as_torchs_operators(make, H):
         given = torch.randn(12, 6, 40), layer.cells[0].start(torch.zeros(1, 6, 40)), None, False
         single = {
             name: everything(loop, layer.cells[0], *given)
-            for name, loop in (("ours", compiled.unroll), ("eager", unroll))
+            for name, loop in (("ours", recurrent.unroll), ("eager", unroll))
         }
         wide = given[0].double(), tuple(s.double() for s in given[1]), None, False
         for name, exact in everything(unroll, layer.double().cells[0], *wide).items():
@@ -298,7 +298,7 @@ def test_float32_is_as_exact_as_torchs_operators(make, H):
 def test_ten_thousand_steps():
     cell = LSTMCell(2, 8)
     x = torch.randn(10_000, 2, 2, requires_grad=True)
-    y, _ = compiled.unroll(cell, x)
+    y, _ = recurrent.unroll(cell, x)
     assert y.isfinite().all()
     y[-1].sum().backward()
     assert x.grad is not None
@@ -311,7 +311,7 @@ def test_nan_and_infinity_are_torchs():
     cell = LSTMCell(3, 5)
     x = torch.randn(4, 3, 3)
     x[1, 0, 0], x[2, 1, 2] = float("nan"), float("inf")
-    ours, reference = compiled.unroll(cell, x)[0], unroll(cell, x)[0]
+    ours, reference = recurrent.unroll(cell, x)[0], unroll(cell, x)[0]
     assert torch.equal(ours.isnan(), reference.isnan())
     assert ours[:, 2].isfinite().all()
 
@@ -323,9 +323,9 @@ def test_float32_is_right_up_to_the_stated_edge():
     a = x @ cell.W_x.detach().T  # LN(W_x x) is over these 20
     length = (a - a.mean(1, keepdim=True)).norm(dim=1, keepdim=True)
     x = x * (torch.finfo(torch.float32).max ** 0.5 / length)
-    ours, reference = (loop(cell, 0.99 * x[None])[0] for loop in (compiled.unroll, unroll))
+    ours, reference = (loop(cell, 0.99 * x[None])[0] for loop in (recurrent.unroll, unroll))
     torch.testing.assert_close(ours, reference, rtol=0, atol=5e-6)  # a few roundings
-    ours, reference = (loop(cell, 1.5 * x[None])[0] for loop in (compiled.unroll, unroll))
+    ours, reference = (loop(cell, 1.5 * x[None])[0] for loop in (recurrent.unroll, unroll))
     assert (ours - reference).abs().max() > 0.05
 
 
@@ -335,19 +335,19 @@ def test_extreme_gates_saturate():
         cell.norm_x.b.fill_(1e4)
         cell.norm_W.b.copy_(torch.tensor([1e4, -1e4, 1e-12, 50.0, 0.0]))
     x = torch.randn(4, 3, 3)
-    torch.testing.assert_close(compiled.unroll(cell, x)[0], unroll(cell, x)[0])
+    torch.testing.assert_close(recurrent.unroll(cell, x)[0], unroll(cell, x)[0])
 
 
 def test_a_second_derivative_is_refused():
     x = torch.randn(3, 2, 4, requires_grad=True)
-    y, _ = compiled.unroll(LSTMCell(4, 3), x)
+    y, _ = recurrent.unroll(LSTMCell(4, 3), x)
     with pytest.raises(RuntimeError, match=r"second derivative.*reference"):
         torch.autograd.grad(y.sum(), x, create_graph=True)
 
 
 def test_a_graph_can_be_kept_and_memory_is_given_back():
     cell, x = LSTMCell(4, 30), torch.randn(50, 20, 4)
-    y, _ = compiled.unroll(cell, x)
+    y, _ = recurrent.unroll(cell, x)
     first = torch.autograd.grad(y.sum(), list(cell.parameters()), retain_graph=True)
     again = torch.autograd.grad(y.sum(), list(cell.parameters()))
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
@@ -377,7 +377,7 @@ def test_inputs_that_do_not_lie_in_order():
     assert not x.is_contiguous()
     given = x, state, None, False
     assert_alike(
-        everything(compiled.unroll, cell, *given), everything(unroll, cell, *given), 1e-12
+        everything(recurrent.unroll, cell, *given), everything(unroll, cell, *given), 1e-12
     )
 
 
@@ -390,7 +390,7 @@ def test_lengths_that_do_not_lie_in_order(lengths):
     given = x, state, lengths, False
     assert not lengths.is_contiguous()
     assert_alike(
-        everything(compiled.unroll, cell, *given), everything(unroll, cell, *given), 1e-12
+        everything(recurrent.unroll, cell, *given), everything(unroll, cell, *given), 1e-12
     )
 
 
@@ -427,7 +427,7 @@ def test_fuse_shares_parameters_and_states(make):
     expected = model.rnn(x, lengths=[6, 0, 3, 5])
     torch.testing.assert_close((y, last), expected)
     assert model.rnn.unroll is unroll
-    assert fused.rnn.unroll is compiled.unroll
+    assert fused.rnn.unroll is recurrent.unroll
 
 
 def test_copies_and_files_of_a_fused_layer():
@@ -475,23 +475,23 @@ def test_what_has_no_fused_form_says_so_and_is_right():
 def test_published_cells_are_fused_or_left_alone(name):
     cell = shaken(PUBLISHED[name](3, 5))
     x = torch.randn(6, 4, 3)
-    torch.testing.assert_close(compiled.unroll(cell, x), unroll(cell, x))
+    torch.testing.assert_close(recurrent.unroll(cell, x), unroll(cell, x))
 
 
 def test_hooks_are_served_by_the_reference():
     layer, seen = LSTM(3, 5), []
     layer.cells[0].norm_h.register_forward_hook(lambda *_: seen.append(1))
-    compiled.unroll(layer.cells[0], torch.randn(6, 4, 3))
+    recurrent.unroll(layer.cells[0], torch.randn(6, 4, 3))
     assert len(seen) == 6
 
 
 def test_no_steps_and_no_sequences():
     cell = LSTMCell(3, 5)
     for shape in ((0, 4, 3), (4, 0, 3)):
-        y, last = compiled.unroll(cell, torch.randn(shape))
+        y, last = recurrent.unroll(cell, torch.randn(shape))
         assert y.shape == (*shape[:2], 5)
         assert last[0].shape == (shape[1], 5)
-    y, last = compiled.unroll(cell, torch.randn(6, 2, 3), lengths=[0, 0])
+    y, last = recurrent.unroll(cell, torch.randn(6, 2, 3), lengths=[0, 0])
     assert not y.any()
     assert not last[1].any()
 
@@ -501,11 +501,11 @@ def test_no_steps_and_no_sequences():
 )
 def test_bad_input_is_named_by_the_fused_loop_too(change):
     with pytest.raises(ValueError, match="give"):
-        compiled.unroll(LSTMCell(3, 5), torch.randn(6, 2, 3), **change)
+        recurrent.unroll(LSTMCell(3, 5), torch.randn(6, 2, 3), **change)
 
 
 def test_the_kernels_have_the_same_numbers_in_python_and_in_cpp():
-    folder = Path(compiled.__file__).parent / "cpp"
+    folder = Path(recurrent.__file__).parent / "cpp"
     names = ("calls.h", "recurrence.cpp", "sliced.h")
     source = "".join((folder / name).read_text() for name in names)
     (members,) = re.findall(r"(?s)enum class Kernel : int64_t \{(.*?)\}", source)

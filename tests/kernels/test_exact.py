@@ -12,7 +12,7 @@ from torch.nn.modules import module as everywhere
 from torch.nn.utils import parametrizations
 
 from lnlab.kernels import LeftOnReference, fuse
-from lnlab.kernels.compiled import has
+from lnlab.kernels.recurrent import has
 from lnlab.nn import (
     NORMS,
     AdaNorm,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import lnlab.kernels.library
-from lnlab.kernels import compiled
+from lnlab.kernels import recurrent
 from lnlab.kernels.library import (
     BuildError,
     NoKernel,
@@ -119,8 +119,8 @@ def test_without_a_kernel_torch_does_the_work(compiler, message, tmp_path, monke
         monkeypatch.setenv("CXX", compiler)
     cell, x = LSTMCell(3, 5), torch.randn(4, 2, 3)
     with pytest.warns(NoKernel, match=f"(?s){message}.*several times slower"):
-        y, _ = compiled.unroll(cell, x)
-    compiled.unroll(cell, x)  # a second warning would be an error
+        y, _ = recurrent.unroll(cell, x)
+    recurrent.unroll(cell, x)  # a second warning would be an error
     torch.testing.assert_close(y, unroll(cell, x)[0])
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from lnlab.kernels import batched, compiled
+from lnlab.kernels import recurrent
 from lnlab.nn import BatchNorm, LSTMCell, Mode, RecurrentBatchNorm
 from lnlab.nn.recurrent import unroll
 from tests.kernels.test_compiled import assert_alike, everything, kernel, shaken
@@ -43,7 +43,7 @@ def made(norm="each step", D=3, H=5):
         for name, buffer in cell.named_buffers():
             if "running" in name:
                 buffer.add_(0.3 * torch.rand_like(buffer))
-    assert batched.has(cell)
+    assert recurrent.has_batched(cell)
     return cell
 
 
@@ -54,7 +54,7 @@ def given(T, B, D, H):
 def on_both(cell, x, state, lengths=None, reverse=False):
     """What each loop computes and remembers; ``cell`` stays as it was."""
     found = []
-    for loop in (compiled.unroll, unroll):
+    for loop in (recurrent.unroll, unroll):
         own = copy.deepcopy(cell)
         passed = everything(loop, own, x, state, lengths, reverse)
         found.append({**passed, **dict(own.named_buffers())})
@@ -109,7 +109,7 @@ def test_running_statistics_after_training_and_what_they_evaluate_to(norm):
     ns = ([6, 6, 6, 6], [1, 3, 2, 3], [6, 0, 6, 2], None)
     for n in ns:
         x = torch.randn(6, 4, 3, generator=random)
-        for cell, loop in zip(cells, (compiled.unroll, unroll), strict=True):
+        for cell, loop in zip(cells, (recurrent.unroll, unroll), strict=True):
             y, _ = loop(cell, x, lengths=n)
             cell.zero_grad()
             y.square().sum().backward()
@@ -122,7 +122,7 @@ def test_running_statistics_after_training_and_what_they_evaluate_to(norm):
         torch.testing.assert_close(ours, reference, rtol=1e-7, atol=1e-9, msg=name)
     x = torch.randn(STEPS + 3, 2, 3)
     ours, reference = (cell.eval() for cell in cells)
-    y, expected = compiled.unroll(ours, x)[0], unroll(reference, x)[0]
+    y, expected = recurrent.unroll(ours, x)[0], unroll(reference, x)[0]
     torch.testing.assert_close(y, expected, rtol=1e-7, atol=1e-9)
 
 
@@ -130,9 +130,9 @@ def test_training_past_the_last_step_is_refused_before_anything_is_remembered():
     cell, (x, state) = made(), given(STEPS + 1, 3, 3, 5)
     before = copy.deepcopy(cell.state_dict())
     with pytest.raises(ValueError, match=f"time step {STEPS} of a net"):
-        compiled.unroll(cell, x, state)
+        recurrent.unroll(cell, x, state)
     assert all(torch.equal(v, before[name]) for name, v in cell.state_dict().items())
-    compiled.unroll(cell, x, state, [2, STEPS, 5])  # of the tensor, not of a sequence
+    recurrent.unroll(cell, x, state, [2, STEPS, 5])  # of the tensor, not of a sequence
 
 
 @pytest.mark.parametrize("H", [64, 128])
@@ -144,8 +144,8 @@ def test_float32_is_as_exact_as_torchs_operators(H):
         cell, (x, state) = made(D=40, H=H), given(8, 12, 40, H)
         lengths = torch.tensor([8] * 6 + [3, 4, 5, 6, 7, 8])
         single = {
-            "ours": everything(compiled.unroll, cell, x, state, lengths, False),
-            "torch's": everything(batched.unroll, cell, x, state, lengths, False),
+            "ours": everything(recurrent.unroll, cell, x, state, lengths, False),
+            "torch's": everything(recurrent.unroll_batched, cell, x, state, lengths, False),
         }
         wide = copy.deepcopy(cell).double(), x.double(), tuple(s.double() for s in state)
         for name, exact in everything(unroll, *wide, lengths, False).items():
@@ -162,7 +162,7 @@ def test_the_number_of_threads_changes_no_byte(B):
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         own = copy.deepcopy(cell)
-        found = everything(compiled.unroll, own, x, state, torch.arange(B) % 10, False)
+        found = everything(recurrent.unroll, own, x, state, torch.arange(B) % 10, False)
         passes.append({**found, **dict(own.named_buffers())})
     for name, value in passes[0].items():
         assert all(torch.equal(value, other[name]) for other in passes[1:]), name
@@ -170,7 +170,7 @@ def test_the_number_of_threads_changes_no_byte(B):
 
 def test_a_second_derivative_is_refused():
     x = torch.randn(3, 4, 3, requires_grad=True)
-    y, _ = compiled.unroll(made(), x)
+    y, _ = recurrent.unroll(made(), x)
     with pytest.raises(RuntimeError, match=r"second derivative.*reference"):
         torch.autograd.grad(y.sum(), x, create_graph=True)
 
@@ -179,8 +179,8 @@ def test_without_gradients_the_same_is_computed_and_remembered():
     cells, (x, state) = [made()], given(5, 4, 3, 5)
     cells.append(copy.deepcopy(cells[0]))
     with torch.no_grad():
-        ours, last = compiled.unroll(cells[0], x, state)
-    y, ends = compiled.unroll(cells[1], x, state)
+        ours, last = recurrent.unroll(cells[0], x, state)
+    y, ends = recurrent.unroll(cells[1], x, state)
     assert all(torch.equal(a, b) for a, b in zip((ours, *last), (y, *ends), strict=True))
     for one, other in zip(cells[0].buffers(), cells[1].buffers(), strict=True):
         assert torch.equal(one, other)
@@ -189,4 +189,4 @@ def test_without_gradients_the_same_is_computed_and_remembered():
 def test_one_norm_in_two_places_stays_on_the_reference():
     cell = made("pooled")
     cell.norm_x = cell.norm_h
-    assert not compiled.has(cell)
+    assert not recurrent.has(cell)

@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 import torch
 
-from lnlab.kernels import compiled, fuse
-from lnlab.kernels.compiled import unroll as fused
+from lnlab.kernels import fuse, recurrent
 from lnlab.kernels.forms import form
+from lnlab.kernels.recurrent import unroll as fused
 from lnlab.nn import PUBLISHED, Bias, GRUCell, Identity, LSTMCell, Update
 from lnlab.nn.recurrent import GRU, LSTM, unroll
 
@@ -25,7 +25,7 @@ CELLS = {
 
 @pytest.fixture(autouse=True)
 def no_compiler(monkeypatch):
-    monkeypatch.setattr(compiled, "library", lambda: None)
+    monkeypatch.setattr(recurrent, "library", lambda: None)
 
 
 @pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)

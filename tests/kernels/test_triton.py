@@ -70,20 +70,20 @@ class Loop:
 
 
 def test_a_layer_takes_the_loop_of_its_device(monkeypatch):
-    from lnlab.kernels import compiled, hoisted
+    from lnlab.kernels import fallback, recurrent
 
     asked, taken = [], []
 
     def steps(*given):
         taken.append(1)
-        return hoisted.in_torch(*given)
+        return fallback.in_torch(*given)
 
     def chosen(*given):
         asked.append(given)
         return steps
 
-    monkeypatch.setattr(compiled.triton, "steps", chosen)
-    monkeypatch.setattr(compiled, "library", lambda: None)
+    monkeypatch.setattr(recurrent.triton, "steps", chosen)
+    monkeypatch.setattr(recurrent, "library", lambda: None)
     layer, x = LSTM(3, 4, num_layers=2, bidirectional=True), torch.randn(5, 2, 3)
     torch.testing.assert_close(fuse(layer)(x, lengths=[5, 3]), layer(x, lengths=[5, 3]))
     assert len(taken) == 4

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.kernels.compiled import Pooled
 from lnlab.kernels.library import NoKernel, library
+from lnlab.kernels.recurrent import Pooled
 from lnlab.nn import Identity, LayerNorm, RMSNorm
 from lnlab.tasks.draw import MISTAKES, Draw
 from lnlab.tasks.draw import loop as loops

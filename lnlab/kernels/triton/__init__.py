@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from lnlab.kernels.hoisted import Steps
+from lnlab.kernels.fallback import Steps
 from lnlab.kernels.library import NoKernel
 from lnlab.nn import State
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lnlab.kernels.compiled import Pooled
 from lnlab.kernels.forms import Kernel, refuse_second
 from lnlab.kernels.library import KernelLibrary, fields
+from lnlab.kernels.recurrent import Pooled
 from lnlab.kernels.stepped import run
 
 

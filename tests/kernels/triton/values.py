@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 import torch
 
-from lnlab.kernels import forms, hoisted
+from lnlab.kernels import fallback, forms
 from lnlab.kernels import triton as fused
 from lnlab.kernels.triton.loop import steps
 from lnlab.nn import LSTMCell
@@ -34,7 +34,7 @@ def single():
 def ours(cell, x, state, lengths, reverse):
     form, lengths = forms.form(cell), checked(cell, x, state, lengths)
     assert form is not None
-    return hoisted.unroll(cell, form, x, state, lengths, reverse, steps)
+    return fallback.unroll_hoisted(cell, form, x, state, lengths, reverse, steps)
 
 
 def problem(make, size, ragged):
