@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import lnlab
-from lnlab.data.kept import Arrays, code, kept
+from lnlab.data.cache import Arrays, code, kept
 from lnlab.threads import in_one_thread
 
 FRAME = "columns"

@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from lnlab.data import novels, stories, storybooks
-from lnlab.data.cutting import Sentences, joined
+from lnlab.data.cache import code, stamp
 from lnlab.data.dataset import Dataset
-from lnlab.data.kept import code, stamp
 from lnlab.data.source import Source, data_folder
-from lnlab.data.vocabulary import NAMES, Vocabulary
+from lnlab.data.vocabulary import NAMES, Sentences, Vocabulary, joined
 
 OPTIONS = {"longest": "words of a sentence at most; 29 if nothing is said"}
 
@@ -214,7 +213,7 @@ def load(source: Source, place: Path | None = None, *, longest: int = LONGEST) -
 
     - ``stories``: 5,000, made here, always the same.
     - ``bookcorpus``: every ``.txt`` file in the folder, in UTF-8, or in a folder of it.
-    - ``gutenberg``: every ``.txt`` file in the folder, cut by :mod:`lnlab.data.cutting`.
+    - ``gutenberg``: every ``.txt`` file in the folder, cut by :mod:`lnlab.data.vocabulary`.
     - ``cbt-books``: the folder CBTest.
     - ``novels``: a folder with both of these.
 

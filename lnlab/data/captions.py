@@ -12,9 +12,9 @@ import numpy as np
 
 from lnlab.data import captioned, scenes
 from lnlab.data.boxes import vector
+from lnlab.data.cache import code, stamp
 from lnlab.data.captioned import Pictures
 from lnlab.data.dataset import Dataset
-from lnlab.data.kept import code, stamp
 from lnlab.data.source import Source, data_folder
 from lnlab.data.vocabulary import Vocabulary
 

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from lnlab.data.kept import Arrays, kept
+from lnlab.data.cache import Arrays, kept
 from lnlab.data.source import Kind, Source
 
 Part = TypeVar("Part")
@@ -23,7 +23,7 @@ class Dataset(Generic[Part]):
         read: reads the splits, and a note of what was done to the cases that has to be said
             with every result; empty as a rule.
         of: what decides the cases: options, and the stamp of the files, see
-            :func:`lnlab.data.kept.stamp`.
+            :func:`lnlab.data.cache.stamp`.
         noted: whether there may be a note.
     """
 

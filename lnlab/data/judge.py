@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from lnlab.data.cutting import Sentences, joined
+from lnlab.data.vocabulary import Sentences, joined
 
 FOLDS = 10
 """As the authors of skip-thoughts have it."""

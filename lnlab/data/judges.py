@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from lnlab.data import verdicts
-from lnlab.data.cutting import cut
+from lnlab.data.cache import code, stamp
 from lnlab.data.dataset import Dataset
 from lnlab.data.judge import SentenceJudge, folds
-from lnlab.data.kept import code, stamp
 from lnlab.data.source import Source, data_folder
+from lnlab.data.vocabulary import cut
 
 ONLY = {"only": "names of judges with commas between them; all if nothing is said"}
 STORY_JUDGES = Source(

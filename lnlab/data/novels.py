@@ -1,15 +1,15 @@
 """Novels as Project Gutenberg has them.
 
 The text stands between two lines of asterisks; before the first and behind the second one is
-the licence. A sentence never goes on in the next paragraph: :mod:`lnlab.data.cutting`.
+the licence. A sentence never goes on in the next paragraph: :mod:`lnlab.data.vocabulary`.
 """
 
 import codecs
 import re
 from pathlib import Path
 
-from lnlab.data.cutting import Sentences
-from lnlab.data.cutting import told as cut
+from lnlab.data.vocabulary import Sentences
+from lnlab.data.vocabulary import told as cut
 
 BEGINS = re.compile(r"^\*\*\* ?START OF TH(?:IS|E) PROJECT GUTENBERG EBOOK.*$", re.M | re.I)
 ENDS = re.compile(

@@ -9,8 +9,8 @@ import numpy as np
 
 from lnlab.data import cloze, storybooks
 from lnlab.data.articles import SPLITS, Articles, number
+from lnlab.data.cache import Arrays, code, kept, stamp
 from lnlab.data.dataset import Dataset
-from lnlab.data.kept import Arrays, code, kept, stamp
 from lnlab.data.question import BLANK, ENTITY, Question, digest
 from lnlab.data.source import Source, data_folder
 from lnlab.data.vocabulary import END, Vocabulary

@@ -1,7 +1,7 @@
 """Sources of the sound of utterances: arrays, files, or several files joined.
 
 The files of a corpus are looked at before one is used, all of them, once: how long they are,
-what is in them, and what is wrong. That is kept (:mod:`lnlab.data.kept`) until one changes.
+what is in them, and what is wrong. That is kept (:mod:`lnlab.data.cache`) until one changes.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from lnlab.data import audio, filterbank
-from lnlab.data.kept import Arrays, code, kept, stamp
+from lnlab.data.cache import Arrays, code, kept, stamp
 
 if TYPE_CHECKING:
     from torch import Tensor

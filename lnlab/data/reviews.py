@@ -20,8 +20,8 @@ import numpy as np
 
 from lnlab.data import opinions
 from lnlab.data.archive import unpacked
+from lnlab.data.cache import Arrays, code, kept, stamp
 from lnlab.data.dataset import Dataset
-from lnlab.data.kept import Arrays, code, kept, stamp
 from lnlab.data.source import File, Source, data_folder
 
 if TYPE_CHECKING:

@@ -10,8 +10,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.random import Generator
 
-from lnlab.data.pixels import Pixels
 from lnlab.data.source import Source
+
+# The form in which images are read or made, before they are cases.
+
+
+Pixels = dict[str, tuple[np.ndarray, np.ndarray]]
+"""Images (N, height, width), or (N, 3, height, width) in red, green and blue, and their labels
+(N,), uint8, by split."""
+
 
 SHAPES = Source(
     name="shapes",

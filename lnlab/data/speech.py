@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from lnlab.data.archive import unpacked
+from lnlab.data.cache import code, stamp
 from lnlab.data.dataset import Dataset
-from lnlab.data.kept import code, stamp
 from lnlab.data.phones import DIGITS, PHONES
 from lnlab.data.source import Source, data_folder
 from lnlab.data.utterance import Memory, Unit, Utterance, first

@@ -3,8 +3,8 @@
 import numpy as np
 
 from lnlab.data import formant, phones
+from lnlab.data.cache import Arrays, code, kept
 from lnlab.data.formant import RATE, Voice, synthesise
-from lnlab.data.kept import Arrays, code, kept
 from lnlab.data.phones import PHONES, SILENCE, WORDS
 from lnlab.data.recordings import Samples
 from lnlab.data.utterance import Utterance

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
 
-from lnlab.data.tales import NAMES
+from lnlab.data.text import CHARACTERS
 
 SUBJECTS = {
     "garden": {"rose": "watered cut", "fence": "painted mended", "apple": "picked ate"},
@@ -111,7 +111,7 @@ class Cast(NamedTuple):
 
 def drawn(random: Random) -> Cast:
     """A cast by chance; the two people have different names."""
-    hero, friend = random.sample([name for names in NAMES.values() for name in names], 2)
+    hero, friend = random.sample([name for names in CHARACTERS.values() for name in names], 2)
     return Cast(random.choice([*SUBJECTS]), hero, friend, random.random() < 0.5)
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import lnlab.data.line
 from lnlab.data import iam, pen, unipen
 from lnlab.data.archive import unpacked
+from lnlab.data.cache import Arrays, code, kept, stamp
 from lnlab.data.dataset import Dataset
-from lnlab.data.kept import Arrays, code, kept, stamp
 from lnlab.data.line import Line
 from lnlab.data.source import Source, data_folder
 

@@ -8,15 +8,69 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
-from lnlab.data import tales
+from lnlab.data.cache import code, stamp
 from lnlab.data.dataset import Dataset
-from lnlab.data.kept import code, stamp
 from lnlab.data.source import File, Source, data_folder
 
 if TYPE_CHECKING:
     import torch
+
+
+# Text made here: short tales of two people and a thing, in which pronouns say who is who.
+
+
+CHARACTERS = {
+    "she": ("anna", "ella", "mira", "ruth", "vera", "zoe"),
+    "he": ("ben", "hugo", "jan", "kim", "oscar", "paul"),
+}
+OF = {"she": "her", "he": "him"}
+PLACES = ("bridge", "harbour", "market", "old mill", "quarry", "river", "station", "tower")
+THINGS = {
+    "lamp": ("lit", "broke", "polished"),
+    "letter": ("read", "hid", "burnt"),
+    "apple": ("ate", "peeled", "washed"),
+    "clock": ("mended", "wound", "sold"),
+    "boat": ("painted", "rowed", "sold"),
+    "song": ("sang", "wrote", "forgot"),
+    "map": ("drew", "folded", "lost"),
+    "fox": ("fed", "chased", "tamed"),
+}
+"""Things, and what can be done with each."""
+KINDS = ("blue", "green", "heavy", "large", "new", "old", "strange", "tiny", "white")
+TIMES = ("at dawn", "at noon", "in may", "last night", "on friday", "one evening")
+ENDS = ("laughed", "went home", "said nothing", "slept well", "fell silent", "danced")
+
+
+def tales(length: int, seed: int = 0) -> str:
+    """So many characters of tales, a line each: a longer text begins with a shorter one."""
+    random, lines, written = Random(seed), [], 0
+    while written < length:
+        lines.append(tale(random))
+        written += len(lines[-1]) + 1
+    return "\n".join(lines)[:length]
+
+
+def tale(random: Random) -> str:
+    """One tale: who the pronouns stand for, and what fits the thing, was said before."""
+    pronoun, other = random.choices([*CHARACTERS], k=2)
+    one = random.choice(CHARACTERS[pronoun])
+    two = random.choice([name for name in CHARACTERS[other] if name != one])
+    thing, kind = random.choice([*THINGS]), random.choice(KINDS)
+    first, second = random.sample(THINGS[thing], 2)
+    article = "an" if kind[0] in "aeiou" else "a"
+    if pronoun == other:  # else nobody could tell who is meant
+        pronoun, at = one, two
+    else:
+        at = OF[other]
+    return (
+        f"{random.choice(TIMES)} {one} met {two} at the {random.choice(PLACES)}. {pronoun} "
+        f"gave {at} {article} {kind} {thing}. {two} {first} the {thing}, and {one} {second} "
+        f"it; then {random.choice((one, two))} {random.choice(ENDS)}."
+    )
+
 
 CONTEXT = {"context": "characters of a case, 64 if nothing is said"}
 
@@ -183,8 +237,8 @@ def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text
     if source is TALES:
         if path:
             raise ValueError(f"tales={path}: they are made here, give no path.")
-        made = f"{LENGTH} {code(tales.__file__)}"
-        return Text(source, lambda: tales.tales(LENGTH), lambda: made, context=context)
+        made = f"{LENGTH} {code(__file__)}"
+        return Text(source, lambda: tales(LENGTH), lambda: made, context=context)
     file = _file(source, path)
     return Text(
         source,

@@ -11,7 +11,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from lnlab import data
-from lnlab.data import binary
+from lnlab.data import images
 
 WIDE = 2 * 28 * 28
 
@@ -27,13 +27,13 @@ def some(n=3):
 
 def written(folder, content=None):
     """The three files in a folder, of three pictures each."""
-    for split in binary.SPLITS:
+    for split in images.SPLITS:
         (folder / f"binarized_mnist_{split}.amat").write_bytes(content or lines(some()))
     return folder
 
 
 def test_lines_are_pictures():
-    x = binary.parse(lines(some()), "file")
+    x = images.parse_binarized(lines(some()), "file")
     assert x.shape == (3, 28, 28)
     assert (x.reshape(3, -1) == some()).all()
 
@@ -51,7 +51,7 @@ def test_lines_are_pictures():
 )
 def test_text_that_is_not_such_lines_is_refused_by_name(change, message):
     with pytest.raises(ValueError, match=f"some.amat: {message}"):
-        binary.parse(change(lines(some())), "some.amat")
+        images.parse_binarized(change(lines(some())), "some.amat")
 
 
 def test_files_that_are_not_there_or_not_official_are_refused_by_name(tmp_path):
@@ -62,13 +62,13 @@ def test_files_that_are_not_there_or_not_official_are_refused_by_name(tmp_path):
         found.train  # noqa: B018
     (tmp_path / "binarized_mnist_train.amat").write_bytes(gzip.compress(lines(some()))[:-9])
     with pytest.raises(ValueError, match="gzip"):
-        binary.read(binary.files(tmp_path))
+        images.read_binarized(images.binarized_files(tmp_path))
 
 
 def test_a_file_is_read_no_further_than_it_can_be_long(tmp_path):
     path = tmp_path / "bomb"
     path.write_bytes(gzip.compress(bytes(50_000_000), 1))
-    assert len(binary.unpacked(path, 1000)) <= 2 * binary.CHUNK
+    assert len(images.unpack_bits(path, 1000)) <= 2 * images.CHUNK
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -76,18 +76,18 @@ def test_files_of_the_known_hash_are_read(tmp_path, monkeypatch, packed):
     content = lines(some())
     sha256 = hashlib.sha256(content).hexdigest()
     files = tuple(
-        binary.File(f"binarized_mnist_{split}.amat", len(content), sha256, sha256)
-        for split in binary.SPLITS
+        images.File(f"binarized_mnist_{split}.amat", len(content), sha256, sha256)
+        for split in images.SPLITS
     )
-    monkeypatch.setattr(binary, "MNIST_BINARY", data.Source(**{
-        name: getattr(binary.MNIST_BINARY, name)
+    monkeypatch.setattr(images, "MNIST_BINARY", data.Source(**{
+        name: getattr(images.MNIST_BINARY, name)
         for name in ("name", "title", "kind", "licence", "citation", "offers", "options")
     }, files=files))  # fmt: skip
-    for split in binary.SPLITS:
+    for split in images.SPLITS:
         name = f"binarized_mnist_{split}.amat" + (".gz" if packed else "")
         (tmp_path / name).write_bytes(gzip.compress(content) if packed else content)
-    pixels, note = binary.read(binary.files(tmp_path), 2)
-    assert [len(pixels[split][0]) for split in binary.SPLITS] == [2, 3, 3]
+    pixels, note = images.read_binarized(images.binarized_files(tmp_path), 2)
+    assert [len(pixels[split][0]) for split in images.SPLITS] == [2, 3, 3]
     assert note == "2 pictures to train on"
     assert not pixels["test"][1].any()
 
@@ -110,7 +110,7 @@ def test_digits_are_parted_before_they_are_moved():
     found = data.load("digits-binary")
     assert found.valid is not None
     labels = torch.tensor(load_digits().target)
-    for split, (first, behind, views) in binary.PARTS.items():
+    for split, (first, behind, views) in images.PARTS.items():
         part = getattr(found, split)
         assert part.x.shape == (views * (behind - first), 256)
         assert torch.equal(part.y.bincount(), views * labels[first:behind].bincount())
@@ -130,10 +130,10 @@ def test_black_and_white_are_drawn_of_the_grey():
 
 def test_a_digit_that_is_not_moved_is_its_own_enlargement(monkeypatch):
     for name in ("TURN", "STRETCH", "SHIFT"):
-        monkeypatch.setattr(binary, name, 0.0)
+        monkeypatch.setattr(images, name, 0.0)
     digit = np.zeros((8, 8))
     digit[2:6, 1:4] = 1
-    found = binary._moved(digit, np.random.default_rng(0))
+    found = images._moved(digit, np.random.default_rng(0))
     assert found.shape == (16, 16)
     twice = np.kron(digit, np.ones((2, 2)))
     assert abs(found - twice).max() < 0.5

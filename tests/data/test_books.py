@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lnlab import data
-from lnlab.data import books, cutting, stories
+from lnlab.data import books, stories, vocabulary
 from lnlab.data.stories import SUBJECTS, Deed
 from tests.data import layouts
 
@@ -89,7 +89,7 @@ def test_a_novel_is_cut_once_on_a_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "kept"))
     folder = layouts.gutenberg(tmp_path / "files")
     one = load(f"gutenberg={folder}").books
-    monkeypatch.setattr(cutting, "sentences", None)
+    monkeypatch.setattr(vocabulary, "sentences", None)
     assert load(f"gutenberg={folder}", longest=5).titles == ("0.txt", "1.txt")
     os.utime(folder / "0.txt", ns=(1, 1))
     assert load(f"gutenberg={folder}").books == one
@@ -97,7 +97,7 @@ def test_a_novel_is_cut_once_on_a_machine(tmp_path, monkeypatch):
 
 def test_a_sentence_ends_with_its_paragraph_and_not_behind_a_title():
     text = "Chapter 1\n\nMrs. Hill saw\nSt. Paul's. It rained! (Twice.)\n\n\nWell"
-    assert [" ".join(words) for words in cutting.sentences(text)] == [
+    assert [" ".join(words) for words in vocabulary.sentences(text)] == [
         "chapter 1", "mrs. hill saw st. paul 's .", "it rained !", "( twice . )", "well",
     ]  # fmt: skip
 
@@ -210,7 +210,7 @@ def test_subject_people_and_mood_stay():
         subject, people = opening[-1], {opening[-6], opening[-4]}
         found = {word for line in story for word in line.split()}
         assert found & everything <= {*SUBJECTS[subject]}
-        names = {name for names in stories.NAMES.values() for name in names}
+        names = {name for names in stories.CHARACTERS.values() for name in names}
         assert found & names <= people
         moods = (found & {*stories.GLAD}, found & {*stories.SAD})
         assert bool(moods[0]) != bool(moods[1])

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+import lnlab.data.images
 from lnlab import data
-from lnlab.data import cifar, download, images
+from lnlab.data import download, images
 from tests.data import layouts
 from tests.data.test_download import send, serving
 from tests.data.test_mutations import mutated
@@ -23,12 +24,12 @@ BATCH = layouts.CIFAR_BATCH
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(cifar, "BATCH", BATCH)
-    monkeypatch.setattr(cifar, "VALID", 20)
+    monkeypatch.setattr(lnlab.data.images, "BATCH", BATCH)
+    monkeypatch.setattr(lnlab.data.images, "VALID", 20)
 
 
 def parsed(content: bytes, name: str = "data_batch_1"):
-    return cifar.parsed(content, name, name)
+    return lnlab.data.images.parsed(content, name, name)
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])
@@ -108,7 +109,7 @@ def test_the_folder_the_archive_and_the_folder_of_either_are_the_same(tmp_path):
     found = [data.load(f"cifar10={place}") for place in places]
     assert len({one.checksum for one in found}) == 1
     assert (found[0].shape, found[0].classes, found[0].names) == (
-        (3, 32, 32), 10, cifar.NAMES,
+        (3, 32, 32), 10, lnlab.data.images.NAMES,
     )  # fmt: skip
     assert found[0].name == "cifar10, not the official files"
     first = pickle.loads((inner / "data_batch_1").read_bytes())["data"]
@@ -124,11 +125,12 @@ def test_the_folder_the_archive_and_the_folder_of_either_are_the_same(tmp_path):
 
 
 def test_official_files_are_known_by_their_sums(tmp_path, monkeypatch):
-    place = layouts.cifar10(tmp_path) / cifar.FOLDER
+    place = layouts.cifar10(tmp_path) / lnlab.data.images.FOLDER
     sums = {
-        name: hashlib.md5((place / name).read_bytes()).hexdigest() for name in cifar.MEMBERS
+        name: hashlib.md5((place / name).read_bytes()).hexdigest()
+        for name in lnlab.data.images.MEMBERS
     }
-    monkeypatch.setattr(cifar, "MEMBERS", sums)
+    monkeypatch.setattr(lnlab.data.images, "MEMBERS", sums)
     assert data.load(f"cifar10={place}").name == "cifar10"
 
 
@@ -138,12 +140,12 @@ def test_members_that_are_cut_off_left_out_or_renamed_are_named(tmp_path):
     cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
     with pytest.raises(ValueError, match=r"cut\.tar\.gz is damaged, or no \.tar\.gz"):
         data.load(f"cifar10={cut}")
-    folder = tmp_path / "whole" / "files" / cifar.FOLDER
+    folder = tmp_path / "whole" / "files" / lnlab.data.images.FOLDER
     renamed = tmp_path / "renamed.tar.gz"
     names = ["data_batch_1", "data_batch_3", "data_batch_2", "data_batch_4", "data_batch_5"]
     with tarfile.open(renamed, "w:gz") as archive:
         for path, name in zip(sorted(folder.iterdir()), [*names, "test_batch"], strict=True):
-            archive.add(path, f"{cifar.FOLDER}/{name}")
+            archive.add(path, f"{lnlab.data.images.FOLDER}/{name}")
     with pytest.raises(ValueError, match=r"data_batch_2 calls itself 'training batch 3 of 5'"):
         _ = data.load(f"cifar10={renamed}").train
     (folder / "data_batch_4").unlink()
@@ -174,10 +176,10 @@ def test_it_is_downloaded_verified_and_read(tmp_path, monkeypatch):
 def test_the_real_pictures(monkeypatch):
     root = os.environ.get("LNLAB_TEST_DATA")
     place = Path(root or "", "cifar10")
-    if not root or not (place / cifar.FOLDER).is_dir():
+    if not root or not (place / lnlab.data.images.FOLDER).is_dir():
         pytest.skip("set LNLAB_TEST_DATA to a folder that holds cifar10/cifar-10-batches-py")
-    monkeypatch.setattr(cifar, "BATCH", 10_000)
-    monkeypatch.setattr(cifar, "VALID", 5_000)
+    monkeypatch.setattr(lnlab.data.images, "BATCH", 10_000)
+    monkeypatch.setattr(lnlab.data.images, "VALID", 5_000)
     found = data.load(f"cifar10={place}", most=5_000)
     assert found.valid is not None
     assert (len(found.train), len(found.valid), len(found.test)) == (5_000, 5_000, 10_000)

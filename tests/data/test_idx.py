@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lnlab.data import idx
+from lnlab.data import images
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (20, 6, 5), dtype=np.uint8)
 LABELS = np.arange(20, dtype=np.uint8) % 10
@@ -24,15 +24,15 @@ LABEL_CONTENT = struct.pack(">BBBBI", 0, 0, 8, 1, 20) + LABELS.tobytes()
 
 
 def test_parse_gives_the_array():
-    assert np.array_equal(idx.parse(CONTENT, 3, "images"), IMAGES)
-    assert np.array_equal(idx.parse(LABEL_CONTENT, 1, "labels"), LABELS)
+    assert np.array_equal(images.parse_idx(CONTENT, 3, "images"), IMAGES)
+    assert np.array_equal(images.parse_idx(LABEL_CONTENT, 1, "labels"), LABELS)
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_read_tells_gzip_by_its_first_bytes_and_not_by_its_name(tmp_path, packed):
     path = tmp_path / ("images" if packed else "images.gz")
     path.write_bytes(gzip.compress(CONTENT, mtime=0) if packed else CONTENT)
-    assert np.array_equal(idx.read(path, 3), IMAGES)
+    assert np.array_equal(images.read_idx(path, 3), IMAGES)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_read_tells_gzip_by_its_first_bytes_and_not_by_its_name(tmp_path, packed
 )
 def test_parse_refuses_and_says_what_it_found(content, message):
     with pytest.raises(ValueError, match=message):
-        idx.parse(content, 3, "images")
+        images.parse_idx(content, 3, "images")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_read_refuses_damaged_gzip(tmp_path, packed, message):
     path = tmp_path / "images.gz"
     path.write_bytes(packed)
     with pytest.raises(ValueError, match=rf"{path}.*{message}"):
-        idx.read(path, 3)
+        images.read_idx(path, 3)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 100])
@@ -80,25 +80,25 @@ def test_pieces_of_any_size_give_the_same(tmp_path, monkeypatch, chunk):
     content = CONTENT[:16] + bytes(600)  # packs well: more to unpack than a piece may hold
     packed = gzip.compress(content, mtime=0)
     path = tmp_path / "images.gz"
-    monkeypatch.setattr(idx, "CHUNK", chunk)
+    monkeypatch.setattr(images, "CHUNK", chunk)
     path.write_bytes(packed)
-    assert not idx.read(path, 3).any()
+    assert not images.read_idx(path, 3).any()
     path.write_bytes(packed[:-1])
     with pytest.raises(ValueError, match="truncated gzip"):
-        idx.read(path, 3)
-    monkeypatch.setattr(idx, "CHUNK", len(packed))
+        images.read_idx(path, 3)
+    monkeypatch.setattr(images, "CHUNK", len(packed))
     path.write_bytes(packed + b"\x00")
     with pytest.raises(ValueError, match="bytes after the end"):
-        idx.read(path, 3)
+        images.read_idx(path, 3)
 
 
 def test_hash_of_the_unpacked_bytes_must_be_the_expected_one(tmp_path):
     path = tmp_path / "images.gz"
     path.write_bytes(gzip.compress(CONTENT, mtime=0))
     right = hashlib.sha256(CONTENT).hexdigest()
-    assert np.array_equal(idx.read(path, 3, right), IMAGES)
+    assert np.array_equal(images.read_idx(path, 3, right), IMAGES)
     with pytest.raises(ValueError, match=rf"images\.gz: not the official.*{right}.*{'0' * 64}"):
-        idx.read(path, 3, "0" * 64)
+        images.read_idx(path, 3, "0" * 64)
 
 
 def test_a_header_that_the_file_cannot_hold_is_refused_at_once(tmp_path):
@@ -106,10 +106,10 @@ def test_a_header_that_the_file_cannot_hold_is_refused_at_once(tmp_path):
     lying = struct.pack(">BBBBIII", 0, 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1)
     path.write_bytes(lying + bytes(100))
     with pytest.raises(ValueError, match="at most 116 from a file of this size"):
-        idx.read(path, 3)
+        images.read_idx(path, 3)
     path.write_bytes(gzip.compress(lying + bytes(100), mtime=0))
     with pytest.raises(ValueError, match="expected at most"):
-        idx.read(path, 3)
+        images.read_idx(path, 3)
 
 
 def write_bomb(path: Path, header: bytes, megabytes: int) -> None:
@@ -127,11 +127,11 @@ def test_a_gzip_bomb_is_refused_in_little_memory(tmp_path):
     write_bomb(path, HEADER, megabytes=300)
     code = (
         "import resource, sys, pathlib\n"
-        "from lnlab.data import idx\n"
+        "from lnlab.data.images import read_idx\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, used + 2**26))\n"
         "try:\n"
-        "    idx.read(pathlib.Path(sys.argv[1]), 3)\n"
+        "    read_idx(pathlib.Path(sys.argv[1]), 3)\n"
         "except ValueError as error:\n"
         "    sys.exit(str(error))\n"
     )
@@ -148,7 +148,7 @@ def test_a_bomb_with_an_honest_header_is_still_too_large(tmp_path):
     os.truncate(path, 3 << 20)  # large enough to hold the 2 GB, were it all of it gzip
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ValueError, match="expected at most 1,073,741,824"):
-        idx.read(path, 3)
+        images.read_idx(path, 3)
     # 32 MB: one chunk and what numpy and the allocator take beside it.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 << 10
 
@@ -156,7 +156,7 @@ def test_a_bomb_with_an_honest_header_is_still_too_large(tmp_path):
 def outcome(path: Path, sha256: str = "") -> tuple[np.ndarray | None, str]:
     """What reading gives: the array, or the complaint; any other exception passes through."""
     try:
-        return idx.read(path, 3, sha256), ""
+        return images.read_idx(path, 3, sha256), ""
     except ValueError as error:
         return None, str(error)
 

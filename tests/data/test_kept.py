@@ -8,7 +8,7 @@ from filelock import FileLock
 
 from lnlab import data
 from lnlab.data import spoken
-from lnlab.data.kept import code, kept, stamp
+from lnlab.data.cache import code, kept, stamp
 from tests.data.test_images import write_idx
 
 

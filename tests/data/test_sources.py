@@ -14,9 +14,9 @@ from lnlab import data
 from lnlab.data import (
     books,
     captioned,
-    cifar,
     cloze,
     fsdd,
+    images,
     pen,
     reviews,
     scenes,
@@ -84,7 +84,7 @@ def small() -> None:
     reviews.SIZES = pen.PARTS = SMALL
     books.COUNT = 6
     captioned.HELD = 2
-    cifar.BATCH, cifar.VALID = layouts.CIFAR_BATCH, 20
+    images.BATCH, images.VALID = layouts.CIFAR_BATCH, 20
     storybooks.COMMON = 4
 
 
@@ -132,8 +132,8 @@ def made_small(monkeypatch):
     monkeypatch.setattr(reviews, "SIZES", SMALL)
     monkeypatch.setattr(books, "COUNT", 6)
     monkeypatch.setattr(pen, "PARTS", SMALL)
-    monkeypatch.setattr(cifar, "BATCH", layouts.CIFAR_BATCH)
-    monkeypatch.setattr(cifar, "VALID", 20)
+    monkeypatch.setattr(images, "BATCH", layouts.CIFAR_BATCH)
+    monkeypatch.setattr(images, "VALID", 20)
     monkeypatch.setattr(cloze, "PARTS", SMALL)
     monkeypatch.setattr(storybooks, "COMMON", 4)
 

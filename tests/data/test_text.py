@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from lnlab import data
-from lnlab.data.tales import tales
-from lnlab.data.text import SHAKESPEARE
+from lnlab.data.text import SHAKESPEARE, tales
 
 
 def own(tmp_path, content, **options):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lnlab.data.cutting import words
+from lnlab.data.vocabulary import words
 from lnlab.figures.thoughts import NEIGHBOURS, SLOTS, Thought
 from lnlab.panels.thoughts.state import LAST, ThoughtsState
 from lnlab.tasks.thoughts.numbered import NumberedBooks

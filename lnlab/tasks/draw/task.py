@@ -36,7 +36,7 @@ class PictureDrawing(Experiment):
     The paper's bounds of the test after 200 epochs: 82.36 nats without and 82.09 with layer
     norm, which comes down almost twice as fast. It states 64 glimpses, 256 units, Adam as it
     is by default and batches of 128; the rest is as in the public command whose settings are
-    the same (jbornschein/draw). ``digits-binary`` are made here (:mod:`lnlab.data.binary`).
+    the same (jbornschein/draw). ``digits-binary`` are made here (:mod:`lnlab.data.images`).
     """
 
     norm: str = setting("layer", choices=ARMS)

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from lnlab.data import Vocabulary
+from lnlab.data.cache import code, kept
 from lnlab.data.judge import SentenceJudge
-from lnlab.data.kept import code, kept
 from lnlab.tasks.thoughts.net import SkipThoughts, of_one_length
 from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training import Moment
