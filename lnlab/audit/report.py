@@ -118,7 +118,7 @@ class Audit:
         Raises:
             OSError: where it cannot be written.
         """
-        from lnlab.figures.depth import over_depth
+        from lnlab.figures.curves import over_depth
         from lnlab.pages.report import Section, write_report
 
         sections = []

@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures.style.axes import grid
-from lnlab.figures.style.palette import MARK, SIZES, TEMPLATE
-from lnlab.figures.style.text import literal, note
-from lnlab.figures.style.traces import Traces, fill
+from lnlab.figures.style import MARK, SIZES, TEMPLATE, Traces, fill, grid, literal, note
 
 SLOTS = 4
 """The number of attentions that one picture holds."""

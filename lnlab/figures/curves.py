@@ -1,14 +1,29 @@
 """Curves beside each other: a quantity against time, or against a setting."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lnlab.figures.style.axes import linear, logarithmic
-from lnlab.figures.style.palette import GREY, PREDICTED, TEMPLATE, lines, rank
-from lnlab.figures.style.text import literal
+from lnlab.figures.style import (
+    BLUE,
+    GREY,
+    INK,
+    OTHERS,
+    PREDICTED,
+    TEMPLATE,
+    line,
+    linear,
+    lines,
+    literal,
+    logarithmic,
+    rank,
+    shade,
+    signed,
+)
 
 Curve = tuple[np.ndarray, np.ndarray]
 """Places and values, each (K,)."""
@@ -66,3 +81,418 @@ def curves(
     return figure.update_layout(
         template=TEMPLATE, height=430, legend={"y": 1.09}, margin={"t": 75}
     )
+
+
+# Learning curves with the spread of their seeds, and paired differences with an interval.
+
+
+LearningCurve = tuple[np.ndarray, np.ndarray]
+"""The places of measurements (K,), and their values, one row a seed (S, K)."""
+
+Panel = Mapping[str, LearningCurve]
+"""Curves by the name of their normalizer."""
+
+
+def learning_curves(
+    panels: Mapping[str, Panel],
+    *,
+    x: str,
+    y: str,
+    made_on: str,
+    log_x: bool = False,
+    log_y: bool = True,
+) -> go.Figure:
+    """Panels side by side on one scale: lines are means, bands go from least to greatest seed.
+
+    What was measured at x = 0 has no place on a logarithmic axis and is left out there.
+
+    Args:
+        panels: the panels by their title.
+        x: what the axis of x is, with its unit.
+        y: likewise of y.
+        made_on: the data's kind and the hardware, printed below.
+    """
+    titles = [literal(title) for title in panels]
+    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
+    looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
+    named = set()
+    for column, panel in enumerate(panels.values(), start=1):
+        for name, (at, values) in panel.items():
+            drawn = at > 0 if log_x else np.full(at.shape, True)
+            curve = at[drawn], values[:, drawn]
+            band = _band(name, curve, looks[name], first=name not in named)
+            figure.add_traces(band, 1, column)
+            named.add(name)
+    all_of = [curve for panel in panels.values() for curve in panel.values()]
+    figure.update_xaxes((logarithmic if log_x else linear)(at for at, _ in all_of))
+    figure.update_yaxes(
+        logarithmic(values for _, values in all_of) if log_y else {"type": "linear"}
+    )
+    figure.update_xaxes(title_text=literal(x)).update_yaxes(title_text=literal(y), col=1)
+    figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.09}, margin={"t": 75})
+    several = any(len(values) > 1 for _, values in all_of)
+    said = " Line: mean; band: least to greatest of the seeds." if several else ""
+    return signed(figure, f"{made_on}.{said}")
+
+
+def _band(
+    text: str, curve: LearningCurve, look: Mapping[str, Any], *, first: bool
+) -> list[go.Scatter]:
+    (x, y), name = curve, literal(text)
+    low, high, middle = y.min(axis=0), y.max(axis=0), y.mean(axis=0)
+    there = np.isfinite(middle)
+    joined = (there[1:] & there[:-1]).any()
+    band = go.Scatter(
+        x=np.concatenate([x, x[::-1]]),
+        y=np.concatenate([high, low[::-1]]),
+        mode="lines",
+        fill="toself",
+        fillcolor=look["color"],
+        opacity=0.18,
+        line={"width": 0},
+        hoverinfo="skip",
+        showlegend=False,
+        legendgroup=name,
+    )
+    mean = go.Scatter(
+        x=x,
+        y=middle,
+        name=name,
+        mode="lines" if joined else "markers",  # a line through one place is not seen
+        line=look,
+        marker={"color": look["color"], "size": 9},
+        legendrank=rank(text),
+        legendgroup=name,
+        showlegend=first,
+        hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
+    )
+    return [band, mean]
+
+
+ROW = 30
+"""The most letters of a label in one line."""
+
+
+def _row(text: str) -> str:
+    """The label of a row, "set: one − other", in two lines where one would be long."""
+    label = literal(text)
+    if len(text) <= ROW:
+        return label
+    end = ":" if ": " in label else " −"
+    return label.replace(f"{end} ", f"{end}<br>", 1)
+
+
+Difference = tuple[Sequence[float], tuple[float, float]]
+"""A paired difference: one value a seed, and the interval of their mean."""
+
+
+def paired_differences(
+    differences: Mapping[str, Difference], *, x: str, made_on: str
+) -> go.Figure:
+    """A row for each comparison: its seeds as dots, its interval as a bar, and the zero.
+
+    Where the bar reaches the zero, nobody has won.
+    """
+    figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
+    for text, (values, (low, high)) in differences.items():
+        name = _row(text)
+        decided = low > 0 or high < 0
+        color = INK if decided else GREY
+        figure.add_scatter(
+            x=[low, high],
+            y=[name, name],
+            mode="lines",
+            line={"color": color, "width": 9},
+            opacity=0.45,
+            hovertemplate=f"interval: {low:.3g} to {high:.3g}<extra></extra>",
+        )
+        figure.add_scatter(
+            x=list(values), y=[name] * len(values), mode="markers",
+            marker={"color": color, "size": 9, "line": {"color": "white", "width": 1}},
+            hovertemplate="a seed: %{x:.3g}<extra></extra>",
+        )  # fmt: skip
+    figure.add_vline(0, line={"color": INK, "width": 1.5})
+    drawn = np.array([0, *(v for values, bar in differences.values() for v in (*values, *bar))])
+    drawn = drawn[np.isfinite(drawn)]
+    room = 0.04 * np.ptp(drawn) or 1.0  # a bar that ends at the frame looks cut off
+    figure.update_xaxes(title_text=literal(x), range=[drawn.min() - room, drawn.max() + room])
+    figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
+    figure.update_layout(height=150 + 52 * len(differences))
+    return signed(figure, f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t).")
+
+
+# Distributions that change with time, as ribbons of quantiles.
+
+
+LIGHT, DARK = ("q05", "q95"), ("q25", "q75")
+
+
+def ribbons(
+    frames: Mapping[str, pd.DataFrame], *, x: str = "updates", y: str = ""
+) -> go.Figure:
+    """One ribbon a panel, all on one scale: median, the middle half, the middle nine tenths.
+
+    Args:
+        frames: by name, a row a step with ``step``, ``q05``, ``q25``, ``q50``, ``q75`` and
+            ``q95``.
+        x: what the steps count.
+        y: what the quantiles are of, with its unit.
+    """
+    titles = [literal(title) for title in frames]
+    figure = make_subplots(1, len(frames), shared_yaxes=True, subplot_titles=titles)
+    for column, (name, frame) in enumerate(frames.items(), start=1):
+        look = line(name)
+        for (low, high), opacity in ((LIGHT, 0.18), (DARK, 0.35)):
+            around = np.concatenate([frame["step"], frame["step"][::-1]])
+            edge = np.concatenate([frame[high], frame[low][::-1]])
+            figure.add_scatter(
+                x=around, y=edge, mode="lines", fill="toself", fillcolor=look["color"],
+                opacity=opacity, line={"width": 0}, hoverinfo="skip", row=1, col=column,
+            )  # fmt: skip
+        figure.add_scatter(
+            x=frame["step"], y=frame["q50"], mode="lines", line=look,
+            hovertemplate="%{x}: median %{y:.3g}<extra></extra>", row=1, col=column,
+        )  # fmt: skip
+    figure.update_xaxes(title_text=literal(x))
+    figure.update_yaxes(title_text=literal(y), col=1)
+    return figure.update_layout(template=TEMPLATE, height=400, showlegend=False)
+
+
+# Along a training: what lies between two ends of a band, and a level to compare with.
+
+
+Ribbon = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Updates (K,), and the two ends of a band at each, one row a seed (S, K)."""
+
+
+def smoothness_ribbons(
+    rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str, x: str = "updates"
+) -> go.Figure:
+    """Ribbons between the ends of a band along a training, a panel for each normalizer.
+
+    The ribbon goes from the mean of the lower ends over the seeds to that of the upper ones;
+    the one around it from the least seed to the greatest.
+
+    Args:
+        rows: by what the bands are of, with its unit, those of each normalizer; all rows of
+            the same normalizers, and on a scale of their own.
+        made_on: the data's kind, printed below.
+        x: what is counted.
+    """
+    names = [*next(iter(rows.values()))]
+    figure = make_subplots(
+        len(rows), len(names), shared_xaxes=True, shared_yaxes=True,
+        subplot_titles=[literal(name) for name in names], vertical_spacing=0.08,
+    )  # fmt: skip
+    looks = lines(names)
+    for row, (y, ribbons) in enumerate(rows.items(), start=1):
+        for column, name in enumerate(names, start=1):
+            figure.add_traces(_ribbon(ribbons[name], looks[name]["color"]), row, column)
+        edges = logarithmic(edge for _, low, high in ribbons.values() for edge in (low, high))
+        figure.update_yaxes(edges, row=row)
+        figure.update_yaxes(title_text=literal(y), row=row, col=1)
+    figure.update_xaxes(title_text=literal(x), row=len(rows))
+    height = 150 + 250 * len(rows)
+    figure.update_layout(template=TEMPLATE, height=height, showlegend=False, margin={"t": 50})
+    return signed(
+        figure, f"{made_on}. Inner band: mean of the seeds; outer: least to greatest."
+    )
+
+
+def _ribbon(ribbon: Ribbon, color: str) -> list[go.Scatter]:
+    at, low, high = ribbon
+    around = np.concatenate([at, at[::-1]])
+    areas = [
+        go.Scatter(
+            x=around, y=np.concatenate([upper, lower[::-1]]), mode="lines", fill="toself",
+            fillcolor=color, opacity=opacity, line={"width": 0, "color": color},
+            hoverinfo="skip",
+        )
+        for lower, upper, opacity in (
+            (low.min(0), high.max(0), 0.2),
+            (low.mean(0), high.mean(0), 0.6),
+        )
+    ]  # fmt: skip
+    edge = go.Scatter(
+        x=at, y=high.mean(0), mode="lines", line={"color": color, "width": 1},
+        hovertemplate="%{x}: up to %{y:.3g}<extra></extra>",
+    )  # fmt: skip
+    return [*areas, edge]
+
+
+def level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> go.Figure:
+    """``figure`` with a dotted line at ``y`` in every panel, and what it is in the last: at its
+    right end, or at its left where curves cover the right one."""
+    look = {"color": INK, "width": 1.5, "dash": "dot"}
+    figure.add_hline(y, line=look, row="all", col="all")
+    drawn: Any = figure
+    panels = len({trace.xaxis for trace in drawn.data})
+    logarithmic = drawn.layout.yaxis.type == "log"
+    return figure.add_annotation(
+        x=0 if left else 1, xref="x domain" if panels == 1 else f"x{panels} domain",
+        xanchor="left" if left else "right",
+        y=np.log10(y) if logarithmic else y, yanchor="bottom", text=literal(text),
+        showarrow=False, font={"size": 12}, yshift=2, bgcolor="rgba(255, 255, 255, 0.75)",
+    )  # fmt: skip
+
+
+# A quantity against the size of a change, over many decades of both.
+
+
+FLOOR = 1e-17
+"""The height at which a value of exactly 0 is drawn: below the rounding of float64."""
+
+
+def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) -> go.Figure:
+    """Curves by name over ``at`` (K,), both axes logarithmic.
+
+    What is exactly 0 is drawn at 1e-17, the foot of the axis; what is not a number is left out.
+    """
+    figure = go.Figure(layout={"template": TEMPLATE, "height": 420})
+    looks = lines(curves)
+    for text, values in curves.items():
+        name = literal(text)
+        figure.add_scatter(
+            x=at, y=np.where(values == 0, FLOOR, values), name=name, mode="lines",
+            legendrank=rank(text),
+            line=looks[text], hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
+        )  # fmt: skip
+    figure.update_xaxes(title_text=literal(x))
+    figure.update_yaxes(title_text=literal(y), range=[np.log10(FLOOR), 1], dtick=4)
+    for_both = {"type": "log", "exponentformat": "power"}
+    return figure.update_layout(xaxis=for_both, yaxis=for_both)
+
+
+# A quantity along the depth of a net.
+
+
+LETTERS = 34
+"""The most letters of a place that are written under the axis: its last ones."""
+
+
+def over_depth(
+    places: Sequence[str], values: Mapping[str, Sequence[float]], *, y: str
+) -> go.Figure:
+    """A line for each name over the parts of a net, in the order of the computation.
+
+    Args:
+        places: the names of the parts; of several calls of one, each.
+        values: for each line one number a place; 0, which has no logarithm, is left out.
+        y: what they are, with their unit.
+    """
+    figure = go.Figure()
+    at, looks = list(range(len(places))), lines(values)
+    names = [literal(place) for place in places]
+    for name, each in values.items():
+        figure.add_scatter(
+            x=at, y=[number if number > 0 else None for number in each],
+            name=literal(name), mode="lines+markers", line=looks[name],
+            customdata=names, hovertemplate="%{customdata}: %{y:.3g}<extra></extra>",
+        )  # fmt: skip
+    every = -(-len(at) // 24)
+    short = [
+        literal(place if len(place) <= LETTERS else f"…{place[-LETTERS:]}") for place in places
+    ]
+    figure.update_xaxes(
+        tickvals=at[::every], ticktext=short[::every], tickangle=-60, automargin=True,
+        title_text="parts, in the order of the computation",
+    )  # fmt: skip
+    drawn = np.concatenate([np.asarray(each, float) for each in values.values()])
+    decades = np.log10(drawn[np.isfinite(drawn) & (drawn > 0)])
+    if not decades.size:
+        decades = np.zeros(1)
+    # whole decades: a spread of a few percent is not to look like a cliff
+    ends = [float(np.floor(decades.min())), float(np.floor(decades.max())) + 1]
+    # labelled for what the axis shows: for values that close there is no room
+    axis = logarithmic([[10**end for end in ends]])
+    figure.update_yaxes(axis, range=ends, title_text=literal(y))
+    return figure.update_layout(
+        template=TEMPLATE, height=440, showlegend=len(values) > 1, legend={"y": 1.09}
+    )
+
+
+# A race: how long each contender takes, as a multiple of torch's layer without a norm.
+
+
+CONTENDERS = {
+    "LN-LSTM, fused": ("LN-LSTM", "ours_ms", {"color": BLUE, "width": 4}),
+    "LN-GRU, fused": (
+        "LN-GRU",
+        "ours_ms",
+        {"color": shade(BLUE, 2), "width": 4, "dash": "dash"},
+    ),
+    "LN-LSTM, loop of operators": (
+        "LN-LSTM",
+        "reference_ms",
+        {"color": OTHERS[2], "dash": "dashdot"},
+    ),
+    "LN-LSTM, TorchScript": (
+        "LN-LSTM",
+        "script_ms",
+        {"color": OTHERS[3], "dash": "6px,3px"},
+    ),
+    "LN-LSTM, matrix products alone": ("LN-LSTM", "floor_ms", {"color": GREY, "dash": "dot"}),
+}
+"""The cell, its time in a row of benchmarks/recurrent.py, and the look of its line: ours in the
+colour of layer norm."""
+
+Ratio = tuple[float, float, float, float]
+"""The place of a measurement, the ratio, its lower and its upper quartile."""
+
+TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+
+
+def contenders(
+    rows: Sequence[Mapping[str, Any]], place: int, phase: str
+) -> dict[str, list[Ratio]]:
+    """The bars of :func:`race`, made of rows of benchmarks/recurrent.py.
+
+    The ratio of a fused layer is the median over rounds, with its quartiles; those of the
+    others are ratios of medians.
+
+    Args:
+        rows: what was timed, of one or several cells and phases.
+        place: which of T, B, inputs, H the axis of x is.
+        phase: "train" or "infer".
+    """
+    panel: dict[str, list[Ratio]] = {}
+    for name, (cell, key, _) in CONTENDERS.items():
+        for row in rows:
+            if (row["cell"], row["phase"]) != (cell, phase):
+                continue
+            if key == "ours_ms":
+                ratios = row["ratio"], *row["range"]
+            else:
+                ratios = (row[key] / row["torch_ms"],) * 3
+            panel.setdefault(name, []).append((row["size"][place], *ratios))
+    return panel
+
+
+def race(panels: Mapping[str, Mapping[str, Sequence[Ratio]]], *, made_on: str) -> go.Figure:
+    """Panels side by side, both axes logarithmic; a line at 1, below which nothing is lost.
+
+    Args:
+        panels: the :func:`contenders` of each; its title is what its axis of x is.
+        made_on: the hardware and the threads, printed below.
+    """
+    figure = make_subplots(1, len(panels), shared_yaxes=True, horizontal_spacing=0.05)
+    for column, (x, panel) in enumerate(panels.items(), start=1):
+        for name, ratios in panel.items():
+            at, ratio, low, high = np.array(ratios, dtype=float).reshape(-1, 4).T
+            look = CONTENDERS[name][2]
+            bars = {"type": "data", "symmetric": False, "color": look["color"]}
+            figure.add_scatter(
+                x=at, y=ratio, name=name, legendgroup=name, showlegend=column == 1,
+                mode="lines+markers", line=look, marker={"size": 8},
+                error_y=bars | {"array": high - ratio, "arrayminus": ratio - low},
+                hovertemplate=f"{name}<br>%{{x:g}}: %{{y:.2f}} times<extra></extra>",
+                row=1, col=column,
+            )  # fmt: skip
+        places = sorted({place for ratios in panel.values() for place, *_ in ratios})
+        ticks = {"tickvals": places, "ticktext": [f"{place:g}" for place in places]}
+        figure.update_xaxes(title_text=literal(x), type="log", **ticks, col=column)
+    figure.add_hline(1, line={"color": INK, "width": 1.5}, row="all", col="all")
+    figure.update_yaxes(type="log", tickvals=TICKS, ticktext=[f"{tick:g}" for tick in TICKS])
+    figure.update_yaxes(title_text="time / torch's without norm", col=1)
+    figure.update_layout(template=TEMPLATE, height=480)
+    return signed(figure, f"{made_on}. Dots: medians; bars: quartiles of the fused layers.")

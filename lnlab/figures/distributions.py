@@ -7,11 +7,17 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from lnlab.figures.ribbons import DARK, LIGHT
-from lnlab.figures.style.axes import axis_number, side_by_side
-from lnlab.figures.style.palette import TEMPLATE, lines
-from lnlab.figures.style.text import literal, text_above
-from lnlab.figures.style.traces import Traces, fill
+from lnlab.figures.curves import DARK, LIGHT
+from lnlab.figures.style import (
+    TEMPLATE,
+    Traces,
+    axis_number,
+    fill,
+    lines,
+    literal,
+    side_by_side,
+    text_above,
+)
 
 SLOTS = 4
 """The number of nets that one picture holds."""

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures.style.palette import GREY, ORANGE, TEMPLATE, VERMILLION
-from lnlab.figures.style.text import literal, note
-from lnlab.figures.style.traces import Traces, fill
+from lnlab.figures.style import GREY, ORANGE, TEMPLATE, VERMILLION, Traces, fill, literal, note
 
 SLOTS = 3
 """The number of nets that one figure holds."""

@@ -6,11 +6,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures.style.axes import axis_number, decades, side_by_side
-from lnlab.figures.style.palette import INK, TEMPLATE, lines
-from lnlab.figures.style.text import legend, text_above
-from lnlab.figures.style.traces import Traces, fill
-from lnlab.figures.sweeps import FLOOR
+from lnlab.figures.curves import FLOOR
+from lnlab.figures.style import (
+    INK,
+    TEMPLATE,
+    Traces,
+    axis_number,
+    decades,
+    fill,
+    legend,
+    lines,
+    side_by_side,
+    text_above,
+)
 
 SLOTS = 4
 """The number of normalizers that one picture holds."""

@@ -8,10 +8,19 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures.style.axes import grid
-from lnlab.figures.style.palette import BLUE, GREEN, GREY, INK, ORANGE, TEMPLATE, VERMILLION
-from lnlab.figures.style.text import literal
-from lnlab.figures.style.traces import Traces, fill
+from lnlab.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    TEMPLATE,
+    VERMILLION,
+    Traces,
+    fill,
+    grid,
+    literal,
+)
 
 SLOTS = 8
 """Pictures that are drawn, four in a row."""

@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
 
-from lnlab.figures.style.text import caption_lines, heading, literal, titled
+from lnlab.figures.style import caption_lines, heading, literal, titled
 
 Place = tuple[int, ...]
 """The stop of every choice, in the order of the choices."""

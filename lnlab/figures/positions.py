@@ -6,10 +6,16 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures.style.axes import axis_number, side_by_side
-from lnlab.figures.style.palette import SIZES, TEMPLATE
-from lnlab.figures.style.text import literal, text_above
-from lnlab.figures.style.traces import Traces, fill
+from lnlab.figures.style import (
+    SIZES,
+    TEMPLATE,
+    Traces,
+    axis_number,
+    fill,
+    literal,
+    side_by_side,
+    text_above,
+)
 
 SLOTS = 3
 """The number of maps in a picture."""

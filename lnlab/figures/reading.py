@@ -7,9 +7,18 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures.style.palette import BLUE, GREEN, INK, PURPLE, TEMPLATE, VERMILLION
-from lnlab.figures.style.text import literal, note
-from lnlab.figures.style.traces import Traces, fill
+from lnlab.figures.style import (
+    BLUE,
+    GREEN,
+    INK,
+    PURPLE,
+    TEMPLATE,
+    VERMILLION,
+    Traces,
+    fill,
+    literal,
+    note,
+)
 
 SLOTS = 5
 """The number of readers that one picture holds."""

@@ -6,10 +6,18 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures.style.axes import EDGE, axis_number, side_by_side
-from lnlab.figures.style.palette import INK, TEMPLATE, lines
-from lnlab.figures.style.text import legend, text_above
-from lnlab.figures.style.traces import Traces, fill
+from lnlab.figures.style import (
+    EDGE,
+    INK,
+    TEMPLATE,
+    Traces,
+    axis_number,
+    fill,
+    legend,
+    lines,
+    side_by_side,
+    text_above,
+)
 
 SLOTS = 4
 """The number of courses that one picture holds."""

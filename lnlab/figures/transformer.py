@@ -6,10 +6,16 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures.style.axes import EDGE, logarithmic
-from lnlab.figures.style.palette import TEMPLATE, lines
-from lnlab.figures.style.text import legend, text_above
-from lnlab.figures.style.traces import Traces, fill
+from lnlab.figures.style import (
+    EDGE,
+    TEMPLATE,
+    Traces,
+    fill,
+    legend,
+    lines,
+    logarithmic,
+    text_above,
+)
 
 LEAST = 0.3
 """The power of ten at which the axis of losses begins: 2 nats, which no first step reaches."""

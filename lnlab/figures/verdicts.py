@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from lnlab.figures.style.palette import (
+from lnlab.figures.style import (
     BLUE,
     GREEN,
     GREY,
@@ -12,10 +12,10 @@ from lnlab.figures.style.palette import (
     ORANGE,
     TEMPLATE,
     VERMILLION,
+    literal,
     shade,
     upon,
 )
-from lnlab.figures.style.text import literal
 
 COLORS = {
     "holds": shade(GREEN, 1),

@@ -7,9 +7,17 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures.style.palette import INK, MARK, SIZES, TEMPLATE, VERMILLION
-from lnlab.figures.style.text import NOTE_INK, literal
-from lnlab.figures.style.traces import Traces, fill
+from lnlab.figures.style import (
+    INK,
+    MARK,
+    NOTE_INK,
+    SIZES,
+    TEMPLATE,
+    VERMILLION,
+    Traces,
+    fill,
+    literal,
+)
 
 SLOTS = 3
 """The number of writers that one picture holds."""

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 from plotly.colors import sample_colorscale
 
-from lnlab.figures.configurations import configurations
-from lnlab.figures.style.palette import SIZES, upon
+from lnlab.figures.style import SIZES, upon
+from lnlab.figures.tables import configurations
 from lnlab.pages.outputs import line_width, width
 
 LETTERS = ["".join(letters) for letters in product("TF", repeat=4)]

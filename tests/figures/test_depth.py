@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lnlab.figures.depth import LETTERS, over_depth
+from lnlab.figures.curves import LETTERS, over_depth
 
 
 def test_every_part_is_drawn_in_its_order():

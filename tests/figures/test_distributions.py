@@ -11,7 +11,7 @@ from lnlab.figures.distributions import (
     distributions_layout,
     distributions_traces,
 )
-from lnlab.figures.style.palette import lines
+from lnlab.figures.style import lines
 
 QUANTILES = ["q05", "q25", "q50", "q75", "q95"]
 

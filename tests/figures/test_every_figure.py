@@ -13,37 +13,29 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-import lnlab.figures.style.text
+import lnlab.figures.curves
+import lnlab.figures.style
 from lnlab import figures
 from lnlab.figures import (
     attention,
-    configurations,
     curves,
-    depth,
     distributions,
     drawing,
-    fusion,
     geometry,
     invariance,
     landscape,
-    learning,
-    matrices,
     order,
-    pictures,
     playable,
     positions,
-    race,
     reading,
     recurrence,
-    ribbons,
-    smoothness,
-    sweeps,
+    tables,
     thoughts,
     transformer,
     verdicts,
     writing,
 )
-from lnlab.figures.style.palette import GREY, INK, NORMALIZERS
+from lnlab.figures.style import GREY, INK, NORMALIZERS
 
 TAG = "<img src=x onerror=alert`1`>"
 AT = np.linspace(0.1, 1, 4)
@@ -125,7 +117,7 @@ def drawn() -> go.Figure:
 
 FIGURES = {
     attention.attention: attended,
-    configurations.configurations: lambda text: configurations.configurations(
+    tables.configurations: lambda text: tables.configurations(
         {text: (np.arange(16.0),) * 3}, value=text, made_on=text, outlined={text: 3}
     ),
     curves.curves: lambda text: curves.curves(
@@ -134,14 +126,14 @@ FIGURES = {
     distributions.distributions: lambda text: distributions.distributions(
         {text: layers(text)}, reach=1.0, y=text
     ),
-    pictures.pictures: lambda text: pictures.pictures(
+    tables.pictures: lambda text: tables.pictures(
         np.zeros((1, 2, 3, 4, 4)), rows=[text], made_on=text
     ),
     positions.positions: lambda text: positions.positions(
         {text: np.eye(4)}, reaches={text: 1.0}
     ),
     recurrence.recurrence: lambda text: recurrence.recurrence({text: [AT] * 3}),
-    fusion.kept: lambda text: fusion.kept({text: 3.0}, unit=text),
+    tables.kept: lambda text: tables.kept({text: 3.0}, unit=text),
     geometry.geometry: lambda text: geometry.geometry({text: (COST, COST, COST)}),
     invariance.movement: moved,
     invariance.table: tabled,
@@ -154,13 +146,15 @@ FIGURES = {
     landscape.trodden: trodden,
     landscape.cuts: lambda text: landscape.cuts([plane(text, AT)], text),
     landscape.plane: lambda text: landscape.plane(plane(text, AT, AT)),
-    learning.learning_curves: lambda text: learning.learning_curves(
+    lnlab.figures.curves.learning_curves: lambda text: lnlab.figures.curves.learning_curves(
         {text: {text: (AT, SEEDS)}}, x=text, y=text, made_on=text
     ),
-    learning.paired_differences: lambda text: learning.paired_differences(
-        {text: ([1.0], (0.0, 2.0))}, x=text, made_on=text
+    lnlab.figures.curves.paired_differences: lambda text: (
+        lnlab.figures.curves.paired_differences(
+            {text: ([1.0], (0.0, 2.0))}, x=text, made_on=text
+        )
     ),
-    matrices.matrices: lambda text: matrices.matrices({text: SEEDS}, rows=text, columns=text),
+    tables.matrices: lambda text: tables.matrices({text: SEEDS}, rows=text, columns=text),
     order.order: ordered,
     drawing.drawing: sketched,
     reading.reading: read,
@@ -176,28 +170,34 @@ FIGURES = {
         [playable.Choice(text, [text], 0)],
         {(0,): playable.Frame(text, text, {text: {"y": AT}}, {})},
     ),
-    race.race: lambda text: race.race({text: {"LN-GRU, fused": [RATIO]}}, made_on=text),
-    depth.over_depth: lambda text: depth.over_depth([text, "1"], {text: AT[:2]}, y=text),
-    ribbons.ribbons: lambda text: ribbons.ribbons({text: layers(text)}, x=text, y=text),
-    smoothness.smoothness_ribbons: lambda text: smoothness.smoothness_ribbons(
-        {text: {text: (AT, SEEDS, SEEDS)}}, made_on=text, x=text
+    lnlab.figures.curves.race: lambda text: lnlab.figures.curves.race(
+        {text: {"LN-GRU, fused": [RATIO]}}, made_on=text
     ),
-    smoothness.level: lambda text: smoothness.level(drawn(), 0.5, text),
+    lnlab.figures.curves.over_depth: lambda text: lnlab.figures.curves.over_depth(
+        [text, "1"], {text: AT[:2]}, y=text
+    ),
+    lnlab.figures.curves.ribbons: lambda text: lnlab.figures.curves.ribbons(
+        {text: layers(text)}, x=text, y=text
+    ),
+    lnlab.figures.curves.smoothness_ribbons: lambda text: (
+        lnlab.figures.curves.smoothness_ribbons(
+            {text: {text: (AT, SEEDS, SEEDS)}}, made_on=text, x=text
+        )
+    ),
+    lnlab.figures.curves.level: lambda text: lnlab.figures.curves.level(drawn(), 0.5, text),
     transformer.profile: lambda text: transformer.profile({text: SEEDS}),
     transformer.first_steps: lambda text: transformer.first_steps(AT, {text: SEEDS}),
-    sweeps.sweeps: lambda text: sweeps.sweeps(AT, {text: AT}, x=text, y=text),
-    lnlab.figures.style.text.signed: lambda text: lnlab.figures.style.text.signed(
-        drawn(), text
+    lnlab.figures.curves.sweeps: lambda text: lnlab.figures.curves.sweeps(
+        AT, {text: AT}, x=text, y=text
     ),
-    lnlab.figures.style.text.titled: lambda text: lnlab.figures.style.text.titled(
-        drawn(), text, text
-    ),
+    lnlab.figures.style.signed: lambda text: lnlab.figures.style.signed(drawn(), text),
+    lnlab.figures.style.titled: lambda text: lnlab.figures.style.titled(drawn(), text, text),
     verdicts.verdicts: lambda text: verdicts.verdicts(claims(text)),
     verdicts.margins: lambda text: verdicts.margins(claims(text)),
 }
 """Every figure, drawn with a text wherever it takes one."""
 
-WITHOUT_TEXT = {fusion.timeline, fusion.step}
+WITHOUT_TEXT = {tables.timeline, tables.step}
 
 
 def functions_that_draw():
@@ -230,10 +230,10 @@ NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
 @pytest.mark.parametrize(
     "draw",
     [
-        curves.curves, depth.over_depth, distributions.distributions, geometry.geometry,
-        invariance.movement, landscape.bands, learning.learning_curves,
-        recurrence.recurrence, ribbons.ribbons,
-        smoothness.smoothness_ribbons, sweeps.sweeps, transformer.first_steps,
+        curves.curves, lnlab.figures.curves.over_depth, distributions.distributions, geometry.geometry,
+        invariance.movement, landscape.bands, lnlab.figures.curves.learning_curves,
+        recurrence.recurrence, lnlab.figures.curves.ribbons,
+        lnlab.figures.curves.smoothness_ribbons, lnlab.figures.curves.sweeps, transformer.first_steps,
         transformer.profile,
     ],
     ids=lambda draw: draw.__name__,

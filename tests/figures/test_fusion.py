@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lnlab.figures.fusion import WORK, kept, step, timeline
-from lnlab.figures.race import CONTENDERS, contenders, race
+from lnlab.figures.curves import CONTENDERS, contenders, race
+from lnlab.figures.tables import WORK, kept, step, timeline
 
 
 def boxes(figure: Any, work: str) -> list:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lnlab.figures.curves import FLOOR
 from lnlab.figures.geometry import (
     PARTS,
     SLOTS,
@@ -14,8 +15,7 @@ from lnlab.figures.geometry import (
     geometry_layout,
     geometry_traces,
 )
-from lnlab.figures.style.palette import lines
-from lnlab.figures.sweeps import FLOOR
+from lnlab.figures.style import lines
 
 AT = np.array([0.1, 1.0, 10.0])
 

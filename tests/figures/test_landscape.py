@@ -14,11 +14,11 @@ from lnlab.figures.landscape import (
     plane,
     plane_layout,
     plane_traces,
+    reach,
     surfaces,
     trodden,
 )
-from lnlab.figures.landscape.losses import reach
-from lnlab.figures.style.palette import NAMED
+from lnlab.figures.style import NAMED
 
 X, Y = np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)
 MADE = "embedded data: digits"

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lnlab.figures.learning import learning_curves, paired_differences
-from lnlab.figures.style.palette import GREY
+from lnlab.figures.curves import learning_curves, paired_differences
+from lnlab.figures.style import GREY
 
 X = np.array([0.0, 1, 10, 100])
 Y = np.array([[4.0, 3, 2, 1], [6, 5, 2, 3], [5, 1, 2, 2]])

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lnlab.figures.matrices import matrices
+from lnlab.figures.tables import matrices
 
 A = np.array([[1.0, -2, 3], [4, -5, 0]])
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lnlab.figures.pictures import pictures
+from lnlab.figures.tables import pictures
 
 
 def test_every_picture_stands_in_its_row_and_column_inside_a_white_frame():

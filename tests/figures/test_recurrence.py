@@ -13,8 +13,7 @@ from lnlab.figures.recurrence import (
     recurrence_layout,
     recurrence_traces,
 )
-from lnlab.figures.style.axes import EDGE, decades
-from lnlab.figures.style.palette import lines
+from lnlab.figures.style import EDGE, decades, lines
 
 
 def course(rate, steps=20):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lnlab.figures.ribbons import ribbons
+from lnlab.figures.curves import ribbons
 
 QUANTILES = ["q05", "q25", "q50", "q75", "q95"]
 

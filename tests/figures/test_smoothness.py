@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lnlab.figures.learning import learning_curves
-from lnlab.figures.smoothness import level, smoothness_ribbons
+from lnlab.figures.curves import learning_curves, level, smoothness_ribbons
 
 MADE = "embedded data: digits"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from lnlab.figures.style.palette import line
-from lnlab.figures.sweeps import FLOOR, sweeps
+from lnlab.figures.curves import FLOOR, sweeps
+from lnlab.figures.style import line
 
 AT = np.array([1e-3, 1.0, 1e3])
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lnlab.figures.style.palette import NAMED
+from lnlab.figures.style import NAMED
 from lnlab.figures.transformer import SLOTS, _powers, first_steps, profile, profile_layout
 
 NORMS = {"pre": np.array([[1.0, 2.0], [3.0, 8.0]]), "post": np.ones((2, 2))}

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 from IPython.display import Audio
 
-from lnlab.figures.learning import paired_differences
+from lnlab.figures.curves import paired_differences
 from lnlab.pages.outputs import PLOTLY, WIDGET, displayed, rendered, text, width
 from lnlab.pages.outputs import figure as on_page
 

@@ -10,9 +10,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from lnlab import panels
-from lnlab.figures import fusion
-from lnlab.figures.learning import learning_curves
-from lnlab.figures.matrices import matrices
+from lnlab.figures import tables
+from lnlab.figures.curves import learning_curves
+from lnlab.figures.tables import matrices
 from lnlab.pages.outputs import PLOTLY
 from lnlab.pages.page import publish
 from lnlab.pages.table import Readable
@@ -83,7 +83,7 @@ def drawn(figures, folder, browser):
 
 @pytest.mark.browser
 def test_no_word_of_a_drawing_is_cut(tmp_path, browser):
-    drawings = [fusion.timeline([12, 12]), fusion.step()]
+    drawings = [tables.timeline([12, 12]), tables.step()]
     page = drawn([json.loads(str(each.to_json())) for each in drawings], tmp_path, browser)
     assert page.evaluate(OVERPRINTED) == []
     page.close()
@@ -146,7 +146,7 @@ def test_over_a_surface_the_page_scrolls_and_a_mouse_turns_it(tmp_path, browser)
 
 @pytest.mark.browser
 def test_what_goes_on_fades_until_one_is_at_its_end(tmp_path, browser):
-    page = drawn([json.loads(str(fusion.step().to_json()))], tmp_path, browser)
+    page = drawn([json.loads(str(tables.step().to_json()))], tmp_path, browser)
     faded = """(part) => parseFloat(
       getComputedStyle(document.querySelector(part)).getPropertyValue("--right"))"""
     assert page.evaluate(faded, ".scrolled") > 0

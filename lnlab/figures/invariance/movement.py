@@ -8,10 +8,18 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures.style.axes import axis_number, grid
-from lnlab.figures.style.palette import GREY, INK, PREDICTED, TEMPLATE, lines
-from lnlab.figures.style.text import literal
-from lnlab.figures.style.traces import Traces, fill
+from lnlab.figures.style import (
+    GREY,
+    INK,
+    PREDICTED,
+    TEMPLATE,
+    Traces,
+    axis_number,
+    fill,
+    grid,
+    lines,
+    literal,
+)
 
 SLOTS = 5
 """The number of distributions side by side, the summed inputs' included."""

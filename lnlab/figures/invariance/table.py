@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.figures.style.palette import INK, SIZES, TEMPLATE, VERMILLION, lines
-from lnlab.figures.style.text import literal, number
+from lnlab.figures.style import INK, SIZES, TEMPLATE, VERMILLION, lines, literal, number
 
 ROW, HEAD, FOOT, SIDE = 23, 70, 10, 190
 LEGEND = "✓ claimed to stay · ✗ to move<br>for ε = 0, δ > 0<br>! measured otherwise"

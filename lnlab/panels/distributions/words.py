@@ -1,6 +1,6 @@
 """The sentence of the distributions panel, of the layers of a net."""
 
-from lnlab.figures.style.text import number
+from lnlab.figures.style import number
 from lnlab.panels.distributions.measurement import DistributionsMeasurement
 from lnlab.panels.distributions.state import WHAT, DistributionsState
 

@@ -1,6 +1,6 @@
 """The sentence of the geometry panel, of a step and of its cost."""
 
-from lnlab.figures.style.text import number
+from lnlab.figures.style import number
 from lnlab.panels.geometry.measurement import GeometryMeasurement
 from lnlab.panels.geometry.state import CASES, INPUTS, GeometryState
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lnlab.figures.style.text import number
+from lnlab.figures.style import number
 from lnlab.panels.invariance.state import InvarianceState, over_cases
 from lnlab.probes.invariance import EXACT
 

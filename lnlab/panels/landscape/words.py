@@ -1,7 +1,7 @@
 """The sentence of the landscape panel, of a net and of the loss around it."""
 
 from lnlab.figures.landscape import outside
-from lnlab.figures.style.text import number
+from lnlab.figures.style import number
 from lnlab.panels.landscape.measurement import LandscapeMeasurement
 from lnlab.panels.landscape.state import FOLLOW, LandscapeState
 

@@ -1,6 +1,6 @@
 """The sentence of the positions panel: the border beside the middle."""
 
-from lnlab.figures.style.text import number
+from lnlab.figures.style import number
 from lnlab.panels.positions.measurement import PositionsMeasurement
 from lnlab.panels.positions.state import PositionsState
 

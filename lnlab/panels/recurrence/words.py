@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from lnlab.figures.recurrence import leaving
-from lnlab.figures.style.text import number
+from lnlab.figures.style import number
 from lnlab.panels.recurrence.state import RecurrenceState
 from lnlab.probes.dynamics import Dynamics
 

@@ -1,6 +1,6 @@
 """The sentence of the transformer panel, of gradients at the start."""
 
-from lnlab.figures.style.text import number
+from lnlab.figures.style import number
 from lnlab.panels.transformer.measurement import TransformerMeasurement
 from lnlab.panels.transformer.state import TransformerState
 

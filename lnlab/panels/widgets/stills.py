@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lnlab.figures.playable import Choice, Frame, playable
-from lnlab.figures.style.text import titled
+from lnlab.figures.style import titled
 from lnlab.panels.widgets.view import View
 
 

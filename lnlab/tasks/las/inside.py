@@ -90,7 +90,7 @@ def distributions(net: Any, batch: Heeded) -> dict[str, list[float]]:
 
 
 def ribbon(metrics: "pd.DataFrame", name: str) -> "pd.DataFrame":
-    """The quantiles of a parameter or layer along a run, for :func:`lnlab.figures.ribbons`.
+    """The quantiles of a parameter or layer along a run, for :func:`lnlab.figures.curves`.
 
     Args:
         metrics: the rows of one seed.

@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from lnlab.figures.style.palette import TEMPLATE
+from lnlab.figures.style import TEMPLATE
 from lnlab.panels.widgets import live_plot
 
 SHEET = Path(live_plot.__file__).with_suffix(".css")

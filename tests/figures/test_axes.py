@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lnlab.figures.style.axes import linear, logarithmic, plain
+from lnlab.figures.style import linear, logarithmic, plain
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from plotly.colors import get_colorscale, sample_colorscale
 
-from lnlab.figures.style.palette import (
+from lnlab.figures.style import (
     MARK,
     NAMED,
     NORMALIZERS,

@@ -17,7 +17,7 @@ from lnlab.figures.invariance.movement import (
     shown,
     strings,
 )
-from lnlab.figures.style.palette import line
+from lnlab.figures.style import line
 
 SIZES = np.logspace(-2, 2, 9)
 

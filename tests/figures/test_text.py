@@ -2,7 +2,7 @@
 
 import pytest
 
-from lnlab.figures.style.text import number
+from lnlab.figures.style import number
 
 
 @pytest.mark.parametrize(

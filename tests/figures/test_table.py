@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lnlab.figures.invariance.table import Measured, cell, table, table_layout
-from lnlab.figures.style.text import number
+from lnlab.figures.style import number
 
 
 def measured(**settings):

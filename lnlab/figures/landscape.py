@@ -1,0 +1,417 @@
+"""The loss along lines through a minimum."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from lnlab.figures.style import (
+    GREY,
+    INK,
+    SIZES,
+    TEMPLATE,
+    VERMILLION,
+    Traces,
+    fill,
+    lines,
+    literal,
+    logarithmic,
+    rank,
+    signed,
+)
+
+# Losses to be drawn, and what is printed on each picture of them.
+#
+# On each stands where BatchNorm's statistics come from at its points, without which nobody can
+# know what was drawn.
+
+
+LOSS = "loss (nats)"
+
+LOWEST, HIGHEST = 0.02, 100.0
+"""The ends of the axis of :func:`cuts` and :func:`plane`, in nats.
+
+They are the same whatever is drawn: on an axis that follows its losses, every bowl looks
+equally steep.
+"""
+HEIGHTS = float(np.log10(LOWEST)), float(np.log10(HIGHEST))
+"""The same in powers of 10."""
+
+
+def outside(landscapes: Sequence["Landscape"]) -> str:
+    """Return a sentence that says which losses lie outside the axis; empty where none do."""
+    losses = np.concatenate([np.asarray(each.losses).ravel() for each in landscapes])
+    ends = {
+        f"below {LOWEST:g}": (losses < LOWEST).any(),
+        f"above {HIGHEST:g}": (losses > HIGHEST).any(),
+    }
+    there = " and ".join(end for end, is_there in ends.items() if is_there)
+    return f"What is {there} nats lies outside the picture." if there else ""
+
+
+class Named(Protocol):
+    """A member of an enumeration."""
+
+    @property
+    def value(self) -> str: ...
+
+
+class Landscape(Protocol):
+    """A landscape as it is drawn: :class:`lnlab.probes.loss.landscape.Surface`."""
+
+    @property
+    def at(self) -> Sequence[Any]: ...
+
+    @property
+    def losses(self) -> Any: ...
+
+    @property
+    def centre(self) -> float: ...
+
+    @property
+    def statistics(self) -> Named: ...
+
+
+def stamp(landscapes: Sequence[Landscape]) -> str:
+    """The sources of statistics over cases, each that is there once."""
+    values = dict.fromkeys(landscape.statistics.value for landscape in landscapes)
+    return f"Statistics over cases: {'; '.join(values)}."
+
+
+def reach(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
+    """The least and the greatest loss that is drawn, in powers of 10."""
+    losses = np.concatenate([np.asarray(each.losses).ravel() for each in landscapes])
+    losses = losses[np.isfinite(losses) & (losses > 0)]
+    if not len(losses):
+        return -1.0, 1.0
+    low, high = np.log10(losses.min()), np.log10(losses.max())
+    return float(low), float(max(high, low + 0.1))
+
+
+def subtitled(title: str, landscapes: Sequence[Landscape]) -> str:
+    return f"{literal(title)}<br><sup>{literal(stamp(landscapes))}</sup>"
+
+
+def stamped(
+    landscape: Landscape, title: str, over_cases: bool, more: str = ""
+) -> dict[str, Any]:
+    """A title, the stamp, and what else there is to say of it.
+
+    Where no normalizer of the net is over cases, it says so.
+    """
+    where = literal(stamp([landscape])) if over_cases else "No statistics over cases."
+    return {
+        "text": f"<b>{title}</b> &nbsp; {where} {literal(more)}".strip(),
+        "x": 0,
+        "y": 1,
+        "yshift": 10,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"color": INK, "size": 14},
+    }
+
+
+def bands(
+    panels: Mapping[str, Mapping[str, Sequence[Landscape]]], *, x: str, made_on: str
+) -> go.Figure:
+    """Lines through a minimum in several directions: thin ones, and a band that holds them.
+
+    Args:
+        panels: by title the lines of each name, of one kind of statistics.
+        x: what the coordinate is.
+        made_on: the data's kind, printed below.
+    """
+    titles = [subtitled(title, _all(panel)) for title, panel in panels.items()]
+    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
+    looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
+    named: set[str] = set()
+    for column, panel in enumerate(panels.values(), start=1):
+        for name, several in panel.items():
+            traces = band_traces(name, several, looks[name])
+            traces[1].update(showlegend=name not in named)
+            figure.add_traces(traces, 1, column)
+            named.add(name)
+    figure.update_xaxes(title_text=literal(x))
+    losses = [each.losses for panel in panels.values() for each in _all(panel)]
+    figure.update_yaxes(logarithmic(losses))
+    figure.update_yaxes(title_text=LOSS, col=1)
+    figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.14}, margin={"t": 105})
+    return signed(figure, f"{made_on}. Thin: one direction each; band: least to greatest.")
+
+
+def _all(panel: Mapping[str, Sequence[Landscape]]) -> list[Landscape]:
+    return [line for several in panel.values() for line in several]
+
+
+def band_traces(
+    name: str, several: Sequence[Landscape], look: Mapping[str, Any]
+) -> list[go.Scatter]:
+    """The band of a few lines and each line, as traces of one group of the legend."""
+    at = np.asarray(several[0].at[0])
+    losses = np.stack([np.asarray(line.losses) for line in several])
+    group = {"legendgroup": literal(name), "name": literal(name), "legendrank": rank(name)}
+    band = go.Scatter(
+        x=np.concatenate([at, at[::-1]]),
+        y=np.concatenate([losses.max(0), losses.min(0)[::-1]]),
+        mode="lines", fill="toself", fillcolor=look["color"], opacity=0.18,
+        line={"width": 0, "color": look["color"]}, hoverinfo="skip", showlegend=False, **group,
+    )  # fmt: skip
+    hover = f"{literal(name)}<br>%{{x:.3g}}: %{{y:.3g}}<extra></extra>"
+    each = [
+        go.Scatter(
+            x=at,
+            y=values,
+            mode="lines",
+            line={**look, "width": 1.2},
+            showlegend=False,
+            hovertemplate=hover,
+            **group,
+        )
+        for values in losses
+    ]
+    return [band, *each]
+
+
+def cuts(several: Sequence[Landscape], name: str, over_cases: bool = True) -> go.Figure:
+    """The loss along a few lines through w, in the colour of a normalizer, on a log axis.
+
+    Args:
+        several: the losses along each.
+        name: of the normalizer.
+        over_cases: whether it takes statistics over cases.
+    """
+    figure = go.Figure(layout={"template": TEMPLATE, "height": 330, "showlegend": False})
+    figure.add_scatter(name="band", mode="lines", fill="toself", opacity=0.15, hoverinfo="skip")
+    for number in range(len(several)):
+        figure.add_scatter(
+            name=f"line {number}", mode="lines",
+            hovertemplate=f"direction {number + 1}, %{{x:.2f}}: %{{y:.3g}}<extra></extra>",
+        )  # fmt: skip
+    figure.add_scatter(
+        name="w", mode="markers", marker={"color": INK, "size": 10},
+        hovertemplate="w: %{y:.3g}<extra></extra>",
+    )  # fmt: skip
+    fill(figure, cuts_traces(several, name))
+    return figure.update_layout(cuts_layout(several, over_cases))
+
+
+def cuts_traces(several: Sequence[Landscape], name: str) -> Traces:
+    """The traces of :func:`cuts`."""
+    at = np.asarray(several[0].at[0])
+    losses = np.stack([np.asarray(line.losses) for line in several])
+    band = np.concatenate([losses.max(0), losses.min(0)[::-1]])
+    here = np.full(1, several[0].centre)
+    color = lines([name])[name]["color"]
+    edge, line = ({"color": color, "width": width} for width in (0, 1.5))
+    return {
+        "band": {
+            "x": np.concatenate([at, at[::-1]]), "y": band, "fillcolor": color, "line": edge,
+        },
+        **{f"line {i}": {"x": at, "y": y, "line": line} for i, y in enumerate(losses)},
+        "w": {"x": np.zeros(1), "y": here},
+    }  # fmt: skip
+
+
+def cuts_layout(several: Sequence[Landscape], over_cases: bool = True) -> dict[str, Any]:
+    """The axes and the stamp of :func:`cuts`; the axis of losses is always the same."""
+    edge = float(np.abs(np.asarray(several[0].at[0])).max())
+    return {
+        "margin": {"l": 60, "r": 12, "t": 44, "b": 46},
+        "xaxis": {
+            "range": [-edge, edge],
+            "title": {"text": "along a random direction"},
+            "fixedrange": True,
+        },
+        "yaxis": {
+            **logarithmic([LOWEST, HIGHEST]),
+            "range": list(HEIGHTS),
+            "title": {"text": LOSS},
+            "fixedrange": True,
+        },
+        "annotations": [stamped(several[0], "five lines through w", over_cases)],
+    }
+
+
+# The loss on planes through a minimum, and the path of a training on one.
+
+
+AXES = ("direction 1", "direction 2")
+HOVER = "%{x:.2f}, %{y:.2f}: %{customdata:.3g} nats<extra></extra>"
+
+
+def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
+    """Planes side by side on one scale of heights and colours, each to be turned by itself.
+
+    Args:
+        panels: by title.
+        made_on: the data's kind, printed below.
+    """
+    titles = [  # short: three stand side by side
+        f"{literal(title)}<br><sup>{literal(each.statistics.value)}</sup>"
+        for title, each in panels.items()
+    ]
+    scenes = [[{"type": "scene"}] * len(panels)]
+    figure = make_subplots(
+        1, len(panels), specs=scenes, subplot_titles=titles, horizontal_spacing=0.01
+    )
+    heights = reach(panels.values())
+    for column, each in enumerate(panels.values(), start=1):
+        figure.add_traces([sheet(each, heights), peg(each)], 1, column)
+    figure.update_scenes(scene(heights))
+    small = {"tickfont": {"size": 10}, "title": {"font": {"size": 11}}}
+    across = small | {"tickvals": [-1, 0, 1]} if len(panels) > 1 else small
+    figure.update_scenes(xaxis=across, yaxis=across, zaxis=small | {"title": {"text": ""}})
+    # nearer, as they are small, and a little down, to the names of the axes
+    figure.update_scenes(camera_eye={"x": 1.3, "y": -1.4, "z": 0.87}, camera_center_z=-0.2)
+    figure.update_layout(template=TEMPLATE, height=400, margin={"t": 60, "l": 10, "r": 10})
+    text = "Height: loss (nats). Small print: where statistics come from. Dot: w. Drag to turn."
+    return signed(figure, f"{made_on}. {text}")
+
+
+def sheet(landscape: Landscape, heights: tuple[float, float]) -> go.Surface:
+    """A plane of losses as a surface, coloured by its height."""
+    return go.Surface(
+        **sheet_values(landscape), name="losses", colorscale=SIZES, showscale=False,
+        cmin=heights[0], cmax=heights[1], hovertemplate=HOVER,
+        contours={"z": {"show": True, "usecolormap": True, "size": 0.2}},
+    )  # fmt: skip
+
+
+def sheet_values(landscape: Landscape) -> dict[str, np.ndarray]:
+    """Heights are logarithms; what is shown when one points there is the loss.
+
+    Raises:
+        ValueError: if a loss is below 0.
+    """
+    x, y = (np.asarray(at) for at in landscape.at)
+    losses = np.asarray(landscape.losses).T  # plotly's rows run along y
+    if (losses < 0).any():
+        raise ValueError(
+            f"losses go down to {losses[losses < 0].min():.3g}, and a plane's heights are "
+            "powers of 10: add a constant to the loss, which changes nothing else."
+        )
+    with np.errstate(divide="ignore"):
+        return {"x": x, "y": y, "z": np.log10(losses), "customdata": losses}
+
+
+def peg(landscape: Landscape) -> go.Scatter3d:
+    """The marker of w."""
+    return go.Scatter3d(
+        **peg_values(landscape), mode="markers", name="w", showlegend=False,
+        marker={"size": 5, "color": VERMILLION},
+        hovertemplate="w: %{text} nats<extra></extra>",
+    )  # fmt: skip
+
+
+def peg_values(landscape: Landscape) -> dict[str, Any]:
+    """The place of w, and its loss."""
+    height = float(np.log10(landscape.centre))
+    zero = np.zeros(1)
+    return {"x": zero, "y": zero, "z": zero + height, "text": [f"{landscape.centre:.3g}"]}
+
+
+def scene(heights: tuple[float, float]) -> dict[str, Any]:
+    """The axes of a plane: the loss in powers of 10, each labelled by its value."""
+    ticks = range(-9, 10)
+    zaxis = {
+        "title": {"text": LOSS},
+        "tickvals": [*ticks],
+        "ticktext": [f"{10.0**tick:g}" for tick in ticks],
+        "range": [heights[0] - 0.05, heights[1] + 0.05],
+    }
+    return {
+        # few: seen from here more of them lie over each other
+        "xaxis": {"title": {"text": AXES[0]}, "nticks": 5},
+        "yaxis": {"title": {"text": AXES[1]}, "nticks": 5},
+        "zaxis": zaxis,
+        "camera": {"eye": {"x": 1.5, "y": -1.6, "z": 1.0}, "center": {"z": -0.12}},
+        "aspectmode": "manual",
+        "aspectratio": {"x": 1, "y": 1, "z": 0.75},
+    }
+
+
+def trodden(
+    landscape: Landscape,
+    path: np.ndarray,
+    *,
+    explained: Sequence[float],
+    distances: np.ndarray,
+    made_on: str,
+) -> go.Figure:
+    """A plane with the path of a training, and how far from the plane it went.
+
+    Args:
+        landscape: the losses on the plane.
+        path: coordinates of the training (K, 2), its end at (0, 0).
+        explained: the fraction of the variance along each direction.
+        distances: from the plane (K,).
+        made_on: the data's kind, printed below.
+    """
+    titles = [subtitled("the plane", [landscape]), "how far from it"]
+    figure = make_subplots(
+        1, 2, subplot_titles=titles, column_widths=[0.6, 0.4], horizontal_spacing=0.2
+    )
+    figure.add_trace(
+        go.Contour(
+            **sheet_values(landscape), colorscale=SIZES,
+            colorbar={"title": {"text": "log<sub>10</sub>"}, "x": 0.49, "thickness": 14},
+            hovertemplate=HOVER,
+        ), 1, 1,
+    )  # fmt: skip
+    figure.add_scatter(
+        x=path[:, 0], y=path[:, 1], mode="lines+markers", name="the training",
+        line={"color": "white", "width": 2.5}, marker={"size": 4, "color": VERMILLION},
+        row=1, col=1, hovertemplate="%{x:.2f}, %{y:.2f}<extra>the training</extra>",
+    )  # fmt: skip
+    moved = np.linalg.norm(path, axis=1)
+    figure.add_traces(
+        [
+            _length("from the plane", distances, INK),
+            _length("in the plane, from its end", moved, GREY),
+        ],
+        1,
+        2,
+    )
+    for update, part, axis in zip(
+        (figure.update_xaxes, figure.update_yaxes), explained, ("1", "2"), strict=True
+    ):
+        update(title_text=f"component {axis}: {part:.0%} of the variance", row=1, col=1)
+    figure.update_xaxes(title_text="moment of the training", row=1, col=2)
+    figure.update_yaxes(title_text="length", row=1, col=2)
+    figure.update_layout(
+        template=TEMPLATE, height=490, legend={"x": 0, "y": 1.2}, margin={"t": 125},
+    )  # fmt: skip
+    return signed(figure, f"{made_on}. Colour: the loss (nats), as a power of 10.")
+
+
+def _length(name: str, values: np.ndarray, color: str) -> go.Scatter:
+    return go.Scatter(
+        y=values, name=name, mode="lines", line={"color": color, "width": 2.5},
+        hovertemplate=f"{name}: %{{y:.3g}}<extra></extra>",
+    )  # fmt: skip
+
+
+def plane(landscape: Landscape, over_cases: bool = True) -> go.Figure:
+    """The loss on a plane through w, to be turned; ``over_cases`` as for :func:`lines.cuts`."""
+    layers = [sheet(landscape, HEIGHTS), peg(landscape)]
+    figure = go.Figure(layers, {"template": TEMPLATE, "height": 470, "scene": scene(HEIGHTS)})
+    return figure.update_layout(plane_layout(landscape, over_cases))
+
+
+def plane_traces(landscape: Landscape) -> Traces:
+    """The traces of :func:`plane`."""
+    return {"losses": sheet_values(landscape), "w": peg_values(landscape)}
+
+
+def plane_layout(landscape: Landscape, over_cases: bool = True) -> dict[str, Any]:
+    """The stamp of :func:`plane`. Nothing of its scene, which whoever turned it has set."""
+    title = "a plane through w"
+    return {
+        "margin": {"l": 8, "r": 8, "t": 44, "b": 8},
+        "annotations": [stamped(landscape, title, over_cases, outside([landscape]))],
+    }

@@ -1,0 +1,413 @@
+"""Axes side by side, and logarithmic ones that hold what is drawn."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from html import escape
+from textwrap import wrap
+from typing import Any, cast
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.colors import validate_colors
+from plotly.subplots import make_subplots
+
+EDGE = 36
+"""The power of ten at which an axis ends at most, as float32 does about.
+
+What is beyond is drawn at the edge.
+"""
+
+
+def axis_number(slot: int) -> str:
+    """The number of an axis in plotly's names, from slot 0 on: x, x2, x3, ..."""
+    return str(slot + 1) if slot else ""
+
+
+@cache
+def side_by_side(count: int, gap: float) -> tuple[tuple[float, float], ...]:
+    """The beginning and the end of each of ``count`` panels from 0 to 1, ``gap`` apart."""
+    figure = make_subplots(1, count, horizontal_spacing=gap)
+    return tuple(axis.domain for axis in figure.select_xaxes())
+
+
+def grid(rows: int, columns: int, **options: Any) -> dict[str, dict[str, Any]]:
+    """The domain and the anchor of each axis of a grid of plots, by its name in a layout.
+
+    Args:
+        rows: how many there are.
+        columns: likewise.
+        options: as plotly's ``make_subplots`` has them.
+    """
+    layout = make_subplots(rows, columns, **options).to_plotly_json()["layout"]
+    axes = {name: axis for name, axis in layout.items() if name[1:].startswith("axis")}
+    return {name: {"domain": a["domain"], "anchor": a["anchor"]} for name, a in axes.items()}
+
+
+def decades(values: Sequence[np.ndarray], low: int, high: int) -> tuple[int, int]:
+    """Powers of ten around all ``values``: even ones, so that an axis does not follow each."""
+    for each in values:
+        finite = each[np.isfinite(each) & (each > 0)]
+        if finite.size:
+            low = min(low, 2 * int(np.floor(np.log10(finite.min()) / 2)))
+            high = max(high, 2 * int(np.ceil(np.log10(finite.max()) / 2)))
+    return max(low, -EDGE), min(high, EDGE)
+
+
+def logarithmic(values: Iterable[Any]) -> dict[str, Any]:
+    """A logarithmic axis for ``values``, labelled at powers of ten, or at 1, 2 and 5 of each.
+
+    Where fewer than two of these lie between the values, other round numbers take their place.
+
+    Left alone, plotly prints a small 9, 8 and 7 wherever there is room between two powers.
+    """
+    drawn = np.concatenate([np.ravel(each) for each in values] or [np.ones(1)]).astype(float)
+    drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
+    low, high = np.log10([drawn.min(), drawn.max()]) if drawn.size else (-1.0, 1.0)
+    digits = (1, 2, 5) if high - low < 2 else (1,)
+    every = max(1, round((high - low) / 8))
+    # room for what the axis shows beyond its values, and for zooming out a little
+    powers = range(int(np.floor(low)) - 2 * every, int(np.ceil(high)) + 2 * every + 1)
+    ticks = [(digit, power) for power in powers if power % every == 0 for digit in digits]
+    named = {digit * 10.0**power: plain(digit, power) for digit, power in ticks}
+    seen = [at for at in named if 10**low <= at <= 10**high]
+    if len(seen) < 2 and high - low > 1e-4:  # below that, digits would tell nothing apart
+        named = {at: f"{at:.6g}" for at in round_numbers(10**low, 10**high)}
+    return {"type": "log", "tickvals": [*named], "ticktext": [*named.values()]}
+
+
+def linear(values: Iterable[Any]) -> dict[str, Any]:
+    """A linear axis for ``values``, labelled at each where these are a few whole numbers.
+
+    Left alone, plotly has an epoch 1.5.
+    """
+    drawn = np.concatenate([np.ravel(each) for each in values] or [np.zeros(1)]).astype(float)
+    few = drawn.size > 0 and 1 <= np.ptp(drawn) <= 6 and (drawn == np.round(drawn)).all()
+    return {"type": "linear"} | ({"dtick": 1} if few else {})
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Two to five round numbers between two, and as many on either side, if above 0."""
+    least, span = (high - low) / 4, high - low
+    power = 10.0 ** np.floor(np.log10(least))
+    step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least)
+    first, last = np.floor((low - span) / step), np.ceil((high + span) / step)
+    return [float(step * number) for number in np.arange(max(first, 1), last + 1)]
+
+
+def plain(digit: int, power: int) -> str:
+    """digit * 10**power as a plain number while that is short, else as a power of ten."""
+    if -3 <= power <= 4:
+        return f"{digit * 10.0**power:g}"
+    return f"{'' if digit == 1 else f'{digit}·'}10<sup>{power}</sup>"
+
+
+# Colours that everyone can tell apart, and one look for every figure.
+#
+# Each normalizer has one colour, and one place in legends, through the whole workbook:
+# :data:`NORMALIZERS` says which, and nothing else does. The common ones have the colours of
+# Okabe & Ito (2008) without their yellow, which a projector swallows. What was measured is
+# drawn
+# solid, what was predicted dashed.
+
+
+BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#8A8F98"
+INK = "#111827"
+MARK = VERMILLION
+"""The colour of what is drawn upon a map of sizes: pages in the dark turn ORANGE to brown."""
+
+SIZES = "cividis"
+"""The scale of colours for sizes."""
+
+SIGNED = "RdBu"
+"""The scale of colours for values on both sides of 0, which stands at its middle."""
+
+NORMALIZERS = {
+    "none": BLACK,
+    "layer": BLUE,
+    "batch": VERMILLION,
+    "weight": GREEN,
+    "rms": PURPLE,
+    "group": "#7B3FA0",
+    "instance": "#8C6D1F",
+    "scale": "#C2185B",
+    "ada": "#3B4CC0",
+    "dyt": "#5F6B7A",
+    "recurrent batch": "#9C1C1C",
+    "ghost batch": "#E8895A",
+    "batch renorm": "#5A3A1A",
+    "batch layer": "#B03A8C",
+    "weight, mean-only batch": "#00664A",
+    "weight standardization": "#6FB32B",
+    "spectral": "#7A8B00",
+}
+"""The colour of each normalizer, in the order of every legend."""
+
+VARIANTS = {"layer, per position": "#48A89C", "layer, small gain": "#606C48"}
+"""The colours of variants that stand beside their normalizer in several figures: no shades of
+it, which thin lines and a dark page make hard to tell from it."""
+
+PLACES = {
+    "encoder": SKY,
+    "decoder": ORANGE,
+    "both": "#5B3FD6",
+    "pre": "#1B6FE0",
+    "post": "#B8420F",
+    "sandwich": "#0090A8",
+    "qk": "#B400C8",
+}
+"""The colour of each place where a normalizer stands: in an encoder with a decoder, and in the
+branches of a transformer."""
+
+NAMED = NORMALIZERS | VARIANTS | PLACES
+OTHERS = (
+    "#006600", "#AA99EE", "#662244", "#AA7766",
+    "#FF7788", "#333366", "#99AA88", "#D878FC",
+)  # fmt: skip
+"""The colours of what is no normalizer, in their order: forest, lilac, wine, clay, salmon,
+night, sage, orchid. They lie as far as can be from all that a normalizer has, and from each
+other."""
+
+PREDICTED = {"dash": "dash"}
+"""The line of what was not measured."""
+
+
+def namesake(name: str, among: Iterable[str] = NAMED) -> str:
+    """The name among some that ``name`` is a variant of; "" if there is none.
+
+    "layer, at gain 1" and "layer at gain 1" are variants of "layer".
+    """
+    same = [
+        known
+        for known in among
+        if name == known or name.startswith((f"{known}, ", f"{known} "))
+    ]
+    return max(same, key=len, default="")
+
+
+def rank(name: str) -> int:
+    """The place of a name in legends: normalizers first, in their order, the variants of each
+    behind it."""
+    order = [*NORMALIZERS, *PLACES]
+    base = namesake(name, order)
+    return 1 + 2 * order.index(base) + (name != base) if base else 1 + 2 * len(order)
+
+
+def lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Colour and width of the line of each of the names that stand in one figure.
+
+    A normalizer has its own colour in every figure. Variants of one have its colour too, but
+    where that is taken a shade of it. Whatever else is drawn gets colours that none of the
+    others has, shades of them where there are no more.
+    """
+    names = list(names)
+    looks = {name: NAMED[name] for name in names if name in NAMED}
+    for name in names:
+        if name not in looks and (known := namesake(name)):
+            tones = [shade(NAMED[known], step) for step in range(len(SHADES))]
+            looks[name] = free(tones, looks)
+    for name in names:
+        if name not in looks:
+            tones = [shade(color, step) for step in range(len(SHADES)) for color in OTHERS]
+            looks[name] = free(tones, looks)
+    return {name: {"color": looks[name], "dash": "solid", "width": 2.5} for name in names}
+
+
+def line(name: str) -> dict[str, Any]:
+    """The line of a name that stands alone in its figure."""
+    return lines([name])[name]
+
+
+def free(colors: Sequence[str], taken: Mapping[str, str]) -> str:
+    """The first of a few colours that is not taken; if all are, the one taken least often."""
+    used = [*taken.values()]
+    return min(colors, key=used.count)
+
+
+SHADES = (0.0, -0.45, 0.35, -0.7)
+"""The shades of a colour: parts of the way to black (below 0) or to white."""
+
+GREYS = (0.0, 0.4, 0.65, 0.2)
+"""The shades of black, from which there is no way but to white."""
+
+
+def shade(color: str, step: int) -> str:
+    """One of the :data:`SHADES` of a colour #rrggbb, the first of which it is itself."""
+    way = (GREYS if color == BLACK else SHADES)[step]
+    end = 255 if way > 0 else 0
+    parts = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(part + abs(way) * (end - part)):02X}" for part in parts)
+
+
+def upon(color: str) -> str:
+    """Black or white, whichever can be read better upon a colour #rrggbb or rgb(r, g, b).
+
+    By WCAG's relative luminance; plotly's own choice, dark grey or white, is weak on olive.
+    """
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in map(float, validate_colors(color, "tuple")[0])
+    )
+    return "#000000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#FFFFFF"
+
+
+_AXIS = {
+    "gridcolor": "#E5E7EB",
+    "linecolor": "#6B7280",
+    "showline": True,
+    "ticks": "outside",
+    "tickcolor": "#6B7280",
+    "zeroline": False,
+    "automargin": True,
+    "title": {"standoff": 6},
+}
+
+# White: where a screen is dark, page.css and live_plot.css exchange light and dark.
+TEMPLATE = go.layout.Template(
+    layout={
+        "font": {"family": "Inter, Helvetica, Arial, sans-serif", "size": 14, "color": INK},
+        "title": {"x": 0, "xref": "paper", "font": {"size": 16}},
+        "paper_bgcolor": "white",
+        # Clear: an axis without anything on it must not cover another.
+        "plot_bgcolor": "rgba(0, 0, 0, 0)",
+        "colorway": OTHERS,
+        "colorscale": {"sequential": SIZES, "diverging": SIGNED},
+        "margin": {"l": 60, "r": 20, "t": 40, "b": 50},
+        "hoverlabel": {"font": {"size": 13}},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+    }
+)
+
+
+# Text in figures: plotly reads some HTML in every label.
+
+
+def literal(text: object) -> str:
+    """Text that comes from data, such that plotly shows its letters and obeys no tag in it."""
+    return escape(str(text), quote=False)
+
+
+def titled(figure: go.Figure, text: str, caption: str = "", lines: int = 0) -> go.Figure:
+    """``figure`` with a title, and a caption under it, in room of their own above it.
+
+    Args:
+        figure: what gets them.
+        text: the title.
+        caption: one or a few sentences; kept whole in ``layout.meta`` for readers that break
+            lines by themselves.
+        lines: of the caption that there is room for, if more than it has.
+    """
+    layout: Any = figure.layout
+    room = ROOM + LINE * max(lines, caption_lines(caption))
+    return figure.update_layout(
+        title=heading(text, caption),
+        meta=(layout.meta or {}) | {"caption": literal(caption), "above": room},
+        height=(layout.height or 450) + room,
+        margin={"t": (layout.margin.t or 0) + room},
+    )
+
+
+WIDTH, LINE, ROOM = 105, 19, 34
+"""Letters in a line of a caption, pixels of a line, pixels of the title."""
+
+
+def heading(text: str, caption: str = "") -> dict[str, Any]:
+    """A title at the top left, and below it a caption broken into lines."""
+    return {
+        "text": literal(text),
+        "subtitle": {
+            "text": "<br>".join(map(literal, wrap(caption, WIDTH))),
+            "font": {"size": 13},
+        },
+        "y": 1,
+        "yanchor": "top",
+        "pad": {"t": 10},
+        "font": {"size": 14},
+    }
+
+
+def caption_lines(caption: str) -> int:
+    """The number of lines that a caption takes."""
+    return len(wrap(caption, WIDTH))
+
+
+def signed(figure: go.Figure, text: str) -> go.Figure:
+    """``figure`` with a text below it, in lines that are no wider than a page.
+
+    A page takes it out of the picture, as it does title and caption: ``layout.meta`` has the
+    pixels that it stands in.
+    """
+    below, layout = wrap(text, NOTE), cast(Any, figure.layout)
+    room = NOTE_ROOM + NOTE_LINE * len(below)
+    figure.add_annotation(
+        name="signature", text="<br>".join(map(literal, below)), xref="paper", yref="paper",
+        x=0, y=0, yshift=-58, xanchor="left", yanchor="top", align="left", showarrow=False,
+        font={"size": 12, "color": NOTE_INK},
+    )  # fmt: skip
+    return figure.update_layout(
+        margin={"b": 50 + room}, meta=(layout.meta or {}) | {"signature": room}
+    )
+
+
+NOTE, NOTE_LINE, NOTE_ROOM, NOTE_INK = 90, 16, 40, "#4B5563"
+"""Letters in a line below a figure, pixels of a line, pixels around the lines, their colour."""
+
+
+def text_above(
+    text: str, x: float, above: int, anchor: str, font: dict[str, Any]
+) -> dict[str, Any]:
+    """A line of text, some pixels above the panels."""
+    return {
+        "text": text,
+        "x": x,
+        "y": 1,
+        "yshift": above,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": anchor,
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": font,
+    }
+
+
+def note(text: str, x: float, y: float, shift: int = 0, size: int = 14) -> dict[str, Any]:
+    """A line of text, its lower left corner at a place of the paper and pixels above it."""
+    return text_above(text, x, shift, "left", {"size": size, "color": INK}) | {"y": y}
+
+
+def legend(names: Mapping[str, object]) -> str:
+    """The names in the colours of their lines, in the order of every legend."""
+    looks = lines(names)
+    return " &nbsp; &nbsp; ".join(
+        f"<span style='color:{looks[name]['color']}'>━━━ <b>{literal(name)}</b></span>"
+        for name in sorted(looks, key=rank)
+    )
+
+
+def number(defect: float) -> str:
+    """One or two digits; an exact 0 is written 0, and only that."""
+    if np.isnan(defect):
+        return "NaN"
+    if defect == 0:
+        return "0"
+    one, two = float(f"{defect:.0e}"), float(f"{defect:.2g}")
+    if (one >= 0.01 and two < 1000) or np.isinf(defect):  # so that none is written as 1e-2
+        return f"{two:g}"
+    digit, power = f"{defect:.0e}".split("e")
+    return f"{digit}e{int(power)}"
+
+
+# Traces made once, and filled and moved in place.
+
+
+Traces = dict[int | str, dict[str, Any]]
+"""Attributes of traces by their names."""
+
+
+def fill(figure: go.Figure, traces: Mapping[int | str, Mapping[str, Any]]) -> None:
+    """Give the named traces of ``figure`` their attributes."""
+    for name, new in traces.items():
+        figure.update_traces(new, selector={"name": name})

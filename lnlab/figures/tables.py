@@ -1,0 +1,394 @@
+"""Small matrices to be read number by number."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
+from plotly.subplots import make_subplots
+
+from lnlab.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    SIGNED,
+    SIZES,
+    TEMPLATE,
+    VERMILLION,
+    literal,
+    signed,
+    upon,
+)
+
+ROOM = 808
+"""Pixels that JupyterLab leaves a picture beside its file browser, in a window of 1280."""
+GAP = 0.04
+LETTERINGS = ((2, 12), (1, 12), (1, 10))
+"""Decimals and pixels of the numbers, the first that fits first."""
+
+
+def matrices(
+    arrays: Mapping[str, np.ndarray],
+    *,
+    rows: str = "case",
+    columns: str = "unit",
+    own_scale: bool = False,
+) -> go.Figure:
+    """Matrices side by side, cell by cell, in a scale of colours with 0 in its middle.
+
+    Args:
+        arrays: (B, H), or anything that broadcasts to such: a statistic of a case (B, 1) is
+            drawn as one column, that of a unit (1, H) or (H,) as one row.
+        rows: the word for what a row stands for.
+        columns: the word for what a column stands for.
+        own_scale: give the colours of each matrix to its own sizes, where those of all differ
+            too much to be seen in one scale.
+    """
+    drawn = [np.atleast_2d(array) for array in arrays.values()]
+    reaches = [float(np.abs(a[np.isfinite(a)]).max(initial=1e-12)) for a in drawn]
+    widths = [max(array.shape[1], 2) for array in drawn]
+    titles = [literal(title) for title in arrays]
+    rows, columns = literal(rows), literal(columns)
+    figure = make_subplots(
+        1, len(drawn), subplot_titles=titles, column_widths=widths, horizontal_spacing=GAP
+    )
+    cells = sum(widths) / (1 - GAP * (len(drawn) - 1))
+    for digits, size in LETTERINGS:
+        least = 2 + size * max(ems(f"{x:.{digits}f}") for a in drawn for x in a.flat)
+        if least * cells <= ROOM:
+            break
+    for column, array in enumerate(drawn, start=1):
+        reach = reaches[column - 1] if own_scale else max(reaches)
+        heat = go.Heatmap(
+            z=array, zmin=-reach, zmax=reach, colorscale=SIGNED, reversescale=True,
+            texttemplate=f"%{{z:.{digits}f}}", textfont={"size": size}, xgap=1, ygap=1,
+            showscale=False,
+            hovertemplate=f"{rows} %{{y}}, {columns} %{{x}}: %{{z:.4g}}<extra></extra>",
+        )  # fmt: skip
+        figure.add_trace(heat, 1, column)
+    height = 130 + 34 * max(array.shape[0] for array in drawn)
+    figure.update_xaxes(showticklabels=False, ticks="", showline=False, showgrid=False)
+    figure.update_yaxes(
+        showticklabels=False, ticks="", showline=False, showgrid=False, autorange="reversed"
+    )
+    return figure.update_layout(
+        template=TEMPLATE, height=height, margin={"l": 20, "r": 20, "t": 50, "b": 20},
+        meta={"width": math.ceil(40 + least * cells)},
+    )  # fmt: skip
+
+
+def ems(number: str) -> float:
+    """The width of a printed number, in a wide font, as a multiple of the font's size."""
+    return sum(0.35 if sign in ".-" else 0.65 for sign in number)
+
+
+# Pictures in rows, as small as they are.
+
+
+ZOOM = 1.5
+"""Pixels of the screen a pixel of a picture."""
+
+
+def pictures(cases: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.Figure:
+    """Coloured pictures in rows, each with its name.
+
+    Args:
+        cases: (rows, columns, 3, height, width), from 0 to 1.
+        rows: the name of each row.
+        made_on: the data's kind, printed below.
+    """
+    count, columns, _, height, width = cases.shape
+    edge = ((0, 0), (0, 0), (0, 0), (1, 1), (1, 1))
+    framed = np.pad(cases, edge, constant_values=1.0)  # white lines between them
+    sheet = framed.transpose(0, 3, 1, 4, 2).reshape(count * (height + 2), -1, 3)
+    figure = go.Figure(go.Image(z=np.rint(255 * sheet).astype(np.uint8), hoverinfo="skip"))
+    middle = (np.arange(count) + 0.5) * (height + 2)
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(
+        tickvals=middle, ticktext=[literal(name) for name in rows], showgrid=False, ticks=""
+    )
+    figure.update_layout(
+        template=TEMPLATE, height=110 + int(ZOOM * sheet.shape[0]), margin={"t": 10, "l": 90},
+        meta={"width": 120 + int(ZOOM * columns * (width + 2))},
+    )  # fmt: skip
+    return signed(figure, made_on)
+
+
+# The 16 configurations of statistics at inference, each with its mean and its interval.
+
+
+PAIRS = ("TT", "TF", "FT", "FF")
+"""The letters of a mean and of a deviation; T: of the population, F: of the batch at hand."""
+
+Means = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Means and both ends of their intervals, each (16,), from TTTT, TTTF, ... to FFFF."""
+
+
+def configurations(
+    panels: Mapping[str, Means],
+    *,
+    value: str,
+    made_on: str,
+    outlined: Mapping[str, int] | None = None,
+) -> go.Figure:
+    """Squares side by side: rows say where batch statistics come from, columns feature ones.
+
+    Where there is no number, the cell is grey: the configuration is impossible.
+
+    Args:
+        panels: the numbers of each square by its title.
+        value: what they are, with their unit.
+        made_on: data and hardware, printed below.
+        outlined: the place among the 16 that is outlined, by title.
+    """
+    titles = [literal(title) for title in panels]
+    figure = make_subplots(
+        1, len(panels), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.04
+    )
+    known = np.concatenate([means[np.isfinite(means)] for means, _, _ in panels.values()])
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    for column, (title, numbers) in enumerate(panels.items(), start=1):
+        grid = [np.asarray(each, float).reshape(4, 4) for each in numbers]
+        figure.add_trace(_heat(grid, value, low, high), 1, column)
+        for row, place in np.argwhere(~np.isfinite(grid[0])).tolist():
+            figure.add_annotation(
+                x=place, y=row, text="impossible", showarrow=False, font={"size": 11},
+                row=1, col=column,
+            )  # fmt: skip
+        if title in (outlined or {}):
+            row, place = divmod((outlined or {})[title], 4)
+            figure.add_shape(
+                type="rect", x0=place - 0.46, x1=place + 0.46, y0=row - 0.46, y1=row + 0.46,
+                line={"color": "#D55E00", "width": 4}, row=1, col=column,
+            )  # fmt: skip
+    figure.update_xaxes(
+        title_text="features: mean, deviation", tickvals=[0, 1, 2, 3], ticktext=PAIRS,
+        range=[-0.5, 3.5], showgrid=False,
+    )  # fmt: skip
+    figure.update_yaxes(
+        tickvals=[0, 1, 2, 3], ticktext=PAIRS, range=[3.5, -0.5], showgrid=False
+    )
+    figure.update_yaxes(title_text="batch: mean, deviation", col=1)
+    figure.update_layout(
+        template=TEMPLATE, height=440, margin={"t": 50, "l": 70},
+        plot_bgcolor="#D1D5DB", meta={"width": max(690, 120 + 370 * len(panels))},
+    )  # fmt: skip
+    return signed(  # in lines of at most 90 letters, for which the figure is wide enough
+        figure,
+        f"{made_on}. T: the population's, F: the batch's own.{of_cells(panels)}",
+    )
+
+
+def of_cells(panels: Mapping[str, Means]) -> str:
+    """The names of the numbers of a cell, where there are more than one."""
+    some = any(np.isfinite(lowest).any() for _, lowest, _ in panels.values())
+    return " Mean and 95 % interval." if some else ""
+
+
+def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Heatmap:
+    """The colours of one square, and what is said of a cell that is pointed at."""
+    mean, lowest, highest = grid
+    high = high if high > low else low + 1.0
+    names = [[f"{row}{column}" for column in PAIRS] for row in PAIRS]
+    return go.Heatmap(
+        z=mean, zmin=low, zmax=high, colorscale=SIZES,
+        showscale=False, xgap=2, ygap=2, hoverongaps=False,
+        text=_texts(grid, low, high), texttemplate="%{text}", textfont={"size": 11},
+        customdata=np.dstack([np.array(names, object), lowest, highest]),
+        hovertemplate=f"%{{customdata[0]}}: {literal(value)} %{{z:.4f}}, "
+        "%{customdata[1]:.4f} to %{customdata[2]:.4f}<extra></extra>",
+    )  # fmt: skip
+
+
+def _texts(grid: list[np.ndarray], low: float, high: float) -> list[list[str]]:
+    """The mean and the interval of each cell, within its frame, in black or in white."""
+
+    def said(mean: float, lowest: float, highest: float) -> str:
+        if not np.isfinite(mean):
+            return ""
+        (ground,) = sample_colorscale(SIZES, [(mean - low) / (high - low)])
+        interval = f"<br>{lowest:.3f}<br>to {highest:.3f}" if np.isfinite(lowest) else ""
+        return f"<span style='color:{upon(str(ground))}'><b>{mean:.3f}</b>{interval}</span>"
+
+    return [[said(*cell) for cell in zip(*row, strict=True)] for row in zip(*grid, strict=True)]
+
+
+# Pictures of the fused recurrence: who does what when, and what is kept for the way back.
+
+
+WORK = {
+    "input": ("W<sub>x</sub>x of many steps at once", BLUE),
+    "recurrent": ("W<sub>h</sub>h of one step", VERMILLION),
+    "rest": ("the rest of the step: LN, gates, c, h", GREEN),
+}
+OPERATORS = ("recurrent", "rest", "rest", "rest", "rest")
+"""The operators of a step in a loop, by what they do; there are several times as many."""
+
+WIDTHS = {"input": 0.55, "recurrent": 0.62, "rest": 0.3}
+
+
+def timeline(slices: Sequence[int], steps: int = 4, chunk: int = 2) -> go.Figure:
+    """Two ways through time, a lane for each thread; widths are not to scale.
+
+    Args:
+        slices: the number of cases of each slice of the batch, a thread each.
+        steps: how many time steps are drawn.
+        chunk: for how many steps W_x x is computed at once.
+    """
+    figure = _canvas(430)
+    threads = len(slices)
+    looped, waits = _loop(steps)
+    for lane in range(threads):
+        base = threads + 1.2 + lane
+        for left, width, work in looped:
+            _box(figure, left, base, width, 0.72, "", WORK[work][1])
+        _label(figure, -0.1, base + 0.36, f"thread {threads - lane}", anchor="right")
+    for at in waits:
+        top = {"y0": threads + 1.05, "y1": 2 * threads + 1.1}
+        line = {"color": INK, "width": 1.5, "dash": "dot"}
+        figure.add_shape(type="line", x0=at, x1=at, line=line, **top)
+    end = looped[-1][0] + looped[-1][1]
+    for lane in range(threads):
+        for left, width, work in _alone(steps, chunk):
+            _box(figure, left, lane, width, 0.72, "", WORK[work][1])
+            end = max(end, left + width)
+        cases = f"thread {threads - lane}: {slices[threads - 1 - lane]} cases"
+        _label(figure, -0.1, lane + 0.36, cases, anchor="right")
+    top = 2 * threads + 1.45
+    _label(figure, 0, top, "<b>A loop of operators.</b> At every dotted line all threads wait.")
+    own = "Each thread takes its own cases through all steps and waits for nobody."
+    _label(figure, 0, threads + 0.12, f"<b>One call.</b> {own}")
+    _legend(figure, -0.75)
+    figure.update_xaxes(range=[-1.75, end + 0.1])
+    return figure.update_yaxes(range=[-1.05, top + 0.4])
+
+
+def _loop(steps: int) -> tuple[list[tuple[float, float, str]], list[float]]:
+    """Boxes (left, width, work) of a loop of operators, and where the threads wait."""
+    boxes, waits, now = [], [], 0.0
+    for work in ["input", *OPERATORS * steps]:
+        width = {"input": 1.6 * WIDTHS["input"], "rest": 0.11}.get(work, WIDTHS[work])
+        boxes.append((now, width, work))
+        now += width + 0.07
+        waits.append(now - 0.035)
+    return boxes, waits
+
+
+def _alone(steps: int, chunk: int) -> list[tuple[float, float, str]]:
+    """Boxes (left, width, work) of one slice that goes through all steps by itself."""
+    boxes, now = [], 0.0
+    for step in range(steps):
+        works = ["recurrent", "rest"] if step % chunk else ["input", "recurrent", "rest"]
+        for work in works:
+            boxes.append((now, WIDTHS[work], work))
+            now += WIDTHS[work]
+    return boxes
+
+
+def step() -> go.Figure:
+    """One time step of the LN-LSTM as the kernel computes it, and what it keeps of it."""
+    figure = _canvas(400)
+    kept, made = {"line": ORANGE}, {"line": GREY}
+    blue, red, green = (WORK[work][1] for work in WORK)
+    boxes: dict[str, tuple[float, float, str, str, dict]] = {
+        "x": (0.0, 2.2, "x<sub>t</sub>", "white", made),
+        "h_": (0.0, 1.1, "h<sub>t−1</sub>", "white", kept),
+        "c_": (0.0, 0.0, "c<sub>t−1</sub>", "white", kept),
+        "Wx": (1.3, 2.2, "W<sub>x</sub>x", blue, kept),
+        "Wh": (1.3, 1.1, "W<sub>h</sub>h", red, kept),
+        "LNx": (2.6, 2.2, "μ, σ", green, kept),
+        "LNh": (2.6, 1.1, "μ, σ", green, kept),
+        "gates": (3.9, 1.65, "f, i, o, g", green, made),
+        "c": (5.2, 0.0, "c<sub>t</sub>", green, kept),
+        "LNc": (6.5, 0.0, "μ, σ", green, kept),
+        "h": (7.8, 1.1, "h<sub>t</sub>", green, kept),
+    }
+    for left, bottom, text, fill, line in boxes.values():
+        _box(figure, left, bottom, 0.9, 0.7, text, fill, **line)
+    arrows = "x Wx, Wx LNx, h_ Wh, Wh LNh, LNx gates, LNh gates, gates c, c_ c, c LNc, LNc h"
+    for pair in [*arrows.split(", "), "gates h"]:
+        (x0, y0, *_), (x1, y1, *_) = (boxes[name] for name in pair.split())
+        _arrow(figure, (x0 + 0.9, y0 + 0.35), (x1, y1 + 0.35))
+    _legend(figure, -0.75)
+    frame = f"<span style='color:{ORANGE}'>□</span>"
+    _label(
+        figure, 0.0, -1.15, f"{frame} kept for the way back; the gates are computed again there"
+    )
+    figure.update_xaxes(range=[-0.2, 8.9])
+    return figure.update_yaxes(range=[-1.35, 3.1])
+
+
+def kept(sizes: Mapping[str, float], *, unit: str) -> go.Figure:
+    """A bar for each: how much is kept for the way back."""
+    names = [literal(name) for name in sizes]
+    figure = go.Figure(layout={"template": TEMPLATE, "height": 90 + 55 * len(sizes)})
+    figure.update_layout(margin={"r": 60})  # for the numbers behind the bars
+    figure.add_bar(
+        x=list(sizes.values()), y=names, orientation="h", marker={"color": BLUE},
+        texttemplate="%{x:.3g}", textposition="outside", cliponaxis=False,
+        hovertemplate="%{y}: %{x:.4g}<extra></extra>",
+    )  # fmt: skip
+    figure.update_xaxes(title_text=literal(unit), rangemode="tozero")
+    return figure.update_yaxes(autorange="reversed")
+
+
+def _canvas(height: int) -> go.Figure:
+    """A figure without axes, in which shapes are drawn."""
+    margin = {"l": 10, "r": 10, "t": 10, "b": 10}
+    figure = go.Figure(layout={"template": TEMPLATE, "height": height, "margin": margin})
+    figure.update_layout(meta={"width": 840})  # what stands in boxes does not shrink
+    figure.update_xaxes(visible=False, fixedrange=True)
+    return figure.update_yaxes(visible=False, fixedrange=True)
+
+
+def _box(
+    figure: go.Figure,
+    left: float,
+    bottom: float,
+    width: float,
+    height: float,
+    text: str,
+    fill: str,
+    line: str = "white",
+) -> None:
+    frame = {"color": line, "width": 4 if line == ORANGE else 1}
+    figure.add_shape(
+        type="rect", x0=left, x1=left + width, y0=bottom, y1=bottom + height,
+        fillcolor=fill, line=frame,
+    )  # fmt: skip
+    if text:
+        color = INK if fill == "white" else "white"
+        middle = left + width / 2, bottom + height / 2
+        _label(figure, *middle, text, anchor="center", color=color, size=17)
+
+
+def _label(
+    figure: go.Figure,
+    x: float,
+    y: float,
+    text: str,
+    anchor: Any = "left",
+    color: str = INK,
+    size: int = 14,
+) -> None:
+    figure.add_annotation(
+        text=text, x=x, y=y, xanchor=anchor, yanchor="middle", showarrow=False,
+        font={"color": color, "size": size},
+    )  # fmt: skip
+
+
+def _arrow(figure: go.Figure, start: tuple[float, float], end: tuple[float, float]) -> None:
+    figure.add_annotation(
+        x=end[0], y=end[1], ax=start[0], ay=start[1], axref="x", ayref="y", text="",
+        showarrow=True, arrowhead=2, arrowwidth=1.6, arrowcolor="#4B5563",
+    )  # fmt: skip
+
+
+def _legend(figure: go.Figure, y: float) -> None:
+    """The legend: what the colours mean, below the picture."""
+    said = [f"<span style='color:{color}'>■</span> {text}" for text, color in WORK.values()]
+    _label(figure, 0.0, y, " &nbsp; &nbsp; ".join(said))
