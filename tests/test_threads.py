@@ -6,14 +6,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab import audit, threads
+from lnlab.analysis.certify import certify
+from lnlab.analysis.hessian import density, ends, trace
+from lnlab.analysis.loss_landscape import surface
+from lnlab.analysis.objective import Objective
+from lnlab.analysis.smoothness import along_training, smoothness, steps
 from lnlab.nn.table1 import Statistics
 from lnlab.panels.landscape import landscape
-from lnlab.probes.certify import certify
-from lnlab.probes.loss.hessian import density, ends, trace
-from lnlab.probes.loss.landscape import surface
-from lnlab.probes.loss.objective import Objective
-from lnlab.probes.loss.smoothness import smoothness, steps
-from lnlab.probes.training.along_training import along_training
 from lnlab.remembered import remembered
 from lnlab.training import Batches
 from lnlab.training.loop import evaluate, fit

@@ -8,7 +8,7 @@ from copy import deepcopy
 
 from torch import nn
 
-from lnlab.probes.givens import normal
+from lnlab.analysis.arguments import normal
 
 ADDED = ("bias", "beta", "b")
 """The ends of names of what is added: at 0 it lets everything pass."""

@@ -18,16 +18,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from lnlab.analysis.arguments import normal, refuse_no_function, refuse_no_module
+from lnlab.analysis.module_copy import Buffers, uncompiled, untouched
+from lnlab.analysis.objective import Objective
+from lnlab.analysis.subject import Subject
 from lnlab.audit.asleep import drawn
 from lnlab.audit.call import Call, mapped, refuse_nan, tensors
 from lnlab.audit.finding import CannotCheck
 from lnlab.audit.watched import Visit, Watched
 from lnlab.nn.table1 import Statistics
-from lnlab.probes.givens import normal
-from lnlab.probes.loss.objective import Objective
-from lnlab.probes.refusals import refuse_no_function, refuse_no_module
-from lnlab.probes.subject import Subject
-from lnlab.probes.untouched import Buffers, uncompiled, untouched
 from lnlab.training.machine import default_dtype
 
 OwnLoss = Callable[[Any], Tensor]

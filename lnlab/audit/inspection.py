@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import nn
 
+from lnlab.analysis.arguments import several
 from lnlab.audit.audited import Audited, OwnLoss
 from lnlab.audit.checks import CHECKS
 from lnlab.audit.finding import CannotCheck, Result
 from lnlab.audit.report import Audit
 from lnlab.nn.table1 import Statistics
-from lnlab.probes.refusals import several
 from lnlab.threads import in_one_thread
 
 

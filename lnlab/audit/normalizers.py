@@ -10,14 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lnlab.analysis.conformance import NOTHING, Report, conformance
+from lnlab.analysis.module_copy import untouched
+from lnlab.analysis.subject import EPS, NORMALIZERS
 from lnlab.audit.audited import Audited, undrawn
 from lnlab.audit.finding import CannotCheck
 from lnlab.audit.watched import Visit
-from lnlab.probes.conformance import conformance
-from lnlab.probes.conformance.report import NOTHING, Report
-from lnlab.probes.inside import NORMALIZERS
-from lnlab.probes.subject import EPS
-from lnlab.probes.untouched import untouched
 
 SOUNDS_LIKE = re.compile(r"norm(?!al_)|^ln\d*$|^bn\d*$", re.IGNORECASE)
 """Class names that promise a normalizer."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from lnlab.analysis.arguments import refuse_no_function, refuse_no_tensor, refuse_other
+from lnlab.analysis.statistics import ends, interval
 from lnlab.audit.audited import undrawn
 from lnlab.audit.call import Call, mapped, refuse_nan, tensors
 from lnlab.audit.swap import Rules, swap
-from lnlab.ledger.statistics import ends, interval
-from lnlab.probes.refusals import refuse_no_function, refuse_no_tensor, refuse_other
 from lnlab.threads import in_one_thread
 from lnlab.training import Batches
 

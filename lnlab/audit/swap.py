@@ -18,14 +18,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 
+from lnlab.analysis.arguments import refuse_other
+from lnlab.analysis.invariance import relative_change
+from lnlab.analysis.module_copy import uncompiled
 from lnlab.audit.audited import Audited
 from lnlab.audit.call import Call
 from lnlab.audit.finding import counted
 from lnlab.audit.replacement import BIASES, GAINS, CannotSwap, made_for
 from lnlab.pages.table import words
-from lnlab.probes.invariance import relative_change
-from lnlab.probes.refusals import refuse_other
-from lnlab.probes.untouched import uncompiled
 
 Rules = Mapping[type[nn.Module] | str, Any]
 """The parts, by class or by a pattern of their names, and what stands in their place: a

@@ -95,8 +95,8 @@ def listed(entries: Sequence[dict[str, Any]], width: int) -> str:
 
 def number(entry: dict[str, Any]) -> str:
     """The number behind a verdict: an interval, or the worst of some draws; else empty."""
+    from lnlab.analysis.statistics import ends
     from lnlab.ledger.rule import defect
-    from lnlab.ledger.statistics import ends
 
     if entry["interval"]:
         return ends(entry["interval"])
@@ -108,7 +108,7 @@ def number(entry: dict[str, Any]) -> str:
 def show(id: str) -> None:
     """One claim: the values of its seeds, its declaration, command, note and history."""
     from lnlab import ledger
-    from lnlab.ledger.statistics import ends
+    from lnlab.analysis.statistics import ends
 
     there = {entry["id"]: entry for entry in ledger.entries()}
     if id not in there:

@@ -59,7 +59,7 @@ class Named(Protocol):
 
 
 class Landscape(Protocol):
-    """A landscape as it is drawn: :class:`lnlab.probes.loss.landscape.Surface`."""
+    """A landscape as it is drawn: :class:`lnlab.analysis.loss_landscape.Surface`."""
 
     @property
     def at(self) -> Sequence[Any]: ...

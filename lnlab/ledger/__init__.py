@@ -4,6 +4,7 @@ What stands here reads verdicts that are kept, without torch; :mod:`lnlab.ledger
 makes them.
 """
 
+from lnlab.analysis.statistics import ends, interval
 from lnlab.ledger.kept import (
     ROOTS,
     current,
@@ -15,7 +16,6 @@ from lnlab.ledger.kept import (
     table,
 )
 from lnlab.ledger.rule import Verdict
-from lnlab.ledger.statistics import ends, interval
 
 __all__ = [
     "ROOTS",

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
+from lnlab.analysis.arguments import normal, random_given, random_shift
+from lnlab.analysis.invariance import NormalizedLayer, relative_change
 from lnlab.ledger.claim import Before, Claim, equation
 from lnlab.ledger.claim import restated as restated_of
 from lnlab.ledger.claim import untested as untested_of
@@ -15,8 +17,6 @@ from lnlab.ledger.exact import Defect, changed, greatest, readings, unchanged
 from lnlab.ledger.rule import Kind
 from lnlab.nn.normalizer import AffineNormalizer
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
-from lnlab.probes.givens import normal, random_given, random_shift
-from lnlab.probes.invariance import NormalizedLayer, relative_change
 
 PAPER = "Ba et al. (2016)"
 H, D, B = 12, 7, 8

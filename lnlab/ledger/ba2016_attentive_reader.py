@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 
+from lnlab.analysis.statistics import ends, interval
 from lnlab.ledger.ba2016_analysis import PAPER
 from lnlab.ledger.claim import AGAIN, Before, Claim
 from lnlab.ledger.convergence import least
 from lnlab.ledger.measurement import Measurement, Term, Tuning, declare, each
 from lnlab.ledger.paired import Number, along, numbers
-from lnlab.ledger.statistics import ends, interval
 from lnlab.runs import Run
 from lnlab.tasks import AttentiveReading
 from lnlab.tasks.reader.task import FIGURE_2

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lnlab.analysis.statistics import interval
 from lnlab.ledger.ba2016_analysis import PAPER
 from lnlab.ledger.claim import AGAIN, Before, Claim
 from lnlab.ledger.convergence import (
@@ -23,7 +24,6 @@ from lnlab.ledger.convergence import (
 )
 from lnlab.ledger.measurement import Measurement, Numbers, Term, declare, each
 from lnlab.ledger.paired import Arms, final, rows
-from lnlab.ledger.statistics import interval
 from lnlab.tasks import PictureDrawing
 from lnlab.tasks.draw.task import TWO_CORES
 

@@ -8,16 +8,13 @@ from math import pi
 import torch
 from torch import Tensor
 
-from lnlab.ledger.ba2016_analysis import PAPER, claim, untested
-from lnlab.ledger.claim import ALONG, Before, Judge
-from lnlab.ledger.descent import effective_rate
-from lnlab.ledger.exact import Defect, greatest, nearly, readings, unchanged
-from lnlab.ledger.rule import Kind
-from lnlab.ledger.stability import at_every_rate, stable
-from lnlab.nn import BatchNorm, Identity, LayerNorm, Norm, WeightNorm
-from lnlab.probes.fisher.families import BERNOULLI, FAMILIES, GAUSSIAN, Family
-from lnlab.probes.fisher.glm import (
+from lnlab.analysis.arguments import normal
+from lnlab.analysis.fisher import (
+    BERNOULLI,
+    FAMILIES,
+    GAUSSIAN,
     GLM,
+    Family,
     divergence,
     ds2,
     gain_metric,
@@ -25,8 +22,14 @@ from lnlab.probes.fisher.glm import (
     metric,
     metric_of_paper,
 )
-from lnlab.probes.givens import normal
-from lnlab.probes.invariance import relative_change
+from lnlab.analysis.invariance import relative_change
+from lnlab.ledger.ba2016_analysis import PAPER, claim, untested
+from lnlab.ledger.claim import ALONG, Before, Judge
+from lnlab.ledger.descent import effective_rate
+from lnlab.ledger.exact import Defect, greatest, nearly, readings, unchanged
+from lnlab.ledger.rule import Kind
+from lnlab.ledger.stability import at_every_rate, stable
+from lnlab.nn import BatchNorm, Identity, LayerNorm, Norm, WeightNorm
 
 H, D, B = 6, 5, 16
 ELEMENTS = "difference of an element, relative to the largest element"

@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 
+from lnlab.analysis.statistics import ends, interval
 from lnlab.ledger.ba2016_analysis import PAPER, untested
 from lnlab.ledger.claim import AGAIN, FIRST, Before, Claim
 from lnlab.ledger.convergence import to_common_level
 from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
 from lnlab.ledger.paired import Arms, Number, along, asked, final, logarithm, numbers
-from lnlab.ledger.statistics import ends, interval
 from lnlab.runs import Run
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order.retrieval import chance

@@ -6,6 +6,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from lnlab.analysis.arguments import normal
+from lnlab.analysis.invariance import relative_change
 from lnlab.ledger.ba2016_analysis import PAPER, claim
 from lnlab.ledger.claim import Before
 from lnlab.ledger.descent import ANGLE, CHOSEN, DRIFT, WIDER, reduces
@@ -13,8 +15,6 @@ from lnlab.ledger.exact import Defect, changed, greatest, readings, unchanged
 from lnlab.ledger.rule import Kind
 from lnlab.nn import LayerNorm, RNNCell
 from lnlab.nn.recurrent import unroll
-from lnlab.probes.givens import normal
-from lnlab.probes.invariance import relative_change
 
 H, D, B, T = 24, 7, 8, 50
 STEPS = f"random W_hh and W_xh, H = {H}, T = {T}, float64, eps = 0"

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from functools import partial
 
+from lnlab.analysis.arguments import normal
+from lnlab.analysis.invariance import relative_change
 from lnlab.ledger import benothman2018_speech
 from lnlab.ledger.benothman2018_speech import PAPER, STUDY, STUDY_LIBRISPEECH
 from lnlab.ledger.claim import ALONG, Before
@@ -22,8 +24,6 @@ from lnlab.ledger.descent import (
 )
 from lnlab.ledger.exact import counted, greatest, readings, unchanged
 from lnlab.ledger.rule import Kind
-from lnlab.probes.givens import normal
-from lnlab.probes.invariance import relative_change
 
 equation = partial(equation_of, PAPER)
 untested = partial(untested_of, PAPER)

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lnlab.analysis.statistics import ends
 from lnlab.checkout import place
 from lnlab.ledger.rule import Outcome, defect, size
-from lnlab.ledger.statistics import ends
 from lnlab.runs import KEPT
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from lnlab.analysis.statistics import ends, interval
 from lnlab.ledger.claim import FIRST, Declared, Differences
 from lnlab.ledger.commands import one_after_the_other
 from lnlab.ledger.paired import measured, metrics, rows
 from lnlab.ledger.rule import Setting
-from lnlab.ledger.statistics import ends, interval
 from lnlab.runs import Run
 from lnlab.training import Experiment
 

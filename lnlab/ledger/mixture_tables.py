@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from lnlab.analysis.statistics import interval
 from lnlab.ledger.paired import Arms, Number, final, like, numbers
-from lnlab.ledger.statistics import interval
 from lnlab.ledger.ziaee2022_pictures import FRESH, SEEDS, way
 from lnlab.ledger.ziaee2022_rates import RATES, TRIED
 from lnlab.nn import CONFIGURATIONS

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pandas as pd
 
-from lnlab.ledger.statistics import interval
+from lnlab.analysis.statistics import interval
 from lnlab.runs import Run
 from lnlab.training import Experiment
 from lnlab.training.settings import declared

@@ -16,7 +16,7 @@ from math import inf, isfinite
 
 import numpy as np
 
-from lnlab.ledger.statistics import (
+from lnlab.analysis.statistics import (
     LEVEL,
     ROUNDING,
     detectable,

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from lnlab.analysis.statistics import interval
 from lnlab.ledger.ba2016_skip_thoughts import TABLE_3, nested
 from lnlab.ledger.paired import Arms, differences, final, like, trajectories
-from lnlab.ledger.statistics import interval
 from lnlab.ledger.thoughts_trainings import FAMILIES, begun
 from lnlab.ledger.vectors import TFIDF, WORDS, asked, at, fixed, looked, mean, way
 from lnlab.runs import Run

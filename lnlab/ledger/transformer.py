@@ -19,6 +19,8 @@ import torch
 from scipy.optimize import linprog
 from torch import Tensor
 
+from lnlab.analysis.arguments import normal
+from lnlab.analysis.invariance import relative_change
 from lnlab.ledger.claim import AGAIN, CHANGED, FIRST, PASSED, Before, Claim
 from lnlab.ledger.exact import Defect, unchanged
 from lnlab.ledger.measurement import (
@@ -33,8 +35,6 @@ from lnlab.ledger.measurement import (
 from lnlab.ledger.paired import Number, final
 from lnlab.ledger.rule import Kind, Says
 from lnlab.nn import LayerNorm
-from lnlab.probes.givens import normal
-from lnlab.probes.invariance import relative_change
 from lnlab.tasks import CharacterModel
 
 SEEDS = (100, 101, 102)

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from lnlab.analysis.statistics import ends
 from lnlab.ledger.rule import Verdict
-from lnlab.ledger.statistics import ends
 
 DECIDING = ("seeds", "margin", "family", "exact", "says", "failed", "shared")
 """The parts of a declaration that decide by themselves; of words only a reader can say."""

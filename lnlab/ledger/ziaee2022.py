@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lnlab.analysis.arguments import normal
+from lnlab.analysis.invariance import relative_change
 from lnlab.ledger import (
     ziaee2022_inference,
     ziaee2022_pictures,
@@ -21,8 +23,6 @@ from lnlab.ledger.exact import changed, counted, greatest, nearly, readings, unc
 from lnlab.ledger.rule import Kind
 from lnlab.ledger.stability import at_every_rate, stable
 from lnlab.nn import BatchLayerNorm, BatchNorm, LayerNorm, Population
-from lnlab.probes.givens import normal
-from lnlab.probes.invariance import relative_change
 
 PAPER = "Ziaee & Çano (2022)"
 equation = partial(equation_of, PAPER)

@@ -7,13 +7,13 @@ from math import gamma, sqrt
 import torch
 from torch import Tensor
 
+from lnlab.analysis.arguments import normal
+from lnlab.analysis.invariance import relative_change
 from lnlab.ledger.ba2016_analysis import AFFINE, fewer_cases
 from lnlab.ledger.claim import equation as equation_of
 from lnlab.ledger.exact import changed, greatest, least, readings, unchanged
 from lnlab.ledger.rule import Kind
 from lnlab.nn import CONFIGURATIONS, BatchLayerNorm, BatchNorm, Population
-from lnlab.probes.givens import normal
-from lnlab.probes.invariance import relative_change
 
 PAPER = "Ziaee & Çano (2022)"
 equation = partial(equation_of, PAPER)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lnlab.analysis.covariate_shift import covariate_shift
+from lnlab.analysis.objective import Objective
 from lnlab.nn.table1 import Statistics
-from lnlab.probes.loss.objective import Objective
-from lnlab.probes.training.covariate_shift import covariate_shift
 
 CASES = 500
 """The number of training cases, the first ones, that are looked at."""

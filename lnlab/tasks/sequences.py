@@ -15,6 +15,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from lnlab.analysis.rnn_dynamics import dynamics
 from lnlab.data import Images
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.nn import (
@@ -28,7 +29,6 @@ from lnlab.nn import (
     RecurrentBatchNorm,
 )
 from lnlab.nn.recurrent import GRU, LSTM, RNN, Recurrent
-from lnlab.probes.dynamics import dynamics
 from lnlab.tasks.classification import Classification
 from lnlab.training import Moment, setting
 

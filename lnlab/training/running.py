@@ -57,7 +57,7 @@ def train(
         save_every: seconds between checkpoints.
         beside: makes, of the stacked models, what goes along with them and is resumed with
             them: ``lambda model: record(model, every=10)``
-            (:mod:`lnlab.probes.training.record`).
+            (:mod:`lnlab.analysis.recorder`).
 
     Raises:
         Busy: if the run is being written already.

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
+from lnlab.analysis.subject import NORMALIZERS as KNOWN
 from lnlab.audit import CHECKS, Call, Severity, audit, swap
 from lnlab.nn import LayerNorm, Normalizer, RMSNorm
-from lnlab.probes.inside import NORMALIZERS as KNOWN
 from tests.audit.architectures import ARCHITECTURES, NORMALIZERS, words
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)

@@ -5,12 +5,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from lnlab.analysis.objective import Objective
 from lnlab.audit import Severity, audit
 from lnlab.audit.audited import Audited
 from lnlab.audit.checks import invariances
 from lnlab.audit.finding import number
 from lnlab.nn import BatchNorm, LayerNorm, Stats
-from lnlab.probes.loss.objective import Objective
 from lnlab.training.machine import default_dtype
 
 
@@ -454,7 +454,7 @@ def test_normalizer_by_hand_is_looked_through():
     ids=lambda v: type(v).__name__,
 )  # fmt: skip
 def test_parts_of_torchs_normalizers_sum_to_autograd(norm, x):
-    from lnlab.probes.training.backward import gradient_parts
+    from lnlab.analysis.norm_gradients import gradient_parts
 
     for p in norm.parameters():
         p.data = torch.rand_like(p) + 0.5

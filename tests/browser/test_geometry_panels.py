@@ -21,7 +21,7 @@ DISTRIBUTIONS = """
 import torch
 from torch import nn
 from lnlab import panels
-from lnlab.probes.training.record import record
+from lnlab.analysis.recorder import record
 
 net, x = nn.Sequential(*(nn.Linear(5, 5) for _ in range(3))), torch.randn(20, 5)
 with record(net, what=["activations", "gradients"]) as seen:

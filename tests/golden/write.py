@@ -50,7 +50,7 @@ LNLAB = {
     "side_by_side": "lnlab.training:stack",
     "train": "lnlab.training:train",
     "panels": "lnlab:panels",
-    "Maps": "lnlab.probes.positions:Maps",
+    "Maps": "lnlab.analysis.feature_maps:Maps",
     "shipped_writers": "lnlab.panels.writing.hands:shipped",
     "evidence": "lnlab.ledger.judging:evidence",
     "claims": "lnlab.ledger.judging:CLAIMS",

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from lnlab.analysis.fisher import BERNOULLI
 from lnlab.ledger.ba2016_geometry import INDEPENDENT, off_moments, off_partition, possible
-from lnlab.probes.fisher.families import BERNOULLI
 
 
 @pytest.mark.parametrize("family", INDEPENDENT)

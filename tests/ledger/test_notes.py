@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from lnlab import checkout
+from lnlab.analysis.statistics import ends, interval
 from lnlab.ledger import ba2016_attentive_reader as reader
 from lnlab.ledger import ba2016_order_embeddings as order
 from lnlab.ledger import descent
 from lnlab.ledger.paired import along, asked, differences, numbers
-from lnlab.ledger.statistics import ends, interval
 from lnlab.runs import read
 
 KEPT = read([checkout.place("results")])

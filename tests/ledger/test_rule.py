@@ -7,6 +7,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lnlab.analysis.statistics import (
+    detectable,
+    ends,
+    exact_interval,
+    holm,
+    interval,
+    p_value,
+    sign_flip_p,
+)
 from lnlab.ledger.rule import (
     Outcome,
     Says,
@@ -20,15 +29,6 @@ from lnlab.ledger.rule import (
     size,
     steady,
     verdict,
-)
-from lnlab.ledger.statistics import (
-    detectable,
-    ends,
-    exact_interval,
-    holm,
-    interval,
-    p_value,
-    sign_flip_p,
 )
 
 SUPPORTED, CONTRADICTED = Outcome.SUPPORTED, Outcome.CONTRADICTED

@@ -10,6 +10,8 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as some
 
+from lnlab.analysis.arguments import cast, random_given, random_shift
+from lnlab.analysis.invariance import EXACT, NormalizedLayer, relative_change
 from lnlab.nn import BatchLayerNorm, LayerNorm, SpectralNorm, outside_root
 from lnlab.nn.table1 import (
     ONE_GHOST_SCALED,
@@ -23,8 +25,6 @@ from lnlab.nn.table1 import (
     Statistics,
     eps_ratio,
 )
-from lnlab.probes.givens import cast, random_given, random_shift
-from lnlab.probes.invariance import EXACT, NormalizedLayer, relative_change
 
 YES = 1e-12
 """Rounding: the worst over six seeds is 1e-14."""

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from lnlab import panels
 from lnlab.nn.table1 import ROWS
-from lnlab.probes.invariance import table
+from lnlab.analysis.invariance import table
 from lnlab.tasks import PermutationInvariantMNIST
 from lnlab.training import train
 

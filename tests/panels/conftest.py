@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.probes.training.record import record
+from lnlab.analysis.recorder import record
 from lnlab.runs import read
 from lnlab.tasks import Spelling
 from lnlab.training import train

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from lnlab import panels
+from lnlab.analysis.feature_maps import Maps
 from lnlab.data.boxes import Boxes
 from lnlab.data.captioned import Pictures
 from lnlab.data.captions import COCO_BOXES, Captions
@@ -24,7 +25,6 @@ from lnlab.data.utterance import Utterance
 from lnlab.nn import LayerNorm
 from lnlab.panels.widgets import LivePlot, Panel
 from lnlab.panels.widgets.controls import COLUMN
-from lnlab.probes.positions import Maps
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding
 from lnlab.training.machine import default_dtype

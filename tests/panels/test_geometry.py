@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from lnlab import panels
+from lnlab.analysis.fisher import FAMILIES, gain_metric, metric
 from lnlab.panels.geometry.measurement import costs, model
 from lnlab.panels.geometry.state import NORMALIZERS
-from lnlab.probes.fisher.families import FAMILIES
-from lnlab.probes.fisher.glm import gain_metric, metric
 
 NONE, LAYER, BATCH, WEIGHT = range(4)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from lnlab import panels
+from lnlab.analysis.feature_maps import contrast, over_units
 from lnlab.panels.positions import PositionsState
 from lnlab.panels.positions.measurement import Atlas, measure
 from lnlab.panels.positions.words import conditions, sentence
-from lnlab.probes.positions import contrast, over_units
 from tests.panels.test_every_panel import maps
 
 

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from lnlab.analysis.objective import Objective
 from lnlab.nn import BatchNorm, Identity, LayerNorm
 from lnlab.nn.table1 import Statistics
-from lnlab.probes.loss.objective import Objective
 from lnlab.tasks.mnist import MLP
 from lnlab.tasks.moved import LOWER, STEP, bend, moved, promised
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from lnlab.analysis.effective_learning_rate import Turning, scale_invariant
 from lnlab.nn import LayerNorm, Linear
-from lnlab.probes.training.learning_rate import Turning, scale_invariant
 from lnlab.tasks import CharacterModel
 from lnlab.tasks.transformer import inside
 from lnlab.tasks.transformer.net import ARMS, Embedding, SelfAttention, Transformer, Turned

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.probes.training.record import record
+from lnlab.analysis.recorder import record
 from lnlab.runs import Run, read
 from lnlab.training import finish, found, stack, train
 

@@ -7,6 +7,9 @@ import math
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from lnlab.analysis.magnitudes import root_mean_square
+from lnlab.analysis.recorder import as_matrix, mean_cosine, stable_rank
+from lnlab.analysis.subject import Site
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import (
     CannotCheck,
@@ -19,9 +22,6 @@ from lnlab.audit.finding import (
     number,
 )
 from lnlab.audit.watched import Visit
-from lnlab.probes.inside import Site
-from lnlab.probes.magnitudes import root_mean_square
-from lnlab.probes.training.summary import as_matrix, mean_cosine, stable_rank
 
 OUTLIER = 6.0
 """A channel whose root mean square is so many times the median channel's is an outlier, the

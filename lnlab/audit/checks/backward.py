@@ -6,14 +6,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from lnlab.analysis.conformance import Report
+from lnlab.analysis.magnitudes import vector_norm
+from lnlab.analysis.norm_gradients import affine, gradient_parts, passage
 from lnlab.audit.audited import Audited
 from lnlab.audit.checks.gradients import STAND_IN
 from lnlab.audit.finding import CannotCheck, Finding, Profile, Result, Severity, listed, number
 from lnlab.audit.normalizers import eps_of, normalizers, require
 from lnlab.nn import LayerNorm, RMSNorm, outside_root
-from lnlab.probes.conformance.report import Report
-from lnlab.probes.magnitudes import vector_norm
-from lnlab.probes.training.backward import affine, gradient_parts, passage
 
 OURS = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}
 """The normalizers that are most often written by hand, as ours."""

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import Tensor
 
+from lnlab.analysis.arguments import normal
+from lnlab.analysis.invariance import EXACT, relative_change
+from lnlab.analysis.subject import Subject, Trial
 from lnlab.audit.audited import Audited, undrawn
 from lnlab.audit.finding import Finding, Result, Severity, counted, listed
 from lnlab.audit.normalizers import normalizers
-from lnlab.probes.givens import normal
-from lnlab.probes.invariance import EXACT, relative_change
-from lnlab.probes.subject import Subject, Trial
 
 STILL = 1e-9
 """A gradient below this fraction of its parameter's largest, or of the largest of all, may

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from lnlab.analysis.invariance import EXACT, relative_change
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, listed
 from lnlab.audit.watched import Visit
 from lnlab.nn.table1 import Statistics
-from lnlab.probes.invariance import EXACT, relative_change
 
 ALONE = 0, 1
 """The cases that are tried: two, as one may have the largest value, which counts for all."""

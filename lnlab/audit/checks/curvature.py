@@ -1,8 +1,8 @@
 """The curvature of the loss at the parameters as they are."""
 
+from lnlab.analysis.hessian import ends
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, number
-from lnlab.probes.loss.hessian import ends
 
 PRODUCTS = 30
 """Products with the Hessian at most, each some two gradients."""

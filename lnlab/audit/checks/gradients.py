@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from lnlab.analysis.covariate_shift import layers
+from lnlab.analysis.magnitudes import vector_norm
+from lnlab.analysis.norm_gradients import gradient_norms
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Profile, Result, Severity, listed, number
-from lnlab.probes.magnitudes import vector_norm
-from lnlab.probes.training.backward import gradient_norms
-from lnlab.probes.training.covariate_shift import layers
 
 STEEP = 100.0
 """A gradient that grows or shrinks by this from one end to the other needs looking after."""

@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from lnlab.analysis.certificate import Grade
+from lnlab.analysis.certify import USUAL, Judge, certify, changes_of
+from lnlab.analysis.invariance import EXACT
+from lnlab.analysis.subject import weights_of
 from lnlab.audit.asleep import asleep
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, counted, listed
 from lnlab.nn.table1 import TRANSFORMATIONS
-from lnlab.probes.certify import certify
-from lnlab.probes.certify.certificate import Grade
-from lnlab.probes.certify.changes import changes_of
-from lnlab.probes.certify.judge import USUAL, Judge
-from lnlab.probes.invariance import EXACT
-from lnlab.probes.subject import weights_of
 
 OF_WEIGHTS, OF_SCALE = (1, 2, 3, 7, 8, 10), (1, 3)
 PATIENCE = 20.0

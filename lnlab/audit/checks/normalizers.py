@@ -9,13 +9,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from lnlab.analysis.conformance import NOTHING, Report
+from lnlab.analysis.module_copy import untouched
+from lnlab.analysis.subject import NORMALIZERS
 from lnlab.audit.audited import Audited, undrawn
 from lnlab.audit.finding import Finding, Result, Severity, listed, number
 from lnlab.audit.normalizers import Found, eps_of, normalizers
 from lnlab.audit.watched import Visit
-from lnlab.probes.conformance.report import NOTHING, Report
-from lnlab.probes.inside import NORMALIZERS
-from lnlab.probes.untouched import untouched
 
 PROMISES = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm", "InstanceNorm")
 """The operators of torch.nn that a class name may promise, the longest match first."""

@@ -6,13 +6,13 @@ import math
 
 from torch import Tensor
 
+from lnlab.analysis.invariance import relative_change
+from lnlab.analysis.module_copy import over_cases
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, listed, number
 from lnlab.audit.normalizers import first_calls
 from lnlab.nn.batch import batch_moments
 from lnlab.nn.table1 import Statistics
-from lnlab.probes.invariance import relative_change
-from lnlab.probes.untouched import over_cases
 
 FEW = 16
 """The variance of fewer values is off by a third or more, one time in three."""

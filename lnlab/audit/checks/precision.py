@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from lnlab.analysis.invariance import relative_change
+from lnlab.analysis.subject import Subject
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import Finding, Result, Severity
 from lnlab.nn.table1 import Statistics
-from lnlab.probes.invariance import relative_change
-from lnlab.probes.subject import Subject
 
 HALVES = (torch.float16, torch.bfloat16)
 

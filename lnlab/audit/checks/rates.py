@@ -6,6 +6,8 @@ would under :math:`\eta/\lVert w\rVert^2` (van Laarhoven 2017).
 
 from __future__ import annotations
 
+from lnlab.analysis.effective_learning_rate import ROWS, WHOLE
+from lnlab.analysis.magnitudes import root_mean_square, vector_norm
 from lnlab.audit.audited import Audited
 from lnlab.audit.checks.invariances import Held, held
 from lnlab.audit.finding import (
@@ -19,8 +21,6 @@ from lnlab.audit.finding import (
     number,
     span,
 )
-from lnlab.probes.magnitudes import root_mean_square, vector_norm
-from lnlab.probes.training.learning_rate import ROWS, WHOLE
 
 APART = 30.0
 """Effective rates further apart than this have no learning rate that suits both."""

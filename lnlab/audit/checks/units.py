@@ -1,8 +1,8 @@
 """Dead units: those that are shut in every case."""
 
+from lnlab.analysis.subject import Site, dead_units
 from lnlab.audit.audited import Audited
 from lnlab.audit.finding import CannotCheck, Finding, Result, Severity, listed
-from lnlab.probes.inside import Site, dead_units
 
 FEW = 16
 """The cases below which a unit that is shut in all of them may open in the next."""

@@ -19,7 +19,7 @@ class Recorded:
 
     Args:
         frames: by kind of net and by arm, as
-            :meth:`~lnlab.probes.training.record.Recorder.frame` gives them, of activations and
+            :meth:`~lnlab.analysis.recorder.Recorder.frame` gives them, of activations and
             perhaps of gradients. Arms of a kind have the same steps and layers.
 
     Raises:

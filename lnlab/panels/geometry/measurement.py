@@ -6,11 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from lnlab.analysis.arguments import normal
+from lnlab.analysis.fisher import FAMILIES, GLM, divergence, gap
 from lnlab.figures.geometry import CostCurve, Costs
 from lnlab.panels.geometry.state import CASES, INPUTS, NORMALIZERS, SIZES, UNITS, GeometryState
-from lnlab.probes.fisher.families import FAMILIES
-from lnlab.probes.fisher.glm import GLM, divergence, gap
-from lnlab.probes.givens import normal
 
 STEP = 1e-4
 """The size of a step in every weight or gain: small enough for eq. 8."""

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lnlab.analysis.fisher import FAMILIES
 from lnlab.nn import NORMS, Norm
 from lnlab.panels.choices import one_of
-from lnlab.probes.fisher.families import FAMILIES
 
 INPUTS, CASES = 6, 24
 MOST = 4

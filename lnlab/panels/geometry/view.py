@@ -6,6 +6,7 @@ import ipywidgets
 import plotly.graph_objects as go
 
 import lnlab.figures.geometry
+from lnlab.analysis.fisher import FAMILIES
 from lnlab.panels.geometry.measurement import measure
 from lnlab.panels.geometry.state import MOST, NORMALIZERS, SIZES, UNITS, GeometryState
 from lnlab.panels.geometry.words import conditions, sentence
@@ -13,7 +14,6 @@ from lnlab.panels.widgets.controls import Chips, choice, choice_slider, in_colum
 from lnlab.panels.widgets.panel import Panel
 from lnlab.panels.widgets.stills import Settable, digits, sizes
 from lnlab.panels.widgets.view import Drawing, View
-from lnlab.probes.fisher.families import FAMILIES
 
 ABOUT = {
     "geometry": (

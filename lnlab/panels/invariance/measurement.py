@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lnlab.analysis.arguments import cast, random_given, random_shift
+from lnlab.analysis.invariance import EXACT, NormalizedLayer, relative_change
 from lnlab.figures.invariance import Measured, Moved, Sweep
 from lnlab.nn import Identity
 from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Given, Statistics, eps_ratio
@@ -23,8 +25,6 @@ from lnlab.panels.invariance.state import (
     over_cases,
 )
 from lnlab.panels.invariance.words import seen
-from lnlab.probes.givens import cast, random_given, random_shift
-from lnlab.probes.invariance import EXACT, NormalizedLayer, relative_change
 
 
 @lru_cache(maxsize=32)
@@ -72,7 +72,7 @@ def layers(state: InvarianceState) -> dict[str, NormalizedLayer]:
 
 @lru_cache(maxsize=20_000)
 def defect(of: NormalizedLayer, column: int, amount: float) -> float:
-    """The defect of a layer, max abs(y' - y) / max abs(y): :mod:`lnlab.probes.invariance`."""
+    """The defect of a layer, max abs(y' - y) / max abs(y): :mod:`lnlab.analysis.invariance`."""
     shift = unit_shift(of.given.x.dtype)
     return float(of.against_delta(TRANSFORMATIONS[column - 1], [amount], shift)[0])
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from lnlab.analysis.invariance import EXACT
 from lnlab.nn import Norm, Normalizer, OverCases
 from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Place, Row, Statistics
 from lnlab.panels.choices import MODES, one_of
-from lnlab.probes.invariance import EXACT
 
 UNITS, INPUTS, CASES = 64, 16, 128
 MOST = 4

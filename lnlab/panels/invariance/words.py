@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from lnlab.analysis.invariance import EXACT
 from lnlab.figures.style import number
 from lnlab.panels.invariance.state import InvarianceState, over_cases
-from lnlab.probes.invariance import EXACT
 
 
 def seen(defect: float, exact: float) -> str:

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lnlab.analysis.loss_landscape import Surface, grid, random_directions
+from lnlab.analysis.objective import Objective
 from lnlab.data import load
 from lnlab.panels.choices import MODES
 from lnlab.panels.landscape.state import NORMALIZERS, LandscapeState
-from lnlab.probes.loss.directions import random_directions
-from lnlab.probes.loss.landscape import Surface, grid
-from lnlab.probes.loss.objective import Objective
 from lnlab.tasks import PermutationInvariantMNIST as Task
 from lnlab.training import Batches
 from lnlab.training.machine import default_dtype

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lnlab.analysis.feature_maps import Contrast, Maps, contrast, over_units
 from lnlab.panels.choices import one_of
 from lnlab.panels.positions.state import PositionsState
-from lnlab.probes.positions import Contrast, Maps, contrast, over_units
 
 Found = Mapping[tuple[str, str, str], Mapping[str, Maps]]
 """Maps by arm, padding and time, and by layer."""
@@ -34,7 +34,7 @@ class Atlas:
     """Maps of several nets, ready to be looked at.
 
     Args:
-        found: as :func:`lnlab.probes.positions.maps` gives them; every arm with every padding,
+        found: as :func:`lnlab.analysis.feature_maps.maps` gives them; every arm with every padding,
             at every time, with the same layers.
 
     Raises:

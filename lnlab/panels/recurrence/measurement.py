@@ -6,6 +6,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from lnlab.analysis.arguments import normal
+from lnlab.analysis.rnn_dynamics import Dynamics, dynamics
 from lnlab.kernels import fuse
 from lnlab.nn import Cell, Initial
 from lnlab.panels.recurrence.state import (
@@ -17,8 +19,6 @@ from lnlab.panels.recurrence.state import (
     UNITS,
     RecurrenceState,
 )
-from lnlab.probes.dynamics import Dynamics, dynamics
-from lnlab.probes.givens import normal
 from lnlab.training.machine import default_dtype
 
 
@@ -47,7 +47,7 @@ def made(name: str, cell: str, recurrent: float, inputs: float, gain: float) -> 
 def course(
     name: str, cell: str, recurrent: float, inputs: float, gain: float, steps: int
 ) -> Dynamics:
-    """The measurement of :func:`~lnlab.probes.dynamics.dynamics` on inputs always the same."""
+    """The measurement of :func:`~lnlab.analysis.rnn_dynamics.dynamics` on inputs always the same."""
     x = normal(0, 5, max(STEPS), CASES, INPUTS)[:steps]
     return dynamics(made(name, cell, recurrent, inputs, gain), x)
 

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 import lnlab.figures.recurrence
+from lnlab.analysis.rnn_dynamics import Dynamics
 from lnlab.panels.recurrence.measurement import measure
 from lnlab.panels.recurrence.state import CELLS, MOST, NORMALIZERS, STEPS, RecurrenceState
 from lnlab.panels.recurrence.words import conditions, sentence
@@ -22,7 +23,6 @@ from lnlab.panels.widgets.controls import (
 from lnlab.panels.widgets.panel import Panel
 from lnlab.panels.widgets.stills import Settable, digits, sizes
 from lnlab.panels.widgets.view import Drawing, View
-from lnlab.probes.dynamics import Dynamics
 
 ABOUT = {
     "recurrence": (

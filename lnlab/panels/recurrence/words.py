@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from lnlab.analysis.rnn_dynamics import Dynamics
 from lnlab.figures.recurrence import leaving
 from lnlab.figures.style import number
 from lnlab.panels.recurrence.state import RecurrenceState
-from lnlab.probes.dynamics import Dynamics
 
 
 def conditions(state: RecurrenceState) -> str:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from lnlab.analysis.objective import Objective
 from lnlab.data import load
 from lnlab.nn import NORMS
 from lnlab.panels.transformer.state import TransformerState
-from lnlab.probes.loss.objective import Objective
 from lnlab.tasks.transformer.inside import objective
 from lnlab.tasks.transformer.net import Placed, Transformer
 from lnlab.training import cross_entropy, stack

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from lnlab.analysis.feature_maps import contrast, contributions, maps, unlikeness
 from lnlab.data import Images, load
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.nn import Conv2d, Linear
 from lnlab.nn.linear import INITIALISATIONS
-from lnlab.probes.positions import contrast, contributions, maps, unlikeness
 from lnlab.tasks.classification import Classification, measured
 from lnlab.tasks.convolutions.nets import ARMS, NETS, PADDINGS, Net
 from lnlab.training import Moment, setting
@@ -147,7 +147,7 @@ def placed(net: nn.Module, dataset: Images, cases: int = PROBED) -> dict[str, fl
     """Units by their place: 6.7's explanation in numbers, means over layers, of one net.
 
     ``border_active`` and ``center_active`` are parts of cases, ``border_shift`` is Cohen's d;
-    see :class:`~lnlab.probes.positions.Contrast`. ``map_deviation`` and ``dense_deviation`` are
+    see :class:`~lnlab.analysis.feature_maps.Contrast`. ``map_deviation`` and ``dense_deviation`` are
     the relative deviations of the units' shares in the loss, of convolutions and of dense
     layers.
 

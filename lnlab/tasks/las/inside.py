@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from lnlab.analysis.objective import Objective
+from lnlab.analysis.recorder import QUANTILES, record, summary
+from lnlab.analysis.smoothness import smoothness, steps
 from lnlab.data.speech import Speech
 from lnlab.nn.padding import cross_entropy
 from lnlab.nn.table1 import Statistics
-from lnlab.probes.loss.objective import Objective
-from lnlab.probes.loss.smoothness import smoothness, steps
-from lnlab.probes.training.record import record
-from lnlab.probes.training.summary import QUANTILES, summary
 from lnlab.tasks.las.net import Heeded, gathered
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def inside(net: Any, dataset: Speech) -> dict[str, Any]:
 
     ``lipschitz``, the length of the gradient: the local Lipschitz constant of the loss;
     ``loss_range``, between the least and the greatest loss along it, in nats;
-    ``beta_smoothness``, the effective smoothness (:mod:`lnlab.probes.loss.smoothness`);
+    ``beta_smoothness``, the effective smoothness (:mod:`lnlab.analysis.smoothness`);
     ``quantiles``, by the name of a parameter or of a layer (its outputs): five quantiles, 5,
     25, 50, 75 and 95 %.
     """

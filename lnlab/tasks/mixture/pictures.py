@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lnlab.analysis.objective import Objective
 from lnlab.data import load
 from lnlab.nn.table1 import Statistics
-from lnlab.probes.loss.objective import Objective
 from lnlab.tasks.mixture.lenet import PLACES, TanhLeNet
 from lnlab.tasks.mixture.task import Mixture, Parts
 from lnlab.tasks.moved import angle, promised

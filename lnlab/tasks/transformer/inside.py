@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lnlab.analysis.norm_gradients import gradient_norms
+from lnlab.analysis.objective import Objective
 from lnlab.nn.table1 import Statistics
-from lnlab.probes.loss.objective import Objective
-from lnlab.probes.training.backward import gradient_norms
 from lnlab.tasks.transformer.net import Transformer
 
 

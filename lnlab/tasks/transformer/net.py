@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lnlab.analysis.effective_learning_rate import angle
 from lnlab.nn import DyT, Identity, LayerNorm, Linear, Norm, Normalizer, RMSNorm
-from lnlab.probes.training.learning_rate import angle
 
 PLACES = {
     "pre": (True, False, False),

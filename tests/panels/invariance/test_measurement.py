@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from lnlab.analysis.invariance import EXACT
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, Statistics, eps_ratio
 from lnlab.panels.invariance.measurement import (
     given,
@@ -21,7 +22,6 @@ from lnlab.panels.invariance.measurement import (
 )
 from lnlab.panels.invariance.state import NORMALIZERS, SIZES, TABLE, InvarianceState
 from lnlab.panels.invariance.words import framed, moves, sentence
-from lnlab.probes.invariance import EXACT
 
 EXACTLY = InvarianceState(eps=0.0)
 

@@ -1,0 +1,466 @@
+r"""The Fisher metric of normalized generalized linear models: Ba et al. (2016), section 5.2.
+
+The metric is computed exactly, by its definition (eq. 8 and 9), and beside it as the paper
+writes it (eq. 12 to 14 and 32 to 35). The two are the same for batch and weight normalization.
+Under layer normalization all units share mu and sigma, so that every output depends on every
+:math:`w_i`; eq. 13 leaves that out, and is off by O(1/H).
+
+Parameters are ordered as in the paper, unit by unit: theta (H, K) has the rows
+:math:`[w_i, b_i, g_i]`, K = D + 2, and a metric is (H, K, H, K), its blocks F[i, :, j, :].
+Without a normalizer there is no gain, and K = D + 1.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import jacrev
+
+from lnlab.analysis.arguments import first_tensor, refuse_no_module, refuse_other
+from lnlab.analysis.magnitudes import vector_norm
+from lnlab.analysis.objective import Objective, single_at_least
+from lnlab.analysis.subject import Read, Subject
+from lnlab.nn import AffineNormalizer, Identity, Mode, Norm, OverCases, Stats
+from lnlab.nn.table1 import Statistics
+from lnlab.threads import in_one_thread
+
+# Distributions P(y | x) of an output, as the exponential families of a linear model.
+#
+# Ba et al. (2016), eq. 10 and 11, in terms of the natural parameters h = a + b (..., H):
+#
+# .. math:: \log P(y \mid x) = \frac{h^\top y - \eta(h)}{\phi} + c(y, \phi), \qquad
+#           E[y \mid x] = \eta'(h), \qquad Cov[y \mid x] = \phi\, \eta''(h).
+#
+# The paper takes H independent outputs, of which :data:`GAUSSIAN` and :data:`BERNOULLI` are
+# examples; :data:`CATEGORICAL`, the softmax, is the same with outputs that depend on each
+# other.
+
+
+@dataclass(frozen=True)
+class Family:
+    """An exponential family with natural parameters h (..., H).
+
+    Attributes:
+        name: in words.
+        eta: the log partition function, (..., H) to (...).
+        mean: its slope f, the transfer function: (..., H) to (..., H).
+        curvature: its second derivative, (..., H) to (..., H, H).
+        phi: the scale of the variance; 1 but for a Gaussian.
+
+    Raises:
+        ValueError: for a phi that is not positive.
+    """
+
+    name: str
+    eta: Callable[[Tensor], Tensor]
+    mean: Callable[[Tensor], Tensor]
+    curvature: Callable[[Tensor], Tensor]
+    phi: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.phi < float("inf"):
+            raise ValueError(f"phi is {self.phi}: a variance is a positive number.")
+
+    def cov(self, h: Tensor) -> Tensor:
+        """Cov[y | x] (..., H, H) at h (..., H)."""
+        return self.phi * self.curvature(h)
+
+    def kl(self, h: Tensor, moved: Tensor) -> Tensor:
+        """D_KL[P(y; h) || P(y; moved)] in nats, (..., H) to (...)."""
+        # E[log P(y; h) - log P(y; moved)] by eq. 10: c(y, phi) cancels, and E[y] = eta'(h)
+        # makes it what eta at `moved` lies above its tangent at h
+        linear = (self.mean(h) * (moved - h)).sum(-1)
+        return (self.eta(moved) - self.eta(h) - linear) / self.phi
+
+
+def _bernoulli(h: Tensor) -> Tensor:
+    p = torch.sigmoid(h)
+    # eta'' of softplus, p (1 - p), of each output by itself
+    return torch.diag_embed(p * (1 - p))
+
+
+def _categorical(h: Tensor) -> Tensor:
+    p = torch.softmax(h, -1)
+    # diag(p) - p pᵀ: the probabilities have a sum of 1, and where one rises others fall
+    return torch.diag_embed(p) - p.unsqueeze(-1) * p.unsqueeze(-2)
+
+
+GAUSSIAN = Family(
+    "Gaussian",
+    eta=lambda h: h.square().sum(-1) / 2,
+    mean=lambda h: h,
+    curvature=lambda h: torch.diag_embed(torch.ones_like(h)),
+)
+BERNOULLI = Family(
+    "Bernoulli",
+    # softplus is cut off at 20, and has no curvature beyond
+    eta=lambda h: torch.logaddexp(h, torch.zeros_like(h)).sum(-1),
+    mean=torch.sigmoid,
+    curvature=_bernoulli,
+)
+CATEGORICAL = Family(
+    "categorical",
+    eta=lambda h: h.logsumexp(-1),
+    mean=lambda h: torch.softmax(h, -1),
+    curvature=_categorical,
+)
+FAMILIES = {family.name: family for family in (GAUSSIAN, BERNOULLI, CATEGORICAL)}
+
+
+ROWS = 64
+"""The rows of a Jacobian that are computed at once: more are slower, out of the cache."""
+
+
+@dataclass(frozen=True)
+class GLM:
+    """H normalized linear models of the same inputs, eq. 10 and 13.
+
+    Statistics over cases are those of x, at every theta; the inputs x are P(x).
+
+    Attributes:
+        W: weights (H, D), one row a unit.
+        x: inputs (B, D).
+        norm: makes the normalizer; only its rule for (mu, sigma) is used.
+        family: the distribution of the outputs.
+        b: biases (H,); None: 0.
+        g: gains (H,); None: 1. Without a normalizer there are none.
+        eps: of the normalizer; the paper's equations have none.
+
+    Raises:
+        TypeError: for a normalizer that is no rule for (mu, sigma).
+        ValueError: where shapes do not fit, numbers are not finite, or sigma is 0: one case
+            under batch normalization, one unit under layer normalization.
+    """
+
+    W: Tensor
+    x: Tensor
+    norm: Norm = Identity
+    family: Family = BERNOULLI
+    b: Tensor | None = None
+    g: Tensor | None = None
+    eps: float = 0.0
+
+    def __post_init__(self) -> None:
+        W, x = self.W, self.x
+        if W.dim() != 2 or x.dim() != 2 or W.shape[1] != x.shape[1] or not len(x):
+            raise ValueError(
+                f"W is {tuple(W.shape)} and x {tuple(x.shape)}: give (H, D) and (B, D), B at "
+                "least 1."
+            )
+        if not W.is_floating_point() or W.dtype != x.dtype:
+            raise ValueError(f"W is {W.dtype} and x {x.dtype}: give both as torch.float64.")
+        for name, v in (("b", self.b), ("g", self.g)):
+            if v is not None and v.shape != W.shape[:1]:
+                raise ValueError(f"{name} is {tuple(v.shape)}: give ({len(W)},).")
+        if self.plain and self.g is not None:
+            raise ValueError("without a normalizer there is no gain: leave g out.")
+        if not bool(self.h.isfinite().all()):
+            raise ValueError(
+                "the outputs are not finite: W, x, b or g hold NaN or an infinity, or sigma is "
+                "0, as of a single case under batch norm or a single unit under layer norm."
+            )
+
+    @property
+    def plain(self) -> bool:
+        """True if nothing normalizes: the standard model of eq. 12."""
+        return isinstance(self._rule, Identity)
+
+    @cached_property
+    def _rule(self) -> AffineNormalizer | Identity:
+        norm = self.norm(len(self.W)).to(self.W)
+        if not isinstance(norm, AffineNormalizer | Identity):
+            raise TypeError(
+                f"{type(norm).__name__} is no rule for (mu, sigma), as eq. 13 asks."
+            )
+        norm.eval()  # what it remembers of cases stays as it is
+        if isinstance(norm, OverCases):
+            norm.mode = Mode.BATCH
+        norm.eps = self.eps
+        return norm
+
+    def stats(self, W: Tensor) -> Stats:
+        """(mu, sigma) of the summed inputs that weights ``W`` make, each (B, H)."""
+        a = self.x @ W.T
+        mu, sigma = self._rule.stats(a, W)
+        return Stats(mu.expand_as(a), sigma.expand_as(a))
+
+    @property
+    def a(self) -> Tensor:
+        """The summed inputs (B, H)."""
+        return self.x @ self.W.T
+
+    @property
+    def normalized(self) -> Tensor:
+        """(a - mu)/sigma (B, H)."""
+        mu, sigma = self.stats(self.W)
+        return (self.a - mu) / sigma
+
+    @property
+    def h(self) -> Tensor:
+        """The natural parameters of the outputs (B, H)."""
+        return self.outputs(self.theta)
+
+    def outputs(self, theta: Tensor) -> Tensor:
+        """h = g/sigma (a - mu) + b (B, H) at other parameters (H, K)."""
+        D = self.W.shape[1]
+        W, b = theta[:, :D], theta[:, D]
+        g = 1.0 if self.plain else theta[:, D + 1]
+        mu, sigma = self.stats(W)
+        return g / sigma * (self.x @ W.T - mu) + b
+
+    @property
+    def theta(self) -> Tensor:
+        """All parameters (H, K)."""
+        b = self.W.new_zeros(len(self.W)) if self.b is None else self.b
+        g = self.W.new_ones(len(self.W)) if self.g is None else self.g
+        return torch.column_stack([self.W, b] if self.plain else [self.W, b, g])
+
+    def rescaled(self, factor: float) -> "GLM":
+        """The same model given inputs ``factor`` times as large."""
+        return replace(self, x=factor * self.x)
+
+
+@in_one_thread
+def metric(glm: GLM) -> Tensor:
+    r"""The Fisher metric (H, K, H, K), eq. 9: exact.
+
+    .. math:: F = E_x[J^\top \frac{Cov[y \mid x]}{\phi^2} J], \qquad
+              J = \partial h/\partial\theta
+
+    J is differentiated automatically, through mu and sigma and into every unit.
+    """
+    theta = glm.theta
+    J = jacrev(glm.outputs, chunk_size=ROWS)(theta)
+    J = J.flatten(2)  # (B, H, H K)
+    # The score of an exponential family is J' (y - E[y])/phi: its covariance given x is the
+    # matrix under the mean of eq. 9, and the mean over cases stands for E_x.
+    scaled = glm.family.cov(glm.h) / glm.family.phi**2 @ J
+    F = J.flatten(0, 1).T @ scaled.flatten(0, 1) / len(glm.x)
+    return F.reshape(theta.shape + theta.shape)
+
+
+def metric_of_paper(glm: GLM) -> Tensor:
+    """The metric (H, K, H, K) of eq. 13 and 14, and without a normalizer of eq. 12.
+
+    As printed: the output of unit k depends on the parameters of unit k alone.
+    """
+    cov = glm.family.cov(glm.h) / glm.family.phi**2  # (B, H, H)
+    # Block (i, j) is Cov[y_i, y_j | x]/phi² times the outer product of each unit's own slopes:
+    # dh_i/dw_j of j other than i, which shared statistics make, is not in it.
+    slopes = _own_slopes(glm)
+    return torch.einsum("nij,nik,njl->ikjl", cov, slopes, slopes) / len(glm.x)
+
+
+def _own_slopes(glm: GLM) -> Tensor:
+    """dh_i / d[w_i, b_i, g_i] (B, H, K), from the chi of eq. 14."""
+    # dh/dw = g/sigma chi, dh/db = 1, dh/dg = (a - mu)/sigma: the rows of a block of eq. 13.
+    sigma = glm.stats(glm.W).sigma
+    g = 1.0 if glm.g is None else glm.g
+    w = (g / sigma).unsqueeze(-1) * chi(glm)
+    columns = [w, torch.ones_like(sigma).unsqueeze(-1)]
+    columns += [] if glm.plain else [glm.normalized.unsqueeze(-1)]
+    return torch.cat(columns, -1)
+
+
+def chi(glm: GLM) -> Tensor:
+    r"""The part of x that a unit's own weight vector still feels, (B, H, D), eq. 14.
+
+    .. math:: \chi_i = x - \frac{\partial\mu_i}{\partial w_i}
+              - \frac{a_i - \mu_i}{\sigma_i} \frac{\partial\sigma_i}{\partial w_i}
+    """
+    slopes = jacrev(lambda W: tuple(glm.stats(W)), chunk_size=ROWS)(glm.W)  # each (B, H, H, D)
+    own = [torch.diagonal(slope, dim1=1, dim2=2).mT for slope in slopes]  # (B, H, D) of (i, i)
+    return glm.x.unsqueeze(1) - own[0] - glm.normalized.unsqueeze(-1) * own[1]
+
+
+def ds2(F: Tensor, delta: Tensor) -> float:
+    """The KL divergence (nats) that a metric F predicts of a small step, eq. 8.
+
+    Args:
+        F: (H, K, H, K).
+        delta: the step (H, K).
+
+    Raises:
+        ValueError: for a step that is not of the metric's shape.
+    """
+    _refuse(delta, F.shape[:2])
+    return float(torch.einsum("ik,ikjl,jl->", delta, F, delta) / 2)
+
+
+def divergence(glm: GLM, delta: Tensor) -> float:
+    """The KL divergence (nats) from P(y | x; theta) to P(y | x; theta + delta) that happens.
+
+    Raises:
+        ValueError: for a step (H, K) of another shape.
+    """
+    _refuse(delta, glm.theta.shape)
+    return float(glm.family.kl(glm.h, glm.outputs(glm.theta + delta)).mean())
+
+
+def _refuse(delta: Tensor, shape: torch.Size) -> None:
+    if delta.shape != shape:
+        raise ValueError(f"delta is {tuple(delta.shape)}: give {tuple(shape)}.")
+
+
+def radial(glm: GLM) -> dict[str, Tensor]:
+    """Steps (H, K) along which invariances of Table 1 let nothing happen, or might.
+
+    "W": all weights grow alike. "w_1": one weight vector grows, the others stay. "shift": a
+    vector is added to every row of W.
+    """
+    steps = {name: torch.zeros_like(glm.theta) for name in ("W", "w_1", "shift")}
+    D = glm.W.shape[1]
+    steps["W"][:, :D] = glm.W
+    steps["w_1"][0, :D] = glm.W[0]
+    steps["shift"][:, :D] = glm.W[0].roll(1)
+    return steps
+
+
+class Gap(NamedTuple):
+    """The distance of eq. 13 from the metric; all 0 where it is exact.
+
+    Attributes:
+        own: the relative error of the block of a unit with itself, a mean over the units.
+        cross: the mean size of the exact blocks of two different units' weights, relative to
+            that of one unit's: eq. 13 has 0 there for independent outputs.
+    """
+
+    own: float
+    cross: float
+
+
+def gap(glm: GLM) -> Gap:
+    """The distance of eq. 13 from the metric of this model with independent outputs.
+
+    NaN where a block of the metric is 0, as of layer norm over two units, which are -1 and 1.
+
+    Raises:
+        ValueError: of a model with a single unit.
+    """
+    exact, paper = metric(glm), metric_of_paper(glm)
+    H, D = glm.W.shape
+    if H < 2:
+        raise ValueError("one unit has no others to share its statistics with: give H >= 2.")
+    own, theirs = (torch.diagonal(F, dim1=0, dim2=2).movedim(-1, 0) for F in (exact, paper))
+    error = vector_norm(own - theirs, (1, 2)) / vector_norm(own, (1, 2))
+    sizes = vector_norm(exact[:, :D, :, :D], (1, 3))  # (H, H)
+    diagonal = sizes.diagonal().mean()
+    cross = (sizes.sum() - sizes.trace()) / (H * (H - 1))
+    return Gap(float(error.mean()), float(cross / diagonal))
+
+
+def gain_metric(glm: GLM) -> Tensor:
+    """The metric (H, H) along the lengths of the weight vectors: exact.
+
+    With a normalizer along its gains, eq. 33 and 34; without one along w_i/||w_i||, eq. 35.
+    """
+    # Along a gain dh/dg = (a - mu)/sigma (eq. 33, 34); along the length of w_i, which a plain
+    # model has in its place, a_i/||w_i|| (eq. 35): the first does not grow with W or x.
+    h = glm.a / vector_norm(glm.W, 1).to(glm.W) if glm.plain else glm.normalized
+    cov = glm.family.cov(glm.h) / glm.family.phi**2
+    return torch.einsum("nij,ni,nj->ij", cov, h, h) / len(glm.x)
+
+
+def gain_metric_32(glm: GLM) -> Tensor:
+    """The metric (H, H) along the gains by eq. 32: E[Cov[y | x]]/phi².
+
+    It is the exact one only where outputs are independent of each other and, given x, of the
+    same covariance everywhere: of Gaussian outputs under batch norm; not of Bernoulli ones.
+    """
+    return glm.family.cov(glm.h).mean(0) / glm.family.phi**2
+
+
+# The Fisher metric of any network, by products with vectors.
+#
+# Ba et al. (2016), eq. 8: a small step delta of the parameters changes the distribution of the
+# outputs by D_KL = 1/2 delta^T F delta. Read from right to left this is a definition of F, as
+# the
+# Hessian of the divergence where it is 0, and so eq. 9 needs no sampling: the labels of the
+# data
+# play no part in it (with them it would be the "empirical Fisher", which is another matrix).
+
+
+class Divergence(Objective):
+    """D_KL[P(y | x; theta) || P(y | x; w)] in nats, a mean over the cases x, at any w (P,).
+
+    theta is what the module has. The output of a case is the natural parameters h of its
+    distribution, units along the last axis, and over further axes (time) divergences add up.
+
+    Args:
+        module: called as ``module(x)``.
+        x: its input, cases along the first axis: P(x).
+        family: the distribution of y that the outputs stand for; logits are CATEGORICAL's.
+        statistics: where statistics over cases come from: BATCH or FROZEN.
+        names: the parameters that may move; None: all that are trained.
+        dtype: the precision; None: that of the module, float32 at least.
+        read: from what the module returns to h.
+
+    Raises:
+        ValueError: as :class:`~lnlab.analysis.objective.Objective`, and for RECOMPUTED
+            statistics, which the derivative would take as constants.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        x: Tensor,
+        family: Family = CATEGORICAL,
+        *,
+        statistics: Statistics | str,
+        names: Collection[str] | None = None,
+        dtype: torch.dtype | None = None,
+        read: Read = first_tensor,
+    ) -> None:
+        statistics = Statistics(statistics)
+        refuse_no_module(module)
+        dtype = dtype or single_at_least(module)
+        refuse_other("family", family, Family, "CATEGORICAL or another of its file")
+        if statistics is Statistics.RECOMPUTED:
+            raise ValueError(
+                "statistics are RECOMPUTED, whose dependence on w has no derivative here: give "
+                "BATCH, which are those of x too, or FROZEN."
+            )
+        # h stays that of theta while w moves: at w = theta the divergence is 0 and so is its
+        # gradient, and what is left of second order is F (eq. 9)
+        h = Subject(module, x, dtype=dtype, statistics=statistics, read=read).see().y
+
+        def divergence(output: object, h: Tensor) -> Tensor:
+            return family.kl(h, read(output)).sum() / len(h)  # E over P(x); time adds up
+
+        given = {"statistics": statistics, "names": names, "dtype": dtype}
+        super().__init__(module, x, h, divergence, **given)
+
+    def fisher_product(self) -> Callable[[Tensor], Tensor]:
+        """The map v to F v, eq. 9, of v (P,) or several as (P, K)."""
+        # The Hessian of the divergence at w = theta is Jᵀ Cov[y]/phi² J and a sum over the
+        # second derivatives of h, each times eta'(h) - E[y] = 0: it is F itself, not an
+        # approximation.
+        return self.hessian_product()
+
+    def predicted(self, delta: Tensor) -> float:
+        """Eq. 8: 1/2 delta^T F delta in nats, of a step delta (P,).
+
+        Raises:
+            ValueError: for a step of another length.
+        """
+        return float(delta @ self.fisher_product()(self._step(delta)) / 2)
+
+    def happened(self, delta: Tensor) -> float:
+        """The divergence in nats that a step delta (P,) makes.
+
+        Raises:
+            ValueError: for a step of another length.
+        """
+        return self.value(self.start + self._step(delta))
+
+    def _step(self, delta: Tensor) -> Tensor:
+        self.refuse("delta", delta)
+        return delta
+
+    def dense(self) -> Tensor:
+        """F (P, P), a product for each parameter: of small nets."""
+        # F times each unit vector is a column of F
+        return self.fisher_product()(torch.eye(len(self.start)).to(self.start))

@@ -1,0 +1,265 @@
+r"""The way back through a normalizer: what its statistics do to a gradient.
+
+Xu et al. (2019, arXiv:1911.07013), section 3, find that layer norm owes its success to the
+derivatives of mu and sigma rather than to mu and sigma. With :math:`y = (a-\mu)/\sigma` of one
+case, H units, g = 1 and a slope :math:`r = \partial L/\partial h` coming from above,
+
+.. math:: \frac{\partial L}{\partial a} = \underbrace{\frac{r}{\sigma}}_{\text{direct}}
+          \underbrace{-\frac{1}{\sigma}\,\overline{r}}_{\text{through }\mu}
+          \underbrace{-\frac{1}{\sigma}\, y\,\overline{r y}}_{\text{through }\sigma}.
+
+The path through mu moves the mean of the gradient to 0, and that through sigma makes its
+variance smaller.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
+
+from lnlab.analysis.arguments import refuse_no_tensor
+from lnlab.analysis.magnitudes import vector_norm
+from lnlab.analysis.module_copy import Buffers, untouched
+from lnlab.analysis.objective import Objective, refuse_no_objective
+from lnlab.nn import (
+    AffineNormalizer,
+    BatchNorm,
+    GroupNorm,
+    LayerNorm,
+    Norm,
+    RMSNorm,
+    Stats,
+    wide,
+)
+from lnlab.threads import in_one_thread
+
+
+class Detached(AffineNormalizer):
+    """A normalizer whose gradient takes mu, sigma or both as constants ("DetachNorm").
+
+    The forward pass is that of ``norm``, and so are the gain and the bias.
+
+    Args:
+        norm: makes the normalizer: its rule for (mu, sigma) is used.
+        mu: whether mu is a constant on the way back.
+        sigma: likewise sigma.
+    """
+
+    def __init__(self, units: int, norm: Norm, *, mu: bool = True, sigma: bool = True) -> None:
+        rule = affine(norm(units))
+        super().__init__(units, affine=False, space=rule.space)
+        self.g, self.b, self.eps = rule.g, rule.b, rule.eps
+        rule.g = rule.b = None
+        self.rule, self.constant = rule, (mu, sigma)
+
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        found = zip(self.rule.stats(a, W, t), self.constant, strict=True)
+        return Stats(*(s.detach() if constant else s for s, constant in found))
+
+    def extra_repr(self) -> str:
+        constant = [name for name, c in zip(("mu", "sigma"), self.constant, strict=True) if c]
+        return f"{super().extra_repr()}, constant: {', '.join(constant) or 'nothing'}"
+
+
+def affine(norm: nn.Module, space: int = 0) -> AffineNormalizer:
+    """``norm`` itself, or one of torch's as ours, with its own gain, bias and statistics.
+
+    Args:
+        norm: one of :mod:`lnlab.nn`, or torch's LayerNorm or RMSNorm over one axis,
+            BatchNorm or GroupNorm.
+        space: the spatial axes of its input, which torch's BatchNorm and GroupNorm do not say.
+
+    Raises:
+        TypeError: for what is no rule for (mu, sigma).
+    """
+    if isinstance(norm, AffineNormalizer):
+        return norm
+    same: AffineNormalizer | None = None
+    if isinstance(norm, nn.LayerNorm) and len(norm.normalized_shape) == 1:
+        same = LayerNorm(norm.normalized_shape[0], eps=norm.eps)
+    elif isinstance(norm, nn.RMSNorm) and len(norm.normalized_shape) == 1:
+        least = torch.finfo(torch.float32 if norm.weight is None else norm.weight.dtype).eps
+        same = RMSNorm(norm.normalized_shape[0], eps=least if norm.eps is None else norm.eps)
+    elif isinstance(norm, nn.GroupNorm):
+        same = GroupNorm(norm.num_channels, norm.num_groups, eps=norm.eps, space=space)
+    elif isinstance(norm, TorchBatchNorm) and norm.running_mean is not None:
+        same = BatchNorm(norm.num_features, eps=norm.eps, space=space)
+        for name in ("running_mean", "running_var"):
+            same.register_buffer(name, norm.get_buffer(name))
+    if same is None:
+        raise TypeError(
+            f"{type(norm).__name__} is no rule for (mu, sigma): give one of lnlab.nn, or "
+            "torch's LayerNorm or RMSNorm over one axis, BatchNorm or GroupNorm."
+        )
+    own = dict(norm.named_parameters())
+    same.g, same.b = own.get("weight"), own.get("bias")
+    return same.train(norm.training)
+
+
+class Summands(NamedTuple):
+    """The summands of a gradient dL/da, each of the shape of ``a``.
+
+    Attributes:
+        direct: mu and sigma held constant.
+        through_mu: what the derivative of mu adds.
+        through_sigma: what that of sigma adds.
+    """
+
+    direct: Tensor
+    through_mu: Tensor
+    through_sigma: Tensor
+
+    @property
+    def total(self) -> Tensor:
+        """The whole gradient dL/da (*cases, H)."""
+        return self.direct + self.through_mu + self.through_sigma
+
+    def detached(self) -> dict[str, Tensor]:
+        """The gradient dL/da (*cases, H) where nothing, sigma, mu, or both are constants."""
+        return {
+            "nothing": self.total,
+            "sigma": self.direct + self.through_mu,
+            "mu": self.direct + self.through_sigma,
+            "mu and sigma": self.direct,
+        }
+
+
+@in_one_thread
+def gradient_parts(
+    norm: nn.Module, a: Tensor, slope: Tensor, W: Tensor | None = None, t: int | None = None
+) -> Summands:
+    """The fate of a gradient on its way back through a normalizer.
+
+    Args:
+        norm: as :func:`affine` takes it; not touched, in the mode it is in.
+        a: its input (*cases, H, *space).
+        slope: dL/dh (*cases, H, *space) of its output.
+        W: the weights that made ``a``, where the rule reads them.
+        t: the time step, likewise.
+
+    Raises:
+        TypeError: for a module that is no rule for (mu, sigma).
+        ValueError: where the shapes differ.
+    """
+    refuse_no_tensor("a", a)
+    refuse_no_tensor("slope", slope)
+    rule = untouched(affine(norm, max(a.dim() - 2, 0)))
+    assert isinstance(rule, AffineNormalizer)
+    if slope.shape != a.shape:
+        raise ValueError(f"slope is {tuple(slope.shape)}, a {tuple(a.shape)}: give one shape.")
+    axis = -1 - rule.space
+    if a.dim() < 1 + rule.space or a.shape[axis] != rule.units:
+        raise ValueError(
+            f"a has shape {tuple(a.shape)}: {type(norm).__name__} takes {rule.units} units "
+            f"along axis {axis}."
+        )
+    with torch.enable_grad():
+        a = wide(a.detach()).requires_grad_()
+        mu, sigma = rule.stats(a, W if W is None else W.detach(), t)
+
+        def back(mu: Tensor, sigma: Tensor) -> Tensor:
+            h = rule.affine(a - mu, sigma)
+            return torch.autograd.grad(h, a, slope.to(h), retain_graph=True)[0]
+
+        direct = back(mu.detach(), sigma.detach())
+        # the gradient is a sum over the paths on which a reaches h: a path is what it adds
+        with_mu, with_sigma = back(mu, sigma.detach()), back(mu.detach(), sigma)
+    return Summands(direct, with_mu - direct, with_sigma - direct)
+
+
+class Passage(NamedTuple):
+    """The tensors that a normalizer inside a net is given, there and back.
+
+    Attributes:
+        norm: a copy of it, with the statistics that it had then.
+        a: its input.
+        slope: dL/dh of its output.
+        rest: what it was called with beside ``a``: W and t, of one of ours.
+    """
+
+    norm: nn.Module
+    a: Tensor
+    slope: Tensor
+    rest: tuple
+
+    @property
+    def parts(self) -> Summands:
+        """The parts of dL/da."""
+        return gradient_parts(self.norm, self.a, self.slope, *self.rest)
+
+
+def microscope(objective: Objective, name: str, *, call: int = 0) -> Summands:
+    """The parts of dL/da at one normalizer inside a net; all else as :func:`passage`."""
+    return passage(objective, name, call=call).parts
+
+
+@in_one_thread
+def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
+    """The tensors that one normalizer inside a net is given, there and back.
+
+    Args:
+        objective: the loss; evaluated at the module's own parameters.
+        name: the normalizer, as ``named_modules`` calls it.
+        call: which of its calls, counted from 0, where it is called several times.
+
+    Raises:
+        ValueError: where there is no such part, or it is called less often, or where the loss
+            does not depend on it.
+        TypeError: where it makes no tensor of one.
+    """
+    refuse_no_objective(objective)
+    parts = dict(objective.module.named_modules())
+    if name not in parts:
+        raise ValueError(f"there is no part {name!r}; there are: {', '.join(parts)}.")
+    calls: list[tuple[tuple, Buffers, Tensor]] = []
+
+    def keep(part: nn.Module, args: tuple, h: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():  # statistics are being recomputed
+            return h
+        if not isinstance(h, Tensor) or not args:
+            raise TypeError(f"{name} is no normalizer: it makes no tensor of its first input.")
+        # statistics that were recomputed are gone afterwards
+        calls.append((args, Buffers(part), h.detach().requires_grad_()))
+        return calls[-1][-1].clone() if len(calls) == call + 1 else h  # may be written into
+
+    hook = parts[name].register_forward_hook(keep)
+    try:
+        with torch.enable_grad():
+            loss = objective(objective.start)
+    finally:
+        hook.remove()
+    if not 0 <= call < len(calls):
+        raise ValueError(f"{name} is called {len(calls)} times: choose call from these.")
+    (a, *rest), buffers, h = calls[call]  # the rest is W and t, of a normalizer of ours
+    slope = None
+    if loss.requires_grad:
+        (slope,) = torch.autograd.grad(loss, h, allow_unused=True)
+    if slope is None:
+        raise ValueError(f"the loss has no gradient by what {name} puts out.")
+    norm = untouched(parts[name])
+    buffers.into(norm)
+    return Passage(norm, a, slope, tuple(rest))
+
+
+def case_moments(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance over the units of every case: (*cases, H) to twice (*cases,).
+
+    In float64, as the square of a small float32 number may be 0 in float32.
+    """
+    var, mean = torch.var_mean(gradient.double(), dim=-1, correction=0)
+    return mean, var
+
+
+def gradient_norms(objective: Objective) -> dict[str, float]:
+    """The Frobenius norm of the gradient of every parameter, by name.
+
+    Of the matrices of a deep net from bottom to top this is the profile of Xiong et al. (2020,
+    arXiv:2002.04745): at the start that of a post-LN transformer is large at the top and does
+    not shrink with depth, that of a pre-LN one goes as 1/sqrt(L) for L layers.
+    """
+    refuse_no_objective(objective)
+    _, slope = objective.gradient()
+    return {
+        name: float(vector_norm(slope[place])) for name, place in objective.slices().items()
+    }

@@ -1,0 +1,191 @@
+"""Signals and gradients in a recurrent net, from one time step to the next."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lnlab.analysis.arguments import normal, refuse_no_tensor, refuse_other
+from lnlab.analysis.magnitudes import root_mean_square, vector_norm
+from lnlab.nn import AffineNormalizer, GroupNorm, Identity, Normalizer
+from lnlab.threads import in_one_thread
+
+
+class Stepping(Protocol):
+    """A cell: weights of its summed inputs, a first state, and one time step."""
+
+    @property
+    def W_x(self) -> Tensor: ...
+
+    @property
+    def W_h(self) -> Tensor: ...
+
+    def start(self, x: Tensor) -> tuple[Tensor, ...]: ...
+
+    def __call__(
+        self, x: Tensor, state: tuple[Tensor, ...], t: int | None = None
+    ) -> tuple[Tensor, ...]: ...
+
+
+class Dynamics(NamedTuple):
+    """A root mean square for each of T time steps, each (T,).
+
+    Attributes:
+        summed: that of the summed inputs W_h h_{t-1} + W_x x_t, before they are normalized.
+        hidden: that of the hidden state h_t.
+        gradient: that of the gradient of a random function of the last h, by the state after
+            step t; as a multiple of the one by the state after the last step.
+    """
+
+    summed: Tensor
+    hidden: Tensor
+    gradient: Tensor
+
+    @property
+    def rate(self) -> float:
+        """The factor of the gradient in a step backwards, on average over the steps."""
+        # the last is 1 by definition: the first is the product of T - 1 factors, one a step
+        T = len(self.gradient)
+        return float(self.gradient[0] ** (1 / (T - 1))) if T > 1 else 1.0
+
+
+def states(cell: Stepping, x: Tensor) -> list[tuple[Tensor, ...]]:
+    """The first state, and that after each step of ``x`` (T, B, D)."""
+    passed = [cell.start(x)]
+    for t, x_t in enumerate(x):
+        # copies, each of which goes nowhere but into the next step: h is made from c
+        passed.append(tuple(s.clone() for s in cell(x_t, passed[-1], t)))
+    return passed
+
+
+@in_one_thread
+@torch.enable_grad()
+def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
+    """The sizes of summed inputs, hidden states and gradients at every step of ``x``.
+
+    Args:
+        cell: as :class:`lnlab.nn.Cell`.
+        x: (T, B, D), with at least one step.
+        seed: of the direction in which the last hidden state is looked at.
+
+    Raises:
+        TypeError: where ``cell`` is no module, or x no tensor.
+        ValueError: for a sequence without steps.
+    """
+    refuse_other("cell", cell, nn.Module, "a cell of lnlab.nn")
+    refuse_no_tensor("x", x)
+    if not x.dim() or not len(x):
+        raise ValueError("x has no time steps: give at least one.")
+    passed = states(cell, x)
+    h = torch.stack([state[0] for state in passed])  # (T + 1, B, H)
+    # of r · h_T, whose gradient by s_t is rᵀ dh_T/ds_t: a random mixture of the Jacobian's rows
+    r = normal(seed, 4, *h[-1].shape).to(h)
+    leaves = [s for state in passed[1:] for s in state]
+    # the last carried cell of an LSTM has no part in h
+    slopes = torch.autograd.grad((r * passed[-1][0]).sum(), leaves, allow_unused=True)
+    each = [
+        torch.zeros_like(s) if d is None else d for d, s in zip(slopes, leaves, strict=True)
+    ]
+    n = len(passed[0])
+    gradients = torch.stack(each).unflatten(0, (len(x), n))  # (T, states, B, H)
+    gradient = root_mean_square(gradients.flatten(1), 1)
+    with torch.no_grad():
+        a = F.linear(h[:-1], cell.W_h) + F.linear(x, cell.W_x)
+        summed, hidden = (root_mean_square(s.flatten(1), 1) for s in (a, h[1:]))
+        return Dynamics(summed, hidden, gradient / gradient[-1])
+
+
+@torch.no_grad()
+def scales(cell: Stepping, norm: AffineNormalizer, x: Tensor) -> Tensor:
+    """The sizes of the numbers that ``norm``, a part of ``cell``, puts out at every step.
+
+    The root mean square over cases and units before gain and bias, (T,): 1 where the
+    statistics that it used are those of the numbers it was given.
+    """
+    heard = []
+
+    def hear(_: Normalizer, __: tuple, h: Tensor) -> None:
+        h = h if norm.b is None else h - norm.b
+        heard.append(h if norm.g is None else h / norm.g)
+
+    hook = norm.register_forward_hook(hear)
+    try:
+        states(cell, x)
+    finally:
+        hook.remove()
+    return root_mean_square(torch.stack(heard).flatten(1), 1)
+
+
+# Recurrent cells that bear one name and are different functions.
+
+
+Cells = Mapping[str, Any]
+"""LSTM cells as of :class:`lnlab.nn.LSTMCell`, by name."""
+
+
+def same_weights(
+    makers: Mapping[str, Callable[..., Any]], W_x: Tensor, W_h: Tensor, b: Tensor
+) -> dict[str, Any]:
+    """A cell of each maker with these weights, and ``b`` where it has its bias.
+
+    The forget bias of those that start from one is added: it is a part of what they do.
+
+    Args:
+        makers: called with (inputs, units), each gives a cell.
+        W_x: (4 H, D), gates in the order of eq. 20.
+        W_h: (4 H, H).
+        b: (4 H,).
+    """
+    cells = {}
+    for name, make in makers.items():
+        cell = make(W_x.shape[1], W_h.shape[1]).to(W_h)
+        with torch.no_grad():
+            cell.W_x.copy_(W_x)
+            cell.W_h.copy_(W_h)
+            place_of_bias(cell).copy_(b)
+            # the first H of the four blocks are those of f, as eq. 20 orders them
+            cell.outer_bias[: cell.units].add_(cell.initial.forget_bias)
+        cells[name] = cell
+    return cells
+
+
+def place_of_bias(cell: Any) -> Tensor:
+    """The bias of the gates (4H,): the cell's own, or else that of its normalizer."""
+    return cell.norm_h.b if cell.b is None else cell.b
+
+
+@in_one_thread
+@torch.no_grad()
+def disagreement(cells: Cells, x: Tensor) -> dict[str, Tensor]:
+    """The distance of each cell's h from that of the first, at every step of ``x`` (T, B, D).
+
+    The norm of the difference over all cases and units, as a multiple of the norm of the
+    first cell's h: (T,) a name.
+    """
+    h = {name: torch.stack([s[0] for s in states(cell, x)[1:]]) for name, cell in cells.items()}
+    first = next(iter(h.values()))
+    return {
+        name: vector_norm((each - first).flatten(1), 1) / vector_norm(first.flatten(1), 1)
+        for name, each in h.items()
+    }
+
+
+def reading(cell: Any) -> dict[str, str]:
+    """The reading of the paper that an LSTM cell stands for, in a few words for each choice."""
+    gates = cell.norm_h
+    if isinstance(gates, Identity):
+        normalized = "no gate"
+    elif isinstance(gates, GroupNorm):
+        normalized = "each gate by itself"
+    else:
+        normalized = "all gates at once"
+    return {
+        "LN runs over": normalized,
+        "of": "W_h h + W_x x" if cell.norm_x is None else "W_h h and W_x x",
+        "hands on": "LN(c)" if cell.carry.name == "NORMALIZED" else "c",
+        "b": {0: "that of LN", 1: "once", 2: "twice", 3: "inside LN"}[int(cell.bias)],
+        "forget bias": f"{cell.initial.forget_bias:g}",
+        "eps": f"{cell.norm_c.eps:g}, {cell.norm_c.root.__name__.replace('_', ' the ')}",
+    }

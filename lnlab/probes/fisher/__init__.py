@@ -1,1 +1,0 @@
-"""The Fisher metric: of any network, and of normalized generalized linear models."""

@@ -1,0 +1,237 @@
+"""The way back, split into its paths: they add up, and keep to the theorem about them."""
+
+import copy
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import lnlab.nn
+from lnlab.analysis.norm_gradients import (
+    Detached,
+    case_moments,
+    gradient_norms,
+    gradient_parts,
+    microscope,
+)
+from lnlab.analysis.objective import Objective
+from lnlab.nn.table1 import Statistics
+
+B, D, H, CLASSES = 7, 4, 6, 3
+
+
+def layer_norm(**settings) -> Any:
+    return lnlab.nn.LayerNorm(H, eps=0.0, **settings)
+
+
+def test_the_parts_are_those_of_the_closed_form():
+    a, r = torch.randn(2, B, H)
+    found = gradient_parts(layer_norm(), a, r)
+    sigma = a.std(1, correction=0, keepdim=True)
+    y = (a - a.mean(1, keepdim=True)) / sigma
+    torch.testing.assert_close(found.direct, r / sigma)
+    through_mu = -r.mean(1, keepdim=True) / sigma
+    torch.testing.assert_close(found.through_mu, through_mu.expand(B, H))
+    torch.testing.assert_close(found.through_sigma, -y * (r * y).mean(1, keepdim=True) / sigma)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lnlab.nn.LayerNorm,
+        lnlab.nn.BatchNorm,
+        lnlab.nn.RMSNorm,
+        lnlab.nn.WeightNorm,
+        nn.LayerNorm,
+    ],
+)
+def test_the_parts_add_up_to_the_gradient(make, drawn):
+    norm, W = drawn(make(H)), torch.randn(H, D)
+    a = (torch.randn(B, D) @ W.T).requires_grad_()
+    r = torch.randn(B, H)
+    y = norm(a, W) if isinstance(norm, lnlab.nn.Normalizer) else norm(a)
+    (expected,) = torch.autograd.grad(y, a, r)
+    torch.testing.assert_close(gradient_parts(norm, a, r, W).total, expected)
+
+
+@pytest.mark.parametrize(
+    ("what", "constant"),
+    [
+        ("nothing", {"mu": False, "sigma": False}),
+        ("sigma", {"mu": False}),
+        ("mu", {"sigma": False}),
+        ("mu and sigma", {}),
+    ],
+)
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm])
+def test_a_detached_normalizer_has_that_part_of_the_gradient(what, constant, norm, drawn):
+    plain, detached = drawn(norm(H)), Detached(H, norm, **constant)
+    with torch.no_grad():
+        detached.g.copy_(plain.g)
+        detached.b.copy_(plain.b)
+    a, r = torch.randn(2, B, H)
+    a.requires_grad_()
+    torch.testing.assert_close(detached(a), plain(a), rtol=0, atol=0)
+    (slope,) = torch.autograd.grad(detached(a), a, r)
+    torch.testing.assert_close(slope, gradient_parts(plain, a, r).detached()[what])
+    assert set(dict(detached.named_parameters())) == {"g", "b"}
+
+
+def test_mu_centres_the_gradient_and_sigma_makes_it_smaller():
+    """Xu et al. (2019), theorem 1, case by case."""
+    a, r = torch.randn(2, 500, H) * torch.tensor([[[1.0]], [[3.0]]]) + 0.5
+    found = gradient_parts(layer_norm(), a, r).detached()
+    (mean, var), (mean_sigma, var_sigma), (mean_mu, var_mu), (mean_both, var_both) = map(
+        case_moments, found.values()
+    )
+    for centred in (mean, mean_sigma):
+        assert centred.abs().max() < 1e-12
+    torch.testing.assert_close(mean_mu, mean_both)
+    torch.testing.assert_close(var_sigma, var_both)
+    torch.testing.assert_close(var_mu, var)
+    assert (var <= var_both).all()
+    assert var.mean() < 0.9 * var_both.mean()
+
+
+def net(norm: Any = lnlab.nn.LayerNorm) -> Any:
+    return nn.Sequential(
+        lnlab.nn.Linear(D, H, norm), nn.Tanh(), lnlab.nn.Linear(H, H, norm), nn.Tanh(),
+        lnlab.nn.Linear(H, CLASSES, bias_inside=True),
+    )  # fmt: skip
+
+
+def objective(module, **given):
+    x, y = torch.randn(B, D), torch.randint(CLASSES, (B,))
+    return Objective(module, x, y, F.cross_entropy, **{"statistics": Statistics.BATCH, **given})
+
+
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm, lnlab.nn.WeightNorm])
+def test_inside_a_net_the_parts_are_those_of_its_own_gradient(norm):
+    module = net(norm)
+    found = objective(module)
+    h = module[0](found.x).tanh()
+    a = (h @ module[2].W.T).detach().requires_grad_()
+    logits = module[4](module[2].norm(a, module[2].W).tanh())
+    (expected,) = torch.autograd.grad(F.cross_entropy(logits, found.y), a)
+    torch.testing.assert_close(microscope(found, "2.norm").total, expected)
+
+
+@pytest.mark.parametrize("statistics", Statistics)
+def test_the_parts_are_those_with_the_statistics_of_the_objective(statistics):
+    module = net(lnlab.nn.BatchNorm)
+    module(torch.randn(B, D) * 3 + 1)  # what is remembered is something else
+    found = objective(module, statistics=statistics)
+    total = microscope(found, "2.norm").total
+    inside = nn.Parameter(torch.zeros(B, H))
+    copied: Any = copy.deepcopy(found.module)
+    copied[2].norm.register_forward_pre_hook(lambda _, args: (args[0] + inside, *args[1:]))
+    if statistics is Statistics.RECOMPUTED:
+        lnlab.nn.recompute(copied, [found.x]).eval()
+    (expected,) = torch.autograd.grad(F.cross_entropy(copied(found.x), found.y), inside)
+    torch.testing.assert_close(total, expected)
+
+
+def test_torch_s_layer_norm_can_be_looked_at_and_each_of_its_calls():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.norm = nn.Linear(D, D), nn.LayerNorm(D)
+
+        def forward(self, x):
+            self.first = self.norm(self.inner(x))
+            return self.norm(2 * self.first.tanh())
+
+    found: Any = objective(Twice())
+    first, second = (microscope(found, "norm", call=call).total for call in (0, 1))
+    a = found.module.inner(found.x).detach().requires_grad_()
+    y = found.module.norm(2 * found.module.norm(a).tanh())
+    (expected,) = torch.autograd.grad(F.cross_entropy(y, found.y), a)
+    torch.testing.assert_close(first, expected)
+    assert not torch.allclose(first, second)
+    with pytest.raises(ValueError, match="called 2 times"):
+        microscope(found, "norm", call=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "raised"), [("0.norm", None), ("1", TypeError), ("nobody", ValueError)]
+)
+def test_the_net_is_left_as_it_was(name, raised):
+    module = net(lnlab.nn.BatchNorm)
+    found = objective(module, statistics=Statistics.FROZEN)
+    before, state = copy.deepcopy(module.state_dict()), torch.get_rng_state()
+    hooks = [len(part._forward_hooks) for part in found.module.modules()]
+    with pytest.raises(raised, match=r"no rule|no part") if raised else nullcontext():
+        microscope(found, name)
+    after = module.state_dict()
+    assert all(torch.equal(after[key], kept) for key, kept in before.items())
+    assert module.training
+    assert all(p.grad is None and p.requires_grad for p in module.parameters())
+    assert [len(part._forward_hooks) for part in found.module.modules()] == hooks
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_norms_of_gradients_are_autograd_s():
+    module = net()
+    found = objective(module)
+    F.cross_entropy(module(found.x), found.y).backward()
+    for name, size in gradient_norms(found).items():
+        assert size == pytest.approx(module.get_parameter(name).grad.norm().item())
+
+
+def transformer(depth, pre):
+    """Layers as in Xiong et al. (2020), drawn as there; D = 32, one head."""
+    layers = [
+        nn.TransformerEncoderLayer(32, 1, 32, dropout=0.0, batch_first=True, norm_first=pre)
+        for _ in range(depth)
+    ]
+    made = nn.Sequential(*layers, nn.LayerNorm(32) if pre else nn.Identity(), nn.Linear(32, 8))
+    for p in made.parameters():
+        if p.dim() > 1:
+            nn.init.xavier_normal_(p)
+    return made
+
+
+def test_depth_quiets_the_last_layer_of_a_transformer_only_with_pre_ln():
+    """Xiong et al. (2020), theorem 1: its gradient falls as 1/sqrt(L), and without as 1."""
+    x, y = torch.randn(16, 1, 32), torch.randint(8, (16,))
+
+    def size(depth, pre):
+        def loss(output, y):
+            return F.cross_entropy(output.squeeze(1), y)
+
+        name = f"{depth - 1}.linear2.weight"
+        given = {"statistics": Statistics.FROZEN, "names": [name]}
+        made = [transformer(depth, pre) for _ in range(10)]
+        return sum(gradient_norms(Objective(m, x, y, loss, **given))[name] for m in made)
+
+    # 4 times as deep: a half, reached where L is large; the theorem's are upper bounds
+    assert 0.45 < size(8, pre=True) / size(2, pre=True) < 0.8
+    assert size(8, pre=False) / size(2, pre=False) > 0.95
+
+
+def test_what_cannot_be_split_is_refused():
+    with pytest.raises(TypeError, match="DyT is no rule"):
+        Detached(H, lnlab.nn.DyT)
+    with pytest.raises(TypeError, match="Tanh is no rule"):
+        gradient_parts(nn.Tanh(), torch.ones(B, H), torch.ones(B, H))
+
+    class Aside(nn.Module):
+        """A normalizer whose output nothing is made of."""
+
+        def __init__(self):
+            super().__init__()
+            self.norm, self.last = nn.LayerNorm(D), nn.Linear(D, CLASSES)
+
+        def forward(self, x):
+            self.norm(x)
+            return self.last(x)
+
+    with pytest.raises(ValueError, match="no gradient by what norm puts out"):
+        microscope(objective(Aside()), "norm")
+    with pytest.raises(ValueError, match="give one shape"):
+        gradient_parts(layer_norm(), torch.ones(B, H), torch.ones(H))
+    assert "constant: sigma" in repr(partial(Detached, norm=lnlab.nn.LayerNorm, mu=False)(H))

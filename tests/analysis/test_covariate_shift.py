@@ -1,0 +1,220 @@
+"""Covariate shift is what definition 2.1 says, gradient by gradient."""
+
+import copy
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import lnlab.nn
+from lnlab.analysis.covariate_shift import Noisy, covariate_shift, layers, shifting
+from lnlab.analysis.objective import Objective
+from lnlab.nn.table1 import Statistics
+
+B, D, H, CLASSES = 12, 5, 6, 3
+
+
+def net(norm: Any = lnlab.nn.LayerNorm) -> Any:
+    return nn.Sequential(
+        lnlab.nn.Linear(D, H, norm), nn.Tanh(), lnlab.nn.Linear(H, H, norm), nn.Tanh(),
+        lnlab.nn.Linear(H, CLASSES, bias_inside=True),
+    )  # fmt: skip
+
+
+def batch():
+    return torch.randn(B, D), torch.randint(CLASSES, (B,))
+
+
+def objective(module, x, y):
+    return Objective(module, x, y, F.cross_entropy, statistics=Statistics.BATCH)
+
+
+def stepped(module, x, y, rate=0.5):
+    """The module after one step of gradient descent."""
+    moved = copy.deepcopy(module)
+    F.cross_entropy(moved(x), y).backward()
+    with torch.no_grad():
+        for p in moved.parameters():
+            p -= rate * p.grad
+    return moved
+
+
+def gradients(module, x, y, layer):
+    return torch.cat(
+        [
+            slope.reshape(-1)
+            for slope in torch.autograd.grad(
+                F.cross_entropy(module(x), y), list(module[layer].parameters())
+            )
+        ]
+    )
+
+
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm, lnlab.nn.WeightNorm])
+def test_the_shift_is_that_of_two_nets_built_by_hand(norm):
+    module, (x, y) = net(norm), batch()
+    moved = stepped(module, x, y)
+    found = objective(module, x, y)
+    shifts = covariate_shift(found, found.flat(list(moved.parameters())))
+    assert [s.layer for s in shifts] == ["0.W", "2.W", "4.W"]
+    for shift, layer in zip(shifts, (0, 2, 4), strict=True):
+        below = copy.deepcopy(module)
+        for lower in range(0, layer, 2):
+            below[lower] = copy.deepcopy(moved[lower])
+        G, shifted = (gradients(m, x, y, layer) for m in (module, below))
+        assert shift.distance == pytest.approx(float((G - shifted).norm()), abs=1e-15)
+        assert shift.relative == pytest.approx(shift.distance / float(G.norm()))
+        assert shift.cosine == pytest.approx(float(F.cosine_similarity(G, shifted, dim=0)))
+    assert shifts[0][1:3] == (0, 0)
+    assert shifts[2].distance > 1e-4
+
+
+def test_a_weight_that_is_made_of_several_is_one_layer_with_its_bias():
+    made = [nn.utils.parametrizations.weight_norm(nn.Linear(D, D)) for _ in range(2)]
+    found = objective(nn.Sequential(made[0], nn.Tanh(), made[1]), *batch())
+    assert layers(found) == {
+        f"{n}.parametrizations.weight.original0": [
+            f"{n}.parametrizations.weight.original0",
+            f"{n}.parametrizations.weight.original1",
+            f"{n}.bias",
+        ]
+        for n in (0, 2)
+    }
+
+
+class Backwards(nn.Module):
+    """Names first what it calls last, and a part that it never calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(H, CLASSES)
+        self.middle = nn.MultiheadAttention(H, 2, batch_first=True)
+        self.first = nn.Linear(D, H)
+
+    def forward(self, x):
+        h = self.first(x).tanh().unsqueeze(1)
+        return self.last(self.middle(h, h, h, need_weights=False)[0].squeeze(1))
+
+
+def test_layers_stand_in_the_order_of_their_calls():
+    module, (x, y) = Backwards(), batch()
+    found = objective(module, x, y)
+    assert list(layers(found)) == [
+        "first.weight", "middle.in_proj_weight", "middle.out_proj.weight", "last.weight"
+    ]  # fmt: skip
+    moved = dict(stepped(module, x, y).named_parameters())
+    shifts = covariate_shift(found, found.flat([moved[name] for name in found.names]))
+    assert shifts[0][1:3] == (0, 0)
+    assert all(shift.distance > 1e-6 for shift in shifts[1:])
+    assert not any(part._forward_pre_hooks for part in found.module.modules())
+
+
+def test_steps_that_nothing_sees_shift_the_directions_of_no_gradient():
+    """All weights of a layer norm layer twice as large: what is above it cannot tell."""
+    module, (x, y) = net(partial(lnlab.nn.LayerNorm, eps=0.0)), batch()
+    found = objective(module, x, y)
+    moved = found.start.clone()
+    moved[found.slices()["0.W"]] *= 2
+    _, second, last = covariate_shift(found, moved)
+    assert second.relative < 1e-14
+    assert last.relative < 1e-14
+    moved[found.slices()["4.W"]] *= 2  # the last has none above it
+    assert covariate_shift(found, moved)[2].relative < 1e-14
+
+
+def test_parameters_belong_to_the_layer_they_follow():
+    found = objective(nn.Sequential(nn.LayerNorm(D), net(), nn.Linear(CLASSES, 3)), *batch())
+    assert layers(found) == {
+        "0.weight": ["0.weight", "0.bias"],
+        "1.0.W": ["1.0.W", "1.0.norm.g", "1.0.norm.b"],
+        "1.2.W": ["1.2.W", "1.2.norm.g", "1.2.norm.b"],
+        "1.4.W": ["1.4.W", "1.4.b_inside"],
+        "2.weight": ["2.weight", "2.bias"],
+    }
+
+
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm])
+def test_measuring_changes_nothing_of_the_training(norm):
+    measured = net(norm)
+    alone = copy.deepcopy(measured)
+    batches = [batch() for _ in range(6)]
+    optimizer = torch.optim.Adam(measured.parameters())
+    state = torch.get_rng_state()
+    found = list(shifting(measured, batches, F.cross_entropy, optimizer, every=2))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert [update for update, _ in found] == [2, 4, 6]
+    optimizer = torch.optim.Adam(alone.parameters())
+    assert not list(shifting(alone, batches, F.cross_entropy, optimizer, every=7))
+    for name, tensor in measured.state_dict().items():
+        assert torch.equal(tensor, alone.state_dict()[name])
+
+
+def test_no_cosine_is_beyond_one():
+    for _ in range(20):
+        module, (x, y) = net().float(), batch()
+        found = objective(module, x.float(), y)
+        assert covariate_shift(found, found.start)[0].cosine <= 1
+
+
+def test_the_steps_are_those_of_the_optimizer():
+    module, (x, y) = net(), batch()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+    by_hand = stepped(module, x, y)
+    found = objective(module, x, y)
+    expected = covariate_shift(found, found.flat(list(by_hand.parameters())))
+    ((_, shifts),) = shifting(module, [(x, y)], F.cross_entropy, optimizer)
+    for ours, theirs in zip(shifts, expected, strict=True):
+        assert ours[1:] == pytest.approx(theirs[1:], abs=1e-14)
+
+
+def test_noise_has_the_distribution_of_algorithm_1():
+    noisy = Noisy(H, partial(lnlab.nn.BatchNorm, affine=False, eps=0.0))
+    a = torch.randn(20_000, H)
+    plain = noisy.norm(a)
+    means, scales = [], []
+    for _ in range(40):
+        h = noisy(a)
+        slope = (h * plain).mean(0)
+        means.append(h.mean(0))
+        scales.append(slope)
+        rest = (h - slope * plain - h.mean(0)).var(0)
+        # of m: U(-0.1, 0.1); of s h: 0.1 times h
+        torch.testing.assert_close(
+            rest, torch.full((H,), 0.1**2 / 3 + 0.1**2), rtol=0.1, atol=0
+        )
+    means, scales = torch.stack(means).flatten(), torch.stack(scales).flatten()
+    assert means.abs().max() < 0.51
+    assert 0.99 < scales.min() < scales.max() < 1.26
+    # 240 draws of U(-1/2, 1/2) and U(1, 1.25)
+    assert means.std() == pytest.approx(12**-0.5, rel=0.15)
+    assert scales.std() == pytest.approx(0.25 / 12**0.5, rel=0.15)
+
+
+def test_there_is_no_noise_in_evaluation_and_none_without_any():
+    a, W = torch.randn(B, H), torch.randn(H, D)
+    noisy = Noisy(H, lnlab.nn.LayerNorm)
+    assert not torch.equal(noisy(a, W), noisy(a, W))
+    noisy.eval()
+    assert torch.equal(noisy(a, W), noisy.norm(a, W))
+    quiet = Noisy(H, lnlab.nn.WeightNorm, shift=0.0, scale=1.0, spread=0.0)
+    quiet.start(W)
+    torch.testing.assert_close(quiet(a, W), a)
+
+
+def test_what_cannot_be_measured_is_refused():
+    module, (x, y) = net(), batch()
+    found = objective(module, x, y)
+    with pytest.raises(ValueError, match="moved has shape"):
+        covariate_shift(found, found.start[1:])
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+    with pytest.raises(ValueError, match="every is 0"):
+        next(shifting(module, [(x, y)], F.cross_entropy, optimizer, every=0))
+    noisy = net(partial(Noisy, norm=lnlab.nn.BatchNorm))
+    with pytest.raises(ValueError, match="another loss the second time"):
+        objective(noisy, x, y)
+    for wrong in ({"shift": -1.0}, {"spread": -1.0}, {"scale": 0.5}):
+        with pytest.raises(ValueError, match="give at least 0, 0 and 1"):
+            Noisy(H, lnlab.nn.BatchNorm, **wrong)

@@ -1,0 +1,142 @@
+"""Signals and gradients over time, against closed forms and against autograd."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from lnlab.analysis.arguments import normal
+from lnlab.analysis.magnitudes import root_mean_square
+from lnlab.analysis.rnn_dynamics import dynamics, scales, states
+from lnlab.nn import (
+    MODERN_START,
+    BatchNorm,
+    GRUCell,
+    Identity,
+    Initial,
+    LayerNorm,
+    LSTMCell,
+    RecurrentBatchNorm,
+    RNNCell,
+    Sums,
+    recompute,
+)
+from lnlab.nn.recurrent import RNN
+
+T, B, D, H = 12, 4, 3, 5
+
+
+def linear(x):
+    return x
+
+
+def test_a_linear_net_multiplies_its_gradient_by_the_recurrent_weights():
+    cell = RNNCell(D, H, Identity, f=linear)
+    x = torch.randn(T, B, D)
+    Q = torch.linalg.qr(torch.randn(H, H)).Q
+    with torch.no_grad():
+        cell.W_h.copy_(1.5 * Q)
+    seen = dynamics(cell, x)
+    expected = 1.5 ** torch.arange(T - 1, -1, -1.0)
+    torch.testing.assert_close(seen.gradient, expected)
+    assert seen.rate == pytest.approx(1.5)
+
+
+def test_summed_inputs_and_states_are_those_of_the_equation():
+    cell = RNNCell(D, H, Identity, f=torch.relu)
+    x = torch.randn(T, B, D)
+    seen = dynamics(cell, x)
+    h = x.new_zeros(B, H)
+    for t in range(T):
+        a = h @ cell.W_h.T + x[t] @ cell.W_x.T
+        h = a.relu()
+        torch.testing.assert_close(seen.summed[t], a.square().mean().sqrt())
+        torch.testing.assert_close(seen.hidden[t], h.square().mean().sqrt())
+
+
+@pytest.mark.parametrize("make", [LSTMCell, GRUCell, RNNCell])
+def test_the_gradient_is_that_of_the_whole_state(make):
+    """The state is set free at one step: what it does to the last h is the gradient there."""
+    cell = make(D, H, initial=MODERN_START)
+    x = torch.randn(T, B, D)
+    seen = dynamics(cell, x, seed=3)
+
+    def at(t):
+        state = tuple(s.detach().requires_grad_() for s in states(cell, x[:t])[-1])
+        now = state
+        for x_t in x[t:]:
+            now = cell(x_t, now)
+        return torch.stack(torch.autograd.grad((r * now[0]).sum(), state))
+
+    r = normal(3, 4, B, H)
+    first, later = (root_mean_square(at(t)) for t in (1, T - 1))
+    torch.testing.assert_close(seen.gradient[0] / seen.gradient[T - 2], first / later)
+
+
+def test_layer_norm_of_the_recurrent_sums_does_not_see_their_scale():
+    norm = lambda units: LayerNorm(units, eps=0.0)  # noqa: E731  (nothing else is set)
+    cell = RNNCell(D, H, norm, sums=Sums.APART, initial=Initial(learned_state=True))
+    x = torch.randn(T, B, D)
+    with torch.no_grad():
+        cell.first[0].normal_()  # LN of a state of zeros has no slope at eps = 0
+    before = dynamics(cell, x)
+    with torch.no_grad():
+        cell.W_h.mul_(100)
+    after = dynamics(cell, x)
+    torch.testing.assert_close(after.hidden, before.hidden)
+    torch.testing.assert_close(after.gradient, before.gradient)
+    assert not torch.allclose(after.summed, before.summed)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
+def test_wide_rectified_nets_keep_to_the_prediction(scale):
+    """Derived in notebook 06: s / sqrt 2 without a normalizer, below 1 with layer norm."""
+    x = torch.randn(40, 16, 400)
+    rates = {}
+    for norm in (Identity, LayerNorm):
+        cell = RNNCell(400, 400, norm, f=torch.relu, initial=MODERN_START)
+        with torch.no_grad():
+            cell.W_h *= scale
+        rates[norm] = dynamics(cell, x).rate
+    r = scale**2 / 2
+    # 400 units are not infinitely many
+    assert rates[Identity] == pytest.approx(r**0.5, rel=0.05)
+    assert rates[LayerNorm] == pytest.approx((r / (1 + r)) ** 0.5, rel=0.05)
+
+
+def test_gradients_can_be_looked_at_where_they_are_switched_off():
+    cell = LSTMCell(D, H)
+    with torch.no_grad():
+        seen = dynamics(cell, torch.randn(T, B, D))
+    assert all(not part.requires_grad and part.isfinite().all() for part in seen)
+
+
+def test_one_step_is_enough_and_none_is_refused():
+    cell = GRUCell(D, H)
+    assert dynamics(cell, torch.randn(1, B, D)).rate == 1
+    with pytest.raises(ValueError, match="no time steps"):
+        dynamics(cell, torch.randn(0, B, D))
+
+
+@pytest.mark.parametrize(
+    ("norm", "kept"),
+    [
+        (partial(LayerNorm, eps=0.0), slice(None)),
+        (partial(RecurrentBatchNorm, steps=T // 2, eps=0.0), slice(0, T // 2)),
+        (partial(BatchNorm, eps=0.0), slice(0, 0)),
+    ],
+)
+def test_statistics_fit_where_they_were_taken(norm, kept):
+    """Inputs that grow: a step of its own statistics is normalized, any other is not."""
+    x = torch.randn(T, 16, D) * 1.5 ** torch.arange(T)[:, None, None]
+    net = RNN(D, H, norm=norm)
+    cell = net.eval().cells[0]
+    with torch.no_grad():
+        for p in (cell.norm_h.g, cell.norm_h.b):
+            p.copy_(torch.rand(H) + 0.5)
+    recompute(net, [x[: T // 2]])
+    fits = (scales(cell, cell.norm_h, x) - 1).abs() < 1e-6
+    expected = torch.zeros(T, dtype=torch.bool)
+    expected[kept] = True
+    assert torch.equal(fits, expected)
+    assert not cell.norm_h._forward_hooks

@@ -1,0 +1,251 @@
+"""The metric of section 5.2, against its definition, and the paper's formulas against it."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+from torch.distributions import Bernoulli, Categorical, Independent, Normal, kl_divergence
+
+from lnlab.analysis.fisher import (
+    BERNOULLI,
+    CATEGORICAL,
+    FAMILIES,
+    GAUSSIAN,
+    GLM,
+    divergence,
+    ds2,
+    gain_metric,
+    gain_metric_32,
+    gap,
+    metric,
+    metric_of_paper,
+    radial,
+)
+from lnlab.nn import BatchNorm, DyT, Identity, LayerNorm, RMSNorm, WeightNorm
+
+NORMS = [Identity, LayerNorm, BatchNorm, WeightNorm]
+H, D, B = 3, 4, 5
+SCALED = replace(GAUSSIAN, phi=0.7)
+
+
+def glm(norm, family=BERNOULLI, units=H, inputs=D, cases=B):
+    g = None if norm is Identity else 0.5 + torch.rand(units)
+    return GLM(
+        torch.randn(units, inputs), torch.randn(cases, inputs), norm, family,
+        torch.randn(units), g,
+    )  # fmt: skip
+
+
+def outcomes(family, h):
+    """Every y and its probability (case by case): all there are, or a quadrature.
+
+    A Gaussian's two points of Gauss and Hermite are exact for what is quadratic in y.
+    """
+    if family is CATEGORICAL:
+        for unit in range(h.shape[1]):
+            yield torch.eye(h.shape[1])[unit].expand_as(h), h.softmax(-1)[:, unit]
+        return
+    for signs in product((0.0, 1.0), repeat=h.shape[1]):
+        y = torch.tensor(signs).expand_as(h)
+        if family is BERNOULLI:
+            yield y, torch.where(y > 0, h.sigmoid(), (-h).sigmoid()).prod(-1)
+        else:
+            y = h + family.phi**0.5 * (2 * y - 1)
+            yield y.detach(), torch.full(h.shape[:1], 0.5 ** h.shape[1])
+
+
+def by_definition(model):
+    """Eq. 9, an outcome at a time: the squared slopes of log P, weighed by P."""
+    theta, family = model.theta.requires_grad_(), model.family
+    F = 0.0
+    with torch.no_grad():
+        all_outcomes = list(outcomes(family, model.h))
+    for y, P in all_outcomes:
+        for case in range(len(y)):
+            h = model.outputs(theta)[case]
+            (score,) = torch.autograd.grad((h @ y[case] - family.eta(h)) / family.phi, theta)
+            F = F + P[case] * torch.einsum("ik,jl->ikjl", score, score) / len(y)
+    return F
+
+
+@pytest.mark.parametrize("family", [SCALED, BERNOULLI, CATEGORICAL], ids=lambda f: f.name)
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_metric_is_its_definition(norm, family):
+    model = glm(norm, family)
+    torch.testing.assert_close(metric(model), by_definition(model))
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize("norm", [Identity, BatchNorm, WeightNorm])
+def test_eq_13_is_exact_but_for_layer_norm(norm, family):
+    model = glm(norm, family)
+    torch.testing.assert_close(metric_of_paper(model), metric(model))
+
+
+def test_eq_12_is_a_kronecker_product():
+    model = glm(Identity, CATEGORICAL)
+    x = torch.column_stack([model.x, torch.ones(B)])
+    cases = zip(CATEGORICAL.cov(model.h), x, strict=True)
+    each = [torch.kron(c, torch.outer(v, v)) for c, v in cases]
+    F = metric_of_paper(model).reshape(H * (D + 1), -1)
+    torch.testing.assert_close(F, torch.stack(each).mean(0))
+
+
+def test_under_layer_norm_eq_13_is_off_by_one_over_h():
+    """Derived: a foreign w_i moves output k by -(1 + ĥ_k ĥ_i)/H as much as its own."""
+    gaps = {
+        units: gap(glm(LayerNorm, GAUSSIAN, units, inputs=8, cases=64)) for units in (8, 64)
+    }
+    assert gaps[8].own > 0.03
+    assert gaps[8].cross > 0.1
+    for small, large in zip(gaps[8], gaps[64], strict=True):
+        assert 4 < small / large < 16  # 8, up to what is random in W and x
+    assert gap(glm(BatchNorm, GAUSSIAN)).own < 1e-14
+    assert gap(glm(WeightNorm, GAUSSIAN)).cross < 1e-14
+
+
+def test_what_eq_13_leaves_out_of_layer_norm():
+    model = glm(LayerNorm, GAUSSIAN)
+    x, y, sigma = model.x, model.normalized, model.stats(model.W).sigma
+    shared = torch.eye(H) - (1 + y.unsqueeze(2) * y.unsqueeze(1)) / H
+    assert model.g is not None
+    J = torch.einsum("nk,nki,nd->nkid", model.g / sigma, shared, x)
+    F = metric(model)[:, :D, :, :D]
+    torch.testing.assert_close(F, torch.einsum("nkid,nkje->idje", J, J) / B)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize("norm", [*NORMS, RMSNorm])
+def test_the_divergence_that_happens_is_the_one_predicted(norm, family):
+    model = glm(norm, family)
+    delta = 1e-4 * torch.randn(model.theta.shape)
+    # the next term of the expansion is of the step's size
+    assert divergence(model, delta) == pytest.approx(ds2(metric(model), delta), rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("norm", "free"),
+    [
+        (Identity, set()), (WeightNorm, {"W", "w_1"}), (BatchNorm, {"W", "w_1"}),
+        (LayerNorm, {"W", "shift"}), (RMSNorm, {"W"}),
+    ],
+)  # fmt: skip
+def test_steps_along_an_invariance_cost_nothing(norm, free):
+    model = glm(norm)
+    F = metric(model)
+    for name, step in radial(model).items():
+        predicted, happened = ds2(F, step), divergence(model, step)
+        for ds in (predicted, happened):
+            assert abs(ds) < 1e-14 if name in free else ds > 1e-3
+
+
+@pytest.mark.parametrize("norm", [LayerNorm, BatchNorm, WeightNorm])
+def test_at_twice_the_weights_the_curvature_is_a_quarter(norm):
+    model = glm(norm)
+    F, F_2 = metric(model), metric(replace(model, W=2 * model.W))
+    torch.testing.assert_close(F_2[:, :D, :, :D], F[:, :D, :, :D] / 4)
+    torch.testing.assert_close(F_2[:, :D, :, D:], F[:, :D, :, D:] / 2)
+    torch.testing.assert_close(F_2[:, D:, :, D:], F[:, D:, :, D:])
+
+
+@pytest.mark.parametrize("norm", [LayerNorm, BatchNorm, WeightNorm])
+def test_the_gains_have_the_metric_of_eq_33_and_34(norm):
+    model = glm(norm)
+    torch.testing.assert_close(gain_metric(model), metric(model)[:, D + 1, :, D + 1])
+
+
+def test_the_plain_model_has_that_of_eq_35():
+    model = glm(Identity, CATEGORICAL)
+    along = torch.column_stack([model.W / model.W.norm(dim=1, keepdim=True), torch.zeros(H)])
+    F = torch.einsum("ik,ikjl,jl->ij", along, metric(model), along)
+    torch.testing.assert_close(gain_metric(model), F)
+
+
+def test_eq_32_holds_of_gaussian_outputs_and_not_of_bernoulli_ones():
+    gaussian = glm(BatchNorm, SCALED)
+    exact, simple = gain_metric(gaussian), gain_metric_32(gaussian)
+    torch.testing.assert_close(exact, simple)
+    bernoulli = replace(gaussian, family=BERNOULLI)
+    assert gain_metric_32(bernoulli)[0, 0] > 1.1 * gain_metric(bernoulli)[0, 0]
+    categorical = replace(gaussian, family=CATEGORICAL)
+    off = gain_metric_32(categorical) - gain_metric(categorical)
+    assert (off - off.diag().diag()).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("norm", "factor"), [(Identity, 100), (WeightNorm, 100), (LayerNorm, 1), (BatchNorm, 1)]
+)
+def test_inputs_ten_times_as_large_leave_the_gains_of_layer_and_batch_norm_alone(norm, factor):
+    model = glm(norm, GAUSSIAN)
+    torch.testing.assert_close(gain_metric(model.rescaled(10)), factor * gain_metric(model))
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_a_family_is_the_slopes_of_its_log_partition(family):
+    h = torch.randn(H)
+    hessian = torch.autograd.functional.hessian(family.eta, h)
+    torch.testing.assert_close(
+        family.mean(h), torch.autograd.functional.jacobian(family.eta, h)
+    )
+    torch.testing.assert_close(family.cov(h), family.phi * hessian)
+
+
+def test_divergences_are_torch_s():
+    h, moved = torch.randn(2, B, H)
+    theirs = {
+        SCALED: lambda h: Independent(Normal(h, SCALED.phi**0.5), 1),
+        BERNOULLI: lambda h: Independent(Bernoulli(logits=h), 1),
+        CATEGORICAL: lambda h: Categorical(logits=h),
+    }
+    for family, made in theirs.items():
+        expected = kl_divergence(made(h), made(moved))
+        torch.testing.assert_close(family.kl(h, moved), expected)
+
+
+def test_bernoulli_has_a_curvature_however_sure_it_is():
+    h = torch.tensor([30.0], requires_grad=True)
+    (slope,) = torch.autograd.grad(BERNOULLI.eta(h), h, create_graph=True)
+    (bend,) = torch.autograd.grad(slope, h)
+    torch.testing.assert_close(bend, torch.exp(-h).detach(), rtol=1e-3, atol=0)
+
+
+def test_nothing_is_left_behind():
+    model, before = glm(BatchNorm), torch.get_rng_state()
+    W, x, theta = model.W.clone(), model.x.clone(), model.theta
+    for measured in (metric, metric_of_paper, gap, gain_metric):
+        measured(model)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(model.W, W)
+    assert torch.equal(model.x, x)
+    assert torch.equal(model.theta, theta)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"W": torch.ones(3, 5)}, r"give \(H, D\) and \(B, D\)"),
+        ({"x": torch.ones(0, D)}, "B at least 1"),
+        ({"x": torch.ones(B, D, dtype=torch.float32)}, "give both as torch.float64"),
+        ({"b": torch.ones(H + 1)}, r"b is \(4,\)"),
+        ({"x": torch.ones(1, D).double()}, "single case under batch norm"),
+        ({"x": torch.full((B, D), torch.nan).double()}, "not finite"),
+        ({"norm": Identity}, "leave g out"),
+    ],
+)
+def test_what_is_no_model_is_refused(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        replace(glm(BatchNorm), **wrong)
+
+
+def test_what_is_no_rule_is_refused():
+    with pytest.raises(TypeError, match="DyT is no rule"):
+        GLM(torch.ones(H, D), torch.ones(B, D), DyT)
+    with pytest.raises(ValueError, match="phi is 0"):
+        replace(GAUSSIAN, phi=0.0)
+    for cost in (partial(ds2, metric(glm(LayerNorm))), partial(divergence, glm(LayerNorm))):
+        with pytest.raises(ValueError, match=r"give \(3, 6\)"):
+            cost(torch.ones(6))  # which would fit, row by row
+    with pytest.raises(ValueError, match="H >= 2"):
+        gap(GLM(torch.ones(1, D), torch.randn(B, D), WeightNorm))

@@ -1,0 +1,246 @@
+"""Weights turn as the law of their optimizer says, where the loss does not see their scale."""
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import lnlab.nn
+from lnlab.analysis.effective_learning_rate import (
+    NONE,
+    ROWS,
+    WHOLE,
+    Turning,
+    angle,
+    equilibrium,
+    scale_invariant,
+    turned,
+)
+
+D, H, CLASSES, B = 6, 8, 3, 16
+
+
+def net(norm: Any = lnlab.nn.LayerNorm, eps: float = 0.0) -> Any:
+    made = nn.Sequential(
+        lnlab.nn.Linear(D, H, norm), nn.Tanh(), lnlab.nn.Linear(H, H, norm), nn.Tanh(),
+        lnlab.nn.Linear(H, CLASSES, bias_inside=True),
+    )  # fmt: skip
+    for part in made.modules():
+        if isinstance(part, lnlab.nn.AffineNormalizer):
+            part.eps = eps
+    return made
+
+
+@pytest.mark.parametrize(
+    ("norm", "found"),
+    [
+        (lnlab.nn.LayerNorm, WHOLE), (lnlab.nn.RMSNorm, WHOLE), (lnlab.nn.BatchNorm, ROWS),
+        (lnlab.nn.WeightNorm, ROWS), (lnlab.nn.Identity, NONE),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("eps", [0.0, 1e-5])
+def test_what_is_scale_invariant_is_found_by_trying(norm, found, eps):
+    here = scale_invariant(net(norm, eps), torch.randn(B, D))
+    expected = {} if found == NONE else {"0.W": found, "2.W": found}
+    assert here == expected
+
+
+@pytest.mark.parametrize(
+    ("norm", "expected"),
+    [(nn.BatchNorm1d, {"0.weight": ROWS}), (nn.LayerNorm, {}), (nn.Identity, {})],
+)
+def test_a_bias_that_batch_norm_takes_away_is_in_nobody_s_way(norm, expected):
+    """Torch's own layers: a bias inside a, and an eps."""
+    model = nn.Sequential(nn.Linear(D, H), norm(H), nn.Tanh(), nn.Linear(H, CLASSES))
+    assert scale_invariant(model, torch.randn(B, D)) == expected
+
+
+def test_a_shared_weight_goes_by_its_first_name():
+    first, second = (nn.Linear(D, D, bias=False) for _ in range(2))
+    second.weight = first.weight
+    model = nn.Sequential(first, nn.LayerNorm(D), nn.Tanh(), second, nn.LayerNorm(D))
+    found = scale_invariant(model, torch.randn(B, D))
+    assert found == {"0.weight": WHOLE}
+    Turning(model, torch.optim.SGD(model.parameters(), lr=0.1), found)
+
+
+def test_a_bias_inside_takes_the_invariance_away():
+    layer: Any = lnlab.nn.Linear(D, H, lnlab.nn.LayerNorm, bias_inside=True)
+    with torch.no_grad():
+        layer.b_inside.copy_(torch.randn(H))
+    assert scale_invariant(layer, torch.randn(B, D)) == {}
+
+
+class Noise(nn.Module):
+    """A random function of the direction of w, another one at each call."""
+
+    def __init__(self, size: int = 1000) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(size))
+
+    def forward(self) -> torch.Tensor:
+        return torch.randn_like(self.w) @ (self.w / self.w.norm())
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.05),
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.02, momentum=0.9, weight_decay=0.05),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.5),
+}
+LAWS = {
+    "sgd": math.sqrt(2 * 0.1 * 0.05),
+    "momentum": math.sqrt(2 * 0.02 * 0.05 / 1.9),
+    "adamw": math.sqrt(2 * 0.01 * 0.5 * 0.1 / 1.9),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_noise_turns_weights_by_the_angle_of_equilibrium(name):
+    model = Noise()
+    optimizer = OPTIMIZERS[name](model.parameters())
+    with Turning(model, optimizer, {"w": WHOLE}) as seen:
+        for _ in range(2000):
+            optimizer.zero_grad()
+            model().backward()
+            optimizer.step()
+    frame = seen.frame()
+    late = frame[frame.step > 1200]
+    assert late.expected.iloc[0] == pytest.approx(LAWS[name])
+    # the law is of small angles; these are 0.02 to 0.1
+    assert late.angle.mean() == pytest.approx(LAWS[name], rel=0.04)
+    assert late.cos.abs().max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "settings"),
+    [
+        (torch.optim.SGD, {"lr": 0.1}),
+        (torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.1, "momentum": 0.9, "nesterov": True}),
+        (torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.1, "momentum": 0.9, "dampening": 0.5}),
+        (torch.optim.Adam, {"lr": 0.1, "weight_decay": 0.1}),
+        (torch.optim.RMSprop, {"lr": 0.1, "weight_decay": 0.1}),
+    ],
+)
+def test_no_angle_is_given_where_none_is_known(optimizer, settings):
+    made = optimizer([torch.zeros(2, requires_grad=True)], **settings)
+    assert math.isnan(equilibrium(made, made.param_groups[0]))
+
+
+def train(model, optimizer, steps=5):
+    x, y = torch.randn(B, D), torch.randint(CLASSES, (B,))
+    for _ in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm, lnlab.nn.WeightNorm])
+def test_gradients_stand_at_right_angles_to_what_is_invariant_alone(norm):
+    model = net(norm)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Turning(model, optimizer, scale_invariant(model, torch.randn(B, D))) as seen:
+        train(model, optimizer)
+    frame = seen.frame().set_index("name")
+    assert set(frame.index) == set(dict(model.named_parameters()))
+    assert (frame.loc[["0.W", "2.W"], "cos"].abs() < 1e-14).all()
+    assert (frame.loc["4.W", "cos"].abs() > 1e-4).all()
+    # without weight decay a step at a right angle makes a weight longer
+    for name in ("0.W", "2.W"):
+        assert frame.loc[name, "norm"].is_monotonic_increasing
+        assert (frame.loc[name, "effective"] * frame.loc[name, "norm"] ** 2 - 0.1).max() < 1e-12
+
+
+def test_twice_the_weights_have_half_the_gradient():
+    model, x, y = net(), torch.randn(B, D), torch.randint(CLASSES, (B,))
+    slopes = []
+    for factor in (1.0, 2.0):
+        with torch.no_grad():
+            model[0].W.mul_(factor)
+        (slope,) = torch.autograd.grad(F.cross_entropy(model(x), y), model[0].W)
+        slopes.append(turned(model[0].W, model[0].W, slope, rows=False)["gradient"])
+    assert slopes[1] == pytest.approx(slopes[0] / 2, rel=1e-12)
+
+
+def test_the_angle_is_that_of_its_definition_and_exact_where_it_is_small():
+    w, moved = torch.randn(2, 5, D)
+    expected = torch.arccos(F.cosine_similarity(w, moved))
+    torch.testing.assert_close(angle(w, 3 * moved), expected)
+    flat = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1e-12])
+    assert float(angle(*flat)) == pytest.approx(1e-12, rel=1e-9)
+    assert float(angle(w[0], -w[0])) == pytest.approx(math.pi)
+
+
+def test_a_step_that_lengthens_is_told_from_one_that_shortens():
+    w, moved = torch.tensor([1.0, 0.0]), torch.tensor([1.1, 0.0])
+    assert turned(w, moved, torch.tensor([-1.0, 0.0]), rows=False)["cos"] == -1
+    assert turned(w, moved, torch.tensor([1.0, 0.0]), rows=False)["cos"] == 1
+
+
+def test_rows_are_a_root_mean_square():
+    w, moved, slope = torch.randn(3, H, D)
+    one = [turned(*(v[i] for v in (w, moved, slope)), rows=False) for i in range(H)]
+    for name, value in turned(w, moved, slope, rows=True).items():
+        each = torch.tensor([row[name] for row in one])
+        assert value == pytest.approx(float(each.square().mean().sqrt()))
+
+
+def test_listening_changes_nothing_and_ends():
+    heard = net()
+    alone = copy.deepcopy(heard)
+    ends = []
+    for model, listens in ((heard, True), (alone, False)):
+        optimizer = torch.optim.AdamW(model.parameters())
+        torch.manual_seed(1)
+        if not listens:
+            train(model, optimizer)
+            continue
+        with Turning(model, optimizer, {"0.W": WHOLE}) as seen:
+            train(model, optimizer)
+        ends.append((optimizer, seen))
+    for p, q in zip(heard.parameters(), alone.parameters(), strict=True):
+        assert torch.equal(p, q)
+    ((optimizer, seen),) = ends
+    before = len(seen.frame())
+    train(heard, optimizer)
+    assert len(seen.frame()) == before
+
+
+def test_hooks_are_gone_after_an_error():
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(KeyError), Turning(model, optimizer, {}):
+        raise KeyError
+    assert not optimizer._optimizer_step_pre_hooks
+    assert not optimizer._optimizer_step_post_hooks
+
+
+def test_every_step_or_some():
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Turning(model, optimizer, {}, names=["0.W"], every=2) as seen:
+        train(model, optimizer, steps=5)
+        with pytest.raises(RuntimeError, match="already"):
+            seen.__enter__()
+    assert list(seen.frame().step) == [2, 4]
+    assert set(seen.frame().name) == {"0.W"}
+
+
+def test_what_makes_no_sense_is_refused():
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match="no parameter is called"):
+        Turning(model, optimizer, {"7.W": WHOLE})
+    with pytest.raises(ValueError, match="invariant is a list"):
+        Turning(model, optimizer, ["0.W"])
+    with pytest.raises(ValueError, match="every is 0"):
+        Turning(model, optimizer, {}, every=0)
+    with pytest.raises(ValueError, match="moves none"):
+        Turning(net(), optimizer, {})
+    with pytest.raises(ValueError, match="Tanh could be tried: it has no matrix or kernel"):
+        scale_invariant(nn.Tanh(), torch.randn(B, D))
+    with pytest.raises(ValueError, match="nothing is seen"):
+        Turning(model, optimizer, {}).frame()
