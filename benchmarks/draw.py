@@ -19,11 +19,11 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.thoughts import summary, table, timed
-from lnlab.runs import device_name
 from lnlab.tasks import PictureDrawing as Task
 from lnlab.tasks.draw.fast import FastDraw
 from lnlab.tasks.draw.task import TWO_CORES
 from lnlab.training import stack
+from lnlab.training.runs import device_name
 
 MNIST: Any = SimpleNamespace(shape=(28, 28))
 SIZES: dict[str, dict[str, Any]] = {

@@ -29,7 +29,7 @@ import torch
 
 from benchmarks import _device
 from lnlab.data import data_folder
-from lnlab.runs import commit, device_name, read
+from lnlab.training.runs import commit, device_name, read
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "benchmarks" / "gpu.json"

@@ -18,11 +18,11 @@ import torch
 from benchmarks.thoughts import summary, table, timed
 from lnlab.data.strokes import ALPHABETS, Alphabet
 from lnlab.kernels import fuse
-from lnlab.runs import device_name
 from lnlab.tasks import Handwriting as Task
 from lnlab.tasks.handwriting import HandwritingNet, Written
 from lnlab.tasks.handwriting.fast import FastHandwriting
 from lnlab.training import stack
+from lnlab.training.runs import device_name
 
 UNITS = 64, 128
 POINTS, CHARACTERS = 317, 12

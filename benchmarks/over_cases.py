@@ -19,7 +19,7 @@ from benchmarks.thoughts import summary, table, timed
 from lnlab.kernels import fuse
 from lnlab.nn import LayerNorm, RecurrentBatchNorm
 from lnlab.nn.recurrent import LSTM
-from lnlab.runs import device_name
+from lnlab.training.runs import device_name
 
 SIZES = ((100, 32, 64, 128), (50, 32, 128, 128), (100, 32, 256, 256))
 """T, B, inputs, H; the first is the reader's."""

@@ -27,8 +27,8 @@ from lnlab.kernels.library import library, own_cache
 from lnlab.kernels.recurrent import Task
 from lnlab.nn import Cell
 from lnlab.nn.recurrent import GRU, LSTM, Recurrent
-from lnlab.runs import device_name
-from lnlab.training.machine import available
+from lnlab.training.random_state import available
+from lnlab.training.runs import device_name
 
 ROUNDS, SLOW_EVERY = 13, 4
 LAYERS: dict[str, tuple[type[Recurrent], Callable[[int, int], nn.Module]]] = {

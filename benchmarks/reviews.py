@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from benchmarks.thoughts import summary, table, timed, updates
-from lnlab.runs import device_name
 from lnlab.tasks import MixtureReviews as Task
+from lnlab.training.runs import device_name
 
 SIZES = (1, 25)
 """The published sizes of a batch."""

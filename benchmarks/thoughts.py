@@ -25,10 +25,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from benchmarks.recurrent import floor
-from lnlab.runs import device_name
 from lnlab.tasks import SkipThoughtVectors as Task
 from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training import fit, stack
+from lnlab.training.runs import device_name
 
 SIZES = ((96, 48, 1000), (256, 128, 8000))
 """H, numbers a word, V."""

@@ -189,7 +189,7 @@ def test_python_in_the_folder_that_holds_the_clone_imports_lnlab(tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(place)
     code = (
-        f"import site; site.addsitedir({str(place)!r}); from lnlab.runs import Run; "
+        f"import site; site.addsitedir({str(place)!r}); from lnlab.training.runs import Run; "
         "import lnlab; print(lnlab.__file__)"
     )
     environment = {name: v for name, v in os.environ.items() if name != "PYTHONPATH"}

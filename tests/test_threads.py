@@ -13,9 +13,9 @@ from lnlab.analysis.objective import Objective
 from lnlab.analysis.smoothness import along_training, smoothness, steps
 from lnlab.nn.table1 import Statistics
 from lnlab.panels.landscape import landscape
-from lnlab.remembered import remembered
 from lnlab.training import Batches
-from lnlab.training.loop import evaluate, fit
+from lnlab.training.cache import remembered
+from lnlab.training.trainer import evaluate, fit
 
 X = torch.linspace(-1, 1, 48, dtype=torch.float64).sin().view(12, 4)
 Y = torch.arange(12) % 3

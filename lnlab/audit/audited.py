@@ -27,7 +27,7 @@ from lnlab.audit.call import Call, mapped, refuse_nan, tensors
 from lnlab.audit.finding import CannotCheck
 from lnlab.audit.watched import Visit, Watched
 from lnlab.nn.table1 import Statistics
-from lnlab.training.machine import default_dtype
+from lnlab.training.random_state import default_dtype
 
 OwnLoss = Callable[[Any], Tensor]
 """A loss: from what a module returns to a scalar."""

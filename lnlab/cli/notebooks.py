@@ -233,7 +233,7 @@ def watched(
     import torch
     from tqdm import tqdm
 
-    from lnlab.runs import device_name
+    from lnlab.training.runs import device_name
     from lnlab.workbook import running
 
     plural = "core" if cores() == 1 else "cores"

@@ -65,7 +65,7 @@ def refuse_absent(told: Mapping[str, Any]) -> None:
     Of a budget's own data the notebook says so.
     """
     if told.get("device", "cpu") != "cpu":
-        from lnlab.training.machine import available
+        from lnlab.training.random_state import available
 
         available(told["device"])
     if spec := told.get("data"):

@@ -10,7 +10,7 @@ from lnlab.cli.settings import task_named
 from lnlab.cli.shown import SHOWN, overview, show_run, state
 
 if TYPE_CHECKING:
-    from lnlab.runs import Damaged, Run
+    from lnlab.training.runs import Damaged, Run
 
     Named = TypeVar("Named", bound="Run | Damaged")
 
@@ -37,7 +37,8 @@ everything = click.option(
 @where
 def list_runs(everything: bool, root: Path | None) -> None:
     """List the runs, the latest first: those kept in results/ and those in runs/."""
-    from lnlab import checkout, runs
+    from lnlab import checkout
+    from lnlab.training import runs
 
     there, damaged = runs.survey(places(root))
     click.echo(overview(there, ("batch_size", "seeds"), None if everything else SHOWN))
@@ -63,7 +64,7 @@ def compare(keys: tuple[str, ...], csv: bool, everything: bool, root: Path | Non
 
     --csv has all settings and numbers, a line for each seed.
     """
-    from lnlab import runs
+    from lnlab.training import runs
 
     there = known(root)
     of_task = {key: [run for run in there if run.task == key] for key in keys}
@@ -98,7 +99,8 @@ def resume(key: str, data: str | None, root: Path | None) -> None:
 @where
 def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
     """Remove runs with all that they left; what is kept in results/ is git's."""
-    from lnlab import checkout, runs
+    from lnlab import checkout
+    from lnlab.training import runs
 
     place = root or checkout.place("runs")
     ours, damaged = runs.survey(place)
@@ -115,7 +117,8 @@ def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
 @where
 def keep(key: str, root: Path | None) -> None:
     """Copy a finished run to results/, small: without checkpoint and weights."""
-    from lnlab import checkout, runs
+    from lnlab import checkout
+    from lnlab.training import runs
 
     click.echo(runs.keep(named(key, root), checkout.place("results")).folder)
 
@@ -129,7 +132,7 @@ def places(root: Path | None) -> list[Path]:
 
 def known(root: Path | None) -> "list[Run]":
     """The runs that can be read; of those that cannot it is said that they are left out."""
-    from lnlab import runs
+    from lnlab.training import runs
 
     there, damaged = runs.survey(places(root))
     for one in damaged:
@@ -143,7 +146,7 @@ def named(key: str, root: Path | None) -> "Run":
     Raises:
         ValueError: none does, or several do, or it is damaged.
     """
-    from lnlab import runs
+    from lnlab.training import runs
 
     there, damaged = runs.survey(places(root))
     found = among([*there, *damaged], key)

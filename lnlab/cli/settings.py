@@ -48,7 +48,7 @@ class Fields(click.Command):
 def described(kind: "type[Experiment]") -> list[tuple[str, str]]:
     """Each field of a class of tasks: its name and type, then what each budget has and what it
     is."""
-    from lnlab.training.settings import declared
+    from lnlab.training.experiment import declared
 
     words: dict[str, str] = {}
     for ancestor in reversed(kind.__mro__[:-1]):

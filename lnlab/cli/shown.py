@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from lnlab.runs import Run
+    from lnlab.training.runs import Run
 
 WIDTH = 100
 """The letters of a line where there is no terminal; what does not fit, --csv has."""

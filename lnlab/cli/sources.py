@@ -56,7 +56,9 @@ def fields(module: str, kind: str) -> dict[str, Any]:
     places = {kind: (module, kind)}
     constants: dict[str, ast.expr] = {}
     body: ast.ClassDef | None = None
-    for node in tree.body:
+    # a lazy package imports for type checkers alone
+    hidden = (inner for node in tree.body if isinstance(node, ast.If) for inner in node.body)
+    for node in [*tree.body, *hidden]:
         match node:
             case ast.Assign([ast.Name(name)], value):
                 constants[name] = value

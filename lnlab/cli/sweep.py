@@ -57,8 +57,8 @@ def sweep(
     axes = values(fields, [*told, *settings]) | changed_once(fields, seeds, data)
     kind = task_named(name)  # what was asked fits: now what takes seconds to import
     from lnlab import checkout
-    from lnlab.sweep import apart as one_for_each_seed
-    from lnlab.sweep import grid
+    from lnlab.training.sweep import apart as one_for_each_seed
+    from lnlab.training.sweep import grid
 
     for arm in compared:
         axes = axes if arm in told else choices(kind, budget, arm) | axes
@@ -72,7 +72,7 @@ def work_off(tasks: list[Any], **where: Any) -> None:
     from lnlab import training
     from lnlab.cli.shown import overview
     from lnlab.progress import progress
-    from lnlab.sweep import sweep
+    from lnlab.training.sweep import sweep
 
     outcomes = list(progress(sweep(tasks, **where), len(tasks), "sweep"))
     if back := sum(outcome.read_back for outcome in outcomes):

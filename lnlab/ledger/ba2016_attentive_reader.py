@@ -17,9 +17,9 @@ from lnlab.ledger.claim import AGAIN, Before, Claim
 from lnlab.ledger.convergence import least
 from lnlab.ledger.measurement import Measurement, Term, Tuning, declare, each
 from lnlab.ledger.paired import Number, along, numbers
-from lnlab.runs import Run
 from lnlab.tasks import AttentiveReading
 from lnlab.tasks.reader.task import FIGURE_2
+from lnlab.training.runs import Run
 
 SEEDS = tuple(range(100, 105))
 CNN = AttentiveReading.budget("paper", seeds=SEEDS)

@@ -17,9 +17,9 @@ from lnlab.ledger.claim import AGAIN, FIRST, Before, Claim
 from lnlab.ledger.convergence import to_common_level
 from lnlab.ledger.measurement import Measurement, Numbers, Term, Tuning, declare, each
 from lnlab.ledger.paired import Arms, Number, along, asked, final, logarithm, numbers
-from lnlab.runs import Run
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order.retrieval import chance
+from lnlab.training.runs import Run
 
 SEEDS = tuple(range(100, 105))
 COCO = OrderEmbeddings.budget("paper", seeds=SEEDS)

@@ -8,7 +8,7 @@ import pandas as pd
 from lnlab.ledger.ba2016_convolution_arms import CLAIMS, NLL_ALONG
 from lnlab.ledger.measurement import Measurement
 from lnlab.ledger.paired import Arms, Number, bounds, differences, final, logarithm, numbers
-from lnlab.runs import Run
+from lnlab.training.runs import Run
 
 
 def at_own_rates(runs: Sequence[Run], end: str) -> Arms:

@@ -9,7 +9,7 @@ from typing import Any
 from lnlab.ledger import ba2016, benothman2018, transformer, turning, ziaee2022
 from lnlab.ledger.claim import Claim, Declared, Differences, Evidence
 from lnlab.ledger.rule import Outcome, Verdict, judge, steady, verdict
-from lnlab.runs import Run
+from lnlab.training.runs import Run
 
 CLAIMS: tuple[Claim, ...] = (
     *ba2016.CLAIMS,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lnlab.analysis.statistics import ends
 from lnlab.checkout import place
 from lnlab.ledger.rule import Outcome, defect, size
-from lnlab.runs import KEPT
+from lnlab.training.runs import KEPT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +105,7 @@ def judge(roots: Sequence[Path] = ROOTS, withdrawn: Collection[str] = ()) -> Pat
     """
     from lnlab.ledger import judging
     from lnlab.ledger.unsaid import unsaid
-    from lnlab.runs import read, write
+    from lnlab.training.runs import read, write
 
     root = next((r for r in reversed(roots) if any(_runs(r))), roots[0])
     kept = {"source": source(roots), "claims": judging.entries(read(roots))}

@@ -14,8 +14,8 @@ from lnlab.ledger.claim import FIRST, Declared, Differences
 from lnlab.ledger.commands import one_after_the_other
 from lnlab.ledger.paired import measured, metrics, rows
 from lnlab.ledger.rule import Setting
-from lnlab.runs import Run
 from lnlab.training import Experiment
+from lnlab.training.runs import Run
 
 Number = Callable[[pd.DataFrame], float]
 Numbers = Callable[[Sequence[pd.DataFrame]], Sequence[float]]

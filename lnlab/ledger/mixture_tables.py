@@ -12,10 +12,10 @@ from lnlab.ledger.paired import Arms, Number, final, like, numbers
 from lnlab.ledger.ziaee2022_pictures import FRESH, SEEDS, way
 from lnlab.ledger.ziaee2022_rates import RATES, TRIED
 from lnlab.nn import CONFIGURATIONS
-from lnlab.runs import Run
 from lnlab.tasks.mixture import published
 from lnlab.tasks.mixture.arms import ARMS
 from lnlab.tasks.mixture.task import Mixture
+from lnlab.training.runs import Run
 
 DECLARED = (*SEEDS, *FRESH)
 """The seeds that are compared at the published rate; by others rates were chosen."""

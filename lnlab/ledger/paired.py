@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from lnlab.analysis.statistics import interval
-from lnlab.runs import Run
 from lnlab.training import Experiment
-from lnlab.training.settings import declared
+from lnlab.training.experiment import declared
+from lnlab.training.runs import Run
 
 Number = Callable[[pd.DataFrame], float]
 """The metrics of one seed to one number."""

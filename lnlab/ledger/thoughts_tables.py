@@ -10,7 +10,7 @@ from lnlab.ledger.ba2016_skip_thoughts import TABLE_3, nested
 from lnlab.ledger.paired import Arms, differences, final, like, trajectories
 from lnlab.ledger.thoughts_trainings import FAMILIES, begun
 from lnlab.ledger.vectors import TFIDF, WORDS, asked, at, fixed, looked, mean, way
-from lnlab.runs import Run
+from lnlab.training.runs import Run
 
 BOTH = ("none", "layer")
 """The arms of Table 3, in its order."""

@@ -9,8 +9,8 @@ import pandas as pd
 from lnlab.ledger import paired
 from lnlab.ledger.measurement import Numbers
 from lnlab.ledger.paired import Number
-from lnlab.runs import Run
 from lnlab.tasks.thoughts.measured import BEST, BY, NESTED
+from lnlab.training.runs import Run
 
 FALLS = ("_mse",)
 HERE = {"sick": "relatedness", "mr": "opinion", "subj": "teller", "mpqa": "phrase"}

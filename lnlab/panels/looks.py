@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lnlab.runs import Run
+from lnlab.training.runs import Run
 
 
 def looks(

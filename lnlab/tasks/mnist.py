@@ -18,7 +18,7 @@ from lnlab.nn.linear import INITIALISATIONS
 from lnlab.tasks.classification import Classification
 from lnlab.tasks.moved import CASES, moved
 from lnlab.training import Moment, setting
-from lnlab.training.optimizers import SGD, Adam
+from lnlab.training.experiment import SGD, Adam
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
     "none": (Identity, Identity),

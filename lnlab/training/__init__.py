@@ -1,15 +1,27 @@
-"""Training: seeds side by side, one update at a time, resumed where it was killed."""
+"""Training: seeds side by side, one update at a time, resumed where it was killed.
 
-from lnlab.training.batches import Batches
-from lnlab.training.buckets import Bucketed
-from lnlab.training.clipping import clipped, clipped_each, rooted
-from lnlab.training.hot import heated
-from lnlab.training.loop import Step, cross_entropy, evaluate, evaluating, fit
-from lnlab.training.machine import read_device
-from lnlab.training.running import finish, found, train
-from lnlab.training.settings import setting
-from lnlab.training.stacked import Stacked, stack
-from lnlab.training.task import Experiment, Moment
+A name is imported when it is first asked for: to list runs takes no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lnlab.training.batches import Batches, Bucketed
+    from lnlab.training.experiment import Experiment, Moment, setting
+    from lnlab.training.gradients import clipped, clipped_each, heated, rooted
+    from lnlab.training.random_state import read_device
+    from lnlab.training.stacking import Stacked, stack
+    from lnlab.training.trainer import (
+        Step,
+        cross_entropy,
+        evaluate,
+        evaluating,
+        finish,
+        fit,
+        found,
+        train,
+    )
 
 __all__ = [
     "Batches",
@@ -33,3 +45,33 @@ __all__ = [
     "stack",
     "train",
 ]
+
+MODULES = {
+    "Batches": "lnlab.training.batches",
+    "Bucketed": "lnlab.training.batches",
+    "Experiment": "lnlab.training.experiment",
+    "Moment": "lnlab.training.experiment",
+    "Stacked": "lnlab.training.stacking",
+    "Step": "lnlab.training.trainer",
+    "clipped": "lnlab.training.gradients",
+    "clipped_each": "lnlab.training.gradients",
+    "cross_entropy": "lnlab.training.trainer",
+    "evaluate": "lnlab.training.trainer",
+    "evaluating": "lnlab.training.trainer",
+    "finish": "lnlab.training.trainer",
+    "fit": "lnlab.training.trainer",
+    "found": "lnlab.training.trainer",
+    "heated": "lnlab.training.gradients",
+    "read_device": "lnlab.training.random_state",
+    "rooted": "lnlab.training.gradients",
+    "setting": "lnlab.training.experiment",
+    "stack": "lnlab.training.stacking",
+    "train": "lnlab.training.trainer",
+}
+"""The module of each name."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(MODULES[name]), name)

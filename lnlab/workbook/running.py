@@ -26,8 +26,8 @@ from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
 
 import lnlab
-from lnlab.runs import device_name
-from lnlab.training.machine import read_device
+from lnlab.training.random_state import read_device
+from lnlab.training.runs import device_name
 from lnlab.workbook.written import parameters, value
 
 Hear = Callable[[str, str], None]

@@ -11,7 +11,7 @@ from lnlab.audit.audited import Audited
 from lnlab.audit.checks import invariances
 from lnlab.audit.finding import number
 from lnlab.nn import BatchNorm, LayerNorm, Stats
-from lnlab.training.machine import default_dtype
+from lnlab.training.random_state import default_dtype
 
 
 class Own(nn.Module):

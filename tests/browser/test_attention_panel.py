@@ -10,7 +10,7 @@ SOURCE = """
 import tempfile
 from pathlib import Path
 from lnlab import panels
-from lnlab.runs import read
+from lnlab.training.runs import read
 from lnlab.tasks import Spelling
 from lnlab.training import train
 

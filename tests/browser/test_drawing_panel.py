@@ -8,7 +8,7 @@ SOURCE = """
 import tempfile
 from pathlib import Path
 from lnlab import panels
-from lnlab.runs import read
+from lnlab.training.runs import read
 from lnlab.tasks import PictureDrawing
 from lnlab.training import train
 

@@ -15,9 +15,9 @@ from lnlab.cli import app
 from lnlab.cli.settings import described
 from lnlab.cli.shown import SHOWN, WIDE, brief, number
 from lnlab.ledger import Verdict
-from lnlab.runs import Run, read
 from lnlab.tasks import TASKS, PermutationInvariantMNIST
 from lnlab.training import train
+from lnlab.training.runs import Run, read
 from tests.data.layouts import librispeech, put, tone
 
 SMOKE = ["train", "mnist", "--budget", "smoke", "--set", "epochs=1", "--set", "seeds=0,"]
@@ -334,7 +334,7 @@ def test_help_of_a_task_that_there_is_not_is_an_error(root, command):
 def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
     task = PermutationInvariantMNIST.budget("smoke", norm="batch", epochs=1, seeds=(0,))
     with monkeypatch.context() as patch:
-        patch.setattr("lnlab.runs.code", lambda: "0123")
+        patch.setattr("lnlab.training.runs.code", lambda: "0123")
         lnlab(*SMOKE)
         steps = train(task, root=root / "runs")
         next(steps)

@@ -45,8 +45,8 @@ LNLAB = {
     "Samples": "lnlab.data.recordings:Samples",
     "Utterance": "lnlab.data.utterance:Utterance",
     "experiments": "lnlab.tasks:TASKS",
-    "declared": "lnlab.training.settings:declared",
-    "initial_models": "lnlab.training.course:models",
+    "declared": "lnlab.training.experiment:declared",
+    "initial_models": "lnlab.training.trainer:models",
     "side_by_side": "lnlab.training:stack",
     "train": "lnlab.training:train",
     "panels": "lnlab:panels",
@@ -54,7 +54,7 @@ LNLAB = {
     "shipped_writers": "lnlab.panels.writing.hands:shipped",
     "evidence": "lnlab.ledger.judging:evidence",
     "claims": "lnlab.ledger.judging:CLAIMS",
-    "read_runs": "lnlab.runs:read",
+    "read_runs": "lnlab.training.runs:read",
 }
 """Where each thing that is used below is imported from."""
 

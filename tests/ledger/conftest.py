@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lnlab.runs import Run
 from lnlab.tasks import PermutationInvariantMNIST as Task
+from lnlab.training.runs import Run
 
 UPDATES = 10
 """In an epoch."""

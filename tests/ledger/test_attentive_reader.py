@@ -3,7 +3,7 @@
 from lnlab import checkout
 from lnlab.data.shortcuts import shortcuts
 from lnlab.ledger.ba2016_attentive_reader import CLOZE, SEEDS, beside
-from lnlab.runs import read
+from lnlab.training.runs import read
 
 KEPT = read(checkout.place("results"), "attentive_reader")
 

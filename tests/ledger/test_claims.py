@@ -15,8 +15,8 @@ from lnlab.ledger.claim import FIRST, Evidence
 from lnlab.ledger.judging import CLAIMS, entries, together
 from lnlab.ledger.kept import found
 from lnlab.ledger.rule import Kind, Verdict
-from lnlab.runs import read
 from lnlab.tasks import TASKS
+from lnlab.training.runs import read
 
 WRONG = {
     "ba2016-5.1-all-rescaling",  # Table 1 says No of weight norm

@@ -11,7 +11,7 @@ from lnlab.ledger import ba2016_convolution, ba2016_convolution_arms
 from lnlab.ledger.convolution_tables import all_arms, at_own_rates
 from lnlab.ledger.measurement import Measurement
 from lnlab.ledger.paired import along, logarithm, numbers
-from lnlab.runs import read
+from lnlab.training.runs import read
 
 RESULTS = checkout.root() / "results"
 VERDICTS = {c["id"]: c for c in json.loads((RESULTS / "verdicts.json").read_text())["claims"]}

@@ -11,10 +11,10 @@ from lnlab.ledger.claim import AGAIN, FIRST
 from lnlab.ledger.measurement import Measurement, Tuning, declare, each
 from lnlab.ledger.paired import final
 from lnlab.ledger.rule import Setting
-from lnlab.runs import read
 from lnlab.tasks import Handwriting, Spelling
 from lnlab.tasks import PermutationInvariantMNIST as Task
 from lnlab.training import train
+from lnlab.training.runs import read
 
 TASK = Task.budget("paper", seeds=(100, 101, 102), epochs=2)
 ARMS = (1, {"norm": "layer"}), (-1, {"norm": "batch"})

@@ -18,8 +18,8 @@ from lnlab.ledger.mixture_tables import (
 from lnlab.ledger.paired import final
 from lnlab.ledger.ziaee2022_rates import ALONE, RATES, TRIED
 from lnlab.nn import CONFIGURATIONS
-from lnlab.runs import read
 from lnlab.tasks.mixture import published
+from lnlab.training.runs import read
 
 PICTURES = ziaee2022_pictures.FIFTH
 

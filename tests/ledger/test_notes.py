@@ -11,7 +11,7 @@ from lnlab.ledger import ba2016_attentive_reader as reader
 from lnlab.ledger import ba2016_order_embeddings as order
 from lnlab.ledger import descent
 from lnlab.ledger.paired import along, asked, differences, numbers
-from lnlab.runs import read
+from lnlab.training.runs import read
 
 KEPT = read([checkout.place("results")])
 

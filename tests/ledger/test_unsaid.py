@@ -80,5 +80,5 @@ def test_ones_own_runs_are_judged_freely(tmp_path, monkeypatch):
     for root in (ours, own):
         root.mkdir(exist_ok=True)
         (root / kept.NAME).write_text(json.dumps({"source": "", "claims": [OLD]}))
-    monkeypatch.setattr("lnlab.runs.read", lambda roots: [])
+    monkeypatch.setattr("lnlab.training.runs.read", lambda roots: [])
     assert kept.judge([ours, own]) == own / kept.NAME

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from lnlab.analysis.recorder import record
-from lnlab.runs import read
 from lnlab.tasks import Spelling
 from lnlab.training import train
+from lnlab.training.runs import read
 
 SMALL = Spelling.budget("smoke", train_size=24, epochs=2)
 

@@ -27,7 +27,7 @@ from lnlab.panels.widgets import LivePlot, Panel
 from lnlab.panels.widgets.controls import COLUMN
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding
-from lnlab.training.machine import default_dtype
+from lnlab.training.random_state import default_dtype
 from lnlab.workbook import value
 from tests.panels.test_drawing import digits, drawer
 from tests.panels.test_reading import question, reader

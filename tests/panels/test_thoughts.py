@@ -15,7 +15,7 @@ from lnlab.panels.thoughts.measurement import Thinkers, measure
 from lnlab.panels.thoughts.state import ThoughtsState
 from lnlab.panels.thoughts.words import LONG
 from lnlab.tasks.thoughts.numbered import NumberedBooks
-from lnlab.training.machine import default_dtype
+from lnlab.training.random_state import default_dtype
 from tests.tasks.test_thoughts import SMALL, Written, books
 
 

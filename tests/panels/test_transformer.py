@@ -19,7 +19,7 @@ from lnlab.panels.transformer.state import DEPTHS, TransformerState
 from lnlab.panels.transformer.words import conditions
 from lnlab.tasks.transformer import inside
 from lnlab.tasks.transformer.net import Placed, Transformer
-from lnlab.training.machine import generator
+from lnlab.training.random_state import generator
 
 
 def alone(place, kind, depth, draw):

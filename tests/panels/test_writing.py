@@ -18,7 +18,7 @@ from lnlab.panels.writing.measurement import Writers, measure
 from lnlab.tasks import Handwriting
 from lnlab.tasks.handwriting import HandwritingNet, Written
 from lnlab.training import finish
-from lnlab.training.machine import default_dtype
+from lnlab.training.random_state import default_dtype
 
 SMOKE = Handwriting.budget("smoke", seeds=(0,))
 NORMS = ("none", "layer")

@@ -9,13 +9,13 @@ from torch.nn import functional as F
 
 from lnlab.data import shapes
 from lnlab.nn import CODE, CONFIGURATIONS, Population
-from lnlab.runs import read
 from lnlab.tasks import MixturePictures
 from lnlab.tasks.mixture.arms import ARMS, Around, KerasBatchNorm, mixtures_of
 from lnlab.tasks.mixture.inference import asking, fitted, score, searched
 from lnlab.tasks.mixture.task import Part, Parts
 from lnlab.tasks.moved import LOWER
 from lnlab.training import Moment, stack, train
+from lnlab.training.runs import read
 
 M = 5
 

@@ -10,12 +10,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lnlab.nn.normalizer import wide
-from lnlab.runs import read
 from lnlab.tasks import TASKS
 from lnlab.training import Experiment, Moment, fit, found, stack, train
-from lnlab.training.course import models
-from lnlab.training.machine import Noise
-from lnlab.training.settings import declared
+from lnlab.training.experiment import declared
+from lnlab.training.random_state import Noise
+from lnlab.training.runs import read
+from lnlab.training.trainer import models
 
 every_task = pytest.mark.parametrize("kind", TASKS.values(), ids=TASKS)
 

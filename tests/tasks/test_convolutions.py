@@ -7,11 +7,11 @@ from torch.nn import functional as F
 
 from lnlab.data.images import Split
 from lnlab.nn import Conv2d, Linear
-from lnlab.runs import read
 from lnlab.tasks import Convolutions as Task
 from lnlab.tasks.convolutions.nets import ARMS, NETS, PADDINGS, ResidualBlock, convolution
 from lnlab.tasks.convolutions.task import placed
 from lnlab.training import train
+from lnlab.training.runs import read
 
 SHAPE = (3, 32, 32)
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lnlab.runs import read
 from lnlab.tasks import PermutationInvariantMNIST, SequentialDigits
 from lnlab.training import stack, train
+from lnlab.training.runs import read
 
 both = pytest.mark.parametrize("kind", [PermutationInvariantMNIST, SequentialDigits])
 HELD_OUT = 200

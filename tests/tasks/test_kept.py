@@ -5,8 +5,8 @@ import json
 import pytest
 
 from lnlab import checkout
-from lnlab.runs import KEPT, key, read
 from lnlab.tasks import TASKS
+from lnlab.training.runs import KEPT, key, read
 
 RESULTS = checkout.place("results")
 THERE = sorted(path.name.removesuffix(KEPT) for path in RESULTS.glob(f"*{KEPT}"))

@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 from lnlab.nn import BatchNorm, LayerNorm, Linear
 from lnlab.nn.linear import INITIALISATIONS
-from lnlab.runs import read
 from lnlab.tasks import PermutationInvariantMNIST as Task
 from lnlab.tasks.mnist import ARMS
 from lnlab.training import Batches, evaluate, fit, stack, train
+from lnlab.training.runs import read
 
 every_arm = pytest.mark.parametrize("arm", ARMS)
 both_sizes = pytest.mark.parametrize("batch_size", [128, 4])

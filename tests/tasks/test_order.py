@@ -9,10 +9,10 @@ import torch
 
 from lnlab.data import Vocabulary
 from lnlab.nn import Identity, LayerNorm
-from lnlab.runs import read
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding, Pairs, contrastive, penalty, retrieval
 from lnlab.training import Moment, found, train
+from lnlab.training.runs import read
 
 H, D, E = 6, 5, 4
 KNOWN = Vocabulary(["a", "dog", "and", "cat", "big"])

@@ -8,11 +8,11 @@ import torch
 
 from lnlab.nn import STARTS, LayerNorm, RecurrentBatchNorm
 from lnlab.nn.recurrent import Recurrent
-from lnlab.runs import read
 from lnlab.tasks import SequentialDigits as Task
 from lnlab.tasks.sequences import ARMS, CELLS
 from lnlab.training import stack, train
-from lnlab.training.machine import default_dtype
+from lnlab.training.random_state import default_dtype
+from lnlab.training.runs import read
 
 every_arm = pytest.mark.parametrize("arm", ARMS)
 

@@ -11,7 +11,6 @@ from lnlab import data
 from lnlab.nn import PUBLISHED as CELLS
 from lnlab.nn import Hypothesis
 from lnlab.nn.padding import cross_entropy
-from lnlab.runs import read
 from lnlab.tasks.las import Spelling
 from lnlab.tasks.las.inside import inside, ribbon
 from lnlab.tasks.las.listener import paired
@@ -19,6 +18,7 @@ from lnlab.tasks.las.net import gathered
 from lnlab.tasks.las.recognition import errors, recognized, validated
 from lnlab.tasks.las.task import PLACES
 from lnlab.training import stack, train
+from lnlab.training.runs import read
 
 CPU = torch.device("cpu")
 SMALL = Spelling.budget("smoke", train_size=24, epochs=2, batch_size=5)

@@ -11,7 +11,7 @@ from lnlab.tasks import CharacterModel
 from lnlab.tasks.transformer import inside
 from lnlab.tasks.transformer.net import ARMS, Embedding, SelfAttention, Transformer, Turned
 from lnlab.training import Moment, stack, train
-from lnlab.training.machine import generator
+from lnlab.training.random_state import generator
 
 V, T, D, HEADS, L = 11, 6, 8, 2, 2
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from lnlab.analysis.recorder import record
-from lnlab.runs import Run, read
 from lnlab.training import finish, found, stack, train
+from lnlab.training.runs import Run, read
 
 TIMES = ["seconds", "cpu_seconds"]
 LIBRARIES = ["torch", "numpy", "Python"]
@@ -267,7 +267,7 @@ def test_checkpoint_holds_all_that_is_needed(tiny, tmp_path):
 
 
 def test_models_are_drawn_in_float32_from_their_seed(tiny):
-    from lnlab.training.course import models
+    from lnlab.training.trainer import models
 
     torch.manual_seed(3)
     with torch.random.fork_rng():

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from lnlab.runs import read
 from lnlab.training import stack, train
+from lnlab.training.runs import read
 
 FROM = 9
 

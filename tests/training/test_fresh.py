@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from lnlab.runs import read, table
+from lnlab.training.runs import read, table
 
 PROGRAM = """
 import hashlib, json, sys
 from pathlib import Path
 import torch
-from lnlab.runs import read
+from lnlab.training.runs import read
 from lnlab.tasks import PermutationInvariantMNIST, SequentialDigits
 from lnlab.training import train
 
@@ -57,7 +57,7 @@ def test_three_fresh_processes_end_in_the_same_bytes(tmp_path):
 
 SOAK = """
 import gc, os, sys
-from lnlab.runs import read
+from lnlab.training.runs import read
 from lnlab.tasks import PermutationInvariantMNIST
 from lnlab.training import train
 

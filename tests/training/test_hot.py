@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lnlab.training import clipped_each, heated, stack
-from lnlab.training.hot import heat
+from lnlab.training.gradients import heat
 
 
 @pytest.mark.parametrize(

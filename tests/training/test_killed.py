@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lnlab.runs import read
+from lnlab.training.runs import read
 
 HERE = Path(__file__).parent
 MODELS = {
@@ -22,7 +22,7 @@ MODELS = {
 PROGRAM = """
 import importlib.util, json, os, random, signal, sys, time
 import sklearn.datasets, torch._dynamo  # else each child would
-from lnlab.runs import environment
+from lnlab.training.runs import environment
 from lnlab.training import train
 
 def task_of(place, changes):

@@ -65,7 +65,7 @@ def test_time_between_steps_is_not_counted(monkeypatch):
     """By a clock that goes on a second each time it is read, and an hour between steps."""
     now = count()
     clock = SimpleNamespace(perf_counter=lambda: next(now), process_time=lambda: 0.0)
-    monkeypatch.setattr("lnlab.training.loop.time", clock)
+    monkeypatch.setattr("lnlab.training.trainer.time", clock)
     *_, steps = begun([net()], epochs=1)
     seconds = []
     for step in steps:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lnlab.training.machine import Noise, available, read_device
+from lnlab.training.random_state import Noise, available, read_device
 
 
 @pytest.mark.parametrize("library", ["torch", "numpy", "Python"])

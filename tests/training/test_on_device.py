@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from lnlab.runs import read
 from lnlab.tasks import TASKS, PermutationInvariantMNIST, SequentialDigits, Spelling
 from lnlab.tasks.las.inside import inside
 from lnlab.training import found, train
+from lnlab.training.runs import read
 
 pytestmark = pytest.mark.gpu
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lnlab.training import machine
-from lnlab.training.machine import placed
+from lnlab.training import random_state
+from lnlab.training.random_state import placed
 
 META = torch.device("meta")
 
@@ -44,7 +44,7 @@ def test_a_gpu_fetches_from_pinned_memory_and_nobody_waits(batch, monkeypatch):
             sent.append((any(tensor is one for one in pinned), how.get("non_blocking", False)))
         return to(tensor, *place, **how)
 
-    monkeypatch.setattr(machine, "PINNED", ("meta",))
+    monkeypatch.setattr(random_state, "PINNED", ("meta",))
     monkeypatch.setattr(Tensor, "pin_memory", pin_memory)
     monkeypatch.setattr(Tensor, "to", watched)
     x, _ = placed(batch, META, torch.float64)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from lnlab.runs import read
 from lnlab.training import Moment, stack, train
+from lnlab.training.runs import read
 
 VALID = {"3": [0.5, 0.4, 0.3, 0.9], "4": [0.2, math.nan, 0.6, 0.7]}
 """What seeds 3 and 4 are worth at updates 0, 1, 7 and 21."""
@@ -121,7 +121,7 @@ def test_a_seed_that_is_lost_has_the_best_weights_it_had(best, choosing, tmp_pat
 
 
 def test_stacks_of_one_and_of_several_keep_their_own():
-    from lnlab.training.selection import Best
+    from lnlab.training.trainer import Best
 
     for count in (1, 3):
         model = stack([torch.nn.Linear(2, 2) for _ in range(count)])

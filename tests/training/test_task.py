@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.runs import read
 from lnlab.training import Moment, cross_entropy, evaluate, found, setting, train
-from lnlab.training.task import measured_after
+from lnlab.training.experiment import measured_after
+from lnlab.training.runs import read
 
 
 @pytest.fixture

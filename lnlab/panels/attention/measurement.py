@@ -12,7 +12,7 @@ from lnlab.figures.attention import AttentionMap, Spoken
 from lnlab.nn import mass
 from lnlab.panels.attention.state import LAST, AttentionState
 from lnlab.panels.looks import looks
-from lnlab.runs import Run
+from lnlab.training.runs import Run
 
 WORD_OF = {phones: word for word, phones in WORDS.items()}
 """The words of the synthesised speech by their phones: no two words share them."""

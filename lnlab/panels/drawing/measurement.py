@@ -8,8 +8,8 @@ import numpy as np
 from lnlab.figures.drawing import SLOTS, Framed, Sketch
 from lnlab.panels.drawing.state import LAST, DrawingState
 from lnlab.panels.looks import looks
-from lnlab.runs import Run
 from lnlab.tasks.draw.bound import stills
+from lnlab.training.runs import Run
 
 
 class Drawers:

@@ -15,8 +15,8 @@ from lnlab.panels.choices import MODES
 from lnlab.panels.landscape.state import NORMALIZERS, LandscapeState
 from lnlab.tasks import PermutationInvariantMNIST as Task
 from lnlab.training import Batches
-from lnlab.training.machine import default_dtype
-from lnlab.training.optimizers import SGD
+from lnlab.training.experiment import SGD
+from lnlab.training.random_state import default_dtype
 
 UNITS, CASES, BATCH, EPOCHS, RATE = (64, 64), 400, 100, 40, 0.1
 ACROSS, ALONG = 21, 25

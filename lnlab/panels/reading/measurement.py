@@ -10,7 +10,7 @@ from lnlab.data.vocabulary import END, NAMES
 from lnlab.figures.reading import Look, Posed
 from lnlab.panels.looks import looks
 from lnlab.panels.reading.state import LAST, ReadingState
-from lnlab.runs import Run
+from lnlab.training.runs import Run
 
 
 class Readers:

@@ -15,7 +15,7 @@ from lnlab.panels.widgets.controls import choice, choice_slider, in_columns
 from lnlab.panels.widgets.panel import Panel
 from lnlab.panels.widgets.stills import Settable
 from lnlab.panels.widgets.view import Drawing, View
-from lnlab.runs import Run
+from lnlab.training.runs import Run
 
 ABOUT = {
     "reading": (

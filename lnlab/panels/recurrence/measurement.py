@@ -19,7 +19,7 @@ from lnlab.panels.recurrence.state import (
     UNITS,
     RecurrenceState,
 )
-from lnlab.training.machine import default_dtype
+from lnlab.training.random_state import default_dtype
 
 
 def drawn(seed: int = 0) -> Callable[[Tensor], object]:

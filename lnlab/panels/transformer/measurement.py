@@ -15,7 +15,7 @@ from lnlab.panels.transformer.state import TransformerState
 from lnlab.tasks.transformer.inside import objective
 from lnlab.tasks.transformer.net import Placed, Transformer
 from lnlab.training import cross_entropy, stack
-from lnlab.training.machine import default_dtype, generator
+from lnlab.training.random_state import default_dtype, generator
 
 DRAWS, CASES, CONTEXT, WIDTH, HEADS = 3, 8, 16, 16, 2
 STEPS = np.logspace(-4, -0.5, 11)

@@ -18,11 +18,11 @@ from safetensors.torch import save_file
 
 from lnlab.data.line import Line
 from lnlab.data.strokes import Alphabet
-from lnlab.runs import Run, read
 from lnlab.tasks import Handwriting
 from lnlab.tasks.handwriting import HandwritingNet, Ink, write
 from lnlab.tasks.handwriting.writing import Scale
-from lnlab.training.machine import default_dtype
+from lnlab.training.random_state import default_dtype
+from lnlab.training.runs import Run, read
 
 SHIPPED = Path(__file__).with_name("hands.safetensors")
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lnlab.tasks.draw.net import Draw
-from lnlab.training.machine import generator
+from lnlab.training.random_state import generator
 
 CASES = 500
 """Pictures that are drawn at once where nothing is learned."""

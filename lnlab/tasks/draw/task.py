@@ -14,7 +14,7 @@ from lnlab.tasks.draw.bound import measured
 from lnlab.tasks.draw.fast import fast
 from lnlab.tasks.draw.net import MISTAKES, STARTS, Draw
 from lnlab.training import Experiment, Moment, clipped, setting
-from lnlab.training.optimizers import Adam
+from lnlab.training.experiment import Adam
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
     "none": (Identity, Identity),

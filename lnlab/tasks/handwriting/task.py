@@ -18,8 +18,7 @@ from lnlab.tasks.handwriting.mixture import log_loss, mixture
 from lnlab.tasks.handwriting.net import WINDOWS, HandwritingNet
 from lnlab.tasks.handwriting.writing import measured
 from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
-from lnlab.training.optimizers import Adam
-from lnlab.training.task import CPU
+from lnlab.training.experiment import CPU, Adam
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 

@@ -19,8 +19,7 @@ from lnlab.tasks.las.net import Heeded, ListenAttendSpell, gathered
 from lnlab.tasks.las.recognition import recognized, validated
 from lnlab.tasks.las.speller import Speller
 from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
-from lnlab.training.optimizers import Adam
-from lnlab.training.task import CPU
+from lnlab.training.experiment import CPU, Adam
 
 PLACES: dict[str, tuple[bool, bool]] = {
     "none": (False, False),

@@ -11,7 +11,7 @@ from torch.func import vmap
 from lnlab.nn import CONFIGURATIONS, BatchLayerNorm, Mode, Population, possible, statistics_from
 from lnlab.tasks.mixture.arms import mixtures_of
 from lnlab.training import evaluating
-from lnlab.training.machine import placed
+from lnlab.training.random_state import placed
 
 AS_IT_IS = ""
 """The letters of no configuration: statistics from where the model has them."""

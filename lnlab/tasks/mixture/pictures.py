@@ -16,7 +16,7 @@ from lnlab.tasks.mixture.lenet import PLACES, TanhLeNet
 from lnlab.tasks.mixture.task import Mixture, Parts
 from lnlab.tasks.moved import angle, promised
 from lnlab.training import Moment, cross_entropy, setting
-from lnlab.training.machine import placed
+from lnlab.training.random_state import placed
 
 TURNED = 4
 """Batches in which the covariate shift is measured."""

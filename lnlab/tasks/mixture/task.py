@@ -13,9 +13,8 @@ from lnlab.kernels import LeftOnReference, fuse
 from lnlab.tasks.mixture.arms import ARMS, READINGS, Around, settled
 from lnlab.tasks.mixture.inference import fitted, score, searched
 from lnlab.training import Batches, Experiment, Moment, setting
-from lnlab.training.machine import placed
-from lnlab.training.optimizers import Adam
-from lnlab.training.task import CPU
+from lnlab.training.experiment import CPU, Adam
+from lnlab.training.random_state import placed
 
 MEASURED = 1_000
 """Training cases whose loss is measured, the first ones."""

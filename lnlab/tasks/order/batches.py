@@ -9,7 +9,7 @@ from torch import Tensor
 from lnlab.data import Vocabulary
 from lnlab.data.captioned import Pictures
 from lnlab.tasks.order.net import Pairs
-from lnlab.training.machine import generator, placed
+from lnlab.training.random_state import generator, placed
 
 
 class OnePerPicture:

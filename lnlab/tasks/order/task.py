@@ -16,8 +16,7 @@ from lnlab.tasks.order.batches import OnePerPicture
 from lnlab.tasks.order.net import OrderEmbedding, contrastive
 from lnlab.tasks.order.retrieval import measured
 from lnlab.training import Experiment, Moment, clipped_each, heated, setting
-from lnlab.training.optimizers import Adam
-from lnlab.training.task import CPU
+from lnlab.training.experiment import CPU, Adam
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the GRU that reads captions; pictures are not normalized."""
@@ -40,7 +39,7 @@ class OrderEmbeddings(Experiment):
     """The first gain of the normalizers of W_h h."""
     adam: str = setting("published", choices=("published", "standard"))
     """"published" is that of the authors' code, whose first hundred updates are 3 to 6.6 times
-    as long (:mod:`lnlab.training.hot`)."""
+    as long (:mod:`lnlab.training.gradients`)."""
     normalize_captions: bool = True
     """True if captions are divided by their lengths, as pictures are; the authors' files
     differ."""

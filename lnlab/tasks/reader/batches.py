@@ -14,7 +14,7 @@ from lnlab.data.questions import Questions
 from lnlab.data.vocabulary import END
 from lnlab.tasks.reader.net import Asked
 from lnlab.training import Bucketed
-from lnlab.training.machine import generator, placed
+from lnlab.training.random_state import generator, placed
 
 Row = tuple[list[int], list[int], list[int], int]
 """A passage, a question, its candidates and the answer, by number."""

@@ -13,7 +13,7 @@ from lnlab.data.vocabulary import END
 from lnlab.nn import Mode, recompute, statistics_from
 from lnlab.nn.batch import OverCases
 from lnlab.tasks.reader.batches import NumberedQuestions
-from lnlab.training.machine import placed
+from lnlab.training.random_state import placed
 
 WATCHED = 4
 """Validation questions whose attention is kept at each evaluation: to be looked at."""

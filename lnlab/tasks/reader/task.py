@@ -17,8 +17,7 @@ from lnlab.tasks.reader.batches import Renamed, numbered
 from lnlab.tasks.reader.net import PADDING, STARTS, AttentiveReader
 from lnlab.tasks.reader.reading import measured
 from lnlab.training import Experiment, Moment, clipped, rooted, setting
-from lnlab.training.optimizers import Adam
-from lnlab.training.task import CPU
+from lnlab.training.experiment import CPU, Adam
 
 Places = Callable[[int], Norm]
 
@@ -46,7 +45,7 @@ FIGURE_2: dict[str, dict[str, Any]] = {
 
 CLIPS = {"published": rooted, "standard": clipped}
 """The ways in which long gradients are cut; the published one is a slip, see
-:func:`lnlab.training.clipping.rooted`."""
+:func:`lnlab.training.gradients.rooted`."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from torch import Tensor
 from lnlab.tasks.thoughts.net import Told
 from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training import Bucketed
-from lnlab.training.machine import generator
+from lnlab.training.random_state import generator
 
 
 class OfOneLength(Bucketed):

@@ -13,7 +13,7 @@ from lnlab.data.judge import SentenceJudge
 from lnlab.tasks.thoughts.net import SkipThoughts, of_one_length
 from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training import Moment
-from lnlab.training.machine import placed
+from lnlab.training.random_state import placed
 
 if TYPE_CHECKING:  # an experiment that is named costs no sklearn
     from lnlab.tasks.thoughts.judges import Judgement, Verdicts

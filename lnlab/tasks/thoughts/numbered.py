@@ -11,7 +11,7 @@ from lnlab.data.books import Books, frequent
 from lnlab.data.judge import SentenceJudge
 from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.tasks.thoughts.net import Told
-from lnlab.training.machine import generator
+from lnlab.training.random_state import generator
 
 STRETCH, EACH = 50, 20
 """Sentences of a stretch, and the number of stretches of which the last one is held out."""

@@ -16,8 +16,7 @@ from lnlab.tasks.thoughts.measured import measured, words_alone
 from lnlab.tasks.thoughts.net import CONDITIONS, SkipThoughts
 from lnlab.tasks.thoughts.numbered import NumberedBooks
 from lnlab.training import Experiment, Moment, clipped, heated, setting
-from lnlab.training.optimizers import Adam
-from lnlab.training.task import CPU
+from lnlab.training.experiment import CPU, Adam
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the three GRUs."""
@@ -47,7 +46,7 @@ class SkipThoughtVectors(Experiment):
     adam: str = setting("published", choices=("published", "standard"))
     """"published" is that of the authors' code: its rate is 0.0002 whatever ``learning_rate``
     is, and its first hundred updates are 3 to 6.6 times as long
-    (:mod:`lnlab.training.hot`)."""
+    (:mod:`lnlab.training.gradients`)."""
     data: str = "bookcorpus"
     """``stories``, which are made here, ``bookcorpus=PATH``, ``gutenberg=PATH``,
     ``cbt-books=PATH``, or both of these as ``novels=PATH``."""

@@ -16,8 +16,8 @@ from lnlab.kernels import LeftOnReference, fuse
 from lnlab.tasks.transformer.inside import largest, objective, profile, streams
 from lnlab.tasks.transformer.net import ARMS, Transformer, Turned
 from lnlab.training import Experiment, Moment, Stacked, cross_entropy, evaluate, setting
-from lnlab.training.machine import generator
-from lnlab.training.optimizers import AdamW
+from lnlab.training.experiment import AdamW
+from lnlab.training.random_state import generator
 
 CASES = 64
 """The number of cases of each split, the first ones, whose loss is measured on the way."""

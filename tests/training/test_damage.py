@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lnlab.runs import Run
+from lnlab.training.runs import Run
 
 CONFIG = {"norm": "layer", "units": [8, 8], "learning_rate": 1e-3}
 DATA = {"name": "digits", "kind": "embedded", "checksum": "abc", "licence": "BSD"}
@@ -181,7 +181,7 @@ def test_disk_full_at_any_size_leaves_what_was_there(tmp_path):
     import os, resource, signal, sys
     from pathlib import Path
     import torch
-    from lnlab.runs import Run, environment
+    from lnlab.training.runs import Run, environment
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     environment()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lnlab.runs import write
+from lnlab.training.runs import write
 
 
 def test_write_replaces_and_leaves_nothing_beside(tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lnlab.runs import Busy, Run, environment, key, read, write
+from lnlab.training.runs import Busy, Run, environment, key, read, write
 
 CONFIG = {"norm": "layer", "units": [8, 8], "learning_rate": 1e-3}
 DATA = {"name": "digits", "kind": "embedded", "checksum": "abc", "licence": "BSD"}
@@ -29,7 +29,7 @@ def script(body: str, *arguments: object) -> subprocess.Popen:
     head = f"""
     import sys, os, resource, torch
     from pathlib import Path
-    from lnlab.runs import Run, read
+    from lnlab.training.runs import Run, read
     CONFIG, DATA = {CONFIG!r}, {DATA!r}
     """
     code = textwrap.dedent(head) + textwrap.dedent(body)
@@ -194,7 +194,7 @@ def test_other_version_may_read_but_not_resume(what, tmp_path, monkeypatch):
         run.log({"update": 1})
         run.checkpoint({})
     monkeypatch.setattr(
-        "lnlab.runs.environment", lambda device: environment(device) | {what: "0.0.7"}
+        "lnlab.training.runs.environment", lambda device: environment(device) | {what: "0.0.7"}
     )
     with pytest.raises(
         RuntimeError, match=rf"{what} .*is 0\.0\.7.*Delete {run.folder} to start"
@@ -206,7 +206,7 @@ def test_other_version_may_read_but_not_resume(what, tmp_path, monkeypatch):
 
 def test_finished_run_of_another_version_is_given_back_and_says_so(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("lnlab.runs.code", lambda: "0")
+        patch.setattr("lnlab.training.runs.code", lambda: "0")
         with begin(tmp_path) as run:
             run.finish({}, {})
         assert not begin(tmp_path).changes()
@@ -221,7 +221,7 @@ def test_run_is_seen_when_all_that_readers_need_is_there(tmp_path, monkeypatch):
         write(path, content)
         seen.append([len(found.metrics()) for found in read(tmp_path)])
 
-    monkeypatch.setattr("lnlab.runs.write", watching)
+    monkeypatch.setattr("lnlab.training.runs.write", watching)
     begin(tmp_path).close()
     assert seen == [[], [], [0]]
 

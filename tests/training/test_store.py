@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lnlab import checkout
-from lnlab.runs import Busy, Run, keep, read, remove, survey, table
+from lnlab.training.runs import Busy, Run, keep, read, remove, survey, table
 
 DATA = {"checksum": "abc"}
 
@@ -91,7 +91,7 @@ def test_the_environment_of_the_end_is_kept_where_it_was_another(tmp_path, monke
     with Run.open("mnist", {}, DATA, tmp_path / "runs") as run:
         run.checkpoint({})
     now = run.environment | {"commit": "of the day after"}
-    monkeypatch.setattr("lnlab.runs.environment", lambda device: now)
+    monkeypatch.setattr("lnlab.training.runs.environment", lambda device: now)
     with Run.open("mnist", {}, DATA, tmp_path / "runs") as run:
         run.finish({}, {})
     kept = keep(run, tmp_path / "results")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lnlab.runs import PICTURES, Run, keep
+from lnlab.training.runs import PICTURES, Run, keep
 
 DATA = {"name": "digits", "kind": "embedded", "checksum": "abc", "licence": "BSD"}
 

@@ -15,9 +15,9 @@ import pytest
 from dask import config
 from distributed import Client
 
-from lnlab.runs import read
-from lnlab.sweep import apart, client, grid, sweep
 from lnlab.tasks import PermutationInvariantMNIST
+from lnlab.training.runs import read
+from lnlab.training.sweep import apart, client, grid, sweep
 
 
 def tasks(full: bool) -> list[PermutationInvariantMNIST]:
@@ -186,8 +186,8 @@ def test_cluster_of_another_gives_the_same_bytes(serial, full, tmp_path, monkeyp
 PROGRAM = """
 import sys
 from pathlib import Path
-from lnlab.runs import Run
-from lnlab.sweep import apart, grid, sweep
+from lnlab.training.runs import Run
+from lnlab.training.sweep import apart, grid, sweep
 from lnlab.tasks import PermutationInvariantMNIST as MNIST
 
 def finish(run, *ending, finish=Run.finish):

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 import lnlab
-from lnlab.runs import environment
+from lnlab.training.runs import environment
 
 
 def test_environment_is_complete_and_nobodys():

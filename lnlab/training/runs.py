@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+
 CONFIG, ENVIRONMENT, RESULT = "config.json", "environment.json", "result.json"
 METRICS, PICTURES, WEIGHTS = "metrics.jsonl", "pictures.tensors", "weights.safetensors"
 CHECKPOINT = "checkpoint.bin"

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from lnlab.remembered import remembered
+from lnlab.training.cache import remembered
 
 CELL = """
 def scaled(x):

@@ -12,11 +12,12 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lnlab.runs import Busy
 from lnlab.training import Experiment, train
+from lnlab.training.runs import Busy
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
 
 PATIENCE = 0.5
 """Seconds from one look at a run that another process is writing to the next."""
