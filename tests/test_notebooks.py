@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.pages.formulas import markdown
-from lnlab.workbook import notebooks, parameters
-from lnlab.workbook.running import settled
+from lnlab.book import notebooks, parameters
+from lnlab.book.html import markdown
+from lnlab.book.run import settled
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 PATHS = notebooks(FOLDER)

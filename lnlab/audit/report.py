@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lnlab.audit.finding import Finding, Result, Severity
-from lnlab.pages.table import words
+from lnlab.book.html import words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,8 +118,8 @@ class Audit:
         Raises:
             OSError: where it cannot be written.
         """
+        from lnlab.book.site import Section, write_report
         from lnlab.figures.curves import over_depth
-        from lnlab.pages.report import Section, write_report
 
         sections = []
         for name, result in self.results.items():

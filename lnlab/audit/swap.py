@@ -25,7 +25,7 @@ from lnlab.audit.audited import Audited
 from lnlab.audit.call import Call
 from lnlab.audit.finding import counted
 from lnlab.audit.replacement import BIASES, GAINS, CannotSwap, made_for
-from lnlab.pages.table import words
+from lnlab.book.html import words
 
 Rules = Mapping[type[nn.Module] | str, Any]
 """The parts, by class or by a pattern of their names, and what stands in their place: a

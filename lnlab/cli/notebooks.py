@@ -12,7 +12,7 @@ import click
 from lnlab.cli.parameters import apart, refuse_absent, value
 
 if TYPE_CHECKING:
-    from lnlab.workbook import running
+    import lnlab.book.run
 
 # one cell of the longest notebook takes minutes; with the papers' budgets, days
 PATIENCE = {"paper": 7 * 86400}
@@ -22,12 +22,12 @@ ORDINARY_PATIENCE = 1800
 @click.command("list")
 def list_all() -> None:
     """List the notebooks and what each can be told with -p."""
-    from lnlab import checkout, workbook
-    from lnlab.pages import opening
+    from lnlab import book, checkout
+    from lnlab.book import opening
 
-    for path in workbook.notebooks(checkout.root() / "notebooks"):
-        title, _ = opening(workbook.read(path))
-        known = workbook.parameters(path)
+    for path in book.notebooks(checkout.root() / "notebooks"):
+        title, _ = opening(book.read(path))
+        known = book.parameters(path)
         click.echo(f"{path.stem.split('_')[0]}  {title:<40} {'  '.join(known)}")
 
 
@@ -83,21 +83,21 @@ def run(
     One that fails, hangs or loses its kernel is kept as NAME.failed.ipynb; the others
     finish, and the exit code is 1.
     """
-    from lnlab import checkout, workbook
+    from lnlab import book, checkout
 
     folder = checkout.root() / "notebooks"
     if out.resolve() == folder.resolve():
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
-    everything = workbook.notebooks(folder)
-    known = dict(one for path in everything for one in workbook.parameters(path).items())
-    defaults = {name: workbook.value(text) for name, text in known.items()}
+    everything = book.notebooks(folder)
+    known = dict(one for path in everything for one in book.parameters(path).items())
+    defaults = {name: book.value(text) for name, text in known.items()}
     told = {name: value(name, text, defaults.get(name)) for name, text in parameters}
-    wanted = workbook.shared(told, workbook.chosen(notebooks, everything))
+    wanted = book.shared(told, book.chosen(notebooks, everything))
     if times:
         return show_times(list(wanted), out)
     refuse_absent(told)
-    from lnlab.pages.page import publish  # what was asked is right: now what takes time
-    from lnlab.pages.site import first_page
+    from lnlab.book.html import publish  # what was asked is right: now what takes time
+    from lnlab.book.site import first_page
 
     patience = timeout or PATIENCE.get(str(told.get("budget")), ORDINARY_PATIENCE)
     os.environ["LNLAB_HEADLESS"] = "1"
@@ -107,12 +107,12 @@ def run(
     # other wherever the cores have other work to do
     os.environ["OMP_NUM_THREADS"] = "1"
     out.mkdir(parents=True, exist_ok=True)
-    asked = {path.stem: workbook.fingerprint(path) for path in wanted}
+    asked = {path.stem: book.fingerprint(path) for path in wanted}
     plan = {"asked": asked, "parameters": told}
     left = rest(plan, wanted, out)
     done = [path.stem for path in wanted if path not in left]
 
-    def settled(outcome: "running.Executed") -> None:
+    def settled(outcome: "lnlab.book.run.Executed") -> None:
         if not outcome.error:
             done.append(outcome.name)
         publish(everything, out, only=[outcome.name])
@@ -152,10 +152,10 @@ def run(
 )  # fmt: skip
 def site(pages: Path, out: Path) -> None:
     """Make the site of what `lnlab run` left: a first page, and the pages of the notebooks."""
-    from lnlab import checkout, workbook
-    from lnlab.pages.site import site as made
+    from lnlab import book, checkout
+    from lnlab.book.site import site as made
 
-    paths = workbook.notebooks(checkout.root() / "notebooks")
+    paths = book.notebooks(checkout.root() / "notebooks")
     click.echo(f"site: {made(paths, pages, out, **shown_first())}")
 
 
@@ -224,8 +224,8 @@ def watched(
     out: Path,
     jobs: int,
     timeout: int,
-    settled: "Callable[[running.Executed], None]",
-) -> "list[running.Executed]":
+    settled: "Callable[[lnlab.book.run.Executed], None]",
+) -> "list[lnlab.book.run.Executed]":
     """Run with one bar over the notebooks, which also shows the last line that one printed.
 
     It moves by the seconds that each is expected to take; ``settled`` hears of each outcome.
@@ -233,12 +233,12 @@ def watched(
     import torch
     from tqdm import tqdm
 
+    import lnlab.book.run
     from lnlab.training.runs import device_name
-    from lnlab.workbook import running
 
     plural = "core" if cores() == 1 else "cores"
     hardware = f"{device_name(torch.device('cpu'))}, {cores()} {plural}"
-    expected = {path.stem: running.seconds_before(path, out) for path in wanted}
+    expected = {path.stem: lnlab.book.run.seconds_before(path, out) for path in wanted}
     form = "{l_bar}{bar}| {elapsed}<{remaining}{postfix}"
     total = sum(expected.values())
     with tqdm(total=total, bar_format=form, leave=False, disable=None) as bar:
@@ -247,7 +247,7 @@ def watched(
             bar.set_postfix_str(f"{name.split('_')[0]}: {line[:60]}")
 
         outcomes = []
-        for outcome in running.run(
+        for outcome in lnlab.book.run.run(
             wanted, out, jobs=jobs, timeout=timeout, hear=hear, hardware=hardware
         ):
             bar.set_postfix_str("", refresh=False)
@@ -260,7 +260,7 @@ def watched(
 
 def stop(out: Path, plan: dict[str, Any], by: int) -> NoReturn:
     """End now; what has finished stays, what was running leaves nothing but its name."""
-    from lnlab.workbook.running import drafts
+    from lnlab.book.run import drafts
 
     (out / UNFINISHED).write_text(json.dumps(plan), encoding="utf-8")
     for draft, process in drafts(out):

@@ -15,7 +15,7 @@ def value(name: str, text: str, default: Any = None) -> Any:
             or it names no seeds, budget, device or data, for the parameters of these names;
             what a notebook would find out minutes later is refused at once.
     """
-    from lnlab import workbook
+    from lnlab import book
 
     if "=" in name:
         raise ValueError(apart(name))
@@ -24,7 +24,7 @@ def value(name: str, text: str, default: Any = None) -> Any:
             return [*read_seeds(text)]
         except ValueError as error:
             raise ValueError(f"-p {error}") from None
-    meant = text if isinstance(default, str) else workbook.value(text)
+    meant = text if isinstance(default, str) else book.value(text)
     kind = type(default)
     if kind in KINDS and type(meant) is not kind:
         raise ValueError(f"-p {name} {text!r}: write {KINDS[kind]}.")

@@ -23,10 +23,10 @@ import click
 )
 def playground(out: Path, settings: tuple[tuple[str, str], ...]) -> None:
     """Write the playground as a page in one file, which opens anywhere."""
-    from lnlab import workbook
+    from lnlab import book
     from lnlab.live.bundle import check, page
 
-    state = {name: workbook.value(text) for name, text in settings}
+    state = {name: book.value(text) for name, text in settings}
     check(state)
     out.write_text(page(state), encoding="utf-8")
     click.echo(f"playground: {out}")

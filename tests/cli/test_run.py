@@ -18,11 +18,11 @@ from click.testing import CliRunner
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from lnlab import checkout
+from lnlab.book import fingerprint
+from lnlab.book.html import put
+from lnlab.book.run import sweep_drafts
 from lnlab.cli import app
 from lnlab.cli.notebooks import UNFINISHED, rest
-from lnlab.pages.page import put
-from lnlab.workbook import fingerprint
-from lnlab.workbook.running import sweep_drafts
 
 ROOT = checkout.root
 PARAMETERS = 'import os\nbudget = os.environ.get("LNLAB_BUDGET", "notebook")\nseeds = 3'
@@ -313,7 +313,7 @@ def test_a_stop_while_a_page_is_written_leaves_no_draft(page, tmp_path):
     path.parent.mkdir(exist_ok=True)
     program = (
         "import os\nfrom pathlib import Path\n"
-        "from lnlab.cli.notebooks import stop\nfrom lnlab.pages.page import put\n"
+        "from lnlab.cli.notebooks import stop\nfrom lnlab.book.html import put\n"
         f"os.replace = lambda *_: stop(Path({str(tmp_path)!r}), {{}}, 15)\n"
         f"put(Path({str(path)!r}), b'page')"
     )

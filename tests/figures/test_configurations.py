@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 from plotly.colors import sample_colorscale
 
+from lnlab.book.html import line_width, width
 from lnlab.figures.style import SIZES, upon
 from lnlab.figures.tables import configurations
-from lnlab.pages.outputs import line_width, width
 
 LETTERS = ["".join(letters) for letters in product("TF", repeat=4)]
 

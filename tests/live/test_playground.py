@@ -10,9 +10,9 @@ from axe_playwright_python.sync_playwright import Axe
 from click.testing import CliRunner
 
 import lnlab
+from lnlab.book.html import publish
 from lnlab.cli import app
 from lnlab.live.bundle import MIME, module
-from lnlab.pages.page import publish
 
 pytestmark = pytest.mark.browser
 

@@ -17,6 +17,7 @@ import torch
 
 from lnlab import panels
 from lnlab.analysis.feature_maps import Maps
+from lnlab.book import value
 from lnlab.data.boxes import Boxes
 from lnlab.data.captioned import Pictures
 from lnlab.data.captions import COCO_BOXES, Captions
@@ -28,7 +29,6 @@ from lnlab.panels.widgets.controls import COLUMN
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding
 from lnlab.training.random_state import default_dtype
-from lnlab.workbook import value
 from tests.panels.test_drawing import digits, drawer
 from tests.panels.test_reading import question, reader
 from tests.panels.test_thoughts import thinkers

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lnlab import panels
-from lnlab.pages.outputs import figure as on_page
-from lnlab.pages.page import share
+from lnlab.book.html import figure as on_page
+from lnlab.book.html import share
 from lnlab.panels.widgets import Panel
 from lnlab.panels.widgets.live_plot import as_json
 from lnlab.panels.widgets.panel import PLOTLY

@@ -11,11 +11,11 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
+from lnlab.book import value
 from lnlab.panels.widgets.live_plot import plotly_script
 from lnlab.panels.widgets.panel import PLOTLY, Panel, descendants
 from lnlab.panels.widgets.stills import Settable, sizes
 from lnlab.panels.widgets.view import Drawing, View
-from lnlab.workbook import value
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 

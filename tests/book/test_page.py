@@ -8,10 +8,9 @@ import plotly.graph_objects as go
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from lnlab.book import opening
+from lnlab.book.html import PLOTLY, publish
 from lnlab.figures.playable import Choice, Frame, playable
-from lnlab.pages import opening
-from lnlab.pages.outputs import PLOTLY
-from lnlab.pages.page import publish
 
 RUN = {"error": None, "place": None, "seconds": 1.2, "at": "now", "version": "0"}
 

@@ -1,6 +1,6 @@
 """Pages as ``lnlab run`` has made them: every control shows what its figure is there.
 
-``pytest tests/pages/test_executed.py --pages build``, as ``.ci/run`` does after the notebooks.
+``pytest tests/book/test_executed.py --pages build``, as ``.ci/run`` does after the notebooks.
 """
 
 import json

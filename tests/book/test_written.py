@@ -6,8 +6,8 @@ from nbformat import write
 from nbformat.v4 import new_code_cell, new_notebook
 
 from lnlab import checkout
-from lnlab.workbook import notebooks, parameters, read
-from lnlab.workbook.running import opened
+from lnlab.book import notebooks, parameters, read
+from lnlab.book.run import opened
 
 
 @pytest.mark.parametrize("path", notebooks(checkout.root() / "notebooks"), ids=lambda p: p.stem)

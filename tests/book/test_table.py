@@ -6,9 +6,7 @@ import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from lnlab.pages.outputs import displayed
-from lnlab.pages.page import publish
-from lnlab.pages.table import Readable, written
+from lnlab.book.html import Readable, displayed, publish, written
 
 FRAME = pd.DataFrame(
     {

@@ -13,11 +13,10 @@ from click.testing import CliRunner
 from nbformat.v4 import new_output
 
 from lnlab import checkout
+from lnlab.book.html import PLOTLY, publish
+from lnlab.book.site import first_page, site
 from lnlab.cli.notebooks import site as site_of
-from lnlab.pages.outputs import PLOTLY
-from lnlab.pages.page import publish
-from lnlab.pages.site import first_page, site
-from tests.pages.test_page import executed, figure
+from tests.book.test_page import executed, figure
 
 CLAIMS = [{"verdict": "not yet run"}] * 3 + [{"verdict": "holds"}] * 2
 TABLE = "| claim | verdict |\n|---|---|\n| of $\\sigma$ | **holds** |"

@@ -3,7 +3,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lnlab.pages.formulas import markdown, mathml
+from lnlab.book.html import markdown, mathml
 
 PAPER = {
     "eq. 3": r"\mu^l = \frac{1}{H}\sum_{i=1}^{H} a_i^l \qquad "

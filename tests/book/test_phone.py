@@ -10,12 +10,10 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from lnlab import panels
+from lnlab.book.html import PLOTLY, Readable, publish
 from lnlab.figures import tables
 from lnlab.figures.curves import learning_curves
 from lnlab.figures.tables import matrices
-from lnlab.pages.outputs import PLOTLY
-from lnlab.pages.page import publish
-from lnlab.pages.table import Readable
 
 OVERPRINTED = """() => [...document.querySelectorAll(".picture")].flatMap((plot) => {
   const frame = plot.getBoundingClientRect();

@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 import pytest
 from IPython.display import Audio
 
+from lnlab.book.html import PLOTLY, WIDGET, displayed, rendered, text, width
+from lnlab.book.html import figure as on_page
 from lnlab.figures.curves import paired_differences
-from lnlab.pages.outputs import PLOTLY, WIDGET, displayed, rendered, text, width
-from lnlab.pages.outputs import figure as on_page
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 

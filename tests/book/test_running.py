@@ -8,7 +8,7 @@ import pytest
 import torch
 from nbformat.v4 import new_code_cell, new_notebook
 
-from lnlab.workbook.running import run, turns, with_gpu
+from lnlab.book.run import run, turns, with_gpu
 
 SECONDS = {
     Path(name): float(seconds) for name, seconds in zip("abcd", (40, 275, 8, 20), strict=True)

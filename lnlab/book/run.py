@@ -26,9 +26,9 @@ from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
 
 import lnlab
+from lnlab.book.notebooks import parameters, value
 from lnlab.training.random_state import read_device
 from lnlab.training.runs import device_name
-from lnlab.workbook.written import parameters, value
 
 Hear = Callable[[str, str], None]
 

@@ -1,0 +1,20 @@
+"""The pages of an executed workbook: readable without a kernel and without a network.
+
+One page a notebook, a table of contents, and beside them what all share: one copy of
+plotly.js, the mathematical font, a style sheet. They are made by
+:func:`lnlab.book.html.publish`.
+"""
+
+from lnlab.book.html import opening
+from lnlab.book.notebooks import chosen, fingerprint, notebooks, parameters, read, shared, value
+
+__all__ = [
+    "chosen",
+    "fingerprint",
+    "notebooks",
+    "opening",
+    "parameters",
+    "read",
+    "shared",
+    "value",
+]
