@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab import audit, threads
+from lnlab import auditing, threads
 from lnlab.analysis.certify import certify
 from lnlab.analysis.hessian import density, ends, trace
 from lnlab.analysis.loss_landscape import surface
@@ -67,7 +67,7 @@ WORK = {
     "density": lambda net: density(objective(net), 1, steps=3),
     "smoothness": lambda net: smoothness(objective(net), steps(0.1)),
     "certificate": lambda net: certify(net, X),
-    "audit": lambda net: audit.audit(net, X, checks=["normalizers"]),
+    "audit": lambda net: auditing.audit(net, X, checks=["normalizers"]),
     "training": fitted,
     "training that is looked at": looked_at,
     "evaluation": lambda net: evaluate(net, X, Y, losses),

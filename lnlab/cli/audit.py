@@ -22,14 +22,14 @@ def audit(where: str, data: str | None, out: Path | None, beside: bool, as_json:
     """Audit a module: FUNCTION returns the module, its input and, if you like, a loss.
 
     The input is a tensor, a tuple of all inputs, a dictionary of all by name, or an
-    lnlab.audit.Call; the loss takes what the module returns. On one thread, unless
+    lnlab.auditing.Call; the loss takes what the module returns. On one thread, unless
     OMP_NUM_THREADS says how many.
     """
     # before torch comes: the many small products are no faster on two threads, and where the
     # cores have other work to do ten times as slow, as the threads wait for each other
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     function = named(where)
-    from lnlab.audit import audit
+    from lnlab.auditing import audit
 
     module, inputs, loss = returned(function, where, data)
     try:

@@ -21,7 +21,7 @@ from lnlab.analysis.objective import Objective
 from lnlab.analysis.recorder import record
 from lnlab.analysis.rnn_dynamics import dynamics
 from lnlab.analysis.smoothness import envelope, smoothness, steps
-from lnlab.audit import audit, paired, swap
+from lnlab.auditing import audit, paired, swap
 from lnlab.nn import RNNCell
 
 X, Y = torch.randn(8, 4, dtype=torch.float64), torch.arange(8) % 3

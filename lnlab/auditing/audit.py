@@ -1,18 +1,38 @@
 """The audit: every check on one module, one after the other."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from torch import nn
 
 from lnlab.analysis.arguments import several
-from lnlab.audit.audited import Audited, OwnLoss
-from lnlab.audit.checks import CHECKS
-from lnlab.audit.finding import CannotCheck, Result
-from lnlab.audit.report import Audit
+from lnlab.auditing import learning, structure
+from lnlab.auditing.report import Audit
+from lnlab.auditing.subject import Audited, CannotCheck, OwnLoss, Result
 from lnlab.nn.table1 import Statistics
 from lnlab.threads import in_one_thread
+
+# The checks of an audit, one file each: ``check(audited) -> Result``.
+
+
+Check = Callable[[Audited], Result]
+
+CHECKS: dict[str, Check] = {
+    "normalizers": structure.check_normalizers,
+    "parameters without effect": structure.check_biases,
+    "statistics over cases": structure.check_population,
+    "cases apart": structure.check_cases,
+    "dead units": structure.check_units,
+    "invariances": learning.check_invariances,
+    "effective learning rates": learning.check_rates,
+    "gradients over depth": learning.check_gradients,
+    "activations": learning.check_activations,
+    "mu and sigma on the way back": learning.check_backward,
+    "curvature": learning.check_curvature,
+    "precision": learning.check_precision,
+}
+"""The checks by name, in the order of a report."""
 
 
 @in_one_thread
@@ -36,7 +56,7 @@ def audit(
             there are no statistics over cases.
         loss: from what the module returns to a scalar; without one gradients are those of a
             stand-in, and curvature is left out.
-        checks: names of those to run; None: all of :data:`lnlab.audit.CHECKS`.
+        checks: names of those to run; None: all of :data:`lnlab.auditing.CHECKS`.
         progress: whether to show a bar.
 
     Raises:

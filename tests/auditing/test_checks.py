@@ -6,10 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.analysis.objective import Objective
-from lnlab.audit import Severity, audit
-from lnlab.audit.audited import Audited
-from lnlab.audit.checks import invariances
-from lnlab.audit.finding import number
+from lnlab.auditing import Severity, audit, learning
+from lnlab.auditing.subject import Audited, number
 from lnlab.nn import BatchNorm, LayerNorm, Stats
 from lnlab.training.random_state import default_dtype
 
@@ -566,13 +564,13 @@ def test_a_floor_under_sigma_is_said_once_for_all_sizes():
 def clock(monkeypatch, seconds):
     """Let the evaluations that are timed take so many seconds, one after the other."""
     ticks = iter(t for s in seconds for t in (0.0, s))
-    monkeypatch.setattr(invariances.time, "perf_counter", lambda: next(ticks, 0.0))
+    monkeypatch.setattr(learning.time, "perf_counter", lambda: next(ticks, 0.0))
 
 
 def tried(net):
     """What is said of the invariances of a net."""
     audited = Audited(net, torch.randn(16, 6), None)
-    return [f.seen for f in invariances.check(audited).findings]
+    return [f.seen for f in learning.check_invariances(audited).findings]
 
 
 def test_one_slow_evaluation_leaves_no_change_untried(monkeypatch):

@@ -11,8 +11,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from lnlab.audit import audit
-from lnlab.audit.published import ResNet20, SASRec, pictures, resnet20, sasrec
+from lnlab.auditing import audit
+from lnlab.auditing.published import ResNet20, SASRec, pictures, resnet20, sasrec
 
 
 def trained(name):

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from lnlab.analysis.subject import NORMALIZERS as KNOWN
-from lnlab.audit import CHECKS, Call, Severity, audit, swap
+from lnlab.auditing import CHECKS, Call, Severity, audit, swap
 from lnlab.nn import LayerNorm, Normalizer, RMSNorm
-from tests.audit.architectures import ARCHITECTURES, NORMALIZERS, words
+from tests.auditing.architectures import ARCHITECTURES, NORMALIZERS, words
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 

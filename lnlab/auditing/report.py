@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lnlab.audit.finding import Finding, Result, Severity
+from lnlab.auditing.subject import Finding, Result, Severity
 from lnlab.book.html import words
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.audit import audit
-from lnlab.audit.finding import counted, span
+from lnlab.auditing import audit
+from lnlab.auditing.subject import counted, span
 
 TAG = "<img src=x onerror=alert`1`>"
 

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from lnlab.analysis.arguments import refuse_no_function, refuse_no_tensor, refuse_other
 from lnlab.analysis.statistics import ends, interval
-from lnlab.audit.audited import undrawn
-from lnlab.audit.call import Call, mapped, refuse_nan, tensors
-from lnlab.audit.swap import Rules, swap
+from lnlab.auditing.subject import Call, mapped, refuse_nan, tensors, undrawn
+from lnlab.auditing.swap import Rules, swap
 from lnlab.threads import in_one_thread
 from lnlab.training import Batches
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 Losses = Callable[[Any, Any], Tensor]
 """``loss(output, y)``, a scalar."""
@@ -108,7 +108,7 @@ def paired(
 
     Args:
         make: makes the module; called after torch's seed is set, once a seed.
-        rules: as in :func:`~lnlab.audit.swap.swap`.
+        rules: as in :func:`~lnlab.auditing.swap.swap`.
         x: all cases, along the first axis; what of them makes a batch is handed to the module
             as :meth:`Call.of` says.
         y: what the loss compares outputs with, one entry a case.

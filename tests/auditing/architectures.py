@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.audit import Call
+from lnlab.auditing import Call
 
 
 class Residual(nn.Module):

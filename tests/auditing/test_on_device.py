@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import lnlab.nn
-from lnlab.audit import audit, swap
+from lnlab.auditing import audit, swap
 
 pytestmark = pytest.mark.gpu
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.audit import paired, swap
+from lnlab.auditing import paired, swap
 from lnlab.nn import BatchNorm, DyT, LayerNorm, RMSNorm
 from lnlab.training import Batches
 
