@@ -12,7 +12,7 @@ from lnlab.analysis.loss_landscape import surface
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.smoothness import along_training, smoothness, steps
 from lnlab.nn.table1 import Statistics
-from lnlab.panels.landscape import landscape
+from lnlab.panels.landscape_panel import landscape
 from lnlab.training import Batches
 from lnlab.training.cache import remembered
 from lnlab.training.trainer import evaluate, fit

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lnlab.figures.distributions import (
+from lnlab.figures.style import lines
+from lnlab.panels.distributions_panel import (
     SLOTS,
-    distributions,
+    distributions_figure,
     distributions_layout,
     distributions_traces,
 )
-from lnlab.figures.style import lines
 
 QUANTILES = ["q05", "q25", "q50", "q75", "q95"]
 
@@ -32,7 +32,7 @@ def test_the_edges_of_a_ribbon_are_its_quantiles():
 
 
 def test_the_figure_is_drawn_of_these_traces():
-    figure: Any = distributions({"layer": frame()}, reach=7.0, y="a")
+    figure: Any = distributions_figure({"layer": frame()}, reach=7.0, y="a")
     named = {trace.name: trace for trace in figure.data}
     assert len(named) == 3 * SLOTS
     np.testing.assert_array_equal(named["median 0"].y, frame()["q50"])
@@ -51,5 +51,5 @@ def test_panels_share_a_scale_and_the_width():
 
 
 def test_nothing_is_a_picture_too():
-    figure: Any = distributions({}, reach=1.0, y="a")
+    figure: Any = distributions_figure({}, reach=1.0, y="a")
     assert not any(trace.visible for trace in figure.data)

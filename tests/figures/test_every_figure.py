@@ -19,16 +19,11 @@ from lnlab import figures
 from lnlab.figures import (
     attention,
     curves,
-    distributions,
     drawing,
-    geometry,
-    invariance,
     landscape,
     order,
     playable,
-    positions,
     reading,
-    recurrence,
     tables,
     thoughts,
     transformer,
@@ -36,13 +31,20 @@ from lnlab.figures import (
     writing,
 )
 from lnlab.figures.style import GREY, INK, NORMALIZERS
+from lnlab.panels import (
+    distributions_panel,
+    geometry_panel,
+    invariance_panel,
+    positions_panel,
+    recurrence_panel,
+)
 
 TAG = "<img src=x onerror=alert`1`>"
 AT = np.linspace(0.1, 1, 4)
 SEEDS = np.stack([AT, 2 * AT])
 NUMBERS = dict.fromkeys(["q05", "q25", "q50", "q75", "q95"], AT)
 RATIO = (10.0, 0.7, 0.6, 0.9)
-COST = geometry.CostCurve(AT, AT, 0.1, 0.2)
+COST = geometry_panel.CostCurve(AT, AT, 0.1, 0.2)
 
 
 def layers(text) -> pd.DataFrame:
@@ -99,16 +101,17 @@ def trodden(text) -> go.Figure:
 
 def moved(text) -> go.Figure:
     parts = [
-        invariance.Moved(name, AT, AT, reach=2.0, note=text) for name in ("a" + text, text)
+        invariance_panel.Moved(name, AT, AT, reach=2.0, note=text)
+        for name in ("a" + text, text)
     ]
-    sweep = invariance.Sweep(text, AT, {text: AT}, 0.5, {text: 0.1}, AT, 0.5)
-    return invariance.movement(parts, sweep)
+    sweep = invariance_panel.Sweep(text, AT, {text: AT}, 0.5, {text: 0.1}, AT, 0.5)
+    return invariance_panel.movement(parts, sweep)
 
 
 def tabled(text) -> go.Figure:
     one = np.ones((2, 1))
-    cells = invariance.Measured(["a" + text, text], [f"x → {text}"], one, one > 0, 1e-9)
-    return invariance.table(cells, rows=[text])
+    cells = invariance_panel.Measured(["a" + text, text], [f"x → {text}"], one, one > 0, 1e-9)
+    return invariance_panel.table(cells, rows=[text])
 
 
 def drawn() -> go.Figure:
@@ -123,20 +126,24 @@ FIGURES = {
     curves.curves: lambda text: curves.curves(
         {text: {text: (AT, AT)}}, x=text, y=text, dots=[text], mark=(0.5, text)
     ),
-    distributions.distributions: lambda text: distributions.distributions(
-        {text: layers(text)}, reach=1.0, y=text
+    distributions_panel.distributions_figure: lambda text: (
+        distributions_panel.distributions_figure({text: layers(text)}, reach=1.0, y=text)
     ),
     tables.pictures: lambda text: tables.pictures(
         np.zeros((1, 2, 3, 4, 4)), rows=[text], made_on=text
     ),
-    positions.positions: lambda text: positions.positions(
+    positions_panel.positions_figure: lambda text: positions_panel.positions_figure(
         {text: np.eye(4)}, reaches={text: 1.0}
     ),
-    recurrence.recurrence: lambda text: recurrence.recurrence({text: [AT] * 3}),
+    recurrence_panel.recurrence_figure: lambda text: recurrence_panel.recurrence_figure(
+        {text: [AT] * 3}
+    ),
     tables.kept: lambda text: tables.kept({text: 3.0}, unit=text),
-    geometry.geometry: lambda text: geometry.geometry({text: (COST, COST, COST)}),
-    invariance.movement: moved,
-    invariance.table: tabled,
+    geometry_panel.geometry_figure: lambda text: geometry_panel.geometry_figure(
+        {text: (COST, COST, COST)}
+    ),
+    invariance_panel.movement: moved,
+    invariance_panel.table: tabled,
     landscape.bands: lambda text: landscape.bands(
         {text: {text: [plane(text, AT)]}}, x=text, made_on=text
     ),
@@ -230,9 +237,9 @@ NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
 @pytest.mark.parametrize(
     "draw",
     [
-        curves.curves, lnlab.figures.curves.over_depth, distributions.distributions, geometry.geometry,
-        invariance.movement, landscape.bands, lnlab.figures.curves.learning_curves,
-        recurrence.recurrence, lnlab.figures.curves.ribbons,
+        curves.curves, lnlab.figures.curves.over_depth, distributions_panel.distributions_figure, geometry_panel.geometry_figure,
+        invariance_panel.movement, landscape.bands, lnlab.figures.curves.learning_curves,
+        recurrence_panel.recurrence_figure, lnlab.figures.curves.ribbons,
         lnlab.figures.curves.smoothness_ribbons, lnlab.figures.curves.sweeps, transformer.first_steps,
         transformer.profile,
     ],

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from lnlab.figures.curves import FLOOR
-from lnlab.figures.geometry import (
+from lnlab.figures.style import lines
+from lnlab.panels.geometry_panel import (
     PARTS,
     SLOTS,
     CostCurve,
-    geometry,
+    geometry_figure,
     geometry_layout,
     geometry_traces,
 )
-from lnlab.figures.style import lines
 
 AT = np.array([0.1, 1.0, 10.0])
 
@@ -70,7 +70,7 @@ def test_what_is_nothing_stands_at_the_foot():
 
 
 def test_the_figure_is_drawn_of_these_traces():
-    figure: Any = geometry(courses("layer"))
+    figure: Any = geometry_figure(courses("layer"))
     named = {trace.name: trace for trace in figure.data}
     np.testing.assert_allclose(named["stretch 0"].y, [100, 1, 0.01])
     assert named["stretch 0 here"].mode == "markers"

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lnlab.figures.invariance.movement import (
+from lnlab.figures.style import line
+from lnlab.panels.invariance_panel import (
     FLOOR,
     SLOTS,
     Moved,
@@ -17,7 +18,6 @@ from lnlab.figures.invariance.movement import (
     shown,
     strings,
 )
-from lnlab.figures.style import line
 
 SIZES = np.logspace(-2, 2, 9)
 

@@ -4,14 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from lnlab.figures.positions import SLOTS, positions, positions_layout, positions_traces
+from lnlab.panels.positions_panel import (
+    SLOTS,
+    positions_figure,
+    positions_layout,
+    positions_traces,
+)
 
 MAPS = {"on": np.arange(12.0).reshape(3, 4), "mean": np.ones((3, 4))}
 REACHES = {"on": 11.0, "mean": 2.0}
 
 
 def test_the_figure_holds_each_map_as_it_is_with_its_own_scale():
-    figure: Any = positions(MAPS, reaches=REACHES)
+    figure: Any = positions_figure(MAPS, reaches=REACHES)
     first, second, third = figure.data
     np.testing.assert_array_equal(first.z, MAPS["on"])
     assert (first.zmin, first.zmax, second.zmax) == (0, 11.0, 2.0)

@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 
 from lnlab.figures.curves import curves
-from lnlab.figures.recurrence import (
+from lnlab.figures.style import EDGE, decades, lines
+from lnlab.panels.recurrence_panel import (
     PARTS,
     SLOTS,
     leaving,
-    recurrence,
+    recurrence_figure,
     recurrence_layout,
     recurrence_traces,
 )
-from lnlab.figures.style import EDGE, decades, lines
 
 
 def course(rate, steps=20):
@@ -33,7 +33,7 @@ def test_each_normalizer_has_a_line_in_each_part():
 
 
 def test_the_figure_is_drawn_of_these_traces():
-    figure: Any = recurrence({"layer": course(0.9)})
+    figure: Any = recurrence_figure({"layer": course(0.9)})
     named = {trace.name: trace for trace in figure.data}
     np.testing.assert_allclose(named["gradient 0"].y, course(0.9)[2])
     assert named["gradient 1"].visible is False

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lnlab.figures.invariance.table import Measured, cell, table, table_layout
 from lnlab.figures.style import number
+from lnlab.panels.invariance_panel import Measured, cell, table, table_layout
 
 
 def measured(**settings):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lnlab import panels
-from lnlab.panels.widgets.panel import PLOTLY
+from lnlab.panels.panel import PLOTLY
 
 STEPS = [2, 4, 6]
 

@@ -24,8 +24,9 @@ from lnlab.data.captions import COCO_BOXES, Captions
 from lnlab.data.recordings import Samples
 from lnlab.data.utterance import Utterance
 from lnlab.nn import LayerNorm
-from lnlab.panels.widgets import LivePlot, Panel
-from lnlab.panels.widgets.controls import COLUMN
+from lnlab.panels.controls import COLUMN
+from lnlab.panels.live_plot import LivePlot
+from lnlab.panels.panel import Panel
 from lnlab.tasks import OrderEmbeddings
 from lnlab.tasks.order import OrderEmbedding
 from lnlab.training.random_state import default_dtype

@@ -5,8 +5,7 @@ import pytest
 
 from lnlab import panels
 from lnlab.analysis.fisher import FAMILIES, gain_metric, metric
-from lnlab.panels.geometry.measurement import costs, model
-from lnlab.panels.geometry.state import NORMALIZERS
+from lnlab.panels.geometry_panel import NORMALIZERS, costs, model
 
 NONE, LAYER, BATCH, WEIGHT = range(4)
 

@@ -8,10 +8,17 @@ import torch
 
 from lnlab import panels
 from lnlab.nn.table1 import Statistics
-from lnlab.panels.landscape.measurement import cuts, plane, rescaled, trained, training_loss
-from lnlab.panels.landscape.state import LandscapeState
-from lnlab.panels.landscape.view import drawn, look
-from lnlab.panels.widgets.panel import PLOTLY
+from lnlab.panels.landscape_panel import (
+    LandscapeState,
+    cuts,
+    drawn,
+    look,
+    plane,
+    rescaled,
+    trained,
+    training_loss,
+)
+from lnlab.panels.panel import PLOTLY
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,7 @@ import pytest
 
 from lnlab import panels
 from lnlab.analysis.feature_maps import contrast, over_units
-from lnlab.panels.positions import PositionsState
-from lnlab.panels.positions.measurement import Atlas, measure
-from lnlab.panels.positions.words import conditions, sentence
+from lnlab.panels.positions_panel import Atlas, PositionsState, conditions, measure, sentence
 from tests.panels.test_every_panel import maps
 
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from lnlab import panels
-from lnlab.panels.recurrence.measurement import made, measure
-from lnlab.panels.recurrence.state import CELLS, NORMALIZERS, RecurrenceState
+from lnlab.panels.recurrence_panel import CELLS, NORMALIZERS, RecurrenceState, made, measure
 
 
 @pytest.fixture(scope="module")

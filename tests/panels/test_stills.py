@@ -11,10 +11,8 @@ import pytest
 from lnlab import panels
 from lnlab.book.html import figure as on_page
 from lnlab.book.html import share
-from lnlab.panels.widgets import Panel
-from lnlab.panels.widgets.live_plot import as_json
-from lnlab.panels.widgets.panel import PLOTLY
-from lnlab.panels.widgets.stills import still
+from lnlab.panels.live_plot import as_json
+from lnlab.panels.panel import PLOTLY, Panel, still
 from tests.panels.test_drawing import digits, drawer
 from tests.panels.test_every_panel import embeddings, maps
 from tests.panels.test_reading import question, reader

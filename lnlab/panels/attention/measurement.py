@@ -11,7 +11,7 @@ from lnlab.data.utterance import Utterance
 from lnlab.figures.attention import AttentionMap, Spoken
 from lnlab.nn import mass
 from lnlab.panels.attention.state import LAST, AttentionState
-from lnlab.panels.looks import looks
+from lnlab.panels.controls import looks
 from lnlab.training.runs import Run
 
 WORD_OF = {phones: word for word, phones in WORDS.items()}

@@ -11,10 +11,8 @@ from lnlab.data.utterance import Utterance
 from lnlab.panels.attention.measurement import Recognizers, measure, quoted_words
 from lnlab.panels.attention.state import AttentionState
 from lnlab.panels.attention.words import sentence
-from lnlab.panels.widgets.controls import choice, choice_slider, in_columns
-from lnlab.panels.widgets.panel import Panel
-from lnlab.panels.widgets.stills import Settable
-from lnlab.panels.widgets.view import Drawing, View
+from lnlab.panels.controls import choice, choice_slider, in_columns
+from lnlab.panels.panel import Drawing, Panel, Settable, View
 from lnlab.training.runs import Run
 
 ABOUT = {

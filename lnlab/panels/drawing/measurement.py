@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lnlab.figures.drawing import SLOTS, Framed, Sketch
+from lnlab.panels.controls import looks
 from lnlab.panels.drawing.state import LAST, DrawingState
-from lnlab.panels.looks import looks
 from lnlab.tasks.draw.bound import stills
 from lnlab.training.runs import Run
 

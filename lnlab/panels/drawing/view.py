@@ -8,13 +8,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 import lnlab.figures.drawing
+from lnlab.panels.controls import choice, choice_slider, in_columns
 from lnlab.panels.drawing.measurement import Drawers, measure
 from lnlab.panels.drawing.state import DrawingState
 from lnlab.panels.drawing.words import sentence
-from lnlab.panels.widgets.controls import choice, choice_slider, in_columns
-from lnlab.panels.widgets.panel import Panel
-from lnlab.panels.widgets.stills import Settable
-from lnlab.panels.widgets.view import Drawing, View
+from lnlab.panels.panel import Drawing, Panel, Settable, View
 from lnlab.training.runs import Run
 
 ABOUT = {

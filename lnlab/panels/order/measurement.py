@@ -10,7 +10,7 @@ from torch import Tensor
 from lnlab.data.captions import SCENES, Captions
 from lnlab.data.scenes import Said, parsed
 from lnlab.figures.order import NEIGHBOURS, SLOTS, Neighbour, Shown, Thing
-from lnlab.panels.choices import one_of
+from lnlab.panels.controls import one_of
 from lnlab.panels.order.state import OrderState
 from lnlab.tasks.order import retrieval
 

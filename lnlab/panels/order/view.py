@@ -8,13 +8,11 @@ import plotly.graph_objects as go
 
 import lnlab.figures.order
 from lnlab.data.captions import Captions
+from lnlab.panels.controls import WIDTH, choice, in_columns
 from lnlab.panels.order.measurement import Embedded, measure
 from lnlab.panels.order.state import OrderState
 from lnlab.panels.order.words import sentence
-from lnlab.panels.widgets.controls import WIDTH, choice, in_columns
-from lnlab.panels.widgets.panel import Panel
-from lnlab.panels.widgets.stills import Settable
-from lnlab.panels.widgets.view import Drawing, View
+from lnlab.panels.panel import Drawing, Panel, Settable, View
 
 ABOUT = {
     "order": (

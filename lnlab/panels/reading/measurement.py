@@ -8,7 +8,7 @@ import numpy as np
 from lnlab.data.question import Question
 from lnlab.data.vocabulary import END, NAMES
 from lnlab.figures.reading import Look, Posed
-from lnlab.panels.looks import looks
+from lnlab.panels.controls import looks
 from lnlab.panels.reading.state import LAST, ReadingState
 from lnlab.training.runs import Run
 

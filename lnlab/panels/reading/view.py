@@ -8,13 +8,11 @@ import plotly.graph_objects as go
 
 import lnlab.figures.reading
 from lnlab.data.question import Question
+from lnlab.panels.controls import choice, choice_slider, in_columns
+from lnlab.panels.panel import Drawing, Panel, Settable, View
 from lnlab.panels.reading.measurement import Readers, measure
 from lnlab.panels.reading.state import ReadingState
 from lnlab.panels.reading.words import sentence
-from lnlab.panels.widgets.controls import choice, choice_slider, in_columns
-from lnlab.panels.widgets.panel import Panel
-from lnlab.panels.widgets.stills import Settable
-from lnlab.panels.widgets.view import Drawing, View
 from lnlab.training.runs import Run
 
 ABOUT = {

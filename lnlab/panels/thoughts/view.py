@@ -7,13 +7,11 @@ import ipywidgets
 import plotly.graph_objects as go
 
 import lnlab.figures.thoughts
+from lnlab.panels.controls import WIDTH, choice, choice_slider, in_columns
+from lnlab.panels.panel import Drawing, Panel, Settable, View
 from lnlab.panels.thoughts.measurement import Thinkers, ThoughtsMeasurement, measure
 from lnlab.panels.thoughts.state import ThoughtsState
 from lnlab.panels.thoughts.words import sentence
-from lnlab.panels.widgets.controls import WIDTH, choice, choice_slider, in_columns
-from lnlab.panels.widgets.panel import Panel
-from lnlab.panels.widgets.stills import Settable
-from lnlab.panels.widgets.view import Drawing, View
 from lnlab.tasks.thoughts.numbered import NumberedBooks
 
 ABOUT = {

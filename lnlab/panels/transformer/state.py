@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from lnlab.panels.choices import one_of
+from lnlab.panels.controls import one_of
 from lnlab.tasks.transformer.net import PLACES
 
 KINDS = ("layer", "rms", "dyt", "none")

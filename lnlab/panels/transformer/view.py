@@ -6,13 +6,11 @@ import ipywidgets
 import plotly.graph_objects as go
 
 import lnlab.figures.transformer
+from lnlab.panels.controls import Chips, choice, choice_slider, in_columns
+from lnlab.panels.panel import Drawing, Panel, Settable, View
 from lnlab.panels.transformer.measurement import STEPS, measure, stepped
 from lnlab.panels.transformer.state import DEPTHS, KINDS, TransformerState
 from lnlab.panels.transformer.words import conditions, sentence
-from lnlab.panels.widgets.controls import Chips, choice, choice_slider, in_columns
-from lnlab.panels.widgets.panel import Panel
-from lnlab.panels.widgets.stills import Settable
-from lnlab.panels.widgets.view import Drawing, View
 from lnlab.tasks.transformer.net import PLACES
 
 ABOUT = {

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from lnlab.data.line import Line, strokes
 from lnlab.figures.writing import SLOTS, Penned
-from lnlab.panels.choices import one_of
+from lnlab.panels.controls import one_of
 from lnlab.panels.writing.hands import Hands
 from lnlab.panels.writing.state import LAST, NOBODY, WritingState
 from lnlab.tasks.handwriting import Ink

@@ -8,10 +8,8 @@ import plotly.graph_objects as go
 
 import lnlab.figures.writing
 from lnlab.data.line import Line
-from lnlab.panels.widgets.controls import WIDTH, choice, choice_slider, in_columns
-from lnlab.panels.widgets.panel import Panel
-from lnlab.panels.widgets.stills import Settable
-from lnlab.panels.widgets.view import Drawing, View
+from lnlab.panels.controls import WIDTH, choice, choice_slider, in_columns
+from lnlab.panels.panel import Drawing, Panel, Settable, View
 from lnlab.panels.writing.hands import Hands
 from lnlab.panels.writing.measurement import BIASES, Writers, measure
 from lnlab.panels.writing.state import NOBODY, WritingState

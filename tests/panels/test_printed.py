@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lnlab.panels.widgets import live_plot
+from lnlab.panels import live_plot
 
 SHEET = Path(live_plot.__file__).with_suffix(".css")
 JUPYTERLABS = ".jp-OutputArea-output pre {word-break: break-all; white-space: pre-wrap}"

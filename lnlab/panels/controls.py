@@ -2,11 +2,16 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import ipywidgets
+import numpy as np
+import pandas as pd
 import traitlets
+
+from lnlab.nn.table1 import Statistics
+from lnlab.training.runs import Run
 
 WIDTH = "84px"
 """The width of every description, so that the controls stand in line."""
@@ -248,3 +253,44 @@ def onward(control: Any) -> None:
         raise ValueError(f"{slider.description} stands still: {control.why.value}.")
     size = nearest(slider, slider.value * 10**0.2)
     slider.value = size if size <= slider.base**slider.max else slider.base**slider.min
+
+
+# Choices that fields of a panel's state have.
+
+
+MODES = {statistics.name.lower(): statistics for statistics in Statistics}
+"""The sources of statistics over cases, by name."""
+
+
+def one_of(name: str, value: object, allowed: Collection) -> None:
+    """Raise ValueError unless ``value`` is among ``allowed``."""
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}: choose from {', '.join(map(str, allowed))}.")
+
+
+# The pictures that trainings kept of what they attended to, as panels read them.
+
+
+def looks(
+    runs: Mapping[str, Run], who: str
+) -> tuple[dict[str, pd.DataFrame], dict[str, dict[int, dict[str, np.ndarray]]]]:
+    """The metrics of each run, and its pictures by update, both of its first seed.
+
+    Args:
+        runs: by name.
+        who: was trained: "readers".
+
+    Raises:
+        ValueError: where a run kept no attention, or there is none.
+    """
+    if not runs:
+        raise ValueError(f"there are no runs: train some {who} first.")
+    rows, kept = {}, {}
+    for name, run in runs.items():
+        metrics: Any = run.metrics()
+        seed = int(metrics.seed.iloc[0])
+        kept[name] = run.pictures(seed)
+        if not kept[name]:
+            raise ValueError(f"{name}: this run kept no attention, train it again.")
+        rows[name] = metrics[metrics.seed == seed].reset_index(drop=True)
+    return rows, kept

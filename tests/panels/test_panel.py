@@ -12,10 +12,8 @@ import pytest
 import torch
 
 from lnlab.book import value
-from lnlab.panels.widgets.live_plot import plotly_script
-from lnlab.panels.widgets.panel import PLOTLY, Panel, descendants
-from lnlab.panels.widgets.stills import Settable, sizes
-from lnlab.panels.widgets.view import Drawing, View
+from lnlab.panels.live_plot import plotly_script
+from lnlab.panels.panel import PLOTLY, Drawing, Panel, Settable, View, descendants, sizes
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 

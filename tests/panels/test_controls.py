@@ -5,14 +5,7 @@ from typing import Any
 import ipywidgets
 import pytest
 
-from lnlab.panels.widgets.controls import (
-    Chips,
-    SignedLog,
-    choice_slider,
-    log_slider,
-    put,
-    typed,
-)
+from lnlab.panels.controls import Chips, SignedLog, choice_slider, log_slider, put, typed
 
 
 @pytest.fixture

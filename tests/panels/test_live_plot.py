@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from lnlab.panels import LivePlot
-from lnlab.panels.widgets.live_plot import PlotlyScript, encode, plotly_script
+from lnlab.panels.live_plot import PlotlyScript, encode, plotly_script
 
 
 @pytest.fixture

@@ -6,11 +6,16 @@ from torch import nn
 
 import lnlab.nn
 from lnlab import panels
-from lnlab.figures.invariance.movement import LETTERS, in_two_lines
 from lnlab.nn.table1 import TRANSFORMATIONS
-from lnlab.panels.invariance.state import FAMILIES, NORMALIZERS, InvarianceState
-from lnlab.panels.invariance.view import settable
-from lnlab.panels.widgets.stills import digits
+from lnlab.panels.invariance_panel import (
+    FAMILIES,
+    LETTERS,
+    NORMALIZERS,
+    InvarianceState,
+    in_two_lines,
+    settable,
+)
+from lnlab.panels.panel import digits
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 
 from lnlab.figures.style import TEMPLATE
-from lnlab.panels.widgets import live_plot
+from lnlab.panels import live_plot
 
 SHEET = Path(live_plot.__file__).with_suffix(".css")
 YELLOW, RED, ORANGE = (253, 231, 55), (103, 0, 31), (213, 94, 0)

@@ -10,18 +10,23 @@ import torch
 
 from lnlab.analysis.invariance import EXACT
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, Statistics, eps_ratio
-from lnlab.panels.invariance.measurement import (
+from lnlab.panels.invariance_panel import (
+    LAYER_SIZES,
+    NORMALIZERS,
+    TABLE,
+    InvarianceState,
+    framed,
     given,
     layer,
     layers,
     measure,
     measured,
+    moves,
     parts,
+    sentence,
     sweep,
     unit_shift,
 )
-from lnlab.panels.invariance.state import NORMALIZERS, SIZES, TABLE, InvarianceState
-from lnlab.panels.invariance.words import framed, moves, sentence
 
 EXACTLY = InvarianceState(eps=0.0)
 
@@ -55,9 +60,9 @@ def test_the_sweep_says_what_table_1_says(column):
     for name, defects in sweep(state).defects.items():
         if TABLE_1[name][column - 1] == "Y":
             # a shift of 1e4 itself is rounded to 1e-12
-            assert defects[SIZES < 1e3].max() < EXACT[torch.float64]
+            assert defects[LAYER_SIZES < 1e3].max() < EXACT[torch.float64]
         else:
-            assert defects[SIZES > 10].min() > 0.05
+            assert defects[LAYER_SIZES > 10].min() > 0.05
 
 
 @pytest.mark.parametrize("mode", ["batch", "frozen", "recomputed"])
@@ -85,7 +90,7 @@ def test_curve_marker_and_picture_measure_the_same():
         part = next(part for part in parts(state) if part.name == name)
         largest = np.abs(part.before).max()
         assert swept.here[name] == pytest.approx(moved(state, name) / largest, rel=1e-12)
-        on_grid = of.against_delta(TRANSFORMATIONS[0], [-SIZES[5]])[0]
+        on_grid = of.against_delta(TRANSFORMATIONS[0], [-LAYER_SIZES[5]])[0]
         assert swept.defects[name][5] == on_grid
 
 
