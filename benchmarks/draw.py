@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.thoughts import summary, table, timed
-from lnlab.tasks import PictureDrawing as Task
-from lnlab.tasks.draw.fast import FastDraw
-from lnlab.tasks.draw.task import TWO_CORES
+from lnlab.papers import PictureDrawing as Task
+from lnlab.papers.draw.experiment import TWO_CORES
+from lnlab.papers.draw.kernels import FastDraw
 from lnlab.training import stack
 from lnlab.training.runs import device_name
 

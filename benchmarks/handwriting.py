@@ -16,11 +16,11 @@ from typing import Any
 import torch
 
 from benchmarks.thoughts import summary, table, timed
-from lnlab.data.strokes import ALPHABETS, Alphabet
 from lnlab.kernels import fuse
-from lnlab.tasks import Handwriting as Task
-from lnlab.tasks.handwriting import HandwritingNet, Written
-from lnlab.tasks.handwriting.fast import FastHandwriting
+from lnlab.papers import Handwriting as Task
+from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
+from lnlab.papers.handwriting.kernels import FastHandwriting
+from lnlab.papers.handwriting.model import HandwritingNet, Written
 from lnlab.training import stack
 from lnlab.training.runs import device_name
 

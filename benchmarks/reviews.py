@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from benchmarks.thoughts import summary, table, timed, updates
-from lnlab.tasks import MixtureReviews as Task
+from lnlab.papers import MixtureReviews as Task
 from lnlab.training.runs import device_name
 
 SIZES = (1, 25)

@@ -25,8 +25,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from benchmarks.recurrent import floor
-from lnlab.tasks import SkipThoughtVectors as Task
-from lnlab.tasks.thoughts.numbered import NumberedBooks
+from lnlab.papers import SkipThoughtVectors as Task
+from lnlab.papers.skip_thoughts.batches import NumberedBooks
 from lnlab.training import fit, stack
 from lnlab.training.runs import device_name
 

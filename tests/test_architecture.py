@@ -150,9 +150,9 @@ HEAVY = {"plotly", "anywidget", "ipywidgets", "papermill", "nbconvert", "IPython
         ("import lnlab", HEAVY | {"torch", "numpy", "pandas"}),
         ("import lnlab.cli", (HEAVY | {"torch", "numpy", "pandas", "tqdm"}) - {"click"}),
         ("import lnlab.nn", HEAVY | {"pandas", "sklearn"}),
-        ("from lnlab.tasks import TASKS; [*TASKS]", HEAVY | {"torch", "numpy", "pandas"}),
+        ("from lnlab.papers import TASKS; [*TASKS]", HEAVY | {"torch", "numpy", "pandas"}),
         (
-            "from lnlab.tasks import TASKS; [*TASKS.values()]",
+            "from lnlab.papers import TASKS; [*TASKS.values()]",
             HEAVY | {"pandas", "sklearn", "tqdm.notebook"},
         ),
     ],

@@ -16,6 +16,8 @@ from lnlab.book import notebooks, parameters
 from lnlab.book.html import markdown
 from lnlab.book.run import settled
 
+PANEL = re.compile(r"\bpanels\.|_panel\(")
+"""The call of a panel."""
 FOLDER = Path(__file__).parents[1] / "notebooks"
 PATHS = notebooks(FOLDER)
 HEADINGS = [
@@ -160,7 +162,7 @@ def test_what_a_notebook_computes_itself_is_on_the_device(
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
     space = {}
     for at, cell in enumerate(code_cells(path)):
-        if "panels." not in cell.source:  # a panel trains on the CPU
+        if not PANEL.search(cell.source):  # a panel trains on the CPU
             name = f"<cell {at} of {number}>"  # what is remembered is told by its source
             linecache.cache[name] = (1, None, cell.source.splitlines(True), name)
             exec(compile(cell.source, name, "exec"), space)
@@ -195,9 +197,9 @@ def test_what_is_to_be_predicted_is_covered(path):
             r"\*\*(Predict|Make a guess)", cell.source
         ):
             after = [c for c in cells[number:] if c.cell_type == "code"]
-            first = next(c for c in after if shows(c) or "panels." in c.source)
+            first = next(c for c in after if shows(c) or PANEL.search(c.source))
             hidden = first.metadata.get("jupyter", {}).get("outputs_hidden", False)
-            assert hidden or (moved and "panels." in first.source), cell.source[-200:]
+            assert hidden or (moved and PANEL.search(first.source)), cell.source[-200:]
 
 
 @every_notebook
@@ -207,7 +209,7 @@ def test_a_panel_shows_the_command_of_what_takes_its_state(path):
     told = [source for source in shown if "**panel" in source]
     assert all(('notebook=""' in source) != (source in told) for source in shown)
     # of one notebook's only attention takes the same names, of examples and epochs, twice
-    assert len(told) <= 1 + all("panels.attention(" in source for source in told)
+    assert len(told) <= 1 + all("attention_panel(" in source for source in told)
 
 
 DETAILS = r"(?s)<details><summary>([\w ]+)</summary>\n\n(.*?)\n\n</details>"

@@ -39,23 +39,23 @@ def claims(
 
     Verdicts are read as they were kept; `lnlab claims judge` judges anew.
     """
-    from lnlab import ledger
+    import lnlab.papers.claims
 
     if context.invoked_subcommand:
         return
     chosen = [
         entry
-        for entry in of_paper(ledger.entries(), paper)
+        for entry in of_paper(lnlab.papers.claims.entries(), paper)
         if entry["verdict"] == OPEN or not undone
     ]
-    if not ledger.current():
+    if not lnlab.papers.claims.current():
         click.echo(
             "Kept before your latest runs or edits: `lnlab claims judge` judges anew.", err=True
         )
     if as_json:
         click.echo(json.dumps(chosen, indent=2, ensure_ascii=False))
     elif readme:
-        write_table(ledger.markdown())
+        write_table(lnlab.papers.claims.markdown())
     else:
         click.echo(listed(chosen, get_terminal_size((WIDTH, 24)).columns))
 
@@ -96,7 +96,7 @@ def listed(entries: Sequence[dict[str, Any]], width: int) -> str:
 def number(entry: dict[str, Any]) -> str:
     """The number behind a verdict: an interval, or the worst of some draws; else empty."""
     from lnlab.analysis.statistics import ends
-    from lnlab.ledger.rule import defect
+    from lnlab.papers.claims.rule import defect
 
     if entry["interval"]:
         return ends(entry["interval"])
@@ -107,10 +107,10 @@ def number(entry: dict[str, Any]) -> str:
 @click.argument("id")
 def show(id: str) -> None:
     """One claim: the values of its seeds, its declaration, command, note and history."""
-    from lnlab import ledger
+    import lnlab.papers.claims
     from lnlab.analysis.statistics import ends
 
-    there = {entry["id"]: entry for entry in ledger.entries()}
+    there = {entry["id"]: entry for entry in lnlab.papers.claims.entries()}
     if id not in there:
         like = [name for name in there if id in name] or get_close_matches(id, there, MOST)
         more = f" and {len(like) - MOST} more" if len(like) > MOST else ""
@@ -134,19 +134,20 @@ def judge(withdraw: tuple[str, ...]) -> None:
     Verdicts of the checkout are not replaced where a declaration changed after its result and
     the claim does not say so: by a higher version, and what was there in its history.
     """
-    from lnlab import ledger
+    import lnlab.papers.claims
 
-    click.echo(ledger.judge(withdrawn=withdraw))
+    click.echo(lnlab.papers.claims.judge(withdrawn=withdraw))
 
 
 @claims.command()
 def docs() -> None:
     """Write the whole table to docs/ledger.md."""
-    from lnlab import checkout, ledger
+    import lnlab.papers.claims
+    from lnlab import checkout
 
     path: Path = checkout.root() / "docs" / "ledger.md"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(ledger.table(), encoding="utf-8")
+    path.write_text(lnlab.papers.claims.table(), encoding="utf-8")
     click.echo(path)
 
 

@@ -161,11 +161,12 @@ def site(pages: Path, out: Path) -> None:
 
 def shown_first() -> dict[str, Any]:
     """Return what the first page shows beside the notebooks."""
-    from lnlab import checkout, ledger
+    from lnlab import checkout
+    from lnlab.papers import claims
 
-    table = f"{ledger.markdown()}\n\nWrong as printed:\n\n{ledger.faults()}"
+    table = f"{claims.markdown()}\n\nWrong as printed:\n\n{claims.faults()}"
     return {
-        "claims": ledger.entries(), "table": table, "repository": checkout.repository()
+        "claims": claims.entries(), "table": table, "repository": checkout.repository()
     }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ class Fields(click.Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        from lnlab.tasks import TASKS
+        from lnlab.papers import TASKS
 
         named = [argument for argument in args if argument in TASKS]
         ctx.meta["task"] = named[0] if named else None
@@ -34,7 +34,7 @@ class Fields(click.Command):
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from lnlab.tasks import TASKS
+        from lnlab.papers import TASKS
 
         name = ctx.meta.get("task") or ""
         if name in TASKS:
@@ -102,7 +102,7 @@ def task_named(name: str) -> Any:
     Raises:
         ValueError: None is; the message lists those that are.
     """
-    from lnlab.tasks import TASKS
+    from lnlab.papers import TASKS
 
     if name not in TASKS:
         raise ValueError(missing(name))

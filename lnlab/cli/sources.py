@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lnlab
-from lnlab.tasks import WHERE
+from lnlab.papers import WHERE
 
 
 def subject(name: str) -> str:
@@ -31,7 +31,7 @@ def defaults(name: str) -> dict[str, Any]:
 
 def module_of(name: str) -> str:
     """The module of a task."""
-    return f"lnlab.tasks.{WHERE[name][0]}"
+    return f"lnlab.papers.{WHERE[name][0]}"
 
 
 class Module(NamedTuple):

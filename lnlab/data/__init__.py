@@ -26,13 +26,13 @@ from lnlab.data.text import Text
 from lnlab.data.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from lnlab.data.books import Books
-    from lnlab.data.captions import Captions
-    from lnlab.data.judges import Judges
-    from lnlab.data.questions import Questions
-    from lnlab.data.reviews import Reviews
-    from lnlab.data.speech import Speech
-    from lnlab.data.strokes import Strokes
+    from lnlab.papers.attentive_reader.data import Questions
+    from lnlab.papers.batch_layer_norm.data import Reviews
+    from lnlab.papers.handwriting.data import Strokes
+    from lnlab.papers.las.data import Speech
+    from lnlab.papers.order_embeddings.data import Captions
+    from lnlab.papers.skip_thoughts.data import Books
+    from lnlab.papers.skip_thoughts.sentence_tasks import Judges
 
 __all__ = [
     "Dataset",
@@ -50,14 +50,14 @@ __all__ = [
 
 MODULES: dict[What, str] = {
     "images": "lnlab.data.images",
-    "speech": "lnlab.data.speech",
+    "speech": "lnlab.papers.las.data",
     "text": "lnlab.data.text",
-    "captions": "lnlab.data.captions",
-    "questions": "lnlab.data.questions",
-    "reviews": "lnlab.data.reviews",
-    "books": "lnlab.data.books",
-    "judges": "lnlab.data.judges",
-    "strokes": "lnlab.data.strokes",
+    "captions": "lnlab.papers.order_embeddings.data",
+    "questions": "lnlab.papers.attentive_reader.data",
+    "reviews": "lnlab.papers.batch_layer_norm.data",
+    "books": "lnlab.papers.skip_thoughts.data",
+    "judges": "lnlab.papers.skip_thoughts.sentence_tasks",
+    "strokes": "lnlab.papers.handwriting.data",
 }
 """The module of each kind of data."""
 

@@ -157,7 +157,7 @@ def entropy(alpha: Tensor) -> Tensor:
 
 
 class Decoder(Protocol):
-    """A net that says one unit after the other: :class:`lnlab.tasks.las.Speller`.
+    """A net that says one unit after the other: :class:`lnlab.papers.las.Speller`.
 
     Its memory, handed from step to step, has ``alpha`` (B, T), where it last looked, and
     ``pick(rows)``, the memory of some cases of the batch.

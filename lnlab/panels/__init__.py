@@ -1,33 +1,34 @@
-"""Panels: functions that return one widget, to move in JupyterLab what a figure shows."""
+"""Panels: functions that return one widget, to move in JupyterLab what a figure shows.
 
-from lnlab.panels.attention import attention
-from lnlab.panels.distributions_panel import distributions
-from lnlab.panels.drawing import drawing
-from lnlab.panels.geometry_panel import geometry
-from lnlab.panels.invariance_panel import invariance
-from lnlab.panels.landscape_panel import landscape
-from lnlab.panels.live_plot import LivePlot
-from lnlab.panels.order import order
-from lnlab.panels.positions_panel import positions
-from lnlab.panels.reading import reading
-from lnlab.panels.recurrence_panel import recurrence
-from lnlab.panels.thoughts import thoughts
-from lnlab.panels.transformer import transformer
-from lnlab.panels.writing import writing
+A panel is imported when it is first asked for. Those of the papers' experiments are in
+``lnlab.papers``, each in the folder of its experiment.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lnlab.panels.distributions_panel import distributions
+    from lnlab.panels.geometry_panel import geometry
+    from lnlab.panels.invariance_panel import invariance
+    from lnlab.panels.landscape_panel import landscape
+    from lnlab.panels.live_plot import LivePlot
+    from lnlab.panels.positions_panel import positions
+    from lnlab.panels.recurrence_panel import recurrence
 
 __all__ = [
     "LivePlot",
-    "attention",
     "distributions",
-    "drawing",
     "geometry",
     "invariance",
     "landscape",
-    "order",
     "positions",
-    "reading",
     "recurrence",
-    "thoughts",
-    "transformer",
-    "writing",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "live_plot" if name == "LivePlot" else f"{name}_panel"
+    return getattr(import_module(f"lnlab.panels.{module}"), name)

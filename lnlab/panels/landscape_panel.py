@@ -27,7 +27,7 @@ from lnlab.panels.controls import (
     one_of,
 )
 from lnlab.panels.panel import Drawing, Panel, Settable, View
-from lnlab.tasks import PermutationInvariantMNIST as Task
+from lnlab.papers import PermutationInvariantMNIST as Task
 from lnlab.training import Batches
 from lnlab.training.experiment import SGD
 from lnlab.training.random_state import default_dtype

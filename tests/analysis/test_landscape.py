@@ -13,7 +13,7 @@ from lnlab.analysis.arguments import normal
 from lnlab.analysis.loss_landscape import band, between, grid, path, random_directions, surface
 from lnlab.analysis.objective import Objective
 from lnlab.nn.table1 import Statistics
-from lnlab.tasks.mnist import MLP
+from lnlab.papers.mnist import MLP
 
 X, Y = (30, 1, 6, 6), (30,)
 

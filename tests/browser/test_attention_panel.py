@@ -9,9 +9,9 @@ from benchmarks._jupyterlab import choose, opened, plotted, settled, slider, wri
 SOURCE = """
 import tempfile
 from pathlib import Path
-from lnlab import panels
+from lnlab.papers.las.panel import attention as attention_panel
 from lnlab.training.runs import read
-from lnlab.tasks import Spelling
+from lnlab.papers import Spelling
 from lnlab.training import train
 
 root = Path(tempfile.mkdtemp())
@@ -20,7 +20,7 @@ for norm in ("none", "both"):
     for step in train(tasks[norm], root=root):
         pass
 runs = {run.config["norm"]: run for run in read(root)}
-panels.attention(runs, tasks["none"].dataset().test)
+attention_panel(runs, tasks["none"].dataset().test)
 """
 
 

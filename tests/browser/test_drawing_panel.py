@@ -7,9 +7,9 @@ from benchmarks._jupyterlab import choose, opened, plotted, settled, slider, wri
 SOURCE = """
 import tempfile
 from pathlib import Path
-from lnlab import panels
+from lnlab.papers.draw.panel import drawing as drawing_panel
 from lnlab.training.runs import read
-from lnlab.tasks import PictureDrawing
+from lnlab.papers import PictureDrawing
 from lnlab.training import train
 
 root = Path(tempfile.mkdtemp())
@@ -19,7 +19,7 @@ for task in tasks.values():
         pass
 runs = {run.config["norm"]: run for run in read(root)}
 valid = tasks["none"].dataset().valid
-panels.drawing(runs, 255 * valid.x.reshape(-1, 16, 16).numpy())
+drawing_panel(runs, 255 * valid.x.reshape(-1, 16, 16).numpy())
 """
 
 

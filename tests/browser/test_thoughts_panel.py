@@ -3,26 +3,24 @@
 import pytest
 
 from benchmarks._jupyterlab import choose, opened, plotted, settled, slider, write_notebook
-from lnlab.panels.thoughts.measurement import Thinkers, measure
-from lnlab.panels.thoughts.state import ThoughtsState
-from lnlab.panels.thoughts.words import sentence
-from lnlab.tasks import SkipThoughtVectors
-from lnlab.tasks.thoughts.measured import snapshots
+from lnlab.papers import SkipThoughtVectors
+from lnlab.papers.skip_thoughts.evaluate import snapshots
+from lnlab.papers.skip_thoughts.panel import Thinkers, ThoughtsState, measure, sentence
 from lnlab.training import finish
 
 SOURCE = """
 import tempfile
 from pathlib import Path
-from lnlab import panels
-from lnlab.tasks import SkipThoughtVectors
-from lnlab.tasks.thoughts.measured import snapshots
+from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
+from lnlab.papers import SkipThoughtVectors
+from lnlab.papers.skip_thoughts.evaluate import snapshots
 from lnlab.training import finish
 
 tasks = SkipThoughtVectors.arms("smoke", judges="none")
 numbered = tasks["none"].dataset()
 root = Path(tempfile.mkdtemp())
 runs = {name: finish(task, root=root) for name, task in tasks.items()}
-panels.thoughts(
+thoughts_panel(
     {name: snapshots(task, runs[name], numbered) for name, task in tasks.items()}, numbered
 )
 """

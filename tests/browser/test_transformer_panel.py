@@ -6,8 +6,8 @@ from benchmarks._jupyterlab import choose, commanded, settled, slider
 from tests.browser.test_geometry_panels import page_of, values
 
 SOURCE = """
-from lnlab import panels
-panels.transformer(depth=1)
+from lnlab.papers.transformer.panel import transformer as transformer_panel
+transformer_panel(depth=1)
 """
 
 

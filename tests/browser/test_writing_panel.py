@@ -5,10 +5,10 @@ import pytest
 from benchmarks._jupyterlab import opened, plotted, settled, slider, write_notebook
 
 SOURCE = """
-from lnlab import panels
-from lnlab.panels.writing.hands import shipped
+from lnlab.papers.handwriting.panel import writing as writing_panel
+from lnlab.papers.handwriting.panel import shipped
 
-panels.writing(shipped(), text="fox")
+writing_panel(shipped(), text="fox")
 """
 
 

@@ -10,12 +10,13 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from lnlab import checkout, ledger
+from lnlab import checkout
 from lnlab.cli import app
 from lnlab.cli.settings import described
 from lnlab.cli.shown import SHOWN, WIDE, brief, number
-from lnlab.ledger import Verdict
-from lnlab.tasks import TASKS, PermutationInvariantMNIST
+from lnlab.papers import TASKS, PermutationInvariantMNIST
+from lnlab.papers import claims as ledger
+from lnlab.papers.claims import Verdict
 from lnlab.training import train
 from lnlab.training.runs import Run, read
 from tests.data.layouts import librispeech, put, tone

@@ -4,8 +4,8 @@ import pytest
 
 from lnlab.cli.parameters import BUDGETS, refuse_absent, value
 from lnlab.cli.settings import changed
+from lnlab.papers import TASKS
 from lnlab.seeds import read_seeds
-from lnlab.tasks import TASKS
 
 
 @pytest.mark.parametrize(

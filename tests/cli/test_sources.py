@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from lnlab.cli.sources import defaults, subject
-from lnlab.tasks import TASKS
+from lnlab.papers import TASKS
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -7,8 +7,8 @@ import pytest
 from filelock import FileLock
 
 from lnlab import data
-from lnlab.data import spoken
 from lnlab.data.cache import code, kept, stamp
+from lnlab.papers.las import synthesizer
 from tests.data.test_images import write_idx
 
 
@@ -111,10 +111,10 @@ def test_a_file_that_changed_unnoticed_is_noticed_when_it_is_read(tmp_path):
 
 
 def test_speech_is_synthesised_by_the_first_process_alone(monkeypatch):
-    monkeypatch.setattr(spoken, "SIZES", {"train": 5, "valid": 1, "test": 2})
+    monkeypatch.setattr(synthesizer, "SIZES", {"train": 5, "valid": 1, "test": 2})
     first = data.load("embedded", "speech", most=4)
     sounds = [said.sound for said in first.train]
-    monkeypatch.setattr(spoken, "utterance", never)
+    monkeypatch.setattr(synthesizer, "utterance", never)
     again = data.load("embedded", "speech", most=4)
     assert all(
         np.array_equal(u.sound, sound) for u, sound in zip(again.train, sounds, strict=True)

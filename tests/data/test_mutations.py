@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import soundfile
 
+import lnlab.papers.order_embeddings.data
 from lnlab import data
-from lnlab.data import audio, captioned
+from lnlab.papers.las import recordings
 from tests.data import layouts
 
 RATE = 16_000
@@ -54,7 +55,7 @@ def timit(folder: Path) -> Path:
 
 
 def sound(path: Path) -> bool:
-    found = audio.mixed(path, RATE)[0]
+    found = recordings.mixed(path, RATE)[0]
     return found.ndim == 1 and bool(np.isfinite(found).all()) and found.dtype == np.float32
 
 
@@ -151,7 +152,7 @@ def complaint_of(read: Callable[[Path], bool], path: Path) -> str:
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_mutation_crashes_or_hangs(name, full, tmp_path, monkeypatch):
     """What can be read afterwards has the right kind: no hash is known of these."""
-    monkeypatch.setattr(captioned, "HELD", 2)
+    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "HELD", 2)
     make, read = FORMATS[name]
     path, chance = make(tmp_path), random.Random(name)
     whole = path.read_bytes()

@@ -10,20 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 
+import lnlab.papers.attentive_reader.data
+import lnlab.papers.batch_layer_norm.data
+import lnlab.papers.las.data
+import lnlab.papers.order_embeddings.data
+import lnlab.papers.skip_thoughts.data
 from lnlab import data
-from lnlab.data import (
-    books,
-    captioned,
-    cloze,
-    fsdd,
-    images,
-    pen,
-    reviews,
-    scenes,
-    shapes,
-    spoken,
-    storybooks,
-)
+from lnlab.data import images, shapes
+from lnlab.papers.handwriting import pen
+from lnlab.papers.las import synthesizer
 from tests.data import layouts
 from tests.data.test_images import write_idx
 
@@ -80,12 +75,14 @@ def written(name: str, folder: Path) -> str:
 
 def small() -> None:
     """Have the corpora that are made here small, in this process."""
-    fsdd.STRINGS = spoken.SIZES = scenes.PARTS = shapes.SIZES = cloze.PARTS = SMALL
-    reviews.SIZES = pen.PARTS = SMALL
-    books.COUNT = 6
-    captioned.HELD = 2
+    lnlab.papers.las.data.STRINGS = synthesizer.SIZES = (
+        lnlab.papers.order_embeddings.data.SCENE_PARTS
+    ) = shapes.SIZES = lnlab.papers.attentive_reader.data.PARTS = SMALL
+    lnlab.papers.batch_layer_norm.data.SIZES = pen.PARTS = SMALL
+    lnlab.papers.skip_thoughts.data.COUNT = 6
+    lnlab.papers.order_embeddings.data.HELD = 2
     images.BATCH, images.VALID = layouts.CIFAR_BATCH, 20
-    storybooks.COMMON = 4
+    lnlab.papers.attentive_reader.data.COMMON = 4
 
 
 def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
@@ -124,18 +121,18 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def made_small(monkeypatch):
-    monkeypatch.setattr(fsdd, "STRINGS", SMALL)
-    monkeypatch.setattr(spoken, "SIZES", SMALL)
-    monkeypatch.setattr(scenes, "PARTS", SMALL)
-    monkeypatch.setattr(captioned, "HELD", 2)
+    monkeypatch.setattr(lnlab.papers.las.data, "STRINGS", SMALL)
+    monkeypatch.setattr(synthesizer, "SIZES", SMALL)
+    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "PARTS", SMALL)
+    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "HELD", 2)
     monkeypatch.setattr(shapes, "SIZES", SMALL)
-    monkeypatch.setattr(reviews, "SIZES", SMALL)
-    monkeypatch.setattr(books, "COUNT", 6)
+    monkeypatch.setattr(lnlab.papers.batch_layer_norm.data, "SIZES", SMALL)
+    monkeypatch.setattr(lnlab.papers.skip_thoughts.data, "COUNT", 6)
     monkeypatch.setattr(pen, "PARTS", SMALL)
     monkeypatch.setattr(images, "BATCH", layouts.CIFAR_BATCH)
     monkeypatch.setattr(images, "VALID", 20)
-    monkeypatch.setattr(cloze, "PARTS", SMALL)
-    monkeypatch.setattr(storybooks, "COMMON", 4)
+    monkeypatch.setattr(lnlab.papers.attentive_reader.data, "PARTS", SMALL)
+    monkeypatch.setattr(lnlab.papers.attentive_reader.data, "COMMON", 4)
 
 
 @pytest.mark.parametrize("name", [*WHAT])

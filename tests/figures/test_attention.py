@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lnlab.figures.attention import FIRST, SLOTS, AttentionMap, Spoken, attention
+from lnlab.papers.las.panel import FIRST, SLOTS, AttentionMap, Spoken, attention_figure
 
 SAID = Spoken(
     "test", np.zeros((20, 5)), 0.01, ("a", "b"), np.array([0.0, 0.1]), np.array([0.1, 0.2])
@@ -11,7 +11,7 @@ SAID = Spoken(
 
 def layout_of(count):
     attentions = {f"net {k}": AttentionMap(np.eye(2, 5), 0.04, "") for k in range(count)}
-    return attention(SAID, attentions).layout
+    return attention_figure(SAID, attentions).layout
 
 
 def shown(count):

@@ -2,34 +2,29 @@
 
 import html
 import pkgutil
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from inspect import getmembers, isfunction
 from types import SimpleNamespace
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+import lnlab
 import lnlab.figures.curves
 import lnlab.figures.style
-from lnlab import figures
-from lnlab.figures import (
-    attention,
-    curves,
-    drawing,
-    landscape,
-    order,
-    playable,
-    reading,
-    tables,
-    thoughts,
-    transformer,
-    verdicts,
-    writing,
-)
+import lnlab.papers.attentive_reader.panel
+import lnlab.papers.claims.figure
+import lnlab.papers.draw.panel
+import lnlab.papers.handwriting.panel
+import lnlab.papers.order_embeddings.panel
+import lnlab.papers.skip_thoughts.panel
+import lnlab.papers.transformer.panel
+from lnlab.figures import curves, landscape, playable, tables
 from lnlab.figures.style import GREY, INK, NORMALIZERS
 from lnlab.panels import (
     distributions_panel,
@@ -38,6 +33,7 @@ from lnlab.panels import (
     positions_panel,
     recurrence_panel,
 )
+from lnlab.papers.las import panel
 
 TAG = "<img src=x onerror=alert`1`>"
 AT = np.linspace(0.1, 1, 4)
@@ -60,31 +56,42 @@ def claims(text) -> pd.DataFrame:
 
 
 def attended(text) -> go.Figure:
-    spoken = attention.Spoken(text, np.zeros((8, 4)), 0.01, [text, "b"], AT[:2], AT[1:3])
-    return attention.attention(spoken, {text: attention.AttentionMap(np.eye(2, 8), 0.04, text)})
+    spoken = panel.Spoken(text, np.zeros((8, 4)), 0.01, [text, "b"], AT[:2], AT[1:3])
+    return panel.attention_figure(spoken, {text: panel.AttentionMap(np.eye(2, 8), 0.04, text)})
 
 
 def ordered(text) -> go.Figure:
-    things = [order.Thing(text, "", "", (0.1, 0.1, 0.5, 0.5))]
-    shown = [order.Shown(things, 0.1, None), order.Shown(things, 0.2, True)]
-    around = [order.Neighbour(text, 0.1)]
-    return order.order(text, shown, AT, AT > 0.5, around, around)
+    things = [lnlab.papers.order_embeddings.panel.Thing(text, "", "", (0.1, 0.1, 0.5, 0.5))]
+    shown = [
+        lnlab.papers.order_embeddings.panel.Shown(things, 0.1, None),
+        lnlab.papers.order_embeddings.panel.Shown(things, 0.2, True),
+    ]
+    around = [lnlab.papers.order_embeddings.panel.Neighbour(text, 0.1)]
+    return lnlab.papers.order_embeddings.panel.order_figure(
+        text, shown, AT, AT > 0.5, around, around
+    )
 
 
 def read(text) -> go.Figure:
-    passage = reading.Posed([text, "b"], text, ["b"], "b")
-    return reading.reading(passage, {text: reading.Look(AT[:2], text)})
+    passage = lnlab.papers.attentive_reader.panel.Posed([text, "b"], text, ["b"], "b")
+    return lnlab.papers.attentive_reader.panel.reading_figure(
+        passage, {text: lnlab.papers.attentive_reader.panel.Look(AT[:2], text)}
+    )
 
 
 def thought(text) -> go.Figure:
-    one = thoughts.Thought(np.zeros((2, 2)), AT[:2], [(text, 0.5)], text)
-    return thoughts.thoughts(text, [text, "b"], [0, 1], {text: one})
+    one = lnlab.papers.skip_thoughts.panel.Thought(
+        np.zeros((2, 2)), AT[:2], [(text, 0.5)], text
+    )
+    return lnlab.papers.skip_thoughts.panel.thoughts_figure(
+        text, [text, "b"], [0, 1], {text: one}
+    )
 
 
 def sketched(text) -> go.Figure:
-    window = drawing.Framed(2.0, 2.0, 1.0, 1.0, 2)
-    one = drawing.Sketch(np.eye(4), window, window, np.ones((3, 4, 4)), text)
-    return drawing.drawing(np.eye(4), {text: one})
+    window = lnlab.papers.draw.panel.Framed(2.0, 2.0, 1.0, 1.0, 2)
+    one = lnlab.papers.draw.panel.Sketch(np.eye(4), window, window, np.ones((3, 4, 4)), text)
+    return lnlab.papers.draw.panel.drawing_figure(np.eye(4), {text: one})
 
 
 def plane(text, *at) -> Any:
@@ -119,7 +126,7 @@ def drawn() -> go.Figure:
 
 
 FIGURES = {
-    attention.attention: attended,
+    panel.attention_figure: attended,
     tables.configurations: lambda text: tables.configurations(
         {text: (np.arange(16.0),) * 3}, value=text, made_on=text, outlined={text: 3}
     ),
@@ -162,16 +169,24 @@ FIGURES = {
         )
     ),
     tables.matrices: lambda text: tables.matrices({text: SEEDS}, rows=text, columns=text),
-    order.order: ordered,
-    drawing.drawing: sketched,
-    reading.reading: read,
-    writing.writing: lambda text: writing.writing(
-        text, {text: writing.Penned([SEEDS[:2].T], np.ones((len(AT), len(text))), text)}, 0.5
+    lnlab.papers.order_embeddings.panel.order_figure: ordered,
+    lnlab.papers.draw.panel.drawing_figure: sketched,
+    lnlab.papers.attentive_reader.panel.reading_figure: read,
+    lnlab.papers.handwriting.panel.writing_figure: lambda text: (
+        lnlab.papers.handwriting.panel.writing_figure(
+            text,
+            {
+                text: lnlab.papers.handwriting.panel.Penned(
+                    [SEEDS[:2].T], np.ones((len(AT), len(text))), text
+                )
+            },
+            0.5,
+        )
     ),
-    writing.window: lambda text: writing.window(
+    lnlab.papers.handwriting.panel.window: lambda text: lnlab.papers.handwriting.panel.window(
         text, {text: np.ones((len(AT), len(text)))}, AT, made_on=text
     ),
-    thoughts.thoughts: thought,
+    lnlab.papers.skip_thoughts.panel.thoughts_figure: thought,
     playable.playable: lambda text: playable.playable(
         drawn(),
         [playable.Choice(text, [text], 0)],
@@ -192,15 +207,23 @@ FIGURES = {
         )
     ),
     lnlab.figures.curves.level: lambda text: lnlab.figures.curves.level(drawn(), 0.5, text),
-    transformer.profile: lambda text: transformer.profile({text: SEEDS}),
-    transformer.first_steps: lambda text: transformer.first_steps(AT, {text: SEEDS}),
+    lnlab.papers.transformer.panel.profile_figure: lambda text: (
+        lnlab.papers.transformer.panel.profile_figure({text: SEEDS})
+    ),
+    lnlab.papers.transformer.panel.first_steps_figure: lambda text: (
+        lnlab.papers.transformer.panel.first_steps_figure(AT, {text: SEEDS})
+    ),
     lnlab.figures.curves.sweeps: lambda text: lnlab.figures.curves.sweeps(
         AT, {text: AT}, x=text, y=text
     ),
     lnlab.figures.style.signed: lambda text: lnlab.figures.style.signed(drawn(), text),
     lnlab.figures.style.titled: lambda text: lnlab.figures.style.titled(drawn(), text, text),
-    verdicts.verdicts: lambda text: verdicts.verdicts(claims(text)),
-    verdicts.margins: lambda text: verdicts.margins(claims(text)),
+    lnlab.papers.claims.figure.verdicts: lambda text: lnlab.papers.claims.figure.verdicts(
+        claims(text)
+    ),
+    lnlab.papers.claims.figure.margins: lambda text: lnlab.papers.claims.figure.margins(
+        claims(text)
+    ),
 }
 """Every figure, drawn with a text wherever it takes one."""
 
@@ -208,10 +231,12 @@ WITHOUT_TEXT = {tables.timeline, tables.step}
 
 
 def functions_that_draw():
-    for module in pkgutil.walk_packages(figures.__path__, "lnlab.figures."):
+    for module in pkgutil.walk_packages(lnlab.__path__, "lnlab."):
+        if not re.match(r"lnlab\.(figures|panels|papers)\.", module.name):
+            continue
         for name, function in getmembers(import_module(module.name), isfunction):
             own = function.__module__ == module.name and not name.startswith("_")
-            if own and get_type_hints(function).get("return") is go.Figure:
+            if own and function.__annotations__.get("return") in (go.Figure, "go.Figure"):
                 yield function
 
 
@@ -240,8 +265,8 @@ NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
         curves.curves, lnlab.figures.curves.over_depth, distributions_panel.distributions_figure, geometry_panel.geometry_figure,
         invariance_panel.movement, landscape.bands, lnlab.figures.curves.learning_curves,
         recurrence_panel.recurrence_figure, lnlab.figures.curves.ribbons,
-        lnlab.figures.curves.smoothness_ribbons, lnlab.figures.curves.sweeps, transformer.first_steps,
-        transformer.profile,
+        lnlab.figures.curves.smoothness_ribbons, lnlab.figures.curves.sweeps, lnlab.papers.transformer.panel.first_steps_figure,
+        lnlab.papers.transformer.panel.profile_figure,
     ],
     ids=lambda draw: draw.__name__,
 )  # fmt: skip

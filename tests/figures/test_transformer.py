@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from lnlab.figures.style import NAMED
-from lnlab.figures.transformer import SLOTS, _powers, first_steps, profile, profile_layout
+from lnlab.papers.transformer.panel import (
+    SLOTS,
+    _powers,
+    first_steps_figure,
+    profile_figure,
+    profile_layout,
+)
 
 NORMS = {"pre": np.array([[1.0, 2.0], [3.0, 8.0]]), "post": np.ones((2, 2))}
 
@@ -16,7 +22,7 @@ def named(figure: Any) -> dict[str, Any]:
 
 
 def test_lines_are_means_and_bands_hold_every_draw():
-    traces = named(profile(NORMS))
+    traces = named(profile_figure(NORMS))
     assert len(traces) == 2 * SLOTS
     np.testing.assert_allclose(traces["mean 0"].y, [2, 5])
     np.testing.assert_allclose(traces["mean 0"].x, [1, 2])
@@ -26,7 +32,7 @@ def test_lines_are_means_and_bands_hold_every_draw():
 
 
 def test_what_is_infinite_is_drawn_at_the_edge():
-    traces = named(first_steps(np.array([0.1, 1.0]), {"pre": np.array([[2.0, np.inf]])}))
+    traces = named(first_steps_figure(np.array([0.1, 1.0]), {"pre": np.array([[2.0, np.inf]])}))
     assert np.isfinite(traces["mean 0"].y).all()
 
 

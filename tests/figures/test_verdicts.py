@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lnlab.figures.verdicts import AGAIN, COLORS, margins, verdicts
-from lnlab.ledger import Verdict
+from lnlab.papers.claims import Verdict
+from lnlab.papers.claims.figure import AGAIN, COLORS, margins, verdicts
 
 
 def claims(**columns):

@@ -41,19 +41,18 @@ ROOT = HERE.parents[1]
 LNLAB = {
     "sources": "lnlab.data:sources",
     "load": "lnlab.data:load",
-    "Question": "lnlab.data.question:Question",
-    "Samples": "lnlab.data.recordings:Samples",
-    "Utterance": "lnlab.data.utterance:Utterance",
-    "experiments": "lnlab.tasks:TASKS",
+    "Question": "lnlab.papers.attentive_reader.data:Question",
+    "Samples": "lnlab.papers.las.recordings:Samples",
+    "Utterance": "lnlab.papers.las.recordings:Utterance",
+    "experiments": "lnlab.papers:TASKS",
     "declared": "lnlab.training.experiment:declared",
     "initial_models": "lnlab.training.trainer:models",
     "side_by_side": "lnlab.training:stack",
     "train": "lnlab.training:train",
-    "panels": "lnlab:panels",
     "Maps": "lnlab.analysis.feature_maps:Maps",
-    "shipped_writers": "lnlab.panels.writing.hands:shipped",
-    "evidence": "lnlab.ledger.judging:evidence",
-    "claims": "lnlab.ledger.judging:CLAIMS",
+    "shipped_writers": "lnlab.papers.handwriting.panel:shipped",
+    "evidence": "lnlab.papers.claims.judging:evidence",
+    "claims": "lnlab.papers.claims.judging:CLAIMS",
     "read_runs": "lnlab.training.runs:read",
 }
 """Where each thing that is used below is imported from."""
@@ -69,6 +68,17 @@ NAMES: dict[str, dict[str, str]] = {
 }
 """Today's names in the code, and the names that the committed files have for them, where they
 differ."""
+
+PANELS = {
+    "attention": "lnlab.papers.las.panel",
+    "drawing": "lnlab.papers.draw.panel",
+    "order": "lnlab.papers.order_embeddings.panel",
+    "reading": "lnlab.papers.attentive_reader.panel",
+    "thoughts": "lnlab.papers.skip_thoughts.panel",
+    "transformer": "lnlab.papers.transformer.panel",
+    "writing": "lnlab.papers.handwriting.panel",
+}
+"""The modules of the panels of experiments."""
 
 LEFT_OUT_FIELDS = ("norm", "fused", "mix_channels", "skip_faulty")
 """Fields whose choices are no variants: the arms themselves, what each arm tries, and options
@@ -317,7 +327,7 @@ def panels() -> Iterator[tuple[str, Any]]:
     import torch
 
     for name, (given, states) in panels_given().items():
-        make = getattr(lnlab.panels, name)
+        make = getattr(import_module(PANELS.get(name, "lnlab.panels")), name)
         for number, state in enumerate(states):
             panel = make(*given, **state)
             with torch.no_grad():

@@ -30,7 +30,7 @@ from pathlib import Path
 from lnlab import panels
 from lnlab.nn.table1 import ROWS
 from lnlab.analysis.invariance import table
-from lnlab.tasks import PermutationInvariantMNIST
+from lnlab.papers import PermutationInvariantMNIST
 from lnlab.training import train
 
 assert table({"largest": ROWS["largest"]}).agrees.all()
@@ -66,7 +66,7 @@ def test_a_normalizer_of_the_recipe_is_found_everywhere(tmp_path):
         '    "largest": Row(LargestNorm, "YNNYNYNNNNYY", "divides by the largest of a case"),',
     )
     insert(
-        package / "tasks/mnist.py", r"^ARMS\b.*\{$", '    "largest": (LargestNorm, Identity),'
+        package / "papers/mnist.py", r"^ARMS\b.*\{$", '    "largest": (LargestNorm, Identity),'
     )
     for place in ("`NORMS` (`nn/__init__.py`)", "`ROWS` (`nn/table1.py`)", "`ARMS`"):
         assert place in recipe, "the recipe names every place that is edited here"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lnlab.nn import Annotations, search
-from lnlab.tasks.las import Speller
+from lnlab.papers.las.model import Speller
 
 H, V = 4, 6
 

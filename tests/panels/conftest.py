@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lnlab.analysis.recorder import record
-from lnlab.tasks import Spelling
+from lnlab.papers import Spelling
 from lnlab.training import train
 from lnlab.training.runs import read
 

@@ -3,17 +3,24 @@
 import numpy as np
 import pytest
 
-from lnlab import panels
-from lnlab.data import spoken
-from lnlab.figures import attention as draw
-from lnlab.figures.attention import SLOTS, AttentionMap, Spoken, attention_traces
-from lnlab.panels.attention.measurement import Recognizers, quoted_words
-from lnlab.panels.attention.state import AttentionState
-from lnlab.panels.attention.words import LONG, told
+import lnlab.papers.las.panel
+from lnlab.papers.las import synthesizer
+from lnlab.papers.las.panel import (
+    LONG,
+    SLOTS,
+    AttentionMap,
+    AttentionState,
+    Recognizers,
+    Spoken,
+    attention_traces,
+    quoted_words,
+    told,
+)
+from lnlab.papers.las.panel import attention as attention_panel
 
 
 def test_it_shows_every_moment_of_every_example(recognizers):
-    panel = panels.attention(*recognizers)
+    panel = attention_panel(*recognizers)
     assert panel.bar.error == ""
     there = Recognizers(*recognizers)
     assert there.epochs == (0, 1, 2)
@@ -30,9 +37,9 @@ def test_it_shows_every_moment_of_every_example(recognizers):
 
 def test_phones_of_the_synthesised_speech_have_their_words_beside_them():
     for number in range(40):
-        random = np.random.default_rng([0, list(spoken.SIZES).index("test"), number])
-        _, words, _ = spoken.chosen(random, "test")
-        units = spoken.utterance(0, "test", number).units
+        random = np.random.default_rng([0, list(synthesizer.SIZES).index("test"), number])
+        _, words, _ = synthesizer.chosen(random, "test")
+        units = synthesizer.utterance(0, "test", number).units
         assert quoted_words(units) == f"“{' '.join(words)}”"
     assert quoted_words(("k", "ah")) == quoted_words(("A", "B")) == ""
 
@@ -72,9 +79,9 @@ def test_the_nearest_moment_is_shown(recognizers):
 
 def test_what_is_not_there_is_named(recognizers):
     with pytest.raises(ValueError, match="example is 9: give 0 to"):
-        panels.attention(*recognizers, example=9)
+        attention_panel(*recognizers, example=9)
     with pytest.raises(ValueError, match="there are no runs"):
-        panels.attention({}, recognizers[1])
+        attention_panel({}, recognizers[1])
 
 
 def test_boxes_are_where_the_units_are():
@@ -87,7 +94,7 @@ def test_boxes_are_where_the_units_are():
     assert np.array_equal(x[:, 1], ends)
     assert traces["attention 0"]["x"][0] == pytest.approx(0.02)
     assert not traces[f"attention {SLOTS - 1}"]["visible"]
-    text = draw.attention(spoken, alpha).to_json()
+    text = lnlab.papers.las.panel.attention_figure(spoken, alpha).to_json()
     assert "a<b>" not in text
     assert "<s>" not in text
 

@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lnlab.figures import drawing as draw
-from lnlab.panels.drawing.measurement import Drawers, measure
-from lnlab.panels.drawing.state import DrawingState
-from lnlab.tasks.draw.bound import DREAMS
+from lnlab.papers.draw import panel as draw
+from lnlab.papers.draw.evaluate import DREAMS
+from lnlab.papers.draw.panel import Drawers, DrawingState, measure
 
 SIDE, GLIMPSES = 6, 3
 

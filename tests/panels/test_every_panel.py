@@ -4,8 +4,8 @@ import html
 import shlex
 import sys
 from dataclasses import fields, replace
-from importlib import import_module
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -18,17 +18,20 @@ import torch
 from lnlab import panels
 from lnlab.analysis.feature_maps import Maps
 from lnlab.book import value
-from lnlab.data.boxes import Boxes
-from lnlab.data.captioned import Pictures
-from lnlab.data.captions import COCO_BOXES, Captions
-from lnlab.data.recordings import Samples
-from lnlab.data.utterance import Utterance
 from lnlab.nn import LayerNorm
 from lnlab.panels.controls import COLUMN
-from lnlab.panels.live_plot import LivePlot
 from lnlab.panels.panel import Panel
-from lnlab.tasks import OrderEmbeddings
-from lnlab.tasks.order import OrderEmbedding
+from lnlab.papers import OrderEmbeddings
+from lnlab.papers.attentive_reader.panel import reading as reading_panel
+from lnlab.papers.draw.panel import drawing as drawing_panel
+from lnlab.papers.handwriting.panel import writing as writing_panel
+from lnlab.papers.las.panel import attention as attention_panel
+from lnlab.papers.las.recordings import Samples, Utterance
+from lnlab.papers.order_embeddings.data import COCO_BOXES, Boxes, Captions, Pictures
+from lnlab.papers.order_embeddings.model import OrderEmbedding
+from lnlab.papers.order_embeddings.panel import order as order_panel
+from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
+from lnlab.papers.transformer.panel import transformer as transformer_panel
 from lnlab.training.random_state import default_dtype
 from tests.panels.test_drawing import digits, drawer
 from tests.panels.test_reading import question, reader
@@ -38,6 +41,16 @@ from tests.panels.test_writing import hands, line
 TAG = "<img src=x onerror=alert`1`>"
 LAB = 848
 """Pixels that JupyterLab gives a cell's output beside its file browser, on a screen of 1280."""
+FUNCTIONS = {name: getattr(panels, name) for name in panels.__all__ if name != "LivePlot"} | {
+    "attention": attention_panel,
+    "drawing": drawing_panel,
+    "order": order_panel,
+    "reading": reading_panel,
+    "thoughts": thoughts_panel,
+    "transformer": transformer_panel,
+    "writing": writing_panel,
+}
+"""Every panel by its name."""
 QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 
 
@@ -283,7 +296,7 @@ CASES = {
 
 def made(name: str, **settings: Any) -> Panel:
     case = CASES[name]
-    return getattr(panels, name)(*case.given, **case.start | settings)
+    return FUNCTIONS[name](*case.given, **case.start | settings)
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -304,7 +317,11 @@ def panel(shared) -> Panel:
 
 
 def test_no_panel_is_forgotten():
-    assert {*CASES} == {*panels.__all__} - {LivePlot.__name__}
+    papers = Path(panels.__file__).parents[1] / "papers"
+    assert {*CASES} == {*FUNCTIONS}
+    assert {f.__module__ for f in FUNCTIONS.values() if "papers" in f.__module__} == {
+        f"lnlab.papers.{path.parent.name}.panel" for path in papers.glob("*/panel.py")
+    }
 
 
 def test_a_panel_fits_beside_the_file_browser(panel):
@@ -339,32 +356,20 @@ def test_every_field_has_a_control_that_moves_the_panel(name, panel):
 
 
 def test_a_move_of_a_slider_is_measured_once(name, panel, monkeypatch):
-    room = import_module(f"lnlab.panels.{name}.measurement").__file__
+    module = sys.modules[FUNCTIONS[name].__module__]
+    # else a second visit would leave no trace
+    measure = getattr(module.measure, "__wrapped__", module.measure)
     entered = []
 
-    def within(frame):
-        return frame and (frame.f_code.co_filename == room or within(frame.f_back))
+    def counted(*given, **more):
+        entered.append(given)
+        return measure(*given, **more)
 
-    for module in (import_module(f"lnlab.panels.{name}.{part}") for part in ("view", "words")):
-        for given, cached in [*vars(module).items()]:
-            if hasattr(cached, "cache_info"):  # else a second visit would leave no trace
-                monkeypatch.setattr(module, given, cached.__wrapped__)
-
-    def watch(frame, event, _):
-        if event == "call" and frame.f_code.co_filename == room and not within(frame.f_back):
-            entered.append(frame.f_code.co_name)
-
-    # what is late follows once the slider rests, by one visit of its own
-    late = len(panel._look(panel.state).late)
+    monkeypatch.setattr(module, "measure", counted)
     for field, new in CASES[name].other.items():
         entered.clear()
-        sys.setprofile(watch)
-        try:
-            panel.controls[field].value = new
-        finally:
-            sys.setprofile(None)
-        assert entered[0] == "measure"
-        assert len(entered) == 1 + late
+        panel.controls[field].value = new
+        assert len(entered) == 1
 
 
 def test_the_command_brings_the_panel_back(name, panel):
@@ -373,7 +378,7 @@ def test_the_command_brings_the_panel_back(name, panel):
     program, run, notebook, flag, parameter, text = shlex.split(panel.bar.command)
     assert (program, run, flag, parameter) == ("lnlab", "run", "-p", "panel")
     assert notebook == panel.notebook
-    again = getattr(panels, name)(*CASES[name].given, **value(text))
+    again = FUNCTIONS[name](*CASES[name].given, **value(text))
     assert again.state == panel.state
     assert again.bar.sentence == panel.bar.sentence
     again.reset()
@@ -393,11 +398,10 @@ def test_a_view_is_of_its_state_alone(name, panel):
 
 
 def forget(name):
-    """Empty every cache of a panel's room."""
-    for part in ("measurement", "state", "view"):
-        for kept in vars(import_module(f"lnlab.panels.{name}.{part}")).values():
-            if hasattr(kept, "cache_clear"):
-                kept.cache_clear()
+    """Empty every cache of a panel's module."""
+    for kept in vars(sys.modules[FUNCTIONS[name].__module__]).values():
+        if hasattr(kept, "cache_clear"):
+            kept.cache_clear()
 
 
 def test_a_first_view_depends_on_no_default_and_disturbs_no_generator(name):
@@ -447,7 +451,7 @@ GIVEN = {
 
 @pytest.mark.parametrize("name", GIVEN)
 def test_text_of_data_is_shown_as_letters(name, strings):
-    panel = getattr(panels, name)(*GIVEN[name])
+    panel = FUNCTIONS[name](*GIVEN[name])
     assert panel.bar.error == ""
     shown = [figure.to_plotly_json() for figure in panel.stills(play=True)]
     shown += [{"layout": plot._layout} for plot in panel.plots.values()]

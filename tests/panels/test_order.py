@@ -6,16 +6,16 @@ import nbformat
 import numpy as np
 import pytest
 
-from lnlab import checkout, panels
+import lnlab.papers.order_embeddings.panel
+from lnlab import checkout
 from lnlab.data import Vocabulary
-from lnlab.data.scenes import parsed
-from lnlab.figures import order as draw
 from lnlab.nn import LayerNorm
-from lnlab.panels.order.measurement import EXAMPLES, Embedded, measure
-from lnlab.panels.order.state import OrderState
-from lnlab.tasks import OrderEmbeddings
-from lnlab.tasks.order import OrderEmbedding, penalty
-from lnlab.tasks.order.retrieval import points, seen
+from lnlab.papers import OrderEmbeddings
+from lnlab.papers.order_embeddings.data import parsed
+from lnlab.papers.order_embeddings.evaluate import points, seen
+from lnlab.papers.order_embeddings.model import OrderEmbedding, penalty
+from lnlab.papers.order_embeddings.panel import EXAMPLES, Embedded, OrderState, measure
+from lnlab.papers.order_embeddings.panel import order as order_panel
 
 from .test_every_panel import embeddings
 
@@ -50,7 +50,7 @@ def test_captions_above_say_less_and_those_below_say_more(there):
 
 
 def test_what_cannot_be_understood_is_said_in_the_panel_and_changes_no_picture(there):
-    panel = panels.order(there.nets, there.dataset)
+    panel = order_panel(there.nets, there.dataset)
     sentence = panel.bar.sentence
     panel.controls["caption"].value = "two dogs"
     assert "'two dogs' is not understood: say it like" in panel.bar.error
@@ -74,15 +74,17 @@ def test_captions_to_predict_are_on_the_list_and_true_of_a_scene():
 def test_a_net_of_another_vocabulary_is_refused(there):
     other = OrderEmbedding(Vocabulary(["a"]), 144, 8, 6, LayerNorm)
     with pytest.raises(ValueError, match="layer was trained with another vocabulary"):
-        panels.order({"layer": other}, there.dataset)
+        order_panel({"layer": other}, there.dataset)
     with pytest.raises(ValueError, match="there are no nets"):
-        panels.order({}, there.dataset)
+        order_panel({}, there.dataset)
 
 
 def test_every_thing_is_drawn_inside_its_box():
-    for shape, unit in draw.OUTLINES.items():
+    for shape, unit in lnlab.papers.order_embeddings.panel.OUTLINES.items():
         place = (0.2, 0.4, 0.5, 0.6)
-        drawn = draw.outline(draw.Thing(shape, shape, "red", place))
+        drawn = lnlab.papers.order_embeddings.panel.outline(
+            lnlab.papers.order_embeddings.panel.Thing(shape, shape, "red", place)
+        )
         inside = np.clip(drawn, [0.2, 0.4], [0.5, 0.6])
         np.testing.assert_allclose(drawn, inside, atol=1e-12)
         np.testing.assert_allclose(unit[0], unit[-1], atol=1e-12)  # closed
@@ -90,5 +92,8 @@ def test_every_thing_is_drawn_inside_its_box():
 
 def test_pictures_that_it_is_true_of_stand_before_those_that_it_is_not(there):
     found = measure(there, OrderState("a heart and a polygon"))
-    names = [trace.name for trace in draw.order(*found[:6]).data]
+    names = [
+        trace.name
+        for trace in lnlab.papers.order_embeddings.panel.order_figure(*found[:6]).data
+    ]
     assert names.index("pictures true") > names.index("pictures false")

@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lnlab import panels
-from lnlab.data.question import BLANK, Question
-from lnlab.figures import reading as draw
-from lnlab.panels.reading.measurement import Readers, measure
-from lnlab.panels.reading.state import ReadingState
+import lnlab.papers.attentive_reader.panel
+from lnlab.papers.attentive_reader.data import BLANK, Question
+from lnlab.papers.attentive_reader.panel import Readers, ReadingState, measure
+from lnlab.papers.attentive_reader.panel import reading as reading_panel
 
 
 def question(text="met", number=0):
@@ -56,7 +55,7 @@ def test_what_is_shown_is_what_was_kept():
 def test_every_letter_of_a_word_has_the_attention_of_its_word():
     there = Readers({"none": reader()}, [question()] * 2)
     passage, looks, _ = measure(there, ReadingState())
-    traces = draw.reading_traces(passage, looks)
+    traces = lnlab.papers.attentive_reader.panel.reading_traces(passage, looks)
     grid, told = traces["attention 0"]["z"], traces["words 0"]
     places = zip(passage.words, told["x"], told["y"], looks["none"].alpha, strict=True)
     for word, x, y, alpha in places:
@@ -70,9 +69,9 @@ def test_every_letter_of_a_word_has_the_attention_of_its_word():
 
 def test_words_are_broken_into_lines_and_none_overlaps():
     words = ["w" * (1 + k % 17) for k in range(60)]
-    lines, begins = draw.laid_out(words)
+    lines, begins = lnlab.papers.attentive_reader.panel.laid_out(words)
     ends = begins + np.array([*map(len, words)])
-    assert (ends <= draw.LETTERS).all()
+    assert (ends <= lnlab.papers.attentive_reader.panel.LETTERS).all()
     same = lines[1:] == lines[:-1]
     assert (begins[1:][same] == ends[:-1][same] + 1).all()
     assert (begins[1:][~same] == 0).all()
@@ -80,12 +79,12 @@ def test_words_are_broken_into_lines_and_none_overlaps():
 
 
 def test_what_cannot_be_shown_is_said():
-    panel = panels.reading({"none": reader(), "layer": reader(1)}, [question()] * 2, update=0)
+    panel = reading_panel({"none": reader(), "layer": reader(1)}, [question()] * 2, update=0)
     assert panel.bar.error == ""
     with pytest.raises(ValueError, match="question is 2: give 0 to 1"):
-        panels.reading({"none": reader()}, [question()] * 2, question=2)
+        reading_panel({"none": reader()}, [question()] * 2, question=2)
     with pytest.raises(ValueError, match="there are no runs"):
-        panels.reading({}, [])
+        reading_panel({}, [])
     none = SimpleNamespace(metrics=reader().metrics, pictures=lambda seed: {}, config={})
     with pytest.raises(ValueError, match="kept no attention"):
-        panels.reading({"none": none}, [question()])
+        reading_panel({"none": none}, [question()])

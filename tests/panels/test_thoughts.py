@@ -9,14 +9,18 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lnlab import panels
-from lnlab.figures.thoughts import NEIGHBOURS, SLOTS
-from lnlab.panels.thoughts.measurement import Thinkers, measure
-from lnlab.panels.thoughts.state import ThoughtsState
-from lnlab.panels.thoughts.words import LONG
-from lnlab.tasks.thoughts.numbered import NumberedBooks
+from lnlab.papers.skip_thoughts.batches import NumberedBooks
+from lnlab.papers.skip_thoughts.panel import (
+    LONG,
+    NEIGHBOURS,
+    SLOTS,
+    Thinkers,
+    ThoughtsState,
+    measure,
+)
+from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
 from lnlab.training.random_state import default_dtype
-from tests.tasks.test_thoughts import SMALL, Written, books
+from tests.papers.test_thoughts import SMALL, Written, books
 
 
 def thinkers(*names, words=None):
@@ -87,7 +91,7 @@ def test_a_map_is_turned_towards_that_of_the_last_update(there):
 
 
 def test_words_that_are_typed_are_read_and_unknown_ones_named(there):
-    panel = panels.thoughts(there.nets, there.numbered)
+    panel = thoughts_panel(there.nets, there.numbered)
     panel.controls["sentence"].value = "W3  dragon w5"
     assert panel.bar.error == ""
     assert panel.bar.sentence.startswith("“w3 dragon w5” after update 10.")
@@ -97,7 +101,7 @@ def test_words_that_are_typed_are_read_and_unknown_ones_named(there):
 
 
 def test_what_is_typed_is_cut_into_words_as_books_are(there):
-    panel = panels.thoughts(there.nets, there.numbered)
+    panel = thoughts_panel(there.nets, there.numbered)
     panel.controls["sentence"].value = "W3 isn't <end>."
     assert panel.bar.sentence.startswith("“w3 is n't < end > .” after")
     text = there.texts[0]
@@ -106,7 +110,7 @@ def test_what_is_typed_is_cut_into_words_as_books_are(there):
 
 
 def test_the_words_say_what_the_nets_say(there):
-    panel = panels.thoughts(there.nets, there.numbered, book=1)
+    panel = thoughts_panel(there.nets, there.numbered, book=1)
     found = measure(there, panel.state)
     for name, one in found.seen.items():
         (text, cosine) = one.near[0]
@@ -121,14 +125,14 @@ def test_the_words_say_what_the_nets_say(there):
 
 def test_nets_that_cannot_be_shown_are_refused(there):
     with pytest.raises(ValueError, match=f"there are 0 nets: give 1 to {SLOTS}"):
-        panels.thoughts({}, there.numbered)
+        thoughts_panel({}, there.numbered)
     with pytest.raises(ValueError, match="none: no weights were kept"):
-        panels.thoughts({"none": {}}, there.numbered)
+        thoughts_panel({"none": {}}, there.numbered)
     few = SimpleNamespace(
         name="written", passages=lambda least: [], vocabulary=there.numbered.vocabulary
     )
     with pytest.raises(ValueError, match="written holds out no 5 sentences in a row"):
-        panels.thoughts(there.nets, few)
+        thoughts_panel(there.nets, few)
     other = NumberedBooks(books(words=12), 40)
     with pytest.raises(ValueError, match="none was trained with another vocabulary"):
-        panels.thoughts({"none": there.nets["none"]}, other)
+        thoughts_panel({"none": there.nets["none"]}, other)

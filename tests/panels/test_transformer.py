@@ -4,21 +4,22 @@ import numpy as np
 import pytest
 import torch
 
-from lnlab import panels
 from lnlab.nn import NORMS
-from lnlab.panels.transformer.measurement import (
+from lnlab.papers.transformer import evaluate
+from lnlab.papers.transformer.model import Placed, Transformer
+from lnlab.papers.transformer.panel import (
     CONTEXT,
+    DEPTHS,
     HEADS,
     STEPS,
     WIDTH,
+    TransformerState,
+    conditions,
     first_steps,
     profile,
     start,
 )
-from lnlab.panels.transformer.state import DEPTHS, TransformerState
-from lnlab.panels.transformer.words import conditions
-from lnlab.tasks.transformer import inside
-from lnlab.tasks.transformer.net import Placed, Transformer
+from lnlab.papers.transformer.panel import transformer as transformer_panel
 from lnlab.training.random_state import generator
 
 
@@ -35,17 +36,17 @@ def alone(place, kind, depth, draw):
 def test_draws_side_by_side_have_the_gradients_that_they_have_alone(kind):
     for draw in (0, 2):
         net, x, y = alone("pre", kind, 2, draw)
-        expected = inside.profile(inside.objective(net, x, y))
+        expected = evaluate.profile(evaluate.objective(net, x, y))
         np.testing.assert_allclose(profile("pre", kind, 2)[draw], expected)
 
 
 def test_a_first_step_is_that_of_adam():
     net, x, y = alone("post", "layer", 1, 0)
     optimizer = torch.optim.Adam(net.parameters(), lr=STEPS[4], eps=0.0)
-    inside.nll(net(x), y).backward()
+    evaluate.nll(net(x), y).backward()
     optimizer.step()
     with torch.no_grad():
-        loss = inside.nll(net(x), y)
+        loss = evaluate.nll(net(x), y)
     # parameters without any gradient would be 0/0: there are none
     assert first_steps("post", "layer", 1)[0, 4] == pytest.approx(loss.item())
 
@@ -65,7 +66,7 @@ def test_without_a_normalizer_places_are_the_same_and_a_step_can_explode():
 
 
 def test_dragging_the_depth_moves_both_pictures():
-    panel = panels.transformer(depth=1)
+    panel = transformer_panel(depth=1)
     for depth in DEPTHS[:3]:
         panel.controls["depth"].value = depth
         assert panel.plots["profile"].current("mean 0")["x"].tolist() == [*range(1, depth + 1)]
@@ -77,7 +78,7 @@ def test_dragging_the_depth_moves_both_pictures():
 
 
 def test_no_place_is_asked_for_one():
-    panel = panels.transformer(places=(), depth=1)
+    panel = transformer_panel(places=(), depth=1)
     assert "Choose a place" in panel.bar.sentence
 
 
@@ -89,5 +90,5 @@ def test_a_title_counts_its_layers():
 def test_drawing_leaves_the_generator_alone():
     before = torch.get_rng_state()
     start.cache_clear()
-    panels.transformer(**vars(TransformerState(depth=1)))
+    transformer_panel(**vars(TransformerState(depth=1)))
     assert torch.equal(torch.get_rng_state(), before)

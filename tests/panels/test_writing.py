@@ -6,17 +6,24 @@ import numpy as np
 import pytest
 import torch
 
-from lnlab import panels
-from lnlab.data import pen
-from lnlab.data.line import Line
-from lnlab.data.strokes import ALPHABETS, Alphabet
-from lnlab.figures.writing import joined
 from lnlab.nn import Identity, LayerNorm
-from lnlab.panels.writing import WritingState
-from lnlab.panels.writing.hands import SHIPPED, Hands, of_runs, pack, shipped
-from lnlab.panels.writing.measurement import Writers, measure
-from lnlab.tasks import Handwriting
-from lnlab.tasks.handwriting import HandwritingNet, Written
+from lnlab.papers import Handwriting
+from lnlab.papers.handwriting import pen
+from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
+from lnlab.papers.handwriting.model import HandwritingNet, Written
+from lnlab.papers.handwriting.panel import (
+    SHIPPED,
+    Hands,
+    Writers,
+    WritingState,
+    joined,
+    measure,
+    of_runs,
+    pack,
+    shipped,
+)
+from lnlab.papers.handwriting.panel import writing as writing_panel
+from lnlab.papers.handwriting.pen import Line
 from lnlab.training import finish
 from lnlab.training.random_state import default_dtype
 
@@ -50,7 +57,7 @@ def few(monkeypatch):
 
 
 def test_the_pen_has_come_as_far_as_is_said():
-    panel = panels.writing(hands())
+    panel = writing_panel(hands())
     for part in (0, 50, 100):
         state = WritingState("fox", update=7, pen=part)
         drawing = panel._look(state).drawings["writing"]
@@ -72,7 +79,7 @@ def test_strokes_stand_apart():
 
 
 def test_what_is_typed_is_written_or_refused_by_name():
-    panel = panels.writing(hands())
+    panel = writing_panel(hands())
     panel.controls["text"].value = "fox"
     assert "“fox”" in panel.bar.sentence
     panel.controls["text"].value = "Fox 7"
@@ -137,7 +144,7 @@ def test_runs_of_other_lines_are_not_packed_together(tmp_path, few):
 
 
 def test_the_nets_that_come_with_lnlab_need_no_data(monkeypatch):
-    monkeypatch.setattr("lnlab.tasks.handwriting.task.load", None)
+    monkeypatch.setattr("lnlab.papers.handwriting.experiment.load", None)
     hands = shipped()
     assert set(hands.nets) == set(NORMS)
     assert SHIPPED.stat().st_size < 1_000_000

@@ -15,7 +15,7 @@ import hashlib, json, sys
 from pathlib import Path
 import torch
 from lnlab.training.runs import read
-from lnlab.tasks import PermutationInvariantMNIST, SequentialDigits
+from lnlab.papers import PermutationInvariantMNIST, SequentialDigits
 from lnlab.training import train
 
 found = {"threads": torch.get_num_threads()}
@@ -58,7 +58,7 @@ def test_three_fresh_processes_end_in_the_same_bytes(tmp_path):
 SOAK = """
 import gc, os, sys
 from lnlab.training.runs import read
-from lnlab.tasks import PermutationInvariantMNIST
+from lnlab.papers import PermutationInvariantMNIST
 from lnlab.training import train
 
 def open_files():

@@ -12,9 +12,9 @@ from lnlab.training.runs import read
 
 HERE = Path(__file__).parent
 MODELS = {
-    "layer": ("lnlab.tasks:PermutationInvariantMNIST", {"norm": "layer"}),
-    "running statistics": ("lnlab.tasks:PermutationInvariantMNIST", {"norm": "batch"}),
-    "recurrent": ("lnlab.tasks:SequentialDigits", {"norm": "layer", "cell": "lstm"}),
+    "layer": ("lnlab.papers:PermutationInvariantMNIST", {"norm": "layer"}),
+    "running statistics": ("lnlab.papers:PermutationInvariantMNIST", {"norm": "batch"}),
+    "recurrent": ("lnlab.papers:SequentialDigits", {"norm": "layer", "cell": "lstm"}),
     "every generator": (f"{HERE / 'conftest.py'}:Drawing", {"epochs": 5}),
 }
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from lnlab.tasks import TASKS, PermutationInvariantMNIST, SequentialDigits, Spelling
-from lnlab.tasks.las.inside import inside
+from lnlab.papers import TASKS, PermutationInvariantMNIST, SequentialDigits, Spelling
+from lnlab.papers.las.evaluate import inside
 from lnlab.training import found, train
 from lnlab.training.runs import read
 

@@ -11,7 +11,7 @@ from torch.nn.utils.parametrize import register_parametrization
 from lnlab.kernels import fuse
 from lnlab.nn import BatchNorm, Identity, LayerNorm, RecurrentBatchNorm, RMSNorm, Stats
 from lnlab.nn.recurrent import LSTM
-from lnlab.tasks.mnist import MLP
+from lnlab.papers.mnist import MLP
 from lnlab.training import stack
 
 

@@ -15,7 +15,7 @@ import pytest
 from dask import config
 from distributed import Client
 
-from lnlab.tasks import PermutationInvariantMNIST
+from lnlab.papers import PermutationInvariantMNIST
 from lnlab.training.runs import read
 from lnlab.training.sweep import apart, client, grid, sweep
 
@@ -188,7 +188,7 @@ import sys
 from pathlib import Path
 from lnlab.training.runs import Run
 from lnlab.training.sweep import apart, grid, sweep
-from lnlab.tasks import PermutationInvariantMNIST as MNIST
+from lnlab.papers import PermutationInvariantMNIST as MNIST
 
 def finish(run, *ending, finish=Run.finish):
     finish(run, *ending)

@@ -1,0 +1,1 @@
+"""The attentive reader: questions about a passage, Ba et al. (2016), section 6.2."""

@@ -1,0 +1,235 @@
+"""Claims about training: one arm against another, seed by seed, from the same start."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pandas as pd
+
+from lnlab.analysis.statistics import interval
+from lnlab.training import Experiment
+from lnlab.training.experiment import declared
+from lnlab.training.runs import Run
+
+NumberOfRuns = Callable[[pd.DataFrame], float]
+"""The metrics of one seed to one number."""
+
+Arms = dict[str, dict[int, Run]]
+"""Finished runs that differ in normalizer and seed alone: by name, then by seed."""
+
+BETWEEN_ARMS = ("norm", "seeds")
+"""Fields that may differ between runs that are compared."""
+
+TIMES = ("seconds", "cpu_seconds")
+"""Metrics that seeds trained side by side share."""
+
+
+def along(metric: str) -> NumberOfRuns:
+    """The mean of a metric over the updates of a run.
+
+    The area under the learning curve: it is lower for what learns faster.
+    """
+
+    def number(metrics: pd.DataFrame) -> float:
+        updates = metrics["update"].to_numpy(float)
+        area = np.trapezoid(metrics[metric].to_numpy(float), updates)
+        return float(area / (updates[-1] - updates[0]))
+
+    return number
+
+
+def after(metric: str, epochs: float) -> NumberOfRuns:
+    """A metric at the first measurement when ``epochs`` are over."""
+    return lambda metrics: float(metrics.loc[metrics.epoch >= epochs, metric].iloc[0])
+
+
+def final(metric: str) -> NumberOfRuns:
+    """A metric at the end of a run."""
+    return lambda metrics: float(metrics[metric].iloc[-1])
+
+
+def logarithm(number: NumberOfRuns) -> NumberOfRuns:
+    """The logarithm of a number: differences of it are of ratios, whatever the unit."""
+    return lambda metrics: float(np.log(number(metrics)))
+
+
+def numbers(runs: Mapping[int, Run], number: NumberOfRuns) -> dict[int, float]:
+    """One number for each seed, read from the metrics of its run."""
+    frames = {run: run.metrics() for run in set(runs.values())}
+    return {seed: number(rows(frames[run], seed)) for seed, run in runs.items()}
+
+
+_READ: WeakKeyDictionary[Run, pd.DataFrame] = WeakKeyDictionary()
+
+
+def metrics(run: Run) -> pd.DataFrame:
+    """The metrics of a run that is done, which are read once, as they change no more."""
+    if run not in _READ:
+        _READ[run] = run.metrics()
+    return _READ[run]
+
+
+def rows(metrics: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """The rows that metrics have of one seed."""
+    return metrics.loc[metrics.seed == seed]
+
+
+def differences(arms: Arms, arm: str, other: str, number: NumberOfRuns) -> dict[int, float]:
+    """``arm`` - ``other`` for each seed that both have."""
+    ours, theirs = numbers(arms[arm], number), numbers(arms[other], number)
+    return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
+
+
+def sets(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) -> list[Arms]:
+    """The finished runs of a task, each set one in all but normalizer and seed; arms in the
+    order of their choices, seeds in theirs.
+
+    If several runs contain the same seed, the one that measured what the task asks for and no
+    more is used, and of those the one with most seeds.
+
+    Args:
+        task: the configuration that the runs have.
+        free: what they may have otherwise, if all of a set do.
+    """
+    config = json.loads(json.dumps(task.config()))
+    extra = measured(task)
+    wanted = {k: v for k, v in config.items() if k not in (*BETWEEN_ARMS, *free, *extra)}
+    found: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
+    done = (run for run in runs if run.task == task.name and run.done)
+    for run in sorted(done, key=lambda run: (not more(run, task), len(run.config["seeds"]))):
+        own = task.completed(run.config)
+        if any(own[name] != value for name, value in wanted.items()):
+            continue
+        if any(config[name] and not own[name] for name in extra):
+            continue
+        rest = {k: v for k, v in own.items() if k not in (*BETWEEN_ARMS, *extra)}
+        same = json.dumps([rest, run.data["checksum"]], sort_keys=True)
+        found[same][run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
+    order = list(declared(type(task))["norm"].allowed.get("choices", ()))
+    return [
+        {
+            arm: dict(sorted(arms[arm].items()))
+            for arm in sorted(arms, key=lambda arm: (*order, arm).index(arm))
+        }
+        for arms in found.values()
+    ]
+
+
+def measured(task: Experiment) -> list[str]:
+    """Return the fields that add measurements and change nothing else."""
+    fields = declared(type(task))
+    return [name for name, field in fields.items() if field.allowed.get("measured")]
+
+
+def more(run: Run, task: Experiment) -> bool:
+    """Return True if a run measured more than a task asks for."""
+    own = task.completed(run.config)
+    return any(own[name] and not getattr(task, name) for name in measured(task))
+
+
+def like(
+    runs: Iterable[Run], task: Experiment, device: str = "", seeds: Container[int] | None = None
+) -> Arms:
+    """The finished runs that differ from ``task`` in normalizer and seed alone.
+
+    Args:
+        device: what they were trained on, "cpu" or "cuda:1". By default, and where there
+            are several data sets of one name, the largest set of runs is taken, those first
+            that measured no more than the task.
+        seeds: those that count; by default all that there are.
+    """
+    kind = device.partition(":")[0]
+    there = [run for run in runs if run.config.get("device") == kind or not kind]
+    found = [only(arms, seeds) for arms in sets(there, task)]
+
+    def size(arms: Arms) -> tuple[int, int]:
+        every = [run for by_seed in arms.values() for run in by_seed.values()]
+        return sum(not more(run, task) for run in every), len(every)
+
+    return max(found, key=size, default={})
+
+
+def asked(runs: Iterable[Run], task: Experiment) -> Arms:
+    """:func:`like`, of the seeds of ``task`` alone: those that a notebook was told to show."""
+    return like(runs, task, seeds=task.seeds)
+
+
+def only(arms: Arms, seeds: Container[int] | None) -> Arms:
+    """Arms without other seeds than these, and without those that have none of them."""
+    if seeds is None:
+        return arms
+    left = {
+        arm: {seed: run for seed, run in by_seed.items() if seed in seeds}
+        for arm, by_seed in arms.items()
+    }
+    return {arm: by_seed for arm, by_seed in left.items() if by_seed}
+
+
+def made_on(arms: Arms) -> str:
+    """The words that every figure needs: data and their kind, seeds, hardware."""
+    runs = [run for by_seed in arms.values() for run in by_seed.values()]
+    seeds = sorted({len(by_seed) for by_seed in arms.values()})
+    data, machines = runs[0].data, {run.environment["device_name"] for run in runs}
+    count = " to ".join(str(n) for n in dict.fromkeys([seeds[0], seeds[-1]]))
+    count += " seed" if seeds[-1] == 1 else " seeds"
+    return f"{data['kind']} data: {data['name']}; {count}; {', '.join(sorted(machines))}"
+
+
+def compare(
+    arms: Arms, arm: str, other: str, number: NumberOfRuns
+) -> tuple[tuple[float, ...], tuple[float, float]]:
+    """``arm`` - ``other`` of every seed that both have, and the bounds of the mean."""
+    values = tuple(differences(arms, arm, other, number).values())
+    return values, bounds(values)
+
+
+def bounds(values: Sequence[float]) -> tuple[float, float]:
+    """The interval of the mean, or none: of one seed, which has no spread, all numbers."""
+    return interval(values) if len(values) > 1 else (-np.inf, np.inf)
+
+
+def against(
+    panels: Mapping[str, Arms], arm: str, number: NumberOfRuns
+) -> dict[str, tuple[tuple[float, ...], tuple[float, float]]]:
+    """:func:`compare` of ``arm`` with every other, in every panel, in words."""
+    return {
+        f"{name}: {arm} − {other}": compare(arms, arm, other, number)
+        for name, arms in panels.items()
+        for other in sorted(arms.keys() - {arm})
+    }
+
+
+def curves(
+    panels: Mapping[str, Arms], metric: str, x: str = "update"
+) -> dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]:
+    """:func:`trajectories` of every panel."""
+    return {name: trajectories(arms, metric, x) for name, arms in panels.items()}
+
+
+def trajectories(
+    arms: Arms,
+    metric: str,
+    x: str = "update",
+    read: Callable[[pd.DataFrame], pd.DataFrame] = lambda metrics: metrics,
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Along the runs of each arm: ``x`` (K,), averaged over seeds, and a metric (S, K).
+
+    The times of seeds that trained side by side are divided among them.
+
+    Args:
+        read: of the rows of a seed those that are meant; by default all.
+    """
+    curves = {}
+    for arm, runs in arms.items():
+        by_seed = sorted(runs.items())
+        frames = [read(rows(run.metrics(), seed)) for seed, run in by_seed]
+        at, values = (
+            np.stack([frame[column].to_numpy(float) for frame in frames])
+            for column in (x, metric)
+        )
+        if x in TIMES:
+            at /= np.array([[len(run.config["seeds"])] for _, run in by_seed])
+        curves[arm] = at.mean(axis=0), values
+    return curves

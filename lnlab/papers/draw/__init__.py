@@ -1,0 +1,1 @@
+"""The deep recurrent attentive writer, DRAW: pictures glimpse by glimpse, section 6.4."""

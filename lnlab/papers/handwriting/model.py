@@ -1,0 +1,389 @@
+"""Three LSTMs, a window that moves along a text, and a mixture for the next point."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lnlab.nn import Carry, Identity, Initial, Linear, LSTMCell, Norm, State
+from lnlab.nn.recurrent import LSTM
+from lnlab.papers.handwriting.data import Alphabet, Strokes
+from lnlab.papers.handwriting.pen import Line
+
+# A mixture of bivariate Gaussians and a pen that is lifted or not: Graves (2013), eq. 15-26.
+#
+# Everything in logarithms: a density may be larger than any float, a weight smaller.
+
+
+STEEP = 8.0
+"""The largest |r|: beyond, tanh(r) is 1 in float32 and a density is no number."""
+THIN = -12.0
+"""The smallest logarithm of a deviation, for the same reason."""
+
+
+class Gaussians(NamedTuple):
+    """The distribution of the next point, of M components.
+
+    Attributes:
+        pen: the logit of the pen being lifted behind the point (...).
+        log_pi: logarithms of the weights (..., M).
+        mu: the means of dx and dy (..., M, 2).
+        log_sigma: logarithms of their standard deviations (..., M, 2).
+        r: the correlation is tanh(r) (..., M).
+    """
+
+    pen: Tensor
+    log_pi: Tensor
+    mu: Tensor
+    log_sigma: Tensor
+    r: Tensor
+
+
+def outputs(components: int) -> int:
+    """The numbers that a mixture takes: 121 of 20 components."""
+    return 1 + 6 * components
+
+
+def mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> Gaussians:
+    """The mixture of a net's outputs y (..., 1 + 6 M).
+
+    Args:
+        floor: added to every standard deviation; 0 in Graves (2013).
+        bias: Graves (2013), eq. 61 and 62: above 0 what is likely becomes likelier.
+    """
+    pen, rest = y[..., 0], y[..., 1:].unflatten(-1, (6, -1))
+    pi, mu, log_sigma, r = rest.split((1, 2, 2, 1), dim=-2)
+    log_sigma = (log_sigma.mT - bias).clamp(min=THIN)
+    if floor:
+        # log(floor + sigma)
+        log_sigma = math.log(floor) + F.softplus(log_sigma - math.log(floor))
+    log_pi = (pi.squeeze(-2) * (1 + bias)).log_softmax(-1)
+    return Gaussians(pen, log_pi, mu.mT, log_sigma, r.squeeze(-2).clamp(-STEEP, STEEP))
+
+
+def log_loss(of: Gaussians, points: Tensor) -> Tensor:
+    """Minus the logarithm of the probability of each point, in nats (eq. 26).
+
+    Args:
+        of: the distribution.
+        points: dx, dy and 1 where the pen is lifted (..., 3).
+    """
+    z = (points[..., None, :2] - of.mu) * (-of.log_sigma).exp()
+    rho = of.r.tanh()
+    log_rest = 2 * (math.log(2) - of.r - F.softplus(-2 * of.r))  # of 1 - rho^2
+    squares = z.square().sum(-1) - 2 * rho * z.prod(-1)
+    log_density = (
+        -math.log(2 * math.pi) - of.log_sigma.sum(-1) - log_rest / 2
+        - squares * (-log_rest).exp() / 2
+    )  # fmt: skip
+    lifted = F.binary_cross_entropy_with_logits(of.pen, points[..., 2], reduction="none")
+    return lifted - (of.log_pi + log_density).logsumexp(-1)
+
+
+def drawn(of: Gaussians, random: torch.Generator) -> Tensor:
+    """Points (B, 3) drawn from mixtures (B,), by random numbers of the CPU.
+
+    With the Cholesky factor of the covariance, (s_1, 0; rho s_2, s_2 sqrt(1 - rho^2)): one who
+    multiplies by the covariance itself, as published code does, draws from another density.
+    """
+    device, of = of.pen.device, Gaussians(*(part.cpu() for part in of))
+    chosen = torch.multinomial(of.log_pi.exp(), 1, generator=random).squeeze(-1)
+    rows = torch.arange(len(chosen))
+    sigma, rho = of.log_sigma[rows, chosen].exp(), of.r[rows, chosen].tanh()
+    z = torch.randn(sigma.shape, generator=random, dtype=sigma.dtype)
+    second = rho * z[:, 0] + (1 - rho.square()).sqrt() * z[:, 1]
+    moved = of.mu[rows, chosen] + sigma * torch.stack([z[:, 0], second], -1)
+    lifted = torch.rand(len(chosen), generator=random, dtype=sigma.dtype) < of.pen.sigmoid()
+    return torch.cat([moved, lifted.to(sigma)[:, None]], -1).to(device)
+
+
+class Written(NamedTuple):
+    """A batch of lines as the net is given it.
+
+    Attributes:
+        x: each point but the last: its offsets, and whether the pen is lifted (B, T, 3).
+        text: characters by number (B, U); -1 behind the end.
+    """
+
+    x: Tensor
+    text: Tensor
+
+
+class Steps(NamedTuple):
+    """The functions by which alpha, beta and the steps of kappa come from their sums."""
+
+    width: Callable[[Tensor], Tensor]
+    step: Callable[[Tensor], Tensor]
+    start: Callable[[float], float]
+    """The bias for a first step of that size."""
+
+
+def _inverse_softplus(step: float) -> float:
+    return math.log(math.expm1(step))
+
+
+WINDOWS = {
+    "exp": Steps(torch.exp, torch.exp, math.log),
+    "softplus": Steps(
+        lambda a: F.softplus(a).clamp(min=0.01),
+        lambda a: F.softplus(a) / 25,
+        lambda step: _inverse_softplus(25 * step),
+    ),
+}
+"""The window of Graves (2013), eq. 48-51, and that of the most used code, sjvasquez's."""
+
+
+class PenMemory(NamedTuple):
+    """The memory that a net hands from point to point.
+
+    Attributes:
+        states: (h, c) of each LSTM, each (B, H).
+        kappa: the places of the window's components (B, K).
+        w: the window, a soft character (B, V).
+    """
+
+    states: tuple[State, ...]
+    kappa: Tensor
+    w: Tensor
+
+
+class Peepholes(LSTMCell):
+    """An LSTM whose gates see the memory: f and i the old c, o the new, as in Graves (2013).
+
+    They are added behind the normalization; what is handed on is c, not LN(c).
+
+    Raises:
+        ValueError: for another carry.
+    """
+
+    def __init__(self, inputs: int, units: int, norm: Norm = Identity, **settings: Any) -> None:
+        super().__init__(inputs, units, norm, **settings)
+        if self.carry is not Carry.RAW:
+            raise ValueError(f"carry is {self.carry}: peepholes look at c as it is, give RAW.")
+        self.peep = nn.Parameter(torch.zeros(3, units))
+
+    def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
+        h, c = state
+        f, i, o, g = self.summed(x, h, t).chunk(4, dim=-1)
+        f, i = (f + self.peep[0] * c).sigmoid(), (i + self.peep[1] * c).sigmoid()
+        c = f * c + i * g.tanh()
+        o = (o + self.peep[2] * c).sigmoid()
+        return o * self.norm_c(c, self.I, t).tanh(), c
+
+
+class PeepholeLSTM(LSTM):
+    """:class:`Peepholes` over time."""
+
+    cell = Peepholes
+
+
+class HandwritingNet(nn.Module):
+    r"""Graves (2013), section 5: a batch :class:`Written` to y (B, T, 1 + 6 M).
+
+    Each of the LSTMs is given the point, the window and what is below it; all of them are
+    read. The window is moved by the first, and so has to be found point by point:
+
+    .. math::
+        (\hat\alpha, \hat\beta, \hat\kappa) &= W_p h^1_t + b_p, \quad
+        \kappa_t = \kappa_{t-1} + e^{\hat\kappa} \\
+        \phi(t, u) &= \sum_k e^{\hat\alpha_k} \exp(-e^{\hat\beta_k} (\kappa_k - u)^2), \quad
+        w_t = \sum_u \phi(t, u) c_u
+
+    with u from 1 and :math:`c_u` the u-th character, one of V numbers 1.
+
+    Args:
+        alphabet: that its texts are of; weights that were trained with another are refused.
+        units: H.
+        components: M.
+        window: K.
+        norm: makes the normalizers of the LSTMs.
+        initial: the start of their weights.
+        layers: how many LSTMs.
+        pace: characters a point at the start.
+        form: one of :data:`WINDOWS`.
+        peepholes: whether gates see the memory.
+    """
+
+    opaque = True  # the upper LSTMs may have compiled loops
+
+    def __init__(
+        self,
+        alphabet: Alphabet,
+        units: int = 400,
+        components: int = 20,
+        window: int = 10,
+        norm: Norm = Identity,
+        initial: Initial | None = None,
+        *,
+        layers: int = 3,
+        pace: float = 0.05,
+        form: str = "exp",
+        peepholes: bool = False,
+    ) -> None:
+        super().__init__()
+        self.alphabet, self.form, self.window = alphabet, WINDOWS[form], window
+        kind = PeepholeLSTM if peepholes else LSTM
+        V = len(alphabet)
+        below = [0] + [units] * (layers - 1)
+        settings: dict[str, Any] = {} if initial is None else {"initial": initial}
+        self.lstms: Any = nn.ModuleList(
+            kind(3 + V + D, units, norm=norm, **settings) for D in below
+        )
+        self.move = Linear(units, 3 * window, bias_inside=True)
+        self.out = Linear(layers * units, outputs(components), bias_inside=True)
+        self.known: Tensor
+        self.register_buffer("known", torch.tensor(list(alphabet.characters.encode())))
+        with torch.no_grad():
+            self._begin(pace)
+
+    def _begin(self, pace: float) -> None:
+        """A window that moves by ``pace`` whatever it is told: else it runs off the text."""
+        self.move.W.mul_(0.05)
+        assert self.move.b_inside is not None
+        alpha, beta, kappa = self.move.b_inside.chunk(3)
+        alpha.fill_(-1.0)
+        beta.fill_(-1.0)
+        kappa.fill_(self.form.start(pace))
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args: Any) -> None:
+        theirs = state_dict.get(f"{prefix}known")
+        if theirs is not None and not torch.equal(theirs.cpu(), self.known.cpu()):
+            raise ValueError(
+                "these weights were trained with another alphabet: its characters have other "
+                "numbers. Take the data of their run."
+            )
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def characters(self, text: Tensor) -> Tensor:
+        """Each character as one of V numbers (B, U, V); nothing but 0 behind the end."""
+        found = F.one_hot(text.clamp(min=0), len(self.alphabet)).to(self.move.W)
+        return found * (text >= 0).unsqueeze(-1)
+
+    def start(self, cases: int) -> PenMemory:
+        """The memory before the first point."""
+        one = self.move.W.new_zeros(cases, 1)
+        states = tuple(lstm.cells[0].start(one) for lstm in self.lstms)
+        kappa, w = one.expand(-1, self.window), one.expand(-1, len(self.alphabet))
+        return PenMemory(states, kappa, w)
+
+    def forward(self, batch: Written) -> Tensor:
+        memory = self.start(len(batch.x))
+        return self.advance(batch.x, batch.text, memory)[0]
+
+    def advance(
+        self, x: Tensor, text: Tensor, memory: PenMemory
+    ) -> tuple[Tensor, Tensor, PenMemory]:
+        """Outputs y (B, T, 1 + 6 M), the window phi (B, T, U + 1), and the memory behind it.
+
+        Args:
+            x: points (B, T, 3).
+            text: characters by number (B, U); -1 behind the end.
+            memory: from the points before.
+        """
+        x = x.transpose(0, 1)
+        h, w, phi, state, kappa = self._windowed(x, text, memory)
+        states, hs = [state], [h]
+        for lstm, last in zip(self.lstms[1:], memory.states[1:], strict=True):
+            given = torch.cat([x, w, hs[-1]], -1)
+            h, last = lstm.unroll(lstm.cells[0], given, last)
+            states.append(last)
+            hs.append(h)
+        y = self.out(torch.cat(hs, -1)).transpose(0, 1)
+        return y, phi.transpose(0, 1), PenMemory(tuple(states), kappa, w[-1])
+
+    def _windowed(
+        self, x: Tensor, text: Tensor, memory: PenMemory
+    ) -> tuple[Tensor, Tensor, Tensor, State, Tensor]:
+        """The first LSTM and the window, step by step: h (T, B, H), w (T, B, V), phi
+        (T, B, U + 1), and the last state and kappa."""
+        cell, state = self.lstms[0].cells[0], memory.states[0]
+        characters = self.characters(text)
+        kappa, w = memory.kappa, memory.w
+        u = torch.arange(1.0, characters.shape[1] + 2, device=x.device).to(x)
+        hs, ws, phis = [], [], []
+        for x_t in x:
+            state = cell(torch.cat([x_t, w], -1), state)
+            alpha, beta, step = self.move(state[0]).chunk(3, -1)
+            kappa = kappa + self.form.step(step)
+            alpha, beta = self.form.width(alpha), self.form.width(beta)
+            near = (-beta.unsqueeze(-1) * (kappa.unsqueeze(-1) - u).square()).exp()
+            phi = torch.bmm(alpha.unsqueeze(1), near)  # (B, 1, U + 1)
+            w = torch.bmm(phi[..., :-1], characters).squeeze(1)
+            hs.append(state[0])
+            ws.append(w)
+            phis.append(phi.squeeze(1))
+        return torch.stack(hs), torch.stack(ws), torch.stack(phis), state, kappa
+
+
+# Lines of handwriting as a net reads them: offsets of mean 0 and deviation 1, characters by
+# number.
+
+
+Target = tuple[Tensor, Tensor]
+"""The points that follow (B, T, 3), and how many each line has (B,)."""
+
+
+class Lines:
+    """Lines of one split, ready for a net.
+
+    Args:
+        dataset: whose scale and alphabet they have.
+        split: train, valid or test.
+        length: the largest number of points of a line, its first ones; 0: all.
+        most: the largest number of lines, the first ones; 0: all.
+    """
+
+    def __init__(self, dataset: Strokes, split: str, length: int = 0, most: int = 0) -> None:
+        lines: Sequence[Line] = getattr(dataset, split)[: most or None]
+        self.lines = [begun(line, length) for line in lines] if length else lines
+        self.alphabet, self.scale = dataset.alphabet, dataset.scale
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def lengths(self) -> list[int]:
+        """T of each line."""
+        return [line.steps for line in self.lines]
+
+    def points(self, line: Line) -> Tensor:
+        """The points of a line (T + 1, 3), scaled; the first is 0 away from itself."""
+        return scaled(line.offsets, self.scale)
+
+    def gathered(self, places: Sequence[int]) -> tuple[Written, Target]:
+        """Some of the lines as a batch, filled up behind."""
+        chosen = [self.lines[place] for place in places]
+        rows = [self.points(line) for line in chosen]
+        texts = [torch.tensor(self.alphabet.numbers(line.text)) for line in chosen]
+        whole = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        text = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=-1)
+        lengths = torch.tensor([len(row) - 1 for row in rows])
+        inside = (torch.arange(whole.shape[1] - 1) < lengths[:, None]).unsqueeze(-1)
+        return Written(whole[:, :-1] * inside, text), (whole[:, 1:], lengths)
+
+
+def begun(line: Line, length: int) -> Line:
+    """The first ``length`` points of a line, with its whole text."""
+    places = None if line.places is None else line.places[: length + 1]
+    return replace(line, offsets=line.offsets[: length + 1], places=places)
+
+
+def scaled(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> Tensor:
+    """Offsets (T + 1, 3) less their mean, over their deviation; the pen as it is."""
+    mean, deviation = scale
+    moved = (offsets[:, :2] - mean) / deviation
+    moved[0] = 0.0
+    return torch.from_numpy(np.column_stack([moved, offsets[:, 2]])).float()
+
+
+def unscaled(points: Tensor, scale: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Offsets (T + 1, 3) of scaled points (T, 3) behind a first one."""
+    mean, deviation = scale
+    found = points.double().cpu().numpy()
+    moved = found[:, :2] * deviation + mean
+    return np.vstack([np.zeros(3), np.column_stack([moved, found[:, 2]])]).astype(np.float32)

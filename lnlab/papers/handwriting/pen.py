@@ -1,0 +1,295 @@
+"""Handwriting made here: the skeletons of four fonts, written by hands that differ.
+
+A writer has a font, a slant, a width, and a way of his own with every letter. A line drifts,
+no letter is twice the same, and the pen is slow where its way is bent, as hands are: its speed
+falls with the cube root of the curvature (the two-thirds law). Script is joined. Of every
+point it is known which character it belongs to.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+# A line of handwriting as the way of a pen, and points at equal distances along it.
+
+
+Stroke = np.ndarray
+"""The places of a pen from where it is put down to where it is lifted (N, 2), y upwards."""
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A line of handwriting.
+
+    Attributes:
+        name: where it is from.
+        writer: whose it is; the same name, the same hand.
+        text: what is written.
+        offsets: from each point to the next, (T + 1, 3): dx, dy, and 1 where the pen is lifted
+            behind a point. The first row is the first point, 0 away from itself.
+        places: the place in the text of the character that each point belongs to (T + 1,);
+            None where nobody knows.
+    """
+
+    name: str
+    writer: str
+    text: str
+    offsets: np.ndarray
+    places: np.ndarray | None = None
+
+    @property
+    def steps(self) -> int:
+        """T, the number of points after the first."""
+        return len(self.offsets) - 1
+
+    @property
+    def strokes(self) -> list[Stroke]:
+        """The strokes again, the first point at 0."""
+        return strokes(self.offsets)
+
+
+def offsets(strokes: Sequence[Stroke]) -> np.ndarray:
+    """The offsets (T + 1, 3) of strokes, in float32: see :class:`Line`."""
+    whole = np.concatenate(strokes).astype(float)
+    lifted = np.zeros(len(whole))
+    lifted[np.cumsum([len(stroke) for stroke in strokes]) - 1] = 1
+    moved = np.diff(whole, axis=0, prepend=whole[:1])
+    return np.column_stack([moved, lifted]).astype(np.float32)
+
+
+def strokes(offsets: np.ndarray) -> list[Stroke]:
+    """The strokes of offsets (T + 1, 3); the last may end with the pen on the paper."""
+    places = offsets[:, :2].astype(float).cumsum(0)
+    ends = np.flatnonzero(offsets[:, 2] > 0.5) + 1
+    return [part for part in np.split(places, ends) if len(part)]
+
+
+def length(strokes: Iterable[Stroke]) -> float:
+    """The length of ink."""
+    return float(sum(np.linalg.norm(np.diff(one, axis=0), axis=1).sum() for one in strokes))
+
+
+def resampled(stroke: Stroke, step: float) -> Stroke:
+    """A stroke with points at equal distances, near ``step``; both its ends stay.
+
+    A dot, whose points are all closer together than half a step, becomes one point.
+    """
+    lengths = np.linalg.norm(np.diff(stroke, axis=0), axis=1)
+    along = np.concatenate([[0.0], lengths.cumsum()])
+    parts = int(np.rint(along[-1] / step))
+    if parts == 0:
+        return stroke[:1]
+    at = np.linspace(0.0, along[-1], parts + 1)
+    return np.column_stack([np.interp(at, along, stroke[:, axis]) for axis in range(2)])
+
+
+def digest(parts: Mapping[str, Sequence[Line]]) -> bytes:
+    """The SHA-256 of lines, split by split."""
+    total = hashlib.sha256()
+    for split, part in parts.items():
+        total.update(f"{split} {len(part)}\n".encode())
+        for line in part:
+            total.update(f"{line.name}\0{line.writer}\0{line.text}\0".encode())
+            total.update(line.offsets.astype("<f4").tobytes())
+            if line.places is not None:
+                total.update(line.places.astype("<i2").tobytes())
+    return total.digest()
+
+
+FONTS = ("futural", "rowmans", "scripts", "cursive")
+"""Single strokes of A. V. Hershey's; ``hershey/NOTICE`` goes with them."""
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+COMMON = """
+the of and to in is you that it he was for on are as with his they at be this have from or
+one had by word but not what all were we when your can said there use an each which she do
+how their if will up other about out many then them these so some her would make like him
+into time has look two more write go see number no way could people my than first water been
+call who oil its now find long down day did get come made may part over new sound take only
+little work know place year live me back give most very after thing our just name good man
+think say great where help through much before line right too mean old any same tell boy
+follow came want show also around form three small set put end does another well large must
+big even such because turn here why ask went men read need land home us move try kind hand
+picture again change off play spell air away animal house point page letter mother answer
+found study still learn should quick fox jumps lazy dog zeal jinx quiz vex query zebra six
+joy box jazz
+"""
+WORDS = tuple(COMMON.split())
+INVENTED = 0.4
+"""The part of words that are letters in any order: no letter is rare."""
+LONGEST = 12
+"""Characters of a line at most."""
+JOINED = 4.0
+"""The distance, in units of the font, below which one letter goes on into the next."""
+PER_POINT = 5.0
+"""Units of the font that the pen goes between two points, where its way is straight."""
+PARTS = {"train": 2000, "valid": 200, "test": 200}
+"""Lines of each split."""
+WRITERS = {"train": 40, "valid": 8, "test": 8}
+
+
+class Glyph(NamedTuple):
+    """A character of a font: its strokes, y upwards from the base line, and its width."""
+
+    strokes: tuple[np.ndarray, ...]
+    width: float
+
+
+class Hand(NamedTuple):
+    """The way of a writer: what is the same in all of his lines."""
+
+    name: str
+    font: str
+    slant: float
+    width: float
+    spacing: float
+    quirks: dict[str, np.ndarray]
+
+
+def lines(split: str, count: int) -> list[Line]:
+    """``count`` lines by the writers of a split; the same ones on every machine."""
+    hands = [hand(f"{split} {number}") for number in range(WRITERS[split])]
+    return [written(split, number, hands[number % len(hands)]) for number in range(count)]
+
+
+def hand(name: str) -> Hand:
+    """The writer of a name."""
+    chance = _chance(f"hand of {name}")
+    quirks = {letter: np.eye(2) + chance.normal(0, 0.06, (2, 2)) for letter in LETTERS}
+    return Hand(
+        name, str(chance.choice(FONTS)), chance.normal(0.15, 0.2), chance.uniform(0.8, 1.2),
+        chance.uniform(0.85, 1.15), quirks,
+    )  # fmt: skip
+
+
+def written(split: str, number: int, by: Hand) -> Line:
+    """A line of words, by a writer."""
+    text = words(random.Random(f"text {split} {number}"))
+    return _line(f"{split} {number}", text, by)
+
+
+def words(chance: random.Random) -> str:
+    """Words of up to :data:`LONGEST` characters in all, with spaces between them."""
+    text = _word(chance)
+    while len(more := f"{text} {_word(chance)}") <= LONGEST:
+        text = more
+    return text
+
+
+def _word(chance: random.Random) -> str:
+    if chance.random() < INVENTED:
+        return "".join(chance.choices(LETTERS, k=chance.randint(2, 6)))
+    return chance.choice(WORDS)
+
+
+def _chance(of: str) -> np.random.Generator:
+    """Random numbers that depend on a text alone."""
+    return np.random.default_rng(list(of.encode()))
+
+
+def _line(name: str, text: str, by: Hand) -> Line:
+    chance = _chance(f"line {name}")
+    strokes, places = _joined(*_placed(text, by, chance), by.font in ("scripts", "cursive"))
+    pieces = [_timed(*each) for each in zip(strokes, places, strict=True)]
+    ink = [_shaken(stroke, chance) for stroke, _ in pieces]
+    return Line(
+        name, by.name, text, offsets([stroke / PER_POINT for stroke in ink]),
+        np.concatenate([place for _, place in pieces]).astype(np.int16),
+    )  # fmt: skip
+
+
+def _placed(
+    text: str, by: Hand, chance: np.random.Generator
+) -> tuple[list[np.ndarray], list[int]]:
+    """The strokes of a text from left to right, and the character of each."""
+    x, drift = 0.0, chance.normal(0, 0.02)
+    rise = chance.normal(0, 0.6, len(text)).cumsum() * 0.3
+    strokes, places = [], []
+    for place, letter in enumerate(text):
+        shape = glyph(by.font, letter)
+        own = by.quirks.get(letter, np.eye(2)) + chance.normal(0, 0.03, (2, 2))
+        for stroke in shape.strokes:
+            bent = stroke @ own.T
+            along = x + by.width * bent[:, 0] + by.slant * bent[:, 1]
+            strokes.append(np.column_stack([along, bent[:, 1] + drift * along + rise[place]]))
+            places.append(place)
+        x += by.width * by.spacing * shape.width + chance.normal(0, 0.5)
+    return strokes, places
+
+
+def _joined(
+    strokes: list[np.ndarray], of: list[int], script: bool
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Strokes, those joined that a script joins, and the character of each corner."""
+    ink: list[np.ndarray] = []
+    places: list[np.ndarray] = []
+    for stroke, place in zip(strokes, of, strict=True):
+        own = np.full(len(stroke), place)
+        near = script and ink and np.linalg.norm(ink[-1][-1] - stroke[0]) < JOINED
+        if near and place == places[-1][-1] + 1:
+            # the corner at which they meet is one
+            ink[-1] = np.concatenate([ink[-1], stroke[1:]])
+            places[-1] = np.concatenate([places[-1], own[1:]])
+        else:
+            ink.append(stroke)
+            places.append(own)
+    return ink, places
+
+
+def _timed(corners: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The points of a stroke at equal times, and the character of each."""
+    if len(corners) < 2:
+        return corners, places
+    way, parts = _smooth(corners)
+    ds = np.linalg.norm(np.diff(way, axis=0), axis=1) + 1e-9
+    along = np.concatenate([[0.0], ds.cumsum()])
+    middle, total = (along[1:] + along[:-1]) / 2, along[-1]
+    turn = np.abs(np.diff(np.unwrap(np.arctan2(*np.diff(way, axis=0).T[::-1]))))
+    bend = np.concatenate([[0.0], turn / ((ds[1:] + ds[:-1]) / 2)])
+    end = np.minimum(middle, total - middle)  # slow where it begins and ends
+    speed = (1 + 8 * bend) ** (-1 / 3) * (0.5 + 0.5 * np.minimum(1.0, end / 4))
+    time = np.concatenate([[0.0], (ds / speed).cumsum()])
+    at = np.linspace(0.0, time[-1], max(2, int(np.rint(time[-1] / PER_POINT)) + 1))
+    x, y, part = (np.interp(at, time, axis) for axis in (*way.T, parts))
+    corner = np.minimum(np.ceil(part), len(corners) - 1).astype(int)
+    return np.column_stack([x, y]), places[corner]
+
+
+def _smooth(corners: np.ndarray, fine: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Catmull and Rom's curve through corners, and between which two each point is."""
+    p = np.concatenate([corners[:1], corners, corners[-1:]])
+    t = np.arange(fine)[:, None, None] / fine
+    a, b, c, d = (p[k : len(p) - 3 + k] for k in range(4))
+    curve = 0.5 * (
+        2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2
+        + (3 * b - a - 3 * c + d) * t**3
+    )  # fmt: skip
+    parts = np.arange(len(b))[:, None] + np.arange(fine)[None] / fine
+    way = np.concatenate([curve.transpose(1, 0, 2).reshape(-1, 2), corners[-1:]])
+    return way, np.concatenate([parts.ravel(), [len(corners) - 1.0]])
+
+
+def _shaken(stroke: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+    """A stroke with the tremor of a hand."""
+    return stroke + chance.normal(0, 0.12, stroke.shape)
+
+
+@cache
+def glyph(font: str, letter: str) -> Glyph:
+    """A character of a font in James Hurt's format, the base line at 0."""
+    rows = (Path(__file__).parent / "hershey" / f"{font}.jhf").read_text("ascii").splitlines()
+    row = [row for row in rows if not row.startswith("#")][ord(letter) - ord(" ")]
+    left, right = (ord(side) - ord("R") for side in row[8:10])
+    strokes = tuple(_corners(part, left) for part in row[10:].split(" R") if part.strip())
+    return Glyph(strokes, float(right - left))
+
+
+def _corners(part: str, left: int) -> np.ndarray:
+    """The corners (N, 2) that two letters each stand for; the base line is at ``[``."""
+    codes = np.frombuffer(part.encode("ascii"), np.uint8).astype(float).reshape(-1, 2)
+    return np.column_stack([codes[:, 0] - ord("R") - left, ord("[") - codes[:, 1]])

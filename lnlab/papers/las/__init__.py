@@ -1,0 +1,1 @@
+"""Listen, attend and spell: Chan et al. (2016), with layer norm as in Ben Othman (2018)."""

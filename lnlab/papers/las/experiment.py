@@ -1,0 +1,273 @@
+"""Layer norm in parts of a recognizer of speech: Ben Othman (2018), sections 3 and 4."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.data import load
+from lnlab.kernels import fuse
+from lnlab.nn import MODERN_START, STARTS, GroupNorm, Identity, LayerNorm, Sums
+from lnlab.nn.padding import cross_entropy
+from lnlab.papers.las.data import Speech
+from lnlab.papers.las.evaluate import inside, recognized, validated
+from lnlab.papers.las.model import (
+    Heeded,
+    ListenAttendSpell,
+    Listener,
+    OverFeatures,
+    OverTime,
+    Speller,
+    gathered,
+)
+from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
+from lnlab.training.experiment import CPU, Adam
+
+PLACES: dict[str, tuple[bool, bool]] = {
+    "none": (False, False),
+    "encoder": (True, False),
+    "decoder": (False, True),
+    "both": (True, True),
+}
+"""The four columns of the study: are the listener and the speller normalized?"""
+
+FORMS = {
+    "cell": None,
+    "features": OverFeatures,
+    "time": OverTime,
+    "time masked": partial(OverTime, masked=True),
+}
+"""The places where the listener is normalized: its LSTMs, eq. 7-9 of the study, or outputs over
+features; over time, as the study's published code does, padding included or not."""
+
+PUBLISHED: dict[str, Any] = {
+    "norm": partial(LayerNorm, affine=False, eps=1e-3),
+    "gates": partial(GroupNorm, groups=4, affine=False, eps=1e-3),
+    "sums": Sums.TOGETHER,
+    "initial": replace(MODERN_START, forget_bias=1.0),
+}
+"""The speller's cell in the study's published code, after hardmaru/supercell: gates one by one,
+without gain or bias. Its weights are drawn as ours."""
+
+
+@dataclass(frozen=True)
+class Spelling(Experiment):
+    """One placement of layer norm, its seeds trained from paired starts on the same batches.
+
+    The study's table 1 has TIMIT PER 26.8 % without and 24.5 % with layer norm, after 15,947
+    and 9,976 steps; its table 3 25.3 % in both and 66.6 % in the decoder alone. Embedded
+    speech is synthesised here (:mod:`lnlab.papers.las.synthesizer`).
+    """
+
+    norm: str = setting("encoder", choices=PLACES)
+    encoder_norm: str = setting("cell", choices=FORMS)
+    """The place of its norm: the cells of its LSTMs, or their outputs over features or over
+    time, as the published code does, padding included or masked."""
+    swap_states: bool = False
+    """True if the speller's h and c change places at each step, as in the published code."""
+    published_cell: bool = False
+    """True if a normalized speller has the cell of the published code; with ``swap_states`` it
+    is that cell, slip included."""
+    initialisation: str = setting("modern", choices=STARTS)
+    """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
+    gain: float = 1.0
+    """The first gain of the normalizers of W_h h."""
+    batch_size: int = 16
+    epochs: int = 12
+    data: str = "embedded"
+    """``embedded``, ``fsdd=PATH``, ``timit=PATH`` or ``librispeech=PATH``."""
+    output_unit: str = ""
+    """The units that are recognized, ``phones``, ``letters`` or ``words``; empty: the data's
+    own."""
+    held_out_speaker: str = ""
+    """A speaker of ``fsdd`` whom only the test has; empty: all speakers are in all parts."""
+    mix_channels: bool = False
+    """True if recordings of several channels are mixed to one. Without it they are an error."""
+    skip_faulty: bool = False
+    """True if faulty recordings (too short, silent, damaged) are left out. Without it they are
+    an error; the name of the data, in every result, says how many were mixed or left out."""
+    train_size: int = setting(0, least=0)
+    """The largest number of utterances to train on; 0: all."""
+    units: tuple[int, ...] = setting((64, 128), least=1, count=2)
+    """The sizes of each direction of the listener's LSTMs, and of the speller's."""
+    encoder_layers: int = setting(3, least=1)
+    """LSTMs of the listener; time is halved before all but the last."""
+    decoder_layers: int = setting(1, least=1)
+    """LSTMs of the speller."""
+    location_kernels: int = setting(0, least=0)
+    """Kernels of location-aware attention; 0 is content alone, as in the study."""
+    learning_rate: float = 2e-3
+    learning_rate_decay: float = setting(0.1, above=0, most=1)
+    """The part of the learning rate that is left at the end; it falls exponentially."""
+    max_grad_norm: float = setting(1.0, above=0)
+    """Norm to which a gradient is cut; the study's code cuts each element at 1."""
+    label_smoothing: float = setting(0.0, least=0, most=1)
+    """The part of a label's probability that is spread evenly over all units (Szegedy et al.,
+    2016)."""
+    scheduled_sampling: float = setting(0.0, least=0, most=1)
+    """The probability that the speller is told its own last unit instead of the right one."""
+    dropout: float = setting(0.0, least=0, most=1)
+    """The probability with which an output of an LSTM is dropped while training."""
+    input_noise: float = setting(0.0, least=0)
+    """Standard deviation of what is added to the features, which have 1."""
+    beam_width: int = setting(1, least=1)
+    """The number of beginnings that the search keeps; 1 is greedy."""
+    max_length: int = setting(100, least=1)
+    """Units after which a hypothesis is cut; 100 in the study."""
+    validate: bool = setting(False, measured=True)
+    """True if what is measured of the test cases is measured of the validation cases, too."""
+
+    name = "las"
+    falls = ("test_nll", "test_error")
+
+    @classmethod
+    def budgets(cls) -> Mapping[str, Self]:
+        """``notebook`` has half the usual units, with which attention still forms, at half the
+        price; ``paper`` the settings of the study's code, save that gradients are cut by their
+        norm."""
+        return {
+            "smoke": cls(
+                units=(8, 16), encoder_layers=2, train_size=32, epochs=1, max_length=20
+            ),
+            "notebook": cls(
+                units=(32, 64),
+                train_size=1600,
+                epochs=5,
+                learning_rate=6e-3,
+                learning_rate_decay=0.3,
+            ),
+            "paper": cls(
+                units=(128, 128),
+                batch_size=128,
+                epochs=300,
+                decoder_layers=2,
+                learning_rate=1e-3,
+                scheduled_sampling=0.1,
+                dropout=0.5,
+                input_noise=0.6,
+                beam_width=16,
+            ),
+        }
+
+    def dataset(self) -> Speech:
+        """As :func:`lnlab.data.load` gives it.
+
+        Raises:
+            ValueError: if there are no validation cases, and they are to be measured.
+        """
+        speech = load(
+            self.data,
+            "speech",
+            unit=self.output_unit,
+            most=self.train_size or None,
+            unheard=self.held_out_speaker,
+            mix=self.mix_channels,
+            leave_out=self.skip_faulty,
+        )
+        if self.validate and not speech.valid:
+            raise ValueError(
+                f"{self.data} has no validation cases: validate=False measures the test alone."
+            )
+        return speech
+
+    def model(self, seed: int, dataset: Speech) -> nn.Module:
+        """The net of one seed; its W depends on the seed and the sizes alone."""
+        listening, spelling = PLACES[self.norm]
+        inside = listening and self.encoder_norm == "cell"
+        after = FORMS[self.encoder_norm] if listening else None
+        D, (H, S) = dataset.train[0].features.shape[1], self.units
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            listener = Listener(
+                D,
+                H,
+                self.encoder_layers,
+                after=after,
+                dropout=self.dropout,
+                noise=self.input_noise,
+                **self._normalized(inside),
+            )
+            speller = Speller(
+                len(dataset.units) + 1,
+                2 * H,
+                S,
+                self.decoder_layers,
+                location=self.location_kernels,
+                swapped=self.swap_states,
+                dropout=self.dropout,
+                sampling=self.scheduled_sampling,
+                **(
+                    PUBLISHED
+                    if spelling and self.published_cell
+                    else self._normalized(spelling)
+                ),
+            )
+        net = ListenAttendSpell(listener, speller)
+        return fuse(net) if self.fused else net
+
+    def _normalized(self, normalized: bool) -> dict[str, Any]:
+        """The settings of an LSTM that say what normalizes it and how it starts."""
+        initial = STARTS[self.initialisation]
+        if not normalized:
+            return {"norm": Identity, "initial": initial}
+        return {"norm": LayerNorm, "initial": replace(initial, recurrent_gain=self.gain)}
+
+    def batches(
+        self,
+        dataset: Speech,
+        split: str = "train",
+        *,
+        device: torch.device = CPU,
+        dtype: torch.dtype = torch.float32,
+    ) -> Bucketed:
+        """Utterances of like length together."""
+        utterances = getattr(dataset, split)
+        numbers = {unit: number for number, unit in enumerate(dataset.units)}
+
+        def batch(places: list[int]) -> tuple[Heeded, tuple[Tensor, Tensor]]:
+            said = [utterances[place] for place in places]
+            heeded, counts = gathered(said, numbers, dtype)
+            return heeded, (heeded.units, counts)
+
+        lengths = [utterance.frames for utterance in utterances]
+        return Bucketed(lengths, batch, self.batch_size, self.seeds, device, fill=len(numbers))
+
+    def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
+        optimizer = Adam(parameters, lr=self.learning_rate)
+        cut = partial(clipped, largest=self.max_grad_norm, models=len(self.seeds))
+        optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
+        return optimizer
+
+    def schedule(self, part: float) -> float:
+        return self.learning_rate_decay**part
+
+    def loss(self, output: Tensor, y: tuple[Tensor, Tensor]) -> Tensor:
+        """Nats a unit: logits (S, B, U, V) to (S,)."""
+        return torch.stack(
+            [
+                cross_entropy(logits, units, counts, self.label_smoothing)
+                for logits, units, counts in zip(output, *y, strict=True)
+            ]
+        )
+
+    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
+        """After every epoch."""
+        epochs = range(self.passes(updates_per_epoch) + 1)
+        return {epoch * updates_per_epoch for epoch in epochs}
+
+    def measure(
+        self, model: Any, dataset: Speech, moment: Moment = Moment.END
+    ) -> dict[str, list[Any]]:
+        """Per seed: see :func:`.recognition.recognized` and :func:`.inside.inside`, and with
+        ``validate`` :func:`.recognition.validated`."""
+        search: dict[str, Any] = {"width": self.beam_width, "longest": self.max_length}
+        rows = [
+            recognized(one, dataset, **search)
+            | inside(one, dataset)
+            | (validated(one, dataset, **search) if self.validate else {})
+            for one in model.unstack()
+        ]
+        return {name: [row[name] for row in rows] for name in rows[0]}

@@ -1,0 +1,1 @@
+"""Skip-thoughts: sentences told by their neighbours, Ba et al. (2016), section 6.3."""

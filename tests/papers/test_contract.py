@@ -1,0 +1,199 @@
+"""Contract: what holds of every experiment, whatever it is about."""
+
+import json
+from dataclasses import fields, replace
+from functools import cache
+from itertools import pairwise
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from lnlab.nn.normalizer import wide
+from lnlab.papers import TASKS
+from lnlab.training import Experiment, Moment, fit, found, stack, train
+from lnlab.training.experiment import declared
+from lnlab.training.random_state import Noise
+from lnlab.training.runs import read
+from lnlab.training.trainer import models
+
+every_task = pytest.mark.parametrize("kind", TASKS.values(), ids=TASKS)
+
+OTHERWISE = {
+    "las": {
+        "location_kernels": (0, 3),
+        "dropout": (0.0, 0.5),
+        "gain": (0.1, 1.0),
+        "beam_width": (1, 2),
+    },
+    "draw": {"learning_rate": (0.1, 0.01), "max_grad_norm": (0.5, 2.0), "drawings": (0, 1)},
+    "order_embeddings": {
+        "gain": (0.1, 1.0),
+        "learning_rate": (0.1, 0.01),
+        "max_grad_norm": (0.5, 2.0),
+        "margin": (0.05, 0.2),
+    },
+    "handwriting": {"gain": (0.1, 1.0), "max_grad_norm": (0.0, 1.0), "std_floor": (0.0, 0.1)},
+    "attentive_reader": {
+        "gain": (0.1, 1.0),
+        "learning_rate": (0.1, 0.01),
+        "max_grad_norm": (0.5, 2.0),
+    },
+    "sequential_digits": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "epochs": (1, 2)},
+    "skip_thoughts": {
+        "gain": (0.1, 1.0),
+        "learning_rate": (0.1, 0.01),
+        "max_grad_norm": (0.5, 5.0),
+    },
+    "transformer": {"learning_rate": (0.1, 0.01), "layers": (1, 2), "weight_decay": (0.0, 1.0)},
+    "convolutions": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},
+    "mnist": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},
+    "batch_layer_norm_reviews": {"learning_rate": (0.1, 0.01), "threshold": (0.0, 0.5)},
+    "batch_layer_norm_images": {"learning_rate": (0.1, 0.01), "batch_size": (5, 25)},
+}
+"""Fields that have no list to choose from, and values to compare."""
+
+
+def chosen(kind):
+    """The fields of an experiment that have a list to choose from."""
+    known = declared(kind).values()
+    lists = {f.name: f.allowed.get("choices", (True, False) * (f.kind is bool)) for f in known}
+    return {name: None for name, choices in lists.items() if len(choices) > 1}
+
+
+ARMS = [
+    (kind, field, values)
+    for name, kind in TASKS.items()
+    for field, values in {**chosen(kind), **OTHERWISE[name]}.items()
+    # another cell draws other numbers, so that the readout starts elsewhere; nets are not alike
+    if field not in ("cell", "architecture")
+]
+
+
+@cache
+def dataset_of(kind):
+    """The data of an experiment at smoke, loaded once; on no setting do they depend."""
+    return kind.budget("smoke").dataset()
+
+
+@every_task
+def test_it_is_an_experiment_that_names_itself(kind):
+    assert issubclass(kind, Experiment)
+    assert TASKS[kind.name] is kind
+    assert set(kind.budgets()) == {"smoke", "notebook", "paper"}
+    for budget, task in kind.budgets().items():
+        assert kind.budget(budget) == task
+        config = json.loads(json.dumps(task.config()))
+        assert replace(kind.of(config), data=task.data) == task
+
+
+@pytest.mark.parametrize(("kind", "field", "values"), ARMS, ids=lambda value: str(value)[-30:])
+def test_arms_start_from_the_same_weights_whatever_they_compare(kind, field, values):
+    """Where names and shapes are the same; an initialisation is what it compares."""
+    arms = kind.arms("smoke", field, values)
+    assert len(arms) > 1
+    dataset = dataset_of(kind)
+    starts = []
+    for task in arms.values():
+        torch.manual_seed(99)  # the caller's random numbers do not matter
+        torch.set_default_dtype(torch.float32)
+        starts.append(dict(task.model(3, dataset).named_parameters()))
+        torch.set_default_dtype(torch.float64)
+    for one, other in pairwise(starts):
+        alike = [n for n in one.keys() & other.keys() if one[n].shape == other[n].shape]
+        weights = [n for n in alike if one[n].dim() > 1]
+        assert weights
+        same = [torch.equal(one[n], other[n]) for n in weights]
+        assert not all(same) if field == "initialisation" else all(same)
+
+
+@every_task
+def test_arms_have_the_same_batches_whatever_they_compare(kind):
+    def first(task):
+        x, _ = next(task.batches(dataset).epoch(1))
+        return torch.cat(
+            [leaf.flatten().double() for leaf in torch.utils._pytree.tree_leaves(x)]
+        )
+
+    tasks = [
+        task
+        for own, field, values in ARMS
+        if own is kind and field != "batch_size"
+        for task in kind.arms("smoke", field, values, seeds=(0, 1)).values()
+    ]
+    dataset = dataset_of(kind)
+    expected = first(tasks[0])
+    assert all(torch.equal(first(task), expected) for task in tasks[1:])
+
+
+@every_task
+def test_it_is_measured_at_every_moment_and_left_as_it_was(kind):
+    task, dataset = kind.budget("smoke", seeds=(0, 1)), dataset_of(kind)
+    torch.set_default_dtype(torch.float32)
+    model = stack([task.model(seed, dataset) for seed in task.seeds])
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    for moment in Moment:
+        measured = task.measure(model, dataset, moment)
+        assert all(len(values) == 2 for values in measured.values())
+        assert moment is Moment.CHEAP or {*task.falls, *task.rises} <= measured.keys()
+    assert all(torch.equal(value, before[n]) for n, value in model.state_dict().items())
+
+
+@every_task
+def test_it_trains_in_updates_and_is_found_again(kind, tmp_path):
+    task = kind.budget("smoke", updates=3, seeds=(0,))
+    assert len(list(train(task, root=tmp_path))) == 3
+    (run,) = read(tmp_path)
+    assert run.config["updates"] == 3
+    (ending,) = run.result["outcomes"].values()
+    assert (ending["outcome"], ending["update"]) == ("finished", 3)
+    again = found(kind.of(run.config), root=tmp_path)
+    assert again is not None
+    assert again.key == run.key
+    around = {"device", "precision"}
+    assert {f.name for f in fields(kind)} >= run.config.keys() - around
+
+
+class Products(TorchDispatchMode):
+    """The precisions that products of matrices are made in."""
+
+    def __init__(self):
+        super().__init__()
+        self.dtypes = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        output = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ in ("mm", "addmm", "bmm", "convolution"):
+            self.dtypes.add(output.dtype)
+        return output
+
+
+@every_task
+def test_mixed_precision_is_of_products_alone(kind, monkeypatch):
+    # of the reference: a compiled loop computes in float32 whatever is asked for
+    task, dataset = replace(kind.budget("smoke", seeds=(0,)), fused=False), dataset_of(kind)
+    taken = []
+
+    def watched(a):
+        taken.append(wide(a))
+        return taken[-1]
+
+    monkeypatch.setattr("lnlab.nn.normalizer.wide", watched)
+    losses, slopes = [], []
+    for mixed in (False, True):
+        model, products = stack(models(task, dataset)), Products()
+        steps = fit(
+            model, task.batches(dataset), task.loss, task.optimizer(model.parameters()), 1,
+            mixed=mixed,
+        )  # fmt: skip
+        with products, Noise("the same for both", torch.device("cpu")):
+            losses.append(next(steps).loss)
+        assert (torch.bfloat16 in products.dtypes) == mixed
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+        moved = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        slopes.append(torch.cat(moved))
+    assert losses[1].dtype == torch.float32
+    torch.testing.assert_close(*losses, rtol=5e-3, atol=0)
+    # least in the listener's small states, which a norm makes large, rounding included: 0.87
+    assert torch.cosine_similarity(*slopes, dim=0) > 0.85
+    assert {a.dtype for a in taken} <= {torch.float32}
