@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import lnlab
-from lnlab.cli import audit, bench, claims, data, notebooks, playground, results, sweep, train
+from lnlab.cli import audit, bench, claims, data, notebooks, playground, results, train
 
 
 class Commands(click.Group):
@@ -36,7 +36,7 @@ app.add_command(notebooks.list_all)
 app.add_command(notebooks.run)
 app.add_command(notebooks.site)
 app.add_command(train.train)
-app.add_command(sweep.sweep)
+app.add_command(train.sweep)
 app.add_command(results.results)
 app.add_command(data.data)
 app.add_command(claims.claims)

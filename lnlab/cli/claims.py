@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from lnlab.cli.shown import aligned
+from lnlab.cli.tables import aligned
 
 OPEN = "not yet run"
 """The verdict of a claim that was not judged."""

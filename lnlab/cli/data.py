@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lnlab.cli.shown import WIDTH
+from lnlab.cli.tables import WIDTH
 
 if TYPE_CHECKING:
     from lnlab.data import Source

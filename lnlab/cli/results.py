@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from lnlab.cli.settings import task_named
-from lnlab.cli.shown import SHOWN, overview, show_run, state
+from lnlab.cli.tables import SHOWN, overview, show_run, state
+from lnlab.cli.train import task_named
 
 if TYPE_CHECKING:
     from lnlab.training.runs import Damaged, Run

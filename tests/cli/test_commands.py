@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from lnlab import checkout
 from lnlab.cli import app
-from lnlab.cli.settings import described
-from lnlab.cli.shown import SHOWN, WIDE, brief, number
+from lnlab.cli.tables import SHOWN, WIDE, brief, number
+from lnlab.cli.train import described
 from lnlab.papers import TASKS, PermutationInvariantMNIST
 from lnlab.papers import claims as ledger
 from lnlab.papers.claims import Verdict

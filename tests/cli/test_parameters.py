@@ -2,8 +2,8 @@
 
 import pytest
 
-from lnlab.cli.parameters import BUDGETS, refuse_absent, value
-from lnlab.cli.settings import changed
+from lnlab.cli.notebooks import BUDGETS, refuse_absent, value
+from lnlab.cli.train import changed
 from lnlab.papers import TASKS
 from lnlab.seeds import read_seeds
 

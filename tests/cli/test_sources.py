@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from lnlab.cli.sources import defaults, subject
+from lnlab.cli.train import defaults, subject
 from lnlab.papers import TASKS
 
 

@@ -9,8 +9,7 @@ import pytest
 import lnlab.papers.claims
 from lnlab import checkout
 from lnlab.cli import app
-from lnlab.cli.settings import changed
-from lnlab.cli.sources import defaults
+from lnlab.cli.train import changed, defaults
 from lnlab.papers import TASKS
 from lnlab.papers.claims import benothman2018
 from lnlab.papers.claims.claim import FIRST, Evidence

@@ -12,6 +12,7 @@ import click
 if TYPE_CHECKING:
     from lnlab.training.runs import Run
 
+
 WIDTH = 100
 """The letters of a line where there is no terminal; what does not fit, --csv has."""
 
