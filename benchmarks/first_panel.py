@@ -9,7 +9,7 @@ import time
 from json import dumps
 
 from benchmarks._jupyterlab import chromium, find_chromium, jupyterlab, opened
-from lnlab.checkout import root
+from lnlab.paths import root
 
 
 def seconds() -> dict[str, float]:

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import click
 
-from lnlab import checkout
+from lnlab import paths
 
 
 @click.command()
@@ -18,7 +18,7 @@ from lnlab import checkout
 @click.option("--device", help="Where, for the benchmarks that can be elsewhere: cuda.")
 def bench(name: str, as_json: bool, device: str | None) -> None:
     """Measure speed beside a named peer, on this machine; a wrong name lists what there is."""
-    folder = checkout.root() / "benchmarks"
+    folder = paths.root() / "benchmarks"
     existing = {path.stem: path for path in sorted(folder.glob("[!_]*.py"))}
     if name not in existing:
         raise ValueError(f"There is no benchmark {name!r}. There are: {', '.join(existing)}")
@@ -32,9 +32,9 @@ def bench(name: str, as_json: bool, device: str | None) -> None:
 
 def shared(name: str) -> ModuleType:
     """A file of the checkout's ``benchmarks``."""
-    if str(checkout.root()) not in sys.path:
-        sys.path.insert(0, str(checkout.root()))  # where it finds what several share
-    return program(checkout.root() / "benchmarks" / f"{name}.py")
+    if str(paths.root()) not in sys.path:
+        sys.path.insert(0, str(paths.root()))  # where it finds what several share
+    return program(paths.root() / "benchmarks" / f"{name}.py")
 
 
 def program(path: Path) -> ModuleType:

@@ -143,9 +143,9 @@ def judge(withdraw: tuple[str, ...]) -> None:
 def docs() -> None:
     """Write the whole table to docs/ledger.md."""
     import lnlab.papers.claims
-    from lnlab import checkout
+    from lnlab import paths
 
-    path: Path = checkout.root() / "docs" / "ledger.md"
+    path: Path = paths.root() / "docs" / "ledger.md"
     path.parent.mkdir(exist_ok=True)
     path.write_text(lnlab.papers.claims.table(), encoding="utf-8")
     click.echo(path)
@@ -157,9 +157,9 @@ def write_table(table: str) -> None:
     Raises:
         ValueError: The marks are not there.
     """
-    from lnlab import checkout
+    from lnlab import paths
 
-    path = checkout.root() / "README.md"
+    path = paths.root() / "README.md"
     text, marks = BETWEEN.subn(lambda _: f"\n{table}\n\n", path.read_text(encoding="utf-8"))
     if marks != 1:
         raise ValueError(f"{path} needs <!-- claims --> and <!-- /claims -->, once each.")

@@ -111,10 +111,11 @@ ORDINARY_PATIENCE = 1800
 @click.command("list")
 def list_all() -> None:
     """List the notebooks and what each can be told with -p."""
-    from lnlab import book, checkout
+    import lnlab.paths
+    from lnlab import book
     from lnlab.book import opening
 
-    for path in book.notebooks(checkout.root() / "notebooks"):
+    for path in book.notebooks(lnlab.paths.root() / "notebooks"):
         title, _ = opening(book.read(path))
         known = book.parameters(path)
         click.echo(f"{path.stem.split('_')[0]}  {title:<40} {'  '.join(known)}")
@@ -172,9 +173,10 @@ def run(
     One that fails, hangs or loses its kernel is kept as NAME.failed.ipynb; the others
     finish, and the exit code is 1.
     """
-    from lnlab import book, checkout
+    import lnlab.paths
+    from lnlab import book
 
-    folder = checkout.root() / "notebooks"
+    folder = lnlab.paths.root() / "notebooks"
     if out.resolve() == folder.resolve():
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
     everything = book.notebooks(folder)
@@ -241,21 +243,22 @@ def run(
 )  # fmt: skip
 def site(pages: Path, out: Path) -> None:
     """Make the site of what `lnlab run` left: a first page, and the pages of the notebooks."""
-    from lnlab import book, checkout
+    import lnlab.paths
+    from lnlab import book
     from lnlab.book.site import site as made
 
-    paths = book.notebooks(checkout.root() / "notebooks")
+    paths = book.notebooks(lnlab.paths.root() / "notebooks")
     click.echo(f"site: {made(paths, pages, out, **shown_first())}")
 
 
 def shown_first() -> dict[str, Any]:
     """Return what the first page shows beside the notebooks."""
-    from lnlab import checkout
+    import lnlab.paths
     from lnlab.papers import claims
 
     table = f"{claims.markdown()}\n\nWrong as printed:\n\n{claims.faults()}"
     return {
-        "claims": claims.entries(), "table": table, "repository": checkout.repository()
+        "claims": claims.entries(), "table": table, "repository": lnlab.paths.repository()
     }  # fmt: skip
 
 

@@ -37,12 +37,12 @@ everything = click.option(
 @where
 def list_runs(everything: bool, root: Path | None) -> None:
     """List the runs, the latest first: those kept in results/ and those in runs/."""
-    from lnlab import checkout
+    from lnlab import paths
     from lnlab.training import runs
 
     there, damaged = runs.survey(places(root))
     click.echo(overview(there, ("batch_size", "seeds"), None if everything else SHOWN))
-    for one in [*damaged, *runs.unbegun(root or checkout.place("runs"))]:
+    for one in [*damaged, *runs.unbegun(root or paths.place("runs"))]:
         click.echo(f"{one.key}  {one.task:<12} damaged: {one.error}")
 
 
@@ -99,10 +99,10 @@ def resume(key: str, data: str | None, root: Path | None) -> None:
 @where
 def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
     """Remove runs with all that they left; what is kept in results/ is git's."""
-    from lnlab import checkout
+    from lnlab import paths
     from lnlab.training import runs
 
-    place = root or checkout.place("runs")
+    place = root or paths.place("runs")
     ours, damaged = runs.survey(place)
     there = [*ours, *damaged, *runs.unbegun(place)]
     for run in [among(there, key) for key in keys]:
@@ -117,17 +117,17 @@ def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
 @where
 def keep(key: str, root: Path | None) -> None:
     """Copy a finished run to results/, small: without checkpoint and weights."""
-    from lnlab import checkout
+    from lnlab import paths
     from lnlab.training import runs
 
-    click.echo(runs.keep(named(key, root), checkout.place("results")).folder)
+    click.echo(runs.keep(named(key, root), paths.place("results")).folder)
 
 
 def places(root: Path | None) -> list[Path]:
     """Folders of runs: those kept in git, and those made here."""
-    from lnlab import checkout
+    from lnlab import paths
 
-    return [checkout.place("results"), root or checkout.place("runs")]
+    return [paths.place("results"), root or paths.place("runs")]
 
 
 def known(root: Path | None) -> "list[Run]":

@@ -269,13 +269,13 @@ def train(
 
     `lnlab train TASK --help` lists the fields of a task.
     """
-    from lnlab import checkout
+    from lnlab import paths
 
     changes = changed(defaults(name), settings, data)  # before what takes seconds to import
     task = task_named(name).budget(budget, **changes)
     from lnlab import training  # what was asked is right: now what takes time
 
-    place = {"root": out or checkout.place("runs"), "device": device, "precision": precision}
+    place = {"root": out or paths.place("runs"), "device": device, "precision": precision}
     show_run(training.finish(task, save_every=save_every, **place))
 
 
@@ -328,7 +328,7 @@ def sweep(
     fields = defaults(name)
     axes = values(fields, [*told, *settings]) | changed_once(fields, seeds, data)
     kind = task_named(name)  # what was asked fits: now what takes seconds to import
-    from lnlab import checkout
+    from lnlab import paths
     from lnlab.training.sweep import apart as one_for_each_seed
     from lnlab.training.sweep import grid
 
@@ -336,7 +336,7 @@ def sweep(
         axes = axes if arm in told else choices(kind, budget, arm) | axes
     tasks = grid(kind, budget, axes)
     tasks = one_for_each_seed(tasks) if apart else tasks
-    work_off(tasks, root=out or checkout.place("runs"), jobs=jobs, device=device)
+    work_off(tasks, root=out or paths.place("runs"), jobs=jobs, device=device)
 
 
 def work_off(tasks: list[Any], **where: Any) -> None:

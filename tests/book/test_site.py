@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from nbformat.v4 import new_output
 
-from lnlab import checkout
+from lnlab import paths
 from lnlab.book.html import PLOTLY, publish
 from lnlab.book.site import first_page, site
 from lnlab.cli.notebooks import site as site_of
@@ -69,7 +69,7 @@ def test_the_one_link_to_another_host_is_of_a_setting(ran, tmp_path):
 
 def test_the_setting_of_pyproject_is_what_the_site_links_to(ran, tmp_path, monkeypatch):
     sources, build = ran
-    there, own = checkout.root(), tmp_path / "checkout"
+    there, own = paths.root(), tmp_path / "checkout"
     (own / "notebooks").mkdir(parents=True)
     for source in sources:
         source.rename(own / "notebooks" / source.name)
@@ -79,7 +79,7 @@ def test_the_setting_of_pyproject_is_what_the_site_links_to(ran, tmp_path, monke
     address = "https://github.com/somebody/lnlab"
     setting = re.sub(r'(?m)^repository = ".*"', f'repository = "{address}"', text)
     (own / "pyproject.toml").write_text(setting)
-    monkeypatch.setattr(checkout, "root", lambda: own)
+    monkeypatch.setattr(paths, "root", lambda: own)
     at = ["--pages", str(build), "--out", str(tmp_path / "site")]
     assert CliRunner().invoke(site_of, at).exit_code == 0
     page = (tmp_path / "site/index.html").read_text()

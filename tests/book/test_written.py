@@ -5,12 +5,12 @@ import pytest
 from nbformat import write
 from nbformat.v4 import new_code_cell, new_notebook
 
-from lnlab import checkout
+from lnlab import paths
 from lnlab.book import notebooks, parameters, read
 from lnlab.book.run import opened
 
 
-@pytest.mark.parametrize("path", notebooks(checkout.root() / "notebooks"), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", notebooks(paths.root() / "notebooks"), ids=lambda p: p.stem)
 def test_parameters_are_those_that_papermill_sees(path):
     seen = papermill.inspect_notebook(opened(path))
     assert parameters(path) == {name: one["default"] for name, one in seen.items()}

@@ -10,7 +10,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from lnlab import checkout
+from lnlab import paths
 from lnlab.cli import app
 from lnlab.cli.tables import SHOWN, WIDE, brief, number
 from lnlab.cli.train import described
@@ -27,7 +27,7 @@ SMOKE = ["train", "mnist", "--budget", "smoke", "--set", "epochs=1", "--set", "s
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """An empty checkout in which everything lands, seen on a wide terminal."""
-    monkeypatch.setattr(checkout, "root", lambda: tmp_path)
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     return tmp_path
 

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from lnlab import checkout
+from lnlab import paths as checkout
 from lnlab.book import fingerprint
 from lnlab.book.html import put
 from lnlab.book.run import sweep_drafts

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lnlab.papers.order_embeddings.panel
-from lnlab import checkout
+from lnlab import paths
 from lnlab.data import Vocabulary
 from lnlab.nn import LayerNorm
 from lnlab.papers import OrderEmbeddings
@@ -61,7 +61,7 @@ def test_what_cannot_be_understood_is_said_in_the_panel_and_changes_no_picture(t
 
 
 def test_captions_to_predict_are_on_the_list_and_true_of_a_scene():
-    book = checkout.root() / "notebooks" / "08_order_embeddings.ipynb"
+    book = paths.root() / "notebooks" / "08_order_embeddings.ipynb"
     prose = "\n".join(cell.source for cell in nbformat.read(book, as_version=4).cells)
     (asked,) = re.findall(r"\*\*Predict\*\*: (.*first eight.*)", prose)
     captions = re.findall(r'"(.*?)"', asked)

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from lnlab import checkout
+from lnlab import paths
 from lnlab.papers import TASKS
 from lnlab.training.runs import KEPT, key, read
 
-RESULTS = checkout.place("results")
+RESULTS = paths.place("results")
 THERE = sorted(path.name.removesuffix(KEPT) for path in RESULTS.glob(f"*{KEPT}"))
 """The tasks that have kept runs."""
 

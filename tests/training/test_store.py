@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lnlab import checkout
+from lnlab import paths
 from lnlab.training.runs import Busy, Run, keep, read, remove, survey, table
 
 DATA = {"checksum": "abc"}
@@ -108,7 +108,7 @@ def test_a_damaged_file_of_kept_runs_is_named(damage, tmp_path):
 
 
 def test_what_is_kept_in_git_is_small():
-    files = [path for path in checkout.place("results").rglob("*") if path.is_file()]
+    files = [path for path in paths.place("results").rglob("*") if path.is_file()]
     assert len(files) <= 20
     assert sum(path.stat().st_size for path in files) <= 9e6
 

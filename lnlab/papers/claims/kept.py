@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lnlab.analysis.statistics import ends
-from lnlab.checkout import place
 from lnlab.papers.claims.rule import Outcome, defect, size
+from lnlab.paths import place
 from lnlab.training.runs import KEPT
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
 """The kept runs of the attentive reader: what stands beside Fig. 2, and who reads."""
 
-from lnlab import checkout
+from lnlab import paths
 from lnlab.papers.attentive_reader.data import shortcuts
 from lnlab.papers.claims.ba2016_attentive_reader import CLOZE, SEEDS, beside
 from lnlab.training.runs import read
 
-KEPT = read(checkout.place("results"), "attentive_reader")
+KEPT = read(paths.place("results"), "attentive_reader")
 
 
 def test_the_table_has_the_declared_seeds_and_no_seed_of_tuning():

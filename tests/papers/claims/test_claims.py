@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import lnlab.papers.claims
-from lnlab import checkout
+from lnlab import paths
 from lnlab.cli import app
 from lnlab.cli.train import changed, defaults
 from lnlab.papers import TASKS
@@ -65,7 +65,7 @@ DECLARED = [claim for claim in CLAIMS if claim.test]
 
 @pytest.fixture(scope="module")
 def fresh():
-    return entries(read(checkout.place("results")))
+    return entries(read(paths.place("results")))
 
 
 def test_rows_have_a_name_a_source_and_a_statement():
@@ -170,7 +170,7 @@ def test_declared_seeds_alone_give_a_verdict(fresh):
 def test_what_was_trained_before_the_declarations_decides_nothing():
     (claim,) = (c for c in CLAIMS if c.id == "ba2016-abstract-mlp-4")
     declared = {*claim.declared.seeds}
-    runs = read(checkout.place("results"), claim.test.task.name)
+    runs = read(paths.place("results"), claim.test.task.name)
     before = [run for run in runs if declared.isdisjoint(run.config["seeds"])]
     assert claim.test.differences(runs) is not None
     assert claim.test.differences(before) is None
@@ -180,8 +180,7 @@ def test_what_was_trained_before_the_declarations_decides_nothing():
 
 def test_the_kept_verdicts_are_those_of_today(fresh):
     kept = {
-        entry["id"]: entry
-        for entry in lnlab.papers.claims.entries((checkout.place("results"),))
+        entry["id"]: entry for entry in lnlab.papers.claims.entries((paths.place("results"),))
     }
     assert kept.keys() == {entry["id"] for entry in fresh}
     for entry in fresh:
@@ -196,8 +195,8 @@ def _of_json(value):
 
 
 def test_the_table_in_docs_is_that_of_the_kept_verdicts():
-    written = (checkout.root() / "docs" / "ledger.md").read_text(encoding="utf-8")
-    assert written == lnlab.papers.claims.table((checkout.place("results"),))
+    written = (paths.root() / "docs" / "ledger.md").read_text(encoding="utf-8")
+    assert written == lnlab.papers.claims.table((paths.place("results"),))
 
 
 def test_what_was_found_is_told_in_one_form():

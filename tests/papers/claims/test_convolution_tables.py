@@ -6,14 +6,14 @@ import math
 import pandas as pd
 import pytest
 
-from lnlab import checkout
+from lnlab import paths
 from lnlab.papers.claims import ba2016_convolution_arms, ba2016_convolutions
 from lnlab.papers.claims.measurement import Measurement
 from lnlab.papers.claims.paired import along, logarithm, numbers
 from lnlab.papers.claims.tables import all_arms, at_own_rates
 from lnlab.training.runs import read
 
-RESULTS = checkout.root() / "results"
+RESULTS = paths.root() / "results"
 VERDICTS = {c["id"]: c for c in json.loads((RESULTS / "verdicts.json").read_text())["claims"]}
 ENDS = [
     end

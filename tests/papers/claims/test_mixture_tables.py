@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from lnlab import checkout
+from lnlab import paths
 from lnlab.nn import CONFIGURATIONS
 from lnlab.papers.batch_layer_norm import published
 from lnlab.papers.claims import ziaee2022_pictures, ziaee2022_reviews
@@ -26,7 +26,7 @@ PICTURES = ziaee2022_pictures.FIFTH
 
 @pytest.fixture(scope="module")
 def pictures():
-    return trained_as(read(checkout.place("results"), PICTURES.name), PICTURES)
+    return trained_as(read(paths.place("results"), PICTURES.name), PICTURES)
 
 
 def frames(runs):
@@ -43,7 +43,7 @@ def test_runs_that_are_trained_alike_count_and_no_others(pictures):
 
 def test_runs_that_choose_a_rate_are_in_no_table(pictures):
     tried = {97, 98, 99}
-    there = [run.config for run in read(checkout.place("results"), PICTURES.name)]
+    there = [run.config for run in read(paths.place("results"), PICTURES.name)]
     told = {name: getattr(PICTURES, name) for name in ("learning_rate", "batch_size")}
     shared = [c for c in there if told.items() <= c.items()]
     assert {c["norm"] for c in shared if tried & {*c["seeds"]}} == {
@@ -55,7 +55,7 @@ def test_runs_that_choose_a_rate_are_in_no_table(pictures):
 
 
 def test_a_line_over_rates_has_every_seed_that_was_tried(pictures):
-    there = read(checkout.place("results"), PICTURES.name)
+    there = read(paths.place("results"), PICTURES.name)
     lines = over_rates(there, PICTURES, final("train_accuracy_own_batches"))
     assert {*lines} == {"batch", "layer", "batch layer"}
     rates, values = lines["layer"]
@@ -76,7 +76,7 @@ def test_a_line_over_rates_has_every_seed_that_was_tried(pictures):
 
 
 def test_other_rates_and_seeds_are_those_of_batches_of_one():
-    there = read(checkout.place("results"), PICTURES.name)
+    there = read(paths.place("results"), PICTURES.name)
     singly = replace(PICTURES, batch_size=1)
     lines = over_rates(there, singly, final("chosen_accuracy"), ALONE, TRIED[-1:])
     assert {*lines} == {"batch layer", "layer", "layer, small gain"}

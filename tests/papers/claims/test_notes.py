@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lnlab import checkout
+from lnlab import paths
 from lnlab.analysis.statistics import ends, interval
 from lnlab.papers.claims import ba2016_analysis
 from lnlab.papers.claims import ba2016_attentive_reader as reader
@@ -13,7 +13,7 @@ from lnlab.papers.claims import ba2016_order_embeddings as order
 from lnlab.papers.claims.paired import along, asked, differences, numbers
 from lnlab.training.runs import read
 
-KEPT = read([checkout.place("results")])
+KEPT = read([paths.place("results")])
 
 
 def in_words(note):
