@@ -33,8 +33,9 @@ WHOLE, ROWS, NONE = "whole", "rows", "none"
 def scale_invariant(module: nn.Module, x: Tensor, **settings: Any) -> dict[str, str]:
     """The weights of ``module`` whose scale it does not see, by name: "whole" or "rows".
 
-    Found by trying (:func:`~lnlab.analysis.certify.certify`, columns 1 and 3, in training mode),
-    not by names. An invariance that only the eps of a normalizer stands in the way of counts.
+    Found by trying (:func:`~lnlab.analysis.certify.certify`, columns 1 and 3, in training
+    mode), not by names. An invariance that only the eps of a normalizer stands in the way of
+    counts.
 
     Args:
         module: called as ``module(x)``; not touched.

@@ -137,7 +137,7 @@ ORDER = (1, 0, 3, 2)
 def unroll_with_torch(
     cell: Cell, x: Tensor, state: State, lengths: Tensor | None, reverse: bool
 ) -> tuple[Tensor, State]:
-    """Every h (T, B, H) and the last state, as :func:`lnlab.nn.recurrent.unroll` returns them."""
+    """Every h (T, B, H) and the last state, as :func:`lnlab.nn.recurrent.unroll` has them."""
     if reverse:
         y, last = unroll_with_torch(cell, flip(x, lengths), state, lengths, False)
         return flip(y, lengths), last

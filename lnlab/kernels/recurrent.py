@@ -1,4 +1,5 @@
-"""The compiled loop over time: :func:`lnlab.nn.recurrent.unroll` in one call forward, one back."""
+"""The compiled loop over time: :func:`lnlab.nn.recurrent.unroll` in one call forward, one
+back."""
 
 import ctypes
 from collections.abc import Iterator
@@ -125,7 +126,7 @@ def _take_in(norm: BatchNorm, running: Tensor, new: Tensor) -> None:
 def unroll_batched(
     cell: Any, x: Tensor, state: State, lengths: Tensor | None, reverse: bool
 ) -> tuple[Tensor, State]:
-    """Every h (T, B, H) and the last state, as :func:`lnlab.nn.recurrent.unroll` returns them."""
+    """Every h (T, B, H) and the last state, as :func:`lnlab.nn.recurrent.unroll` has them."""
     if reverse:
         y, last = unroll_batched(cell, flip(x, lengths), state, lengths, False)
         return flip(y, lengths), last

@@ -118,12 +118,12 @@ Costs = Mapping[str, tuple[CostCurve, CostCurve, CostCurve]]
 def geometry_figure(costs: Costs) -> go.Figure:
     """Three panels on logarithmic axes: a line and a dot for each normalizer."""
     figure = go.Figure(layout={"template": TEMPLATE, "height": 400})
-    for number, part in enumerate(PARTS, start=1):
+    for index, part in enumerate(PARTS, start=1):
         for kind in ("", " here"):
             for slot in range(SLOTS):
                 figure.add_scatter(
                     name=f"{part} {slot}{kind}", mode="markers" if kind else "lines",
-                    xaxis=f"x{number}", yaxis=f"y{number}", showlegend=False,
+                    xaxis=f"x{index}", yaxis=f"y{index}", showlegend=False,
                     hovertemplate="× %{x:.3g}: %{y:.3g}<extra></extra>",
                 )  # fmt: skip
     fill(figure, geometry_traces(costs))
@@ -134,12 +134,12 @@ def geometry_traces(costs: Costs) -> Traces:
     """The traces of :func:`geometry`; what is 0 is drawn at the foot, 1e-17."""
     looks, names = lines(costs), list(costs)
     traces: Traces = {}
-    for number, part in enumerate(PARTS):
+    for index, part in enumerate(PARTS):
         for slot in range(SLOTS):
             if slot >= len(names):
                 traces[f"{part} {slot}"] = traces[f"{part} {slot} here"] = {"visible": False}
                 continue
-            curve, look = costs[names[slot]][number], looks[names[slot]]
+            curve, look = costs[names[slot]][index], looks[names[slot]]
             traces[f"{part} {slot}"] = {
                 "x": curve.at,
                 "y": np.maximum(curve.values, FLOOR),
@@ -164,9 +164,9 @@ def geometry_layout(costs: Costs) -> dict[str, Any]:
     """The axes, titles and names of :func:`geometry`."""
     layout: dict[str, Any] = {"margin": {"l": 60, "r": 12, "t": 62, "b": 46}}
     annotations = []
-    for number, (part, (title, x, y)) in enumerate(PARTS.items()):
-        (left, right), axis = side_by_side(len(PARTS), 0.1025)[number], axis_number(number)
-        shown = [parts[number] for parts in costs.values()]
+    for index, (part, (title, x, y)) in enumerate(PARTS.items()):
+        (left, right), axis = side_by_side(len(PARTS), 0.1025)[index], axis_number(index)
+        shown = [parts[index] for parts in costs.values()]
         layout[f"xaxis{axis}"] = {
             "domain": [left, right],
             "anchor": f"y{axis}",

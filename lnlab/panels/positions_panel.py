@@ -88,8 +88,8 @@ class Atlas:
     """Maps of several nets, ready to be looked at.
 
     Args:
-        found: as :func:`lnlab.analysis.feature_maps.maps` gives them; every arm with every padding,
-            at every time, with the same layers.
+        found: as :func:`lnlab.analysis.feature_maps.maps` gives them; every arm with every
+            padding, at every time, with the same layers.
 
     Raises:
         ValueError: where there is nothing, or one of these is not there.

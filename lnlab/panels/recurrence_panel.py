@@ -139,7 +139,7 @@ def made(name: str, cell: str, recurrent: float, inputs: float, gain: float) -> 
 def course(
     name: str, cell: str, recurrent: float, inputs: float, gain: float, steps: int
 ) -> Dynamics:
-    """The measurement of :func:`~lnlab.analysis.rnn_dynamics.dynamics` on inputs always the same."""
+    """Measure :func:`~lnlab.analysis.rnn_dynamics.dynamics` on inputs always the same."""
     x = normal(0, 5, max(STEPS), CASES, INPUTS)[:steps]
     return dynamics(made(name, cell, recurrent, inputs, gain), x)
 
@@ -178,10 +178,10 @@ Courses = Mapping[str, Sequence[np.ndarray]]
 def recurrence_figure(courses: Courses) -> go.Figure:
     """Three panels over the time steps, on logarithmic axes: a line for each normalizer."""
     figure = go.Figure(layout={"template": TEMPLATE, "height": 400})
-    for number, part in enumerate(PARTS, start=1):
+    for index, part in enumerate(PARTS, start=1):
         for slot in range(SLOTS):
             figure.add_scatter(
-                name=f"{part} {slot}", mode="lines", xaxis=f"x{number}", yaxis=f"y{number}",
+                name=f"{part} {slot}", mode="lines", xaxis=f"x{index}", yaxis=f"y{index}",
                 hovertemplate="step %{x}: %{y:.3g}<extra></extra>", showlegend=False,
             )  # fmt: skip
     fill(figure, recurrence_traces(courses))
@@ -192,12 +192,12 @@ def recurrence_traces(courses: Courses) -> Traces:
     """The traces of :func:`recurrence`."""
     looks, names = lines(courses), list(courses)
     traces: Traces = {}
-    for number, part in enumerate(PARTS):
+    for index, part in enumerate(PARTS):
         for slot in range(SLOTS):
             if slot >= len(names):
                 traces[f"{part} {slot}"] = {"visible": False}
                 continue
-            values = courses[names[slot]][number]
+            values = courses[names[slot]][index]
             traces[f"{part} {slot}"] = {
                 "x": np.arange(1.0, len(values) + 1),
                 "y": np.clip(values, 10.0**-EDGE, 10.0**EDGE),
@@ -226,8 +226,8 @@ def recurrence_layout(courses: Courses) -> dict[str, Any]:
     layout: dict[str, Any] = {"margin": {"l": 50, "r": 12, "t": 62, "b": 46}}
     annotations = []
     steps = max((len(parts[0]) for parts in courses.values()), default=1)
-    for number, (part, title) in enumerate(PARTS.items()):
-        (left, right), axis = side_by_side(len(PARTS), 0.0725)[number], axis_number(number)
+    for index, (part, title) in enumerate(PARTS.items()):
+        (left, right), axis = side_by_side(len(PARTS), 0.0725)[index], axis_number(index)
         low, high = POWERS[part]
         layout[f"xaxis{axis}"] = {
             "domain": [left, right],

@@ -338,9 +338,9 @@ def placed(net: nn.Module, dataset: Images, cases: int = PROBED) -> dict[str, fl
     """Units by their place: 6.7's explanation in numbers, means over layers, of one net.
 
     ``border_active`` and ``center_active`` are parts of cases, ``border_shift`` is Cohen's d;
-    see :class:`~lnlab.analysis.feature_maps.Contrast`. ``map_deviation`` and ``dense_deviation`` are
-    the relative deviations of the units' shares in the loss, of convolutions and of dense
-    layers.
+    see :class:`~lnlab.analysis.feature_maps.Contrast`. ``map_deviation`` and
+    ``dense_deviation`` are the relative deviations of the units' shares in the loss, of
+    convolutions and of dense layers.
 
     Args:
         cases: of how many test cases, the first ones.

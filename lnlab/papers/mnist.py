@@ -71,8 +71,8 @@ class PermutationInvariantMNIST(Classification):
     The paper's figure has no numbers, and its text leaves f, the learning rate, the
     initialisation, the number of epochs and of seeds open; what stands in their place here
     is said field by field. Each seed has the same initial W and the same batches in every
-    arm. Results of ours on the official MNIST stand in ``results/mnist.jsonl.xz``; the verdicts in
-    the ledger (``lnlab claims``).
+    arm. Results of ours on the official MNIST stand in ``results/mnist.jsonl.xz``; the verdicts
+    in the ledger (``lnlab claims``).
     """
 
     norm: str = setting("layer", choices=ARMS)
@@ -94,8 +94,8 @@ class PermutationInvariantMNIST(Classification):
     """The steps: those of Adam, or of plain gradient descent."""
     step_effects: bool = setting(False, measured=True)
     """True if shift and smoothness are measured at every evaluation, too:
-    :func:`lnlab.papers.classification.moved`. The run with ``steepness`` and ``turn`` has earlier
-    definitions of them."""
+    :func:`lnlab.papers.classification.moved`. The run with ``steepness`` and ``turn`` has
+    earlier definitions of them."""
     eval_every: int = setting(0, least=0)
     """The updates from one evaluation to the next, besides those of every classification; 0:
     those alone."""

@@ -288,8 +288,8 @@ class Experiment(ABC):
     def __post_init__(self) -> None:
         if isinstance(self.seeds, int | str):
             object.__setattr__(self, "seeds", read_seeds(self.seeds))
-        for name, field in declared(type(self)).items():
-            object.__setattr__(self, name, checked(getattr(self, name), field))
+        for name, one in declared(type(self)).items():
+            object.__setattr__(self, name, checked(getattr(self, name), one))
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds is {self.seeds}: each once, or intervals are too narrow.")
         if self.best_metric and self.best_metric not in (*self.falls, *self.rises):
@@ -413,7 +413,8 @@ class Experiment(ABC):
         """The model of one seed with the weights of a run.
 
         Args:
-            weights: as :meth:`lnlab.training.runs.Run.weights` has them, each of the shape of its own.
+            weights: as :meth:`lnlab.training.runs.Run.weights` has them, each of the shape of
+                its own.
 
         Raises:
             ValueError: if they do not fit it: those of another vocabulary, say.

@@ -262,10 +262,15 @@ NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
 @pytest.mark.parametrize(
     "draw",
     [
-        curves.curves, lnlab.figures.curves.over_depth, distributions_panel.distributions_figure, geometry_panel.geometry_figure,
+        curves.curves,
+        lnlab.figures.curves.over_depth,
+        distributions_panel.distributions_figure,
+        geometry_panel.geometry_figure,
         invariance_panel.movement, landscape.bands, lnlab.figures.curves.learning_curves,
         recurrence_panel.recurrence_figure, lnlab.figures.curves.ribbons,
-        lnlab.figures.curves.smoothness_ribbons, lnlab.figures.curves.sweeps, lnlab.papers.transformer.panel.first_steps_figure,
+        lnlab.figures.curves.smoothness_ribbons,
+        lnlab.figures.curves.sweeps,
+        lnlab.papers.transformer.panel.first_steps_figure,
         lnlab.papers.transformer.panel.profile_figure,
     ],
     ids=lambda draw: draw.__name__,

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import lnlab.papers.skip_thoughts.data
 from lnlab import data
 from lnlab.data import vocabulary
+from lnlab.papers.skip_thoughts import data as books
 from lnlab.papers.skip_thoughts.data import SUBJECTS, Deed
 from tests.data import layouts
 
@@ -187,25 +187,18 @@ def test_what_makes_no_sense_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"vocabulary is empty: \d+ different words .* for 2"):
         load("stories").vocabulary(2)
     with pytest.raises(ValueError, match="vocabulary is empty: 0 different words"):
-        lnlab.papers.skip_thoughts.data.frequent([], 100)
+        books.frequent([], 100)
 
 
 # --- made here -------------------------------------------------------------------------------
 
 
 def told(number=200):
-    return [
-        [" ".join(line) for line in story]
-        for story in lnlab.papers.skip_thoughts.data.books(number, 3)
-    ]
+    return [[" ".join(line) for line in story] for story in books.books(number, 3)]
 
 
 def test_stories_are_always_the_same_and_differ():
-    assert (
-        lnlab.papers.skip_thoughts.data.books(30, 1)[:10]
-        == lnlab.papers.skip_thoughts.data.books(10, 1)
-        != lnlab.papers.skip_thoughts.data.books(10, 2)
-    )
+    assert books.books(30, 1)[:10] == books.books(10, 1) != books.books(10, 2)
     assert len({"\n".join(story) for story in told()}) == 200
     assert all(5 <= len(story) <= 14 for story in told())
     assert max(len(line.split()) for story in told() for line in story) < 20
@@ -218,15 +211,11 @@ def test_subject_people_and_mood_stay():
         subject, people = opening[-1], {opening[-6], opening[-4]}
         found = {word for line in story for word in line.split()}
         assert found & everything <= {*SUBJECTS[subject]}
-        names = {
-            name
-            for names in lnlab.papers.skip_thoughts.data.CHARACTERS.values()
-            for name in names
-        }
+        names = {name for names in books.CHARACTERS.values() for name in names}
         assert found & names <= people
         moods = (
-            found & {*lnlab.papers.skip_thoughts.data.GLAD},
-            found & {*lnlab.papers.skip_thoughts.data.SAD},
+            found & {*books.GLAD},
+            found & {*books.SAD},
         )
         assert bool(moods[0]) != bool(moods[1])
 
@@ -242,8 +231,8 @@ def test_what_follows_depends_on_more_than_words():
     )  # fmt: skip
     bags = [
         Counter(" ".join(way).split())
-        for way in (lnlab.papers.skip_thoughts.data.silent("ben", Deed("anna", "broke", "lamp")),
-                    lnlab.papers.skip_thoughts.data.denies("ben", Deed("anna", "broke", "lamp")))
+        for way in (books.silent("ben", Deed("anna", "broke", "lamp")),
+                    books.denies("ben", Deed("anna", "broke", "lamp")))
     ]  # fmt: skip
     assert bags[0] == bags[1]
     follows = Counter()
@@ -266,12 +255,10 @@ def test_every_verb_has_its_forms():
         for thing, verbs in things.items():
             for verb in verbs.split():
                 one = Deed("anna", verb, thing)
-                assert one.ways[1].endswith(
-                    f"{lnlab.papers.skip_thoughts.data.FORMS[verb][1]} by anna"
-                )
+                assert one.ways[1].endswith(f"{books.FORMS[verb][1]} by anna")
                 assert (
-                    f"anna did not {lnlab.papers.skip_thoughts.data.FORMS[verb][0]} the {thing}"
-                    in (lnlab.papers.skip_thoughts.data.denies("ben", one)[0])
+                    f"anna did not {books.FORMS[verb][0]} the {thing}"
+                    in (books.denies("ben", one)[0])
                 )
 
 

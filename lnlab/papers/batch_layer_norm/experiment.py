@@ -209,8 +209,8 @@ TURNED = 4
 def shift(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
     """The covariate shift of a small step in each of some batches, with their own statistics.
 
-    The angle in radians of :func:`lnlab.papers.classification.angle`, a mean. The step lowers the loss of
-    the batch by the same part in every arm, to first order.
+    The angle in radians of :func:`lnlab.papers.classification.angle`, a mean. The step lowers
+    the loss of the batch by the same part in every arm, to first order.
     """
     weight, angles = next(model.parameters()), []
     for batch in batches:

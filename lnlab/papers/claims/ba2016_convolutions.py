@@ -341,8 +341,8 @@ def stable(
             replace(LENET, seeds=tuple(seeds)), terms, each(share_of_error),
             failed=0.9 / len(STABILITY_RATES),
         ),
-        measure=f"validation error, the mean over the rates {', '.join(map(str, STABILITY_RATES))}, "
-        f"{measure}",
+        measure="validation error, the mean over the rates "
+        f"{', '.join(map(str, STABILITY_RATES))}, {measure}",
         window="the end of 4 epochs of 10,000 pictures", split="the first 2,000 pictures of "
         "validation", margin=0.02, date="2026-11-25",
         reason="two points: twice the standard deviation of an error on 2,000 pictures",

@@ -203,7 +203,8 @@ def ratios(arms: Arms, of: str = "update") -> pd.DataFrame:
     ends of its interval where there are two seeds or more. Below 1 LN is the faster one.
 
     Args:
-        arms: "layer" and "none", runs by seed, as :func:`lnlab.papers.claims.paired.like` finds them.
+        arms: "layer" and "none", runs by seed, as :func:`lnlab.papers.claims.paired.like` finds
+            them.
         of: the column of time: "update" or "cpu_seconds".
     """
     seeds = sorted(arms["layer"].keys() & arms["none"].keys())

@@ -1,8 +1,8 @@
 """Ba et al. (2016), section 6.3: what it claims of skip-thought vectors, declared.
 
-In the settings of :mod:`lnlab.papers.claims.ba2016_skip_thoughts`. A judge says nothing where neither
-arm is above its own untrained encoder and the bag of words: such a difference of arms has no
-number, and the claim stays inconclusive.
+In the settings of :mod:`lnlab.papers.claims.ba2016_skip_thoughts`. A judge says nothing where
+neither arm is above its own untrained encoder and the bag of words: such a difference of arms
+has no number, and the claim stays inconclusive.
 """
 
 import re
@@ -539,8 +539,8 @@ CLAIMS = [
         "training 1.7 times as long gives skip-thoughts with LN further gains",
         ((1, {"norm": "layer"}),),
         lambda end: each(
-            further([asked_vectors(m, end) for m in TABLE_3 if asked_vectors(m, end)], fixed(end))
-        ),
+            further([asked_vectors(m, end) for m in TABLE_3 if asked_vectors(m, end)],
+        fixed(end)) ),
         measure="points of all metrics of Table 3 that are there (correlations and MSE times "
         "100) after 1/1.7 of the run less those at its end, their mean",
         window="the point nearest to 1/1.7 of the run, and the last",

@@ -127,8 +127,8 @@ class Claim:
         statement: what is claimed, near the paper's words.
         kind: what decides it.
         judge: judges an equation or a reading; None for a measurement.
-        test: the :class:`~lnlab.papers.claims.measurement.Measurement` that is compared; None where
-            nothing here can make it yet.
+        test: the :class:`~lnlab.papers.claims.measurement.Measurement` that is compared; None
+            where nothing here can make it yet.
         same: the id of another claim that says the same, and whose findings are those of this.
         parts: the ids of claims all of which this one says: it is as sure as the least of them.
         declared: what is measured, of a measurement.

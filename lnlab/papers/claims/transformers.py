@@ -407,7 +407,8 @@ def turn(matrix: str, arm: str, follows: str, *history: Before) -> list[Claim]:
             f"kosson2023-nearer-{matrix}", source,
             f"the law is one of scale-invariant weights: {W} is nearer to it where {follows} "
             f"follows than under {OTHER[arm]}, where nothing does",
-            TURNING_TASK, ((1, {"norm": arm}), (-1, {"norm": OTHER[arm]})), each(distance(matrix)),
+            TURNING_TASK, ((1, {"norm": arm}), (-1, {"norm": OTHER[arm]})),
+            each(distance(matrix)),
             measure=f"size of the mean log of the angle of {W} over the equilibrium, {arm} "
             f"less {OTHER[arm]}",
             margin=0.1, reason=UNSEEN, date=AGAIN, **words,

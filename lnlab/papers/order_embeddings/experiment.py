@@ -94,7 +94,8 @@ class OrderEmbeddings(Experiment):
     Table 2 of the paper, COCO's test in five folds, R@1 R@5 R@10 and mean rank: captions 46.6
     79.3 89.1 5.2 without and 48.5 80.6 89.8 5.1 with layer norm, images 37.8 73.6 85.7 7.9 and
     38.9 74.3 86.3 7.6. What the paper does not state is as in the code that it was added to
-    (ivendrov/order-embedding). ``scenes`` are made here (:mod:`lnlab.papers.order_embeddings.data`).
+    (ivendrov/order-embedding). ``scenes`` are made here
+    (:mod:`lnlab.papers.order_embeddings.data`).
     """
 
     norm: str = setting("layer", choices=ARMS)

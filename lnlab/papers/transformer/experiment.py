@@ -139,7 +139,8 @@ class CharacterModel(Experiment):
         of the gradient of W_2 in each layer, and ``largest_activation``, the greatest
         activation of the stream as a multiple of the median of its layer. With weight decay
         also ``rotation_Q`` and so on: the logarithm of how far a matrix turns in a step, over
-        the layers, as a multiple of :func:`~lnlab.analysis.effective_learning_rate.equilibrium`.
+        the layers, as a multiple of
+        :func:`~lnlab.analysis.effective_learning_rate.equilibrium`.
         """
         found, few = {}, self.eval_size if moment is Moment.END else CASES
         for split in ("train", "valid", "test"):
