@@ -6,7 +6,7 @@ from lnlab.live.replay import BatchOrder, examples, network
 
 start = {}
 changes = []  # after how many updates, and what was changed
-updates = 0
+updates = 0  # made when this was copied
 
 x, y = examples(start["dataset"])
 losses = {}  # of each batch, by normalizer and seed
@@ -41,4 +41,7 @@ for norm in start["norms"]:
             loss.backward()
             optimizer.step()
             losses[norm, seed].append(loss.item())
-    print(norm, [round(losses[norm, seed][-1], 9) for seed in range(start["seeds"])])
+    last = [
+        round(loss, 9) for seed in range(start["seeds"]) for loss in losses[norm, seed][-1:]
+    ]
+    print(f"{norm} after {updates} updates: {last}")

@@ -29,11 +29,10 @@ class Playground {
    * @param {unknown} settings
    * @param {(settings: object) => void} changed hears of the settings that are not defaults */
   constructor(root, settings, changed) {
-    const { state, refused } = read(settings);
     this.root = root;
     this.changed = changed;
     this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.run = new Run({ ...state, playing: state.playing && !this.calm });
+    this.run = new Run(read(settings).state);
     this.history = [measure(this.run)];
     this.experiment = /** @type {Experiment | null} */ (null);
     this.before = this.now = this.history[0]; // an experiment's change
@@ -41,16 +40,9 @@ class Playground {
     /** @type {any[][]} */
     this.guesses = [];
     this.visible = true;
-    this.debt = this.drawn = this.cost = this.frame = 0;
+    this.drawn = this.cost = this.frame = 0;
     this.build();
-    this.say(
-      "All networks start from the same weights and see the same batches. Change something.",
-    );
-    if (refused.length) {
-      const what = refused.join(", ");
-      this.say(`The settings in the address could not be read (${what}): these are the defaults.`);
-    }
-    this.sync();
+    this.open(settings);
     if (this.run.state.playing) this.update();
     performance.mark("lnlab: first update"); // benchmarks/playground.py reads it
     this.leave = new AbortController();
@@ -58,8 +50,8 @@ class Playground {
     document.addEventListener("visibilitychange", () => this.wake(), { signal });
     const dark = matchMedia("(prefers-color-scheme: dark)");
     dark.addEventListener("change", () => this.draw(), { signal });
-    const seen = new IntersectionObserver(([{ isIntersecting }]) => {
-      this.visible = isIntersecting;
+    const seen = new IntersectionObserver((entries) => {
+      this.visible = entries[entries.length - 1].isIntersecting; // one call may bring several
       this.wake();
     });
     const theme = new MutationObserver(() => this.draw()); // JupyterLab's
@@ -202,6 +194,17 @@ class Playground {
     this.wake();
   }
 
+  /** Begin with settings from elsewhere. */
+  open(settings) {
+    const { state, refused } = read(settings);
+    this.restart({ ...state, playing: state.playing && !this.calm });
+    this.say(
+      refused.length
+        ? `The settings in the address could not be read (${refused.join(", ")}): all settings are back to the defaults.`
+        : "All networks start from the same weights and see the same batches. Change something.",
+    );
+  }
+
   /** Begin a new run.
    * @param {State} state
    * @param {Experiment | null} experiment */
@@ -221,7 +224,7 @@ class Playground {
     this.draw();
   }
 
-  /** Go on, if anybody sees it. */
+  /** Go on, if anybody sees it: the one place that asks for a frame. */
   wake() {
     cancelAnimationFrame(this.frame);
     if (!this.run.state.playing || document.hidden || !this.visible) return;
@@ -461,25 +464,31 @@ class Playground {
 /** Return n x n zeros. */
 const square = (n) => Array.from({ length: n }, () => Array(n).fill(0));
 
+/** Return the settings that the address holds, with others for what it does not name; null where
+ * they cannot be read. */
+function address(settings) {
+  const { hash } = location;
+  try {
+    if (hash.length < 2 || document.getElementById(decodeURIComponent(hash.slice(1)))) {
+      return settings;
+    }
+    if (!hash.startsWith(PREFIX)) return null;
+    return { ...settings, ...JSON.parse(decodeURIComponent(hash.slice(PREFIX.length))) };
+  } catch {
+    return null;
+  }
+}
+
 /** Show a playground on a page; the first one has its settings in the address. */
 function show(root) {
-  const { hash } = location;
-  let settings = JSON.parse(root.dataset.playground);
+  const settings = JSON.parse(root.dataset.playground);
   if (root !== document.querySelector("[data-playground]")) {
     return new Playground(root, settings, () => {});
   }
-  if (hash.length > 1 && !document.getElementById(decodeURI(hash.slice(1)))) {
-    try {
-      if (!hash.startsWith(PREFIX)) throw new Error("another page's");
-      settings = { ...settings, ...JSON.parse(decodeURIComponent(hash.slice(PREFIX.length))) };
-    } catch {
-      settings = null;
-    }
-  }
-  const keep = (now) => {
+  const playground = new Playground(root, address(settings), (now) => {
     history.replaceState(null, "", PREFIX + encodeURIComponent(JSON.stringify(now)));
-  };
-  return new Playground(root, settings, keep);
+  });
+  addEventListener("hashchange", () => playground.open(address(settings)));
 }
 
 /** Show a playground in a notebook. */
@@ -493,7 +502,7 @@ function render({ model, el }) {
   });
   const hear = () => {
     const settings = model.get("state");
-    if (JSON.stringify(settings) !== told) playground.restart(settings);
+    if (JSON.stringify(settings) !== told) playground.open(settings);
   };
   model.on("change:state", hear);
   return () => {

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import json
 
 import nbformat
 import pytest
@@ -16,17 +17,20 @@ from lnlab.live.bundle import MIME, module
 
 pytestmark = pytest.mark.browser
 
+UPDATE = "+document.querySelector('.counter').textContent.slice(7)"
+
 
 @pytest.fixture
 def opened(browser, tmp_path):
     """Opens the playground of some settings, in a window of some width."""
     pages, errors = [], []
 
-    def show(fragment="", width=1280, wait=True, reduced_motion=None, **state):
+    def show(fragment="", width=1280, before="", reduced_motion=None, **state):
         path = lnlab.playground(**state).save(tmp_path / "playground.html")
         page = browser.new_page(
             viewport={"width": width, "height": 900}, reduced_motion=reduced_motion
         )
+        page.add_init_script(before)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(path.as_uri() + fragment)
         pages.append(page)
@@ -48,9 +52,7 @@ def said(page):
 
 def test_it_learns_pauses_and_makes_one_step(opened):
     page = opened()
-    page.wait_for_function(
-        "parseInt(document.querySelector('.counter').textContent.slice(7)) > 3"
-    )
+    page.wait_for_function(f"{UPDATE} > 3")
     page.get_by_role("button", name="Pause").click()
     before = updates(page)
     page.get_by_role("button", name="One step").click()
@@ -68,9 +70,7 @@ def test_it_stands_still_where_motion_is_to_be_reduced(opened):
 
 def test_a_tab_in_the_background_stops(opened):
     page = opened()
-    page.wait_for_function(
-        "parseInt(document.querySelector('.counter').textContent.slice(7)) > 3"
-    )
+    page.wait_for_function(f"{UPDATE} > 3")
     page.evaluate(
         """Object.defineProperty(document, "hidden", { value: true, configurable: true });
         document.dispatchEvent(new Event("visibilitychange"))"""
@@ -81,9 +81,27 @@ def test_a_tab_in_the_background_stops(opened):
     page.evaluate(
         "delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))"
     )
-    page.wait_for_function(
-        f"document.querySelector('.counter').textContent.slice(7) > {before}"
+    page.wait_for_function(f"{UPDATE} > {before}")
+
+
+def test_it_goes_on_when_it_was_out_of_sight_for_a_moment(opened):
+    page = opened(
+        before="""window.IntersectionObserver = class {
+          constructor(hear) { window.scroll_ = () => hear([
+            { isIntersecting: false }, { isIntersecting: true }]); }
+          observe() {}
+        }"""
     )
+    for dataset in ("spirals", "xor", "digits", "circles"):
+        page.evaluate("scroll_()")
+        page.get_by_label("Data").select_option(json.dumps(dataset))
+        page.evaluate("scroll_()")
+        page.wait_for_function(f"{UPDATE} > 1")
+        page.get_by_role("button", name="Pause").click()
+        before = updates(page)
+        page.screenshot(full_page=True)
+        page.get_by_role("button", name="Play").click()
+        page.wait_for_function(f"{UPDATE} > {before + 1}")
 
 
 def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(opened):
@@ -119,7 +137,11 @@ def test_the_python_that_is_copied_repeats_the_losses(browser):
           return [losses, live.python(run)];
         }"""
     )
+    first = page.evaluate("live.python(new live.Run(live.read({}).state))")
     page.close()
+    with contextlib.redirect_stdout(io.StringIO()) as told:
+        exec(first, {})
+    assert "none after 0 updates: []" in told.getvalue()
     space = {}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(lines, space)
@@ -154,6 +176,7 @@ def test_an_experiment_asks_runs_and_answers(opened):
         ('#playground={"rate":0.5}', "0.5", "start from the same weights"),
         ('#playground={"rate":50}', "0.3", "could not be read (rate)"),
         ("#playground=%7B", "0.3", "could not be read"),
+        ("#playground=%E0%A4%A", "0.3", "all settings are back to the defaults"),
         ("#elsewhere", "0.3", "could not be read"),
     ],
 )
@@ -163,6 +186,17 @@ def test_the_address_holds_the_settings(opened, fragment, rate, words):
     assert words in said(page)
     page.get_by_label("Batch size").select_option("4")
     assert "%22batch%22%3A4" in page.url
+
+
+def test_another_address_is_read_without_a_reload(opened):
+    page = opened(playing=False)
+    page.evaluate("location.hash = '#playground={\"units\":4}'")
+    page.wait_for_function(
+        "document.querySelector('[data-control=units] select').value === '4'"
+    )
+    page.evaluate("location.hash = '#playground=%E0%A4%A'")
+    page.get_by_text("all settings are back to the defaults").wait_for()
+    assert page.get_by_label("Units in each").input_value() == "8"
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -199,9 +233,7 @@ def test_an_executed_page_has_it_without_a_kernel(browser, tmp_path, monkeypatch
     publish([tmp_path / "00_n.ipynb"], tmp_path / "out")
     page = browser.new_page()
     page.goto((tmp_path / "out/00_n.html").as_uri())
-    page.wait_for_function(
-        "parseInt(document.querySelector('.counter').textContent.slice(7)) > 3"
-    )
+    page.wait_for_function(f"{UPDATE} > 3")
     assert page.get_by_role("slider").count() == 2
     page.close()
 
