@@ -133,6 +133,16 @@ def test_no_modules_import_each_other_in_a_circle():
 HEAVY = {"plotly", "anywidget", "ipywidgets", "papermill", "nbconvert", "IPython", "click"}
 
 
+def test_the_first_panel_imports_no_experiment():
+    code = "from lnlab import panels; panels.invariance\nimport sys; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    ours = {name for name in run.stdout.split() if name.startswith("lnlab.")}
+    assert len(ours) < 40
+    assert not {name.split(".")[1] for name in ours} & {"papers", "data", "auditing", "book"}
+
+
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [
