@@ -58,7 +58,7 @@ def test_a_normalizer_of_the_recipe_is_found_everywhere(tmp_path):
     recipe = (ROOT / "CONTRIBUTING.md").read_text()
     package = tmp_path / "lnlab"
     shutil.copytree(ROOT / "lnlab", package)
-    (package / "norms/largest.py").write_text(RULE)
+    (package / "nn/largest.py").write_text(RULE)
     insert(package / "nn/__init__.py", r"^NORMS\b.*\{$", '    "largest": LargestNorm,')
     insert(
         package / "nn/table1.py",
