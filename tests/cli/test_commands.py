@@ -496,7 +496,10 @@ def test_claims_are_read_without_torch():
         (["train", "--help"], "mnist"),
         (["train", "mnist", "--set", "nrom=layer"], "FIELD=VALUE"),
         (["train", "skip_thoughts", "--set", "learning_rate=fast"], "like its default, 0.0002"),
-        (["sweep", "draw", "--arm", "norm=layer,none", "--set", "clip=a,1"], "clip=a"),
+        (
+            ["sweep", "draw", "--arm", "norm=layer,none", "--set", "max_grad_norm=a,1"],
+            "max_grad_norm=a",
+        ),
     ],
 )
 def test_names_of_tasks_and_fields_cost_no_torch(arguments, said):

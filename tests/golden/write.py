@@ -569,7 +569,7 @@ def drawer(seed: int, glimpses: int = 3) -> Any:
         }
         for update in (40, 80)
     }
-    return finished(rows, kept, read=2, write=5, glimpses=glimpses)
+    return finished(rows, kept, read_size=2, write_size=5, glimpses=glimpses)
 
 
 def questions() -> list[Any]:

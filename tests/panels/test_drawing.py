@@ -32,7 +32,7 @@ def drawer(seed=0, glimpses=GLIMPSES):
         }
         for update in (40, 80)
     }
-    config = {"read": 2, "write": 5, "glimpses": glimpses}
+    config = {"read_size": 2, "write_size": 5, "glimpses": glimpses}
     return SimpleNamespace(metrics=lambda: rows, pictures=lambda seed: kept, config=config)
 
 

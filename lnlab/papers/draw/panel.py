@@ -304,7 +304,7 @@ def measure(drawers: Drawers, state: DrawingState) -> DrawingMeasurement:
         bounds[name] = float(row.valid_bound)
         look, write = (
             Framed(*(float(number) for number in window[:, k, at]), count=config[which])
-            for which, window in zip(("read", "write"), kept["windows"], strict=True)
+            for which, window in zip(("read_size", "write_size"), kept["windows"], strict=True)
         )
         text = f"{row.valid_bound:.1f} nats a picture, {row.valid_kl:.1f} of them for z"
         sketches[name] = Sketch(kept["canvas"][k, at], look, write, kept["dreams"], text)
