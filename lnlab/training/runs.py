@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from lnlab import __version__
+import lnlab
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +83,7 @@ def environment(device: "torch.device | str" = "cpu") -> dict[str, Any]:
 
     device = torch.device(device)
     return {
-        "lnlab": __version__,
+        "lnlab": lnlab.__version__,
         "commit": commit(),
         "code": code(),
         "python": platform.python_version(),
@@ -100,7 +100,7 @@ def environment(device: "torch.device | str" = "cpu") -> dict[str, Any]:
 @cache
 def code() -> str:
     """Return 12 digits of the SHA-256 of the package's sources, Python and C++."""
-    package = Path(__file__).parent
+    package = Path(lnlab.__file__).parent
     paths = sorted(p for p in package.rglob("*") if p.suffix in (".py", ".cpp", ".cu", ".h"))
     total = hashlib.sha256()
     for path in paths:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 import lnlab
-from lnlab.training.runs import environment
+from lnlab.training.runs import code, environment
 
 
 def test_environment_is_complete_and_nobodys():
@@ -31,3 +31,18 @@ def test_commit_is_that_of_the_checkout():
     expected = head.stdout.strip() or None
     commit = environment()["commit"]
     assert (commit.removesuffix("-dirty") if commit else None) == expected
+
+
+def test_code_is_another_when_any_source_of_the_package_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("lnlab.__file__", str(tmp_path / "__init__.py"))
+    sources = [tmp_path / "__init__.py", tmp_path / "papers" / "m.py", tmp_path / "k" / "f.cpp"]
+    seen = [code.__wrapped__()]
+    for path in sources:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("1")
+        seen.append(code.__wrapped__())
+    sources[1].write_text("2")
+    seen.append(code.__wrapped__())
+    sources[1].rename(sources[1].with_name("n.py"))
+    seen.append(code.__wrapped__())
+    assert len(set(seen)) == len(seen)
