@@ -25,11 +25,17 @@ function drawLines(element, series, marks) {
   const canvas = prepare(element);
   if (!canvas) return;
   const { context, width, height, color } = canvas;
+  const last = Math.max(...series.flatMap(({ points }) => points.map(({ x }) => x)));
+  if (!last) {
+    context.fillStyle = color("quiet");
+    context.textAlign = "center";
+    return context.fillText("no update yet", width / 2, height / 2);
+  }
   const values = series.flatMap(({ points }) => points.flatMap(({ low, high }) => [low, high]));
   const positive = values.filter((value) => value > 1e-9 && value < Infinity);
   const top = Math.max(1e-6, ...positive) * 1.1;
   const bottom = Math.max(Math.min(top / 3, ...positive) / 1.1, top / 1e7);
-  const end = Math.max(10, ...series.flatMap(({ points }) => points.map(({ x }) => x)));
+  const end = Math.max(10, last);
   const [left, right, above, below] = [46, 8, 6, 20];
   const x = (update) => left + (update / end) * (width - left - right);
   const span = Math.log(top / bottom);
@@ -47,7 +53,7 @@ function drawLines(element, series, marks) {
       [left, y(tick)],
       [width - right, y(tick)],
     ]);
-    context.fillText(short(tick), left - 5, y(tick));
+    context.fillText(digits(tick, 2), left - 5, y(tick));
   }
   context.textBaseline = "alphabetic";
   context.fillText(`update ${end}`, width - right, height - 5);
@@ -92,13 +98,6 @@ function stroke(context, ...points) {
   context.beginPath();
   for (const [x, y] of points) context.lineTo(x, y);
   context.stroke();
-}
-
-/** Return a number with few digits. */
-function short(value) {
-  const plain = value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5);
-  const text = plain ? String(Number(value.toPrecision(2))) : value.toExponential(0);
-  return text.replace("e+", "e").replaceAll("-", "−");
 }
 
 /** Draw a map of the plane, in the colours of the more probable class, and points.
@@ -192,7 +191,7 @@ function drawHistogram(element, values, name) {
   ]);
   context.fillStyle = color("quiet");
   context.textAlign = "left";
-  context.fillText(short(-range), 0, height - 3);
+  context.fillText(digits(-range), 0, height - 3);
   context.textAlign = "right";
-  context.fillText(short(range), width, height - 3);
+  context.fillText(digits(range), width, height - 3);
 }

@@ -40,8 +40,8 @@ function measure(run) {
         (layer) => euclidean(layer.W.value) ** (state.optimizer === "sgd" ? 2 : 1),
       );
       return {
-        gradient: mean(there.map((layer) => layer.gradientNorm)),
-        angle: mean(there.map((layer) => layer.angle)),
+        gradient: updates ? mean(there.map((layer) => layer.gradientNorm)) : NaN,
+        angle: updates ? mean(there.map((layer) => layer.angle)) : NaN,
         rate: mean(size.map((value) => state.rate / value)),
       };
     }),
@@ -88,9 +88,16 @@ function differs(a, b) {
   return !(Math.abs(b - a) <= 0.01 * Math.abs(a));
 }
 
-/** Return a number with three digits. */
-function digits(value) {
-  return Number.isFinite(value) ? String(Number(value.toPrecision(3))) : "–";
+/** Return a number with few digits, as a power of ten where it is very large or small. */
+function digits(value, most = 3) {
+  if (!Number.isFinite(value)) return "–";
+  const rounded = Number(value.toPrecision(most));
+  if (!rounded || (Math.abs(rounded) >= 1e-4 && Math.abs(rounded) < 1e5)) {
+    return String(rounded).replace("-", "−");
+  }
+  const [factor, power] = rounded.toExponential().replace("e+", "e").split("e");
+  const raised = [...power].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit] ?? "⁻").join("");
+  return `${factor === "1" ? "" : `${factor.replace("-", "−")}·`}10${raised}`;
 }
 
 /** Return names as words: "a, b and c".
@@ -108,31 +115,37 @@ function sentence(state, name, before, now) {
   const field = FIELDS[name];
   const value = /** @type {any} */ (state)[name];
   const shown = field.names?.[value] ?? digits(value);
+  const neutral = value === field.default;
   const what =
     {
-      weights: `the weights of layer ${state.layer} are ${shown} times as large as they would be`,
-      scale: `all inputs are multiplied by ${shown}`,
-      shift: `${shown} is added to all inputs`,
+      weights: neutral
+        ? `the weights of layer ${state.layer} are back to normal (× 1)`
+        : `the weights of layer ${state.layer} are ${shown} times as large, counted from the start`,
+      scale: neutral ? "the inputs are back to normal (× 1)" : `all inputs are multiplied by ${shown}`,
+      shift: neutral ? "the inputs are back to normal (+ 0)" : `${shown} is added to all inputs`,
       mode: `batch norm takes its mean and variance from ${shown}`,
       batch: `each batch has ${shown} ${value === 1 ? "example" : "examples"}`,
-    }[name] ?? `the ${field.label.toLowerCase()} is ${shown}`;
+    }[name] ?? `the ${field.label[0].toLowerCase()}${field.label.slice(1)} is ${shown}`;
   const names = state.norms.map((norm) => FIELDS.norms.names?.[norm] ?? norm);
   const losses = state.norms.map((_, i) => [mean(before.losses[i]), mean(now.losses[i])]);
-  const moved = losses.map(([a, b]) => differs(a, b));
-  const still = names.filter((_, i) => !moved[i]);
+  const lost = losses.map(([a]) => Number.isNaN(a));
+  const moved = losses.map(([a, b], i) => !lost[i] && differs(a, b));
+  const still = names.filter((_, i) => !moved[i] && !lost[i]);
   const changes = names
     .map((norm, i) => `${norm} ${digits(losses[i][0])} → ${digits(losses[i][1])}`)
     .filter((_, i) => moved[i]);
   const parts = [];
-  if (changes.length) parts.push(`the loss changed at once: ${changes.join(", ")}`);
-  if (!changes.length) parts.push("no loss changed at once");
-  else if (still.length) parts.push(`not with ${list(still)}`);
-  if (name === "weights") {
-    const factor = before.layers[0][state.layer - 1].rate / now.layers[0][state.layer - 1].rate;
-    const way = factor > 1 ? [factor, "lower"] : [1 / factor, "higher"];
-    parts.push(
-      `where the layer is normalized, its effective learning rate is ${digits(+way[0])} times ${way[1]}`,
-    );
+  if (changes.length) {
+    parts.push(`the loss changed at once by more than 1 %: ${changes.join(", ")}`);
+    if (still.length) parts.push(`not with ${list(still)}`);
+  } else if (still.length) parts.push("no loss changed at once by more than 1 %");
+  if (lost.includes(true)) {
+    parts.push(`diverged before: ${list(names.filter((_, i) => lost[i]))}`);
+  }
+  if (name === "weights" && !neutral) {
+    const factor = value ** (state.optimizer === "sgd" ? 2 : 1);
+    const way = factor > 1 ? `${digits(factor)} times lower` : `${digits(1 / factor)} times higher`;
+    parts.push(`where the layer is normalized, its effective learning rate is ${way} by this`);
   }
   if (
     name === "batch" &&
@@ -140,7 +153,9 @@ function sentence(state, name, before, now) {
     state.mode === "training" &&
     state.norms.includes("batch")
   ) {
-    parts.push("of a single example batch norm leaves nothing but its bias");
+    parts.push(
+      "with one example, batch norm outputs only its bias; the loss shown takes mean and variance from all of its 100 examples",
+    );
   }
   return `From update ${now.update} on ${what}; ${parts.join("; ")}.`;
 }
@@ -154,7 +169,7 @@ function divergence(networks) {
     .map(({ diverged }) => diverged)
     .reduce((a, b) => (b && a && b.update < a.update ? b : a));
   const which = lost.length === networks.length ? "all" : `${lost.length} of ${networks.length}`;
-  return `${which} diverged at update ${first?.update}, rate ${digits(first?.rate ?? NaN)}`;
+  return `${which} diverged at update ${first?.update}, learning rate ${digits(first?.rate ?? NaN)}`;
 }
 
 /** Return the lines of Python that repeat a run.

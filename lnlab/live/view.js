@@ -40,7 +40,7 @@ class Playground {
     /** @type {any[][]} */
     this.guesses = [];
     this.visible = true;
-    this.drawn = this.cost = this.frame = 0;
+    this.debt = this.drawn = this.cost = this.frame = 0;
     this.build();
     this.open(settings);
     if (this.run.state.playing) this.update();
@@ -118,7 +118,15 @@ class Playground {
     };
     this.find(".reset").onclick = () => {
       this.restart({ ...this.run.state, weights: 1, scale: 1, shift: 0, playing: false });
-      this.say("Back at update 0, with the first weights; the inputs are as they were.");
+      this.say(
+        "Back at update 0, with the first weights and the inputs as they are (× 1, + 0). All other settings stay: learning rate, momentum, weight decay, batch size and mode, data and networks.",
+      );
+      this.keep();
+    };
+    this.find(".defaults").onclick = () => {
+      this.restart({ ...defaults(), simple: this.run.state.simple, playing: false });
+      this.say("All settings are the defaults, at update 0.");
+      this.keep();
     };
     this.find(".copy").onclick = () => this.copy();
     this.find("details").ontoggle = () => this.draw();
@@ -148,7 +156,9 @@ class Playground {
     const { label, from, to, step = 0.05 } = FIELDS[name];
     const place = (value) => (from > 0 ? Math.log10(value) : value);
     const change = (value) => {
-      this.set({ [name]: Math.min(to, Math.max(from, Number(value.toPrecision(6)))) });
+      const next = Math.min(to, Math.max(from, Number(value.toPrecision(6))));
+      if (next !== this.run.state[name]) this.set({ [name]: next });
+      else this.say(`“${words.textContent}” is already at the limit, ${digits(next)}.`);
     };
     const oninput = () => change(from > 0 ? 10 ** +input.value : +input.value);
     const input = make("input", { type: "range", min: place(from), max: place(to), step, oninput });
@@ -272,7 +282,11 @@ class Playground {
       this.restart({ ...run.state, ...untouched, ...settings });
       this.say("The networks start again, from update 0.");
     }
-    if (name === "playing") return;
+    if (name !== "playing") this.keep();
+  }
+
+  /** Let the address or the kernel have the settings. */
+  keep() {
     const entries = Object.entries(this.run.state).filter(([key, value]) => {
       return key !== "playing" && JSON.stringify(value) !== JSON.stringify(FIELDS[key].default);
     });
@@ -290,13 +304,13 @@ class Playground {
     try {
       await navigator.clipboard.writeText(lines);
       this.say(
-        `Copied: Python that repeats these ${this.run.updates} updates with lnlab and torch.`,
+        `Copied: Python that repeats the run up to update ${this.run.updates} with lnlab and torch.`,
       );
     } catch {
       const text = make("textarea", { readonly: "", rows: 8, "aria-label": "Python" });
       text.value = lines;
       this.find(".sentence").replaceChildren(
-        "The browser lets nothing be copied; copy it here: ",
+        `The browser lets nothing be copied; copy the run up to update ${this.run.updates} here: `,
         text,
       );
     }
@@ -321,7 +335,8 @@ class Playground {
         (norm, i) => `${word("norms", norm)} ${digits(mean(values(last, i)))}`,
       );
       const { textContent } = element.nextElementSibling;
-      element.setAttribute("aria-label", `${textContent}. Now: ${words.join(", ")}`);
+      const text = run.updates ? `Now: ${words.join(", ")}` : "No update yet";
+      element.setAttribute("aria-label", `${textContent}. ${text}`);
       drawLines(element, series, marks);
     };
     this.find(".counter").textContent = `Update ${run.updates}`;
@@ -329,8 +344,7 @@ class Playground {
     if (!state.simple) {
       for (const canvas of this.all("[data-curve]")) {
         const { curve } = canvas.dataset;
-        const value = (moment, i) => moment.layers[i][state.layer - 1][curve];
-        lines(canvas, (moment, i) => (moment.update ? [value(moment, i)] : []));
+        lines(canvas, (moment, i) => [moment.layers[i][state.layer - 1][curve]]);
       }
     }
     this.all(".column").forEach((column, i) => this.drawColumn(column, i, mean(last.losses[i])));
@@ -338,7 +352,7 @@ class Playground {
     const rows = last.layers.flatMap((layers, i) =>
       layers.map(({ gradient, angle, rate }, l) => {
         const name = l < state.depth ? l + 1 : "output";
-        const numbers = [gradient, angle, rate].map(digits);
+        const numbers = [gradient, angle, rate].map((value) => digits(value));
         const cells = [word("norms", state.norms[i]), name, ...numbers];
         return make("tr", {}, ...cells.map((text) => make("td", {}, String(text))));
       }),
@@ -411,7 +425,8 @@ class Playground {
       "This is my prediction: run it",
     );
     const table = make("table", {}, make("tbody", {}, ...rows));
-    this.find(".experiment").replaceChildren(make("p", {}, experiment.question), table, go);
+    const question = `${experiment.question} Tick all that apply; none is an answer, too.`;
+    this.find(".experiment").replaceChildren(make("p", {}, question), table, go);
     this.draw();
   }
 
@@ -464,8 +479,8 @@ class Playground {
 /** Return n x n zeros. */
 const square = (n) => Array.from({ length: n }, () => Array(n).fill(0));
 
-/** Return the settings that the address holds, with others for what it does not name; null where
- * they cannot be read. */
+/** Return the settings that the address holds, others where it holds none, null where they cannot
+ * be read. */
 function address(settings) {
   const { hash } = location;
   try {
@@ -473,7 +488,7 @@ function address(settings) {
       return settings;
     }
     if (!hash.startsWith(PREFIX)) return null;
-    return { ...settings, ...JSON.parse(decodeURIComponent(hash.slice(PREFIX.length))) };
+    return JSON.parse(decodeURIComponent(hash.slice(PREFIX.length)));
   } catch {
     return null;
   }

@@ -112,7 +112,43 @@ def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(open
     assert "no norm" in said(page).split("not with")[0]
     assert "not with batch norm and layer norm" in said(page)
     assert "its effective learning rate is 100 times lower" in said(page)
+    page.get_by_text("All layers, in numbers").click()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    times, divided = page.locator("[data-control=weights] button").all()[::-1]
+    for _ in range(2):
+        times.click()
+    assert "are 1000 times as large, counted from the start" in said(page)
+    assert "its effective learning rate is 10⁶ times lower" in said(page)
+    for _ in range(3):
+        divided.click()
+    assert "are back to normal (× 1)" in said(page)
+    assert "learning rate" not in said(page)
+    for _ in range(4):
+        times.click()
+    assert "already at the limit, 1000" in said(page)
+
+
+def test_reset_undoes_what_was_multiplied_and_the_defaults_undo_everything(opened):
+    page = opened(playing=False)
+    page.get_by_label("Batch size").select_option("4")
+    for times in page.get_by_text("×10").all():
+        times.click()
+    page.get_by_role("button", name="Reset").click()
+    assert "All other settings stay" in said(page)
+    assert page.url.endswith("#playground=%7B%22batch%22%3A4%7D")
+    page.get_by_role("button", name="Back to the defaults").click()
+    assert page.get_by_label("Batch size").input_value() == "32"
+    assert page.url.endswith("#playground=%7B%7D")
+
+
+def test_before_the_first_update_nothing_is_measured_of_updates(opened):
+    page = opened(playing=False)
+    gradient = page.locator("[data-curve=gradient]")
+    assert "No update yet" in gradient.get_attribute("aria-label")
+    page.get_by_text("All layers, in numbers").click()
+    assert page.locator("details td:nth-child(3)").all_text_contents() == ["–"] * 12
+    page.get_by_role("button", name="One step").click()
+    assert "Now: no norm 0." in gradient.get_attribute("aria-label")
 
 
 def test_the_python_that_is_copied_repeats_the_losses(browser):
@@ -157,7 +193,11 @@ def test_divergence_is_shown(opened):
         page.get_by_role("button", name="One step").click()
     note = page.locator(".column .note").first
     assert "diverged at update" in note.text_content()
-    assert "rate 10" in note.text_content()
+    assert "learning rate 10" in note.text_content()
+    page.get_by_label("Momentum (SGD only)").press("ArrowRight")
+    assert "the momentum (SGD only) is 0.01" in said(page)
+    assert "diverged before: no norm" in said(page)
+    assert "→" not in said(page).split("no norm")[-1]
 
 
 def test_an_experiment_asks_runs_and_answers(opened):
