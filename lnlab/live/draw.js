@@ -49,10 +49,7 @@ function drawLines(element, series, marks) {
   context.textAlign = "right";
   context.textBaseline = "middle";
   for (const tick of ticks(bottom, top, height < 160 ? 3 : 6)) {
-    stroke(context, [
-      [left, y(tick)],
-      [width - right, y(tick)],
-    ]);
+    stroke(context, [left, y(tick)], [width - right, y(tick)]);
     context.fillText(digits(tick, 2), left - 5, y(tick));
   }
   context.textBaseline = "alphabetic";
@@ -145,10 +142,7 @@ function drawConfusion(element, counts) {
     context.fillStyle = color("quiet");
     context.fillText(String(i), 6, 14 + (i + 0.5) * h);
     context.fillText(String(i), 14 + (i + 0.5) * w, 7);
-    const total = Math.max(
-      1,
-      row.reduce((a, b) => a + b),
-    );
+    const total = row.reduce((a, b) => a + b) || 1;
     row.forEach((count, j) => {
       context.fillStyle = color(i === j ? "class-0" : "class-1");
       context.globalAlpha = 0.06 + (0.94 * count) / total;
@@ -180,16 +174,9 @@ function drawHistogram(element, values, name) {
   counts.forEach((count, i) => {
     context.fillRect(i * w, floor - (count / most) * floor, w - 1, (count / most) * floor);
   });
-  context.strokeStyle = color("quiet");
-  stroke(context, [
-    [0, floor],
-    [width, floor],
-  ]);
-  stroke(context, [
-    [width / 2, 0],
-    [width / 2, floor],
-  ]);
   context.fillStyle = color("quiet");
+  context.fillRect(0, floor, width, 1);
+  context.fillRect(width / 2, 0, 1, floor);
   context.textAlign = "left";
   context.fillText(digits(-range), 0, height - 3);
   context.textAlign = "right";

@@ -94,7 +94,7 @@ class Parameter {
 
 /** A layer: pre-activations a = W x, normalized to z = g (a - mu) / sigma + b, and h = f(z). */
 class Layer {
-  /**   * @param {Norm} norm
+  /** @param {Norm} norm
    * @param {"tanh" | "relu" | "linear"} activation
    * @param {Uniform} random */
   constructor(inputs, units, norm, activation, random) {
@@ -136,9 +136,7 @@ class Layer {
 
   /** @param {number} i a row of W */
   rowNorm(i) {
-    let sum = 0;
-    for (let d = i * this.inputs; d < (i + 1) * this.inputs; d++) sum += this.W.value[d] ** 2;
-    return Math.sqrt(sum);
+    return euclidean(this.W.value.subarray(i * this.inputs, (i + 1) * this.inputs));
   }
 
   /** @param {Float64Array} x inputs, one example after the other

@@ -389,10 +389,8 @@ class Playground {
     caption.textContent = `network ${state.shown}: ${right} of ${y.length} right${key}`;
     map.setAttribute("aria-label", `${name}, ${caption.textContent}`);
     if (data.classes > 2) {
-      const counts = y.reduce(
-        (table, label, k) => (table[label][chosen[k]]++, table),
-        square(data.classes),
-      );
+      const counts = Array.from({ length: data.classes }, () => Array(data.classes).fill(0));
+      y.forEach((label, k) => counts[label][chosen[k]]++);
       return drawConfusion(map, counts);
     }
     const along = Array.from({ length: SIZE }, (_, k) => ((k + 0.5) / SIZE) * 2.2 - 1.1);
@@ -476,9 +474,6 @@ class Playground {
   }
 }
 
-/** Return n x n zeros. */
-const square = (n) => Array.from({ length: n }, () => Array(n).fill(0));
-
 /** Return the settings that the address holds, others where it holds none, null where they cannot
  * be read. */
 function address(settings) {
@@ -503,7 +498,9 @@ function show(root) {
   const playground = new Playground(root, address(settings), (now) => {
     history.replaceState(null, "", PREFIX + encodeURIComponent(JSON.stringify(now)));
   });
-  addEventListener("hashchange", () => playground.open(address(settings)));
+  addEventListener("hashchange", () => {
+    if (location.hash.startsWith(PREFIX)) playground.open(address(settings));
+  });
 }
 
 /** Show a playground in a notebook. */

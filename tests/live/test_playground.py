@@ -234,6 +234,9 @@ def test_another_address_is_read_without_a_reload(opened):
     page.wait_for_function(
         "document.querySelector('[data-control=units] select').value === '4'"
     )
+    page.evaluate("location.hash = '#another-place'")
+    page.wait_for_timeout(100)
+    assert page.get_by_label("Units in each").input_value() == "4"
     page.evaluate("location.hash = '#playground=%E0%A4%A'")
     page.get_by_text("all settings are back to the defaults").wait_for()
     assert page.get_by_label("Units in each").input_value() == "8"
