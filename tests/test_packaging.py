@@ -189,7 +189,9 @@ def test_python_in_the_folder_that_holds_the_clone_imports_lnlab(tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(place)
     code = (
-        f"import site; site.addsitedir({str(place)!r}); from lnlab.training.runs import Run; "
+        "import site, sys; "
+        f"sys.path[:] = [p for p in sys.path if p != {str(ROOT)!r}]; "  # else ours comes first
+        f"site.addsitedir({str(place)!r}); from lnlab.training.runs import Run; "
         "import lnlab; print(lnlab.__file__)"
     )
     environment = {name: v for name, v in os.environ.items() if name != "PYTHONPATH"}

@@ -5,8 +5,16 @@ plotly.js, the mathematical font, a style sheet. They are made by
 :func:`lnlab.book.html.publish`.
 """
 
-from lnlab.book.html import opening
-from lnlab.book.notebooks import chosen, fingerprint, notebooks, parameters, read, shared, value
+from lnlab.book.notebooks import (
+    chosen,
+    fingerprint,
+    notebooks,
+    opening,
+    parameters,
+    read,
+    shared,
+    value,
+)
 
 __all__ = [
     "chosen",

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -25,6 +25,7 @@ from nbconvert.preprocessors.sanitize import SanitizeHTML
 from plotly.offline import get_plotlyjs
 
 import lnlab
+from lnlab.book.notebooks import opening
 from lnlab.live.bundle import MIME as PLAYGROUND
 from lnlab.live.bundle import element, module
 
@@ -339,22 +340,6 @@ def rendered(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tuple[str
         else:
             number = f"{cell}-{position}"
             yield "display", displayed(output["data"], output.get("metadata", {}), number)
-
-
-# The heading of a notebook: its title, and the question that it opens with.
-
-
-def opening(notebook: Mapping[str, Any]) -> tuple[str, str]:
-    """Title and first sentences of a notebook: the heading of its first cell, what follows.
-
-    Args:
-        notebook: as nbformat has it, or as the file has it.
-    """
-    cells = (cell for cell in notebook["cells"] if cell["cell_type"] == "markdown")
-    source = "".join(next(cells, {"source": ""})["source"])  # in files, a list of lines
-    heading, _, rest = source.strip().partition("\n")
-    title = re.sub(r"^#*\s*(\d+\s*[·.:–-]\s*)?", "", heading)
-    return title, rest.strip().split("\n\n")[0]
 
 
 FAILED = ".failed.ipynb"

@@ -7,7 +7,8 @@ of every cell takes two seconds to import.
 import ast
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +105,16 @@ def shared(wanted: dict[str, Any], paths: list[Path]) -> dict[Path, dict[str, An
             existing = "\n".join(f"  {path.stem}: {', '.join(known[path])}" for path in paths)
             raise ValueError(f"No notebook has a parameter {name!r}. There are:\n{existing}")
     return {path: {k: v for k, v in wanted.items() if k in known[path]} for path in paths}
+
+
+def opening(notebook: Mapping[str, Any]) -> tuple[str, str]:
+    """Title and first sentences of a notebook: the heading of its first cell, what follows.
+
+    Args:
+        notebook: as nbformat has it, or as the file has it.
+    """
+    cells = (cell for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    source = "".join(next(cells, {"source": ""})["source"])  # in files, a list of lines
+    heading, _, rest = source.strip().partition("\n")
+    title = re.sub(r"^#*\s*(\d+\s*[·.:–-]\s*)?", "", heading)
+    return title, rest.strip().split("\n\n")[0]
