@@ -105,7 +105,8 @@ def test_what_a_notebook_remembers_is_made_in_one_thread(monkeypatch, tmp_path):
 
 
 def test_a_panel_looks_in_one_thread(monkeypatch):
-    shown = landscape(normalizer="none")
+    network = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3))
+    shown = landscape({"a network": network}, X, Y)
     look = shown._look
     monkeypatch.setattr(
         shown, "_look", lambda state: seen.append(torch.get_num_threads()) or look(state)

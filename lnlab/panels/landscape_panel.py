@@ -1,8 +1,9 @@
-"""The panel of notebook 16: the loss around a trained net, and where statistics come from."""
+"""The panel of notebook 16: the loss around trained networks, by where statistics come from."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import ipywidgets
@@ -10,13 +11,15 @@ import plotly.graph_objects as go
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 import lnlab.figures.landscape
 from lnlab.analysis.loss_landscape import Surface, grid, random_directions
 from lnlab.analysis.objective import Objective
-from lnlab.data import load
+from lnlab.analysis.subject import weights_of
 from lnlab.figures.landscape import outside
 from lnlab.figures.style import number
+from lnlab.nn import OverCases
 from lnlab.panels.controls import (
     MODES,
     choice,
@@ -27,15 +30,10 @@ from lnlab.panels.controls import (
     one_of,
 )
 from lnlab.panels.panel import Drawing, Panel, Settable, View
-from lnlab.papers import PermutationInvariantMNIST as Task
-from lnlab.training import Batches
-from lnlab.training.experiment import SGD
-from lnlab.training.random_state import default_dtype
 
-# The state of the landscape panel: a trained net, and a way to look at its loss.
+# The state of the landscape panel: a trained network, and a way to look at its loss.
 
 
-NORMALIZERS = ("none", "layer", "batch", "weight", "rms")
 EXTENTS = (0.25, 0.5, 1.0, 2.0)
 SEEDS = tuple(range(5))
 SMALLEST, LARGEST = 0.1, 10.0
@@ -48,10 +46,10 @@ FOLLOW = {
 
 @dataclass(frozen=True)
 class LandscapeState:
-    """A trained net, and in which way one looks at the loss around it.
+    """A trained network, and in which way one looks at the loss around it.
 
     Attributes:
-        normalizer: of the hidden layers, one of :data:`NORMALIZERS`.
+        normalizer: the name of the network, that of its normalizer; "" is the first.
         statistics: where BatchNorm's come from: "batch", "frozen" or "recomputed".
         size: the weights of the hidden layers are multiplied by it; 0.1 to 10.
         lengths: of the directions: "follow" W, by Li et al.'s filter normalization, or
@@ -63,7 +61,7 @@ class LandscapeState:
         ValueError: for a value that is none of these.
     """
 
-    normalizer: str = "batch"
+    normalizer: str = ""
     statistics: str = "batch"
     size: float = 1.0
     lengths: str = "follow"
@@ -71,7 +69,6 @@ class LandscapeState:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        one_of("normalizer", self.normalizer, NORMALIZERS)
         one_of("statistics", self.statistics, MODES)
         one_of("lengths", self.lengths, FOLLOW)
         one_of("extent", self.extent, EXTENTS)
@@ -84,92 +81,105 @@ class LandscapeState:
         return replace(self, statistics=statistics)
 
 
-# The loss around a trained net: pure functions of the panel's state.
+# The loss around trained networks: a pure function of the panel's state.
 
 
-UNITS, CASES, BATCH, EPOCHS, RATE = (64, 64), 400, 100, 40, 0.1
 ACROSS, ALONG = 21, 25
 """Points of a surface along each direction, and of a line."""
 
 
-@lru_cache(maxsize=1)
-def cases() -> tuple[Tensor, Tensor]:
-    """Handwritten digits, always the same."""
-    train = load("embedded").train
-    return train.x[:CASES].double(), train.y[:CASES]
+class TrainedNetworks:
+    """Trained networks, ready to be looked at with hidden layers of any size.
+
+    Args:
+        networks: by name; they are copied, and give logits (N, classes) of ``x``.
+        x: cases along the first axis.
+        y: their classes (N,).
+
+    Raises:
+        ValueError: where there is no network, or one has no hidden layer.
+    """
+
+    def __init__(self, networks: Mapping[str, nn.Module], x: Tensor, y: Tensor) -> None:
+        if not networks:
+            raise ValueError("there are no networks: give one at least, by name.")
+        self.networks = {name: deepcopy(network) for name, network in networks.items()}
+        self.hidden = {name: hidden(network) for name, network in self.networks.items()}
+        for name, weights in self.hidden.items():
+            if not weights:
+                raise ValueError(f"{name} has no hidden layer whose weights can be re-scaled.")
+        self.x, self.y = x, y
+        self.objective = lru_cache(maxsize=16)(self._objective)
+        self.plane = lru_cache(maxsize=200)(self._plane)
+        self.cuts = lru_cache(maxsize=500)(self._cuts)
+
+    def whole(self, state: LandscapeState) -> LandscapeState:
+        """A state with its network named.
+
+        Raises:
+            ValueError: for one that is not there.
+        """
+        name = state.normalizer or next(iter(self.networks))
+        one_of("normalizer", name, self.networks)
+        return replace(state, normalizer=name)
+
+    def over_cases(self, name: str) -> bool:
+        """True for a network with statistics over cases, whose source is then a question."""
+        parts = self.networks[name].modules()
+        return any(isinstance(part, OverCases | TorchBatchNorm) for part in parts)
+
+    @torch.no_grad()
+    def rescaled(self, name: str, size: float) -> nn.Module:
+        """A copy of a network with the weights of its hidden layers ``size`` times as large."""
+        network = deepcopy(self.networks[name])
+        for weight in self.hidden[name]:
+            network.get_parameter(weight).mul_(size)
+        return network
+
+    def _objective(self, name: str, statistics: str, size: float) -> Objective:
+        """The loss, a function of all weights."""
+        return Objective(
+            self.rescaled(name, size), self.x, self.y, F.cross_entropy,
+            statistics=MODES[statistics], dtype=torch.float64,
+        )  # fmt: skip
+
+    def loss(self, state: LandscapeState) -> Objective:
+        """The loss of a state."""
+        return self.objective(state.normalizer, state.statistics, state.size)
+
+    def directions(self, state: LandscapeState, count: int) -> Tensor:
+        """Random directions (count, P), as long as the state says."""
+        size = state.size if state.lengths == "follow" else 1.0
+        # the mode makes no difference to them
+        whose = self.objective(state.normalizer, "frozen", size)
+        return random_directions(whose, count, seed=state.seed)
+
+    def _plane(self, state: LandscapeState) -> Surface:
+        """The losses on the plane of a state."""
+        at = torch.linspace(-state.extent, state.extent, ACROSS, dtype=torch.float64)
+        return grid(self.loss(state), self.directions(state, 2), [at, at])
+
+    def _cuts(self, state: LandscapeState) -> list[Surface]:
+        """The losses on five lines; the first is the first direction of the plane."""
+        at = torch.linspace(-state.extent, state.extent, ALONG, dtype=torch.float64)
+        loss = self.loss(state)
+        return [grid(loss, each[None], [at]) for each in self.directions(state, 5)]
+
+    def training_loss(self, state: LandscapeState) -> float:
+        """The loss of the network as its training left it, in evaluation mode."""
+        return self.objective(state.normalizer, "frozen", 1.0).value()
 
 
-@lru_cache(maxsize=len(NORMALIZERS))
-def trained(normalizer: str) -> nn.Module:
-    """The net after its training, its normalizers torch's own operators."""
-    x, y = cases()
-    arm = "batch hidden" if normalizer == "batch" else normalizer
-    task = Task.budget("notebook", norm=arm, units=UNITS)
-    with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
-        net = task.model(0, task.dataset())
-    optimizer = SGD(net.parameters(), lr=RATE)
-    batches = Batches(x, y, BATCH, [0])
-    with torch.enable_grad():
-        for epoch in range(EPOCHS):
-            for some_x, some_y in batches.epoch(epoch):
-                optimizer.zero_grad()
-                F.cross_entropy(net(some_x[0]), some_y[0]).backward()
-                optimizer.step()
-    return net.eval()
-
-
-@lru_cache(maxsize=8)
-@torch.no_grad()
-def rescaled(normalizer: str, size: float) -> nn.Module:
-    """The trained net with the weights of its hidden layers ``size`` times as large."""
-    net = deepcopy(trained(normalizer))
-    for name, p in net.named_parameters():
-        if p.dim() == 2 and not name.startswith(f"layers.{len(UNITS)}."):
-            p.mul_(size)
-    return net
-
-
-@lru_cache(maxsize=16)
-def objective(normalizer: str, statistics: str, size: float) -> Objective:
-    """The loss, a function of all weights."""
-    net = rescaled(normalizer, size)
-    return Objective(net, *cases(), F.cross_entropy, statistics=MODES[statistics])
-
-
-def directions(state: LandscapeState, count: int) -> Tensor:
-    """Random directions (count, P), as long as the state says."""
-    size = state.size if state.lengths == "follow" else 1.0
-    # the mode makes no difference to them
-    whose = objective(state.normalizer, "frozen", size)
-    return random_directions(whose, count, seed=state.seed)
-
-
-@lru_cache(maxsize=200)
-def plane(state: LandscapeState) -> Surface:
-    """The losses on the plane of a state."""
-    at = torch.linspace(-state.extent, state.extent, ACROSS, dtype=torch.float64)
-    loss = objective(state.normalizer, state.statistics, state.size)
-    return grid(loss, directions(state, 2), [at, at])
-
-
-@lru_cache(maxsize=500)
-def cuts(state: LandscapeState) -> list[Surface]:
-    """The losses on five lines; the first is the first direction of the plane."""
-    at = torch.linspace(-state.extent, state.extent, ALONG, dtype=torch.float64)
-    loss = objective(state.normalizer, state.statistics, state.size)
-    return [grid(loss, each[None], [at]) for each in directions(state, 5)]
-
-
-def training_loss(state: LandscapeState) -> float:
-    """The loss of the net as the training left it, in evaluation mode."""
-    return objective(state.normalizer, "frozen", 1.0).value()
+def hidden(network: nn.Module) -> list[str]:
+    """The names of the weights of all layers but the last, in the order of the modules."""
+    return [*weights_of(network)][:-1]
 
 
 class LandscapeMeasurement(NamedTuple):
     """The numbers that one move of a slider shows; the plane follows once the slider rests.
 
     Attributes:
-        lines: the losses on five lines through the net.
+        lines: the losses on five lines through the network.
         trained: the loss with which its training ended, in nats.
     """
 
@@ -177,12 +187,12 @@ class LandscapeMeasurement(NamedTuple):
     trained: float
 
 
-def measure(state: LandscapeState) -> LandscapeMeasurement:
+def measure(networks: TrainedNetworks, state: LandscapeState) -> LandscapeMeasurement:
     """The losses of a state; the one way into this room for a slider."""
-    return LandscapeMeasurement(cuts(state), training_loss(state))
+    return LandscapeMeasurement(networks.cuts(state), networks.training_loss(state))
 
 
-# The sentence of the landscape panel, of a net and of the loss around it.
+# The sentence of the landscape panel, of a network and of the loss around it.
 
 
 def conditions(state: LandscapeState) -> str:
@@ -194,7 +204,7 @@ def conditions(state: LandscapeState) -> str:
 
 
 def sentence(measurement: LandscapeMeasurement) -> str:
-    """A sentence that says whether the plot is of the net that was trained."""
+    """A sentence that says whether the plot is of the network that was trained."""
     greatest = max(float(line.losses.max()) for line in measurement.lines)
     here, there = number(measurement.lines[0].centre), number(measurement.trained)
     said = (
@@ -205,29 +215,40 @@ def sentence(measurement: LandscapeMeasurement) -> str:
 
 
 ABOUT = {
-    "lines": "The loss of a trained net along five random lines through its weights",
-    "plane": "The loss of a trained net on a plane through its weights, as a surface",
+    "lines": "The loss of a trained network along five random lines through its weights",
+    "plane": "The loss of a trained network on a plane through its weights, as a surface",
 }
 
 
-def landscape(**settings: Any) -> Panel:
-    """The loss around a trained net: re-scale its weights, and choose whose statistics hold.
+def landscape(
+    networks: Mapping[str, nn.Module], x: Tensor, y: Tensor, **settings: Any
+) -> Panel:
+    """The loss around a trained network: re-scale it, and choose whose statistics hold.
 
     Args:
+        networks: by name, trained to tell classes apart. What is re-scaled are the weights of
+            all their layers but the last. They are copied, and stay as they are.
+        x: the cases on which the loss is taken.
+        y: their classes.
         settings: fields of :class:`LandscapeState`: where the panel starts, and what Reset
             returns to.
+
+    Raises:
+        ValueError: where there is no network, or one has no hidden layer.
     """
-    state = LandscapeState(**settings)
+    trained = TrainedNetworks(networks, x, y)
+    state = trained.whole(LandscapeState(**settings))
     return Panel(
-        "landscape", "16", state, *arranged(), ABOUT, look, drawn, settable, least_width=600
-    )
+        "landscape", "16", state, *arranged(trained), ABOUT,
+        partial(look, trained), partial(drawn, trained), settable, least_width=600,
+    )  # fmt: skip
 
 
-def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
+def arranged(networks: TrainedNetworks) -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
     """The controls, and the box that holds them."""
     sources = [(statistics.value, name) for name, statistics in MODES.items()]
     controls = {
-        "normalizer": choice("normalizer", [(name, name) for name in NORMALIZERS]),
+        "normalizer": choice("normalizer", [(name, name) for name in networks.networks]),
         "statistics": choice("statistics", sources),
         "size": log_slider("W times", -1, 1),
         "lengths": choice("directions", [(words, name) for name, words in FOLLOW.items()]),
@@ -236,8 +257,8 @@ def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
     }
 
     def enable(change: dict[str, Any]) -> None:
-        why = "" if over_cases(change["new"]) else "only batch norm takes them over cases"
-        lock(controls["statistics"], why)
+        taken = networks.over_cases(change["new"])
+        lock(controls["statistics"], "" if taken else "only batch norm takes them over cases")
 
     widgets = [*controls.values()]
     columns = in_columns(widgets[:3], widgets[3:])
@@ -246,40 +267,38 @@ def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
     return columns, controls
 
 
-def over_cases(normalizer: str) -> bool:
-    """True for what takes statistics over cases, whose source is then a question."""
-    return normalizer == "batch"
-
-
-def look(state: LandscapeState) -> View:
+def look(networks: TrainedNetworks, state: LandscapeState) -> View:
     """The view of a state."""
-    measurement = measure(state)
-    lines = measurement.lines
+    measurement = measure(networks, state)
+    lines, taken = measurement.lines, networks.over_cases(state.normalizer)
     return View(
         sentence=sentence(measurement),
         titles=dict.fromkeys(("lines", "plane"), conditions(state)),
         drawings={
             "lines": Drawing(
                 lnlab.figures.landscape.cuts_traces(lines, state.normalizer),
-                lnlab.figures.landscape.cuts_layout(lines, over_cases(state.normalizer)),
+                lnlab.figures.landscape.cuts_layout(lines, taken),
             )
         },
-        late={"plane": lambda: turned(state)},
+        late={"plane": lambda: turned(networks, state)},
     )
 
 
-def turned(state: LandscapeState) -> Drawing:
+def turned(networks: TrainedNetworks, state: LandscapeState) -> Drawing:
     """The plane of a state: 441 losses take longer than one step of a slider may."""
-    losses = plane(state)
-    layout = lnlab.figures.landscape.plane_layout(losses, over_cases(state.normalizer))
+    losses, taken = networks.plane(state), networks.over_cases(state.normalizer)
+    layout = lnlab.figures.landscape.plane_layout(losses, taken)
     return Drawing(lnlab.figures.landscape.plane_traces(losses), layout)
 
 
-def drawn(state: LandscapeState) -> dict[str, go.Figure]:
+def drawn(networks: TrainedNetworks, state: LandscapeState) -> dict[str, go.Figure]:
     """The figures of a state."""
-    taken = over_cases(state.normalizer)
-    lines = lnlab.figures.landscape.cuts(measure(state).lines, state.normalizer, taken)
-    return {"lines": lines, "plane": lnlab.figures.landscape.plane(plane(state), taken)}
+    taken = networks.over_cases(state.normalizer)
+    lines = measure(networks, state).lines
+    return {
+        "lines": lnlab.figures.landscape.cuts(lines, state.normalizer, taken),
+        "plane": lnlab.figures.landscape.plane(networks.plane(state), taken),
+    }
 
 
 def settable(state: LandscapeState) -> list[Settable]:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, Self
 
@@ -11,13 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.data import Images
+from lnlab.data import Images, load
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Linear, Norm, RMSNorm, WeightNorm
 from lnlab.nn.linear import INITIALISATIONS
 from lnlab.papers.classification import CASES, Classification, moved
-from lnlab.training import Moment, setting
+from lnlab.threads import in_one_thread
+from lnlab.training import Batches, Moment, setting
 from lnlab.training.experiment import SGD, Adam
+from lnlab.training.random_state import default_dtype
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
     "none": (Identity, Identity),
@@ -163,3 +165,32 @@ class PermutationInvariantMNIST(Classification):
     def _corrected(self, norm: Norm) -> Norm:
         unbiased = norm is BatchNorm and self.unbiased
         return partial(BatchNorm, correction=1) if unbiased else norm
+
+
+@cache
+@in_one_thread
+def train_landscape_networks() -> tuple[dict[str, nn.Module], Tensor, Tensor]:
+    """Five small networks by their normalizer, and the digits and classes that they learned.
+
+    They are what the landscape panel of notebook 16 is given: 64 - 64 - 64 - 10, trained in
+    float64 by plain gradient descent, their normalizers torch's own operators where it has
+    them. They are trained once.
+    """
+    train = load("embedded").train
+    x, y = train.x[:400].double(), train.y[:400]
+    networks = {}
+    for name in ("batch", "none", "layer", "weight", "rms"):
+        norm = "batch hidden" if name == "batch" else name
+        task = PermutationInvariantMNIST.budget("notebook", norm=norm, units=(64, 64))
+        with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
+            network = task.model(0, task.dataset())
+        optimizer = SGD(network.parameters(), lr=0.1)
+        batches = Batches(x, y, 100, [0])
+        with torch.enable_grad():
+            for epoch in range(40):
+                for some_x, some_y in batches.epoch(epoch):
+                    optimizer.zero_grad()
+                    F.cross_entropy(network(some_x[0]), some_y[0]).backward()
+                    optimizer.step()
+        networks[name] = network.eval()
+    return networks, x, y

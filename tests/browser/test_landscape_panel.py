@@ -14,10 +14,11 @@ from benchmarks._jupyterlab import (
 
 PANEL = """
 from lnlab import panels
-panels.landscape()
+from lnlab.papers.mnist import train_landscape_networks
+panels.landscape(*train_landscape_networks())
 """
 LINES, PLANE = 0, 1
-START = "lnlab run 16"
+START = """lnlab run 16 -p panel '{"normalizer": "batch"}'"""
 
 
 @pytest.fixture(scope="module")

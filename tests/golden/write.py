@@ -50,6 +50,7 @@ LNLAB = {
     "side_by_side": "lnlab.training:stack",
     "train": "lnlab.training:train",
     "Maps": "lnlab.analysis.feature_maps:Maps",
+    "landscape_networks": "lnlab.papers.mnist:train_landscape_networks",
     "shipped_writers": "lnlab.papers.handwriting.panel:shipped",
     "evidence": "lnlab.papers.claims.judging:evidence",
     "claims": "lnlab.papers.claims.judging:CLAIMS",
@@ -366,7 +367,7 @@ def panels_given() -> dict[str, tuple[tuple, list[dict[str, Any]]]]:
             {"normalizers": ("layer", "weight"), "family": "Bernoulli", "length": 5.0},
             {"family": "categorical", "inputs": 0.2, "units": 4},
         ]),
-        "landscape": ((), [
+        "landscape": (lnlab.landscape_networks(), [
             {},
             {"statistics": "frozen", "extent": 2.0, "seed": 1},
             {"normalizer": "layer", "size": 3.0, "lengths": "stay", "extent": 0.5},

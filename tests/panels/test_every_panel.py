@@ -27,6 +27,7 @@ from lnlab.papers.draw.panel import drawing as drawing_panel
 from lnlab.papers.handwriting.panel import writing as writing_panel
 from lnlab.papers.las.panel import attention as attention_panel
 from lnlab.papers.las.recordings import Samples, Utterance
+from lnlab.papers.mnist import train_landscape_networks
 from lnlab.papers.order_embeddings.data import COCO_BOXES, Boxes, Captions, Pictures
 from lnlab.papers.order_embeddings.model import OrderEmbedding
 from lnlab.papers.order_embeddings.panel import order as order_panel
@@ -201,7 +202,7 @@ CASES = {
         ],
     ),
     "landscape": Case(
-        (),
+        train_landscape_networks(),
         {},
         {
             "statistics": "frozen", "size": 2.0, "lengths": "stay", "extent": 0.5, "seed": 3,

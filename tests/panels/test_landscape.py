@@ -1,29 +1,34 @@
 """The panel of notebook 16, driven from Python as the page would drive it."""
 
+import html
 import json
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from lnlab import panels
 from lnlab.nn.table1 import Statistics
 from lnlab.panels.landscape_panel import (
     LandscapeState,
-    cuts,
+    TrainedNetworks,
     drawn,
     look,
-    plane,
-    rescaled,
-    trained,
-    training_loss,
 )
 from lnlab.panels.panel import PLOTLY
+from lnlab.papers.mnist import train_landscape_networks
+from lnlab.training.random_state import default_dtype
+
+
+@pytest.fixture(scope="module")
+def networks():
+    return TrainedNetworks(*train_landscape_networks())
 
 
 @pytest.fixture(scope="module")
 def shared():
-    return panels.landscape()
+    return panels.landscape(*train_landscape_networks())
 
 
 @pytest.fixture
@@ -37,10 +42,10 @@ def losses(panel):
     return np.stack([panel.plots["lines"].current(f"line {i}")["y"] for i in range(5)])
 
 
-def stamps(panel):
+def stamps(networks, state):
     """What stands above the two pictures, drawn anew and moved."""
-    anew = [figure.layout.annotations for figure in drawn(panel.state).values()]
-    view = look(panel.state)
+    anew = [figure.layout.annotations for figure in drawn(networks, state).values()]
+    view = look(networks, state)
     moved = [view.drawings["lines"].layout, view.late["plane"]().layout]
     return [notes[0]["text"] for notes in anew + [each["annotations"] for each in moved]]
 
@@ -49,14 +54,14 @@ def surface(panel):
     return 10.0 ** panel.plots["plane"].current("losses")["z"]
 
 
-def test_the_middle_is_the_net_as_it_was_trained(panel):
+def test_the_middle_is_the_net_as_it_was_trained(panel, networks):
     for name in ("none", "layer", "batch"):
         panel.controls["normalizer"].value = name
         here = panel.plots["lines"].current("w")["y"][0]
         assert losses(panel)[:, 12] == pytest.approx(here)
         assert surface(panel)[10, 10] == pytest.approx(here)
         # of 400 cases in place of batches of 100
-        assert here == pytest.approx(training_loss(panel.state), rel=0.05)
+        assert here == pytest.approx(networks.training_loss(panel.state), rel=0.05)
 
 
 def test_dragging_the_weights_moves_batch_norm_only_if_its_statistics_are_frozen(panel):
@@ -81,24 +86,28 @@ def test_directions_that_stay_make_longer_weights_look_flat(panel):
     np.testing.assert_allclose(losses(panel), before, rtol=1e-3)  # up to eps
 
 
-def test_statistics_are_a_question_of_batch_norm_alone(panel):
+def test_statistics_are_a_question_of_batch_norm_alone(panel, networks):
     assert not panel.controls["statistics"].disabled
-    assert all("Statistics over cases: of the batch." in words for words in stamps(panel))
+    assert all(
+        "Statistics over cases: of the batch." in words
+        for words in stamps(networks, panel.state)
+    )
     panel.controls["normalizer"].value = "layer"
     assert panel.controls["statistics"].disabled
-    assert all("No statistics over cases." in words for words in stamps(panel))
-    one, other = (cuts(LandscapeState("layer", mode))[0] for mode in ("batch", "frozen"))
+    assert all("No statistics over cases." in words for words in stamps(networks, panel.state))
+    states = (LandscapeState("layer", mode) for mode in ("batch", "frozen"))
+    one, other = (networks.cuts(state)[0] for state in states)
     assert torch.equal(one.losses, other.losses)
 
 
-def test_axes_and_colours_stay_and_the_sentence_says_what_lies_outside(panel):
+def test_axes_and_colours_stay_and_the_sentence_says_what_lies_outside(networks):
     seen = []
     for statistics in ("batch", "frozen"):
         for size in (1.0, 10.0):
             state = LandscapeState("batch", statistics, size)
-            view, lines = look(state), drawn(state)["lines"]
-            scene = drawn(state)["plane"].layout.scene
-            surface = drawn(state)["plane"].data[0]
+            view, figures = look(networks, state), drawn(networks, state)
+            lines, scene = figures["lines"], figures["plane"].layout.scene
+            surface = figures["plane"].data[0]
             seen.append([lines.layout.yaxis.range, scene.zaxis.range, surface.cmax])
             outside = "What is above 100 nats lies outside the picture."
             far = (statistics, size) == ("frozen", 10.0)
@@ -107,9 +116,9 @@ def test_axes_and_colours_stay_and_the_sentence_says_what_lies_outside(panel):
     assert all(each == seen[0] for each in seen)
 
 
-def test_the_plane_contains_the_first_line(panel):
+def test_the_plane_contains_the_first_line(networks):
     state = LandscapeState("layer", extent=1.0)
-    line, ground = cuts(state)[0], plane(state)
+    line, ground = networks.cuts(state)[0], networks.plane(state)
     shared = [place for place in line.at[0].tolist() if place in ground.at[0].tolist()]
     assert len(shared) >= 4
     for place in shared:
@@ -118,14 +127,77 @@ def test_the_plane_contains_the_first_line(panel):
         assert float(on_line) == pytest.approx(float(on_plane))
 
 
-def test_the_net_is_trained_once_and_left_alone():
+def test_the_networks_are_trained_once_alike_and_left_alone():
     before = torch.get_rng_state()
-    net = trained("batch")
-    kept = {name: tensor.clone() for name, tensor in net.state_dict().items()}
-    rescaled("batch", 2.0), cuts(LandscapeState("batch", "recomputed", 2.0))
-    assert trained("batch") is net
-    assert all(torch.equal(net.state_dict()[name], tensor) for name, tensor in kept.items())
+    given = train_landscape_networks()
+    kept = {name: weights(network) for name, network in given[0].items()}
+    assert panels.landscape(*given, statistics="recomputed", size=2.0).bar.error == ""
+    assert train_landscape_networks() is given
+    assert all(torch.equal(weights(given[0][name]), w) for name, w in kept.items())
+    with default_dtype(torch.float32), torch.no_grad():
+        again, *_ = train_landscape_networks.__wrapped__()
+    assert all(torch.equal(weights(again[name]), w) for name, w in kept.items())
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def weights(network):
+    return torch.cat([tensor.reshape(-1) for tensor in network.state_dict().values()]).clone()
+
+
+X, Y = torch.linspace(-1, 1, 48).sin().view(12, 4), torch.arange(12) % 3
+
+
+def network(seed, norm=nn.LayerNorm):
+    """A network of somebody's, in float32."""
+    torch.manual_seed(seed)
+    parts = nn.Linear(4, 5), norm(5), nn.ReLU(), nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 3)
+    return nn.Sequential(*parts).float()
+
+
+def test_two_panels_show_their_own_networks_of_one_name():
+    one, other = (panels.landscape({"mine": network(seed)}, X, Y) for seed in range(2))
+    assert not np.allclose(losses(one), losses(other))
+    same = panels.landscape({"first": network(0), "mine": network(1)}, X, Y)
+    np.testing.assert_array_equal(losses(same), losses(one))
+    same.controls["normalizer"].value = "mine"
+    np.testing.assert_array_equal(losses(same), losses(other))
+
+
+def test_a_network_of_ones_own_is_copied_and_rescaled_but_for_its_last_layer():
+    mine = network(0, nn.BatchNorm1d).requires_grad_(False)
+    kept = [mine[place].weight.clone() for place in (0, 3, 5)]
+    shown = TrainedNetworks({"mine": mine}, X, Y)
+    mine[0].weight.zero_()
+    longer = shown.rescaled("mine", 3.0)
+    for place, factor, weight in zip((0, 3, 5), (3, 3, 1), kept, strict=True):
+        assert torch.equal(longer[place].weight, factor * weight)
+    assert torch.equal(longer[1].weight, mine[1].weight)
+
+
+def test_statistics_over_cases_are_found_in_a_network_of_ones_own():
+    mine = network(0, nn.BatchNorm1d)
+    panel = panels.landscape({"mine": mine, "other": network(0)}, X, Y)
+    assert not panel.controls["statistics"].disabled
+    assert not mine[1].num_batches_tracked
+    panel.controls["normalizer"].value = "other"
+    assert panel.controls["statistics"].disabled
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [({}, "no networks: give one"), ({"mine": nn.Linear(4, 3)}, "mine has no hidden layer")],
+)
+def test_what_cannot_be_rescaled_is_refused(given, says):
+    with pytest.raises(ValueError, match=says):
+        panels.landscape(given, X, Y)
+
+
+def test_a_name_is_shown_as_letters(strings):
+    tag = "<img src=x onerror=alert`1`>"
+    for figure in panels.landscape({tag: network(0)}, X, Y).stills(play=True):
+        found = strings(figure.to_plotly_json())
+        assert not [said for said in found if tag in said]
+        assert [said for said in found if html.escape(tag) in said]
 
 
 def test_a_page_without_a_kernel_can_be_played_with(panel, monkeypatch):

@@ -17,6 +17,7 @@ from lnlab.papers.attentive_reader.panel import reading as reading_panel
 from lnlab.papers.draw.panel import drawing as drawing_panel
 from lnlab.papers.handwriting.panel import writing as writing_panel
 from lnlab.papers.las.panel import attention as attention_panel
+from lnlab.papers.mnist import train_landscape_networks
 from lnlab.papers.order_embeddings.panel import order as order_panel
 from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
 from lnlab.papers.transformer.panel import transformer as transformer_panel
@@ -35,7 +36,7 @@ PANELS: dict[str, Callable[..., Panel]] = {
     "geometry": lambda *_: panels.geometry(normalizers=("none", "layer")),
     "invariance": lambda *_: panels.invariance(delta=-2.5),
     "order": lambda *_: order_panel(*embeddings(), net="layer"),
-    "landscape": lambda *_: panels.landscape(),
+    "landscape": lambda *_: panels.landscape(*train_landscape_networks()),
     "positions": lambda *_: panels.positions(*maps(), time="after"),
     "recurrence": lambda *_: panels.recurrence(steps=25),
     "reading": lambda *_: reading_panel({"none": reader(), "layer": reader(1)}, ASKED),
