@@ -52,4 +52,4 @@ def test_the_room_seeds_in_no_other_way():
     (room,) = analysis.__path__
     seeded = re.compile(r"torch\.Generator\(|default_rng\(|RandomState\(")
     found = {path.name for path in Path(room).rglob("*.py") if seeded.search(path.read_text())}
-    assert found == {"givens.py"}
+    assert found == {"arguments.py"}
