@@ -244,18 +244,3 @@ def table(rows: list[dict]) -> str:
         for name, error in row.get("errors", {}).items():
             lines.append(f"{begin} {name:14} {error}")
     return "\n".join(lines)
-
-
-def model_table(sizes: list[tuple[int, ...]]) -> str:
-    """The model at some sizes, as Markdown."""
-    lines = [
-        "| | T, B, inputs, H | launches | MB | GFLOP | ms | ms as a graph |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for size in sizes:
-        for name in LAYERS:
-            row = modelled(name, size)
-            told = [name, ", ".join(map(str, size)), row["launches"], row["MB"], row["GFLOP"]]
-            told += [row["model_ms"], row["model_ms_as_graph"]]
-            lines.append(f"| {' | '.join(map(str, told))} |")
-    return "\n".join(lines)

@@ -106,7 +106,7 @@ def number(entry: dict[str, Any]) -> str:
 @claims.command()
 @click.argument("id")
 def show(id: str) -> None:
-    """One claim: the values of its seeds, its declaration, command, note and history."""
+    """One claim: the values of its seeds, its declaration, command and note."""
     import lnlab.papers.claims
     from lnlab.analysis.statistics import ends
 
@@ -125,18 +125,11 @@ def show(id: str) -> None:
 
 
 @claims.command()
-@click.option(
-    "--withdraw", multiple=True, help="Id of a judged claim that is gone. Repeatable."
-)
-def judge(withdraw: tuple[str, ...]) -> None:
-    """Judge every claim anew, by the runs that are there; nothing is trained.
-
-    Verdicts of the checkout are not replaced where a declaration changed after its result and
-    the claim does not say so: by a higher version, and what was there in its history.
-    """
+def judge() -> None:
+    """Judge every claim anew, by the runs that are there; nothing is trained."""
     import lnlab.papers.claims
 
-    click.echo(lnlab.papers.claims.judge(withdrawn=withdraw))
+    click.echo(lnlab.papers.claims.judge())
 
 
 @claims.command()

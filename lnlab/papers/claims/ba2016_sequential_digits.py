@@ -5,13 +5,12 @@ Their own experiments are others, so that no verdict here is stronger than "also
 
 from dataclasses import replace
 from math import log
-from typing import Any
 
 import pandas as pd
 
 from lnlab.papers.claims.ba2016_analysis import PAPER
 from lnlab.papers.claims.ba2016_mnist import TENTH, WAITS, arms
-from lnlab.papers.claims.claim import AGAIN, Before, Claim
+from lnlab.papers.claims.claim import Claim
 from lnlab.papers.claims.measurement import Measurement, Term, declare, each
 from lnlab.papers.claims.paired import NumberOfRuns, along, final, logarithm
 from lnlab.papers.sequential_digits import SequentialDigits
@@ -21,9 +20,6 @@ PIXELWISE = replace(DIGITS, pixels_per_step=1)
 """As in Cooijmans et al. (2016), of whose gains two of the claims are."""
 TWO_PIXELS = "an LSTM that reads 8 x 8 digits in 32 steps of two pixels, not the paper's task"
 ONE_PIXEL = "an LSTM that reads 8 x 8 digits pixel by pixel, T = 64, not the paper's task"
-ONE_RUN = "by four runs of earlier code; of two runs of one configuration one is kept"
-SECOND: dict[str, Any] = {"version": 2, "date": "2026-11-26"}
-SEEN = "five seeds that had been seen when the claim was judged"
 REASON = (
     "no number in the paper; a tenth of the other arm's, about what two seeds differ by along "
     "a run; at its end they differ by more"
@@ -41,20 +37,17 @@ def claim(
     split: str = "the training cases",
     window: str = "the end of the run, epoch 15",
     note: str = "",
-    history: tuple[Before, ...] = (),
-    **dated: Any,
 ) -> Claim:
     """A claim that is tested on digits, as a ratio."""
     test, declared = declare(
         Measurement(task, terms, each(logarithm(number)), failed=log(log(10))),
         measure=f"log of {measure}", window=window, split=split, margin=TENTH, reason=REASON,
-        family="digits as sequences", **dated,
+        family="digits as sequences",
     )  # fmt: skip
     on = ONE_PIXEL if task.pixels_per_step == 1 else TWO_PIXELS
     return Claim(
         f"ba2016-{id}", f"{PAPER}, {source}", statement, test=test, declared=declared,
         command=test.command(), waits=WAITS, note="; ".join(filter(None, [on, note])),
-        history=history,
     )  # fmt: skip
 
 
@@ -68,7 +61,6 @@ def turned(terms: tuple[Term, ...]) -> tuple[Term, ...]:
 
 
 ALONG, TEST = along("train_nll"), "the test cases"
-AT_2_PIXELS = f"{SEEN}; at two pixels a step, while the paper that it is of reads one"
 ONE_OF_FIVE = (
     "one seed of five came out the other way: outcomes may be of two kinds, and five seeds do "
     "not tell how often each comes"
@@ -111,7 +103,7 @@ def steadier(cell: str, start: str, drawn: str) -> Claim:
     id, source, statement = STABLE[cell]
     task = replace(WATCHED, cell=cell, initialisation=start)
     test, declared = declare(
-        Measurement(task, arms("layer", "none"), each(unsteady), failed=log(10)), date=AGAIN,
+        Measurement(task, arms("layer", "none"), each(unsteady), failed=log(10)),
         measure="distance from 0 of the log of the factor by which a gradient grows in a step "
         "back in time, layer less none",
         window="the end of the run, epoch 15", split="the first 100 test cases",
@@ -146,16 +138,12 @@ CLAIMS = [
             f"normalization, per update, weights drawn as {words}",
             replace(DIGITS, initialisation=start), arms("layer", "none"), ALONG,
             "the mean training NLL along the run, layer over none", window="the whole run",
-            note=note, history=(
-                Before(before, SEEN, ends), Before("inconclusive", ONE_RUN, until)
-            ), **SECOND,
+            note=note,
         )
-        for name, words, start, note, before, ends, until in (
-            ("authors", "in the authors' code", "paper", "", "same direction",
-             "-0.27 to -0.176 nats", "-0.55 to 0.064"),
+        for name, words, start, note in (
+            ("authors", "in the authors' code", "paper", ""),
             ("modern", "N(0, 1/fan-in)", "modern",
-             "larger weights help the net without normalization alone", "not reproduced",
-             "0.0506 to 0.326 nats", "-0.23 to 0.44"),
+             "larger weights help the net without normalization alone"),
         )
     ),
     claim(
@@ -165,8 +153,6 @@ CLAIMS = [
         PIXELWISE, arms("layer", "none"), ALONG,
         "the mean training NLL along the run, layer over none", window="the whole run",
         note="with D = 1 the layer norm of W_x x in eq. 20 keeps nothing of x but its sign",
-        history=(Before("not reproduced", f"the interval held 0; {SEEN}", "-0.107 to 0.186 "
-                                                                          "nats"),),
     ),
     *(
         claim(
@@ -174,16 +160,12 @@ CLAIMS = [
             "layer normalization improves the generalization of recurrent nets, weights drawn "
             f"as {words}",
             replace(DIGITS, initialisation=start), arms("layer", "none"), final("test_nll"),
-            "the test NLL, layer over none", TEST, note=note, history=history, **SECOND,
+            "the test NLL, layer over none", TEST, note=note,
         )
-        for name, words, start, note, history in (
+        for name, words, start, note in (
             ("authors", "in the authors' code", "paper",
-             "the initialisation that favours layer norm",
-             (Before("same direction", f"{SEEN}; at one initialisation only",
-                     "-0.245 to -0.0883 nats"),
-              Before("inconclusive", ONE_RUN, "-0.51 to 0.12"))),
-            ("modern", "N(0, 1/fan-in)", "modern", "",
-             (Before("inconclusive", ONE_RUN, "-0.48 to 0.99"),)),
+             "the initialisation that favours layer norm"),
+            ("modern", "N(0, 1/fan-in)", "modern", ""),
         )
     ),
     claim(
@@ -193,7 +175,6 @@ CLAIMS = [
         replace(PIXELWISE, gain=0.1), arms("batch", "batch pooled"), final("test_nll"),
         "the test NLL, statistics a step over pooled ones", TEST,
         note=f"said of Cooijmans et al. (2016); {ONE_OF_FIVE}",
-        history=(Before("same direction", AT_2_PIXELS, "-0.878 to -0.519 nats"),),
     ),
     claim(
         "4-recurrent-gain", "4",
@@ -201,8 +182,6 @@ CLAIMS = [
         PIXELWISE, gains("batch"), final("train_nll"),
         "the training NLL of batch norm, gain 0.1 over gain 1",
         note="said of Cooijmans et al. (2016)",
-        history=(Before("same direction", f"the interval held 0; {AT_2_PIXELS}",
-                        "-0.187 to 0.0188 nats"),),
     ),
     claim(
         "6.2-scale", "6.2",
@@ -210,8 +189,6 @@ CLAIMS = [
         PIXELWISE, turned(gains("layer")), final("train_nll"),
         "the training NLL of layer norm, gain 1 over gain 0.1",
         note=f"said of the attentive reader; {ONE_OF_FIVE}",
-        history=(Before("same direction", f"the interval held 0; {AT_2_PIXELS}",
-                        "-0.0817 to 0.046 nats"),),
     ),
     claim(
         "6.2-gain", "6.2",
@@ -221,8 +198,6 @@ CLAIMS = [
         "the training NLL, gain 1 over gain 0.1, layer over batch",
         note="seed by seed the sum of ba2016-6.2-scale and ba2016-4-recurrent-gain, no finding "
         f"apart; said of the attentive reader; {ONE_OF_FIVE}",
-        history=(Before("same direction", f"the interval held 0; {AT_2_PIXELS}",
-                        "-0.259 to 0.0548 nats"),),
     ),
     claim(
         "7-small-batches", "7",
@@ -234,9 +209,5 @@ CLAIMS = [
         final("train_nll"), "the training NLL, batch 4 over batch 32, layer over none",
         window="after as many updates: 2 epochs of 4 cases, 16 of 32",
         note="neither net looks at other cases",
-        history=(Before("not reproduced", "as ba2016-7-recurrent-batch: at batch 4 there "
-                                          "were 8 "
-                        "times as many updates, and the interval held 0", "-0.039 to 0.501 "
-                                                                          "nats"),),
     ),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from math import log
 from typing import Any
 
 from lnlab.papers.claims.ba2016_analysis import PAPER
-from lnlab.papers.claims.claim import AGAIN, CHANGED, FIRST, PASSED, Before, Claim
+from lnlab.papers.claims.claim import Claim
 from lnlab.papers.claims.measurement import (
     FALLS,
     Measurement,
@@ -32,79 +32,6 @@ from lnlab.papers.claims.paired import NumberOfRuns, along, final, logarithm
 from lnlab.papers.claims.rule import Says
 from lnlab.papers.skip_thoughts.evaluate import NESTED
 from lnlab.papers.skip_thoughts.experiment import SkipThoughtVectors
-
-# Earlier verdicts on skip-thought vectors, and why they were changed.
-
-
-INNER_C = Before(
-    "not yet run",
-    "C was one for all points of a run, that of most right at its end on the very folds that "
-    "are reported, and the untrained encoder had its own best of them; changed before any run "
-    "was there",
-)
-NEW_C = Before(
-    "not yet run",
-    "C was 256 along a training and for what it is compared with, and L-BFGS, which ends early "
-    "where vectors are nearly parallel, fitted the judges; changed before there was any run",
-)
-NEW_LOOP = Before(
-    "not yet run",
-    "the arm without normalization had torch's GRU, and now has the same loop as the other; "
-    "changed before there was any run",
-)
-ALL_GAINS = Before(
-    "not yet run",
-    "only metrics whose end was above their start and the bag of words were averaged, which "
-    "finds gains where there are none; changed when the runs were there and nobody had looked "
-    "at them",
-)
-BY_THE_LEAST = Before(
-    "not yet run",
-    "rates were chosen from three by the least nats of a run, and what is compared is their "
-    "mean along it; changed before any run",
-)
-AT_THE_END = Before(
-    "not yet run",
-    "of five rates the largest, 0.025, was best for both arms on the stories (seed 99): the "
-    "grid goes on to 0.125; changed before any declared seed was trained so",
-)
-WITH_ITS_START = (
-    "what an arm is ahead by before its first update counted as speed: on the stories 18 of "
-    "the 31 points of MR. What each net begins with is taken off"
-)
-JUDGED_SO = {
-    "sick_r": "-0.2 to -0.051", "sick_mse": "-0.47 to -0.12", "mr": "-36 to -20",
-    "subj": "-29 to -1.9", "mpqa": "-17 to -14",
-}  # fmt: skip
-"""The intervals of the stories by the mean along the run, the start included."""
-AT_ANY_RATE = {
-    metric: (Before(verdict, "its statement did not name the one rate of both arms", interval),)
-    for metric, verdict, interval in (
-        ("sick_r", "inconclusive", ""), ("sick_mse", "inconclusive", ""),
-        ("mr", "inconclusive", "-23 to 0.49"), ("subj", "also seen", "-33 to -7.2"),
-        ("mpqa", "also seen", "-26 to -5.2"),
-    )
-}  # fmt: skip
-"""Earlier verdicts of the stories; at the best rate of both arms the last two have no lead."""
-SMALLER_LEVEL = Before(
-    "also seen",
-    "of its family five rows were declared anew, and of two the judges say nothing now: they "
-    "count as p = 1 in Holm's steps",
-    "-30 to -1.5",
-)
-DATES = {
-    AT_ANY_RATE["mr"][0].reason: AGAIN,
-    WITH_ITS_START: AGAIN,
-    SMALLER_LEVEL.reason: AGAIN,
-    PASSED: CHANGED,
-    INNER_C.reason: "2026-11-22 23:47",
-    NEW_LOOP.reason: "2026-11-22 21:04",
-    ALL_GAINS.reason: "2026-11-22 15:10",
-    BY_THE_LEAST.reason: AGAIN,
-    AT_THE_END.reason: AGAIN,
-}
-"""The dates of the declarations that came after, by the reason."""
-
 
 # Notes on skip-thought vectors: what a reader of single rows must know.
 
@@ -367,7 +294,6 @@ def claims(
     tuning: Tuning = OWN_RATE,
     alone: Sequence[str] = (),
     seen: Mapping[str, str] | None = None,
-    before: Mapping[str, tuple[Before, ...]] | None = None,
     seeds: Mapping[str, tuple[int, ...]] | None = None,
     judged: bool = False,
     paper: str = "",
@@ -382,27 +308,19 @@ def claims(
         alone: the settings in which it has a family of its own.
         seen: what was known of it beside :data:`SEEN`, by setting.
         tuning: how an arm's own rate is chosen.
-        before: its verdicts before it was declared anew, newest first, by setting; of a row
-            with own rates, by what its id ends with.
         seeds: those that count where they are others than the setting's, by setting.
         judged: whether judges decide it, in most settings with :data:`OWN_C`.
     """
-    seen, before = seen or {}, before or {}
-    if judged:
-        chosen = [end for end in FAMILIES if not fixed(end)]
-        before = {**dict.fromkeys(chosen, (INNER_C, NEW_C)), **before}
+    seen = seen or {}
     made = []
     for end, own in [*((end, False) for end in on), *((end, True) for end in own_rate)]:
         task, data, family, waits = FAMILIES[end]
         task = replace(task, seeds=(seeds or {}).get(end, task.seeds))
         ending = f"{end}-own-rates" if own else end
-        past = before.get(ending, before.get(end, ()))
         test = Measurement(task, terms, numbers(end), STATED)
         more: dict[str, Any] = {"open": OPEN} if not end else {}
         at_one = "seeds 100 to 104 at one rate" if ending == "-stories-own-rates" else ""
         more["seen"] = "; ".join(filter(None, (SEEN.get(end), seen.get(end), at_one)))
-        more["date"] = DATES[past[0].reason] if past else FIRST
-        more["version"] = 1 + len(past)
         more["split"] = f"{split}; {OWN_C}" if judged and not fixed(end) else split
         first = end in alone and not own
         apart = ", own rates" if own else ", nats" if first else ""
@@ -427,8 +345,7 @@ def claims(
         made.append(
             Claim(name, f"{PAPER}, {where}", said, test=test, declared=declared,
                   command=command, paper=paper, waits=waits,
-                  note="; ".join(filter(None, notes)),
-                  history=past)
+                  note="; ".join(filter(None, notes)))
         )  # fmt: skip
     return made
 
@@ -458,11 +375,6 @@ def faster(metric: str) -> list[Claim]:
     words, *_ = TABLE_3[metric]
     margin, reason = half(metric)
     falls = metric.endswith(FALLS)
-    unjudged = (Before("not yet run", WITH_ITS_START), INNER_C, NEW_C)
-    stories = (
-        *AT_ANY_RATE.get(metric, ()),
-        Before("also seen", WITH_ITS_START, JUDGED_SO.get(metric, "")),
-    )
     difference = "layer - none" if falls else "none - layer"
     return claims(
         f"faster-{metric.replace('_', '-')}", "6.3, Fig. 3",
@@ -471,7 +383,6 @@ def faster(metric: str) -> list[Claim]:
         measure=f"mean along the run of {words}, or of what stands in its place, against "
         f"updates, less what it is before the first, {difference}",
         window="the whole run", split=JUDGED, judged=True, margin=margin, reason=reason,
-        before={**dict.fromkeys(FAMILIES, unjudged), "-stories": stories},
         note=OF_SICK * metric.startswith("sick"),
         seeds={"-stories": FRESH},
         seen={"-stories": "seeds 100 to 104 of the measure before this one",
@@ -494,11 +405,6 @@ def better(metric: str) -> list[Claim]:
         f"{'layer - none' if falls else 'none - layer'}",
         window="the last update", split=JUDGED, judged=True, margin=margin, reason=reason,
         paper=f"{having} against {without}", note=OF_SICK * metric.startswith("sick"),
-        before={
-            "-stories": (SMALLER_LEVEL,) if metric == "mpqa" else (),
-            "-stories-own-rates": (AT_THE_END,),
-            "-novels-small-own-rates": (AT_THE_END, INNER_C, NEW_C),
-        },
     )  # fmt: skip
 
 
@@ -508,9 +414,6 @@ CLAIMS = [
         "layer norm speeds up skip-thoughts over the baseline in what they are trained for",
         LESS, lambda end: each(along("valid_nll")), own_rate=("-novels-small", "-stories"),
         tuning=SOON, alone=("-novels",),
-        before=dict.fromkeys(
-            ("-novels-small-own-rates", "-stories-own-rates"), (AT_THE_END, BY_THE_LEAST)
-        ),
         measure="mean along the run of nats a word of the neighbours of held-out sentences, "
         "layer - none",
         window="the whole run", split=HELD_OUT, margin=NATS,
@@ -529,10 +432,6 @@ CLAIMS = [
         margin=round(log(1.15), 3), reason="log 1.15, which would be a difference",
         seen=TIMED,
         note="the paper's were seconds of a GPU, provided that CNMeM is used",
-        before={
-            "-stories": (Before("inconclusive", PASSED, "-0.576 to -0.576"),),
-            **dict.fromkeys((end for end in FAMILIES if not fixed(end)), (NEW_LOOP,)),
-        },
     ),
     *claims(
         "month", "6.3, Table 3",
@@ -550,7 +449,6 @@ CLAIMS = [
         reason="half of the mean of what Table 3 has, 1.7M updates against 1M: .4, .3, .7, "
         "-.1, .5, .3 and .3 points",
         paper="SICK r .858 against .854, MR 79.4 against 79.5",
-        before={"-stories": (ALL_GAINS,)},
     ),
     *claims(
         "conditioning", "6.3",

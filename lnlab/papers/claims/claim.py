@@ -1,14 +1,11 @@
 """A statement of a paper, what tests it, and what was found: the shape of the ledger's rows."""
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-
-from lnlab.analysis.statistics import ends
 from lnlab.papers.claims.rule import Kind, Outcome, Says, Setting, Verdict
 from lnlab.training import Experiment
 
@@ -56,11 +53,6 @@ class Evidence:
     then: str = ""
 
 
-FIRST, CHANGED, AGAIN = "2026-11-22", "2026-11-22 16:42", "2026-11-23"
-"""The day on which nearly all was declared, the hour of the change of the rule
-(:data:`PASSED`), and the day on which some was declared anew."""
-
-
 @dataclass(frozen=True)
 class Declared:
     """A declaration: what will be measured, written down before anyone looks.
@@ -82,8 +74,6 @@ class Declared:
         shared: where values are those of several splits of the same cases, the test cases of a
             split over its training cases: their interval is wider for it.
         seen: why the data cannot be unseen, where they cannot.
-        version: 1, and one more for each change after results existed (``history``).
-        date: of the declaration.
     """
 
     measure: str
@@ -100,17 +90,6 @@ class Declared:
     open: tuple[str, ...] = ()
     shared: float = 0.0
     seen: str = ""
-    version: int = 1
-    date: str = FIRST
-
-
-@dataclass(frozen=True)
-class Before:
-    """An earlier verdict of a row, and why it was changed."""
-
-    verdict: str
-    reason: str
-    interval: str = ""
 
 
 Judge = Callable[[], Evidence]
@@ -137,7 +116,6 @@ class Claim:
         would: what would test it, where nothing here does.
         waits: why not yet.
         note: a mistake of the paper, or a condition.
-        history: what this row said before, newest first.
     """
 
     id: str
@@ -154,7 +132,6 @@ class Claim:
     would: str = ""
     waits: str = ""
     note: str = ""
-    history: tuple[Before, ...] = field(default=())
 
 
 @dataclass(frozen=True)
@@ -177,10 +154,6 @@ PAPERS = {
 
 ALONG = "runs do not record this along a training yet"
 CHOSEN_LATE = "which claims are its parts was chosen when most of them were judged"
-PASSED = (
-    "the tolerance was subtracted and what was left had a margin of its own, so that an "
-    "interval near the tolerance counted as no effect; it is the margin now"
-)
 
 
 def untested(
@@ -210,7 +183,6 @@ def equation(
     kind: Kind = Kind.EQUATION,
     paper: str = "",
     note: str = "",
-    history: tuple[Before, ...] = (),
 ) -> Claim:
     """A statement of ``cited`` that the ledger itself judges.
 
@@ -219,7 +191,7 @@ def equation(
     """
     return Claim(
         f"{PAPERS[cited]}-{id}", f"{cited}, {source}", statement, kind, judge,
-        command="lnlab claims judge", paper=paper, note=note, history=history,
+        command="lnlab claims judge", paper=paper, note=note,
     )  # fmt: skip
 
 
@@ -291,71 +263,3 @@ def _plain_value(value: Any) -> str:
         return str(value)
     # a number alone would be how many seeds there are
     return ",".join(map(str, value)) + ("," if len(value) == 1 else "")
-
-
-# Changes of judged claims that their history does not tell.
-
-
-DECIDING = ("seeds", "margin", "family", "exact", "says", "failed", "shared")
-"""The parts of a declaration that decide by themselves; of words only a reader can say."""
-
-ENOUGH = 1e-3
-"""The part of the largest of a claim's values by which another machine does not move one."""
-
-Entry = dict[str, Any]
-"""A claim as verdicts.json keeps it."""
-
-
-def unsaid(before: Sequence[Entry], now: Sequence[Entry]) -> Iterator[str]:
-    """The changes of measurements that had a verdict ``before``, where ``now`` does not say so.
-
-    A declaration that changed, or values that did, need a higher version, and the verdict and
-    interval that were there need a place in the history. No claim goes away unnamed: the
-    family it was judged in would be smaller for it.
-    """
-    there = {entry["id"]: entry for entry in now}
-    for old in before:
-        if not old["declared"] or old["verdict"] == Verdict.NOT_YET_RUN.value:
-            continue
-        new = there.get(old["id"])
-        if new is None or not new["declared"]:
-            yield f"{old['id']} was {old['verdict']} and is gone: name it with --withdraw"
-        elif new["declared"]["version"] == old["declared"]["version"]:
-            if what := ", ".join(_changed(old, new)):
-                yield f"{old['id']}: {what} changed: raise its version, add a Before"
-        elif not _told(old, new):
-            was = f"{old['verdict']}, {ends(old['interval'])}"
-            yield f"{old['id']}: no Before has what was there ({was})"
-
-
-def _changed(old: Entry, new: Entry) -> Iterator[str]:
-    for name in DECIDING:
-        if _plain(old["declared"][name]) != _plain(new["declared"][name]):
-            yield name
-    if not _alike(old["values"], new["values"]):
-        yield "values"
-    elif old["verdict"] != new["verdict"] and not _told(old, new):
-        yield "verdict"  # with the rest of its family
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _alike(old: Sequence[float | None], new: Sequence[float | None]) -> bool:
-    """True if values are the same but for what tells machines apart."""
-    if len(old) != len(new):
-        return False
-    first, second = np.array(old, float), np.array(new, float)
-    known = np.abs(first[np.isfinite(first)])
-    enough = ENOUGH * known.max() if len(known) else 0.0
-    return np.allclose(first, second, rtol=0, atol=enough, equal_nan=True)
-
-
-def _told(old: Entry, new: Entry) -> bool:
-    """True if the history has what was there."""
-    interval = ends(old["interval"]) if old["interval"] else ""
-    return any(
-        before["verdict"] == old["verdict"] and interval in (before["interval"], "")
-        for before in new["history"]
-    )

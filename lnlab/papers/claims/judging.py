@@ -134,7 +134,6 @@ def _entry(claim: Claim, found: Evidence, tested: Claim) -> dict[str, Any]:
         "would": _judged_as(claim) or claim.would,
         "waits": tested.waits if found.verdict is Verdict.NOT_YET_RUN else "",
         "note": tested.note,
-        "history": [asdict(before) for before in claim.history],
     }
 
 

