@@ -26,7 +26,7 @@ from queue import Queue
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("cells", "data", "kernels", "ledger", "norms", "probes", "runs", "tasks", "training")
+ROOMS = ("analysis", "data", "kernels", "nn", "papers", "training")
 QUICK = ("-m", "not slow and not browser and not stress")
 LIMIT = 900
 """Seconds after which tests that a mutation keeps from ending count as failed."""
@@ -161,7 +161,6 @@ def drawn(count: int, seed: int, only: str = "") -> list[Mutation]:
     sources = [
         p for room in rooms for p in room.rglob("*") if p.suffix in (".py", ".cpp", ".h")
     ]
-    sources += [ROOT / "lnlab" / "unroll.py"]
     those = [m for path in sorted(sources) for m in mutations(path) if only in m.path]
     return random.Random(seed).sample(those, min(count, len(those)))
 

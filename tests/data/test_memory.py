@@ -12,11 +12,11 @@ EPOCH = """
 import resource, sys
 import torch
 from lnlab import data
-from lnlab.data import utterance
+from lnlab.papers.las import recordings
 
 torch.set_num_threads(1)
 found = data.load(sys.argv[1], "speech")
-utterance.MOST = int(sys.argv[2])
+recordings.MOST = int(sys.argv[2])
 _ = found.train[0].features, found.valid, found.test  # what is loaded late is loaded
 taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + int(sys.argv[3]),) * 2)

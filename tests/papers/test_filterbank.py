@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lnlab.papers.las.recordings import (
+from lnlab.papers.las.filterbank import (
     EMPHASIS,  # fmt: skip
     FILTERS,  # fmt: skip
     differences,  # fmt: skip

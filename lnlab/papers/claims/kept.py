@@ -40,22 +40,21 @@ EXPERIMENTS = {
 the paper's own data has no runs, the same of data that are there."""
 
 NAME = "verdicts.json"
-JUDGES = ("ledger", "norms", "probes", "runs", "tasks")
+JUDGES = ("analysis/", "nn/", "papers/", "training/runs.py")
 """The parts of lnlab that hold the declarations, with the budgets that these name, and decide
 what follows from them."""
 
 
 def source(roots: Sequence[Path] = ROOTS) -> str:
     """The hash of what verdicts follow from: declarations, the code that judges, the runs."""
-    code = Path(__file__).parents[1]
-    every = ((path.relative_to(code).parts[0], path) for path in sorted(code.rglob("*.py")))
-    judges = [path for part, path in every if part.removesuffix(".py") in JUDGES]
-    runs = sorted(path for root in roots for path in _runs(root))
+    package = Path(__file__).parents[2]
+    named = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
+    code = {name: path for name, path in named.items() if name.startswith(JUDGES)}
+    runs = {
+        path.relative_to(root.parent).as_posix(): path for root in roots for path in _runs(root)
+    }
     told = hashlib.sha256()
-    for name, path in [
-        *((path.relative_to(code).as_posix(), path) for path in judges),
-        *(("/".join(path.parts[-3:]), path) for path in runs),
-    ]:
+    for name, path in sorted((code | runs).items()):
         told.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return told.hexdigest()
 

@@ -16,8 +16,9 @@ from lnlab.nn import Hypothesis, entropy, mass, monotonicity, search
 from lnlab.nn.padding import cross_entropy
 from lnlab.nn.table1 import Statistics
 from lnlab.papers.las.data import Speech
+from lnlab.papers.las.filterbank import HOP
 from lnlab.papers.las.model import Heeded, gathered
-from lnlab.papers.las.recordings import HOP, Utterance
+from lnlab.papers.las.recordings import Utterance
 
 if TYPE_CHECKING:
     import pandas as pd

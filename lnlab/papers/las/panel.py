@@ -14,7 +14,8 @@ from lnlab.figures.style import MARK, SIZES, TEMPLATE, Traces, fill, grid, liter
 from lnlab.nn import mass
 from lnlab.panels.controls import choice, choice_slider, in_columns, looks
 from lnlab.panels.panel import Drawing, Panel, Settable, View
-from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
+from lnlab.papers.las.filterbank import FILTERS, HOP
+from lnlab.papers.las.recordings import Utterance
 from lnlab.papers.las.synthesizer import SILENCE, WORDS
 from lnlab.training.runs import Run
 

@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn import functional as F
 from tqdm import tqdm
 
 from lnlab.data.cache import Arrays, code, kept, stamp
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Something that was said, ready for a recognizer, its sound read when it is asked for.
 
@@ -120,106 +120,6 @@ def first(parts: Mapping[str, list[Said]], most: int | None) -> dict[str, list[S
     return {split: said[: math.ceil(part * len(said))] for split, said in parts.items()}
 
 
-# Features of a sound for a recognizer: log-mel energies and how they change.
-#
-# The settings are those of the published code of Ben Othman (2018): 40 filters and the energy,
-# with first and second differences, 123 numbers for every 10 ms.
-
-
-WINDOW, HOP = 0.025, 0.010
-"""Seconds that one frame looks at, and from one frame to the next."""
-FILTERS = 40
-EMPHASIS = 0.97
-LOWEST = 20.0
-"""Hz, where the first filter begins; the last ends at half the rate."""
-QUIET = 1e-10
-"""Energy below which nothing is told apart."""
-SPAN = 2
-"""Frames on each side from which a difference is taken."""
-
-
-def features(sound: np.ndarray, rate: int) -> Tensor:
-    """Log-mel energies, the log energy, and their differences, normalized in this utterance.
-
-    Args:
-        sound: samples (N,) between -1 and 1, at least one window long.
-        rate: samples a second.
-
-    Returns:
-        (T, 123): T = :func:`frames`; each column has mean 0 and variance 1,
-        or is 0 where it never changes.
-
-    Raises:
-        ValueError: where the sound is shorter than a window.
-    """
-    return normalized(with_differences(log_mel(sound, rate)))
-
-
-def frames(samples: int, rate: int) -> int:
-    """The number T of frames of :func:`features` for so many samples; below 1 of too few."""
-    return 1 + (samples - round(WINDOW * rate)) // round(HOP * rate)
-
-
-def with_differences(frames: Tensor) -> Tensor:
-    """(T, D) with first and second differences: (T, 3 D)."""
-    first = differences(frames)
-    return torch.cat([frames, first, differences(first)], dim=1)
-
-
-def normalized(frames: Tensor) -> Tensor:
-    """Each column (T, D) with mean 0 and variance 1 over this utterance, in float32."""
-    spread, mean = torch.std_mean(frames, dim=0, correction=0)
-    return ((frames - mean) / spread.clamp(min=1e-5)).float()
-
-
-def log_mel(sound: np.ndarray, rate: int) -> Tensor:
-    """(T, 41): the log of the energy in each mel filter, and of all of it, in nats.
-
-    Raises:
-        ValueError: if the sound is shorter than one window.
-    """
-    window, hop = round(WINDOW * rate), round(HOP * rate)
-    if len(sound) < window:
-        raise ValueError(
-            f"{len(sound)} samples at {rate} Hz are less than one window of {window}."
-        )
-    x = torch.from_numpy(np.ascontiguousarray(sound, np.float64))
-    x = torch.cat([x[:1], x[1:] - EMPHASIS * x[:-1]])
-    frames = x.unfold(0, window, hop)  # (T, window)
-    size = 1 << (window - 1).bit_length()
-    taper = torch.hamming_window(window, periodic=False, dtype=x.dtype)
-    power = torch.fft.rfft(frames * taper, size).abs().square()
-    energy = frames.square().sum(1, keepdim=True)
-    return torch.cat([power @ mel_filters(rate, size).T, energy], dim=1).clamp(min=QUIET).log()
-
-
-def mel_filters(rate: int, size: int) -> Tensor:
-    """Triangles in mel, m = 1127 ln(1 + f/700), over the bins of a spectrum.
-
-    (40, size // 2 + 1); each reaches from the centre of the one before to that of the next.
-    """
-
-    def mel(f: Tensor) -> Tensor:
-        return 1127 * torch.log1p(f / 700)
-
-    ends = mel(torch.tensor([LOWEST, rate / 2], dtype=torch.float64))
-    edges = torch.linspace(float(ends[0]), float(ends[1]), FILTERS + 2, dtype=torch.float64)
-    bins = mel(torch.arange(size // 2 + 1, dtype=torch.float64) * rate / size)
-    low, centre, high = (edges[k : k + FILTERS, None] for k in range(3))
-    rising, falling = (bins - low) / (centre - low), (high - bins) / (high - centre)
-    return torch.minimum(rising, falling).clamp(min=0)
-
-
-def differences(frames: Tensor) -> Tensor:
-    """The slope of each column (T, D) through :data:`SPAN` frames on both sides."""
-    T = len(frames)
-    padded = F.pad(frames.T[None], (SPAN, SPAN), mode="replicate")[0].T
-    slope = torch.zeros_like(frames)
-    for k in range(1, SPAN + 1):
-        slope += k * (padded[SPAN + k : SPAN + k + T] - padded[SPAN - k : SPAN - k + T])
-    return slope / (2 * sum(k * k for k in range(1, SPAN + 1)))
-
-
 # Speech from files, checked: WAV, FLAC and NIST SPHERE.
 
 
@@ -259,6 +159,8 @@ def mixed(path: Path, rate: int) -> tuple[np.ndarray, int]:
         raise ValueError(f"{path} cannot be read as WAV, FLAC or SPHERE: {error}") from error
     if not len(channels) or not np.isfinite(channels).all():
         raise ValueError(f"{path} is empty or holds what is no number.")
+    from lnlab.papers.las.filterbank import WINDOW  # it needs torch
+
     if len(channels) < WINDOW * rate:
         raise ValueError(
             f"{path} lasts {len(channels) / rate:.3f} s, less than a frame: drop it."
@@ -326,6 +228,8 @@ class Samples:
     @property
     def frames(self) -> int:
         """The number T of frames of its features."""
+        from lnlab.papers.las.filterbank import frames
+
         return frames(len(self.samples), self.rate)
 
     @property
@@ -337,6 +241,8 @@ class Samples:
         return self.samples
 
     def features(self) -> "Tensor":
+        from lnlab.papers.las.filterbank import features
+
         return features(self.samples, self.rate)
 
 
@@ -357,12 +263,16 @@ class Recording:
     @property
     def frames(self) -> int:
         """The number T of frames of its features."""
+        from lnlab.papers.las.filterbank import frames
+
         return frames(self.length, self.rate)
 
     def sound(self) -> np.ndarray:
         return mixed(self.path, self.rate)[0]
 
     def features(self) -> "Tensor":
+        from lnlab.papers.las.filterbank import features
+
         return features(self.sound(), self.rate)
 
 
@@ -377,6 +287,8 @@ class Joined:
     def frames(self) -> int:
         """The number T of frames of its features."""
         length = sum(self.quiet) + sum(part.length for part in self.parts)
+        from lnlab.papers.las.filterbank import frames
+
         return frames(length, self.parts[0].rate)
 
     @property
@@ -394,6 +306,8 @@ class Joined:
         return np.concatenate(pieces)
 
     def features(self) -> "Tensor":
+        from lnlab.papers.las.filterbank import features
+
         return features(self.sound(), self.parts[0].rate)
 
 

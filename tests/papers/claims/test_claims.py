@@ -11,7 +11,7 @@ from lnlab import paths
 from lnlab.cli import app
 from lnlab.cli.train import changed, defaults
 from lnlab.papers import TASKS
-from lnlab.papers.claims import benothman2018
+from lnlab.papers.claims import benothman2018, kept
 from lnlab.papers.claims.claim import Evidence
 from lnlab.papers.claims.judging import CLAIMS, entries, together
 from lnlab.papers.claims.kept import found
@@ -261,3 +261,10 @@ def test_the_points_of_error_are_those_of_the_study():
     points = benothman2018.points
     assert points(benothman2018.STUDY) == pytest.approx(2.3)  # .268 - .245
     assert points(benothman2018.STUDY_LIBRISPEECH) == pytest.approx(2.5)  # .426 - .401
+
+
+@pytest.mark.parametrize("part", ["nn/", "papers/", "training/runs.py"])
+def test_verdicts_follow_from_the_code_that_judges(part, monkeypatch):
+    whole = kept.source(())
+    monkeypatch.setattr(kept, "JUDGES", tuple(one for one in kept.JUDGES if one != part))
+    assert kept.source(()) != whole
