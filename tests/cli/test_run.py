@@ -218,7 +218,8 @@ def test_interrupted_it_stops_and_leaves_no_kernel(by, workbook):
     program = (
         # what a shell runs in the background is started deaf to Ctrl-C
         "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from pathlib import Path\nfrom lnlab import checkout\nfrom lnlab.cli import app\n"
+        "from pathlib import Path\nfrom lnlab import paths as checkout\n"
+        "from lnlab.cli import app\n"
         f"checkout.root = lambda: Path({str(workbook)!r})\n"
         f"app(['run', '03', '--out', {str(out)!r}])"
     )
@@ -249,7 +250,8 @@ def gone(processes: set[psutil.Process]) -> bool:
 def program(root: Path, *arguments: object) -> list[str]:
     """The command that runs notebooks of another checkout."""
     code = (
-        "from pathlib import Path\nfrom lnlab import checkout\nfrom lnlab.cli import app\n"
+        "from pathlib import Path\nfrom lnlab import paths as checkout\n"
+        "from lnlab.cli import app\n"
         f"checkout.root = lambda: Path({str(root)!r})\napp({[*map(str, arguments)]!r})"
     )
     return [sys.executable, "-c", code]
