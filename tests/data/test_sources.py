@@ -123,7 +123,7 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
 def made_small(monkeypatch):
     monkeypatch.setattr(lnlab.papers.las.data, "STRINGS", SMALL)
     monkeypatch.setattr(synthesizer, "SIZES", SMALL)
-    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "PARTS", SMALL)
+    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "SCENE_PARTS", SMALL)
     monkeypatch.setattr(lnlab.papers.order_embeddings.data, "HELD", 2)
     monkeypatch.setattr(shapes, "SIZES", SMALL)
     monkeypatch.setattr(lnlab.papers.batch_layer_norm.data, "SIZES", SMALL)

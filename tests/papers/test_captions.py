@@ -207,7 +207,7 @@ def test_what_no_caption_says_is_refused_with_what_may_stand_there(text):
 
 def test_a_data_set_knows_what_is_true_of_its_scenes(monkeypatch):
     monkeypatch.setattr(
-        lnlab.papers.order_embeddings.data, "PARTS", {"train": 20, "valid": 6, "test": 8}
+        lnlab.papers.order_embeddings.data, "SCENE_PARTS", {"train": 20, "valid": 6, "test": 8}
     )
     found = load("scenes", most=10)
     assert len(found.train) == 10

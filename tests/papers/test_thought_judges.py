@@ -268,7 +268,7 @@ def test_each_model_of_each_c_has_its_optimum(monkeypatch, shift, steps):
     """Shifted, the vectors are nearly parallel, and the gradient is small everywhere: a path
     that is not gone to its end stays where it began. What does not arrive in so many steps is
     fitted by itself."""
-    monkeypatch.setattr(sentence_eval, "STEPS", steps)
+    monkeypatch.setattr(sentence_eval, "LOGISTIC_STEPS", steps)
     judge = classes(count=200)
     X, y = lengthened(informative(judge) + shift), judge.targets
     among, tested = splits(judge)
