@@ -19,7 +19,8 @@ tasks = Spelling.arms("smoke", epochs=2)
 for norm in ("none", "both"):
     for step in train(tasks[norm], root=root):
         pass
-runs = {run.config["norm"]: run for run in read(root)}
+found = {run.config["norm"]: run for run in read(root)}
+runs = {norm: found[norm] for norm in ("none", "both")}
 attention_panel(runs, tasks["none"].dataset().test)
 """
 
