@@ -26,11 +26,9 @@ def fields() -> dict[str, dict[str, Any]]:
 def check(state: Mapping[str, Any]) -> None:
     """Raise ValueError unless every setting exists and has a value that it can have."""
     for name, value in state.items():
-        if name not in fields():
-            raise ValueError(
-                f"no setting is called {name!r}: choose from {', '.join(fields())}."
-            )
-        field = fields()[name]
+        if not (field := fields().get(name)):
+            names = ", ".join(fields())
+            raise ValueError(f"no setting is called {name!r}: choose from {names}.")
         if name == "norms":
             right = len({*value}) == len(value) == 3 and {*value} <= {*field["choices"]}
             known = f"three of {', '.join(field['choices'])}"
@@ -62,9 +60,8 @@ def module() -> str:
         "STYLE": text("style.css"),
     }
     parts = [f"const {name} = {json.dumps(value)};" for name, value in constants.items()]
-    parts += [text(name) for name in SCRIPTS]
     # in a page "</script" would end the script, wherever it stands
-    return "\n".join(parts).replace("</script", r"<\/script")
+    return "\n".join([*parts, *map(text, SCRIPTS)]).replace("</script", r"<\/script")
 
 
 def element(state: Mapping[str, Any]) -> str:

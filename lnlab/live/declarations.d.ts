@@ -30,6 +30,12 @@ interface Field {
   live?: boolean;
   label: string;
   names?: Record<string, string>;
+  /** What a change is called, with VALUE and LAYER: of any value, of the default, of 1. */
+  said?: string;
+  neutral?: string;
+  single?: string;
+  /** What else is to be said of batch norm with a value of 1. */
+  alone?: string;
 }
 
 interface Experiment {
@@ -50,6 +56,15 @@ type Norm = "none" | "batch" | "layer" | "rms" | "weight";
  * adds to the running averages), the running averages, or the last forward pass.
  */
 type Statistics = "batch" | "remember" | "running" | "last";
+
+/** What a layer does with its pre-activations. */
+interface Kind {
+  norm: Norm;
+  activation: "tanh" | "relu" | "linear";
+}
+
+/** What the reader changed: the number of updates made before, and the new settings. */
+type Change = [number, Partial<State>];
 
 /** Everything that can be set. */
 interface State {
@@ -75,13 +90,66 @@ interface State {
   simple: boolean;
 }
 
-/** Examples: the first `train` are trained on, the rest is for measuring. */
+/**
+ * Examples: the first `train` are trained on, the rest is for measuring. There are 300 points and
+ * 100, or 500 digits of 8 x 8 pixels and 100, the same in every run. A point of the plane is
+ * x, y and 1: with x and y alone, layer norm could not see how far from the middle a point is.
+ */
 interface Examples {
   x: Float64Array;
   y: Int32Array;
   inputs: number;
   classes: number;
   train: number;
+}
+
+/** What a picture is drawn with, in CSS pixels. */
+interface Canvas {
+  context: CanvasRenderingContext2D;
+  width: number;
+  height: number;
+  /** Return a colour of the style sheet. */
+  color: (name: string) => string;
+  /** Write a text in the quiet colour. */
+  write: (
+    text: string,
+    x: number,
+    y: number,
+    align?: CanvasTextAlign,
+    baseline?: CanvasTextBaseline,
+  ) => void;
+}
+
+/** A picture of values. */
+type Picture<Values extends any[]> = (canvas: Canvas, ...values: Values) => void;
+
+/**
+ * Clears a canvas and draws a picture of values on it; nothing where it has no size, as in a part
+ * of the page that is closed.
+ */
+type Draw = <Values extends any[]>(
+  element: HTMLCanvasElement,
+  picture: Picture<Values>,
+  ...values: Values
+) => void;
+
+/** Points of the plane: x, y, 1 of each, from -1.1 to 1.1, and their classes. */
+interface Labelled {
+  x: ArrayLike<number>;
+  y: ArrayLike<number>;
+}
+
+/** A curve, and the name of its colour. */
+interface Series {
+  name: string;
+  points: Point[];
+}
+
+/** Examples to compute a loss of, and where batch norm takes its mean and variance from. */
+interface Cases {
+  x: Float64Array;
+  y: Int32Array;
+  how: Statistics;
 }
 
 /** A moment of a curve. */
@@ -91,3 +159,26 @@ interface Point {
   low: number;
   high: number;
 }
+
+/** What is measured at one moment, by normalizer. */
+interface Measured {
+  update: number;
+  /** By seed, on the examples that are not trained on. */
+  losses: number[][];
+  /** Means over the seeds. */
+  layers: { gradient: number; angle: number; rate: number }[][];
+}
+
+/** What an experiment compares, of the i-th normalizer, and how. */
+type Comparison = (i: number) => [number, number, (a: number, b: number) => boolean];
+
+/**
+ * How an experiment ended, from what was measured before the change, right after it, and later: for
+ * each part, and in it for each normalizer, whether it is so, and the numbers.
+ */
+type Answer = (
+  experiment: Experiment,
+  before: Measured,
+  now: Measured,
+  later: Measured,
+) => { yes: boolean; numbers: string }[];

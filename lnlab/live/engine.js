@@ -1,14 +1,9 @@
 // The networks of the playground, without a page: float64, and numbers that Python repeats
 // (replay.py has the same generator, examples, batches and first weights).
 
-/** The epsilon inside the root of all normalizers but weight norm, as in torch. */
-const EPS = 1e-5;
-
-/** The weight of the newest batch in the running statistics. */
-const NEWEST = 0.1;
-
-/** A loss above this counts as diverged. */
-const DIVERGED = 1e4;
+const EPS = 1e-5; // inside the root of all normalizers but weight norm, as in torch
+const NEWEST = 0.1; // the weight of the newest batch in the running statistics
+const DIVERGED = 1e4; // a loss above this counts as diverged
 
 /** Uniform numbers from a seed: mulberry32. */
 class Uniform {
@@ -36,11 +31,8 @@ class Uniform {
   }
 }
 
-/** Return the examples of a dataset: 300 points to train on and 100 to measure, or 500 and 100
- * digits of 8 x 8 pixels, the same in every run. A point is x, y and 1: with x and y alone, layer
- * norm could not see how far from the middle a point is.
- * @returns {Examples} */
-function examples(dataset) {
+/** @type {(dataset: string) => Examples} */
+const examples = (dataset) => {
   if (dataset !== "digits") {
     const x = Float64Array.from(POINTS[dataset].flatMap((point) => [...point, 1]));
     const y = Int32Array.from(POINTS[dataset], (_, i) => i % 2);
@@ -51,12 +43,11 @@ function examples(dataset) {
   const pixel = (k) => DIGITS.charCodeAt(65 * Math.floor(k / 64) + 1 + (k % 64)) - 65;
   const x = Float64Array.from({ length: 64 * 600 }, (_, k) => pixel(k) / 16);
   return { x, y, inputs: 64, classes: 10, train: 500 };
-}
+};
 
 /** Batches without replacement; what is left of an epoch that fills no batch is dropped. */
 class Batches {
-  /** @param {number} n the number of examples */
-  constructor(n, seed) {
+  constructor(/** @type {number} */ n, seed) {
     this.random = new Uniform(2000 + seed);
     this.n = n;
     this.order = this.random.permutation(n);
@@ -74,9 +65,8 @@ class Batches {
   }
 }
 
-/** Return the Euclidean norm.
- * @param {Float64Array} values */
-function euclidean(values) {
+/** Return the Euclidean norm. */
+function euclidean(/** @type {Float64Array} */ values) {
   let sum = 0;
   for (let i = 0; i < values.length; i++) sum += values[i] * values[i];
   return Math.sqrt(sum);
@@ -94,33 +84,28 @@ class Parameter {
 
 /** A layer: pre-activations a = W x, normalized to z = g (a - mu) / sigma + b, and h = f(z). */
 class Layer {
-  /** @param {Norm} norm
-   * @param {"tanh" | "relu" | "linear"} activation
-   * @param {Uniform} random */
-  constructor(inputs, units, norm, activation, random) {
+  constructor(inputs, units, /** @type {Kind} */ kind, /** @type {Uniform} */ random) {
     this.inputs = inputs;
     this.units = units;
-    this.norm = norm;
-    this.activation = activation;
+    this.norm = kind.norm;
+    this.activation = kind.activation;
     this.W = new Parameter(units * inputs);
     this.b = new Parameter(units);
-    this.g = new Parameter(norm === "none" ? 0 : units);
-    const bound = inputs ** -0.5;
-    for (let i = 0; i < this.W.value.length; i++) {
-      this.W.value[i] = bound * (2 * random.next() - 1);
-    }
+    this.g = new Parameter(kind.norm === "none" ? 0 : units);
+    this.W.value = this.W.value.map(() => inputs ** -0.5 * (2 * random.next() - 1));
     this.g.value.fill(1);
     /** What is learned; RMS norm has no bias (Zhang and Sennrich, 2019). */
-    this.parameters = norm === "rms" ? [this.W, this.g] : [this.W, this.b, this.g];
-    if (norm === "weight") for (let i = 0; i < units; i++) this.g.value[i] = this.rowNorm(i);
+    this.parameters = kind.norm === "rms" ? [this.W, this.g] : [this.W, this.b, this.g];
+    if (kind.norm === "weight") this.g.value = this.g.value.map((_, i) => this.rowNorm(i));
     this.runningMean = new Float64Array(units);
     this.runningVar = new Float64Array(units).fill(1);
-    this.mean = new Float64Array(units); // batch norm's last mean and sigma
+    /** Whether values share a mean and sigma by unit; by example otherwise. */
+    this.byUnit = kind.norm === "batch" || kind.norm === "weight";
+    this.mean = new Float64Array(units); // of each unit or example, in the last forward pass
     this.sigma = new Float64Array(units).fill(1);
-    this.gradientNorm = 0;
-    this.angle = 0;
+    this.gradientNorm = this.angle = 0;
     this.x = this.a = this.z = this.h = new Float64Array(0);
-    this.normed = this.dz = this.caseSigma = this.x;
+    this.normed = this.dz = this.x;
   }
 
   /** Make room for so many examples. */
@@ -131,18 +116,18 @@ class Layer {
     this.z = new Float64Array(size);
     this.h = new Float64Array(size);
     this.dz = new Float64Array(size); // in turn dL/dh, dL/dz and dL/da
-    this.caseSigma = new Float64Array(n);
+    if (this.byUnit) return;
+    this.mean = new Float64Array(n);
+    this.sigma = new Float64Array(n);
   }
 
-  /** @param {number} i a row of W */
+  /** Return the norm of row i of W. */
   rowNorm(i) {
     return euclidean(this.W.value.subarray(i * this.inputs, (i + 1) * this.inputs));
   }
 
-  /** @param {Float64Array} x inputs, one example after the other
-   * @param {number} n the number of examples
-   * @param {Statistics} statistics */
-  forward(x, n, statistics) {
+  /** Return h of n examples; x has one after the other. */
+  forward(/** @type {Float64Array} */ x, n, /** @type {Statistics} */ statistics) {
     if (n * this.units > this.a.length) this.grow(n);
     const { inputs, units, a, z, h } = this;
     const W = this.W.value;
@@ -167,59 +152,49 @@ class Layer {
     return h;
   }
 
-  /** Set (a - mu) / sigma from a.
-   * @param {Statistics} statistics */
-  normalize(n, statistics) {
-    const { units, a, normed } = this;
-    if (this.norm === "batch") {
-      for (let i = 0; i < units; i++) {
-        if (statistics !== "last") this.batchStatistics(i, n, statistics);
-        for (let j = i; j < n * units; j += units)
-          normed[j] = (a[j] - this.mean[i]) / this.sigma[i];
-      }
-    } else if (this.norm === "weight") {
-      for (let i = 0; i < units; i++) {
-        this.sigma[i] = this.rowNorm(i);
-        for (let j = i; j < n * units; j += units) normed[j] = a[j] / this.sigma[i];
-      }
-    } else if (this.norm !== "none") {
-      for (let k = 0; k < n; k++) {
-        const [from, to] = [k * units, (k + 1) * units];
-        let [mean, square] = [0, 0];
-        if (this.norm === "layer") for (let j = from; j < to; j++) mean += a[j] / units;
-        for (let j = from; j < to; j++) square += (a[j] - mean) ** 2;
-        this.caseSigma[k] = Math.sqrt(square / units + EPS);
-        for (let j = from; j < to; j++) normed[j] = (a[j] - mean) / this.caseSigma[k];
-      }
+  /** Return the values with the k-th mean and sigma: the first, the end, the step, how many. */
+  group(k, n) {
+    const { units } = this;
+    return this.byUnit ? [k, n * units, units, n] : [k * units, (k + 1) * units, 1, units];
+  }
+
+  /** Set (a - mu) / sigma from a. */
+  normalize(n, /** @type {Statistics} */ statistics) {
+    const { units, norm, a, normed, mean, sigma } = this;
+    if (norm === "none") return;
+    for (let k = 0; k < (this.byUnit ? units : n); k++) {
+      if (norm === "weight") sigma[k] = this.rowNorm(k);
+      else if (norm !== "batch" || statistics !== "last") this.moments(k, n, statistics);
+      const [from, to, step] = this.group(k, n);
+      for (let j = from; j < to; j += step) normed[j] = (a[j] - mean[k]) / sigma[k];
     }
   }
 
-  /** Set batch norm's mean and sigma of unit i.
-   * @param {Statistics} statistics */
-  batchStatistics(i, n, statistics) {
-    const { units, a } = this;
-    let [mean, variance] = [this.runningMean[i], this.runningVar[i]];
-    if (statistics !== "running") {
-      let [sum, square] = [0, 0];
-      for (let j = i; j < n * units; j += units) sum += a[j];
-      mean = sum / n;
-      for (let j = i; j < n * units; j += units) square += (a[j] - mean) ** 2;
-      variance = square / n;
-      if (statistics === "remember") {
-        this.runningMean[i] = (1 - NEWEST) * this.runningMean[i] + NEWEST * mean;
+  /** Set the k-th mean and sigma; RMS norm's mean is 0. */
+  moments(k, n, /** @type {Statistics} */ statistics) {
+    const { norm, a, runningMean, runningVar } = this;
+    let [mean, variance] = [0, runningVar[k]];
+    if (norm === "batch" && statistics === "running") mean = runningMean[k];
+    else {
+      const [from, to, step, count] = this.group(k, n);
+      if (norm !== "rms") for (let j = from; j < to; j += step) mean += a[j] / count;
+      let square = 0;
+      for (let j = from; j < to; j += step) square += (a[j] - mean) ** 2;
+      variance = square / count;
+      if (norm === "batch" && statistics === "remember") {
+        runningMean[k] = (1 - NEWEST) * runningMean[k] + NEWEST * mean;
         // the unbiased variance, as in torch; one example has none
-        const kept = (1 - NEWEST) * this.runningVar[i];
-        if (n > 1) this.runningVar[i] = kept + (NEWEST * square) / (n - 1);
+        const kept = (1 - NEWEST) * runningVar[k];
+        if (n > 1) runningVar[k] = kept + (NEWEST * square) / (n - 1);
       }
     }
-    this.mean[i] = mean;
-    this.sigma[i] = Math.sqrt(variance + EPS);
+    this.mean[k] = mean;
+    this.sigma[k] = Math.sqrt(variance + EPS);
   }
 
-  /** Turn dL/dh, which `dz` holds, into dL/da, and set the gradients of W, g and b.
-   * @param {boolean} throughBatch whether batch norm's statistics came from these examples
-   * @param {Float64Array | null} dx takes dL/dx, where the layer below wants it */
-  backward(n, throughBatch, dx) {
+  /** Turn dL/dh, which `dz` holds, into dL/da, set the gradients of W, g and b, and let the layer
+   * below have dL/dx. `throughBatch`: batch norm's statistics came from these examples. */
+  backward(n, throughBatch, /** @type {Layer | undefined} */ below) {
     const { inputs, units, x, z, h, dz } = this;
     const size = n * units;
     if (this.activation === "tanh") for (let j = 0; j < size; j++) dz[j] *= 1 - h[j] * h[j];
@@ -229,18 +204,14 @@ class Layer {
     this.b.grad.fill(0);
     for (let j = 0; j < size; j++) this.b.grad[j % units] += dz[j];
     if (this.norm !== "none") this.backwardNorm(n, throughBatch);
+    const dx = below?.dz.fill(0, 0, n * inputs);
     for (let k = 0, j = 0; k < n; k++) {
       for (let i = 0, w = 0; i < units; i++) {
         const da = dz[j++];
-        for (let d = k * inputs, end = d + inputs; d < end; d++) dW[w++] += da * x[d];
-      }
-    }
-    if (!dx) return;
-    dx.fill(0, 0, n * inputs);
-    for (let k = 0, j = 0; k < n; k++) {
-      for (let i = 0, w = 0; i < units; i++) {
-        const da = dz[j++];
-        for (let d = k * inputs, end = d + inputs; d < end; d++) dx[d] += da * W[w++];
+        for (let d = k * inputs, end = d + inputs; d < end; d++, w++) {
+          dW[w] += da * x[d];
+          if (dx) dx[d] += da * W[w];
+        }
       }
     }
   }
@@ -248,79 +219,66 @@ class Layer {
   /** Turn dL/dz into dL/da, and set the gradient of g; weight norm's adds to that of W. */
   backwardNorm(n, throughBatch) {
     const { units, norm, normed, dz, sigma } = this;
-    const size = n * units;
     const g = this.g.value;
     const dg = this.g.grad.fill(0);
-    for (let j = 0; j < size; j++) {
+    for (let j = 0; j < n * units; j++) {
       dg[j % units] += dz[j] * normed[j];
       dz[j] *= g[j % units]; // dL/d normed
     }
-    if (norm === "batch") {
-      for (let i = 0; i < units; i++)
-        this.project(i, size, units, sigma[i], throughBatch, throughBatch);
-    } else if (norm === "weight") {
-      for (let i = 0; i < units; i++) {
-        // sigma = ||w||: the part of the gradient along w is taken out
-        const along = (g[i] * dg[i]) / sigma[i] ** 2;
-        for (let d = i * this.inputs; d < (i + 1) * this.inputs; d++) {
-          this.W.grad[d] = -along * this.W.value[d];
-        }
-        for (let j = i; j < size; j += units) dz[j] /= sigma[i];
-      }
-    } else {
-      for (let k = 0; k < n; k++) {
-        this.project(k * units, (k + 1) * units, 1, this.caseSigma[k], norm === "layer", true);
-      }
+    const centred = norm === "layer" || (norm === "batch" && throughBatch);
+    const divided = centred || norm === "rms";
+    for (let k = 0; k < (this.byUnit ? units : n); k++) this.project(k, n, centred, divided);
+    if (norm !== "weight") return;
+    for (let w = 0; w < this.W.grad.length; w++) {
+      // sigma = ||w||: the part of the gradient along w is taken out
+      const i = Math.floor(w / this.inputs);
+      this.W.grad[w] = (-g[i] * dg[i] * this.W.value[w]) / sigma[i] ** 2;
     }
   }
 
-  /** Turn dL/d normed into dL/da over values that share mu and sigma: what lies along 1 (if the
+  /** Turn dL/d normed into dL/da over the values of the k-th sigma: what lies along 1 (if the
    * mean was taken out) and along the normalized values (if they were divided) is removed. */
-  project(from, to, step, sigma, centred, divided) {
+  project(k, n, centred, divided) {
     const { normed, dz } = this;
-    let [sum, along, m] = [0, 0, 0];
+    const [from, to, step, count] = this.group(k, n);
+    let [sum, along] = [0, 0];
     for (let j = from; j < to; j += step) {
       sum += dz[j];
       along += dz[j] * normed[j];
-      m += 1;
     }
-    const mean = centred ? sum / m : 0;
-    const slope = divided ? along / m : 0;
-    for (let j = from; j < to; j += step) dz[j] = (dz[j] - mean - normed[j] * slope) / sigma;
+    const mean = centred ? sum / count : 0;
+    const slope = divided ? along / count : 0;
+    for (let j = from; j < to; j += step) {
+      dz[j] = (dz[j] - mean - normed[j] * slope) / this.sigma[k];
+    }
   }
 }
 
+/** @type {Kind} */
+const OUTPUT = { norm: "none", activation: "linear" };
+
 /** A network: hidden layers with one normalizer, then a linear layer, and cross-entropy. */
 class Network {
-  /** @param {number[]} widths of the inputs, the hidden layers and the outputs
-   * @param {Norm} norm
-   * @param {"tanh" | "relu"} activation
-   * @param {number} seed of the first weights, which do not depend on the normalizer */
-  constructor(widths, norm, activation, seed) {
+  /** Widths are of inputs, hidden layers and outputs; the seed alone sets the first weights. */
+  constructor(/** @type {number[]} */ widths, /** @type {Kind} */ kind, seed) {
     const random = new Uniform(1000 + seed);
     const last = widths.length - 2;
     this.layers = widths.slice(1).map((units, l) => {
-      const [by, f] = l < last ? [norm, activation] : [/** @type {Norm} */ ("none"), "linear"];
-      return new Layer(widths[l], units, by, /** @type {"tanh"} */ (f), random);
+      return new Layer(widths[l], units, l < last ? kind : OUTPUT, random);
     });
-    this.classes = widths[last + 1];
     this.updates = 0;
-    /** @type {{update: number, rate: number} | null} */
-    this.diverged = null;
+    this.diverged = /** @type {{update: number, rate: number} | null} */ (null);
   }
 
-  /** Return the outputs (logits) of n examples.
-   * @param {Float64Array} x
-   * @param {Statistics} statistics */
-  forward(x, n, statistics) {
+  /** Return the outputs (logits) of n examples. */
+  forward(/** @type {Float64Array} */ x, n, /** @type {Statistics} */ statistics) {
     return this.layers.reduce((h, layer) => layer.forward(h, n, statistics), x);
   }
 
-  /** Return the mean cross-entropy of the last forward pass, and leave its gradient by the outputs.
-   * @param {Int32Array} y */
-  loss(y) {
-    const { classes } = this;
-    const { h, dz } = this.layers[this.layers.length - 1];
+  /** Return the mean cross-entropy, and leave its gradient by the outputs. */
+  loss(/** @type {Cases} */ { x, y, how }) {
+    this.forward(x, y.length, how);
+    const { h, dz, units: classes } = this.layers[this.layers.length - 1];
     let total = 0;
     for (let k = 0; k < y.length; k++) {
       const row = k * classes;
@@ -334,22 +292,18 @@ class Network {
     return total / y.length;
   }
 
-  /** Make one update and return the loss before it; a network that has diverged stays as it is.
-   * @param {Float64Array} x
-   * @param {Int32Array} y
-   * @param {Pick<State, "mode" | "optimizer" | "rate" | "momentum" | "decay">} state */
-  step(x, y, state) {
+  /** Make one update and return the loss before it; a network that has diverged stays as it is. */
+  step(/** @type {Float64Array} */ x, /** @type {Int32Array} */ y, /** @type {State} */ state) {
     if (this.diverged) return NaN;
     const training = state.mode === "training";
-    this.forward(x, y.length, training ? "remember" : "running");
-    const loss = this.loss(y);
+    const loss = this.loss({ x, y, how: training ? "remember" : "running" });
     this.updates += 1;
     if (!(loss < DIVERGED)) {
       this.diverged = { update: this.updates, rate: state.rate };
       return NaN;
     }
     for (let l = this.layers.length - 1; l >= 0; l--) {
-      this.layers[l].backward(y.length, training, l ? this.layers[l - 1].dz : null);
+      this.layers[l].backward(y.length, training, this.layers[l - 1]);
     }
     for (const layer of this.layers) {
       layer.gradientNorm = euclidean(layer.W.grad);
@@ -360,33 +314,28 @@ class Network {
     return loss;
   }
 
-  /** Update as torch.optim.SGD or torch.optim.Adam, whose weight decay adds to the gradient.
-   * @param {Parameter} parameter
-   * @param {Pick<State, "optimizer" | "rate" | "momentum" | "decay">} state */
-  update({ value, grad, first, second }, { optimizer, rate, momentum, decay }) {
-    if (optimizer === "sgd") {
-      for (let i = 0; i < value.length; i++) {
-        const slope = grad[i] + decay * value[i];
-        if (momentum) first[i] = momentum * first[i] + slope;
-        value[i] -= rate * (momentum ? first[i] : slope);
-      }
-      return;
-    }
+  /** Update as torch.optim.SGD or torch.optim.Adam, whose weight decay adds to the gradient. */
+  update(/** @type {Parameter} */ parameter, /** @type {State} */ state) {
+    const { value, grad, first, second } = parameter;
+    const { optimizer, rate, momentum, decay } = state;
     const unbiased = rate / (1 - 0.9 ** this.updates);
     const root = Math.sqrt(1 - 0.999 ** this.updates);
     for (let i = 0; i < value.length; i++) {
       const slope = grad[i] + decay * value[i];
-      first[i] = 0.9 * first[i] + 0.1 * slope;
-      second[i] = 0.999 * second[i] + 0.001 * slope * slope;
-      value[i] -= (unbiased * first[i]) / (Math.sqrt(second[i]) / root + 1e-8);
+      if (optimizer === "sgd") {
+        if (momentum) first[i] = momentum * first[i] + slope;
+        value[i] -= rate * (momentum ? first[i] : slope);
+      } else {
+        first[i] = 0.9 * first[i] + 0.1 * slope;
+        second[i] = 0.999 * second[i] + 0.001 * slope * slope;
+        value[i] -= (unbiased * first[i]) / (Math.sqrt(second[i]) / root + 1e-8);
+      }
     }
   }
 }
 
-/** Return the angle between two vectors in degrees; acos would round small ones away.
- * @param {Float64Array} a
- * @param {Float64Array} b */
-function angle(a, b) {
+/** Return the angle between two vectors in degrees; acos would round small ones away. */
+function angle(/** @type {Float64Array} */ a, /** @type {Float64Array} */ b) {
   const [along, across] = [euclidean(a), euclidean(b)];
   let sum = 0;
   for (let i = 0; i < a.length; i++) sum += (a[i] / along - b[i] / across) ** 2;
@@ -399,26 +348,21 @@ function defaults() {
   return /** @type {State} */ (Object.fromEntries(values));
 }
 
-/** Return a state with the settings that can be read, and the names of those that cannot.
- * @param {unknown} settings
- * @returns {{state: State, refused: string[]}} */
-function read(settings) {
+/** Return a state with the settings that can be read, and the names of those that cannot. */
+function read(/** @type {unknown} */ settings) {
   const state = defaults();
   if (typeof settings !== "object" || !settings || Array.isArray(settings)) {
     return { state, refused: ["all of it"] };
   }
-  const refused = Object.entries(settings)
-    .filter(([name, value]) => !fits(name, value))
-    .map(([name]) => name);
+  const refused = Object.keys(settings).filter((name) => !fits(name, settings[name]));
   if (!refused.length) Object.assign(state, settings);
   state.layer = Math.min(state.layer, state.depth);
   state.shown = Math.min(state.shown, state.seeds);
   return { state, refused };
 }
 
-/** Return whether a value is one that the setting of that name can have.
- * @param {any} value */
-function fits(name, value) {
+/** Return whether a value is one that the setting of that name can have. */
+function fits(name, /** @type {any} */ value) {
   if (!Object.hasOwn(FIELDS, name)) return false;
   const { choices, from, to } = FIELDS[name];
   if (name !== "norms") return choices ? choices.includes(value) : value >= from && value <= to;
@@ -428,8 +372,7 @@ function fits(name, value) {
 
 /** All networks of the playground, updated together on the same batches. */
 class Run {
-  /** @param {State} state */
-  constructor(state) {
+  constructor(/** @type {State} */ state) {
     this.start = { ...state };
     this.state = { ...state };
     this.data = examples(state.dataset);
@@ -439,19 +382,15 @@ class Run {
     this.batches = seeds.map((seed) => new Batches(train, seed));
     /** By normalizer and seed. */
     this.networks = state.norms.map((norm) =>
-      seeds.map((seed) => new Network(widths, norm, state.activation, seed)),
+      seeds.map((seed) => new Network(widths, { norm, activation: state.activation }, seed)),
     );
     this.updates = 0;
-    /** What the reader changed: the number of updates made before, and the new settings.
-     * @type {[number, Partial<State>][]} */
-    this.changes = [];
+    this.changes = /** @type {Change[]} */ ([]);
     this.factors = Array(state.depth + 1).fill(1);
     this.rescale(state.layer, state.weights);
   }
 
-  /** Multiply the weights of a hidden layer in all networks, so that they are `factor` times as
-   * large as they would be untouched.
-   * @param {number} layer 1 is the first */
+  /** Make the weights of a hidden layer `factor` times as large as they would be untouched. */
   rescale(layer, factor) {
     const ratio = factor / this.factors[layer];
     this.factors[layer] = factor;
@@ -461,9 +400,8 @@ class Run {
     }
   }
 
-  /** Change settings while the networks learn.
-   * @param {Partial<State>} settings */
-  set(settings) {
+  /** Change settings while the networks learn. */
+  set(/** @type {Partial<State>} */ settings) {
     Object.assign(this.state, settings);
     const { layer, weights } = this.state;
     if ("weights" in settings) this.rescale(layer, weights);
@@ -473,9 +411,8 @@ class Run {
     this.changes.push([this.updates, matters]);
   }
 
-  /** Return the inputs of examples, as large and shifted as the state says.
-   * @param {ArrayLike<number>} indices */
-  gather(indices) {
+  /** Return the inputs of examples, as large and shifted as the state says. */
+  gather(/** @type {ArrayLike<number>} */ indices) {
     const { data, state } = this;
     const x = new Float64Array(indices.length * data.inputs);
     for (let k = 0, j = 0; k < indices.length; k++) {
@@ -486,10 +423,12 @@ class Run {
     return x;
   }
 
-  /** Return the examples that are not trained on. */
+  /** Return the examples that are not trained on, and how batch norm measures them. */
   measured() {
     const { y, train } = this.data;
-    return { x: this.gather(Array.from(y.keys()).slice(train)), y: y.subarray(train) };
+    /** @type {Statistics} */
+    const how = this.state.mode === "training" ? "batch" : "running";
+    return { x: this.gather(Array.from(y.keys()).slice(train)), y: y.subarray(train), how };
   }
 
   /** Make one update of every network; return the losses by normalizer and seed. */

@@ -3,8 +3,6 @@
 import math
 from functools import cache
 
-import numpy as np
-
 
 class Uniform:
     """Uniform numbers from a seed: mulberry32."""
@@ -16,8 +14,7 @@ class Uniform:
         """Return the next number, from 0 up to but not including 1, in steps of 2^-32."""
         mask = 0xFFFFFFFF
         self.state = (self.state + 0x6D2B79F5) & mask
-        t = self.state
-        t = (t ^ (t >> 15)) * (t | 1) & mask
+        t = (self.state ^ (self.state >> 15)) * (self.state | 1) & mask
         t ^= (t + ((t ^ (t >> 7)) * (t | 61))) & mask
         return (t ^ (t >> 14)) / 2**32
 
@@ -70,8 +67,6 @@ def digits() -> str:
 
     images, labels = load_digits(return_X_y=True)
     # the first 60 of each class, as they come: every class is among any 100 in a row
-    rank = np.array([(labels[:i] == label).sum() for i, label in enumerate(labels)])
-    chosen = np.flatnonzero(rank < 60)
-    pixels = (images[chosen].astype(int) + ord("A")).tolist()
-    lines = zip(labels[chosen], pixels, strict=True)
-    return "".join(f"{label}{''.join(map(chr, row))}" for label, row in lines)
+    chosen = [i for i, label in enumerate(labels) if (labels[:i] == label).sum() < 60]
+    letters = (images + ord("A")).astype("u1")
+    return "".join(f"{labels[i]}{letters[i].tobytes().decode()}" for i in chosen)

@@ -1,87 +1,59 @@
 // What is computed of a run for the page: measurements, answers of experiments, sentences.
 
-/** @typedef {object} Measured At one moment, by normalizer.
- * @property {number} update
- * @property {number[][]} losses by seed, on the examples that are not trained on
- * @property {{gradient: number, angle: number, rate: number}[][]} layers means over the seeds */
-
-/** Return the mean of the finite numbers; NaN where there is none.
- * @param {number[]} values */
-function mean(values) {
+/** Return the mean of the finite numbers; NaN where there is none. */
+function mean(/** @type {number[]} */ values) {
   const finite = values.filter(Number.isFinite);
   return finite.reduce((sum, value) => sum + value, 0) / finite.length;
 }
 
-/** Return the statistics that batch norm uses where nothing is learned.
- * @param {State} state */
-function statistics(state) {
-  return state.mode === "training" ? "batch" : "running";
-}
-
-/** Measure all networks on the examples that are not trained on.
- * @param {Run} run
- * @returns {Measured} */
-function measure(run) {
+/** Measure all networks on the examples that are not trained on. */
+function measure(/** @type {Run} */ run) {
   const { state, updates } = run;
-  const { x, y } = run.measured();
+  const cases = run.measured();
   const losses = run.networks.map((networks) =>
-    networks.map((network) => {
-      if (network.diverged) return NaN;
-      network.forward(x, y.length, statistics(state));
-      return network.loss(y);
-    }),
+    networks.map((network) => (network.diverged ? NaN : network.loss(cases))),
   );
-  const layers = run.networks.map((networks) =>
-    networks[0].layers.map((_, l) => {
-      const there = networks
-        .filter(({ diverged }) => !diverged)
-        .map((network) => network.layers[l]);
-      const size = there.map(
-        (layer) => euclidean(layer.W.value) ** (state.optimizer === "sgd" ? 2 : 1),
-      );
+  const power = state.optimizer === "sgd" ? 2 : 1;
+  const layers = run.networks.map((networks) => {
+    const there = networks.filter(({ diverged }) => !diverged);
+    return networks[0].layers.map((_, l) => {
+      /** @type {(value: (layer: Layer) => number) => number} */
+      const over = (value) => mean(there.map((network) => value(network.layers[l])));
       return {
-        gradient: updates ? mean(there.map((layer) => layer.gradientNorm)) : NaN,
-        angle: updates ? mean(there.map((layer) => layer.angle)) : NaN,
-        rate: mean(size.map((value) => state.rate / value)),
+        gradient: updates ? over((layer) => layer.gradientNorm) : NaN,
+        angle: updates ? over((layer) => layer.angle) : NaN,
+        rate: over((layer) => state.rate / euclidean(layer.W.value) ** power),
       };
-    }),
-  );
+    });
+  });
   return { update: updates, losses, layers };
 }
 
-/** Return how an experiment ended: for each part and normalizer whether it is so, and the numbers.
- * @param {Experiment} experiment
- * @param {Measured} before the change
- * @param {Measured} now right after it
- * @param {Measured} later
- * @returns {{label: string, yes: boolean[], numbers: string[]}[]} */
-function answer(experiment, before, now, later) {
+/** @type {Answer} */
+const answer = (experiment, before, now, later) => {
   const twin = new Run(read(experiment.state).state);
   for (let k = 0; k < later.update; k++) twin.step();
   const without = measure(twin);
   const { layer } = twin.state;
   const angle = (at, i) => at.layers[i][layer - 1].angle;
-  /** @type {Record<string, (i: number) => [number, number, (a: number, b: number) => boolean]>} */
+  /** @type {Record<string, Comparison>} */
   const kinds = {
     "loss now": (i) => [mean(before.losses[i]), mean(now.losses[i]), differs],
     "loss later": (i) => [mean(without.losses[i]), mean(later.losses[i]), differs],
     turns: (i) => [angle(before, i), angle(later, i), (_, b) => b > 1e-6],
     "turns more": (i) => [angle(without, i), angle(later, i), (a, b) => b > 1.5 * a],
   };
-  return experiment.parts.map(({ label, kind }) => {
-    const found = now.losses.map((_, i) => kinds[kind](i));
+  return experiment.parts.flatMap(({ kind }) => {
     const unit = kind.startsWith("turns") ? "°" : "";
-    return {
-      label,
-      yes: found.map(([a, b, test]) => test(a, b)),
-      numbers: found.map(([a, b]) => {
-        const [first, second] = [digits(a) + unit, digits(b) + unit];
-        const compared = kind.endsWith("later") || kind.endsWith("more");
-        return compared ? `${second} (${first} without the change)` : `${first} → ${second}`;
-      }),
-    };
+    const compared = kind.endsWith("later") || kind.endsWith("more");
+    return now.losses.map((_, i) => {
+      const [a, b, test] = kinds[kind](i);
+      const [from, to] = [digits(a) + unit, digits(b) + unit];
+      const numbers = compared ? `${to} (${from} without the change)` : `${from} → ${to}`;
+      return { yes: test(a, b), numbers };
+    });
   });
-}
+};
 
 /** Return whether two losses differ by more than 1 %. */
 function differs(a, b) {
@@ -100,33 +72,21 @@ function digits(value, most = 3) {
   return `${factor === "1" ? "" : `${factor.replace("-", "−")}·`}10${raised}`;
 }
 
-/** Return names as words: "a, b and c".
- * @param {string[]} names */
-function list(names) {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-}
+const LIST = new Intl.ListFormat("en-GB"); // "a, b and c"
 
-/** Return the sentence of what a change of one setting did at once.
- * @param {State} state after the change
- * @param {string} name of the setting
- * @param {Measured} before
- * @param {Measured} now */
-function sentence(state, name, before, now) {
+/** Return the word for what a setting can be. */
+const word = (name, value) => FIELDS[name].names?.[value] ?? String(value);
+
+/** Return the sentence of what a change of one setting did at once; `state` has it. */
+function sentence(state, name, /** @type {Measured} */ before, /** @type {Measured} */ now) {
   const field = FIELDS[name];
   const value = /** @type {any} */ (state)[name];
   const shown = field.names?.[value] ?? digits(value);
   const neutral = value === field.default;
-  const what =
-    {
-      weights: neutral
-        ? `the weights of layer ${state.layer} are back to normal (× 1)`
-        : `the weights of layer ${state.layer} are ${shown} times as large, counted from the start`,
-      scale: neutral ? "the inputs are back to normal (× 1)" : `all inputs are multiplied by ${shown}`,
-      shift: neutral ? "the inputs are back to normal (+ 0)" : `${shown} is added to all inputs`,
-      mode: `batch norm takes its mean and variance from ${shown}`,
-      batch: `each batch has ${shown} ${value === 1 ? "example" : "examples"}`,
-    }[name] ?? `the ${field.label[0].toLowerCase()}${field.label.slice(1)} is ${shown}`;
-  const names = state.norms.map((norm) => FIELDS.norms.names?.[norm] ?? norm);
+  const { label, said = `the ${label[0].toLowerCase()}${label.slice(1)} is VALUE` } = field;
+  const changed = (neutral && field.neutral) || (value === 1 && field.single) || said;
+  const what = changed.replace("LAYER", String(state.layer)).replace("VALUE", shown);
+  const names = state.norms.map((norm) => word("norms", norm));
   const losses = state.norms.map((_, i) => [mean(before.losses[i]), mean(now.losses[i])]);
   const lost = losses.map(([a]) => Number.isNaN(a));
   const moved = losses.map(([a, b], i) => !lost[i] && differs(a, b));
@@ -137,51 +97,34 @@ function sentence(state, name, before, now) {
   const parts = [];
   if (changes.length) {
     parts.push(`the loss changed at once by more than 1 %: ${changes.join(", ")}`);
-    if (still.length) parts.push(`not with ${list(still)}`);
+    if (still.length) parts.push(`not with ${LIST.format(still)}`);
   } else if (still.length) parts.push("no loss changed at once by more than 1 %");
-  if (lost.includes(true)) {
-    parts.push(`diverged before: ${list(names.filter((_, i) => lost[i]))}`);
-  }
+  const gone = names.filter((_, i) => lost[i]);
+  if (gone.length) parts.push(`diverged before: ${LIST.format(gone)}`);
   if (name === "weights" && !neutral) {
     const factor = value ** (state.optimizer === "sgd" ? 2 : 1);
     const way = factor > 1 ? `${digits(factor)} times lower` : `${digits(1 / factor)} times higher`;
     parts.push(`where the layer is normalized, its effective learning rate is ${way} by this`);
   }
-  if (
-    name === "batch" &&
-    value === 1 &&
-    state.mode === "training" &&
-    state.norms.includes("batch")
-  ) {
-    parts.push(
-      "with one example, batch norm outputs only its bias; the loss shown takes mean and variance from all of its 100 examples",
-    );
-  }
+  const single = value === 1 && state.mode === "training" && state.norms.includes("batch");
+  if (single && field.alone) parts.push(field.alone);
   return `From update ${now.update} on ${what}; ${parts.join("; ")}.`;
 }
 
-/** Return which networks diverged, in words; "" if none did.
- * @param {Network[]} networks of one normalizer */
-function divergence(networks) {
-  const lost = networks.filter(({ diverged }) => diverged);
+/** Return which networks of one normalizer diverged, in words; "" if none did. */
+function divergence(/** @type {Network[]} */ networks) {
+  const lost = networks.flatMap(({ diverged }) => diverged ?? []);
   if (!lost.length) return "";
-  const first = lost
-    .map(({ diverged }) => diverged)
-    .reduce((a, b) => (b && a && b.update < a.update ? b : a));
+  const { update, rate } = lost.reduce((a, b) => (b.update < a.update ? b : a));
   const which = lost.length === networks.length ? "all" : `${lost.length} of ${networks.length}`;
-  return `${which} diverged at update ${first?.update}, learning rate ${digits(first?.rate ?? NaN)}`;
+  return `${which} diverged at update ${update}, learning rate ${digits(rate)}`;
 }
 
-/** Return the lines of Python that repeat a run.
- * @param {Run} run */
-function python(run) {
-  const words = (value) =>
-    JSON.stringify(value).replace(
-      /\b(true|false)\b/g,
-      (word) => word[0].toUpperCase() + word.slice(1),
-    );
+/** Return the lines of Python that repeat a run. */
+function python(/** @type {Run} */ run) {
+  // no setting that is left is true or false, which Python writes otherwise
   const { shown, speed, playing, simple, ...start } = run.start;
-  return TEMPLATE.replace("start = {}", () => `start = ${words(start)}`)
-    .replace("changes = []", () => `changes = ${words(run.changes)}`)
+  return TEMPLATE.replace("start = {}", () => `start = ${JSON.stringify(start)}`)
+    .replace("changes = []", () => `changes = ${JSON.stringify(run.changes)}`)
     .replace("updates = 0", () => `updates = ${run.updates}`);
 }

@@ -12,36 +12,29 @@ x, y = examples(start["dataset"])
 losses = {}  # of each batch, by normalizer and seed
 for norm in start["norms"]:
     for seed in range(start["seeds"]):
-        state, changed, factors = dict(start), list(changes), {}
+        state, factors = dict(start), {}
+        changed = [(0, {"weights": start["weights"]}), *changes]
         net, batches = network(state, norm, seed), BatchOrder(len(x), seed)
-        if state["optimizer"] == "sgd":
-            optimizer = torch.optim.SGD(net.parameters())
-        else:
-            optimizer = torch.optim.Adam(net.parameters())
-        changed.insert(0, (0, {"weights": start["weights"]}))
+        maker = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[start["optimizer"]]
+        optimizer = maker(net.parameters())
         losses[norm, seed] = []
         for update in range(updates):
             while changed and changed[0][0] == update:
                 state |= (new := changed.pop(0)[1])
                 if "weights" in new:
                     layer, factor = state["layer"], state["weights"]
-                    W = next(net[2 * layer - 2].parameters())
-                    with torch.no_grad():
-                        W.mul_(factor / factors.get(layer, 1))
+                    net[2 * layer - 2].W.data *= factor / factors.get(layer, 1)
                     factors[layer] = factor
             optimizer.param_groups[0].update(lr=state["rate"], weight_decay=state["decay"])
-            if state["optimizer"] == "sgd":
-                optimizer.param_groups[0]["momentum"] = state["momentum"]
+            optimizer.param_groups[0]["momentum"] = state["momentum"]  # Adam has none
             net.train(state["mode"] == "training")
             batch = batches.take(state["batch"])
-            loss = torch.nn.functional.cross_entropy(
-                net(x[batch] * state["scale"] + state["shift"]), y[batch]
-            )
+            outputs = net(x[batch] * state["scale"] + state["shift"])
+            loss = torch.nn.functional.cross_entropy(outputs, y[batch])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses[norm, seed].append(loss.item())
-    last = [
-        round(loss, 9) for seed in range(start["seeds"]) for loss in losses[norm, seed][-1:]
-    ]
+    runs = [losses[norm, seed] for seed in range(start["seeds"])]
+    last = [round(run[-1], 9) for run in runs if run]
     print(f"{norm} after {updates} updates: {last}")

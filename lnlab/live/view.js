@@ -1,18 +1,12 @@
 // The page of the playground: controls, pictures, experiments; and its life in a notebook.
 
-/** Places of a map along each side. */
-const SIZE = 32;
+const SIZE = 32; // places of a map along each side
+const KEPT = 300; // moments of the curves that are kept
+const PREFIX = "#playground="; // every address that holds a state begins so
 
-/** Moments of the curves that are kept. */
-const KEPT = 300;
-
-/** Every address that holds a state begins so. */
-const PREFIX = "#playground=";
-
-/** Make an element; attributes that begin with "on" are listeners.
- * @returns {any} */
+/** Make an element; attributes that begin with "on" are listeners. */
 function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
+  const element = /** @type {any} */ (document.createElement(tag));
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value);
@@ -21,14 +15,14 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Return the word for what a setting can be. */
-const word = (name, value) => FIELDS[name].names?.[value] ?? String(value);
+/** Make a button. */
+function button(text, onclick, attributes = {}) {
+  return make("button", { type: "button", onclick, ...attributes }, text);
+}
 
 class Playground {
-  /** @param {HTMLElement} root
-   * @param {unknown} settings
-   * @param {(settings: object) => void} changed hears of the settings that are not defaults */
-  constructor(root, settings, changed) {
+  /** @param {(settings: object) => void} changed hears of the settings that are not defaults */
+  constructor(/** @type {HTMLElement} */ root, /** @type {unknown} */ settings, changed) {
     this.root = root;
     this.changed = changed;
     this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -37,8 +31,7 @@ class Playground {
     this.experiment = /** @type {Experiment | null} */ (null);
     this.before = this.now = this.history[0]; // an experiment's change
     this.until = Infinity; // where an experiment ends
-    /** @type {any[][]} */
-    this.guesses = [];
+    this.shows = /** @type {(() => void)[]} */ ([]); // each shows a setting in its control
     this.visible = true;
     this.debt = this.drawn = this.cost = this.frame = 0;
     this.build();
@@ -68,16 +61,11 @@ class Playground {
     this.root.replaceChildren();
   }
 
-  /** Return the element of a selector.
-   * @returns {any} */
-  find(selector) {
-    return this.root.querySelector(selector);
-  }
+  /** @type {(selector: string) => any} */
+  find = (selector) => this.root.querySelector(selector);
 
-  /** @returns {any[]} */
-  all(selector) {
-    return [...this.root.querySelectorAll(selector)];
-  }
+  /** @type {(selector: string) => any[]} */
+  all = (selector) => [...this.root.querySelectorAll(selector)];
 
   /** Build the elements, once. */
   build() {
@@ -88,71 +76,63 @@ class Playground {
     if (!document.getElementById("lnlab-playground")) {
       document.head.append(make("style", { id: "lnlab-playground" }, STYLE));
     }
-    const columns = this.find(".columns");
-    const column = this.find("template").content;
-    this.run.state.norms.forEach(() => columns.append(column.cloneNode(true)));
+    const { content } = this.find("template");
+    this.run.state.norms.forEach(() => this.find(".columns").append(content.cloneNode(true)));
     this.all(".head select").forEach((select, i) => {
       select.setAttribute("aria-label", `Normalizer ${i + 1}`);
-      select.append(
-        ...FIELDS.norms.choices.map((norm) => make("option", { value: norm }, word("norms", norm))),
-      );
-      select.onchange = () =>
-        this.set({ norms: this.run.state.norms.map((norm, k) => (k === i ? select.value : norm)) });
+      for (const norm of FIELDS.norms.choices) {
+        select.append(make("option", { value: norm }, word("norms", norm)));
+      }
+      select.onchange = () => {
+        const { norms } = this.run.state;
+        this.set({ norms: norms.map((norm, k) => (k === i ? select.value : norm)) });
+      };
     });
     for (const experiment of EXPERIMENTS) {
-      const onclick = () => this.begin(experiment);
-      this.find(".experiments").append(
-        make("button", { type: "button", onclick }, experiment.title),
-      );
+      this.find(".experiments").append(button(experiment.title, () => this.begin(experiment)));
     }
-    this.shows = Object.fromEntries(
-      this.all("[data-control]").map((element) => [
-        element.dataset.control,
-        FIELDS[element.dataset.control].choices ? this.choice(element) : this.slider(element),
-      ]),
-    );
+    this.shows = this.all("[data-control]").map((element) => {
+      const name = element.dataset.control;
+      return FIELDS[name].choices ? this.choice(element, name) : this.slider(element, name);
+    });
     this.find(".play").onclick = () => this.set({ playing: !this.run.state.playing });
     this.find(".step").onclick = () => {
       this.set({ playing: false });
       this.update();
     };
-    this.find(".reset").onclick = () => {
-      this.restart({ ...this.run.state, weights: 1, scale: 1, shift: 0, playing: false });
-      this.say(
-        "Back at update 0, with the first weights and the inputs as they are (× 1, + 0). All other settings stay: learning rate, momentum, weight decay, batch size and mode, data and networks.",
-      );
-      this.keep();
+    const back = (selector, settings) => {
+      const element = this.find(selector);
+      element.onclick = () => {
+        this.restart({ ...this.run.state, ...settings, playing: false });
+        this.say(element.dataset.said);
+        this.keep();
+      };
     };
-    this.find(".defaults").onclick = () => {
-      this.restart({ ...defaults(), simple: this.run.state.simple, playing: false });
-      this.say("All settings are the defaults, at update 0.");
-      this.keep();
-    };
+    back(".reset", { weights: 1, scale: 1, shift: 0 });
+    const { simple, ...others } = defaults();
+    back(".defaults", others);
     this.find(".copy").onclick = () => this.copy();
     this.find("details").ontoggle = () => this.draw();
   }
 
   /** Make a list to choose from; return what shows a value in it. */
-  choice(element) {
-    const name = element.dataset.control;
+  choice(element, name) {
     const { label, choices } = FIELDS[name];
-    const select = make("select", {
-      onchange: () => this.set({ [name]: JSON.parse(select.value) }),
-    });
+    const onchange = () => this.set({ [name]: JSON.parse(select.value) });
+    const select = make("select", { onchange });
     for (const value of choices) {
       select.append(make("option", { value: JSON.stringify(value) }, word(name, value)));
     }
     element.append(`${label} `, select);
-    return (value) => {
+    return () => {
       const most = { layer: this.run.state.depth, shown: this.run.state.seeds }[name] ?? Infinity;
       for (const option of select.options) option.hidden = option.disabled = option.value > most;
-      select.value = JSON.stringify(value);
+      select.value = JSON.stringify(this.run.state[name]);
     };
   }
 
   /** Make a slider, logarithmic where it cannot be 0; return what shows a value in it. */
-  slider(element) {
-    const name = element.dataset.control;
+  slider(element, name) {
     const { label, from, to, step = 0.05 } = FIELDS[name];
     const place = (value) => (from > 0 ? Math.log10(value) : value);
     const change = (value) => {
@@ -162,15 +142,13 @@ class Playground {
     };
     const oninput = () => change(from > 0 ? 10 ** +input.value : +input.value);
     const input = make("input", { type: "range", min: place(from), max: place(to), step, oninput });
-    const times = (factor, text) => {
-      const onclick = () => change(this.run.state[name] * factor);
-      return make("button", { type: "button", onclick }, text);
-    };
+    const times = (factor, text) => button(text, () => change(this.run.state[name] * factor));
     const buttons = "times" in element.dataset ? [times(0.1, "÷10"), times(10, "×10")] : [];
     const [words, output] = [make("span"), make("output")];
     element.classList.add("slider");
     element.append(make("div", {}, words, output), make("div", {}, input, ...buttons));
-    return (value) => {
+    return () => {
+      const value = this.run.state[name];
       words.textContent = label.replace("LAYER", String(this.run.state.layer));
       input.setAttribute("aria-label", words.textContent);
       input.setAttribute("aria-valuetext", (output.textContent = digits(value)));
@@ -184,7 +162,7 @@ class Playground {
   /** Show the settings in the controls. */
   sync() {
     const { state } = this.run;
-    for (const [name, show] of Object.entries(this.shows)) show(state[name]);
+    for (const show of this.shows) show();
     this.find(".play").textContent = state.playing ? "Pause" : "Play";
     this.root.classList.toggle("simple", state.simple);
     this.find(".controls").inert = this.until < Infinity; // while an experiment runs
@@ -208,17 +186,12 @@ class Playground {
   open(settings) {
     const { state, refused } = read(settings);
     this.restart({ ...state, playing: state.playing && !this.calm });
-    this.say(
-      refused.length
-        ? `The settings in the address could not be read (${refused.join(", ")}): all settings are back to the defaults.`
-        : "All networks start from the same weights and see the same batches. Change something.",
-    );
+    const { said, refusal } = this.find(".sentence").dataset;
+    this.say(refused.length ? refusal.replace("REFUSED", refused.join(", ")) : said);
   }
 
-  /** Begin a new run.
-   * @param {State} state
-   * @param {Experiment | null} experiment */
-  restart(state, experiment = null) {
+  /** Begin a new run. */
+  restart(/** @type {State} */ state, /** @type {Experiment | null} */ experiment = null) {
     this.run = new Run(read(state).state);
     this.experiment = experiment;
     this.history = [measure(this.run)];
@@ -278,8 +251,7 @@ class Playground {
       }
       this.sync();
     } else {
-      const untouched = { weights: 1, playing: !this.calm };
-      this.restart({ ...run.state, ...untouched, ...settings });
+      this.restart({ ...run.state, weights: 1, playing: !this.calm, ...settings });
       this.say("The networks start again, from update 0.");
     }
     if (name !== "playing") this.keep();
@@ -294,25 +266,21 @@ class Playground {
   }
 
   /** Say what just happened. */
-  say(text) {
-    this.find(".sentence").textContent = text;
+  say(...parts) {
+    this.find(".sentence").replaceChildren(...parts);
   }
 
   /** Copy the lines of Python that repeat the run. */
   async copy() {
     const lines = python(this.run);
+    const upTo = `run up to update ${this.run.updates}`;
     try {
       await navigator.clipboard.writeText(lines);
-      this.say(
-        `Copied: Python that repeats the run up to update ${this.run.updates} with lnlab and torch.`,
-      );
+      this.say(`Copied: Python that repeats the ${upTo} with lnlab and torch.`);
     } catch {
       const text = make("textarea", { readonly: "", rows: 8, "aria-label": "Python" });
       text.value = lines;
-      this.find(".sentence").replaceChildren(
-        `The browser lets nothing be copied; copy the run up to update ${this.run.updates} here: `,
-        text,
-      );
+      this.say(`The browser lets nothing be copied; copy the ${upTo} here: `, text);
     }
   }
 
@@ -320,7 +288,6 @@ class Playground {
   draw() {
     const { run, history } = this;
     const { state } = run;
-    const marks = run.changes.map(([update]) => update);
     const last = history[history.length - 1];
     const lines = (element, values) => {
       const series = state.norms.map((name, i) => ({
@@ -331,21 +298,17 @@ class Playground {
           return { x: moment.update, mid: mean(all), ...range };
         }),
       }));
-      const words = state.norms.map(
-        (norm, i) => `${word("norms", norm)} ${digits(mean(values(last, i)))}`,
-      );
+      const now = (norm, i) => `${word("norms", norm)} ${digits(mean(values(last, i)))}`;
       const { textContent } = element.nextElementSibling;
-      const text = run.updates ? `Now: ${words.join(", ")}` : "No update yet";
+      const text = run.updates ? `Now: ${state.norms.map(now).join(", ")}` : "No update yet";
       element.setAttribute("aria-label", `${textContent}. ${text}`);
-      drawLines(element, series, marks);
+      draw(element, drawLines, series, run.changes.map(([update]) => update));
     };
     this.find(".counter").textContent = `Update ${run.updates}`;
     lines(this.find(".loss canvas"), (moment, i) => moment.losses[i]);
-    if (!state.simple) {
-      for (const canvas of this.all("[data-curve]")) {
-        const { curve } = canvas.dataset;
-        lines(canvas, (moment, i) => [moment.layers[i][state.layer - 1][curve]]);
-      }
+    for (const canvas of this.all("[data-curve]")) {
+      const { curve } = canvas.dataset;
+      lines(canvas, (moment, i) => [moment.layers[i][state.layer - 1][curve]]);
     }
     this.all(".column").forEach((column, i) => this.drawColumn(column, i, mean(last.losses[i])));
     if (!this.find("details").open) return;
@@ -365,72 +328,59 @@ class Playground {
     const { run } = this;
     const { state, data } = run;
     const network = run.networks[i][state.shown - 1];
-    const name = word("norms", state.norms[i]);
     const lost = divergence(run.networks[i]);
     const note = column.querySelector(".note");
     note.textContent = lost || `loss ${digits(loss)}`;
     note.classList.toggle("lost", lost !== "");
-    const { x, y } = run.measured();
-    const outputs = network.forward(x, y.length, statistics(state)).slice();
+    const { x, y, how } = run.measured();
+    const outputs = network.forward(x, y.length, how);
     const chosen = Array.from(y, (_, k) => {
       const row = outputs.subarray(k * data.classes, (k + 1) * data.classes);
       return row.indexOf(Math.max(...row));
     });
     const layer = network.layers[state.layer - 1];
-    if (!state.simple) {
-      for (const canvas of column.querySelectorAll("[data-part]")) {
-        const values = layer[canvas.dataset.part].subarray(0, y.length * state.units);
-        drawHistogram(canvas, values, state.norms[i]);
-      }
+    for (const canvas of column.querySelectorAll("[data-part]")) {
+      const values = layer[canvas.dataset.part].subarray(0, y.length * state.units);
+      draw(canvas, drawHistogram, values, state.norms[i]);
     }
     const [map, caption] = column.querySelector(".map").children;
     const right = chosen.filter((label, k) => label === y[k]).length;
     const key = data.classes > 2 ? "; row: the digit, column: what it is taken for" : "";
     caption.textContent = `network ${state.shown}: ${right} of ${y.length} right${key}`;
-    map.setAttribute("aria-label", `${name}, ${caption.textContent}`);
+    map.setAttribute("aria-label", `${word("norms", state.norms[i])}, ${caption.textContent}`);
     if (data.classes > 2) {
       const counts = Array.from({ length: data.classes }, () => Array(data.classes).fill(0));
       y.forEach((label, k) => counts[label][chosen[k]]++);
-      return drawConfusion(map, counts);
+      return draw(map, drawConfusion, counts);
     }
     const along = Array.from({ length: SIZE }, (_, k) => ((k + 0.5) / SIZE) * 2.2 - 1.1);
     const places = along.flatMap((_, row) => along.flatMap((across) => [across, -along[row], 1]));
     const scaled = Float64Array.from(places, (value) => value * state.scale + state.shift);
-    const how = state.mode === "training" ? "last" : "running";
-    const z = network.forward(scaled, SIZE * SIZE, how);
-    const margins = Float64Array.from({ length: SIZE * SIZE }, (_, k) => z[2 * k + 1] - z[2 * k]);
-    drawMap(map, margins, SIZE, { x: data.x.subarray(3 * data.train), y });
+    const there = network.forward(scaled, SIZE * SIZE, how === "batch" ? "last" : how);
+    draw(map, drawMap, there, SIZE, { x: data.x.subarray(3 * data.train), y });
   }
 
-  /** Set up an experiment and ask its question.
-   * @param {Experiment} experiment */
-  begin(experiment) {
+  /** Set up an experiment and ask its question. */
+  begin(/** @type {Experiment} */ experiment) {
     const run = this.approach(experiment);
     this.say(`${experiment.before} updates are made; nothing has been changed yet.`);
-    this.guesses = experiment.parts.map(() =>
-      run.state.norms.map(() => make("input", { type: "checkbox" })),
-    );
-    const rows = experiment.parts.map(({ label }, p) => {
-      const cells = run.state.norms.map((norm, i) =>
-        make("td", {}, make("label", {}, this.guesses[p][i], ` ${word("norms", norm)}`)),
-      );
+    const rows = experiment.parts.map(({ label }) => {
+      const cells = run.state.norms.map((norm) => {
+        const guess = make("input", { type: "checkbox" });
+        return make("td", {}, make("label", {}, guess, ` ${word("norms", norm)}`));
+      });
       return make("tr", {}, make("th", { scope: "row" }, label), ...cells);
     });
-    const onclick = () => this.perform(experiment);
-    const go = make(
-      "button",
-      { type: "button", class: "go", onclick },
-      "This is my prediction: run it",
-    );
+    const perform = () => this.perform(experiment);
+    const go = button("This is my prediction: run it", perform, { class: "go" });
     const table = make("table", {}, make("tbody", {}, ...rows));
     const question = `${experiment.question} Tick all that apply; none is an answer, too.`;
     this.find(".experiment").replaceChildren(make("p", {}, question), table, go);
     this.draw();
   }
 
-  /** Make the updates before the change of an experiment.
-   * @param {Experiment} experiment */
-  approach(experiment) {
+  /** Make the updates before the change of an experiment. */
+  approach(/** @type {Experiment} */ experiment) {
     this.restart({ ...read(experiment.state).state, playing: false }, experiment);
     const { run } = this;
     while (run.updates < experiment.before) {
@@ -460,30 +410,25 @@ class Playground {
     const { experiment } = this;
     if (!experiment) return;
     const found = answer(experiment, this.before, this.now, measure(this.run));
-    const hits = found.flatMap(({ yes, numbers }, p) =>
-      this.guesses[p].map((guess, i) => {
-        const hit = guess.checked === yes[i];
-        const text = `${hit ? "✓" : "✗"} ${yes[i] ? "yes" : "no"}: ${numbers[i]}`;
-        guess.disabled = true;
-        guess.closest("td").append(make("div", { class: hit ? "right" : "wrong" }, text));
-        return hit;
-      }),
-    );
+    const guesses = this.all(".experiment input");
+    const hits = found.map(({ yes, numbers }, k) => {
+      const hit = guesses[k].checked === yes;
+      const text = `${hit ? "✓" : "✗"} ${yes ? "yes" : "no"}: ${numbers}`;
+      guesses[k].disabled = true;
+      guesses[k].closest("td").append(make("div", { class: hit ? "right" : "wrong" }, text));
+      return hit;
+    });
     const score = `${hits.filter(Boolean).length} of ${hits.length} predicted.`;
     this.find(".experiment").append(make("p", { role: "status" }, `${score} ${experiment.why}`));
   }
 }
 
-/** Return the settings that the address holds, others where it holds none, null where they cannot
- * be read. */
+/** Return the settings in the address: others if it has none, null if they cannot be read. */
 function address(settings) {
-  const { hash } = location;
   try {
-    if (hash.length < 2 || document.getElementById(decodeURIComponent(hash.slice(1)))) {
-      return settings;
-    }
-    if (!hash.startsWith(PREFIX)) return null;
-    return JSON.parse(decodeURIComponent(hash.slice(PREFIX.length)));
+    const hash = decodeURIComponent(location.hash);
+    if (hash.length < 2 || document.getElementById(hash.slice(1))) return settings;
+    return hash.startsWith(PREFIX) ? JSON.parse(hash.slice(PREFIX.length)) : null;
   } catch {
     return null;
   }
@@ -492,14 +437,13 @@ function address(settings) {
 /** Show a playground on a page; the first one has its settings in the address. */
 function show(root) {
   const settings = JSON.parse(root.dataset.playground);
-  if (root !== document.querySelector("[data-playground]")) {
-    return new Playground(root, settings, () => {});
-  }
-  const playground = new Playground(root, address(settings), (now) => {
-    history.replaceState(null, "", PREFIX + encodeURIComponent(JSON.stringify(now)));
+  const first = root === document.querySelector("[data-playground]");
+  const playground = new Playground(root, first ? address(settings) : settings, (now) => {
+    const hash = PREFIX + encodeURIComponent(JSON.stringify(now));
+    if (first) history.replaceState(null, "", hash);
   });
   addEventListener("hashchange", () => {
-    if (location.hash.startsWith(PREFIX)) playground.open(address(settings));
+    if (first && location.hash.startsWith(PREFIX)) playground.open(address(settings));
   });
 }
 

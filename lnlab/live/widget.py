@@ -28,18 +28,15 @@ class Playground(anywidget.AnyWidget):
 
     def save(self, path: str | Path) -> Path:
         """Write a page in one file, which needs no network, and return its path."""
-        path = Path(path)
-        path.write_text(page(self.state), encoding="utf-8")
-        return path
+        Path(path).write_text(page(self.state), encoding="utf-8")
+        return Path(path)
 
     def _repr_mimebundle_(self, **settings: Any) -> Any:
-        there = {MIME: self.state, "text/plain": "Networks that learn while you watch."}
+        ours = {MIME: self.state, "text/plain": "Networks that learn while you watch."}
         if os.environ.get("LNLAB_HEADLESS"):
-            return there
+            return ours
         shown = super()._repr_mimebundle_(**settings)
-        return (
-            (shown[0] | there, shown[1]) if isinstance(shown, tuple) else (shown or {}) | there
-        )
+        return (shown[0] | ours, shown[1]) if isinstance(shown, tuple) else (shown or {}) | ours
 
 
 def playground(*, simple: bool = False, **state: Any) -> Playground:
