@@ -53,18 +53,17 @@ def path(page, part, slot):
 
 
 def test_keys_scale_the_recurrent_weights_and_the_plain_net_explodes(page):
-    before = path(page, "hidden", LAYER)
     for _ in range(5):
         slider(page, "W_h times").press("ArrowRight")
     commanded(page, '"recurrent": 6.31')
     assert slider(page, "W_h times").get_attribute("aria-valuetext") == "6.31"
     top = page.evaluate("document.querySelector('.lnlab-plot').layout.yaxis2.range[1]")
-    assert top >= 14  # 25 steps, each by 6.31 / sqrt 2
-    assert path(page, "hidden", LAYER) != before  # its axis has grown, its values have not
-    y = page.evaluate(
-        """() => [...document.querySelector('.lnlab-plot')._fullData
-                 .find(({ name }) => name === 'hidden 1').y]"""
+    assert top == 4  # the axis stays, so that the curves can be compared
+    plain, y = page.evaluate(
+        """() => [0, 1].map((slot) => [...document.querySelector('.lnlab-plot')._fullData
+                 .find(({ name }) => name === `hidden ${slot}`).y])"""
     )
+    assert max(plain) >= 1e14  # 25 steps, each by 6.31 / sqrt 2
     assert 0.6 < min(y) <= max(y) < 0.8
 
 
