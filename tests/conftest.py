@@ -21,6 +21,10 @@ def pytest_configure(config):
     if not config.getoption("--device").startswith("cuda"):
         # the device "auto" is the CPU, whose bytes tests compare; in processes of theirs, too
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    if config.getoption("--device") == "pretend":
+        from tests.pretend import register
+
+        register()  # torch counts the devices at the first backward pass, and never again
 
 
 def pytest_collection_modifyitems(config, items):

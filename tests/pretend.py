@@ -263,8 +263,10 @@ class _Module:
 _library = torch.library.Library("_", "IMPL")
 
 
-def _begin():
-    """Register the device with torch, once a process."""
+def register():
+    """Register the device with torch, before the first backward pass of the process."""
+    if hasattr(torch, NAME):
+        return
     from torch.utils import backend_registration
 
     backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
@@ -275,8 +277,7 @@ def _begin():
 @contextmanager
 def pretending():
     """While it lasts there is a device called ``pretend``; gives the count of waits."""
-    if not hasattr(torch, NAME):
-        _begin()
+    register()
     waited.clear()
     # a tensor here keeps its dtype for life: net.double() makes new parameters
     anew = "torch.__future__._overwrite_module_params_on_conversion"

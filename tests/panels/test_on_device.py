@@ -10,18 +10,17 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab import panels
-from tests.panels.test_every_panel import CASES
+from tests.panels.test_every_panel import CASES, FUNCTIONS
 from tests.pretend import waited
 
 pytestmark = pytest.mark.gpu
 
-WITH_NETS = ("order", "thoughts", "writing")
+WITH_NETS = ("landscape", "order", "thoughts", "writing")
 
 
 def moved(given: Any, device: Any) -> Any:
-    """What a panel is given, every net of it on a device."""
-    if isinstance(given, nn.Module):
+    """What a panel is given, every network and tensor of it on a device."""
+    if isinstance(given, nn.Module | torch.Tensor):
         return deepcopy(given).to(device)
     if isinstance(given, Mapping):
         return {name: moved(one, device) for name, one in given.items()}
@@ -66,7 +65,7 @@ def test_a_panel_shows_what_it_shows_on_the_cpu(name, device):
         given = [moved(one, place) for one in case.given]
         there = {p.device.type for net in nets(given[0]) for p in net.parameters()}
         assert there == {torch.device(place).type}
-        panel = getattr(panels, name)(*given, **case.start)
+        panel = FUNCTIONS[name](*given, **case.start)
         for field, new in case.other.items():
             panel.controls[field].value = new
             assert panel.bar.error == ""
