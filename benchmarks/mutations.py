@@ -3,9 +3,10 @@
     python -m benchmarks.mutations --count 60 --seed 0 --jobs 2
 
 A mutation changes one operator, constant, name or statement of a source that computes. Figures,
-panels and pages are left out (what they show is looked at), and so are the numbers of tables
-and settings at the top of a module, which are choices. A mutation is killed when a test of its
-room fails, or else one of all quick tests; what survives is printed with its line.
+panels and pages are left out (what they show is looked at), and so are datasets (checksums
+hold them) and the numbers of tables and settings at the top of a module, which are choices.
+A mutation is noticed when a test of a file that imports its module fails, or one of its
+package, or else any quick test; what survives is printed with its function and line.
 Everything happens in a copy of the checkout. The libraries that do this (mutmut, cosmic-ray)
 mutate everything or cannot draw a sample from a seed, and none reads C++.
 """
@@ -26,7 +27,9 @@ from queue import Queue
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("analysis", "data", "kernels", "nn", "papers", "training")
+PACKAGES = ("analysis", "kernels", "nn", "papers", "training")
+LEFT_OUT = {"panel.py", "data.py", "claims"}
+"""Of the papers: what is looked at, what checksums hold, and what no network computes."""
 QUICK = ("-m", "not slow and not browser and not stress")
 LIMIT = 900
 """Seconds after which tests that a mutation keeps from ending count as failed."""
@@ -45,6 +48,7 @@ class Mutation(NamedTuple):
     """Characters ``begin`` to ``end`` of a source, and what stands there instead."""
 
     path: str
+    function: str
     line: int
     begin: int
     end: int
@@ -52,18 +56,37 @@ class Mutation(NamedTuple):
     after: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.before!r} -> {self.after!r}"
+        where = f"{self.path}:{self.line} {self.function}".rstrip()
+        return f"{where}: {self.before!r} -> {self.after!r}"
 
 
 def mutations(path: Path) -> list[Mutation]:
     """All that can be done to one source."""
     text, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
-    found = in_python(text) if path.suffix == ".py" else in_cpp(text)
-    return [
-        Mutation(name, text.count("\n", 0, begin) + 1, begin, end, text[begin:end], after)
-        for begin, end, after in found
-        if text[begin:end] != after
-    ]
+    in_lines = functions(text) if path.suffix == ".py" else {}
+    found = []
+    for begin, end, after in in_python(text) if path.suffix == ".py" else in_cpp(text):
+        line = text.count("\n", 0, begin) + 1
+        if text[begin:end] != after:
+            function = in_lines.get(line, "")
+            found.append(Mutation(name, function, line, begin, end, text[begin:end], after))
+    return found
+
+
+def functions(text: str) -> dict[int, str]:
+    """The name of the innermost function or class that each line stands in."""
+    names: dict[int, str] = {}
+
+    def walk(node: ast.AST, outer: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            name = outer
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                name = f"{outer}.{child.name}".lstrip(".")
+                names.update(dict.fromkeys(range(child.lineno, child.end_lineno + 1), name))
+            walk(child, name)
+
+    walk(ast.parse(text), "")
+    return names
 
 
 def in_python(text: str) -> Iterator[tuple[int, int, str]]:
@@ -157,9 +180,11 @@ def left_out(folder: str, names: list[str]) -> set[str]:
 
 def drawn(count: int, seed: int, only: str = "") -> list[Mutation]:
     """Mutations at random: a source in proportion to what can be done to it."""
-    rooms = [ROOT / "lnlab" / room for room in ROOMS]
     sources = [
-        p for room in rooms for p in room.rglob("*") if p.suffix in (".py", ".cpp", ".h")
+        path
+        for package in PACKAGES
+        for path in (ROOT / "lnlab" / package).rglob("*")
+        if path.suffix in (".py", ".cpp", ".h") and not LEFT_OUT & {*path.parts}
     ]
     those = [m for path in sorted(sources) for m in mutations(path) if only in m.path]
     return random.Random(seed).sample(those, min(count, len(those)))
@@ -170,16 +195,15 @@ def killed(mutation: Mutation, copy: Path) -> str:
     path = copy / mutation.path
     whole = path.read_text(encoding="utf-8")
     path.write_text(whole[: mutation.begin] + mutation.after + whole[mutation.end :])
-    parts = Path(mutation.path).parts
-    own = [f"tests/{parts[1]}", f"tests/{'/'.join(parts[1:3])}", f"tests/test_{parts[1]}"]
-    nearest = next(p for p in (own[1], own[0], own[2]) if list(copy.glob(f"{p}*")))
-    nearest = nearest if (copy / nearest).is_dir() else f"{nearest}"
+    package = f"tests/{Path(mutation.path).parts[1]}"
+    module = ".".join(Path(mutation.path).with_suffix("").parts)
+    importing = [
+        str(test.relative_to(copy))
+        for test in (copy / package).rglob("test_*.py")
+        if module in test.read_text(encoding="utf-8")
+    ]
     try:
-        for tests in (
-            [nearest],
-            [own[0]] if (copy / own[0]).is_dir() else [],
-            ["tests", *QUICK],
-        ):
+        for tests in (importing, [package], ["tests", *QUICK]):
             if tests and (failed := failing(copy, tests)):
                 return failed
         return ""
