@@ -96,7 +96,8 @@ def load(spec: str = "embedded", what: What = "images", **options: Any) -> Datas
             that is None, empty or False is not given.
 
     Raises:
-        ValueError: for an unknown kind, name or option; names those there are.
+        ValueError: for an unknown kind, name or option; names those there are. For a path
+            where the data come with lnlab or are generated.
         FileNotFoundError: where its files are not; says how to get them.
     """
     if what not in MODULES:
@@ -108,7 +109,10 @@ def load(spec: str = "embedded", what: What = "images", **options: Any) -> Datas
     }
     name, path = split_spec(spec)
     module = module_of(what)
-    return module.load(find(name, module.SOURCES, given), path, **given)
+    source = find(name, module.SOURCES, given)
+    if path and source.kind in ("embedded", "synthetic"):
+        raise ValueError(f"{spec}: {source.name} is {source.kind}, give no path.")
+    return module.load(source, path, **given)
 
 
 def sources() -> tuple[Source, ...]:

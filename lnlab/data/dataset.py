@@ -1,12 +1,14 @@
 """A set of cases that says what it is at once, and is read when a split of it is first used."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from lnlab.data.cache import Arrays, kept
+from lnlab.data.cache import Arrays, code, kept
 from lnlab.data.source import Kind, Source
 
 Part = TypeVar("Part")
@@ -22,7 +24,7 @@ class Dataset(Generic[Part]):
         source: what it is by name.
         read: reads the splits, and a note of what was done to the cases that has to be said
             with every result; empty as a rule.
-        of: what decides the cases: options, and the stamp of the files, see
+        of: what decides the cases beside the code: options, and the stamp of the files, see
             :func:`lnlab.data.cache.stamp`.
         noted: whether there may be a note.
     """
@@ -111,7 +113,13 @@ class Dataset(Generic[Part]):
                 "note": np.frombuffer(note.encode(), np.uint8),
             }
 
-        return kept("identity", f"{self.source.name} {self._of()}", made)
+        return kept("identity", f"{self.source.name} {self._of()} {self.code}", made)
+
+    @property
+    def code(self) -> str:
+        """A hash of the code that reads it: of the class's folder, and of this one."""
+        folders = {Path(inspect.getfile(type(self))).parent, Path(__file__).parent}
+        return code(*sorted(file for folder in folders for file in folder.glob("*.py")))
 
     def _digest(self) -> bytes:
         """The SHA-256 of what was read."""

@@ -1,7 +1,7 @@
 """A source of data: what it declares about itself, and where its files are kept."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -77,6 +77,22 @@ def find(name: str, sources: Iterable[Source], options: Iterable[str] = ()) -> S
             f"{', '.join(source.options) or 'none'}."
         )
     return source
+
+
+def require_files(source: Source, folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the paths of the files that a source needs in a folder.
+
+    Raises:
+        FileNotFoundError: if one is missing; names it, and says where they come from.
+    """
+    files = [folder / name for name in names]
+    missing = [file for file in files if not file.is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"{source.name} is not whole in {folder}, {missing[0]} is not there: its files are "
+            f"{', '.join(names)} ({source.citation}). Name their folder, {source.name}=PATH."
+        )
+    return files
 
 
 def split_spec(spec: str) -> tuple[str, Path | None]:

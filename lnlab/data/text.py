@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from lnlab.data.cache import code, stamp
+from lnlab.data.cache import stamp
 from lnlab.data.dataset import Dataset
 from lnlab.data.source import File, Source, data_folder
 
@@ -235,17 +235,9 @@ def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text
     if context < 1:
         raise ValueError(f"context is {context}: give at least one character.")
     if source is TALES:
-        if path:
-            raise ValueError(f"tales={path}: they are made here, give no path.")
-        made = f"{LENGTH} {code(__file__)}"
-        return Text(source, lambda: tales(LENGTH), lambda: made, context=context)
+        return Text(source, lambda: tales(LENGTH), lambda: str(LENGTH), context=context)
     file = _file(source, path)
-    return Text(
-        source,
-        lambda: _read(file, source),
-        lambda: f"{stamp([file])} {code(__file__)}",
-        context=context,
-    )
+    return Text(source, lambda: _read(file, source), lambda: stamp([file]), context=context)
 
 
 def _file(source: Source, path: Path | None) -> Path:

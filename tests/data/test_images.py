@@ -120,7 +120,7 @@ def test_home_is_expanded(tmp_path, monkeypatch):
         ("", "write embedded, NAME or NAME=PATH"),
         ("mnist=", "write embedded, NAME or NAME=PATH"),
         ("=/tmp", "write embedded, NAME or NAME=PATH"),
-        ("embedded=/tmp", "come with scikit-learn"),
+        ("embedded=/tmp", "digits is embedded, give no path"),
         ("idx", "idx=PATH"),
     ],
 )

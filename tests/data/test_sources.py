@@ -213,7 +213,7 @@ def test_what_a_source_offers_is_what_the_door_takes():
         ("spoken", "speech", {"mix": True}, "spoken has no option mix: it has unit, most"),
         ("coco", "captions", {"split": 1}, "coco has no option split: it has none"),
         ("coco-boxes=.", "captions", {"split": -1}, "split is -1: which pictures train"),
-        ("scenes=.", "captions", {}, "it is made here, give no path"),
+        ("scenes=.", "captions", {}, "is synthetic, give no path"),
         ("embedded", "speech", {"most": 0}, "most is 0: give at least 1"),
     ],
 )

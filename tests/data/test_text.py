@@ -71,7 +71,7 @@ def test_files_that_are_no_text_are_refused(tmp_path, monkeypatch):
         own(tmp_path, b"abc\xff" * 100).train  # noqa: B018
     with pytest.raises(ValueError, match="name your file, txt=PATH"):
         data.load("txt", "text")
-    with pytest.raises(ValueError, match="made here, give no path"):
+    with pytest.raises(ValueError, match="is synthetic, give no path"):
         data.load(f"tales={tmp_path}", "text")
     with pytest.raises(FileNotFoundError, match="is not there: name it, txt=PATH"):
         data.load(f"txt={tmp_path / 'nothing'}", "text")

@@ -180,7 +180,7 @@ def test_a_folder_without_books_says_what_it_needs(name, tmp_path):
 
 
 def test_what_makes_no_sense_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="made here, give no path"):
+    with pytest.raises(ValueError, match="is synthetic, give no path"):
         load(f"stories={tmp_path}")
     with pytest.raises(ValueError, match="longest is -1: words of a sentence at most"):
         load("stories", longest=-1)

@@ -169,7 +169,7 @@ def test_missing_files_are_named_and_may_be_left_out(tmp_path):
         ValueError, match="sentence-tasks has no 'TREC': choose from SICK, MR, CR"
     ):
         load(f"sentence-tasks={place}", only="TREC")
-    with pytest.raises(ValueError, match="made here, give no path"):
+    with pytest.raises(ValueError, match="is synthetic, give no path"):
         load(f"story-tasks={place}")
     with pytest.raises(KeyError):
         load("story-tasks", only="teller")["opinion"]

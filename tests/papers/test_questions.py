@@ -273,7 +273,7 @@ def test_words_have_numbers_and_strangers_are_unknown():
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-        ("cloze=.", {}, "it is made here, give no path"),
+        ("cloze=.", {}, "is synthetic, give no path"),
         ("cloze", {"most": 0}, "most is 0"),
         ("cbt=.", {"split": -1}, "split is -1: which books train"),
         ("cnn=.", {"sentences": 0}, "sentences is 0: how many sentences of an article"),

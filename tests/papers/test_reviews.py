@@ -89,7 +89,7 @@ def test_folders_that_are_no_reviews_are_refused(change, words, tmp_path):
 def test_what_makes_no_sense_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="lnlab data fetch imdb"):
         data.load(f"imdb={tmp_path / 'nothing'}", "reviews")
-    with pytest.raises(ValueError, match="made here, give no path"):
+    with pytest.raises(ValueError, match="is synthetic, give no path"):
         data.load(f"opinions={tmp_path}", "reviews")
     with pytest.raises(ValueError, match="read at least one word"):
         data.load("opinions", "reviews", steps=-1)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lnlab.data.cache import Arrays, code, kept, stamp
+from lnlab.data.cache import Arrays, kept, stamp
 from lnlab.data.dataset import Dataset
-from lnlab.data.source import Source, data_folder
+from lnlab.data.source import Source, data_folder, require_files
 from lnlab.data.vocabulary import END, Vocabulary
 
 # Questions about a passage: a word is missing, and one of the candidates is it.
@@ -474,7 +474,7 @@ class Questions(Dataset[Sequence[Question]]):
     def _counted(self) -> Arrays:
         """The words that are known, how many entities there are, and how long the longest
         training passage and question are; read once, then kept."""
-        return kept("words", f"{self.checksum} {self.least} {_written()}", self._count)
+        return kept("words", f"{self.checksum} {self.least} {self.code}", self._count)
 
     def _count(self) -> Arrays:
         counts, most, longest = Counter(), -1, [0, 0]
@@ -565,36 +565,20 @@ def load(
         if value is not None and value < least:
             raise ValueError(f"{name} is {value}: {source.options[name]}, from {least}.")
     if source is CLOZE:
-        if place is not None:
-            raise ValueError(f"{source.name}={place}: it is made here, give no path.")
-        return Questions(source, partial(_made, most), lambda: f"{most} {_written()}")
+        return Questions(source, partial(_made, most), lambda: f"{most}")
     place = place or data_folder() / source.name
     if source is CNN:
         folders = {ours: place / "questions" / theirs for ours, theirs in SPLITS.items()}
         parts = {name: Articles(folder, sentences or 0) for name, folder in folders.items()}
         files = [file for part in parts.values() for file in part.files]
-        return Questions(
-            source, lambda: parts, lambda: f"{sentences} {stamp(files)} {_written()}"
-        )
-    files = [place / name for name in FILES]
-    missing = [path for path in files if not path.is_file()]
-    if missing:
-        raise FileNotFoundError(
-            f"cbt is not whole in {place}, {missing[0]} is not there: its books are "
-            f"{', '.join(FILES)} ({source.citation}). Name their folder, cbt=PATH."
-        )
+        return Questions(source, lambda: parts, lambda: f"{sentences} {stamp(files)}")
+    files = require_files(source, place, FILES)
     given = sentences or BEFORE, split or 0
     return Questions(
         source,
         lambda: corpus(place, *given),
-        lambda: f"{given} {stamp(files)} {_written()}",
+        lambda: f"{given} {stamp(files)}",
         least=2,
-    )
-
-
-def _written() -> str:
-    return code(
-        *Path(__file__).parent.glob("*.py"), *Path(__file__).parents[2].glob("data/*.py")
     )
 
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from lnlab.data.cache import code, stamp
+from lnlab.data.cache import stamp
 from lnlab.data.dataset import Dataset
-from lnlab.data.source import Source, data_folder
+from lnlab.data.source import Source, data_folder, require_files
 from lnlab.data.vocabulary import Vocabulary
 
 # The things in a picture and their places, as boxes; and the vector that stands for it.
@@ -675,29 +675,16 @@ def load(
         raise ValueError(f"split is {split}: {source.options['split']}, from 0.")
     if most is not None and most < 1:
         raise ValueError(f"most is {most}: give at least 1, or None for all.")
-    written = code(
-        *Path(__file__).parent.glob("*.py"), *Path(__file__).parents[2].glob("data/*.py")
-    )
     if source is SCENES:
-        if place is not None:
-            raise ValueError(f"{source.name}={place}: it is made here, give no path.")
-        made = partial(_made, most)
-        return Captions(source, made, lambda: f"{most} {written}", lambda: KINDS)
+        return Captions(source, partial(_made, most), lambda: f"{most}", lambda: KINDS)
     place = place or data_folder() / source.name
-    files = [place / name for name in FILES[source.name]]
-    missing = [path for path in files if not path.is_file()]
-    if missing:
-        raise FileNotFoundError(
-            f"{source.name} is not whole in {place}, {missing[0]} is not there: its files are "
-            f"{', '.join(FILES[source.name])} ({source.citation}). Name their folder, "
-            f"{source.name}=PATH."
-        )
+    files = require_files(source, place, FILES[source.name])
     read = {
         "coco": lambda: coco(place),
         "coco-boxes": lambda: coco_boxes(place, split),
     }[source.name]
     names = (lambda: kinds(place)) if source is COCO_BOXES else tuple
-    return Captions(source, read, lambda: f"{split} {stamp(files)} {written}", names)
+    return Captions(source, read, lambda: f"{split} {stamp(files)}", names)
 
 
 def _made(most: int | None) -> dict[str, Pictures]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lnlab.data.cache import code, stamp
+from lnlab.data.cache import stamp
 from lnlab.data.dataset import Dataset
 from lnlab.data.source import Source, data_folder
 from lnlab.data.text import CHARACTERS
@@ -521,23 +521,18 @@ def load(source: Source, place: Path | None = None, *, longest: int = LONGEST) -
         longest: words of a sentence at most; longer ones are left out.
 
     Raises:
-        ValueError: if sentences may have no word, or a path is given for what is made here;
-            later, for a book of fewer than three sentences, and files in another encoding.
+        ValueError: if sentences may have no word; later, for a book of fewer than three
+            sentences, and files in another encoding.
         FileNotFoundError: where there are no files; says which.
         NotADirectoryError: where the folder is a file.
     """
     if longest < 1:
         raise ValueError(f"longest is {longest}: {OPTIONS['longest']}, from 1.")
-    written = code(
-        *Path(__file__).parent.glob("*.py"), *Path(__file__).parents[2].glob("data/*.py")
-    )
     if source is STORIES:
-        if place is not None:
-            raise ValueError(f"{source.name}={place}: they are made here, give no path.")
-        return Books(source, _made, lambda: f"{COUNT} {written}", longest=longest)
+        return Books(source, _made, lambda: str(COUNT), longest=longest)
     place = place or data_folder() / source.name
     files, read = _files(source, place)
-    return Books(source, read, lambda: f"{stamp(files)} {written}", longest=longest)
+    return Books(source, read, lambda: stamp(files), longest=longest)
 
 
 def _made() -> Shelf:

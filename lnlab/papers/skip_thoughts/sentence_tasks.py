@@ -15,7 +15,7 @@ from random import Random
 
 import numpy as np
 
-from lnlab.data.cache import code, stamp
+from lnlab.data.cache import stamp
 from lnlab.data.dataset import Dataset
 from lnlab.data.source import Source, data_folder
 from lnlab.data.vocabulary import Sentences, cut, joined
@@ -417,8 +417,8 @@ def load(source: Source, place: Path | None = None, *, only: str = "") -> Judges
         only: names of judges, with commas between them; empty for all.
 
     Raises:
-        ValueError: for a judge that there is not, or a path for what is made here; later, for
-            a missing column, another encoding, a relatedness that is none, too few cases.
+        ValueError: for a judge that there is not; later, for a missing column, another
+            encoding, a relatedness that is none, too few cases.
         FileNotFoundError: where files are not; names them.
     """
     every = ("relatedness", *MADE) if source is STORY_JUDGES else NAMES
@@ -428,17 +428,12 @@ def load(source: Source, place: Path | None = None, *, only: str = "") -> Judges
         raise ValueError(
             f"{source.name} has no {strange[0]!r}: choose from {', '.join(every)}."
         )
-    written = code(
-        *Path(__file__).parent.glob("*.py"), *Path(__file__).parents[2].glob("data/*.py")
-    )
     if source is STORY_JUDGES:
-        if place is not None:
-            raise ValueError(f"{source.name}={place}: they are made here, give no path.")
         return Judges(
             source,
             names,
             lambda: {name: judge for name, judge in judges().items() if name in names},
-            lambda: written,
+            str,
         )
     place = place or data_folder() / source.name
     found = (file for depth in DEPTHS for file in sorted(place.glob(depth)) if file.is_file())
@@ -448,7 +443,7 @@ def load(source: Source, place: Path | None = None, *, only: str = "") -> Judges
         source,
         names,
         lambda: {name: _read(name, found) for name, found in files.items()},
-        lambda: f"{stamp(file for found in files.values() for file in found)} {written}",
+        lambda: stamp(file for found in files.values() for file in found),
     )
 
 
