@@ -1,0 +1,254 @@
+"""The claims of the papers, read from TOML files: one file per paper, one entry per statement.
+
+A file names its paper and lists its claims::
+
+    paper = "Ba et al. (2016)"
+    link = "https://arxiv.org/abs/1607.06450"
+
+    [[claim]]
+    id = "ba2016-eq6"
+    source = "5.1, eq. 6"          # the place in the paper
+    theme = "Invariance"           # one of THEMES
+    quote = "..."                  # the paper's own words
+    says = "..."                   # the statement in plain words, one sentence
+
+Then it has one of three forms.
+
+**Exact**: a formula, checked in float64. ``check = "name"`` or ``"name(layer, 1)"`` calls a
+function of :mod:`lnlab.papers.claims.equations`, which returns an
+:class:`~lnlab.papers.claims.judge.Exact`: the word (correct, wrong as printed, ambiguous) and
+one sentence with the number.
+
+**Not tested**: ``needs = "BookCorpus, which is not given away any more"``.
+
+**Measured**: two arms are compared seed by seed, in one setting or several::
+
+    arms = [{ norm = "layer" }, { norm = "batch" }]   # fields of the experiment
+    measure = "mean_along(train_nll)"                 # a function of measures.py
+    claims = "less"      # of the first arm: less, more, equal, or not more (than matters)
+    effect = "ratio"     # shown in per cent; or "difference"
+    matters = 0.10       # the smallest effect that matters: 10 %, or in the unit times scale
+    unit = "training loss"                            # what stands behind the number
+
+    [[claim.settings]]
+    name = "MNIST, batch 128, one rate"
+    near = "smaller"       # paper: its data and protocol; smaller: its data; other: not
+    experiment = "mnist"
+    runs = { data = "mnist", batch_size = 128, learning_rate = 0.001 }
+    seeds = [100, 104]             # the first and the last
+    declared = "64832724"          # commit, or "after the runs"
+
+Every field of a setting but name and values may stand in the claim instead, for all its
+settings; a setting's own wins. Optional fields:
+
+``rates``: a learning rate per arm; ``tuned_on``: "validation" or "training", if chosen.
+``scale``: multiplies a difference (100: points). ``digits``: after the decimal point.
+``expect``: what the effect is compared with, in place of no effect.
+``learned``: "final(valid_error) < 0.9", what counts as having learned: a baseline.
+``over``: fields with several values each: every arm has a run of each, and the mean counts.
+``seed_fields``: fields whose value goes with the seed in the same place (a split per seed).
+``blocks``: fields whose values are the unit of the interval, each the mean over the seeds.
+``shared``: test examples over training examples, for splits of the same examples.
+``on``: the data in a word, said with the verdict where ``near`` is "other".
+``asks``: another question than the claim's (batch 4): shown, but it never makes a claim mixed.
+``note``: one sentence. ``values``, ``values_from``: numbers of runs that are not kept, and the
+commit whose verdicts.json has them; they take the place of ``experiment`` and ``runs``.
+
+With one arm its own number is judged, with three the first less the better of the others, with
+four the difference of the first two less that of the others. ``measure`` may be a list, one for
+each arm. Which setting is the headline follows from :meth:`Statement.headline`.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+THEMES = (
+    "Invariance", "Formulas", "Training speed", "Results", "Why it works",
+    "Batch layer normalization", "Speech recognition", "Transformers",
+)  # fmt: skip
+NEAR = {
+    "paper": "the paper's data and protocol", "smaller": "the paper's data, smaller",
+    "other": "other data",
+}  # fmt: skip
+CLAIMS = ("less", "more", "equal", "not more")
+AFTER = "after the runs"
+CALL = re.compile(r"(\w+)(?:\(([^()]*)\))?")
+CONDITION = re.compile(r"(\w+\([^()]*\)) ([<>]) (-?[\d.]+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A setting: where the arms were run, what is read of them, what it is held against.
+
+    The fields are those of the file, described above.
+    """
+
+    name: str
+    near: str
+    arms: list[dict[str, Any]]
+    measure: str | list[str]
+    claims: str = "less"
+    effect: str = "difference"
+    matters: float
+    unit: str
+    scale: float = 1.0
+    digits: int = 0
+    expect: float | None = None
+    learned: str = ""
+    experiment: str = ""
+    runs: Mapping[str, Any] = field(default_factory=dict)
+    rates: list[float] = field(default_factory=list)
+    tuned_on: str = ""
+    seeds: tuple[int, ...]
+    over: Mapping[str, list[Any]] = field(default_factory=dict)
+    seed_fields: Mapping[str, list[Any]] = field(default_factory=dict)
+    blocks: Mapping[str, list[Any]] = field(default_factory=dict)
+    shared: float = 0.0
+    on: str = ""
+    asks: str = ""
+    declared: str = AFTER
+    note: str = ""
+    values: list[float] = field(default_factory=list)
+    values_from: str = ""
+
+    @property
+    def measures(self) -> list[str]:
+        """The measure of each arm."""
+        own = self.measure
+        return [own] * len(self.arms) if isinstance(own, str) else own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """One statement of a paper; the fields are those of the file, described above."""
+
+    paper: str
+    id: str
+    source: str
+    theme: str
+    quote: str
+    says: str
+    check: str = ""
+    needs: str = ""
+    note: str = ""
+    settings: tuple[Comparison, ...] = ()
+
+    @property
+    def headline(self) -> Comparison | None:
+        """The setting that gives the word: chosen by rule, not by result.
+
+        Nearest to the paper's data and protocol; then each arm at its best rate, chosen on
+        validation data; then most seeds; then first declared, the order of the file.
+        """
+        asked = [one for one in self.settings if not one.asks]
+        tuned = ("validation", "training", "")
+        return min(
+            asked,
+            key=lambda s: ([*NEAR].index(s.near), tuned.index(s.tuned_on), -len(s.seeds)),
+            default=None,
+        )
+
+
+SHARED_FIELDS = (
+    "arms", "measure", "claims", "effect", "matters", "unit", "scale", "digits", "expect",
+    "learned", "experiment", "runs", "seeds", "over", "seed_fields", "blocks", "shared", "on",
+    "near", "rates", "tuned_on", "declared",
+)  # fmt: skip
+"""Fields of a setting that may stand in its claim, for all settings."""
+ALLOWED = {"near": NEAR, "claims": CLAIMS, "effect": ("ratio", "difference"),
+           "tuned_on": ("validation", "training", "")}  # fmt: skip
+
+
+def load(folder: Path | None = None) -> list[Statement]:
+    """Return the claims of all files in a folder, by default those of this package.
+
+    Raises:
+        ValueError: for what no entry may have; names file, entry and field.
+    """
+    folder = folder or Path(__file__).parent
+    claims = [claim for path in sorted(folder.glob("*.toml")) for claim in read(path)]
+    ids = [claim.id for claim in claims]
+    for id in ids:
+        if ids.count(id) > 1:
+            raise ValueError(f"{folder}: two claims have the id {id}.")
+    return claims
+
+
+def read(path: Path) -> list[Statement]:
+    """Return the claims of one file."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    return [_claim(path.name, content["paper"], dict(one)) for one in content.get("claim", [])]
+
+
+def _claim(file: str, paper: str, given: dict[str, Any]) -> Statement:
+    entry = f"{file}, {given.get('id', 'an entry without id')}"
+    settings = given.pop("settings", [])
+    common = {name: given.pop(name) for name in SHARED_FIELDS if name in given}
+    paper = given.pop("paper", paper)
+    _check_fields(entry, Statement, {"paper": paper, **given})
+    _choose(entry, "theme", given["theme"], THEMES)
+    if sum(map(bool, (given.get("check"), given.get("needs"), settings))) != 1:
+        raise ValueError(f"{entry}: give one of check, needs, settings.")
+    made = tuple(_setting(entry, {**common, **one}) for one in settings)
+    return Statement(paper=paper, settings=made, **given)
+
+
+def _setting(entry: str, given: dict[str, Any]) -> Comparison:
+    entry = f"{entry}, {given.get('name', 'a setting without name')}"
+    _check_fields(entry, Comparison, given)
+    for name, allowed in ALLOWED.items():
+        if name in given:
+            _choose(entry, name, given[name], allowed)
+    if bool(given.get("values")) == bool(given.get("experiment")):
+        raise ValueError(f"{entry}: give experiment and runs, or values and values_from.")
+    first, last = given["seeds"]
+    made = Comparison(**{**given, "seeds": tuple(range(first, last + 1))})
+    if made.matters <= 0:
+        raise ValueError(f"{entry}: matters is {made.matters}: give a size above 0.")
+    if len(made.measures) != len(made.arms) or len(made.rates) not in (0, len(made.arms)):
+        raise ValueError(f"{entry}: measure and rates need one value per arm.")
+    for values in (*made.seed_fields.values(), *([made.values] if made.values else [])):
+        if len(values) != len(made.seeds):
+            raise ValueError(f"{entry}: seed_fields and values need one value per seed.")
+    if made.near == "other" and not made.on:
+        raise ValueError(f"{entry}: on is missing: name the data in a word.")
+    return made
+
+
+def _check_fields(entry: str, kind: type, given: Mapping[str, Any]) -> None:
+    known = {one.name: one for one in fields(kind)}
+    for name in given:
+        _choose(entry, "field", name, known)
+    for name, one in known.items():
+        required = one.default is MISSING and one.default_factory is MISSING
+        if required and name not in given:
+            raise ValueError(f"{entry}: {name} is missing.")
+
+
+def _choose(entry: str, name: str, value: Any, allowed: Any) -> None:
+    if value not in allowed:
+        raise ValueError(f"{entry}: {name} {value!r} is unknown: {', '.join(allowed)}.")
+
+
+def parse_call(text: str) -> tuple[str, list[Any]]:
+    """Split "name(a, 2)" into "name" and its arguments, words or numbers."""
+    match = CALL.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is no call: write name, or name(argument, ...).")
+    name, inside = match.groups()
+    words = [word.strip() for word in inside.split(",")] if inside else []
+    return name, [_number(word) for word in words]
+
+
+def _number(word: str) -> Any:
+    try:
+        return int(word) if word.lstrip("-").isdigit() else float(word)
+    except ValueError:
+        return word

@@ -1,0 +1,145 @@
+"""A word follows from values of a known effect at the rate that the rule states."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lnlab.papers.claims.judge import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    LEVEL,
+    NO_DIFFERENCE,
+    NOT_TESTED,
+    SUPPORTED,
+    adjust_holm,
+    is_mixed,
+    judge,
+    judge_shares,
+    share_interval,
+)
+
+DRAWS = 1000
+TOLERANCE = 3 * (LEVEL * (1 - LEVEL) / DRAWS) ** 0.5
+"""Three standard deviations of a rate of 5 % in so many draws."""
+
+
+def draw(effect, n=5, deviation=1.0, seed=0, draws=DRAWS):
+    return np.random.default_rng(seed).normal(effect, deviation, (draws, n))
+
+
+def rate(words, *wanted):
+    return np.mean([word in wanted for word in words])
+
+
+@pytest.mark.parametrize("claims", ["less", "more"])
+def test_without_an_effect_a_direction_is_claimed_at_the_stated_rate(claims):
+    words = [judge(v, 0.1, claims).word for v in draw(0.0)]
+    for word in (SUPPORTED, CONTRADICTED):
+        assert rate(words, word) == pytest.approx(LEVEL / 2, abs=TOLERANCE)
+
+
+def test_an_effect_is_found_as_often_as_its_power():
+    words = [judge(v, 0.1).word for v in draw(-1.5)]
+    reach, shift = stats.t.ppf(0.975, 4), 1.5 * 5**0.5
+    assert rate(words, SUPPORTED) == pytest.approx(stats.nct.cdf(-reach, 4, -shift), abs=0.03)
+    assert rate(words, CONTRADICTED) < 0.005
+    assert rate([judge(v, 0.1, "more").word for v in draw(1.5)], SUPPORTED) > 0.5
+
+
+def test_a_narrower_interval_never_reverses_the_direction():
+    shape = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    for estimate in (-3.0, -0.5, -0.05, 0.0, 0.05, 0.5, 3.0):
+        decided = set()
+        for deviation in np.geomspace(10, 1e-3, 60):
+            one = judge(estimate + deviation * shape, 0.1)
+            if one.word in (SUPPORTED, CONTRADICTED):
+                decided.add(one.word)
+            elif decided:  # once it is decided, it stays so
+                pytest.fail(f"{estimate}: {decided} became {one.word}")
+        assert decided == (
+            {SUPPORTED} if estimate < 0 else {CONTRADICTED} if estimate else set()
+        )
+
+
+def test_the_size_is_told_beside_the_word():
+    shape = 0.01 * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    for mean, verdict, size in (
+        (-1.0, "supported", "large"), (-0.1, "supported", "open"),
+        (-0.05, "supported, but small", "small"), (0.05, "contradicted, but small", "small"),
+        (0.001, NO_DIFFERENCE, ""),
+    ):  # fmt: skip
+        one = judge(mean + shape, 0.1)
+        assert (one.verdict, one.size) == (verdict, size)
+
+
+def test_equality_is_two_one_sided_tests():
+    words = [judge(v, 1.0, "equal").word for v in draw(1.0, n=10)]
+    assert rate(words, SUPPORTED) <= LEVEL / 2 + TOLERANCE  # at the border
+    assert rate([judge(v, 1.0, "equal").word for v in draw(0.0, n=20)], SUPPORTED) > 0.9
+    assert rate([judge(v, 1.0, "equal").word for v in draw(3.0, n=10)], CONTRADICTED) > 0.9
+    values = draw(0.0, n=20, draws=1)[0]
+    error = values.std(ddof=1) / 20**0.5
+    each = (
+        stats.t.sf((values.mean() + 1) / error, 19),
+        stats.t.cdf((values.mean() - 1) / error, 19),
+    )
+    assert judge(values, 1.0, "equal").p == pytest.approx(max(each))
+
+
+def test_not_more_is_one_test_at_the_largest_effect_that_does_not_matter():
+    words = [judge(v, 1.0, "not more").word for v in draw(1.0)]
+    assert rate(words, SUPPORTED) == pytest.approx(LEVEL / 2, abs=TOLERANCE)
+    assert judge([-3.0, -3.1, -2.9, -3.0, -3.1], 1.0, "not more").word == SUPPORTED
+    assert judge([3.0, 3.1, 2.9, 3.0, 3.1], 1.0, "not more").word == CONTRADICTED
+
+
+def test_fewer_than_five_pairs_and_equal_values_decide_nothing():
+    assert judge([-1.0, -1.1, -0.9, -1.0], 0.1).word == INCONCLUSIVE
+    assert judge([-1.0] * 5, 0.1) == judge([-1.0] * 5, 0.1, "equal")
+    assert judge([-1.0] * 5, 0.1).word == INCONCLUSIVE
+    with pytest.raises(ValueError, match="finite"):
+        judge([float("nan")] * 5, 0.1)
+
+
+def test_splits_of_the_same_examples_get_nadeau_and_bengios_interval():
+    values, shared = [-1.0, -0.2, -0.6, -0.5, -0.9], 0.5
+    one = judge(values, 0.1, shared=shared)
+    reach = stats.t.ppf(0.975, 4) * np.std(values, ddof=1) * (1 / 5 + shared) ** 0.5
+    assert (one.low, one.high) == pytest.approx((-0.64 - reach, -0.64 + reach))
+
+
+def test_where_only_some_seeds_learn_the_shares_are_judged():
+    yes, no = [True] * 5, [False] * 5
+    assert judge_shares(no, no).word == NOT_TESTED
+    assert judge_shares(yes, no).word == SUPPORTED
+    assert judge_shares(no, yes).word == CONTRADICTED
+    assert judge_shares([True] * 3 + [False] * 2, yes).word == INCONCLUSIVE
+    assert judge_shares([True] * 4, [False] * 4).word == INCONCLUSIVE  # fewer than five
+    assert share_interval(3, 5) == pytest.approx((0.1466, 0.9473), abs=1e-4)
+
+
+def test_mixed_is_said_at_most_at_the_level():
+    """Five settings without an effect stand beside a headline that has one."""
+    mixed = []
+    for values in draw(0.0, n=30).reshape(DRAWS, 6, 5):
+        headline, *same = (judge(v, 0.1) for v in (values[0] * 1e-3 - 1, *values[1:]))
+        mixed.append(is_mixed(headline, same, []))
+    assert np.mean(mixed) <= LEVEL / 2 + TOLERANCE
+    contrary = judge(values[0] * 1e-3 + 1, 0.1)
+    assert is_mixed(headline, [contrary], same)
+    assert not is_mixed(headline, same, [contrary])  # it asks another question
+
+
+def test_holm_and_benjamini_hochberg_keep_their_rates():
+    """Holm: any false claim. Benjamini and Hochberg: the share of false ones among claims."""
+    assert adjust_holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    values = draw(0.0, n=100, draws=300).reshape(300, 20, 5)
+    values[:, 10:] -= 4.0
+    false_claims, false_share = [], []
+    for draws in values:
+        p = [judge(v, 0.1).p for v in draws]
+        false_claims.append(min(adjust_holm(p)[:10]) < LEVEL)
+        claimed = stats.false_discovery_control(p) < LEVEL
+        false_share.append(claimed[:10].sum() / max(claimed.sum(), 1))
+    assert np.mean(false_claims) <= LEVEL + 2 * TOLERANCE
+    assert np.mean(false_share) <= LEVEL + 2 * TOLERANCE
