@@ -36,7 +36,7 @@ class Exact(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """What a comparison says.
+    """The outcome of a comparison.
 
     Attributes:
         word: one of :data:`WORDS`.
