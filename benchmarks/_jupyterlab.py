@@ -9,7 +9,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,6 +32,8 @@ QUIET = [
 PATIENCE = 300_000
 """How long to wait for what a notebook draws, in milliseconds: its kernel may have torch to
 import and kernels to compile, on cores that others use."""
+START = 180
+"""Seconds that the server has to start, beside other tests and without compiled bytecode."""
 NO_NEWS = {"fetchNews": "false", "checkForUpdates": False}
 
 
@@ -117,10 +119,11 @@ def environment(own: str, token: str) -> dict[str, str]:
 
 
 def address(server: subprocess.Popen, runtime: Path, log: Path) -> str:
-    until = time.monotonic() + 60
+    until = time.monotonic() + START
     while time.monotonic() < until and server.poll() is None:
         for file in runtime.glob("jpserver-*.json"):
-            return json.loads(file.read_text())["url"]
+            with suppress(json.JSONDecodeError):  # the server may be writing it just now
+                return json.loads(file.read_text())["url"]
         time.sleep(0.1)
     raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
 
