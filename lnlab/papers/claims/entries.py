@@ -14,10 +14,11 @@ A file names its paper and lists its claims::
 
 Then it has one of three forms.
 
-**Exact**: a formula, checked in float64. ``check = "name"`` or ``"name(layer, 1)"`` calls a
-function of :mod:`lnlab.papers.claims.equations`, which returns an
-:class:`~lnlab.papers.claims.judge.Exact`: the word (correct, wrong as printed, ambiguous) and
-one sentence with the number.
+**Exact**: a formula, checked in float64. ``check = "eq_8"`` or ``"table_1(layer)"`` names a
+function of :mod:`lnlab.papers.claims.equations`, which returns a number per random draw. The
+statement is correct if all of them are at most ``within``, or at least ``beyond``; else it is
+wrong as printed. One that can be read in several ways lists ``readings``, each with ``says``,
+``check`` and a bound; it is ambiguous where they disagree.
 
 **Not tested**: ``needs = "BookCorpus, which is not given away any more"``.
 
@@ -133,9 +134,19 @@ class Statement:
     quote: str
     says: str
     check: str = ""
+    within: float | None = None
+    beyond: float | None = None
+    readings: list[dict[str, Any]] = field(default_factory=list)
     needs: str = ""
     note: str = ""
     settings: tuple[Comparison, ...] = ()
+
+    @property
+    def ways(self) -> list[dict[str, Any]]:
+        """The readings of an exact statement: says, check and within or beyond of each."""
+        bounds = {"within": self.within, "beyond": self.beyond}
+        alone = {name: bound for name, bound in bounds.items() if bound is not None}
+        return self.readings or [{"says": self.says, "check": self.check, **alone}]
 
     @property
     def headline(self) -> Comparison | None:
@@ -194,8 +205,12 @@ def _claim(file: str, paper: str, given: dict[str, Any]) -> Statement:
     paper = given.pop("paper", paper)
     _check_fields(entry, Statement, {"paper": paper, **given})
     _choose(entry, "theme", given["theme"], THEMES)
-    if sum(map(bool, (given.get("check"), given.get("needs"), settings))) != 1:
-        raise ValueError(f"{entry}: give one of check, needs, settings.")
+    forms = ("check", "readings", "needs")
+    if sum(bool(given.get(form)) for form in forms) + bool(settings) != 1:
+        raise ValueError(f"{entry}: give one of {', '.join(forms)}, settings.")
+    for one in given.get("readings", [given] if "check" in given else []):
+        if ("within" in one) + ("beyond" in one) != 1 or not {"says", "check"} <= one.keys():
+            raise ValueError(f"{entry}: a check needs says, and one of within and beyond.")
     made = tuple(_setting(entry, {**common, **one}) for one in settings)
     return Statement(paper=paper, settings=made, **given)
 

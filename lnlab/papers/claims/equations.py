@@ -1,0 +1,734 @@
+"""The exact statements of the papers, computed in float64 with eps = 0 on ten random draws.
+
+A check is a function of the seed of a draw and of the arguments that an entry gives it:
+``check = "table_1(batch)"`` calls ``table_1(seed, "batch")``. It returns one number: the
+relative difference of what a statement says to be equal, or the relative change of what it says
+to change. The entry names the bound that decides: all ten draws must be at most ``within``, or
+at least ``beyond``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise, product
+from math import gamma, inf, sqrt
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import linprog
+from torch import Tensor
+from torch.autograd import grad
+from torch.autograd.functional import jacobian
+from torch.distributions import Bernoulli, Distribution, Normal
+
+from lnlab.analysis import fisher
+from lnlab.analysis.arguments import normal, random_given, random_shift
+from lnlab.analysis.fisher import BERNOULLI, FAMILIES, GAUSSIAN, GLM, Family
+from lnlab.analysis.invariance import NormalizedLayer, relative_change
+from lnlab.nn import (
+    CONFIGURATIONS,
+    BatchLayerNorm,
+    BatchNorm,
+    Identity,
+    LayerNorm,
+    Population,
+    RNNCell,
+    WeightNorm,
+)
+from lnlab.nn.recurrent import unroll
+from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
+from lnlab.papers.claims.entries import Statement, parse_call
+from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, Exact
+
+DRAWS = range(10)
+VISIBLE = 0.01
+"""The relative change of an output from which on it counts as one."""
+H, D, B, T = 12, 7, 8, 50
+DELTA = 3.7
+ROUNDING = 1e-12
+CHECKS: dict[str, Callable[..., float]] = {}
+
+
+def check(function: Callable[..., float]) -> Callable[..., float]:
+    """Add a function to the checks that an entry may name."""
+    CHECKS[function.__name__] = function
+    return function
+
+
+def draws(text: str) -> list[float]:
+    """Return the numbers of the ten draws of a check, "name(argument, ...)"."""
+    name, arguments = parse_call(text)
+    with torch.no_grad():
+        return [float(CHECKS[name](seed, *arguments)) for seed in DRAWS]
+
+
+def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
+    """Return whether all draws of a check are within its bound, and the worst one in words."""
+    values = draws(reading["check"])
+    if "beyond" in reading:
+        worst = float(np.min(values))
+        return worst >= reading["beyond"], f"at least {worst:.2g}"
+    worst = float(np.max(values))
+    rounding = worst < ROUNDING and "nothing but rounding"
+    return worst <= reading["within"], rounding or f"up to {worst:.2g}"
+
+
+def judge(claim: Statement) -> Exact:
+    """Check a statement, in each way in which it can be read."""
+    found = [(one["says"], *holds(one)) for one in claim.ways]
+    word = AMBIGUOUS if len({right for _, right, _ in found}) > 1 else CORRECT
+    if not any(right for _, right, _ in found):
+        word = WRONG
+    if len(found) == 1:
+        return Exact(word, found[0][2])
+    return Exact(
+        word,
+        "; ".join(f"{says}: {'right' if right else 'wrong'} ({n})" for says, right, n in found),
+    )
+
+
+def largest(same: Iterable[float], different: Iterable[float] = ()) -> float:
+    """Return the largest of the changes that must be 0; inf if one that must be seen is not."""
+    seen = np.min([inf, *different]) > VISIBLE
+    return float(np.max([*same])) if seen else inf  # unlike max, keeps a NaN
+
+
+def standardize(a: Tensor, axis: int) -> Tensor:
+    """Return (a - mu)/sigma, with mu and sigma along an axis."""
+    return (a - a.mean(axis, keepdim=True)) / a.std(axis, correction=0, keepdim=True)
+
+
+def nonlinear_part(y: Tensor, x: Tensor) -> float:
+    """Return the part of y (N, H) that the best affine map of x (N, D) leaves, relative."""
+    design = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+    return relative_change(design @ torch.linalg.lstsq(design, y).solution, y)
+
+
+# --- Ba et al. (2016), sections 1 to 5.1: one layer -----------------------------------------
+
+
+def layer(norm: str, seed: int) -> NormalizedLayer:
+    """Return a layer with random weights, inputs, gains and biases, and the normalizer."""
+    return NormalizedLayer(ROWS[norm], random_given(H, D, B, seed=seed), seed=seed)
+
+
+def change(norm: str, *columns: int, seed: int) -> float:
+    """Return the change of a layer's output by transformations, one after the other."""
+    one = layer(norm, seed)
+    given, shift = one.given, random_shift(one.given, seed=seed)
+    for column in columns:
+        given = TRANSFORMATIONS[column - 1](given, DELTA, shift)
+    return relative_change(one.output(given), one.y)
+
+
+@check
+def cut(seed: int, norm: str, cases: int) -> float:
+    """The output for a batch against those for its parts of so many cases."""
+    one = layer(norm, seed)
+    y = [one.output(replace(one.given, x=x)) for x in one.given.x.split(cases)]
+    return relative_change(torch.cat(y), one.y)
+
+
+@check
+def train_and_test(seed: int) -> float:
+    """LN computes in evaluation what it computes in training; BN does not."""
+    return largest([layer("layer", seed).gap()], [layer("batch", seed).gap()])
+
+
+@check
+def other_cases(seed: int) -> float:
+    """LN of a case is the same beside other cases and in a batch of one."""
+    return largest([layer("layer", seed).dependence(), cut(seed, "layer", 1)])
+
+
+@check
+def lone_case(seed: int) -> float:
+    """BN of a batch of one is the same whatever the case (eps = 1e-5: without it, 0/0)."""
+    given, other = (random_given(H, D, 1, seed=s) for s in (seed, seed + 100))
+    one = NormalizedLayer(ROWS["batch"], given, eps=1e-5, seed=seed)
+    return relative_change(one.output(replace(given, x=other.x)), one.y)
+
+
+@check
+def eq_2_and_3(seed: int, eq_of_ln: int, eq_of_bn: int) -> float:
+    """LN and BN standardize with mu and sigma of eq. 2 (over cases) or 3 (over units)."""
+    a, axes = normal(seed, 0, B, H), {2: 0, 3: 1}
+    pairs = (LayerNorm, axes[eq_of_ln]), (BatchNorm, axes[eq_of_bn])
+    return largest(
+        relative_change(norm(H, eps=0.0).double()(a), standardize(a, axis))
+        for norm, axis in pairs
+    )
+
+
+@check
+def reparameterization(seed: int) -> float:
+    """g/sigma (W x - mu) + b is affine in x under WN and BN with fixed statistics, not LN."""
+
+    def remainder(norm: str) -> float:
+        one, x = layer(norm, seed), normal(seed, 4, 8 * B, D)
+        y = [one.output(replace(one.given, x=batch)) for batch in x.split(B)]
+        return nonlinear_part(torch.cat(y), x)
+
+    return largest([remainder("weight"), remainder("batch, frozen")], [remainder("layer")])
+
+
+@check
+def table_1(seed: int, norm: str) -> float:
+    """The cells "Invariant" of a row of Table 1; inf if a cell "No" changes nothing, either."""
+    same, different = [], []
+    for column, cell in enumerate(TABLE_1[norm], 1):
+        (same if cell == "Y" else different).append(change(norm, column, seed=seed))
+    return largest(same, different)
+
+
+@check
+def scalars(seed: int) -> float:
+    """w_1 -> delta w_1 makes mu_1 and sigma_1, and no other, delta times as large (BN, WN)."""
+
+    def distance(name: str) -> float:
+        one = layer(name, seed)
+        W, x, norm = one.given.W, one.given.x, one.norm.train()
+        scale = torch.ones(len(W), 1).double()
+        scale[0] = DELTA
+        before, after = (norm.stats(x @ V.T, V) for V in (W, scale * W))
+        pairs = zip(after, before, strict=True)
+        return largest(relative_change(a / scale.T, b.expand(len(W))) for a, b in pairs)
+
+    return largest([distance("batch"), distance("weight")])
+
+
+@check
+def eq_6_and_7(seed: int) -> float:
+    """h' = h under LN for W' = delta W + 1 gamma^T (eq. 6), and for x' = delta x (eq. 7)."""
+    return largest([change("layer", 1, 2, seed=seed), change("layer", 6, seed=seed)])
+
+
+@check
+def norm_of_inputs(seed: int) -> float:
+    """W LN(x) against delta W LN(x) and (W + 1 gamma^T) LN(x), the smaller change."""
+    given, norm = random_given(H, D, B, seed=seed), ROWS["layer"].make(D).double()
+    plain = NormalizedLayer(ROWS["none"], replace(given, x=norm(given.x)))
+    shift = random_shift(given, seed=seed)
+    return min(plain.defect(TRANSFORMATIONS[k - 1], DELTA, shift) for k in (1, 2))
+
+
+@check
+def invariant(seed: int, column: int, *norms: str) -> float:
+    """A transformation (a column of the extended Table 1) leaves the outputs."""
+    return largest(change(norm, column, seed=seed) for norm in norms)
+
+
+@check
+def eq_15(seed: int, alpha: float, beta: float) -> float:
+    """LN(z; alpha, beta) against LN of another z, with alpha and beta as they start."""
+    z, other = standardize(normal(seed, 0, 2, B, H), 2)
+    return relative_change(other * alpha + beta, z * alpha + beta)
+
+
+# --- Ba et al. (2016), sections 3 and 3.1: recurrent networks -------------------------------
+
+UNITS = 24
+Step = Callable[[int, Tensor], tuple[Tensor, Tensor]]
+"""A step t and h (B, UNITS) before it to its summed inputs and to h after it."""
+FUNCTIONS = {"identity": lambda a: a, "tanh": torch.tanh, "relu": torch.relu}
+
+
+def recurrence(
+    seed: int, scale: float, f: str = "tanh", inputs: int = T, normalized: bool = True
+) -> Step:
+    """Return a step of h = f(a), a = W_hh h + W_xh x; normalized, it is eq. 4.
+
+    ``scale`` multiplies both matrices; the first ``inputs`` steps have an input.
+    """
+    W = scale * normal(seed, 0, UNITS, UNITS) / UNITS**0.5
+    U = scale * normal(seed, 1, UNITS, D) / D**0.5
+    x, norm = normal(seed, 2, T, B, D), LayerNorm(UNITS, eps=0.0).double()
+
+    def step(t: int, h: Tensor) -> tuple[Tensor, Tensor]:
+        a = h @ W.T + (x[t] @ U.T if t < inputs else 0)
+        a = norm(a) if normalized else a
+        return a, FUNCTIONS[f](a)
+
+    return step
+
+
+def summed_inputs(step: Step) -> Tensor:
+    """Return the summed inputs of every step (T, B, UNITS), from h = 0."""
+    h, sums = torch.zeros(B, UNITS).double(), []
+    for t in range(T):
+        a, h = step(t, h)
+        sums.append(a)
+    return torch.stack(sums)
+
+
+@check
+def recurrent_scale(seed: int) -> float:
+    """3 W_hh and 3 W_xh give the states of W_hh and W_xh under LN, over 50 steps."""
+    return relative_change(*(summed_inputs(recurrence(seed, scale)) for scale in (3.0, 1.0)))
+
+
+@check
+def every_step(seed: int) -> float:
+    """LN standardizes each step by itself, and all steps have one gain.
+
+    The gain of a step is the slope of its h, f = 1, on (a - mu)/sigma over the cases.
+    """
+    cell = RNNCell(D, UNITS, partial(LayerNorm, eps=0.0), f=lambda a: a).double()
+    cell.get_parameter("norm_h.g").copy_(normal(seed, 3, UNITS))
+    x = normal(seed, 2, T, B, D)
+    h, _ = unroll(cell, x)
+    before = torch.cat([cell.start(x)[0].unsqueeze(0), h[:-1]])
+    z = standardize(before @ cell.W_h.T + x @ cell.W_x.T, 2)
+    z, h = z - z.mean(1, keepdim=True), h - h.mean(1, keepdim=True)
+    g = (z * h).sum(1) / z.square().sum(1)  # (T, UNITS)
+    a = summed_inputs(recurrence(seed, 1.0))
+    moments = a.mean(2).abs().max(), (a.square().mean(2) - 1).abs().max()
+    return largest([*map(float, moments), relative_change(g, g[:1].expand_as(g))])
+
+
+@check
+def growth(seed: int, f: str, inputs: int) -> float:
+    """Growth, or decay, of sums and gradients a step, the smaller; 0 if they go two ways.
+
+    Without normalization, in the second half of 50 steps; the ten draws have recurrent gains
+    from 1/3 to 3.
+    """
+    step = recurrence(seed, 3.0 ** (seed / 4.5 - 1), f, inputs, normalized=False)
+    size = summed_inputs(step).square().mean((1, 2)).sqrt()
+    sums = (size[-1] / size[T // 2]) ** (2 / T) - 1
+    h = torch.zeros(B, UNITS).double()
+    for t in range(T // 2):
+        _, h = step(t, h)
+    with torch.enable_grad():
+        middle = h = h.requires_grad_()
+        for t in range(T // 2, T):
+            _, h = step(t, h)
+    dh = normal(seed, 5, B, UNITS)
+    gradients = (grad(h, middle, dh)[0].norm() / dh.norm()) ** (2 / T) - 1
+    return float(torch.minimum(sums.abs(), gradients.abs())) if sums * gradients > 0 else 0.0
+
+
+@check
+def correlation(seed: int, over: str | float) -> float:
+    """Correlation of the changes behind a ReLU layer, by a step of W, over something.
+
+    The mean size of the correlation of two units' V f(W x), over "chance" (independent changes
+    that V mixes alike), over "tanh" units, or over a number.
+    """
+    W, dW = normal(seed, 0, UNITS, D), 0.1 * normal(seed, 1, UNITS, D)
+    V, x = normal(seed, 2, UNITS, UNITS), normal(seed, 3, 500, D)
+
+    def mean(changes: Tensor) -> float:
+        table = torch.corrcoef((changes @ V.T).T).abs()
+        return float((table.sum() - UNITS) / (UNITS * (UNITS - 1)))
+
+    def behind(f: Callable[[Tensor], Tensor]) -> float:
+        return mean(f(x @ (W + dW).T) - f(x @ W.T))
+
+    if over in FUNCTIONS:
+        return behind(torch.relu) - behind(FUNCTIONS[over])
+    if over == "chance":
+        over = mean(normal(seed, 9, 500, UNITS))
+    return behind(torch.relu) - over
+
+
+# --- Ba et al. (2016), section 5.2 and the supplement: the geometry of learning --------------
+
+GLM_H, GLM_D, GLM_B = 6, 5, 16
+SPREAD = replace(GAUSSIAN, phi=0.7)  # shows a phi that is forgotten
+INDEPENDENT = (GAUSSIAN, SPREAD, BERNOULLI)
+ALL = (*FAMILIES.values(), SPREAD)
+NORMS = {"none": Identity, "batch": BatchNorm, "layer": LayerNorm, "weight": WeightNorm}
+
+
+def worst_glm(
+    difference: Callable[[GLM], float],
+    norms: Iterable[str],
+    families: Sequence[Family],
+    seed: int,
+) -> float:
+    """Return the largest difference over random models with these norms and families."""
+
+    def model(norm: str, family: Family) -> GLM:
+        g = None if norm == "none" else 1 + normal(seed, 3, GLM_H).abs()
+        W, x = normal(seed, 0, GLM_H, GLM_D), normal(seed, 1, GLM_B, GLM_D)
+        return GLM(W, x, NORMS[norm], family, normal(seed, 2, GLM_H), g)
+
+    return largest(difference(model(*pair)) for pair in product(norms, families))
+
+
+@check
+def eq_8(seed: int) -> float:
+    """KL[P(theta) || P(theta + delta)] = delta^T F delta/2, for steps of 0.001."""
+
+    def error(model: GLM) -> float:
+        delta = 1e-3 * normal(0, 9, *model.theta.shape)
+        predicted = fisher.ds2(fisher.metric(model), delta)
+        return abs(fisher.divergence(model, delta) / predicted - 1)
+
+    return worst_glm(error, NORMS, ALL, seed)
+
+
+@check
+def eq_10(seed: int, term: str) -> float:
+    """A term, c or eta, is log sum_y exp((a + b) y), of Bernoulli outputs, whose c is 0."""
+    h = normal(seed, 4, GLM_B, 1)
+    value = 0 * h if term == "c" else BERNOULLI.eta(h).unsqueeze(1)
+    return float((value - torch.logaddexp(h, 0 * h)).abs().max())
+
+
+@check
+def eq_11(seed: int) -> float:
+    """E[y] = f(a + b) and Var[y] = phi f'(a + b), f = eta', of Bernoulli and Gaussian y."""
+    h, phi = normal(seed, 4, GLM_B), SPREAD.phi
+    known = (BERNOULLI, Bernoulli(logits=h)), (SPREAD, Normal(h, phi**0.5))
+
+    def distance(family: Family, known: Distribution) -> float:
+        slope = jacobian(lambda v: family.mean(v).sum(), h)
+        mean, variance = family.mean(h), family.phi * slope
+        return largest(
+            [relative_change(mean, known.mean), relative_change(variance, known.variance)]
+        )
+
+    return largest(distance(*pair) for pair in known)
+
+
+@check
+def eq_12_and_13(seed: int, *norms: str) -> float:
+    """F is eq. 12, or under a norm eq. 13 with the chi of eq. 14."""
+
+    def distance(model: GLM) -> float:
+        return relative_change(fisher.metric_of_paper(model), fisher.metric(model))
+
+    return worst_glm(distance, norms, ALL if norms == ("none",) else INDEPENDENT, seed)
+
+
+@check
+def doubled(seed: int, what: str, factor: float) -> float:
+    """The curvature F_ww, or the turn by a gradient step, at 2 W is ``factor`` of that at W."""
+    toward = normal(seed, 5, B * H)
+
+    def distance(name: str) -> float:
+        one = layer(name, seed)
+        norm, W, x = one.norm.train(), one.given.W, one.given.x
+        J, J_2 = (
+            jacobian(lambda V: norm(x @ V.T, V).flatten(), V, vectorize=True).flatten(1)
+            for V in (W, 2 * W)
+        )
+        if what == "curvature":
+            return relative_change(J_2.T @ J_2, factor * J.T @ J)
+        return relative_change(toward @ J_2 / 2, factor * toward @ J)  # of 2 W
+
+    return largest(map(distance, TABLE_1))
+
+
+@check
+def eq_32(seed: int, norm: str, families: str) -> float:
+    """Along the gains F = E[Cov[y | x]]/phi^2."""
+
+    def distance(model: GLM) -> float:
+        return relative_change(fisher.gain_metric_32(model), fisher.gain_metric(model))
+
+    chosen = {"all": ALL, "Gaussian": (GAUSSIAN, SPREAD)}[families]
+    return worst_glm(distance, [norm], chosen, seed)
+
+
+@check
+def eq_33_and_34(seed: int) -> float:
+    """Along the gains F_ij = E[Cov(y_i, y_j) z_i z_j]/phi^2, z = (a - mu)/sigma (LN, WN)."""
+
+    def distance(model: GLM) -> float:
+        F = fisher.metric(model)[:, GLM_D + 1, :, GLM_D + 1]
+        return relative_change(fisher.gain_metric(model), F)
+
+    return worst_glm(distance, ["layer", "weight"], ALL, seed)
+
+
+@check
+def eq_35(seed: int, left: str) -> float:
+    """The right side of eq. 35, for unit steps of units i and j, is the left side.
+
+    That "printed", which has w_j/||w_i|| in its first factor, or "element" (i, j) of F along
+    w_i/||w_i|| and w_j/||w_j||.
+    """
+
+    def distance(model: GLM) -> float:
+        lengths, right = model.W.norm(dim=1), fisher.gain_metric(model)
+        w = model.W / lengths.unsqueeze(1)
+        F = fisher.metric(model)[:, :GLM_D, :, :GLM_D]
+        F = torch.einsum("ik,ikjl,jl->ij", w, F, w)
+        if left == "element":
+            return relative_change(right, F)
+        r = lengths[1] / lengths[0]
+        return relative_change(right[0, 1], F[0, 0] + F[0, 1] + r * (F[1, 0] + F[1, 1]))
+
+    return worst_glm(distance, ["none"], ALL, seed)
+
+
+@check
+def tenfold(seed: int, what: str, factor: float, *norms: str) -> float:
+    """Along the gains, or the lengths of w_i, F becomes ``factor`` F for 10 x, or 10 W."""
+
+    def distance(model: GLM) -> float:
+        after = replace(model, **{what: 10 * getattr(model, what)})
+        return relative_change(fisher.gain_metric(after) / factor, fisher.gain_metric(model))
+
+    return worst_glm(distance, norms, ALL if factor == 1 else [GAUSSIAN], seed)
+
+
+@check
+def handwriting_weights(seed: int) -> float:
+    """The number of weights in 6.5 less 3.7, in millions.
+
+    The pen (3) and the window (57) reach each of three LSTM layers of 400, a layer those above
+    it; all layers reach the 121 outputs, the first one the 30 parameters of the window.
+    """
+    lstm = sum(4 * 400 * (below + 3 + 57 + 400 + 1) for below in (0, 400, 400))
+    return abs((lstm + (400 * 30 + 30) + (3 * 400 * 121 + 121)) / 1e6 - 3.7)
+
+
+# --- Ben Othman (2018) ------------------------------------------------------------------------
+
+TABLES = {
+    "TIMIT": {"none": (0.268, 15947), "encoder": (0.245, 9976)},
+    "LibriSpeech": {"none": (0.426, 96785), "encoder": (0.401, 64354)},
+}
+"""Tables 1 and 2: error rate and steps to converge."""
+SENTENCES = 462 * 10
+"""Training sentences of TIMIT, all ten of each speaker (Garofolo et al., 1993)."""
+
+
+@check
+def othman_eq_6(seed: int) -> float:
+    """h_t = sigma(o_t) c_(t-1) tanh(c_t) is that of an LSTM."""
+    o, before, c = normal(seed, 0, 3, B, H)
+    return relative_change(o.sigmoid() * before * c.tanh(), o.sigmoid() * c.tanh())
+
+
+@check
+def gain_and_bias(seed: int, mean: str | int, deviation: str | int) -> float:
+    """g z + b of standardized z has this mean and deviation over cases: 0, 1, b or g."""
+    g, b, z = 1 + normal(seed, 0, H).abs(), normal(seed, 1, H), normal(seed, 2, B, H)
+    y = g * standardize(z, 0) + b
+    printed = {0: 0.0, 1: 1.0, "b": b, "g": g}
+    differences = y.mean(0) - printed[mean], y.std(0, correction=0) - printed[deviation]
+    return largest(float(difference.abs().max()) for difference in differences)
+
+
+@check
+def othman_eq_10(seed: int, steps: str) -> float:
+    """Steps over what eq. 10 gives: those of a "training" (Table 1), or of an "epoch".
+
+    Of a training the least possible, for batches of one sentence.
+    """
+    if steps == "training":
+        return min(steps for _, steps in TABLES["TIMIT"].values()) / SENTENCES
+    m = seed + 1
+    return len(torch.arange(50 * m).split(m)) / 50
+
+
+@check
+def error_reduction(seed: int, unit: str) -> float:
+    """The larger reduction of the error rate in Tables 1 and 2, in a unit.
+
+    "points", "rounded" (whole points, 2.5 being 2 or 3), or "relative" (per cent of the error).
+    """
+    errors = [(t["none"][0], t["encoder"][0]) for t in TABLES.values()]
+    points = [round(100 * (a - b), 6) for a, b in errors]
+    if unit == "relative":
+        return max(p / a for p, (a, _) in zip(points, errors, strict=True))
+    return max(map(round, points) if unit == "rounded" else points)
+
+
+# --- Ziaee & Çano (2022) ----------------------------------------------------------------------
+
+M, EPS = 25, BatchLayerNorm.eps_weights
+
+
+@check
+def eq_16_range(seed: int) -> float:
+    """The distance of the weights of eq. 16 from [eps, 1 - eps], for m from 1 to 50."""
+    weights = [w for m in range(1, 51) for w in BatchLayerNorm(H, m).weights(m)]
+    return max(0.0, *(max(EPS - w, w - (1 - EPS)) for w in weights))
+
+
+@check
+def eq_16_monotone(seed: int) -> float:
+    """The largest fall of the batch's weight, or rise of the features', as m grows to 50."""
+    weights = [BatchLayerNorm(H, m).weights(m) for m in range(1, 51)]
+    steps = [(a[0] - b[0], b[1] - a[1]) for a, b in pairwise(weights)]
+    return max(0.0, *(step for pair in steps for step in pair))
+
+
+@check
+def bln_of_one_case(seed: int, factor: str) -> float:
+    """BLN(a) is LN(a) for m = 1 ("plain"), or (1 - eps)/sqrt(d) LN(a) ("scaled")."""
+    a, scale = normal(seed, 0, 1, H), 1.0 if factor == "plain" else (1 - EPS) / H**0.5
+    y, ln = (n.double()(a) for n in (BatchLayerNorm(H, 1, eps=0.0), LayerNorm(H, eps=0.0)))
+    return relative_change(y, scale * ln)
+
+
+@check
+def inference(seed: int, configuration: str) -> float:
+    """BLN computes in evaluation what it computes in training, after 100 batches of 25."""
+    norm = BatchLayerNorm(H, M, population=Population.named(configuration)).double()
+    for batch in range(100):
+        a = normal(seed, batch, M, H)
+        trained = norm.train()(a)
+    return relative_change(norm.eval()(a), trained)
+
+
+@check
+def batch_norm_gives(seed: int, what: str) -> float:
+    """BN of skewed sums has mean 0 and variance 1 ("unit"), or another skewness ("shape")."""
+
+    def shape(a: Tensor) -> Tensor:
+        z = standardize(a, 0)
+        return torch.cat([z.pow(3).mean(0), z.pow(4).mean(0)])
+
+    a = normal(seed, 1, 400, 7).exp() @ normal(seed, 0, H, 7).T
+    z = BatchNorm(H, eps=0.0).double()(a)
+    if what == "shape":
+        return relative_change(shape(z), shape(a))
+    return largest(
+        [float(z.mean(0).abs().max()), float((z.var(0, correction=0) - 1).abs().max())]
+    )
+
+
+@check
+def bad_input(seed: int, effect: str) -> float:
+    """BN with one case a million times as large: no |y| beyond sqrt(m - 1), or y of others."""
+    norm, x = BatchNorm(H, eps=0.0).double(), normal(seed, 0, M, H)
+    before, after = norm(x), norm(torch.cat([1e6 * x[:1], x[1:]]))
+    if effect == "bound":
+        return max(float(after.abs().max()) / (M - 1) ** 0.5 - 1, 0.0)
+    return relative_change(after[1:], before[1:])
+
+
+@check
+def ziaee_eq_5(seed: int) -> float:
+    """Var[x] = m/(m - 1) E[sigma_B^2], over all batches of 2 to 5 cases out of four."""
+    population = normal(seed, 0, 4)
+
+    def distance(m: int) -> float:
+        batches = population[torch.tensor(list(product(range(4), repeat=m)))]
+        estimate = m / (m - 1) * batches.var(1, correction=0).mean()
+        return float((estimate / population.var(correction=0) - 1).abs())
+
+    return largest(map(distance, range(2, 6)))
+
+
+@check
+def ziaee_eq_19_and_21(seed: int, numbers: str) -> float:
+    """Std = m/(m - 1) E[sigma] of normal numbers: of "m" (eq. 19), or of d = 12 (eq. 21).
+
+    The worst m from 2 to 50; E[sigma] of n numbers is sqrt(2/n) Gamma(n/2)/Gamma((n - 1)/2).
+    """
+
+    def distance(m: int) -> float:
+        n = m if numbers == "m" else H
+        return abs(m / (m - 1) * sqrt(2 / n) * gamma(n / 2) / gamma((n - 1) / 2) - 1)
+
+    return max(map(distance, range(2, 51)))
+
+
+@check
+def ziaee_eq_20(seed: int, divisor: str) -> float:
+    """1/k sum_k x^(k) is the mean of the features, for k "d", or any index but the last."""
+    x = normal(seed, 0, B, H)
+    divisors = [H] if divisor == "d" else range(1, H)
+    return min(relative_change(x.sum(1) / k, x.mean(1)) for k in divisors)
+
+
+@check
+def ziaee_eq_13(seed: int) -> float:
+    """The share of the outputs of eq. 15, with the sigma_F of eq. 13, that are finite.
+
+    The d features of the case are equal.
+    """
+    return float(standardize(torch.full((1, H), 2.0).double(), 1).isfinite().double().mean())
+
+
+@check
+def bln_is_linear(seed: int, configurations: str) -> float:
+    """BLN in evaluation against an affine map, in TTTT and TTFT or the best of the others."""
+
+    def remainder(letters: str) -> float:
+        norm = BatchLayerNorm(H, M, eps=0.0, population=Population.named(letters)).double()
+        for batch in range(20):
+            norm(normal(seed, batch, M, H))
+        x = normal(seed, 99, 4 * M, H)
+        return nonlinear_part(torch.cat([norm.eval()(batch) for batch in x.split(M)]), x)
+
+    linear = ("TTTT", "TTFT")  # only the mean of the case is its own, and that is linear in it
+    if configurations == "linear":
+        return largest(map(remainder, linear))
+    return float(np.min([remainder(c) for c in CONFIGURATIONS if c not in linear]))
+
+
+@check
+def bln_depends_on_others(seed: int, m: int) -> float:
+    """BLN of a case, in training, against BLN of it among other cases."""
+    norm = BatchLayerNorm(H, m, eps=0.0).double()
+    one, other = normal(seed, 0, m, H), normal(seed, 1, m, H)
+    return relative_change(norm(torch.cat([one[:1], other[1:]]))[:1], norm(one)[:1])
+
+
+@check
+def search(seed: int, by: str) -> float:
+    """The work of trying 16 configurations, in trainings on 20 % of CIFAR-10.
+
+    By "training", or by "evaluation" of 10,000 pictures; a training has 15 epochs of 9,000, and
+    a step costs three forward passes.
+    """
+    return 16.0 if by == "training" else 16 * 10_000 / (3 * 9_000 * 15)
+
+
+BEST = {"1A": "TTFF", "1B": "FTFF", "2A": "FFTF", "2B": "FTFF"}
+"""First rows of Tables 1 (pictures) and 2 (reviews), by 20 % (A) and all (B) of the data."""
+
+
+@check
+def best_configurations(seed: int, *cells: str) -> float:
+    """The number of cells of the first rows with another value than in "1A:E_B=T"."""
+    columns = {"E_B": 0, "Std_B": 1, "E_F": 2, "Std_F": 3}
+    wrong = 0
+    for cell in cells:
+        table, column = cell.partition("=")[0].split(":")
+        wrong += BEST[table][columns[column]] != cell[-1]
+    return float(wrong)
+
+
+# --- Brody et al. (2023) ----------------------------------------------------------------------
+
+
+@check
+def projection(seed: int) -> float:
+    """LN(x) = sqrt(d) P x/||P x||, P the projection onto the complement of (1, ..., 1)."""
+    x = normal(seed, 0, 16, 8)
+    ones = torch.ones_like(x) / 8**0.5
+    apart = x - (x * ones).sum(-1, keepdim=True) * ones
+    expected = apart / apart.norm(dim=-1, keepdim=True) * 8**0.5
+    return relative_change(expected, LayerNorm(8, eps=0.0, affine=False)(x))
+
+
+def unselectable(keys: np.ndarray) -> int:
+    """Return the number of keys (n, d) that no query gives the highest score."""
+    count = 0
+    for i, key in enumerate(keys):
+        above = np.delete(keys, i, 0) - key  # q (k_j - k_i) + t <= 0, t as large as can be
+        rows = np.hstack([above, np.ones((len(above), 1))])
+        limits = [(-100, 100)] * keys.shape[1] + [(None, 1)]
+        found = linprog(
+            [*np.zeros(keys.shape[1]), -1.0], rows, np.zeros(len(rows)), bounds=limits
+        )
+        count += found.x[-1] < 1e-7
+    return count
+
+
+@check
+def unselectable_keys(seed: int) -> float:
+    """The share of 24 normal keys in 4 dimensions that no query selects, behind LN."""
+    keys = LayerNorm(4, eps=0.0, affine=False)(normal(seed, 0, 24, 4))
+    return unselectable(keys.numpy()) / len(keys)
