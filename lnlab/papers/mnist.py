@@ -18,7 +18,7 @@ from lnlab.nn.linear import INITIALISATIONS
 from lnlab.papers.classification import CASES, Classification, moved
 from lnlab.threads import in_one_thread
 from lnlab.training import Batches, Moment, setting
-from lnlab.training.experiment import SGD, Adam
+from lnlab.training.optim import SGD, Adam
 from lnlab.training.random_state import default_dtype
 
 ARMS: dict[str, tuple[Norm, Norm]] = {

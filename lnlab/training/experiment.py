@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
-from inspect import unwrap
 from types import UnionType
 from typing import (
     Any,
@@ -15,9 +14,7 @@ from typing import (
     NamedTuple,
     Protocol,
     Self,
-    TypeVar,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -25,10 +22,10 @@ from typing import (
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from lnlab.seeds import read_seeds
 from lnlab.training.batches import Batches
+from lnlab.training.optim import Adam
 from lnlab.training.random_state import placed
 
 # Fields of an experiment: what each may be, and an error that says so where it is not.
@@ -163,31 +160,6 @@ def _advice(field: Field) -> str:
         if allowed.get(bound) is not None
     ]
     return f"give {words}{', ' if limits else ''}{' and '.join(limits)}, like {field.default!r}"
-
-
-# Torch's optimizers without its compiler, which takes two seconds to import.
-#
-# Torch wraps their methods to tell the compiler, ``torch._dynamo``, what not to trace, and
-# imports it even where nobody traces anything. Here the methods are those inside of the
-# wrapping: the same steps, to the last bit.
-
-
-Kind = TypeVar("Kind", bound=Optimizer)
-
-TOLD = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
-
-
-def plain(kind: type[Kind]) -> type[Kind]:
-    """A subclass of an optimizer of torch's that leaves the compiler alone."""
-    methods = {name: unwrap(getattr(kind, name)) for name in TOLD}
-    # what the wrapping of a step does besides: no step here is differentiable
-    methods["step"] = torch.no_grad()(unwrap(kind.step))
-    return cast("type[Kind]", type(kind.__name__, (kind,), methods))
-
-
-Adam = plain(torch.optim.Adam)
-AdamW = plain(torch.optim.AdamW)
-SGD = plain(torch.optim.SGD)
 
 
 CPU = torch.device("cpu")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lnlab.training import clipped_each, heated, stack
-from lnlab.training.gradients import heat
+from lnlab.training.optim import heat
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from lnlab.training import experiment
+from lnlab.training import optim
 
 KINDS = {
     "Adam": {"fused": True},
@@ -15,7 +15,7 @@ KINDS = {
 }
 ALONE = """
 import sys, torch
-from lnlab.training.experiment import Adam
+from lnlab.training.optim import Adam
 w = torch.ones(3, requires_grad=True)
 adam = Adam([w], fused=True)
 w.square().sum().backward()
@@ -45,7 +45,7 @@ def trained(kind, settings, updates=6, stopped=3):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_steps_are_torchs_to_the_last_bit_and_hooks_are_called(name):
-    kind, torchs = getattr(experiment, name), getattr(torch.optim, name)
+    kind, torchs = getattr(optim, name), getattr(torch.optim, name)
     assert issubclass(kind, torchs)
     (ours, counted), (theirs, _) = (trained(k, KINDS[name]) for k in (kind, torchs))
     assert counted == 3

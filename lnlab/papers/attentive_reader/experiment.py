@@ -17,7 +17,8 @@ from lnlab.papers.attentive_reader.data import Questions
 from lnlab.papers.attentive_reader.evaluate import measured
 from lnlab.papers.attentive_reader.model import PADDING, STARTS, AttentiveReader
 from lnlab.training import Experiment, Moment, clipped, rooted, setting
-from lnlab.training.experiment import CPU, Adam
+from lnlab.training.experiment import CPU
+from lnlab.training.optim import Adam
 
 Places = Callable[[int], Norm]
 
@@ -45,7 +46,7 @@ FIGURE_2: dict[str, dict[str, Any]] = {
 
 CLIPS = {"published": rooted, "standard": clipped}
 """The ways in which long gradients are cut; the published one is a slip, see
-:func:`lnlab.training.gradients.rooted`."""
+:func:`lnlab.training.optim.rooted`."""
 
 
 @dataclass(frozen=True)

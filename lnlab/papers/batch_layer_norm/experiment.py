@@ -27,7 +27,8 @@ from lnlab.papers.batch_layer_norm.model import (
 )
 from lnlab.papers.classification import angle, promised
 from lnlab.training import Batches, Experiment, Moment, cross_entropy, setting
-from lnlab.training.experiment import CPU, Adam
+from lnlab.training.experiment import CPU
+from lnlab.training.optim import Adam
 from lnlab.training.random_state import placed
 
 MEASURED = 1_000

@@ -14,7 +14,7 @@ from lnlab.papers.draw.evaluate import measured
 from lnlab.papers.draw.kernels import fast
 from lnlab.papers.draw.model import MISTAKES, STARTS, Draw
 from lnlab.training import Experiment, Moment, clipped, setting
-from lnlab.training.experiment import Adam
+from lnlab.training.optim import Adam
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
     "none": (Identity, Identity),

@@ -23,7 +23,8 @@ from lnlab.papers.handwriting.model import (
     mixture,
 )
 from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
-from lnlab.training.experiment import CPU, Adam
+from lnlab.training.experiment import CPU
+from lnlab.training.optim import Adam
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 

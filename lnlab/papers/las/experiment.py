@@ -24,7 +24,8 @@ from lnlab.papers.las.model import (
     gathered,
 )
 from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
-from lnlab.training.experiment import CPU, Adam
+from lnlab.training.experiment import CPU
+from lnlab.training.optim import Adam
 
 PLACES: dict[str, tuple[bool, bool]] = {
     "none": (False, False),

@@ -16,7 +16,8 @@ from lnlab.papers.order_embeddings.data import Captions, Pictures
 from lnlab.papers.order_embeddings.evaluate import measured
 from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrastive
 from lnlab.training import Experiment, Moment, clipped_each, heated, setting
-from lnlab.training.experiment import CPU, Adam
+from lnlab.training.experiment import CPU
+from lnlab.training.optim import Adam
 from lnlab.training.random_state import generator, placed
 
 # Batches of different pictures, each with one of its captions at random.
@@ -105,7 +106,7 @@ class OrderEmbeddings(Experiment):
     """The first gain of the normalizers of W_h h."""
     adam: str = setting("published", choices=("published", "standard"))
     """"published" is that of the authors' code, whose first hundred updates are 3 to 6.6 times
-    as long (:mod:`lnlab.training.gradients`)."""
+    as long (:mod:`lnlab.training.optim`)."""
     normalize_captions: bool = True
     """True if captions are divided by their lengths, as pictures are; the authors' files
     differ."""

@@ -15,7 +15,8 @@ from lnlab.papers.skip_thoughts.batches import NumberedBooks, OfOneLength
 from lnlab.papers.skip_thoughts.evaluate import measured, words_alone
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts
 from lnlab.training import Experiment, Moment, clipped, heated, setting
-from lnlab.training.experiment import CPU, Adam
+from lnlab.training.experiment import CPU
+from lnlab.training.optim import Adam
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the three GRUs."""
@@ -45,7 +46,7 @@ class SkipThoughtVectors(Experiment):
     adam: str = setting("published", choices=("published", "standard"))
     """"published" is that of the authors' code: its rate is 0.0002 whatever ``learning_rate``
     is, and its first hundred updates are 3 to 6.6 times as long
-    (:mod:`lnlab.training.gradients`)."""
+    (:mod:`lnlab.training.optim`)."""
     data: str = "bookcorpus"
     """``stories``, which are made here, ``bookcorpus=PATH``, ``gutenberg=PATH``,
     ``cbt-books=PATH``, or both of these as ``novels=PATH``."""

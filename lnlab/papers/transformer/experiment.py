@@ -16,7 +16,7 @@ from lnlab.kernels import LeftOnReference, fuse
 from lnlab.papers.transformer.evaluate import largest, objective, profile, streams
 from lnlab.papers.transformer.model import ARMS, Transformer, Turned
 from lnlab.training import Experiment, Moment, Stacked, cross_entropy, evaluate, setting
-from lnlab.training.experiment import AdamW
+from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator
 
 CASES = 64
