@@ -18,6 +18,7 @@ from lnlab.nn.linear import INITIALISATIONS
 from lnlab.papers.classification import CASES, Classification, moved
 from lnlab.threads import in_one_thread
 from lnlab.training import Batches, Moment, setting
+from lnlab.training.experiment import collate
 from lnlab.training.optim import SGD, Adam
 from lnlab.training.random_state import default_dtype
 
@@ -160,7 +161,7 @@ class PermutationInvariantMNIST(Classification):
         x = dataset.train.x[:CASES].to(weight)
         y = dataset.train.y[:CASES].to(weight.device)
         rows = [moved(net, x, y) for net in nets]
-        return {**found, **{name: [row[name] for row in rows] for name in rows[0]}}
+        return {**found, **collate(rows)}
 
     def _corrected(self, norm: Norm) -> Norm:
         unbiased = norm is BatchNorm and self.unbiased

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.rnn_dynamics import dynamics
@@ -31,6 +30,7 @@ from lnlab.nn import (
 from lnlab.nn.recurrent import GRU, LSTM, RNN, Recurrent
 from lnlab.papers.classification import Classification
 from lnlab.training import Moment, setting
+from lnlab.training.random_state import seeded
 
 ARMS: dict[str, Callable[[int], Norm]] = {
     "none": lambda steps: Identity,
@@ -151,8 +151,7 @@ class SequentialDigits(Classification):
         """The net of one seed; its W depends on the seed and the sizes alone."""
         norm = ARMS[self.norm](self.steps(dataset))
         initial = STARTS[self.initialisation]
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             layer = CELLS[self.cell](
                 self.pixels_per_step, self.units[0], norm=norm, initial=initial
             )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lnlab.training.batches import Batches, Bucketed
     from lnlab.training.experiment import Experiment, Moment, setting
-    from lnlab.training.optim import clipped, clipped_each, heated, rooted
     from lnlab.training.random_state import read_device
     from lnlab.training.stacking import Stacked, stack
     from lnlab.training.trainer import (
@@ -30,17 +29,13 @@ __all__ = [
     "Moment",
     "Stacked",
     "Step",
-    "clipped",
-    "clipped_each",
     "cross_entropy",
     "evaluate",
     "evaluating",
     "finish",
     "fit",
     "found",
-    "heated",
     "read_device",
-    "rooted",
     "setting",
     "stack",
     "train",
@@ -53,17 +48,13 @@ MODULES = {
     "Moment": "lnlab.training.experiment",
     "Stacked": "lnlab.training.stacking",
     "Step": "lnlab.training.trainer",
-    "clipped": "lnlab.training.optim",
-    "clipped_each": "lnlab.training.optim",
     "cross_entropy": "lnlab.training.trainer",
     "evaluate": "lnlab.training.trainer",
     "evaluating": "lnlab.training.trainer",
     "finish": "lnlab.training.trainer",
     "fit": "lnlab.training.trainer",
     "found": "lnlab.training.trainer",
-    "heated": "lnlab.training.optim",
     "read_device": "lnlab.training.random_state",
-    "rooted": "lnlab.training.optim",
     "setting": "lnlab.training.experiment",
     "stack": "lnlab.training.stacking",
     "train": "lnlab.training.trainer",

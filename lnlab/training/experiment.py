@@ -460,6 +460,11 @@ class Experiment(ABC):
         """
 
 
+def collate(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return measurements by name, a list over the seeds, from a mapping for each seed."""
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
 def label(field: str, value: Any) -> str:
     """The name of an arm that differs from others in one field: "layer", "gain 0.1"."""
     return value if isinstance(value, str) and value else f"{field} {value!r}"

@@ -1,104 +1,105 @@
-"""Optimizers, and what is done to gradients and rates before their steps."""
+"""Optimizers, and what is done to gradients and learning rates before their steps."""
 
+from collections.abc import Callable
 from inspect import unwrap
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-# Torch's optimizers without its compiler, which takes two seconds to import.
-#
-# Torch wraps their methods to tell the compiler, ``torch._dynamo``, what not to trace, and
-# imports it even where nobody traces anything. Here the methods are those inside of the
-# wrapping: the same steps, to the last bit.
-
+# Torch wraps the methods of its optimizers to tell its compiler, ``torch._dynamo``, what not to
+# trace, and imports it for that even where nobody traces anything: two seconds. Here the
+# methods are those inside of the wrapping: the same steps, to the last bit.
 
 Kind = TypeVar("Kind", bound=Optimizer)
+WRAPPED = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
 
-TOLD = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
 
-
-def plain(kind: type[Kind]) -> type[Kind]:
-    """A subclass of an optimizer of torch's that leaves the compiler alone."""
-    methods = {name: unwrap(getattr(kind, name)) for name in TOLD}
+def without_compiler(kind: type[Kind]) -> type[Kind]:
+    """Return a subclass of one of torch's optimizers that does not import its compiler."""
+    methods = {name: unwrap(getattr(kind, name)) for name in WRAPPED}
     # what the wrapping of a step does besides: no step here is differentiable
     methods["step"] = torch.no_grad()(unwrap(kind.step))
     return cast("type[Kind]", type(kind.__name__, (kind,), methods))
 
 
-Adam = plain(torch.optim.Adam)
-AdamW = plain(torch.optim.AdamW)
-SGD = plain(torch.optim.SGD)
-
-# Gradients cut to a length, each model of a stack by itself, whole or tensor by tensor.
+Adam = without_compiler(torch.optim.Adam)
+AdamW = without_compiler(torch.optim.AdamW)
+SGD = without_compiler(torch.optim.SGD)
 
 
-def clipped(optimizer: torch.optim.Optimizer, largest: float, models: int) -> None:
-    """Cut the gradient of each of several stacked models to a norm of ``largest``."""
-    slopes = [p.grad for group in optimizer.param_groups for p in group["params"]]
-    slopes = [slope for slope in slopes if slope is not None]
+def before_step(optimizer: Optimizer, change: Callable[..., None], **settings: Any) -> None:
+    """Have ``change(optimizer, **settings)`` called before each step of an optimizer."""
+    optimizer.register_step_pre_hook(lambda optimizer, *_: change(optimizer, **settings))
+
+
+# Of several stacked models the first axis of every tensor is the model: each model's gradient
+# is clipped by itself.
+
+
+def clip_grad_norm_(optimizer: Optimizer, max_norm: float, models: int) -> None:
+    """Clip the gradient of each of several stacked models to a norm of ``max_norm``."""
+    grads = _grads(optimizer)
     if models == 1:
-        nn.utils.clip_grads_with_norm_(
-            [p for group in optimizer.param_groups for p in group["params"]],
-            largest,
-            nn.utils.get_total_norm(slopes),
-        )
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        norm = nn.utils.get_total_norm(grads)
+        nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
         return
-    squares = torch.stack([slope.flatten(1).square().sum(1) for slope in slopes]).sum(0)
-    factor = (largest / (squares.sqrt() + 1e-6)).clamp(max=1)
-    for slope in slopes:
-        slope.mul_(factor.view(-1, *(1,) * (slope.dim() - 1)))
+    squares = torch.stack([grad.flatten(1).square().sum(1) for grad in grads]).sum(0)
+    factor = (max_norm / (squares.sqrt() + 1e-6)).clamp(max=1)
+    for grad in grads:
+        grad.mul_(factor.view(-1, *(1,) * (grad.dim() - 1)))
 
 
-def rooted(optimizer: torch.optim.Optimizer, largest: float, models: int) -> None:
-    """Cut gradients longer than ``largest`` to ``largest`` times the root of their norm.
+def clip_like_attentive_reader_(optimizer: Optimizer, max_norm: float, models: int) -> None:
+    """Scale gradients longer than ``max_norm`` to ``max_norm`` times the root of their norm.
 
     A slip of the published attentive reader, which compares squares and then divides by their
     fourth root: with 10, a norm of 101 becomes 100.5 and one of 10,000 becomes 1,000.
     """
-    slopes = [p.grad for group in optimizer.param_groups for p in group["params"]]
-    rows = [slope.view(models, -1) for slope in slopes if slope is not None]
+    rows = [grad.view(models, -1) for grad in _grads(optimizer)]
     norm = torch.stack([row.square().sum(1) for row in rows]).sum(0).sqrt()
-    factor = torch.where(norm > largest, largest / norm.sqrt(), 1.0)
+    factor = torch.where(norm > max_norm, max_norm / norm.sqrt(), 1.0)
     for row in rows:
         row.mul_(factor[:, None])
 
 
-def clipped_each(optimizer: torch.optim.Optimizer, largest: float, models: int) -> None:
-    """Cut the gradient of each tensor of each of several stacked models to ``largest``."""
-    for group in optimizer.param_groups:
-        for slope in (p.grad for p in group["params"] if p.grad is not None):
-            rows = slope.view(models, -1)  # of a stack the first axis is the model
-            rows.mul_((largest / (rows.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1))
+def clip_grad_norm_per_tensor_(optimizer: Optimizer, max_norm: float, models: int) -> None:
+    """Clip the gradient of each tensor of each of several stacked models to ``max_norm``."""
+    for grad in _grads(optimizer):
+        rows = grad.view(models, -1)
+        rows.mul_((max_norm / (rows.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1))
 
 
-# The hot start of an Adam whose bias correction mistakes one minus beta for beta.
+def _grads(optimizer: Optimizer) -> list[Tensor]:
+    parameters = (p for group in optimizer.param_groups for p in group["params"])
+    return [p.grad for p in parameters if p.grad is not None]
 
+
+# The code of order embeddings and skip-thoughts (``optim.py``) calls b1 = 0.1 and b2 = 0.001
+# what Kingma and Ba (2015) call 1 - beta, and corrects by 1 - b^t where 1 - beta^t is due: by
+# almost nothing. The two means start at 0 all the same, the second one slower.
 
 BETAS = (0.9, 0.999)
 
 
-def heat(t: int) -> float:
-    """The effective step of update ``t``, from 1, over that of Adam: 3.5, at most 6.6, later 1.
+def uncorrected_step_ratio(t: int) -> float:
+    """Return the effective step of update ``t``, from 1, of an Adam without bias correction.
 
-    The code of order embeddings and skip-thoughts (``optim.py``) calls b1 = 0.1 and b2 = 0.001
-    what Kingma and Ba (2015) call 1 - beta, and corrects by 1 - b^t where 1 - beta^t is due: by
-    almost nothing. The two means start at 0 all the same, the second one slower.
+    As a multiple of Adam's own step: 3.5 at first, at most 6.6, later 1.
     """
-    theirs, right = (
-        (1 - second**t) ** 0.5 / (1 - first**t)
-        for first, second in (tuple(1 - beta for beta in BETAS), BETAS)
-    )
-    return theirs / right
+    beta1, beta2 = BETAS
+    theirs = (1 - (1 - beta2) ** t) ** 0.5 / (1 - (1 - beta1) ** t)
+    return theirs / ((1 - beta2**t) ** 0.5 / (1 - beta1**t))
 
 
-def heated(optimizer: torch.optim.Optimizer) -> None:
-    """Multiply the rates of an Adam's coming update by its :func:`heat`.
+def adam_without_bias_correction_(optimizer: Optimizer) -> None:
+    """Multiply the rates of an Adam's coming update by :func:`uncorrected_step_ratio`.
 
     Called before each update, when the rates are those of Adam. How many there were is counted
     in its groups, which are saved with it: Adam's own count is on the device.
     """
     for group in optimizer.param_groups:
         group["updates"] = group.get("updates", 0) + 1
-        group["lr"] *= heat(group["updates"])
+        group["lr"] *= uncorrected_step_ratio(group["updates"])

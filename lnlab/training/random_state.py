@@ -56,6 +56,14 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw torch's random numbers from a seed; outside they go on as before."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
 def seconds_until_idle(device: torch.device) -> float:
     """Wait until an accelerator has done what it was given; how long that took."""
     if device.type == "cpu":

@@ -17,7 +17,8 @@ from lnlab.papers.attentive_reader.batches import NumberedQuestions, rename
 from lnlab.papers.attentive_reader.data import BLANK, Question
 from lnlab.papers.attentive_reader.evaluate import answered, batches, measured, remembered
 from lnlab.papers.attentive_reader.model import Asked, AttentiveReader, glorot, reseeded
-from lnlab.training import Moment, rooted
+from lnlab.training import Moment
+from lnlab.training.optim import clip_like_attentive_reader_
 
 H, E = 6, 5
 KNOWN = Vocabulary([BLANK, *(f"@entity{k}" for k in range(4)), "met", "saw", "and", "."])
@@ -154,7 +155,7 @@ def test_the_published_clip_divides_by_a_root(norm, becomes):
     p = torch.nn.Parameter(torch.zeros(2, 3))  # two models
     p.grad = torch.zeros(2, 3)
     p.grad[0, 0], p.grad[1] = norm, torch.tensor([0.0, 3, 4])
-    rooted(torch.optim.SGD([p], 0.1), 10.0, 2)
+    clip_like_attentive_reader_(torch.optim.SGD([p], 0.1), 10.0, 2)
     assert float(p.grad[0].norm()) == pytest.approx(becomes, rel=1e-5)
     assert float(p.grad[1].norm()) == pytest.approx(5)
 

@@ -3,8 +3,13 @@
 import pytest
 import torch
 
-from lnlab.training import clipped_each, heated, stack
-from lnlab.training.optim import heat
+from lnlab.training import stack
+from lnlab.training.optim import (
+    adam_without_bias_correction_,
+    before_step,
+    clip_grad_norm_per_tensor_,
+    uncorrected_step_ratio,
+)
 
 
 @pytest.mark.parametrize(
@@ -13,7 +18,7 @@ from lnlab.training.optim import heat
      (100, 3.24), (1000, 1.26), (5000, 1.00)],
 )  # fmt: skip
 def test_steps_are_as_many_times_as_long(t, times):
-    assert heat(t) == pytest.approx(times, abs=0.006 if times < 4.5 else 0.05)
+    assert uncorrected_step_ratio(t) == pytest.approx(times, abs=0.006 if times < 4.5 else 0.05)
 
 
 def authors(p, slopes, rate):
@@ -32,7 +37,7 @@ def test_it_takes_the_authors_steps():
     start, slopes = torch.randn(5), [torch.randn(5) for _ in range(30)]
     p = torch.nn.Parameter(start.clone())
     optimizer = torch.optim.Adam([p], lr=0.01, eps=0)
-    optimizer.register_step_pre_hook(lambda optimizer, *_: heated(optimizer))
+    before_step(optimizer, adam_without_bias_correction_)
     for slope in slopes:
         optimizer.param_groups[0]["lr"] = 0.01  # as training sets it before each update
         p.grad = slope
@@ -48,7 +53,7 @@ def test_each_tensor_of_each_model_is_cut_by_itself(count):
         p.grad = torch.randn_like(p)
         p.grad.view(count, -1)[-1] *= 1e-3 if count > 1 else 1
     before = [p.grad.clone().view(count, -1) for p in together.parameters()]
-    clipped_each(optimizer, 0.5, count)
+    clip_grad_norm_per_tensor_(optimizer, 0.5, count)
     for p, was in zip(together.parameters(), before, strict=True):
         rows = p.grad.view(count, -1)
         expected = was * (0.5 / was.norm(dim=1, keepdim=True)).clamp(max=1)

@@ -16,9 +16,10 @@ from lnlab.papers.attentive_reader.batches import Renamed, numbered
 from lnlab.papers.attentive_reader.data import Questions
 from lnlab.papers.attentive_reader.evaluate import measured
 from lnlab.papers.attentive_reader.model import PADDING, STARTS, AttentiveReader
-from lnlab.training import Experiment, Moment, clipped, rooted, setting
-from lnlab.training.experiment import CPU
-from lnlab.training.optim import Adam
+from lnlab.training import Experiment, Moment, setting
+from lnlab.training.experiment import CPU, collate
+from lnlab.training.optim import Adam, before_step, clip_grad_norm_, clip_like_attentive_reader_
+from lnlab.training.random_state import seeded
 
 Places = Callable[[int], Norm]
 
@@ -44,9 +45,9 @@ FIGURE_2: dict[str, dict[str, Any]] = {
 }
 """The five curves of Fig. 2: LSTM, BN-LSTM, BN-everywhere, LN with gains of 1 and of 0.1."""
 
-CLIPS = {"published": rooted, "standard": clipped}
+CLIPS = {"published": clip_like_attentive_reader_, "standard": clip_grad_norm_}
 """The ways in which long gradients are cut; the published one is a slip, see
-:func:`lnlab.training.optim.rooted`."""
+:func:`lnlab.training.optim.clip_like_attentive_reader_`."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,7 @@ class AttentiveReading(Experiment):
         """The net of one seed; its weights depend on the seed and the sizes alone."""
         recurrent, everywhere, gain = ARMS[self.norm]
         passage, query = dataset.longest
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             net = AttentiveReader(
                 dataset.vocabulary,
                 self.units[0],
@@ -169,8 +169,8 @@ class AttentiveReading(Experiment):
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        cut = partial(CLIPS[self.clipping], largest=self.max_grad_norm, models=len(self.seeds))
-        optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
+        clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
+        before_step(optimizer, CLIPS[self.clipping], **clip)
         return optimizer
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
@@ -191,4 +191,4 @@ class AttentiveReading(Experiment):
             measured(one, asked, self.batch_size, test="test" in parts)
             for one in model.unstack()
         ]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return collate(rows)

@@ -27,9 +27,9 @@ from lnlab.papers.batch_layer_norm.model import (
 )
 from lnlab.papers.classification import angle, promised
 from lnlab.training import Batches, Experiment, Moment, cross_entropy, setting
-from lnlab.training.experiment import CPU
+from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import Adam
-from lnlab.training.random_state import placed
+from lnlab.training.random_state import placed, seeded
 
 MEASURED = 1_000
 """Training cases whose loss is measured, the first ones."""
@@ -133,8 +133,7 @@ class Mixture(Experiment):
                 replace(READINGS[self.variant], corrected=self.unbiased),
             )
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             net = self.net(dataset, norm)
             settled(
                 net, placed(dataset.train.x[: self.batch_size], CPU, torch.get_default_dtype())
@@ -176,7 +175,7 @@ class Mixture(Experiment):
             self._of(one, seed, dataset, moment)
             for one, seed in zip(model.unstack(), self.seeds, strict=True)
         ]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return collate(rows)
 
     def _of(
         self, model: nn.Module, seed: int, dataset: Any, moment: Moment

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import torch
@@ -13,8 +12,10 @@ from lnlab.nn import Identity, LayerNorm, Norm
 from lnlab.papers.draw.evaluate import measured
 from lnlab.papers.draw.kernels import fast
 from lnlab.papers.draw.model import MISTAKES, STARTS, Draw
-from lnlab.training import Experiment, Moment, clipped, setting
-from lnlab.training.optim import Adam
+from lnlab.training import Experiment, Moment, setting
+from lnlab.training.experiment import collate
+from lnlab.training.optim import Adam, before_step, clip_grad_norm_
+from lnlab.training.random_state import seeded
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
     "none": (Identity, Identity),
@@ -109,8 +110,7 @@ class PictureDrawing(Experiment):
         """The net of one seed; its weights depend on the seed and the sizes alone."""
         norm, gates = ARMS[self.norm]
         height, width = dataset.shape
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             net = Draw(
                 (height, width), self.units[0], self.latent_size, self.glimpses, self.read_size,
                 self.write_size, norm, gates,
@@ -120,8 +120,8 @@ class PictureDrawing(Experiment):
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        cut = partial(clipped, largest=self.max_grad_norm, models=len(self.seeds))
-        optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
+        clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
+        before_step(optimizer, clip_grad_norm_, **clip)
         return optimizer
 
     def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ class PictureDrawing(Experiment):
         """Per seed: see :func:`.bound.measured`; the test at the end alone."""
         looks, end = moment in (Moment.DEAR, Moment.END), moment is Moment.END
         rows = [measured(one, dataset, looks=looks, end=end) for one in model.unstack()]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return collate(rows)
 
 
 def checked(dataset: Images, grey: bool = False) -> Images:

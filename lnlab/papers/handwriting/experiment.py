@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import torch
@@ -22,9 +21,10 @@ from lnlab.papers.handwriting.model import (
     log_loss,
     mixture,
 )
-from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
-from lnlab.training.experiment import CPU
-from lnlab.training.optim import Adam
+from lnlab.training import Bucketed, Experiment, Moment, setting
+from lnlab.training.experiment import CPU, collate
+from lnlab.training.optim import Adam, before_step, clip_grad_norm_
+from lnlab.training.random_state import seeded
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 
@@ -136,8 +136,7 @@ class Handwriting(Experiment):
         pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(
             line.steps for line in dataset.train
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             net = self.net(dataset.alphabet, pace)
         return fast(net) if self.fused and not self.peepholes else net
 
@@ -181,8 +180,8 @@ class Handwriting(Experiment):
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
         if self.max_grad_norm:
-            cut = partial(clipped, largest=self.max_grad_norm, models=len(self.seeds))
-            optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
+            clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
+            before_step(optimizer, clip_grad_norm_, **clip)
         return optimizer
 
     def loss(self, output: Tensor, y: Target) -> Tensor:
@@ -213,4 +212,4 @@ class Handwriting(Experiment):
             measured(one, lines, unseen, self.std_floor, dataset.source.name)
             for one in model.unstack()
         ]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return collate(rows)

@@ -23,9 +23,10 @@ from lnlab.papers.las.model import (
     Speller,
     gathered,
 )
-from lnlab.training import Bucketed, Experiment, Moment, clipped, setting
-from lnlab.training.experiment import CPU
-from lnlab.training.optim import Adam
+from lnlab.training import Bucketed, Experiment, Moment, setting
+from lnlab.training.experiment import CPU, collate
+from lnlab.training.optim import Adam, before_step, clip_grad_norm_
+from lnlab.training.random_state import seeded
 
 PLACES: dict[str, tuple[bool, bool]] = {
     "none": (False, False),
@@ -180,8 +181,7 @@ class Spelling(Experiment):
         inside = listening and self.encoder_norm == "cell"
         after = FORMS[self.encoder_norm] if listening else None
         D, (H, S) = dataset.train[0].features.shape[1], self.units
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             listener = Listener(
                 D,
                 H,
@@ -238,8 +238,8 @@ class Spelling(Experiment):
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate)
-        cut = partial(clipped, largest=self.max_grad_norm, models=len(self.seeds))
-        optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
+        clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
+        before_step(optimizer, clip_grad_norm_, **clip)
         return optimizer
 
     def schedule(self, part: float) -> float:
@@ -271,4 +271,4 @@ class Spelling(Experiment):
             | (validated(one, dataset, **search) if self.validate else {})
             for one in model.unstack()
         ]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return collate(rows)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,10 +14,15 @@ from lnlab.nn import STARTS, Identity, LayerNorm, Norm
 from lnlab.papers.order_embeddings.data import Captions, Pictures
 from lnlab.papers.order_embeddings.evaluate import measured
 from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrastive
-from lnlab.training import Experiment, Moment, clipped_each, heated, setting
-from lnlab.training.experiment import CPU
-from lnlab.training.optim import Adam
-from lnlab.training.random_state import generator, placed
+from lnlab.training import Experiment, Moment, setting
+from lnlab.training.experiment import CPU, collate
+from lnlab.training.optim import (
+    Adam,
+    adam_without_bias_correction_,
+    before_step,
+    clip_grad_norm_per_tensor_,
+)
+from lnlab.training.random_state import generator, placed, seeded
 
 # Batches of different pictures, each with one of its captions at random.
 
@@ -164,8 +168,7 @@ class OrderEmbeddings(Experiment):
         initial = STARTS[self.initialisation]
         if self.norm != "none":
             initial = replace(initial, recurrent_gain=self.gain)
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             net = OrderEmbedding(
                 dataset.vocabulary,
                 dataset.width,
@@ -198,10 +201,10 @@ class OrderEmbeddings(Experiment):
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        cut = partial(clipped_each, largest=self.max_grad_norm, models=len(self.seeds))
-        optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
+        clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
+        before_step(optimizer, clip_grad_norm_per_tensor_, **clip)
         if self.adam == "published":
-            optimizer.register_step_pre_hook(lambda optimizer, *_: heated(optimizer))
+            before_step(optimizer, adam_without_bias_correction_)
         return optimizer
 
     def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
@@ -223,4 +226,4 @@ class OrderEmbeddings(Experiment):
             measured(one, dataset, fold=self.fold_size, test=moment is Moment.END)
             for one in model.unstack()
         ]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return collate(rows)

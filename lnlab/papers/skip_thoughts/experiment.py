@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import torch
@@ -14,9 +13,15 @@ from lnlab.nn import STARTS, Identity, LayerNorm, Norm
 from lnlab.papers.skip_thoughts.batches import NumberedBooks, OfOneLength
 from lnlab.papers.skip_thoughts.evaluate import measured, words_alone
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts
-from lnlab.training import Experiment, Moment, clipped, heated, setting
-from lnlab.training.experiment import CPU
-from lnlab.training.optim import Adam
+from lnlab.training import Experiment, Moment, setting
+from lnlab.training.experiment import CPU, collate
+from lnlab.training.optim import (
+    Adam,
+    adam_without_bias_correction_,
+    before_step,
+    clip_grad_norm_,
+)
+from lnlab.training.random_state import seeded
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the three GRUs."""
@@ -131,8 +136,7 @@ class SkipThoughtVectors(Experiment):
         initial = STARTS[self.initialisation]
         if self.norm != "none":
             initial = replace(initial, recurrent_gain=self.gain)
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             net = SkipThoughts(
                 dataset.vocabulary,
                 self.units[0],
@@ -160,10 +164,10 @@ class SkipThoughtVectors(Experiment):
         published = self.adam == "published"
         rate = THEIR_RATE if published else self.learning_rate
         optimizer = Adam(parameters, lr=rate, fused=True)
-        cut = partial(clipped, largest=self.max_grad_norm, models=len(self.seeds))
-        optimizer.register_step_pre_hook(lambda optimizer, *_: cut(optimizer))
+        clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
+        before_step(optimizer, clip_grad_norm_, **clip)
         if published:
-            optimizer.register_step_pre_hook(lambda optimizer, *_: heated(optimizer))
+            before_step(optimizer, adam_without_bias_correction_)
         return optimizer
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
@@ -195,4 +199,4 @@ class SkipThoughtVectors(Experiment):
             | words
             for one in model.unstack()
         ]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return collate(rows)

@@ -16,6 +16,7 @@ from lnlab.kernels import LeftOnReference, fuse
 from lnlab.papers.transformer.evaluate import largest, objective, profile, streams
 from lnlab.papers.transformer.model import ARMS, Transformer, Turned
 from lnlab.training import Experiment, Moment, Stacked, cross_entropy, evaluate, setting
+from lnlab.training.experiment import collate
 from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator
 
@@ -149,7 +150,7 @@ class CharacterModel(Experiment):
             found[f"{split}_nll"] = measured["nll"]
         if moment in (Moment.START, Moment.END):
             rows = [self._inside(net, dataset) for net in model.unstack()]
-            found |= {name: [row[name] for row in rows] for name in rows[0]}
+            found |= collate(rows)
         return found | (self._turns(model) if self.weight_decay else {})
 
     def _inside(self, net: Any, dataset: Text) -> dict[str, float]:
