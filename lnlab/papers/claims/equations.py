@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.autograd import grad
 from torch.autograd.functional import jacobian
 from torch.distributions import Bernoulli, Distribution, Normal
+from torch.nn.utils import skip_init
 
 from lnlab.analysis import fisher
 from lnlab.analysis.arguments import normal, random_given, random_shift
@@ -66,12 +67,10 @@ def draws(text: str) -> list[float]:
 def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
     """Return whether all draws of a check are within its bound, and the worst one in words."""
     values = draws(reading["check"])
-    if "beyond" in reading:
-        worst = float(np.min(values))
-        return worst >= reading["beyond"], f"at least {worst:.2g}"
-    worst = float(np.max(values))
-    rounding = worst < ROUNDING and "nothing but rounding"
-    return worst <= reading["within"], rounding or f"up to {worst:.2g}"
+    worst = float(np.min(values) if "beyond" in reading else np.max(values))
+    right = worst >= reading["beyond"] if "beyond" in reading else worst <= reading["within"]
+    number = "0 but for rounding" if abs(worst) < ROUNDING else f"{worst:.2g}"
+    return right, f"{'smallest' if 'beyond' in reading else 'largest'} {number}"
 
 
 def judge(claim: Statement) -> Exact:
@@ -221,9 +220,9 @@ def invariant(seed: int, column: int, *norms: str) -> float:
 
 @check
 def eq_15(seed: int, alpha: float, beta: float) -> float:
-    """LN(z; alpha, beta) against LN of another z, with alpha and beta as they start."""
+    """LN(z; alpha, beta) as alpha and beta start: 1 if it is the same for another z, else 0."""
     z, other = standardize(normal(seed, 0, 2, B, H), 2)
-    return relative_change(other * alpha + beta, z * alpha + beta)
+    return float(relative_change(other * alpha + beta, z * alpha + beta) < VISIBLE)
 
 
 # --- Ba et al. (2016), sections 3 and 3.1: recurrent networks -------------------------------
@@ -500,10 +499,16 @@ SENTENCES = 462 * 10
 
 
 @check
-def othman_eq_6(seed: int) -> float:
-    """h_t = sigma(o_t) c_(t-1) tanh(c_t) is that of an LSTM."""
-    o, before, c = normal(seed, 0, 3, B, H)
-    return relative_change(o.sigmoid() * before * c.tanh(), o.sigmoid() * c.tanh())
+def othman_eq_6(seed: int, version: str) -> float:
+    """h_t = sigma(o_t) c_(t-1) tanh(c_t) ("printed"), or without c_(t-1), is torch's LSTM."""
+    cell = skip_init(torch.nn.LSTMCell, 1, H, dtype=torch.float64)
+    for parameter in cell.parameters():
+        parameter.zero_()
+    cell.bias_ih.copy_(normal(seed, 0, 4 * H))  # the summed inputs of the gates i, f, g, o
+    zero, before = torch.zeros(1, H).double(), normal(seed, 1, 1, H)
+    h, c = cell(zero[:, :1], (zero, before))
+    factor = before if version == "printed" else 1.0
+    return relative_change(cell.bias_ih[3 * H :].sigmoid() * factor * c.tanh(), h)
 
 
 @check
@@ -642,12 +647,14 @@ def ziaee_eq_20(seed: int, divisor: str) -> float:
 
 
 @check
-def ziaee_eq_13(seed: int) -> float:
-    """The share of the outputs of eq. 15, with the sigma_F of eq. 13, that are finite.
+def ziaee_eq_13(seed: int, eps: float) -> float:
+    """Share of the outputs of eq. 15 that are no number, for a case of d equal features.
 
-    The d features of the case are equal.
+    The sigma_F of eq. 13, with an eps in the root, where the paper has none.
     """
-    return float(standardize(torch.full((1, H), 2.0).double(), 1).isfinite().double().mean())
+    a = torch.full((1, H), 2.0).double()
+    y = (a - a.mean(1)) / (a.var(1, correction=0) + eps).sqrt()
+    return float(y.isnan().double().mean())
 
 
 @check
