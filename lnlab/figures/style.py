@@ -411,3 +411,64 @@ def fill(figure: go.Figure, traces: Mapping[int | str, Mapping[str, Any]]) -> No
     """Give the named traces of ``figure`` their attributes."""
     for name, new in traces.items():
         figure.update_traces(new, selector={"name": name})
+
+
+# Figures as plain data, as panels make them: all their traces in every state.
+
+
+def trace(
+    kind: str, name: str, subplot: int | None = None, **attributes: Any
+) -> dict[str, Any]:
+    """Return a trace as plotly takes it; subplots are counted from 0."""
+    axes = {}
+    if subplot is not None:
+        axes = {axis: f"{axis[0]}{axis_number(subplot)}" for axis in ("xaxis", "yaxis")}
+    return {"type": kind, "name": name, **axes, **attributes}
+
+
+def slot_trace(
+    kind: str,
+    name: str,
+    subplot: int | None,
+    values: Mapping[str, Any] | None,
+    **attributes: Any,
+) -> dict[str, Any]:
+    """Return a trace with ``values``; where these are None, one that is not seen."""
+    shown = {"visible": False} if values is None else {**values, "visible": True}
+    return trace(kind, name, subplot, **attributes, **shown)
+
+
+def padded(names: Iterable[str], count: int) -> list[str | None]:
+    """Return the names that a figure shows, and None for each of its free slots."""
+    known = [*names]
+    return [*known, *[None] * (count - len(known))]
+
+
+def axes(subplot: int, x: Mapping[str, Any], y: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the axes of a subplot, each at the foot or the left end of the other."""
+    number = axis_number(subplot)
+    return {
+        f"xaxis{number}": {"anchor": f"y{number}", **x},
+        f"yaxis{number}": {"anchor": f"x{number}", **y},
+    }
+
+
+def thinning_lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return :func:`lines`, each thinner than the one before: none is hidden behind another."""
+    looks = lines(names)
+    widths = (2 + 1.5 * (len(looks) - 1 - slot) for slot in range(len(looks)))
+    return {
+        name: look | {"width": width}
+        for (name, look), width in zip(looks.items(), widths, strict=True)
+    }
+
+
+def power_axis(low: float, high: float) -> dict[str, Any]:
+    """Return a logarithmic axis from 10**low to 10**high, labelled at some six powers."""
+    return {
+        "type": "log",
+        "range": [low, high],
+        "exponentformat": "power",
+        "dtick": max(1, round((high - low) / 6)),
+        "fixedrange": True,
+    }

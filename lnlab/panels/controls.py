@@ -1,22 +1,33 @@
-"""The controls that ipywidgets lacks: several choices at once, and a size with a sign."""
+"""The controls of panels: those of ipywidgets, several choices at once, a size with a sign."""
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import ipywidgets
 import numpy as np
-import pandas as pd
 import traitlets
 
 from lnlab.nn.table1 import Statistics
-from lnlab.training.runs import Run
 
 WIDTH = "84px"
 """The width of every description, so that the controls stand in line."""
 
 COLUMN = {"flex": "none", "width": "484px"}
+NARROW: dict[str, Any] = {
+    "style": {"description_width": WIDTH},
+    "layout": {"width": "376px"},
+}
+"""A slider: the number that it has stands beside it."""
+WIDE: dict[str, Any] = {"style": {"description_width": WIDTH}, "layout": {"width": "476px"}}
+"""A list or a text box: the whole width of a column."""
+
+MODES = {statistics.name.lower(): statistics for statistics in Statistics}
+"""The sources of statistics over cases, by name."""
+
+Options = Mapping[str, Any] | Iterable[Any]
+"""Values by what they are called, or values that are called what they are."""
 
 
 class Chips(ipywidgets.HBox):
@@ -24,13 +35,11 @@ class Chips(ipywidgets.HBox):
 
     value = traitlets.Tuple()
 
-    def __init__(self, options: Sequence[str], *, description: str, most: int) -> None:
-        self.most = most
+    def __init__(self, description: str, options: Iterable[str], most: int) -> None:
+        self.most, self.description = most, description
+        layout = {"width": "auto", "flex": "none"}
         self.buttons = {
-            name: ipywidgets.ToggleButton(
-                description=name, layout={"width": "auto", "flex": "none"}
-            )
-            for name in options
+            name: ipywidgets.ToggleButton(description=name, layout=layout) for name in options
         }
         label = ipywidgets.Label(description, layout={"width": WIDTH, "flex": "none"})
         self.why = ipywidgets.Label(layout={"flex": "none"})
@@ -40,11 +49,11 @@ class Chips(ipywidgets.HBox):
         super().__init__([label, wrapped])
         self.add_class("lnlab-chips")
         for button in self.buttons.values():
-            button.observe(self._pressed, "value")
-        self.observe(self._show, "value")
+            button.observe(self._on_button, "value")
+        self.observe(self._press, "value")
 
     @traitlets.validate("value")
-    def _known(self, proposal: dict[str, Any]) -> tuple[str, ...]:
+    def _check(self, proposal: dict[str, Any]) -> tuple[str, ...]:
         value = tuple(proposal["value"])
         unknown = [name for name in value if name not in self.buttons]
         if unknown:
@@ -54,13 +63,13 @@ class Chips(ipywidgets.HBox):
             raise ValueError(f"{len(value)} choices: choose at most {self.most}.")
         return value
 
-    def _pressed(self, change: dict[str, Any]) -> None:
+    def _on_button(self, change: dict[str, Any]) -> None:
         name, pressed = change["owner"].description, change["new"]
         if pressed != (name in self.value):
             others = tuple(old for old in self.value if old != name)
             self.value = (*others, name) if pressed else others
 
-    def _show(self, _: object) -> None:
+    def _press(self, _: object) -> None:
         full = self.most <= len(self.value) < len(self.buttons)
         self.why.value = f"{self.most} at most: release one to choose another" if full else ""
         for name, button in self.buttons.items():
@@ -89,14 +98,14 @@ class SignedLog(ipywidgets.HBox):
         super().__init__(self.parts)
         self._held = False
         for part in self.parts:
-            part.observe(self._moved, "value")
-        self.observe(self._show, "value")
+            part.observe(self._on_part, "value")
+        self.observe(self._set_parts, "value")
 
-    def _moved(self, _: object) -> None:
+    def _on_part(self, _: object) -> None:
         if not self._held:
             self.value = self.sign.value * self.size.value
 
-    def _show(self, _: object) -> None:
+    def _set_parts(self, _: object) -> None:
         (self.add_class if self.value < 0 else self.remove_class)("lnlab-negative")
         if self.value == self.sign.value * self.size.value:
             return
@@ -108,37 +117,177 @@ class SignedLog(ipywidgets.HBox):
             self._held = False
 
 
-def put(controls: Mapping[str, Any], description: str, text: str) -> str:
+def log_slider(description: str, smallest: int, largest: int) -> ipywidgets.FloatLogSlider:
+    """Return a slider from 10**smallest to 10**largest in tenths of a decade."""
+    return ipywidgets.FloatLogSlider(
+        value=1.0,
+        min=smallest,
+        max=largest,
+        step=0.1,
+        description=description,
+        readout_format=".3r",
+        **NARROW,
+    )
+
+
+def choice_slider(description: str, options: Options) -> ipywidgets.SelectionSlider:
+    """Return a slider over the given values."""
+    return ipywidgets.SelectionSlider(
+        options=[*by_words(options).items()], description=description, **NARROW
+    )
+
+
+def choice(description: str, options: Options) -> ipywidgets.Dropdown:
+    """Return a list of values to choose from."""
+    return ipywidgets.Dropdown(
+        options=[*by_words(options).items()], description=description, **WIDE
+    )
+
+
+def text_box(description: str, suggestions: Iterable[str]) -> ipywidgets.Combobox:
+    """Return a field to type in, with texts to choose from."""
+    return ipywidgets.Combobox(
+        options=[*dict.fromkeys(suggestions)],
+        description=description,
+        continuous_update=False,
+        placeholder=f"type a {description}",
+        **WIDE,
+    )
+
+
+def by_words(options: Options) -> dict[str, Any]:
+    """Return values by what they are called."""
+    if isinstance(options, Mapping):
+        return dict(options)
+    return {f"{it:g}" if isinstance(it, float) else str(it): it for it in options}
+
+
+def slides(control: Any) -> bool:
+    """Return True if the values of a control are places on a scale."""
+    return isinstance(control, ipywidgets.SelectionSlider | ipywidgets.FloatLogSlider)
+
+
+def stops(control: Any, value: Any) -> dict[str, Any]:
+    """Return what a control can be set to, by words, ``value`` among it."""
+    if isinstance(control, ipywidgets.FloatLogSlider):
+        count = round((control.max - control.min) / control.step) + 1
+        return sizes(np.logspace(control.min, control.max, count, base=control.base), value)
+    if isinstance(control, ipywidgets.Combobox):
+        return {text: text for text in dict.fromkeys((value, *control.options))}
+    return dict(control.options)
+
+
+def sizes(values: Iterable[float], value: float) -> dict[str, float]:
+    """Return numbers by their first three digits, with ``value`` in place of its equals."""
+    others = [each for each in values if abs(each / value - 1) > 0.01]
+    return {digits(each): each for each in sorted([*others, value])}
+
+
+def digits(value: float) -> str:
+    """Return the first three digits of a number, written out: 10000 and 0.0001."""
+    return np.format_float_positional(float(f"{value:.3g}"), trim="-")
+
+
+def one_of(name: str, value: object, allowed: Collection) -> None:
+    """Raise ValueError unless ``value`` is among ``allowed``."""
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}: choose from {', '.join(map(str, allowed))}.")
+
+
+def between(name: str, value: float, least: float, most: float) -> None:
+    """Raise ValueError unless ``value`` lies between two numbers."""
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}: give {least:g} to {most:g}.")
+
+
+def several_of(
+    state: Any, field: str, allowed: Collection, most: int, one: str = "a normalizer"
+) -> None:
+    """Make a field of a frozen state a tuple; raise ValueError unless its names are allowed."""
+    names = tuple(getattr(state, field))  # what comes from a command line is a list
+    object.__setattr__(state, field, names)
+    for name in names:
+        one_of(one, name, allowed)
+    if len(names) > most:
+        raise ValueError(f"{len(names)} {field}: compare at most {most}.")
+
+
+# Arranging and moving them.
+
+
+def arranged(controls: Iterable[Any], columns: int) -> ipywidgets.VBox:
+    """Return the controls in columns, below each other where a window is narrow.
+
+    Chips stand above the others, over the whole width.
+    """
+    others = [control for control in controls if not isinstance(control, Chips)]
+    half = len(others) // 2 if columns == 2 else 0
+    parts = [part for part in (others[:half], others[half:]) if part]
+    boxes = [ipywidgets.VBox([*map(with_reason, part)], layout=COLUMN) for part in parts]
+    chips = [control for control in controls if isinstance(control, Chips)]
+    return ipywidgets.VBox([*chips, ipywidgets.Box(boxes, layout={"flex_flow": "row wrap"})])
+
+
+def with_reason(control: Any) -> ipywidgets.VBox:
+    """Return a control, and below it room for the reason why it cannot be moved."""
+    control.why = ipywidgets.Label(layout={"display": "none", "margin": f"-4px 0 2px {WIDTH}"})
+    control.why.add_class("lnlab-why")
+    return ipywidgets.VBox([control, control.why])
+
+
+def lock(control: Any, why: str) -> None:
+    """Grey a control out and say why; with no reason, let it be moved again."""
+    for part in getattr(control, "parts", (control,)):
+        part.disabled = bool(why)
+    control.why.value = why
+    control.why.layout.display = "" if why else "none"
+
+
+def play_on(control: Any) -> None:
+    """Move a logarithmic slider on by a fifth of a decade, from its end to its start.
+
+    Raises:
+        ValueError: the slider cannot be moved.
+    """
+    slider = getattr(control, "size", control)
+    if slider.disabled:
+        raise ValueError(f"{slider.description} cannot be moved: {control.why.value}.")
+    size = nearest(slider, slider.value * 10**0.2)
+    slider.value = size if size <= slider.base**slider.max else slider.base**slider.min
+
+
+def set_typed(controls: Mapping[str, Any], description: str, text: str) -> str:
     """Set the slider with this description to the number that was typed beside it.
 
-    A slider stands at its own places alone, tenths of a decade or values of a list: what is
-    returned says so where the number is none of them, and is empty where it is.
+    A slider has places of its own, tenths of a decade or values of a list: what is returned
+    says so where the number is none of them, and is empty where it is.
 
     Raises:
         ValueError: the text is no number, or one that the slider does not reach.
     """
-    for control in controls.values():
-        slider = getattr(control, "size", control)
-        if getattr(slider, "description", None) == description:
-            number, signed = typed(text, description), slider is not control
-            size = abs(number) if signed else number
-            low, high = reach(slider)
-            if not low <= size <= high:
-                ends = f"{low:.10g} to {high:.10g}{' in size' if signed else ''}"
-                raise ValueError(f"{description} is {text}: give {ends}.")
-            near = nearest(slider, size)
-            control.value = math.copysign(near, number) if signed else near
-            digits = 3 if isinstance(slider, ipywidgets.FloatLogSlider) else 10
-            stands, asked = (f"{value:.{digits}g}" for value in (control.value, number))
-            if stands != asked:
-                where = "the place of its slider nearest to"
-                return f"{description} stands at {stands}, {where} {text}."
-    return ""
+    control = next(
+        control
+        for control in controls.values()
+        if getattr(control, "size", control).description == description
+    )
+    slider, number = getattr(control, "size", control), typed(text, description)
+    signed = slider is not control
+    size = abs(number) if signed else number
+    low, high = reach(slider)
+    if not low <= size <= high:
+        ends = f"{low:.10g} to {high:.10g}{' in size' if signed else ''}"
+        raise ValueError(f"{description} is {text}: give {ends}.")
+    near = nearest(slider, size)
+    control.value = math.copysign(near, number) if signed else near
+    precision = 3 if isinstance(slider, ipywidgets.FloatLogSlider) else 10
+    set_to, asked = (f"{value:.{precision}g}" for value in (control.value, number))
+    if set_to == asked:
+        return ""
+    return f"{description} stands at {set_to}, the place of its slider nearest to {text}."
 
 
 def reach(slider: Any) -> tuple[float, float]:
-    """The least and the largest number of a slider: a logarithmic one, of a list, or of whole
-    numbers."""
+    """Return the least and the largest number of a slider."""
     if isinstance(slider, ipywidgets.SelectionSlider):
         values = [value for _, value in slider.options]
         return min(values), max(values)
@@ -148,7 +297,7 @@ def reach(slider: Any) -> tuple[float, float]:
 
 
 def nearest(slider: Any, size: float) -> float:
-    """The place of a slider that is nearest to a size."""
+    """Return the place of a slider that is nearest to a size."""
     if isinstance(slider, ipywidgets.SelectionSlider):
         return min((value for _, value in slider.options), key=lambda v: abs(v - size))
     if not isinstance(slider, ipywidgets.FloatLogSlider):
@@ -159,7 +308,7 @@ def nearest(slider: Any, size: float) -> float:
 
 
 def typed(text: str, name: str) -> float:
-    """The number that somebody typed, a comma taken for the decimal point that it is.
+    """Return the number that somebody typed; a comma is taken for a decimal point.
 
     Raises:
         ValueError: it is none, or a comma may as well stand between thousands.
@@ -176,121 +325,3 @@ def typed(text: str, name: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{name} is {text!r}: type a number, such as 2.5.")
     return number
-
-
-def log_slider(description: str, smallest: int, largest: int) -> ipywidgets.FloatLogSlider:
-    """A slider from 10**smallest to 10**largest in tenths of a decade."""
-    return ipywidgets.FloatLogSlider(
-        value=1.0,
-        min=smallest,
-        max=largest,
-        step=0.1,
-        description=description,
-        readout_format=".3r",
-        style={"description_width": WIDTH},
-        layout={"width": "376px"},
-    )
-
-
-def choice_slider(
-    description: str, options: Sequence[tuple[str, Any]]
-) -> ipywidgets.SelectionSlider:
-    """A slider over the given values, each with what it is called."""
-    return ipywidgets.SelectionSlider(
-        options=options,
-        description=description,
-        style={"description_width": WIDTH},
-        layout={"width": "376px"},
-    )
-
-
-def choice(description: str, options: Sequence[tuple[str, Any]]) -> ipywidgets.Dropdown:
-    """A list of values to choose from, each with what it is called."""
-    return ipywidgets.Dropdown(
-        options=options,
-        description=description,
-        style={"description_width": WIDTH},
-        layout={"width": "476px"},  # what a column has
-    )
-
-
-def in_columns(*columns: Sequence[ipywidgets.DOMWidget]) -> ipywidgets.Box:
-    """Controls in columns side by side, below each other where a window is narrow."""
-    return ipywidgets.Box(
-        [ipywidgets.VBox([*map(explained, column)], layout=COLUMN) for column in columns],
-        layout={"flex_flow": "row wrap"},
-    )
-
-
-def explained(control: Any) -> ipywidgets.VBox:
-    """A control, and below it room for the reason for which it cannot be moved."""
-    control.why = ipywidgets.Label(layout={"display": "none", "margin": f"-4px 0 2px {WIDTH}"})
-    control.why.add_class("lnlab-why")
-    return ipywidgets.VBox([control, control.why])
-
-
-def lock(control: Any, why: str) -> None:
-    """Grey a control out and say why; with no reason, let it be moved again.
-
-    Args:
-        control: one that stands in :func:`explained`.
-        why: the reason, in a few words.
-    """
-    for part in getattr(control, "parts", (control,)):
-        part.disabled = bool(why)
-    control.why.value = why
-    control.why.layout.display = "" if why else "none"
-
-
-def onward(control: Any) -> None:
-    """Move a logarithmic slider on by a fifth of a decade, from its end to its start.
-
-    Raises:
-        ValueError: the slider cannot be moved.
-    """
-    slider = getattr(control, "size", control)
-    if slider.disabled:
-        raise ValueError(f"{slider.description} stands still: {control.why.value}.")
-    size = nearest(slider, slider.value * 10**0.2)
-    slider.value = size if size <= slider.base**slider.max else slider.base**slider.min
-
-
-# Choices that fields of a panel's state have.
-
-
-MODES = {statistics.name.lower(): statistics for statistics in Statistics}
-"""The sources of statistics over cases, by name."""
-
-
-def one_of(name: str, value: object, allowed: Collection) -> None:
-    """Raise ValueError unless ``value`` is among ``allowed``."""
-    if value not in allowed:
-        raise ValueError(f"{name} is {value!r}: choose from {', '.join(map(str, allowed))}.")
-
-
-# The pictures that trainings kept of what they attended to, as panels read them.
-
-
-def looks(
-    runs: Mapping[str, Run], who: str
-) -> tuple[dict[str, pd.DataFrame], dict[str, dict[int, dict[str, np.ndarray]]]]:
-    """The metrics of each run, and its pictures by update, both of its first seed.
-
-    Args:
-        runs: by name.
-        who: was trained: "readers".
-
-    Raises:
-        ValueError: where a run kept no attention, or there is none.
-    """
-    if not runs:
-        raise ValueError(f"there are no runs: train some {who} first.")
-    rows, kept = {}, {}
-    for name, run in runs.items():
-        metrics: Any = run.metrics()
-        seed = int(metrics.seed.iloc[0])
-        kept[name] = run.pictures(seed)
-        if not kept[name]:
-            raise ValueError(f"{name}: this run kept no attention, train it again.")
-        rows[name] = metrics[metrics.seed == seed].reset_index(drop=True)
-    return rows, kept

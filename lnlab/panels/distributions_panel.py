@@ -22,8 +22,8 @@ from lnlab.figures.style import (
     side_by_side,
     text_above,
 )
-from lnlab.panels.controls import Chips, choice, choice_slider, in_columns, one_of
-from lnlab.panels.panel import Drawing, Panel, Settable, View
+from lnlab.panels.old_controls import Chips, choice, choice_slider, in_columns, one_of
+from lnlab.panels.old_panel import Drawing, Panel, Settable, View
 
 # The state of the distributions panel: recorded nets at one step of their training.
 

@@ -1,13 +1,11 @@
 """The panel of notebook 03: what a step costs, of the weights and of the gains."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import ipywidgets
 import numpy as np
-import plotly.graph_objects as go
 import torch
 
 from lnlab.analysis.arguments import normal
@@ -16,31 +14,45 @@ from lnlab.figures.curves import FLOOR
 from lnlab.figures.style import (
     INK,
     TEMPLATE,
-    Traces,
-    axis_number,
+    axes,
     decades,
-    fill,
     legend,
-    lines,
     number,
+    padded,
+    power_axis,
     side_by_side,
+    slot_trace,
     text_above,
+    thinning_lines,
 )
 from lnlab.nn import NORMS, Norm
-from lnlab.panels.controls import Chips, choice, choice_slider, in_columns, log_slider, one_of
-from lnlab.panels.panel import Drawing, Panel, Settable, View, digits, sizes
+from lnlab.panels.controls import (
+    Chips,
+    between,
+    choice,
+    choice_slider,
+    log_slider,
+    one_of,
+    several_of,
+)
+from lnlab.panels.panel import Panel, Shown
+from lnlab.panels.playable import Figure
 
-# The state of the geometry panel: a layer of linear models under a normalizer.
-
-
-INPUTS, CASES = 6, 24
-MOST = 4
+INPUTS, CASES, SLOTS = 6, 24, 4
 NORMALIZERS: dict[str, Norm] = {
     name: NORMS[name] for name in ("none", "layer", "batch", "weight")
 }
 UNITS = (4, 8, 16, 32, 64)
-SMALLEST, LARGEST = 0.1, 10.0
 SIZES = np.logspace(-1, 1, 21)
+STEP = 1e-4
+"""The size of a step in every weight or gain: small enough for eq. 8."""
+
+PARTS = {
+    "turn": ("step of W", "W times", "curvature, nats"),
+    "stretch": ("step of the gain, or ‖w‖", "x times", ""),
+    "error": ("error of eq. 13", "units H", "relative error"),
+}
+"""The subplots by the name of their traces: title, axis of x, axis of y."""
 
 
 @dataclass(frozen=True)
@@ -65,152 +77,15 @@ class GeometryState:
     units: int = 16
 
     def __post_init__(self) -> None:
-        # What comes from a command line is a list.
-        object.__setattr__(self, "normalizers", tuple(self.normalizers))
-        for name in self.normalizers:
-            one_of("a normalizer", name, NORMALIZERS)
+        several_of(self, "normalizers", NORMALIZERS, SLOTS)
         one_of("family", self.family, FAMILIES)
         one_of("units", self.units, UNITS)
-        for name in ("length", "inputs"):
-            size = getattr(self, name)
-            if not SMALLEST <= size <= LARGEST:
-                raise ValueError(f"{name} is {size}: give {SMALLEST:g} to {LARGEST:g}.")
-
-    def longer(self, length: float) -> "GeometryState":
-        """The same with weights of another length."""
-        return replace(self, length=length)
-
-
-# The cost of a step in the space of parameters, and how far a formula for it is off.
-
-
-SLOTS = 4
-"""The number of normalizers that one picture holds."""
-
-PARTS = {
-    "turn": ("step of W", "W times", "curvature, nats"),
-    "stretch": ("step of the gain, or ‖w‖", "x times", ""),
-    "error": ("error of eq. 13", "units H", "relative error"),
-}
-"""The panels by the name of their traces: title, axis of x, axis of y."""
-
-
-class CostCurve(NamedTuple):
-    """A curve, and the place on it that is looked at.
-
-    Attributes:
-        at: (K,).
-        values: (K,).
-        here: where.
-        value: what is there.
-    """
-
-    at: np.ndarray
-    values: np.ndarray
-    here: float
-    value: float
-
-
-Costs = Mapping[str, tuple[CostCurve, CostCurve, CostCurve]]
-"""Curves by normalizer: the cost of a step of W, of the gain, and the error of eq. 13."""
-
-
-def geometry_figure(costs: Costs) -> go.Figure:
-    """Three panels on logarithmic axes: a line and a dot for each normalizer."""
-    figure = go.Figure(layout={"template": TEMPLATE, "height": 400})
-    for index, part in enumerate(PARTS, start=1):
-        for kind in ("", " here"):
-            for slot in range(SLOTS):
-                figure.add_scatter(
-                    name=f"{part} {slot}{kind}", mode="markers" if kind else "lines",
-                    xaxis=f"x{index}", yaxis=f"y{index}", showlegend=False,
-                    hovertemplate="× %{x:.3g}: %{y:.3g}<extra></extra>",
-                )  # fmt: skip
-    fill(figure, geometry_traces(costs))
-    return figure.update_layout(geometry_layout(costs))
-
-
-def geometry_traces(costs: Costs) -> Traces:
-    """The traces of :func:`geometry`; what is 0 is drawn at the foot, 1e-17."""
-    looks, names = lines(costs), list(costs)
-    traces: Traces = {}
-    for index, part in enumerate(PARTS):
-        for slot in range(SLOTS):
-            if slot >= len(names):
-                traces[f"{part} {slot}"] = traces[f"{part} {slot} here"] = {"visible": False}
-                continue
-            curve, look = costs[names[slot]][index], looks[names[slot]]
-            traces[f"{part} {slot}"] = {
-                "x": curve.at,
-                "y": np.maximum(curve.values, FLOOR),
-                # the later a line, the thinner: none is hidden behind another
-                "line": look | {"width": 2 + 1.5 * (len(names) - 1 - slot)},
-                "visible": True,
-            }
-            traces[f"{part} {slot} here"] = {
-                "x": np.array([curve.here]),
-                "y": np.maximum(np.array([curve.value]), FLOOR),
-                "marker": {
-                    "color": look["color"],
-                    "size": 16 - 2.5 * slot,
-                    "line": {"color": INK, "width": 1.5},
-                },
-                "visible": True,
-            }
-    return traces
-
-
-def geometry_layout(costs: Costs) -> dict[str, Any]:
-    """The axes, titles and names of :func:`geometry`."""
-    layout: dict[str, Any] = {"margin": {"l": 60, "r": 12, "t": 62, "b": 46}}
-    annotations = []
-    for index, (part, (title, x, y)) in enumerate(PARTS.items()):
-        (left, right), axis = side_by_side(len(PARTS), 0.1025)[index], axis_number(index)
-        shown = [parts[index] for parts in costs.values()]
-        layout[f"xaxis{axis}"] = {
-            "domain": [left, right],
-            "anchor": f"y{axis}",
-            "title": {"text": x},
-        } | _x(part, shown)
-        layout[f"yaxis{axis}"] = {
-            "anchor": f"x{axis}",
-            "title": {"text": y},
-        } | _y(part, shown)
-        look = {"color": INK, "size": 14}
-        annotations.append(text_above(f"<b>{title}</b>", (left + right) / 2, 4, "center", look))
-    annotations.append(text_above(legend(costs), 0, 32, "left", {"size": 14}))
-    return layout | {"annotations": annotations}
-
-
-def _x(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
-    at = shown[0].at if shown else np.array([0.1, 10.0])
-    low, high = np.log10(at[0]) - 0.08, np.log10(at[-1]) + 0.08  # room for a dot at the end
-    ticks: dict[str, Any] = {"dtick": 1}
-    if part == "error":
-        ticks = {"tickvals": at.tolist(), "ticktext": [f"{value:g}" for value in at]}
-    return {"type": "log", "range": [low, high], "fixedrange": True} | ticks
-
-
-def _y(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
-    low, high = (-18, 0) if part == "error" else decades([c.values for c in shown], -2, 2)
-    return {
-        "type": "log",
-        "range": [low, high],
-        "exponentformat": "power",
-        "dtick": max(1, round((high - low) / 6)),
-        "fixedrange": True,
-    }
-
-
-# The cost of a step in the space of parameters: a pure function of the panel's state.
-
-
-STEP = 1e-4
-"""The size of a step in every weight or gain: small enough for eq. 8."""
+        between("length", self.length, 0.1, 10)
+        between("inputs", self.inputs, 0.1, 10)
 
 
 def model(name: str, family: str, length: float, inputs: float, units: int) -> GLM:
-    """The models of a state; the same draw whatever is set."""
+    """Return the models of a state; the same random numbers whatever is set."""
     W, x = normal(0, 6, units, INPUTS), normal(0, 7, CASES, INPUTS) / INPUTS**0.5
     return GLM(length * W, inputs * x, NORMALIZERS[name], FAMILIES[family])
 
@@ -219,7 +94,7 @@ def model(name: str, family: str, length: float, inputs: float, units: int) -> G
 def costs(
     name: str, family: str, length: float, inputs: float, units: int
 ) -> tuple[float, float]:
-    """The cost of a step that turns W, and of one of the gains, in nats a squared step.
+    """Return the cost of a step that turns W, and of one of the gains, in nats.
 
     That is 2 D_KL/||delta||², the curvature along a random step of W and along one of all
     gains, or of all ||w_i|| where nothing normalizes.
@@ -231,139 +106,151 @@ def costs(
         stretch[:, :INPUTS] = glm.W / glm.W.norm(dim=1, keepdim=True)
     else:
         stretch[:, -1] = 1.0
-    return _curvature(glm, STEP * turn), _curvature(glm, STEP * stretch)
+    return curvature(glm, STEP * turn), curvature(glm, STEP * stretch)
 
 
-def _curvature(glm: GLM, delta: torch.Tensor) -> float:
+def curvature(glm: GLM, delta: torch.Tensor) -> float:
+    """Return 2 D_KL/||delta||² of a step."""
     return 2 * divergence(glm, delta) / float(delta.square().sum())
 
 
 @lru_cache(maxsize=200)
 def error(name: str, family: str, units: int) -> float:
-    """The relative distance of a block of eq. 13 from the metric."""
+    """Return the relative distance of a block of eq. 13 from the metric."""
     return gap(model(name, family, 1.0, 1.0, units)).own
 
 
-class GeometryMeasurement(NamedTuple):
-    """The costs of steps in the layers of a state.
+class CostCurve(NamedTuple):
+    """A curve ``values`` over ``at`` (K,), and the value at the place that is looked at."""
 
-    Attributes:
-        curves: for each normalizer the three curves of the figure, and the place of the state
-            on each.
-        factors: for each normalizer what a step of W, and one of the gain, costs here against
-            the same step at W × 1 and x × 1.
-    """
-
-    curves: Costs
-    factors: dict[str, tuple[float, float]]
+    at: np.ndarray
+    values: np.ndarray
+    here: float
+    value: float
 
 
-def measure(state: GeometryState) -> GeometryMeasurement:
-    """The costs of steps in the layers of a state; the one way into this room for a slider."""
-    curves = {name: (*_curves(name, state), _errors(name, state)) for name in state.normalizers}
-    factors = {}
-    for name, (turn, stretch, _) in curves.items():
-        there = costs(name, state.family, 1.0, 1.0, state.units)
-        factors[name] = turn.value / there[0], stretch.value / there[1]
-    return GeometryMeasurement(curves, factors)
+Costs = Mapping[str, tuple[CostCurve, CostCurve, CostCurve]]
+"""Curves by normalizer: the cost of a step of W, of the gain, and the error of eq. 13."""
 
 
-def _curves(name: str, state: GeometryState) -> tuple[CostCurve, CostCurve]:
-    s = state
+def cost_curves(name: str, s: GeometryState) -> tuple[CostCurve, CostCurve, CostCurve]:
+    """Return the three curves of a normalizer."""
     by_length = np.array([costs(name, s.family, c, s.inputs, s.units)[0] for c in SIZES])
     by_inputs = np.array([costs(name, s.family, s.length, c, s.units)[1] for c in SIZES])
     turn, stretch = costs(name, s.family, s.length, s.inputs, s.units)
+    errors = np.array([error(name, s.family, units) for units in UNITS])
     return (
         CostCurve(SIZES, by_length, s.length, turn),
         CostCurve(SIZES, by_inputs, s.inputs, stretch),
+        CostCurve(
+            np.array(UNITS, float), errors, float(s.units), error(name, s.family, s.units)
+        ),
     )
 
 
-def _errors(name: str, state: GeometryState) -> CostCurve:
-    found = np.array([error(name, state.family, units) for units in UNITS])
-    here = error(name, state.family, state.units)
-    return CostCurve(np.array(UNITS, float), found, float(state.units), here)
-
-
-# The sentence of the geometry panel, of a step and of its cost.
-
-
-def conditions(state: GeometryState) -> str:
-    """The title: what was measured, in short."""
-    return (
+def show(state: GeometryState) -> Shown:
+    """Return three subplots on logarithmic axes, a line and a dot for each normalizer."""
+    curves = {name: cost_curves(name, state) for name in state.normalizers}
+    title = (
         f"{state.family} outputs, H = {state.units}, W × {state.length:.3g}, "
         f"x × {state.inputs:.3g}, D = {INPUTS}, {CASES} cases"
     )
-
-
-def sentence(state: GeometryState, measurement: GeometryMeasurement) -> str:
-    """A sentence on the cost of a step at this length and these inputs, against both at 1."""
-    if not state.normalizers:
-        return f"{conditions(state)}. Choose a normalizer to see what a step costs."
-    factors = ", ".join(
-        f"{name} {number(turn)} and {number(stretch)}"
-        for name, (turn, stretch) in measurement.factors.items()
-    )
-    errors = ", ".join(
-        f"{number(error.value)} ({name})" for name, (_, _, error) in measurement.curves.items()
-    )
-    return (
+    if not curves:
+        text = f"{title}. Choose a normalizer to see what a step costs."
+        return Shown(geometry_figure(curves), title, text)
+    factors = []
+    for name, (turn, stretch, _) in curves.items():
+        at_1 = costs(name, state.family, 1.0, 1.0, state.units)
+        ratios = turn.value / at_1[0], stretch.value / at_1[1]
+        factors.append(f"{name} {number(ratios[0])} and {number(ratios[1])}")
+    errors = [f"{number(curve.value)} ({name})" for name, (*_, curve) in curves.items()]
+    text = (
         "Against W × 1 and x × 1 the same step of W, and of a gain, changes the outputs by a "
-        f"factor of: {factors}. Eq. 13 is off by {errors}."
+        f"factor of: {', '.join(factors)}. Eq. 13 is off by {', '.join(errors)}."
     )
+    return Shown(geometry_figure(curves), title, text)
 
 
-ABOUT = {
-    "geometry": (
-        "The curvature along a step of W against its length, that along the gains against the"
-        " scale of the inputs, and the error of equation 13 against the number of units, a "
-        "line for each normalizer"
-    ),
-}
+def geometry_figure(curves: Costs) -> Figure:
+    """Return the figure of cost curves; what is 0 is drawn at the foot, 1e-17."""
+    looks, data = thinning_lines(curves), []
+    notes = []
+    layout: dict[str, Any] = {
+        "template": TEMPLATE,
+        "height": 400,
+        "margin": {"l": 60, "r": 12, "t": 62, "b": 46},
+    }
+    hover = {"hovertemplate": "× %{x:.3g}: %{y:.3g}<extra></extra>", "showlegend": False}
+    for index, (part, (title, x, y)) in enumerate(PARTS.items()):
+        dots = []
+        for slot, name in enumerate(padded(curves, SLOTS)):
+            line = dot = None
+            if name is not None:
+                curve, edge = curves[name][index], {"color": INK, "width": 1.5}
+                line = {
+                    "x": curve.at, "y": np.maximum(curve.values, FLOOR), "line": looks[name],
+                }  # fmt: skip
+                dot = {
+                    "x": np.array([curve.here]),
+                    "y": np.maximum(np.array([curve.value]), FLOOR),
+                    "marker": {
+                        "color": looks[name]["color"], "size": 16 - 2.5 * slot, "line": edge,
+                    },
+                }  # fmt: skip
+            key = f"{part} {slot}"
+            data.append(slot_trace("scatter", key, index, line, mode="lines", **hover))
+            key += " here"
+            dots.append(slot_trace("scatter", key, index, dot, mode="markers", **hover))
+        data += dots
+        left, right = side_by_side(len(PARTS), 0.1025)[index]
+        shown = [parts[index] for parts in curves.values()]
+        layout |= axes(
+            index,
+            {"domain": (left, right), "title": {"text": x}} | x_axis(part, shown),
+            {"title": {"text": y}} | y_axis(part, shown),
+        )
+        font = {"color": INK, "size": 14}
+        notes.append(text_above(f"<b>{title}</b>", (left + right) / 2, 4, "center", font))
+    notes.append(text_above(legend(curves), 0, 32, "left", {"size": 14}))
+    return {"data": data, "layout": layout | {"annotations": notes}}
+
+
+def x_axis(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
+    """Return the logarithmic axis of a subplot, with room for a dot at its ends."""
+    at = shown[0].at if shown else np.array([0.1, 10.0])
+    ticks: dict[str, Any] = {"dtick": 1}
+    if part == "error":
+        ticks = {"tickvals": at.tolist(), "ticktext": [f"{value:g}" for value in at]}
+    low, high = np.log10(at[0]) - 0.08, np.log10(at[-1]) + 0.08
+    return {"type": "log", "range": [low, high], "fixedrange": True} | ticks
+
+
+def y_axis(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
+    """Return the logarithmic axis of a subplot, labelled at some six powers of ten."""
+    low, high = (-18, 0) if part == "error" else decades([c.values for c in shown], -2, 2)
+    return power_axis(low, high)
 
 
 def geometry(**settings: Any) -> Panel:
-    """The panel of what a step costs: set the length of W, the scale of x and H.
+    """Return the panel of what a step costs: set the length of W, the scale of x and H.
 
     Args:
         settings: fields of :class:`GeometryState`: where the panel starts, and what Reset
             returns to.
     """
-    state = GeometryState(**settings)
-    return Panel("geometry", "03", state, *arranged(), ABOUT, look, drawn, settable)
-
-
-def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
-    """The controls, and the box that holds them."""
     controls = {
-        "normalizers": Chips(tuple(NORMALIZERS), description="normalizers", most=MOST),
+        "normalizers": Chips("normalizers", NORMALIZERS, most=SLOTS),
         "length": log_slider("W times", -1, 1),
         "inputs": log_slider("x times", -1, 1),
-        "units": choice_slider("units H", [(str(units), units) for units in UNITS]),
-        "family": choice("outputs", [(name, name) for name in FAMILIES]),
+        "units": choice_slider("units H", UNITS),
+        "family": choice("outputs", FAMILIES.keys()),
     }
-    first, *others = controls.values()
-    return ipywidgets.VBox([first, in_columns(others[:2], others[2:])]), controls
-
-
-def drawn(state: GeometryState) -> dict[str, go.Figure]:
-    """The figure of a state."""
-    return {"geometry": geometry_figure(measure(state).curves)}
-
-
-def look(state: GeometryState) -> View:
-    """The view of a state."""
-    measurement = measure(state)
-    curves = measurement.curves
-    drawing = Drawing(
-        geometry_traces(curves),
-        geometry_layout(curves),
+    alt = (
+        "The curvature along a step of W against its length, that along the gains against the"
+        " scale of the inputs, and the error of equation 13 against the number of units, a "
+        "line for each normalizer"
     )
-    titles = {"geometry": conditions(state)}
-    return View(sentence(state, measurement), titles, {"geometry": drawing})
-
-
-def settable(state: GeometryState) -> list[Settable]:
-    """The control that works without a kernel: the length of W."""
-    stops = sizes(SIZES, state.length)
-    return [Settable("W times", stops, digits(state.length), GeometryState.longer)]
+    return Panel(
+        GeometryState(**settings), controls, show, alt={"geometry": alt}, notebook="03",
+        on_page=["length"],
+    )  # fmt: skip

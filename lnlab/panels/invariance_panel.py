@@ -30,7 +30,7 @@ from lnlab.figures.style import (
 )
 from lnlab.nn import Identity, Norm, Normalizer, OverCases
 from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Given, Place, Row, Statistics, eps_ratio
-from lnlab.panels.controls import (
+from lnlab.panels.old_controls import (
     MODES,
     Chips,
     SignedLog,
@@ -41,7 +41,7 @@ from lnlab.panels.controls import (
     log_slider,
     one_of,
 )
-from lnlab.panels.panel import Drawing, Panel, Settable, View, digits, sizes
+from lnlab.panels.old_panel import Drawing, Panel, Settable, View, digits, sizes
 
 # A transformation, and the layers that it is tried on: the state of the panel.
 

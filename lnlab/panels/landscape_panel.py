@@ -20,7 +20,7 @@ from lnlab.analysis.subject import weights_of
 from lnlab.figures.landscape import outside
 from lnlab.figures.style import number
 from lnlab.nn import OverCases
-from lnlab.panels.controls import (
+from lnlab.panels.old_controls import (
     MODES,
     choice,
     choice_slider,
@@ -29,7 +29,7 @@ from lnlab.panels.controls import (
     log_slider,
     one_of,
 )
-from lnlab.panels.panel import Drawing, Panel, Settable, View
+from lnlab.panels.old_panel import Drawing, Panel, Settable, View
 
 # The state of the landscape panel: a trained network, and a way to look at its loss.
 

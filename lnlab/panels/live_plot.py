@@ -15,11 +15,13 @@ import plotly.graph_objects as go
 import traitlets
 from plotly.offline import get_plotlyjs_version
 
+from lnlab.panels.playable import Figure, same
+
 HERE = Path(__file__).parent
 
 
 class PlotlyScript(ipywidgets.Widget):
-    """plotly.js as the state of one model a kernel, from which every plot of a page draws.
+    """plotly.js as the state of one model per kernel, from which every plot of a page draws.
 
     As state it reaches the page when it is made, also in the middle of a busy cell, and
     again when the page is reloaded; a request from the page would wait for the kernel.
@@ -31,7 +33,7 @@ class PlotlyScript(ipywidgets.Widget):
 
 @cache
 def plotly_script() -> PlotlyScript:
-    """The one copy of plotly.js of this kernel: plotly's own file, compressed."""
+    """Return the one copy of plotly.js of this kernel: plotly's own file, compressed."""
     source = resources.files("plotly").joinpath("package_data", "plotly.min.js")
     return PlotlyScript(
         packed=gzip.compress(source.read_bytes()), version=get_plotlyjs_version()
@@ -58,16 +60,23 @@ class LivePlot(anywidget.AnyWidget):
     least_width = traitlets.Int(0).tag(sync=True)
     script = traitlets.Instance(PlotlyScript).tag(sync=True, **ipywidgets.widget_serialization)
 
-    def __init__(self, figure: go.Figure, label: str = "", least_width: int = 0) -> None:
-        spec = as_json(figure)
+    def __init__(
+        self, figure: go.Figure | Figure, label: str = "", least_width: int = 0
+    ) -> None:
         super().__init__(
-            figure=spec, label=label, least_width=least_width, script=plotly_script()
+            figure=as_json(go.Figure(figure)),
+            label=label,
+            least_width=least_width,
+            script=plotly_script(),
         )
-        names = [trace.get("name") for trace in spec["data"]]
+        known = figure.to_plotly_json() if isinstance(figure, go.Figure) else figure
+        self._traces = {i: dict(trace) for i, trace in enumerate(known["data"])}
+        self._layout = dict(known["layout"])
+        names = [trace.get("name") for trace in known["data"]]
         self._indices = {name: i for i, name in enumerate(names) if names.count(name) == 1}
         self._indices |= {i: i for i in range(len(names))}
-        self._traces: dict[int, dict[str, Any]] = {i: {} for i in range(len(names))}
-        self._layout: dict[str, Any] = {}
+        self._moved: dict[int, dict[str, Any]] = {}
+        self._moved_layout: dict[str, Any] = {}
         self.on_msg(self._answer)
 
     def update(
@@ -94,22 +103,28 @@ class LivePlot(anywidget.AnyWidget):
             new = changed(self._traces[index], wanted)
             if new:
                 patch[index] = new
+                self._moved.setdefault(index, {}).update(new)
         moved = changed(self._layout, layout or {})
+        self._moved_layout |= moved
         if patch or moved:
             self._send_patch(patch, moved)
+
+    def show(self, figure: Figure) -> None:
+        """Show another figure with the same traces; only what differs is sent."""
+        self.update(dict(enumerate(figure["data"])), figure["layout"])
 
     def reset_camera(self) -> None:
         """Turn a figure in space back to how it was drawn first."""
         self.send({"kind": "reset"})
 
     def current(self, key: int | str) -> dict[str, Any]:
-        """Everything that :meth:`update` has given one trace so far."""
+        """Return all attributes that one trace has now."""
         return dict(self._traces[self._indices[key]])
 
     def _answer(self, _: object, content: dict[str, Any], __: object) -> None:
         # A page that was opened or reloaded late has only the first figure.
         if content.get("kind") == "ready":
-            self._send_patch({i: new for i, new in self._traces.items() if new}, self._layout)
+            self._send_patch(self._moved, self._moved_layout)
 
     def _send_patch(
         self, traces: Mapping[int, Mapping[str, Any]], layout: Mapping[str, Any]
@@ -124,12 +139,12 @@ class LivePlot(anywidget.AnyWidget):
 
 
 def as_json(figure: go.Figure) -> dict[str, Any]:
-    """A figure as plotly.js takes it."""
+    """Return a figure as plotly.js takes it."""
     return json.loads(figure.to_json() or "")
 
 
 def changed(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of ``wanted`` that is not ``known`` yet; it is known from now on."""
+    """Return the part of ``wanted`` that is not ``known`` yet; it is known from now on."""
     new = {
         key: value
         for key, value in wanted.items()
@@ -139,15 +154,8 @@ def changed(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     return new
 
 
-def same(a: Any, b: Any) -> bool:
-    """True if two attributes are equal, NaN at the same place being so too."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
-    return type(a) is type(b) and a == b
-
-
 def encode(value: Any, buffers: list[bytes]) -> Any:
-    """``value``, each array in it replaced by where in ``buffers`` it has been put."""
+    """Return ``value`` with each array replaced by its index in ``buffers``."""
     if isinstance(value, Mapping):
         return {key: encode(item, buffers) for key, item in value.items()}
     if isinstance(value, np.generic):

@@ -1,11 +1,11 @@
-"""The frame of every panel: a frozen state, a pure function of it, traces moved in place."""
+"""A panel: a frozen state, controls for its fields, and a pure function that shows it."""
 
 import json
 import os
 import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -13,126 +13,62 @@ from typing import Any, NamedTuple
 
 import anywidget
 import ipywidgets
-import numpy as np
 import plotly.graph_objects as go
 import torch
 import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from lnlab.figures.playable import Choice, Frame, playable
 from lnlab.figures.style import titled
-from lnlab.panels.controls import onward, put
+from lnlab.panels.controls import arranged, lock, play_on, set_typed, slides, stops
 from lnlab.panels.live_plot import LivePlot, as_json
+from lnlab.panels.playable import Choice, Figure, Frame, playable
 from lnlab.threads import in_one_thread
 
-# The view of a panel's state: all that is shown of it.
+HERE = Path(__file__).parent
+PLOTLY = "application/vnd.plotly.v1+json"
+
+_open: dict[tuple[str, str], "Panel"] = {}
 
 
-class Drawing(NamedTuple):
-    """New attributes of a plot's traces, by name, and of its layout."""
-
-    traces: Mapping[int | str, Mapping[str, Any]]
-    layout: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class View:
-    """The looks of a state: sentence, titles and drawings.
+class Shown(NamedTuple):
+    """The figure of a state, its title and the sentence about it.
 
     Attributes:
-        sentence: the number that matters, in words.
-        titles: what each plot shows, and of what; they stand over its picture where there are
-            no controls to read it from.
-        drawings: of the plots by name.
-        late: of those plots that need not follow a slider: they are made and drawn once the
-            state has been still for a moment, or at once where there is no page.
+        figure: always with the same traces, by number, name and type; one that is not seen
+            has ``visible=False``.
+        title: says what the figure shows, and of what.
+        sentence: says the number that matters.
     """
 
+    figure: Figure
+    title: str
     sentence: str
-    titles: Mapping[str, str]
-    drawings: Mapping[str, Drawing]
-    late: Mapping[str, Callable[[], Drawing]] = field(default_factory=dict)
-
-
-# The figures of a panel where no kernel runs, with or without something to set.
 
 
 @dataclass(frozen=True)
-class Settable:
+class PageControl:
     """A control of a panel that is there without a kernel too.
 
     Attributes:
         name: what stands beside it.
-        values: what it can be set to, by words, in order.
-        at: the words of the value that the panel has.
-        put: a state with another value.
-        slides: whether the values are places on a scale, else a list.
+        stops: what it can be set to, by words, in order.
+        value: the one of ``stops`` that the state has.
+        put: returns a state with another value.
+        slides: whether the stops are places on a scale, else a list.
     """
 
     name: str
-    values: Mapping[str, Any]
-    at: str
+    stops: Mapping[str, Any]
+    value: Any
     put: Callable[[Any, Any], Any]
     slides: bool = True
 
     @property
     def choice(self) -> Choice:
         """The choice as a reader sees it."""
-        words = list(self.values)
-        return Choice(self.name, words, words.index(self.at), self.slides)
-
-
-def sizes(values: Sequence[float] | np.ndarray, here: float) -> dict[str, float]:
-    """Numbers by their first three digits, in order, with ``here`` in place of its equals."""
-    kept = [value for value in values if abs(value / here - 1) > 0.01]
-    return {digits(value): value for value in sorted([*kept, here])}
-
-
-def digits(value: float) -> str:
-    """The first three digits of a number, written out: 10000 and 0.0001."""
-    return np.format_float_positional(float(f"{value:.3g}"), trim="-")
-
-
-def still(figures: Mapping[str, go.Figure], view: View) -> list[go.Figure]:
-    """The figures of one state, each with its title and the sentence of the state."""
-    return [
-        titled(figure, view.titles[name], view.sentence) for name, figure in figures.items()
-    ]
-
-
-def played(
-    figures: Mapping[str, go.Figure],
-    state: Any,
-    settings: Sequence[Settable],
-    look: Callable[[Any], View],
-) -> list[go.Figure]:
-    """The figures of a state, each with what its panel shows at every stop of the settings.
-
-    Args:
-        figures: of ``state``, by the names of the plots.
-        state: the panel's.
-        settings: what can be set.
-        look: the view of a state; each is looked at once.
-    """
-    frames: dict[str, dict[tuple[int, ...], Frame]] = {name: {} for name in figures}
-    for place in product(*(range(len(setting.values)) for setting in settings)):
-        there = state
-        for setting, stop in zip(settings, place, strict=True):
-            there = setting.put(there, list(setting.values.values())[stop])
-        view = look(there)
-        for name in figures:
-            late = view.late.get(name)
-            drawing = late() if late else view.drawings[name]
-            frames[name][place] = Frame(view.titles[name], view.sentence, *drawing)
-    choices = [setting.choice for setting in settings]
-    return [playable(figure, choices, frames[name]) for name, figure in figures.items()]
-
-
-HERE = Path(__file__).parent
-PLOTLY = "application/vnd.plotly.v1+json"
-
-_open: dict[tuple[str, str], "Panel"] = {}
+        at = [*self.stops.values()].index(self.value)
+        return Choice(self.name, [*self.stops], at, self.slides)
 
 
 class Bar(anywidget.AnyWidget):
@@ -154,7 +90,7 @@ class Bar(anywidget.AnyWidget):
 class Panel(ipywidgets.VBox):
     """Plots and the controls that move them: what a panel function returns.
 
-    The kernel may run callbacks in a thread of their own: ``look`` is called under a lock and
+    The kernel may run callbacks in a thread of their own: ``show`` is called under a lock and
     without gradients, and has to leave torch's global settings and generator alone. What it
     raises there is shown in the panel, since JupyterLab would not show it.
 
@@ -163,17 +99,22 @@ class Panel(ipywidgets.VBox):
     time: what is seen when the notebook was saved and is opened again.
 
     Args:
-        name: the panel's; with the cell it stands in, it says which older panel this one
-            replaces when the cell is run again.
+        state: what the panel starts with and Reset returns to, of a frozen dataclass.
+        controls: for each field of the state a widget with a ``value``, in the order of the
+            page; one under another name is only shown among them.
+        show: returns the figure of a state, its title and the sentence about it; pure.
+        alt: what each plot shows, in words for those who cannot see it, by name. The first
+            is that of ``show``.
+        late: by name the plots that need not follow a slider: functions of the state that
+            return a figure and its title. They are drawn once the state has been still for a
+            moment, or at once where there is no page.
+        on_page: what can be set where no kernel runs: fields, or functions of the state that
+            return a :class:`PageControl`.
+        locks: by field a function of the state that says why its control cannot be moved; ""
+            where it can.
         notebook: number of the notebook whose parameter ``panel`` takes the state; where it is
             empty none does, and there is no command.
-        state: what the panel starts with and Reset returns to, of a frozen dataclass.
-        arrangement: the widget that holds the controls.
-        controls: for each field of the state, a widget with a ``value``.
-        about: what each plot shows, in words for those who cannot see it, by name.
-        look: the view of a state; pure.
-        drawn: the figures of a state, by the names of the plots.
-        settable: what can be set in the figures where no kernel runs.
+        columns: of the controls, 1 or 2.
         plays: the logarithmic control that a button moves from end to end; empty: no button.
         least_width: of a plot, in pixels.
     """
@@ -181,49 +122,63 @@ class Panel(ipywidgets.VBox):
     @in_one_thread
     def __init__(
         self,
-        name: str,
-        notebook: str,
         state: Any,
-        arrangement: ipywidgets.DOMWidget,
         controls: Mapping[str, Any],
-        about: Mapping[str, str],
-        look: Callable[[Any], View],
-        drawn: Callable[[Any], Mapping[str, go.Figure]],
-        settable: Callable[[Any], Sequence[Settable]],
+        show: Callable[[Any], Shown],
+        *,
+        alt: Mapping[str, str],
+        late: Mapping[str, Callable[[Any], tuple[Figure, str]]] | None = None,
+        on_page: Sequence[str | Callable[[Any], PageControl]] = (),
+        locks: Mapping[str, Callable[[Any], str]] | None = None,
+        notebook: str = "",
+        columns: int = 2,
         plays: str = "",
         least_width: int = 840,
     ) -> None:
-        self.controls, self.bar = controls, Bar(plays=plays, again=bool(notebook))
+        self.start, self.defaults, self.notebook = state, type(state)(), notebook
+        self.name = next(iter(alt))
+        self.controls = {field.name: controls[field.name] for field in fields(state)}
+        self.bar = Bar(plays=plays, again=bool(notebook))
+        self._show, self._late, self._locks = show, late or {}, locks or {}
+        self._on_page = on_page
+        self._lock, self._held, self._on_a_page = threading.RLock(), False, False
+        self._last: Any = None
+        with torch.no_grad():
+            _, frames = self.view(state)
         self.plots = {
-            plot: LivePlot(figure, about[plot], least_width=least_width)
-            for plot, figure in drawn(state).items()
+            name: LivePlot(frame.figure, alt[name], least_width=least_width)
+            for name, frame in frames.items()
         }
-        self.notebook, self.start, self.defaults = notebook, state, type(state)()
-        self._look, self._drawn, self._settable = look, drawn, settable
-        self._lock, self._held = threading.RLock(), False
-        self._late: Mapping[str, Callable[[], Drawing]] = {}
-        self._on_a_page = False
+        arrangement = arranged(controls.values(), columns)
+        arrangement.add_class("lnlab-controls")
         super().__init__(children=[arrangement, self.bar, *self.plots.values()])
         self.add_class("lnlab-panel")
-        arrangement.add_class("lnlab-controls")
         self._set_controls(state)
-        self._show()
-        for control in controls.values():
-            control.observe(self._heard_of, "value")
-        self.bar.on_msg(self._heard)
-        replace_older(name, self)
+        self._draw()
+        for control in self.controls.values():
+            control.observe(self._on_control, "value")
+        self.bar.on_msg(self._on_message)
+        close_older(self)
+
+    def view(self, state: Any) -> tuple[str, dict[str, Frame]]:
+        """Return the sentence about a state, and the figure and title of each plot."""
+        figure, title, sentence = self._show(state)
+        frames = {self.name: Frame(figure, title, sentence)}
+        for name, make in self._late.items():
+            frames[name] = Frame(*make(state), sentence)
+        return sentence, frames
 
     @property
     def state(self) -> Any:
         """The state that the controls show; setting it moves them and draws once."""
-        said = {name: as_read(control.value) for name, control in self.controls.items()}
-        return replace(self.start, **said)
+        values = {name: as_read(control.value) for name, control in self.controls.items()}
+        return replace(self.start, **values)
 
     @state.setter
     def state(self, state: Any) -> None:
         with self._lock:
             self._set_controls(state)
-            self._moved()
+            self._redraw()
 
     def reset(self) -> None:
         """Put every control to where it started, and turn every surface back."""
@@ -253,23 +208,23 @@ class Panel(ipywidgets.VBox):
     def _set_controls(self, state: Any) -> None:
         self._held = True
         try:
-            for field in fields(state):
-                self.controls[field.name].value = getattr(state, field.name)
+            for name, control in self.controls.items():
+                control.value = getattr(state, name)
         finally:
             self._held = False
 
-    def _heard_of(self, _: object) -> None:
+    def _on_control(self, _: object) -> None:
         # a browser's power of ten may differ in its last bit, and comes back as a move
         with self._lock:
-            if self.state != self._seen:
-                self._moved()
+            if self.state != self._last:
+                self._redraw()
             elif not self._held:
                 self.bar.answers += 1
 
-    def _moved(self) -> None:
+    def _redraw(self) -> None:
         with self._lock:
             if not self._held:
-                self._guarded(self._show)
+                self._guarded(self._draw)
                 self.bar.answers += 1
 
     def _guarded(self, act: Callable[[], None]) -> None:
@@ -282,98 +237,118 @@ class Panel(ipywidgets.VBox):
 
     @in_one_thread
     @torch.no_grad()
-    def _show(self) -> None:
-        self._seen = self.state
-        view = self._look(self._seen)
-        for name, drawing in view.drawings.items():
-            self.plots[name].update(*drawing)
+    def _draw(self) -> None:
+        self._last = self.state
+        for field, why in self._locks.items():
+            lock(self.controls[field], why(self._last))
+        figure, _, sentence = self._show(self._last)
+        self.plots[self.name].show(figure)
         with self.bar.hold_sync():
-            self.bar.sentence, self.bar.command = view.sentence, self.command
+            self.bar.sentence, self.bar.command = sentence, self.command
             self.bar.error = ""
-        self._late = view.late
+        self._waiting = {name: partial(make, self._last) for name, make in self._late.items()}
         if not self._on_a_page:
-            self._show_late()
+            self._draw_late()
 
     @in_one_thread
     @torch.no_grad()
-    def _show_late(self) -> None:
-        late, self._late = self._late, {}
+    def _draw_late(self) -> None:
+        late, self._waiting = self._waiting, {}
         for name, make in late.items():
-            self.plots[name].update(*make())
+            self.plots[name].show(make()[0])
 
-    def _put(self, name: str, text: str) -> None:
+    def _set_typed(self, name: str, text: str) -> None:
         self.bar.error = ""
-        said = put(self.controls, name, text)
-        if said:
-            self.bar.error = said
+        self.bar.error = set_typed(self.controls, name, text) or self.bar.error
 
-    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _on_message(self, _: object, content: dict[str, Any], __: object) -> None:
         kind = content.get("kind")
         if kind == "ready":
             self._on_a_page = True
         elif kind == "reset":
             self.reset()
         elif kind == "rest":
-            self._guarded(self._show_late)
+            self._guarded(self._draw_late)
         elif kind == "typed":
-            self._guarded(partial(self._put, content["name"], content["text"]))
+            self._guarded(partial(self._set_typed, content["name"], content["text"]))
             self.bar.answers += 1
         elif kind == "step":
-            self._guarded(partial(onward, self.controls[self.bar.plays]))
+            self._guarded(partial(play_on, self.controls[self.bar.plays]))
             self.bar.answers += 1
+
+    def settings(self, state: Any) -> list[PageControl]:
+        """Return what can be set where no kernel runs."""
+        return [
+            self._setting(each, state) if isinstance(each, str) else each(state)
+            for each in self._on_page
+        ]
+
+    def _setting(self, field: str, state: Any) -> PageControl:
+        control, value = self.controls[field], getattr(state, field)
+        put = lambda state, value: replace(state, **{field: value})  # noqa: E731
+        there = stops(control, value)
+        return PageControl(control.description, there, value, put, slides(control))
 
     @in_one_thread
     def stills(self, play: bool) -> list[go.Figure]:
-        """The figures of its state; with ``play``, the reader can set something in them."""
+        """Return the figures of its state; with ``play``, something can be set in them."""
         with self._lock, torch.no_grad():
-            drawn, state = self._drawn(self.state), self.state
-            for name, figure in drawn.items():
+            state, settings = self.state, self.settings(self.state) if play else []
+            frames: dict[str, dict[tuple[int, ...], Frame]] = {name: {} for name in self.plots}
+            for place in product(*(range(len(each.stops)) for each in settings)):
+                there = state
+                for setting, stop in zip(settings, place, strict=True):
+                    there = setting.put(there, [*setting.stops.values()][stop])
+                for name, frame in self.view(there)[1].items():
+                    frames[name][place] = frame
+            choices = [setting.choice for setting in settings]
+            figures = []
+            for name, of_plot in frames.items():
+                if play:
+                    figure = playable(choices, of_plot)
+                else:
+                    content, title, sentence = of_plot[()]
+                    figure = titled(go.Figure(content), title, sentence)
                 meta = (figure.layout.meta or {}) | {"width": self.plots[name].least_width}
-                figure.update_layout(meta=meta)
-            if play:
-                return played(drawn, state, self._settable(state), self._look)
-            return still(drawn, self._look(state))
+                figures.append(figure.update_layout(meta=meta))
+            return figures
 
     def _ipython_display_(self) -> None:
         for bundle in self.bundles():
             display(bundle, raw=True)
 
     def bundles(self) -> list[dict[str, Any]]:
-        """The output in the notebook: figures, and the widget where a kernel lives."""
+        """Return the output in the notebook: figures, and the widget where a kernel lives."""
         headless = bool(os.environ.get("LNLAB_HEADLESS"))
-        figures = self.stills(headless)
-        said = {"text/plain": self.bar.sentence}
-        stills = [{**said, PLOTLY: as_json(figure)} for figure in figures]
+        text = {"text/plain": self.bar.sentence}
+        stills = [{**text, PLOTLY: as_json(figure)} for figure in self.stills(headless)]
         if headless:
             return stills
         # as an output of its own, the figure is there when a saved notebook is opened again,
         # whose widget is no more; beside the live one panel.css hides it
-        return [(self._repr_mimebundle_() or {}) | said, stills[0]]
+        return [(self._repr_mimebundle_() or {}) | text, stills[0]]
 
 
 def as_read(value: Any) -> Any:
-    """The value of a control; of a slider's number, the three digits that it shows."""
+    """Return the value of a control; of a slider's number, the three digits that it shows."""
     return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
 def descendants(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
-    """A widget, all that it contains, and their layouts and styles."""
+    """Yield a widget, all that it contains, and their layouts and styles."""
     for child in getattr(widget, "children", ()):
         yield from descendants(child)
     yield from (getattr(widget, name) for name in ("layout", "style") if hasattr(widget, name))
     yield widget
 
 
-def replace_older(name: str, panel: Panel) -> None:
+def close_older(panel: Panel) -> None:
     """Close the panel that an earlier run of the same cell made: nothing piles up."""
-    older = _open.pop((name, cell()), None)
-    if older is not None:
-        older.close()
-    _open[name, cell()] = panel
-
-
-def cell() -> str:
-    """The cell that is being run, where the front end tells; else the same for all."""
+    # the front end tells which cell is run; elsewhere it is the same for all
     shell = get_ipython()
     message = getattr(shell, "get_parent", dict)()
-    return message.get("metadata", {}).get("cellId", "")
+    key = panel.name, message.get("metadata", {}).get("cellId", "")
+    older = _open.pop(key, None)
+    if older is not None:
+        older.close()
+    _open[key] = panel

@@ -10,24 +10,25 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from lnlab.book import opening
 from lnlab.book.html import PLOTLY, publish
-from lnlab.figures.playable import Choice, Frame, playable
+from lnlab.panels.playable import Choice, Frame, playable
 
 RUN = {"error": None, "place": None, "seconds": 1.2, "at": "now", "version": "0"}
 
 
 def figure():
     """A heat map with two choices, whose title, caption and colours follow them."""
-    made = go.Figure(go.Heatmap(name="map", z=[[0.0, 0.0]], zmin=0, zmax=9, showscale=False))
-    made.update_layout(height=300, margin={"t": 30, "b": 40})
     choices = [Choice("<b>", ("1", "5"), 0), Choice("of", ("a", "b"), 0, slides=False)]
+    heat = {"type": "heatmap", "name": "map", "zmin": 0, "zmax": 9, "showscale": False}
+    layout = {"height": 300, "margin": {"t": 30, "b": 40}}
     frames = {
         (i, k): Frame(
-            f"z is {z}{name}", f"now {z} <i>", {"map": {"z": np.full((1, 2), float(z))}}, {}
+            {"data": [heat | {"z": np.full((1, 2), float(z))}], "layout": layout},
+            f"z is {z}{name}", f"now {z} <i>",
         )
         for i, z in enumerate((1, 5))
         for k, name in enumerate("ab")
-    }
-    played = playable(made, choices, frames)
+    }  # fmt: skip
+    played = playable(choices, frames)
     return new_output("display_data", {PLOTLY: json.loads(str(played.to_json()))})
 
 

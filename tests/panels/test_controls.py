@@ -1,31 +1,40 @@
-"""Several choices at once, and a size with a sign."""
+"""Several choices at once, a size with a sign, and numbers that are typed."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import ipywidgets
+import numpy as np
 import pytest
 
-from lnlab.panels.controls import Chips, SignedLog, choice_slider, log_slider, put, typed
+from lnlab.panels.controls import (
+    Chips,
+    SignedLog,
+    arranged,
+    between,
+    choice,
+    choice_slider,
+    log_slider,
+    set_typed,
+    several_of,
+    stops,
+    text_box,
+)
 
 
 @pytest.fixture
 def chips():
-    return Chips(["layer", "batch", "weight"], description="normalizers", most=2)
+    return Chips("normalizers", ["layer", "batch", "weight"], most=2)
 
 
-@pytest.fixture
-def heard():
-    """Values that a control has reported, in order."""
-    return []
-
-
-def test_values_press_buttons_and_buttons_make_values(chips, heard):
-    chips.observe(lambda change: heard.append(change["new"]), "value")
+def test_values_press_buttons_and_buttons_make_values(chips):
+    values = []
+    chips.observe(lambda change: values.append(change["new"]), "value")
     chips.value = ("weight", "batch")
     assert [name for name, b in chips.buttons.items() if b.value] == ["batch", "weight"]
     chips.buttons["weight"].value = False
     chips.buttons["layer"].value = True
-    assert heard == [("weight", "batch"), ("batch",), ("batch", "layer")]
+    assert values == [("weight", "batch"), ("batch",), ("batch", "layer")]
 
 
 def test_no_more_than_the_most_can_be_pressed(chips):
@@ -33,118 +42,111 @@ def test_no_more_than_the_most_can_be_pressed(chips):
     assert [name for name, b in chips.buttons.items() if b.disabled] == ["layer"]
     with pytest.raises(ValueError, match="at most 2"):
         chips.value = ("weight", "batch", "layer")
+    with pytest.raises(ValueError, match="'nobody' is no choice: choose from layer, batch"):
+        chips.value = ("nobody",)
     assert chips.value == ("weight", "batch")
-    assert chips.why.value == "2 at most: release one to choose another"
     # what a pointer over the button is told
-    assert chips.buttons["layer"].tooltip == chips.why.value
-    assert not chips.buttons["batch"].tooltip
+    assert chips.buttons["layer"].tooltip == chips.why.value != ""
+    assert chips.why.value == "2 at most: release one to choose another"
     chips.value = ()
-    assert chips.why.value == ""
     assert not any(b.disabled or b.value or b.tooltip for b in chips.buttons.values())
 
 
-def test_an_unknown_choice_is_refused_by_name(chips):
-    with pytest.raises(ValueError, match="'nobody' is no choice: choose from layer, batch"):
-        chips.value = ("nobody",)
-
-
-def test_a_signed_number_goes_to_both_its_parts_and_back(heard):
-    control = SignedLog("δ", -4, 4)
-    control.observe(lambda change: heard.append(change["new"]), "value")
+def test_a_signed_number_goes_to_both_its_parts_and_back():
+    control, values = SignedLog("δ", -4, 4), []
+    control.observe(lambda change: values.append(change["new"]), "value")
     control.value = -100.0
     assert (control.size.value, control.sign.value) == (100.0, -1)
     control.size.value = 10.0
     control.sign.value = 1
-    assert heard == [-100.0, -10.0, 10.0]
+    assert values == [-100.0, -10.0, 10.0]
+
+
+def sliders() -> Any:
+    return {
+        "chips": Chips("normalizers", ["layer"], most=1),
+        "delta": SignedLog("δ", -4, 4),
+        "size": log_slider("W times", -1, 1),
+        "eps": choice_slider("ε", [0.0, 1e-5, 0.1]),
+        "batch": choice_slider("batch size", [1, 8, 1024]),
+        "pen": ipywidgets.IntSlider(description="pen, %", min=0, max=100),
+    }
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
+    ("name", "text", "value"),
     [
-        ("2,5", 2.5),
-        (" 2.5 ", 2.5),
-        ("-3", -3.0),
-        ("−3", -3.0),
-        ("1e3", 1000.0),
-        ("0,001", 1e-3),
+        ("δ", "2,5", 2.51),
+        ("δ", " −3 ", -3.16),
+        ("δ", "1e3", 1000.0),
+        ("W times", "0,1", 0.1),
+        ("ε", "1e-5", 1e-5),
+        ("ε", "0,09", 0.1),
+        ("batch size", "1023", 1024),
+        ("pen, %", "40", 40),
     ],
 )
-def test_what_is_typed_is_taken(text, number):
-    controls: Any = {"chips": Chips(["layer"], description="δ", most=1)}
-    controls |= {"delta": SignedLog("δ", -4, 4), "size": log_slider("W times", -1, 1)}
-    assert typed(text, "δ") == number
-    said = put(controls, "δ", text)
-    # half of a tenth of a decade
-    assert controls["delta"].value == pytest.approx(number, rel=10**0.05 - 1)
-    assert bool(said) == (f"{controls['delta'].value:.3g}" != f"{number:.3g}")
-    assert controls["size"].value == 1.0
+def test_a_number_that_is_typed_is_taken_or_the_nearest_place(name, text, value):
+    controls = sliders()
+    note = set_typed(controls, name, text)
+    (control,) = (
+        each for each in controls.values() if getattr(each, "size", each).description == name
+    )
+    assert control.value == pytest.approx(value, rel=2e-3)
+    typed = float(text.replace(",", ".").replace("−", "-"))
+    assert bool(note) == (typed != value)
+    assert not note or f"{name} stands at {value:g}, the place of its slider nearest" in note
 
 
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
         ("W times", "1e9", "W times is 1e9: give 0.1 to 10."),
-        ("W times", "-3", "W times is -3: give 0.1 to 10."),
         ("δ", "-1e9", "δ is -1e9: give 0.0001 to 10000 in size."),
         ("δ", "0", "δ is 0: give 0.0001"),
         ("δ", "much", "δ is 'much': type a number"),
-        ("δ", "", "δ is '': type a number"),
         ("δ", "nan", "δ is 'nan': type a number"),
         ("δ", "1,000", "δ is '1,000': write 1000 without the comma."),
-    ],
-)
-def test_what_cannot_be_taken_is_refused_in_words(name, text, says):
-    controls: Any = {"chips": Chips(["layer"], description="δ", most=1)}
-    controls |= {"delta": SignedLog("δ", -4, 4), "size": log_slider("W times", -1, 1)}
-    with pytest.raises(ValueError, match=says.replace(".", r"\.")):
-        put(controls, name, text)
-    assert controls["delta"].value == controls["size"].value == 1.0
-
-
-EPSILONS = [("0", 0.0), ("1e-05", 1e-5), ("0.1", 0.1)]
-BATCHES = [(str(batch), batch) for batch in (1, 8, 1024)]
-
-
-def listed() -> Any:
-    """Sliders over a list of values, and over whole numbers."""
-    pen = ipywidgets.IntSlider(description="pen, %", min=0, max=100)
-    return {
-        "eps": choice_slider("ε", EPSILONS),
-        "batch": choice_slider("batch size", BATCHES),
-        "pen": pen,
-    }
-
-
-@pytest.mark.parametrize(
-    ("control", "text", "value", "says"),
-    [
-        ("eps", "1e-5", 1e-5, ""),
-        ("eps", "0,09", 0.1, "ε stands at 0.1, the place of its slider nearest to 0,09."),
-        ("batch", "1024", 1024, ""),
-        ("batch", "1023", 1024, "batch size stands at 1024, the place of its slider near"),
-        ("pen", "40", 40, ""),
-        ("pen", "2,5", 2, "pen, % stands at 2, the place of its slider nearest to 2,5."),
-    ],
-)
-def test_a_number_is_taken_beside_a_slider_over_a_list(control, text, value, says):
-    controls = listed()
-    said = put(controls, controls[control].description, text)
-    assert controls[control].value == value
-    assert said.startswith(says)
-    assert bool(said) == bool(says)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("ε", "-3", "ε is -3: give 0 to 0.1."),
         ("batch size", "1e9", "batch size is 1e9: give 1 to 1024."),
         ("pen, %", "101", "pen, % is 101: give 0 to 100."),
     ],
 )
-def test_what_a_list_does_not_reach_is_refused_in_words(name, text, says):
-    controls = listed()
+def test_what_cannot_be_taken_is_refused_in_words(name, text, says):
+    controls = sliders()
     before = [control.value for control in controls.values()]
     with pytest.raises(ValueError, match=says.replace(".", r"\.")):
-        put(controls, name, text)
+        set_typed(controls, name, text)
     assert [control.value for control in controls.values()] == before
+
+
+def test_on_a_page_a_control_stops_at_its_places_and_at_its_value():
+    found = stops(log_slider("W times", -1, 1), 2.51)
+    assert [*found][:3] + [*found][-1:] == ["0.1", "0.126", "0.158", "10"]
+    np.testing.assert_allclose([*found.values()], np.logspace(-1, 1, 21), rtol=1e-3)
+    assert found["2.51"] == 2.51, "in place of its equal"
+    assert stops(choice("cell", {"a": 1, "b": 2}), 1) == {"a": 1, "b": 2}
+    assert [*stops(text_box("caption", ["one", "two"]), "mine")] == ["mine", "one", "two"]
+
+
+def test_chips_stand_above_and_the_others_in_columns():
+    controls = sliders()
+    box = arranged(controls.values(), 2)
+    assert box.children[0] is controls["chips"]
+    assert [len(column.children) for column in box.children[1].children] == [2, 3]
+    assert len(arranged(controls.values(), 1).children[1].children) == 1
+
+
+def test_fields_that_make_no_sense_are_named():
+    @dataclass(frozen=True)
+    class State:
+        arms: Any
+
+    state = State(["a", "b"])
+    several_of(state, "arms", "abc", most=2, one="an arm")
+    assert state.arms == ("a", "b"), "what comes from a command line is a list"
+    with pytest.raises(ValueError, match="an arm is 'd': choose from a, b, c"):
+        several_of(State("d"), "arms", "abc", most=2, one="an arm")
+    with pytest.raises(ValueError, match="3 arms: compare at most 2"):
+        several_of(State("abc"), "arms", "abc", most=2)
+    with pytest.raises(ValueError, match=r"size is nan: give 0\.1 to 10"):
+        between("size", float("nan"), 0.1, 10)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lnlab import panels
-from lnlab.panels.panel import PLOTLY
+from lnlab.panels.old_panel import PLOTLY
 
 STEPS = [2, 4, 6]
 

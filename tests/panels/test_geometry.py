@@ -5,7 +5,9 @@ import pytest
 
 from lnlab import panels
 from lnlab.analysis.fisher import FAMILIES, gain_metric, metric
-from lnlab.panels.geometry_panel import NORMALIZERS, costs, model
+from lnlab.figures.curves import FLOOR
+from lnlab.figures.style import line
+from lnlab.panels.geometry_panel import NORMALIZERS, CostCurve, costs, geometry_figure, model
 
 NONE, LAYER, BATCH, WEIGHT = range(4)
 
@@ -22,7 +24,7 @@ def panel(shared):
     return shared
 
 
-def seen(panel, part, slot):
+def value(panel, part, slot):
     """What the dot of a normalizer shows."""
     (y,) = panel.plots["geometry"].current(f"{part} {slot} here")["y"]
     return y
@@ -44,37 +46,42 @@ def test_costs_are_the_curvatures_of_the_metric(name, family):
 
 
 def test_longer_weights_cost_less_to_turn_under_a_normalizer_alone(panel):
-    before = {slot: seen(panel, "turn", slot) for slot in range(4)}
+    before = {slot: value(panel, "turn", slot) for slot in range(4)}
     panel.controls["length"].value = 2.0
     for slot, factor in ((NONE, 1), (LAYER, 4), (BATCH, 4), (WEIGHT, 4)):
-        assert before[slot] / seen(panel, "turn", slot) == pytest.approx(factor, rel=1e-3)
+        assert before[slot] / value(panel, "turn", slot) == pytest.approx(factor, rel=1e-3)
 
 
 def test_larger_inputs_cost_more_without_a_normalizer_and_under_weight_norm(panel):
-    before = {slot: seen(panel, "stretch", slot) for slot in range(4)}
+    before = {slot: value(panel, "stretch", slot) for slot in range(4)}
     panel.controls["inputs"].value = 10.0
     for slot, factor in ((NONE, 100), (LAYER, 1), (BATCH, 1), (WEIGHT, 100)):
-        assert seen(panel, "stretch", slot) / before[slot] == pytest.approx(factor, rel=1e-3)
+        assert value(panel, "stretch", slot) / before[slot] == pytest.approx(factor, rel=1e-3)
 
 
 def test_more_units_bring_eq_13_closer_under_layer_norm_alone(panel):
-    before = seen(panel, "error", LAYER)
+    before = value(panel, "error", LAYER)
     panel.controls["units"].value = 16
-    assert 2 < before / seen(panel, "error", LAYER) < 10
-    assert seen(panel, "error", BATCH) < 1e-14
-    assert seen(panel, "error", WEIGHT) < 1e-14
-
-
-def test_dots_stand_on_their_lines(panel):
-    for part in ("turn", "stretch", "error"):
-        for slot in range(4):
-            line = panel.plots["geometry"].current(f"{part} {slot}")
-            (x,) = panel.plots["geometry"].current(f"{part} {slot} here")["x"]
-            place = np.argmin(np.abs(np.log(line["x"] / x)))
-            assert line["y"][place] == pytest.approx(seen(panel, part, slot), rel=1e-6)
+    assert 2 < before / value(panel, "error", LAYER) < 10
+    assert value(panel, "error", BATCH) < 1e-14
+    assert value(panel, "error", WEIGHT) < 1e-14
 
 
 def test_no_normalizer_is_a_state_too(panel):
     panel.controls["normalizers"].value = ()
     assert panel.bar.error == ""
     assert panel.bar.sentence.endswith("Choose a normalizer to see what a step costs.")
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_lines_lie_on_their_axes_and_what_is_nothing_at_the_foot(scale):
+    at = np.array([0.1, 1.0, 10.0])
+    curve, zero = CostCurve(at, scale / at**2, 10.0, scale / 100), CostCurve(at, 0 * at, 1.0, 0)
+    figure = geometry_figure({"layer": (curve, curve, zero)})
+    traces = {trace["name"]: trace for trace in figure["data"]}
+    low, high = figure["layout"]["yaxis"]["range"]
+    assert low <= np.log10(0.01 * scale) < np.log10(100 * scale) <= high
+    assert (traces["error 0"]["y"] == FLOOR).all()
+    assert figure["layout"]["yaxis3"]["range"][0] < np.log10(FLOOR)
+    assert traces["turn 0"]["line"]["color"] == line("layer")["color"]
+    assert not traces["turn 1"]["visible"]

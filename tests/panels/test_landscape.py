@@ -16,7 +16,7 @@ from lnlab.panels.landscape_panel import (
     drawn,
     look,
 )
-from lnlab.panels.panel import PLOTLY
+from lnlab.panels.old_panel import PLOTLY
 from lnlab.papers.mnist import train_landscape_networks
 from lnlab.training.random_state import default_dtype
 

@@ -75,7 +75,20 @@ def test_only_what_differs_is_sent(plot):
     assert content["layout"] == {}
 
 
-def test_a_page_that_comes_late_is_given_everything(plot):
+def test_another_figure_is_shown_by_what_differs_in_it():
+    first = {"data": [{"type": "scatter", "y": np.zeros(2)}], "layout": {"height": 300}}
+    plot: Any = LivePlot(first)
+    plot.sent = []
+    plot.send = lambda content, buffers=None: plot.sent.append(content)
+    plot.show({"data": [{"type": "scatter", "y": np.zeros(2)}], "layout": {"height": 300}})
+    assert plot.sent == []
+    plot.show({"data": [{"type": "scatter", "y": np.ones(2)}], "layout": {"height": 400}})
+    (content,) = plot.sent
+    assert [(index, [*patch]) for index, patch in content["traces"]] == [(0, ["y"])]
+    assert content["layout"] == {"height": 400}
+
+
+def test_a_page_that_comes_late_is_given_what_has_moved(plot):
     plot.update({"layer": {"y": np.zeros(2)}, 2: {"y": np.ones(2)}})
     plot.update({"layer": {"y": np.full(2, 5.0)}}, {"height": 300})
     plot.sent.clear()

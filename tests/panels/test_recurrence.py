@@ -7,7 +7,19 @@ import pytest
 import torch
 
 from lnlab import panels
-from lnlab.panels.recurrence_panel import CELLS, NORMALIZERS, RecurrenceState, made, measure
+from lnlab.analysis.rnn_dynamics import Dynamics
+from lnlab.figures.style import EDGE, decades
+from lnlab.panels.recurrence_panel import (
+    CELLS,
+    NORMALIZERS,
+    RecurrenceState,
+    leaves_axis,
+    make_cell,
+    measure,
+    recurrence_figure,
+)
+
+NONE, LAYER = 0, 1
 
 
 @pytest.fixture(scope="module")
@@ -26,19 +38,15 @@ def drawn(panel, part, slot):
     return panel.plots["recurrence"].current(f"{part} {slot}")["y"]
 
 
-NONE, LAYER = 0, 1
-
-
 def test_axes_stay_and_the_sentence_says_who_leaves_them(panel):
-    seen = {}
+    ranges = {}
     for scale in (1.0, 10.0):
         panel.controls["recurrent"].value = scale
         layout = panel.plots["recurrence"]._layout
-        seen[scale] = [layout[f"yaxis{axis}"]["range"] for axis in ("", "2", "3")]
-        assert ("The lines of “none” leave the picture." in panel.bar.sentence) == (
-            scale == 10.0
-        )
-    assert seen[1.0] == seen[10.0]
+        ranges[scale] = [layout[f"yaxis{axis}"]["range"] for axis in ("", "2", "3")]
+        leaves = "The lines of “none” leave the picture." in panel.bar.sentence
+        assert leaves == (scale == 10.0)
+    assert ranges[1.0] == ranges[10.0]
 
 
 def test_dragging_the_recurrent_weights_blows_up_the_plain_net_and_not_layer_norm(panel):
@@ -49,7 +57,7 @@ def test_dragging_the_recurrent_weights_blows_up_the_plain_net_and_not_layer_nor
     assert drawn(panel, "hidden", NONE)[-1] > 1e10
 
 
-def test_layer_norm_stands_still_if_all_weights_grow_alike(panel):
+def test_layer_norm_does_not_change_if_all_weights_grow_alike(panel):
     panel.state = RecurrenceState(steps=25, recurrent=1.0, inputs=1.0)
     before = drawn(panel, "gradient", LAYER), drawn(panel, "gradient", NONE)
     panel.state = RecurrenceState(steps=25, recurrent=5.01, inputs=5.01)
@@ -58,15 +66,12 @@ def test_layer_norm_stands_still_if_all_weights_grow_alike(panel):
     assert drawn(panel, "gradient", NONE)[0] > 1e10 * before[1][0]
 
 
-def test_the_gain_decides_how_fast_the_gradient_dies(panel):
+def test_the_gain_decides_how_fast_the_gradient_dies_where_there_is_one(panel):
     rates = []
     for gain in (0.1, 1.0):
         panel.controls["gain"].value = gain
         rates.append(measure(panel.state)["layer"].rate)
     assert rates[0] < 0.2 < 0.7 < rates[1] < 1
-
-
-def test_a_gain_that_nothing_has_cannot_be_moved(panel):
     panel.controls["normalizers"].value = ("none",)
     assert panel.controls["gain"].disabled
     panel.controls["normalizers"].value = ("none", "weight")
@@ -82,16 +87,21 @@ def test_every_net_can_be_looked_at(name, cell):
         assert all(part.isfinite().all() and len(part) == 10 for part in course)
 
 
-def test_drawing_leaves_the_generator_alone_and_is_always_the_same():
-    before = torch.get_rng_state()
-    first, second = (made("layer", "LSTM", 1.0, 1.0, 1.0) for _ in range(2))
-    assert torch.equal(torch.get_rng_state(), before)
+def test_a_cell_is_always_the_same_and_the_gain_is_that_of_the_recurrent_sums():
+    first, second = (make_cell("layer", "LSTM", 1.0, 1.0, 1.0) for _ in range(2))
     assert torch.equal(first.W_h, second.W_h)
     f, i = first.W_h.split(64)[:2]
     assert not torch.equal(f, i)
-
-
-def test_the_gain_is_that_of_the_recurrent_sums_alone():
-    cell: Any = made("layer", "GRU", 1.0, 1.0, 0.1)
+    cell: Any = make_cell("layer", "GRU", 1.0, 1.0, 0.1)
     gains = [norm.g[0].item() for norm in (cell.norm_h, cell.norm_U, cell.norm_x, cell.norm_W)]
     assert gains == [0.1, 0.1, 1.0, 1.0]
+
+
+def test_numbers_that_float32_cannot_hold_are_drawn_at_the_edge():
+    wild = Dynamics(*[torch.tensor([1e-300, 1e300, np.inf], dtype=torch.float64)] * 3)
+    y = recurrence_figure({"none": wild})["data"][0]["y"]
+    np.testing.assert_allclose(y, [10.0**-EDGE, 10.0**EDGE, 10.0**EDGE])
+    assert np.isfinite(y.astype(np.float32)).all()
+    assert leaves_axis(wild)
+    assert not leaves_axis(Dynamics(*[torch.ones(3)] * 3))
+    assert decades([np.array([1e-300, 1e300])], -2, 2) == (-EDGE, EDGE)

@@ -15,7 +15,7 @@ from lnlab.panels.invariance_panel import (
     in_two_lines,
     settable,
 )
-from lnlab.panels.panel import digits
+from lnlab.panels.old_panel import digits
 
 
 @pytest.fixture(scope="module")

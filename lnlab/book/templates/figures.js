@@ -36,7 +36,7 @@ function unpacked(spec) {
   return { data: spec.data, layout, config: spec.config, choices, frames, heading, above, signature, signed, title, caption };
 }
 
-// The frames as `figures/playable.py` packs them: the frame of a name, its values in their places.
+// The frames as `panels/playable.py` packs them: the frame of a name, its values in their places.
 async function framed(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));

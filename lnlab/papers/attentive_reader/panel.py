@@ -21,8 +21,8 @@ from lnlab.figures.style import (
     literal,
     note,
 )
-from lnlab.panels.controls import choice, choice_slider, in_columns, looks
-from lnlab.panels.panel import Drawing, Panel, Settable, View
+from lnlab.panels.old_controls import choice, choice_slider, in_columns, looks
+from lnlab.panels.old_panel import Drawing, Panel, Settable, View
 from lnlab.papers.attentive_reader.data import Question
 from lnlab.training.runs import Run
 

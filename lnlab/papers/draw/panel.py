@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from lnlab.figures.style import GREY, ORANGE, TEMPLATE, VERMILLION, Traces, fill, literal, note
-from lnlab.panels.controls import choice, choice_slider, in_columns, looks
-from lnlab.panels.panel import Drawing, Panel, Settable, View
+from lnlab.panels.old_controls import choice, choice_slider, in_columns, looks
+from lnlab.panels.old_panel import Drawing, Panel, Settable, View
 from lnlab.papers.draw.evaluate import stills
 from lnlab.training.runs import Run
 

@@ -25,8 +25,8 @@ from lnlab.figures.style import (
     fill,
     literal,
 )
-from lnlab.panels.controls import WIDTH, choice, choice_slider, in_columns, one_of
-from lnlab.panels.panel import Drawing, Panel, Settable, View
+from lnlab.panels.old_controls import WIDTH, choice, choice_slider, in_columns, one_of
+from lnlab.panels.old_panel import Drawing, Panel, Settable, View
 from lnlab.papers.handwriting.data import Alphabet
 from lnlab.papers.handwriting.evaluate import Ink, Scale, write
 from lnlab.papers.handwriting.experiment import Handwriting

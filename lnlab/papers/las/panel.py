@@ -12,8 +12,8 @@ import torch
 
 from lnlab.figures.style import MARK, SIZES, TEMPLATE, Traces, fill, grid, literal, note
 from lnlab.nn import mass
-from lnlab.panels.controls import choice, choice_slider, in_columns, looks
-from lnlab.panels.panel import Drawing, Panel, Settable, View
+from lnlab.panels.old_controls import choice, choice_slider, in_columns, looks
+from lnlab.panels.old_panel import Drawing, Panel, Settable, View
 from lnlab.papers.las.filterbank import FILTERS, HOP
 from lnlab.papers.las.recordings import Utterance
 from lnlab.papers.las.synthesizer import SILENCE, WORDS

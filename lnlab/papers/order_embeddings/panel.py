@@ -25,8 +25,8 @@ from lnlab.figures.style import (
     grid,
     literal,
 )
-from lnlab.panels.controls import WIDTH, choice, in_columns, one_of
-from lnlab.panels.panel import Drawing, Panel, Settable, View
+from lnlab.panels.old_controls import WIDTH, choice, in_columns, one_of
+from lnlab.panels.old_panel import Drawing, Panel, Settable, View
 from lnlab.papers.order_embeddings import evaluate
 from lnlab.papers.order_embeddings.data import SCENES, Captions, Said, parsed
 
@@ -88,7 +88,7 @@ class Thing:
 
 
 @dataclass(frozen=True)
-class Shown:
+class NearPicture:
     """A picture: its things, how far the caption lies beyond it, whether it is true of it."""
 
     things: Sequence[Thing]
@@ -106,7 +106,7 @@ class Neighbour:
 
 def order_figure(
     caption: str,
-    nearest: Sequence[Shown],
+    nearest: Sequence[NearPicture],
     violations: np.ndarray,
     true: np.ndarray | None,
     above: Sequence[Neighbour],
@@ -154,7 +154,7 @@ def order_figure(
 
 def order_traces(
     caption: str,
-    nearest: Sequence[Shown],
+    nearest: Sequence[NearPicture],
     violations: np.ndarray,
     true: np.ndarray | None,
     above: Sequence[Neighbour],
@@ -193,7 +193,7 @@ def order_traces(
 
 def order_layout(
     caption: str,
-    nearest: Sequence[Shown],
+    nearest: Sequence[NearPicture],
     violations: np.ndarray,
     true: np.ndarray | None,
     above: Sequence[Neighbour],
@@ -295,7 +295,7 @@ OUTLINES = {
 """Outlines of shapes in the unit square, across and down."""
 
 
-def _words(nearest: Sequence[Shown]) -> dict[str, Any]:
+def _words(nearest: Sequence[NearPicture]) -> dict[str, Any]:
     """The words below every picture, and in the boxes of which only the kind is known."""
     at, text = [], []
     for slot, shown in enumerate(nearest):
@@ -424,7 +424,7 @@ class OrderMeasurement(NamedTuple):
     """
 
     caption: str
-    nearest: list[Shown]
+    nearest: list[NearPicture]
     violations: np.ndarray
     true: np.ndarray | None
     above: list[Neighbour]
@@ -441,7 +441,7 @@ def measure(there: Embedded, state: OrderState) -> OrderMeasurement:
     true = dataset.true([state.caption])
     first = violations.argsort()[:SLOTS].tolist()
     nearest = [
-        Shown(
+        NearPicture(
             there.things(place),
             float(violations[place]),
             None if true is None else bool(true[0, place]),

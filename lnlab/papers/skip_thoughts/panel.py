@@ -26,8 +26,8 @@ from lnlab.figures.style import (
     literal,
     note,
 )
-from lnlab.panels.controls import WIDTH, choice, choice_slider, in_columns
-from lnlab.panels.panel import Drawing, Panel, Settable, View
+from lnlab.panels.old_controls import WIDTH, choice, choice_slider, in_columns
+from lnlab.panels.old_panel import Drawing, Panel, Settable, View
 from lnlab.papers.skip_thoughts.batches import NumberedBooks
 from lnlab.papers.vocabularies import alphabet
 

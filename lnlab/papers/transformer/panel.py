@@ -26,8 +26,8 @@ from lnlab.figures.style import (
     text_above,
 )
 from lnlab.nn import NORMS
-from lnlab.panels.controls import Chips, choice, choice_slider, in_columns, one_of
-from lnlab.panels.panel import Drawing, Panel, Settable, View
+from lnlab.panels.old_controls import Chips, choice, choice_slider, in_columns, one_of
+from lnlab.panels.old_panel import Drawing, Panel, Settable, View
 from lnlab.papers.transformer.evaluate import objective
 from lnlab.papers.transformer.model import PLACES, Placed, Transformer
 from lnlab.training import cross_entropy, stack

@@ -13,31 +13,14 @@ import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
 
 from lnlab.figures.style import caption_lines, heading, literal, titled
+from lnlab.panels.playable import Choice
 
 Place = tuple[int, ...]
 """The stop of every choice, in the order of the choices."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Something that the reader of a page can set.
-
-    Attributes:
-        name: what stands beside it.
-        stops: what it can be set to, in words and in order.
-        at: the stop that the figure shows as it is.
-        slides: whether the stops are places on a scale, to be dragged along; else they are
-            a list to choose from.
-    """
-
-    name: str
-    stops: Sequence[str]
-    at: int
-    slides: bool = True
-
-
-@dataclass(frozen=True)
-class Frame:
+class OldFrame:
     """A figure at one stop of every choice, and what is said of it.
 
     Attributes:
@@ -54,7 +37,7 @@ class Frame:
 
 
 def playable(
-    figure: go.Figure, choices: Sequence[Choice], frames: Mapping[Place, Frame]
+    figure: go.Figure, choices: Sequence[Choice], frames: Mapping[Place, OldFrame]
 ) -> go.Figure:
     """``figure`` with its frames, under the title and over the slider of the first choice.
 
@@ -203,7 +186,7 @@ def slider(choices: Sequence[Choice], shown: Place) -> dict[str, Any]:
 
 
 def moving(
-    frames: Mapping[Place, Frame],
+    frames: Mapping[Place, OldFrame],
 ) -> tuple[dict[Place, dict[int | str, dict[str, Any]]], dict[Place, dict[str, Any]]]:
     """The attributes of traces and layout of each frame that are not those of all."""
     names = dict.fromkeys(name for frame in frames.values() for name in frame.traces)
@@ -246,7 +229,7 @@ SIZE = ("height", "margin")
 """Attributes of a layout that are the same at every stop: the figure stands still."""
 
 
-def padded(frames: Mapping[Place, Frame]) -> dict[Place, dict[str, Any]]:
+def padded(frames: Mapping[Place, OldFrame]) -> dict[Place, dict[str, Any]]:
     """The layout of each frame with as many annotations and shapes as the longest has.
 
     An animation of plotly writes one list over another: what is longer would keep its end.

@@ -1,0 +1,112 @@
+"""A figure with something to choose, for where no kernel runs."""
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lnlab.panels.playable import Choice, Frame, playable
+from tests.unpacked import unpacked
+
+DELTAS = Choice("δ", ("1", "2", "4"), at=1)
+MODES = Choice("statistics", ("batch", "frozen"), at=0, slides=False)
+
+
+def frame(delta, mode=0, caption="", still=(0.0, 0.0, 0.0), **layout):
+    """One trace that stays, one that moves, and one that is never seen."""
+    data = [
+        {"type": "scatter", "name": "still", "y": np.array(still), "visible": True},
+        {"type": "scatter", "name": "moving", "y": np.full(3, 10.0 * mode + delta)},
+        {"type": "scatter", "name": "hidden", "visible": False},
+    ]
+    given = {"height": 300, "margin": {"b": 40, "t": 20}, **layout}
+    caption = caption or f"it moves by {delta}"
+    return Frame({"data": data, "layout": given}, f"δ = {delta}", caption)
+
+
+def played(**layout) -> Any:
+    frames = {(i,): frame(delta, **layout) for i, delta in enumerate((1, 2, 4))}
+    return playable([DELTAS], frames)
+
+
+def test_every_frame_has_its_picture_title_and_caption():
+    figure = played()
+    assert [frame.name for frame in figure.frames] == ["0", "1", "2"]
+    for frame, delta in zip(figure.frames, (1, 2, 4), strict=True):
+        assert frame.traces == (1,), "what is the same in all frames is not stored"
+        assert set(frame.data[0].to_plotly_json()) == {"type", "y"}
+        np.testing.assert_array_equal(frame.data[0].y, np.full(3, float(delta)))
+        assert frame.data[0].y.dtype == np.float32
+        assert set(frame.layout.to_plotly_json()) == {"title", "meta"}
+        assert frame.layout.title.text == f"δ = {delta}"
+        assert frame.layout.title.subtitle.text == f"it moves by {delta}"
+        assert frame.layout.meta == {"caption": f"it moves by {delta}"}
+    assert figure.layout.title.text == "δ = 2"
+    assert figure.layout.meta["caption"] == "it moves by 2"
+
+
+def test_of_two_choices_every_combination_has_a_frame():
+    frames = {(i, k): frame(d, mode=k) for i, d in enumerate((1, 2, 4)) for k in range(2)}
+    figure: Any = playable((DELTAS, MODES), frames)
+    stored = unpacked(json.loads(figure.to_json()))
+    assert {*stored} == {f"{i},{k}" for i in range(3) for k in range(2)}
+    for (i, k), wanted in frames.items():
+        ((index, new),) = stored[f"{i},{k}"]["traces"].items()
+        there = np.frombuffer(base64.b64decode(new["y"]["bdata"]), np.float32)
+        assert (index, new["y"]["dtype"]) == (1, "f4")
+        np.testing.assert_array_equal(there, wanted.figure["data"][1]["y"])
+        assert stored[f"{i},{k}"]["layout"]["title"]["text"] == wanted.title
+    assert figure.layout.meta["choices"] == [
+        {"name": "δ", "stops": ["1", "2", "4"], "at": 1, "slides": True},
+        {"name": "statistics", "stops": ["batch", "frozen"], "at": 0, "slides": False},
+    ]
+    (slider,) = figure.layout.sliders
+    assert [f.name for f in figure.frames] == ["0,0", "1,0", "2,0"], "of plotly's own slider"
+    assert [step.args[0] for step in slider.steps] == [("0,0",), ("1,0",), ("2,0",)]
+    assert (slider.active, slider.currentvalue.prefix) == (1, "δ ")
+    assert all(step.args[1]["frame"]["redraw"] for step in slider.steps)
+
+
+def test_what_is_equal_in_several_frames_is_stored_once():
+    def size(count) -> int:
+        noise = np.random.default_rng(0).normal(size=1000)
+        frames = {(i, k): frame(i, still=noise + i) for i in range(3) for k in range(count)}
+        modes = Choice("mode", [f"{k}" for k in range(count)], at=0)
+        figure: Any = playable((DELTAS, modes), frames)
+        return len(figure.layout.meta["frames"])
+
+    assert size(20) < 1.1 * size(2)
+
+
+def test_the_layout_of_a_frame_is_kept_but_for_the_size_and_notes_leave_nothing_behind():
+    frames = {
+        (i,): frame(
+            i, height=100 * i, yaxis={"title": "y"}, xaxis={"range": [0, i]},
+            annotations=[{"text": f"note {k}"} for k in range(i)],
+        )
+        for i in range(3)
+    }  # fmt: skip
+    figure: Any = playable([DELTAS], frames)
+    for number, each in enumerate(figure.frames):
+        assert list(each.layout.xaxis.range) == [0, number]
+        names = {"annotations", "xaxis", "title", "meta"}
+        assert set(each.layout.to_plotly_json()) == names
+        shown = [note.visible for note in each.layout.annotations]
+        assert shown == [number > 0, number > 1]
+
+
+def test_there_is_room_for_the_slider_and_for_the_longest_caption():
+    frames = {(i,): frame(delta) for i, delta in enumerate((1, 2, 4))}
+    frames[2,] = frame(4, caption="word " * 60)
+    short, figure = played().layout, playable([DELTAS], frames).layout
+    assert short.height - 300 == (short.margin.b - 40) + (short.margin.t - 20)
+    assert short.margin.b - 40 > 60
+    assert figure.margin.t - short.margin.t == 2 * 19, "two lines more"
+    assert figure.height - figure.meta["above"] - figure.meta["below"] == 300
+
+
+def test_a_combination_without_a_frame_is_refused():
+    with pytest.raises(ValueError, match=r"5 of 6 frames are missing: \(0, 1\)"):
+        playable((DELTAS, MODES), {(0, 0): frame(1)})
