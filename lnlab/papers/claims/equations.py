@@ -326,10 +326,10 @@ def correlation(seed: int, over: str | float) -> float:
         return mean(f(x @ (W + dW).T) - f(x @ W.T))
 
     if over in FUNCTIONS:
-        return behind(torch.relu) - behind(FUNCTIONS[over])
+        return behind(FUNCTIONS["relu"]) - behind(FUNCTIONS[over])
     if over == "chance":
         over = mean(normal(seed, 9, 500, UNITS))
-    return behind(torch.relu) - over
+    return behind(FUNCTIONS["relu"]) - over
 
 
 # --- Ba et al. (2016), section 5.2 and the supplement: the geometry of learning --------------

@@ -4,7 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+from torch.distributions import Bernoulli
 
+from lnlab.analysis import fisher
+from lnlab.nn import Identity, LayerNorm, RMSNorm, Stats
+from lnlab.nn.table1 import ROWS
 from lnlab.papers.claims import equations
 from lnlab.papers.claims.entries import Statement, load, read
 from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG
@@ -70,10 +75,86 @@ WRONG_AS_PRINTED = {
 TWO_READINGS = {id for id, claim in EXACT.items() if claim.readings} - {"ziaee2022-eq19"}
 
 
+def known(id):
+    return WRONG if id in WRONG_AS_PRINTED else AMBIGUOUS if id in TWO_READINGS else CORRECT
+
+
 @pytest.mark.parametrize("id", EXACT)
 def test_the_words_are_those_that_were_derived_by_hand(id):
-    known = WRONG if id in WRONG_AS_PRINTED else AMBIGUOUS if id in TWO_READINGS else CORRECT
-    assert equations.judge(EXACT[id]).word == known
+    assert equations.judge(EXACT[id]).word == known(id)
+
+
+def rows(**others):
+    """Table 1's rows with other normalizers in their place."""
+    return {"ROWS": {**ROWS, **{name: ROWS[other] for name, other in others.items()}}}
+
+
+def plain(units, *args, **kwargs):
+    return Identity(units)
+
+
+def one_sigma(self, a, W, t=None):
+    """Weight norm with one sigma for all units."""
+    return Stats(torch.zeros(len(W)), W.norm().expand(len(W)))
+
+
+def weights(batch, features):
+    return {"BatchLayerNorm.weights": lambda self, m: (batch, features)}
+
+
+NO_METRIC = {"fisher.metric": lambda glm, f=fisher.metric: 2 * f(glm)}
+ALWAYS_CURRENT = {"Population.named": classmethod(lambda cls, name: cls())}
+WITH_A_MISTAKE = {
+    "ba2016-abstract-batch-size": rows(batch="layer"),
+    "ba2016-abstract-train-test": rows(layer="batch"),
+    "ba2016-1-independence": rows(layer="batch"),
+    "ba2016-1-online-bn": rows(batch="layer"),
+    "ba2016-3-correlated": {"FUNCTIONS": {"relu": torch.sign, "tanh": torch.tanh}},
+    "ba2016-3.1-longer": {"LayerNorm": RMSNorm},
+    "ba2016-3.1-rescaling": {"LayerNorm": plain},
+    "ba2016-3.1-grow": {"FUNCTIONS": {"identity": torch.tanh, "tanh": torch.tanh}},
+    "ba2016-4-reparameterization": rows(weight="layer"),
+    "ba2016-table1-batch": rows(batch="layer"),
+    "ba2016-table1-weight": rows(weight="batch"),
+    "ba2016-table1-layer": rows(layer="rms"),
+    "ba2016-5.1-scalars": {"WeightNorm.stats": one_sigma},
+    "ba2016-eq6": rows(layer="rms"),
+    "ba2016-5.1-input-only": rows(none="layer"),
+    "ba2016-5.2-eq8": NO_METRIC,
+    "ba2016-5.2-eq11": {"Bernoulli": lambda logits: Bernoulli(logits=2 * logits)},
+    "ba2016-5.2-eq12": NO_METRIC,
+    "ba2016-5.2-orientation": rows(layer="none"),
+    "ba2016-supplement-eq33": NO_METRIC,
+    "ba2016-5.2-magnitude": {"fisher.gain_metric": lambda glm: glm.x},
+    "ba2016-5.2-robust": {"fisher.gain_metric": lambda glm: glm.x.sum() + glm.W},
+    "ba2016-supplement-initial": {"standardize": lambda a, axis: 0 * a},
+    "ba2016-7-shifting": rows(layer="batch"),
+    "benothman2018-4.1-eq10": {"SENTENCES": 10_000},
+    "benothman2018-4.1-up-to": {
+        "TABLES": {"TIMIT": {"none": (0.25, 1), "encoder": (0.249, 1)}}
+    },
+    "brody2023-projection": {"LayerNorm": plain},
+    "brody2023-selectable": {"LayerNorm": plain},
+    "ziaee2022-2-gaussian": {"BatchNorm": plain},
+    "ziaee2022-2-variance": {"product": lambda population, repeat: [[0] * repeat]},
+    "ziaee2022-2-bad-input": {"BatchNorm": LayerNorm},
+    "ziaee2022-3-range": weights(2.0, -1.0),
+    "ziaee2022-3-weights": {"BatchLayerNorm.weights": lambda self, m: (1 / m, 1 - 1 / m)},
+    "ziaee2022-3-single": ALWAYS_CURRENT,
+    "ziaee2022-4-m1-differs": {"EPS": 0.5},
+    "ziaee2022-abstract-inference": ALWAYS_CURRENT,
+    "ziaee2022-abstract-independent": weights(0.0, 1.0),
+    "ziaee2022-5-1": {"BEST": dict.fromkeys(equations.BEST, "TTTT")},
+    "ziaee2022-5-3": {"BEST": dict.fromkeys(equations.BEST, "TTTT")},
+}
+COUNTED = {"ba2016-6.5-weights", "ziaee2022-5-time"}
+
+
+@pytest.mark.parametrize("id", EXACT.keys() - WRONG_AS_PRINTED - COUNTED)
+def test_a_mistake_changes_the_word(id, monkeypatch):
+    for name, value in WITH_A_MISTAKE[id].items():
+        monkeypatch.setattr(f"{equations.__name__}.{name}", value)
+    assert equations.judge(EXACT[id]).word != known(id)
 
 
 ERRATA = (Path(__file__).parents[3] / "docs" / "errata.md").read_text()
