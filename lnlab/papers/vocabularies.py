@@ -1,4 +1,4 @@
-"""Models that read words by number, and so belong to one vocabulary."""
+"""Nets that read words by number, and so are of one vocabulary."""
 
 from typing import Any
 
@@ -8,22 +8,18 @@ from torch import Tensor, nn
 from lnlab.data.vocabulary import Vocabulary
 
 
-class VocabularyModel(nn.Module):
-    """A model whose weights belong to one vocabulary: those of another are refused.
+class OfVocabulary(nn.Module):
+    """A net whose weights are of one vocabulary: those of another are refused.
 
     Args:
-        vocabulary: of the words that it reads.
+        vocabulary: that its words are of.
     """
 
     alphabet: Tensor
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
-        self.register_buffer("alphabet", _fingerprint(vocabulary))
-
-    def has_vocabulary(self, vocabulary: Vocabulary) -> bool:
-        """Return True if the model was made for this vocabulary."""
-        return torch.equal(self.alphabet.cpu(), _fingerprint(vocabulary))
+        self.register_buffer("alphabet", alphabet(vocabulary))
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args: Any) -> None:
         theirs = state_dict.get(f"{prefix}alphabet")
@@ -35,7 +31,7 @@ class VocabularyModel(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-def _fingerprint(vocabulary: Vocabulary) -> Tensor:
-    """Return a vocabulary's digest in whole numbers (8,)."""
+def alphabet(vocabulary: Vocabulary) -> Tensor:
+    """A vocabulary's digest in whole numbers (8,), to know it again."""
     digest = vocabulary.digest
     return torch.tensor([int(digest[at : at + 8], 16) for at in range(0, 64, 8)])

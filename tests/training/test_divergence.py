@@ -86,9 +86,7 @@ def test_a_run_with_a_lost_seed_is_resumed(stop, breaking, tmp_path):
     times = ["seconds", "cpu_seconds"]
     assert stopped.metrics().drop(columns=times).equals(whole.metrics().drop(columns=times))
     assert stopped.result["outcomes"] == whole.result["outcomes"]
-    assert (stopped.folder / "weights.safetensors").read_bytes() == (
-        whole.folder / "weights.safetensors"
-    ).read_bytes()
+    assert stopped.content("weights.safetensors") == whole.content("weights.safetensors")
 
 
 def test_where_all_are_lost_the_run_ends(breaking, tmp_path):

@@ -39,8 +39,8 @@ wrong as printed. One that can be read in several ways lists ``readings``, each 
     seeds = [100, 104]             # the first and the last
     declared = "64832724"          # commit, or "after the runs"
 
-Every field of a setting but name and values may stand in the claim instead, for all its
-settings; a setting's own wins. Optional fields:
+Every field of a setting but name and numbers may stand in the claim instead, for all its
+settings; a setting's own wins, and adds to ``runs``. Optional fields:
 
 ``rates``: a learning rate per arm; ``tuned_on``: "validation" or "training", if chosen.
 ``scale``: multiplies a difference (100: points). ``digits``: after the decimal point.
@@ -52,12 +52,12 @@ settings; a setting's own wins. Optional fields:
 ``shared``: test examples over training examples, for splits of the same examples.
 ``on``: the data in a word, said with the verdict where ``near`` is "other".
 ``asks``: another question than the claim's (batch 4): shown, but it never makes a claim mixed.
-``note``: one sentence. ``values``, ``values_from``: numbers of runs that are not kept, and the
+``note``: one sentence. ``numbers``, ``numbers_from``: those of runs that are not kept, and the
 commit whose verdicts.json has them; they take the place of ``experiment`` and ``runs``.
 
-With one arm its own number is judged, with three the first less the better of the others, with
-four the difference of the first two less that of the others. ``measure`` may be a list, one for
-each arm. Which setting is the headline follows from :meth:`Statement.headline`.
+With one arm its own number is judged, with four the difference of the first two less that of
+the others, with three or more the first less the best of the others. ``measure`` may be a
+list, one for each arm. Which setting is the headline follows from :meth:`Statement.rank`.
 """
 
 import re
@@ -113,8 +113,8 @@ class Comparison:
     asks: str = ""
     declared: str = AFTER
     note: str = ""
-    values: list[float] = field(default_factory=list)
-    values_from: str = ""
+    numbers: list[float] = field(default_factory=list)
+    numbers_from: str = ""
 
     @property
     def measures(self) -> list[str]:
@@ -148,20 +148,16 @@ class Statement:
         alone = {name: bound for name, bound in bounds.items() if bound is not None}
         return self.readings or [{"says": self.says, "check": self.check, **alone}]
 
-    @property
-    def headline(self) -> Comparison | None:
-        """The setting that gives the word: chosen by rule, not by result.
+    @staticmethod
+    def rank(setting: Comparison) -> tuple[int, int, int]:
+        """Return what the headline is least in: it is chosen by rule, not by result.
 
         Nearest to the paper's data and protocol; then each arm at its best rate, chosen on
-        validation data; then most seeds; then first declared, the order of the file.
+        validation data; then most seeds; then first declared, the order of the file. A setting
+        that asks something else is none, nor one in which nothing learned.
         """
-        asked = [one for one in self.settings if not one.asks]
-        tuned = ("validation", "training", "")
-        return min(
-            asked,
-            key=lambda s: ([*NEAR].index(s.near), tuned.index(s.tuned_on), -len(s.seeds)),
-            default=None,
-        )
+        tuned = ("validation", "training", "").index(setting.tuned_on)
+        return [*NEAR].index(setting.near), tuned, -len(setting.seeds)
 
 
 SHARED_FIELDS = (
@@ -211,8 +207,15 @@ def _claim(file: str, paper: str, given: dict[str, Any]) -> Statement:
     for one in given.get("readings", [given] if "check" in given else []):
         if ("within" in one) + ("beyond" in one) != 1 or not {"says", "check"} <= one.keys():
             raise ValueError(f"{entry}: a check needs says, and one of within and beyond.")
-    made = tuple(_setting(entry, {**common, **one}) for one in settings)
+    made = tuple(_setting(entry, _inherit(common, one)) for one in settings)
     return Statement(paper=paper, settings=made, **given)
+
+
+def _inherit(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    if "numbers" in own:  # there are no runs to select
+        return {k: v for k, v in common.items() if k not in ("experiment", "runs")} | dict(own)
+    runs = {**common.get("runs", {}), **own.get("runs", {})}
+    return {**common, **own, "runs": runs}
 
 
 def _setting(entry: str, given: dict[str, Any]) -> Comparison:
@@ -221,17 +224,17 @@ def _setting(entry: str, given: dict[str, Any]) -> Comparison:
     for name, allowed in ALLOWED.items():
         if name in given:
             _choose(entry, name, given[name], allowed)
-    if bool(given.get("values")) == bool(given.get("experiment")):
-        raise ValueError(f"{entry}: give experiment and runs, or values and values_from.")
+    if bool(given.get("numbers")) == bool(given.get("experiment")):
+        raise ValueError(f"{entry}: give experiment and runs, or numbers and numbers_from.")
     first, last = given["seeds"]
     made = Comparison(**{**given, "seeds": tuple(range(first, last + 1))})
     if made.matters <= 0:
         raise ValueError(f"{entry}: matters is {made.matters}: give a size above 0.")
     if len(made.measures) != len(made.arms) or len(made.rates) not in (0, len(made.arms)):
         raise ValueError(f"{entry}: measure and rates need one value per arm.")
-    for values in (*made.seed_fields.values(), *([made.values] if made.values else [])):
+    for values in (*made.seed_fields.values(), *([made.numbers] if made.numbers else [])):
         if len(values) != len(made.seeds):
-            raise ValueError(f"{entry}: seed_fields and values need one value per seed.")
+            raise ValueError(f"{entry}: seed_fields and numbers need one value per seed.")
     if made.near == "other" and not made.on:
         raise ValueError(f"{entry}: on is missing: name the data in a word.")
     return made

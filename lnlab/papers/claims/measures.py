@@ -1,0 +1,309 @@
+"""The measures: from the metrics of a run to one number, by the name that an entry gives.
+
+A measure of one run takes its metrics, a table with one row per evaluation, and the arguments
+in the entry, ``final(test_nll)``. Those in :data:`TOGETHER` take the runs of both arms at once:
+they ask when each comes to a level that both reach. Those in :data:`OVER` take the runs of one
+arm at several rates.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import isotonic_regression
+
+from lnlab.papers.skip_thoughts.evaluate import BEST, BY, NESTED
+
+LEVELS = 20
+"""The number of losses at which the times of two trainings are compared."""
+BEGUN = 0.1
+"""The part of a training after which the first of these levels is read."""
+A_TENTH = 0.1
+WORDS = "_words"
+"""The ending of a downstream score that a bag of words has."""
+
+
+def on_the_way(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows in order of time: a last row of the best model, read again, is not."""
+    return metrics[metrics["update"] > metrics["update"].shift(fill_value=-1)]
+
+
+def values(metrics: pd.DataFrame, metric: str) -> np.ndarray:
+    """Return a metric along the training, an array (K,); with a minus before it, negated."""
+    sign = -1 if metric.startswith("-") else 1
+    return sign * on_the_way(metrics)[metric.removeprefix("-")].to_numpy(float)
+
+
+def final(metrics: pd.DataFrame, metric: str) -> float:
+    """Return a metric in the last row: of the best model where that is chosen."""
+    return float(metrics[metric].iloc[-1])
+
+
+def trained(metrics: pd.DataFrame, metric: str) -> float:
+    """Return a metric after the last update."""
+    return float(values(metrics, metric)[-1])
+
+
+def initial(metrics: pd.DataFrame, metric: str) -> float:
+    """Return a metric before the first update."""
+    return float(metrics[metric].iloc[0])
+
+
+def after(metrics: pd.DataFrame, metric: str, epochs: float) -> float:
+    """Return a metric at the first evaluation when so many epochs are over."""
+    return float(metrics.loc[metrics["epoch"] >= epochs, metric].iloc[0])
+
+
+def mean_along(metrics: pd.DataFrame, metric: str) -> float:
+    """Return the mean of a metric over the updates: the area under the learning curve."""
+    updates = values(metrics, "update")
+    return float(np.trapezoid(values(metrics, metric), updates) / (updates[-1] - updates[0]))
+
+
+def mean_of_epochs(metrics: pd.DataFrame, metric: str) -> float:
+    """Return the mean of a metric over the evaluations."""
+    return float(values(metrics, metric).mean())
+
+
+def largest(metrics: pd.DataFrame, metric: str) -> float:
+    """Return the largest value of a metric."""
+    return float(metrics[metric].max())
+
+
+def fit_falling(curve: np.ndarray) -> np.ndarray:
+    """Return the closest curve, by least squares, that never rises: the trend."""
+    return isotonic_regression(curve, increasing=False).x
+
+
+def least(metrics: pd.DataFrame, metric: str) -> float:
+    """Return the least value of the trend of a metric."""
+    return float(fit_falling(metrics[metric].to_numpy(float))[-1])
+
+
+def effective_rate(metrics: pd.DataFrame, metric: str) -> float:
+    """Return 1 over the square of a norm at the end, relative to what it was at the start."""
+    return (initial(metrics, metric) / trained(metrics, metric)) ** 2
+
+
+def off_one(metrics: pd.DataFrame, metric: str, when: str) -> float:
+    """Return the distance of a factor from 1 at the "start" or the "end", in logarithms."""
+    return abs(float(np.log({"start": initial, "end": final}[when](metrics, metric))))
+
+
+def until_a_tenth(metrics: pd.DataFrame, metric: str, over: str) -> float:
+    """Return the area under a metric from the start until the loss is at a tenth.
+
+    The end lies between two evaluations, where metric and updates are straight in the log loss.
+
+    Args:
+        over: "updates": the sum of what each of them does, however many there are; "progress":
+            the area over the logarithm of the least loss so far, for what is a rate.
+    """
+    loss = metrics["train_nll"].to_numpy(float)
+    progress = np.log(loss[0] / loss) / np.log(1 / A_TENTH)
+    last = int((progress >= 1).argmax())
+    part = (1 - progress[last - 1]) / (progress[last] - progress[last - 1])
+    updates, progress, y = (
+        np.append(c[:last], c[last - 1] + part * (c[last] - c[last - 1]))
+        for c in (metrics["update"].to_numpy(float), progress, metrics[metric].to_numpy())
+    )
+    x = {"updates": updates, "progress": np.maximum.accumulate(progress)}[over]
+    return float(np.trapezoid(y, x))
+
+
+def layers(metrics: pd.DataFrame, metric: str) -> np.ndarray:
+    """Return a metric of each layer before the first update, ``metric_1`` first."""
+    first = metrics.iloc[0].dropna()
+    count = sum(str(name).startswith(f"{metric}_") for name in first.index)
+    return np.array([float(first[f"{metric}_{layer}"]) for layer in range(1, count + 1)])
+
+
+def first_layer(metrics: pd.DataFrame, metric: str) -> float:
+    """Return a metric of the first layer before the first update."""
+    return float(layers(metrics, metric)[0])
+
+
+def last_layer(metrics: pd.DataFrame, metric: str) -> float:
+    """Return a metric of the last layer before the first update."""
+    return float(layers(metrics, metric)[-1])
+
+
+def spread_of_layers(metrics: pd.DataFrame, metric: str) -> float:
+    """Return the largest of all layers over the smallest, before the first update."""
+    return float(layers(metrics, metric).max() / layers(metrics, metric).min())
+
+
+def settled(metrics: pd.DataFrame, metric: str, start: int) -> float:
+    """Return what is farthest from 0: a value from an update on, or twice their change."""
+    late = metrics.loc[metrics["update"] >= start, metric].to_numpy(float)
+    every = [*late, 2 * (late[-1] - late[0])]
+    return float(every[np.argmax(np.abs(every))])
+
+
+def distance(metrics: pd.DataFrame, metric: str, start: int) -> float:
+    """Return the distance of the mean of a metric, from an update on, from 0."""
+    return float(abs(metrics.loc[metrics["update"] >= start, metric].to_numpy(float).mean()))
+
+
+# downstream scores of skip-thoughts
+
+
+def scored(metrics: pd.DataFrame, metric: str, C: float = 0) -> pd.DataFrame:
+    """Return the rows in which a downstream score was measured, under its own name.
+
+    Args:
+        C: of the classifier; 0: chosen by inner folds at each evaluation.
+
+    Raises:
+        KeyError: if the score was not measured so.
+    """
+    if f"{metric}{BY}" in metrics:
+        raise KeyError(f"the C of {metric} was chosen on the folds that are reported")
+    names = [f"{metric}{BY}{C:g}", metric] if C else [metric + NESTED, metric + BEST, metric]
+    name = next((name for name in names if name in metrics), None)
+    if name is None:
+        raise KeyError(f"{metric} was not measured so")
+    rows = metrics[metrics[name].notna()]
+    return rows.assign(**{metric: rows[name]})
+
+
+def score(metrics: pd.DataFrame, metric: str) -> float:
+    """Return a downstream score at the end, C chosen by inner folds."""
+    return final(metrics, metric + NESTED)
+
+
+def score_with(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
+    """Return a downstream score at the end, C as of :func:`scored`."""
+    return final(scored(metrics, metric, C), metric)
+
+
+def score_gained(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
+    """Return the mean of a score along the run, less what it is before the first update."""
+    rows = scored(metrics, metric, C)
+    return mean_along(rows, metric) - initial(rows, metric)
+
+
+def lead(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
+    """Return the lead of a score over the better of a bag of words and the untrained model."""
+    sign = -1 if metric.endswith("_mse") else 1
+    rows, words = scored(metrics, metric, C), scored(metrics, metric + WORDS, C)
+    base = max(sign * initial(rows, metric), sign * final(words, metric + WORDS))
+    return sign * final(rows, metric) - base
+
+
+def gain_of_the_last(metrics: pd.DataFrame, C: float, *names: str) -> float:
+    """Return the points that scores gain, on average, after 1/1.7 of the updates."""
+
+    def gain(metric: str) -> float:
+        rows = scored(metrics, metric, C)
+        updates, curve = rows["update"].to_numpy(float), rows[metric].to_numpy(float)
+        place = int(abs(updates - updates[-1] / 1.7).argmin())
+        scale = (-1 if metric.endswith("_mse") else 1) * (100 if "_" in metric else 1)
+        return scale * (curve[-1] - curve[place])
+
+    return sum(map(gain, names)) / len(names)
+
+
+# the time in which learning curves come down to a level
+#
+# The first time near a run's own least value is no measure of it: the least of a noisy curve
+# falls with the number of evaluations, so that longer runs seem to converge later.
+
+
+def time_to(metrics: pd.DataFrame, metric: str, level: float, of: str = "update") -> float:
+    """Return when the trend of a metric is first at a level; the end if it never is.
+
+    Between two evaluations the trend is a straight line.
+    """
+    at, trend = values(metrics, of), fit_falling(values(metrics, metric))
+    below = np.flatnonzero(trend <= level)
+    if not len(below) or below[0] == 0:
+        return float(at[below[0] if len(below) else -1])
+    first = below[0]
+    part = (trend[first - 1] - level) / (trend[first - 1] - trend[first])
+    return float(at[first - 1] + part * (at[first] - at[first - 1]))
+
+
+def mean_time(
+    frames: Sequence[pd.DataFrame], metric: str, levels: np.ndarray, of: str
+) -> list[float]:
+    """Return the geometric mean over levels of the time that each run takes."""
+    logs = [[np.log1p(time_to(frame, metric, x, of)) for x in levels] for frame in frames]
+    return [float(np.exp(np.mean(one))) for one in logs]
+
+
+def common_level(frames: Sequence[pd.DataFrame], metric: str, share: float = 0.05) -> float:
+    """Return a level that all runs reach: near the end of the one that ends highest.
+
+    The end is the mean of the last quarter of a run; ``share`` of its fall stands above it.
+    """
+    curves = [values(frame, metric) for frame in frames]
+    end, start = max((curve[-max(1, len(curve) // 4) :].mean(), curve[0]) for curve in curves)
+    return float(end + share * max(start - end, 0.0))
+
+
+def time_to_level(
+    frames: Sequence[pd.DataFrame], metric: str, of: str = "update"
+) -> list[float]:
+    """Return the time that each run takes to :func:`common_level`."""
+    return mean_time(frames, metric, np.array([common_level(frames, metric)]), of)
+
+
+def common_levels(frames: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
+    """Return levels (:data:`LEVELS`,) that all runs reach, at equal distances, falling.
+
+    The first is where the highest trend is after a tenth of the updates, the last where the
+    highest one ends.
+    """
+    begins, ends = [], []
+    for frame in frames:
+        at, trend = values(frame, "update"), fit_falling(values(frame, metric))
+        begins.append(float(np.interp(BEGUN * at[-1], at, trend)))
+        ends.append(float(trend[-1]))
+    return np.linspace(max(begins), max(ends), LEVELS)
+
+
+def time_to_levels(
+    frames: Sequence[pd.DataFrame], metric: str, of: str = "update"
+) -> list[float]:
+    """Return the geometric mean of the times that each run takes to :func:`common_levels`."""
+    return mean_time(frames, metric, common_levels(frames, metric), of)
+
+
+def time_to_levels_below(
+    frames: Sequence[pd.DataFrame], metric: str, start: float
+) -> list[float]:
+    """Return the same for levels from ``start`` to where the lowest run ends."""
+    end = min(least(on_the_way(frame), metric) for frame in frames)
+    return mean_time(frames, metric, np.linspace(start, end, LEVELS), "update")
+
+
+def time_to_own_level(frames: Sequence[pd.DataFrame], metric: str) -> list[float]:
+    """Return the time that each run takes to a level of its own: when it comes to rest."""
+    return [time_to_level([frame], metric)[0] for frame in frames]
+
+
+def excess_over_rates(frames: Sequence[pd.DataFrame], metric: str) -> float:
+    """Return the mean over rates of a loss above that of the best rate.
+
+    None counts as more than the loss before the first update.
+    """
+    start = initial(frames[0], metric)
+    ends = [final(frame, metric) for frame in frames]
+    kept = [min(end, start) if np.isfinite(end) else start for end in ends]
+    return float(np.mean(kept) - min(kept))
+
+
+OF_ONE: dict[str, Callable[..., float]] = {
+    measure.__name__: measure
+    for measure in (
+        final, trained, initial, after, mean_along, mean_of_epochs, largest, least,
+        effective_rate, off_one, until_a_tenth, first_layer, last_layer, spread_of_layers,
+        settled, distance, score, score_with, score_gained, lead, gain_of_the_last,
+    )
+}  # fmt: skip
+TOGETHER: dict[str, Callable[..., list[float]]] = {
+    measure.__name__: measure
+    for measure in (time_to_level, time_to_levels, time_to_levels_below, time_to_own_level)
+}
+OVER: dict[str, Callable[..., float]] = {"excess_over_rates": excess_over_rates}

@@ -1,0 +1,235 @@
+"""The evidence: the kept runs that a comparison selects, and the numbers read of them."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lnlab.papers import TASKS
+from lnlab.papers.claims import measures
+from lnlab.papers.claims.entries import CONDITION, Comparison, parse_call
+from lnlab.papers.claims.judge import Decision, judge, judge_shares
+from lnlab.training.experiment import declared
+from lnlab.training.runs import Run
+
+OPERATIONAL = ("seeds", "device", "precision")
+"""Fields of a configuration in which compared runs may differ beside arm and rate."""
+
+
+class Runs:
+    """Finished runs of all experiments, selected by the fields of their configurations."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self._by_experiment: dict[str, list[Run]] = defaultdict(list)
+        for run in runs:
+            if run.done:
+                self._by_experiment[run.task].append(run)
+        self._configs: dict[tuple[str, str], dict[str, Any]] = {}
+        self._frames: dict[tuple[str, str], pd.DataFrame] = {}
+
+    def config(self, run: Run) -> dict[str, Any]:
+        """Return the configuration of a run with every field, and the checksum of its data."""
+        key = run.task, run.key
+        if key not in self._configs:
+            full = TASKS[run.task].completed(run.config)
+            self._configs[key] = full | {"checksum": run.data["checksum"][:6]}
+        return self._configs[key]
+
+    def metrics(self, run: Run, seed: int) -> pd.DataFrame:
+        """Return the metrics of one seed of a run."""
+        key = run.task, run.key
+        if key not in self._frames:
+            self._frames[key] = run.metrics()
+        return self._frames[key].loc[self._frames[key]["seed"] == seed]
+
+    def select(self, experiment: str, wanted: Mapping[str, Any], seed: int) -> Run:
+        """Return the one run with these fields and this seed.
+
+        A run that another one repeats with more seeds is passed over.
+
+        Raises:
+            ValueError: if there is none, or more than one.
+        """
+        if unknown := [name for name in wanted if name not in self.fields(experiment)]:
+            raise ValueError(f"experiment {experiment} has no fields {unknown}")
+        found = [
+            run
+            for run in self._by_experiment[experiment]
+            if seed in run.config["seeds"]
+            and all(self.config(run)[name] == value for name, value in wanted.items())
+        ]
+        found.sort(key=lambda run: -len(run.config["seeds"]))
+        if len({self._identity(run) for run in found}) != 1:
+            keys = ", ".join(run.key for run in found) or "none"
+            raise ValueError(f"runs with seed {seed} and {dict(wanted)}: {keys}; one is needed")
+        return found[0]
+
+    def _identity(self, run: Run) -> str:
+        own = self.config(run).items()
+        return repr(sorted((name, value) for name, value in own if name not in OPERATIONAL))
+
+    @staticmethod
+    def fields(experiment: str) -> list[str]:
+        """Return the fields that runs of an experiment are selected by."""
+        return [*declared(TASKS[experiment]), "checksum"]
+
+
+class PairedRuns:
+    """The runs and the numbers of one comparison, and what follows from them."""
+
+    def __init__(self, comparison: Comparison, runs: Runs) -> None:
+        self.of, self._runs = comparison, runs
+
+    @cached_property
+    def runs(self) -> list[list[list[list[Run]]]]:
+        """The runs by block, seed, arm and value of ``over``.
+
+        Raises:
+            ValueError: if they differ in anything but arm, seed and rate.
+        """
+        of = self.of
+        chosen = []
+        for block in _products(of.blocks):
+            per_seed = []
+            for place, seed in enumerate(of.seeds):
+                extra = {name: values[place] for name, values in of.seed_fields.items()}
+                per_seed.append(
+                    [
+                        [
+                            self._runs.select(of.experiment, {**fields, **more}, seed)
+                            for more in _products(of.over)
+                        ]
+                        for fields in self._arms({**of.runs, **block, **extra})
+                    ]
+                )
+            chosen.append(per_seed)
+        self._check_alike([run for one in chosen for s in one for arm in s for run in arm])
+        return chosen
+
+    @property
+    def trained(self) -> list[Run]:
+        """All runs of the comparison, each once."""
+        return list(dict.fromkeys(r for b in self.runs for s in b for arm in s for r in arm))
+
+    def _arms(self, common: Mapping[str, Any]) -> list[dict[str, Any]]:
+        rates = self.of.rates or [None] * len(self.of.arms)
+        return [
+            {**common, **arm, **({} if rate is None else {"learning_rate": rate})}
+            for arm, rate in zip(self.of.arms, rates, strict=True)
+        ]
+
+    def _check_alike(self, runs: Sequence[Run]) -> None:
+        of = self.of
+        measured = declared(TASKS[of.experiment])
+        free = {
+            *OPERATIONAL, "learning_rate", *(name for arm in of.arms for name in arm),
+            *of.over, *of.blocks, *of.seed_fields,
+            *(name for name, field in measured.items() if field.allowed.get("measured")),
+        }  # fmt: skip
+        if of.blocks or of.seed_fields:  # a split is data of its own
+            free.add("checksum")
+        configs = [self._runs.config(run) for run in runs]
+        for name, value in configs[0].items():
+            if name not in free and any(config[name] != value for config in configs):
+                raise ValueError(f"the runs differ in {name}: select them by it")
+
+    @cached_property
+    def by_arm(self) -> np.ndarray:
+        """The number of each arm (arms, pairs), by seed or block; logarithms of ratios."""
+        of = self.of
+        blocks = []
+        for block in self.runs:
+            by_seed = [
+                measure(of.measures, self._frames(arms, seed))
+                for arms, seed in zip(block, of.seeds, strict=True)
+            ]
+            found = np.array(by_seed).T
+            blocks.append(np.log(found) if of.effect == "ratio" else found * of.scale)
+        return np.stack([one.mean(1) for one in blocks], 1) if of.blocks else blocks[0]
+
+    def _frames(self, arms: list[list[Run]], seed: int) -> list[list[pd.DataFrame]]:
+        return [[self._runs.metrics(run, seed) for run in arm] for arm in arms]
+
+    @cached_property
+    def effects(self) -> list[float]:
+        """The effect of each pair: a difference, or the logarithm of a ratio."""
+        of = self.of
+        if of.numbers:
+            return list(of.numbers)
+        first, *others = self.by_arm
+        if len(others) == 3:
+            first, others = first - others[0], [others[1] - others[2]]
+        elif len(others) > 1:
+            others = [(np.max if of.claims == "more" else np.min)(others, axis=0)]
+        effects = first - others[0] if others else first
+        return [float(effect) for effect in effects]
+
+    @cached_property
+    def expected(self) -> float:
+        """The effect that the estimate is held against: 0 unless the entry says otherwise."""
+        expect = self.of.expect
+        if expect is None:
+            return 0.0
+        return math.log(expect) if self.of.effect == "ratio" else expect
+
+    @cached_property
+    def learned(self) -> list[list[bool]]:
+        """True per arm and seed that learned; empty where the entry does not ask."""
+        of = self.of
+        if not of.learned:
+            return []
+        match = CONDITION.fullmatch(of.learned)
+        if not match:
+            raise ValueError(f"learned is {of.learned!r}: write measure(metric) < number")
+        name, sign, bound = match.groups()
+        shown = []
+        for block in self.runs:
+            for arms, seed in zip(block, of.seeds, strict=True):
+                found = measure([name] * len(of.arms), self._frames(arms, seed))
+                shown.append(
+                    [x < float(bound) if sign == "<" else x > float(bound) for x in found]
+                )
+        return [list(arm) for arm in zip(*shown, strict=True)]
+
+    @cached_property
+    def matters(self) -> float:
+        """The smallest effect that matters, in the unit of the values."""
+        of = self.of
+        return -math.log1p(-of.matters) if of.effect == "ratio" else of.matters
+
+    @cached_property
+    def decision(self) -> Decision:
+        """The outcome."""
+        of, learned = self.of, self.learned
+        if learned and not all(all(arm) for arm in learned):
+            return judge_shares(learned[0], learned[1])
+        values = [effect - self.expected for effect in self.effects]
+        return judge(values, self.matters, of.claims, of.shared)
+
+
+def _products(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def measure(names: Sequence[str], frames: Sequence[Sequence[pd.DataFrame]]) -> list[float]:
+    """Return a number per arm: the measure of each, and the mean over several runs of one."""
+    name, arguments = parse_call(names[0])
+    if name in measures.TOGETHER:
+        pairs = [frames[start : start + 2] for start in range(0, len(frames), 2)]
+        together = measures.TOGETHER[name]
+        return [x for pair in pairs for x in together([arm[0] for arm in pair], *arguments)]
+    found = []
+    for text, arm in zip(names, frames, strict=True):
+        name, arguments = parse_call(text)
+        if name in measures.OVER:
+            found.append(measures.OVER[name](arm, *arguments))
+        elif name in measures.OF_ONE:
+            found.append(float(np.mean([measures.OF_ONE[name](f, *arguments) for f in arm])))
+        else:
+            raise ValueError(f"measure {name!r} is unknown")
+    return found

@@ -1,0 +1,281 @@
+"""The judged claims: what :func:`lnlab.claims` shows, as a table, a page or JSON.
+
+Judging takes a minute, so its outcome is kept in ``results/claims.json``, with a hash of all
+that it follows from: the kept runs, the entries and the code of this folder.
+"""
+
+import hashlib
+import json
+import math
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from scipy import stats
+
+from lnlab.papers.claims.entries import AFTER, NEAR, Comparison, Statement, load
+from lnlab.papers.claims.judge import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    MIXED,
+    NOT_TESTED,
+    PAIRS,
+    SUPPORTED,
+    Decision,
+    is_mixed,
+    share_interval,
+)
+from lnlab.paths import place
+from lnlab.training.runs import KEPT, write
+
+ROOT = place("results")
+NAME = "claims.json"
+NATURAL = {"updates": ("fewer", "more"), "CPU time": ("less", "more")}
+"""The words for less and more of a unit; of all others "lower" and "higher"."""
+
+Record = dict[str, Any]
+
+
+def source(root: Path = ROOT) -> str:
+    """Return the hash of what the judged claims follow from."""
+    here = Path(__file__).parent
+    paths = [*root.glob(f"*{KEPT}"), *here.glob("*.toml"), *here.glob("*.py")]
+    total = hashlib.sha256()
+    for path in sorted(paths, key=lambda path: path.name):
+        total.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def judged(root: Path = ROOT) -> list[Record]:
+    """Return a record of each claim, in the order of the files: kept ones if they are current.
+
+    A record has id, paper, source, theme, quote, says, word, verdict, size, effect, interval,
+    unit, q, n, setting, nearness, declared, command, and ``settings``, a record of each.
+    """
+    path = root / NAME
+    if path.exists():
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["source"] == source(root):
+            return kept["claims"]
+    return judge_all(root)
+
+
+def keep(root: Path = ROOT) -> Path:
+    """Judge all claims and keep the records beside the runs."""
+    text = json.dumps(
+        {"source": source(root), "claims": judge_all(root)}, indent=1, ensure_ascii=False
+    )
+    write(root / NAME, (text + "\n").encode())
+    return root / NAME
+
+
+def judge_all(root: Path = ROOT, statements: Iterable[Statement] | None = None) -> list[Record]:
+    """Judge claims by the kept runs under a root.
+
+    Raises:
+        ValueError: for an entry that cannot be judged; names it, and the setting.
+    """
+    from lnlab.papers.claims.pairs import Runs
+    from lnlab.training.runs import read
+
+    runs = Runs(read([root]))
+    records = [_record(one, runs) for one in (load() if statements is None else statements)]
+    tested = [one for one in records if one["p"] is not None and one["declared"] != AFTER]
+    if tested:
+        for one, q in zip(
+            tested, stats.false_discovery_control([one["p"] for one in tested]), strict=True
+        ):
+            one["q"] = float(f"{q:.3g}")
+    return records
+
+
+def _record(claim: Statement, runs: Any) -> Record:
+    record: Record = {
+        "id": claim.id, "paper": claim.paper, "source": claim.source, "theme": claim.theme,
+        "quote": claim.quote, "says": claim.says, "word": NOT_TESTED, "verdict": NOT_TESTED,
+        "size": "", "effect": "", "interval": None, "unit": "", "axis": None, "p": None,
+        "q": None, "n": 0, "setting": "", "nearness": "", "declared": "", "command": "",
+        "note": claim.note, "values": [], "seeds": [], "settings": [],
+    }  # fmt: skip
+    if claim.needs:
+        return record | {"effect": f"needs {claim.needs}"}
+    if not claim.settings:
+        from lnlab.papers.claims import equations
+
+        word, found = equations.judge(claim)
+        return record | {"word": word, "verdict": word, "effect": found}
+    judged = [(one, *_setting(claim, one, runs)) for one in claim.settings]
+    record["settings"] = [setting for _, _, setting in judged]
+    asked = [(one, found, s) for one, found, s in judged if not one.asks]
+    tested = [one for one in asked if one[1].word != NOT_TESTED] or asked
+    headline, decision, setting = min(tested, key=lambda one: claim.rank(one[0]))
+    others = [one for one in judged if one[0] is not headline]
+    rank = [*NEAR].index
+    same, rest = [], []
+    for s, d, _ in others:
+        near = not s.asks and rank(s.near) <= rank(headline.near)
+        (same if near else rest).append(d)
+    record |= {name: value for name, value in setting.items() if name != "name"}
+    record["setting"], setting["headline"] = headline.name, True
+    if is_mixed(decision, same, rest):
+        record |= {"word": MIXED, "verdict": MIXED, "size": ""}
+    opposite = {SUPPORTED: CONTRADICTED, CONTRADICTED: SUPPORTED}.get(decision.word)
+    contrary = sum(d.word == opposite for s, d, _ in others if not s.asks)
+    if contrary:
+        record["contrary"] = (
+            f"{contrary} of {len(asked)} settings say{'s' * (contrary == 1)} the opposite"
+        )
+    if claim.note:
+        record["note"] = claim.note
+    return record
+
+
+def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Record]:
+    from lnlab.papers.claims.pairs import PairedRuns
+
+    evidence = PairedRuns(of, runs)
+    try:
+        decision = evidence.decision
+        effects = evidence.effects
+        command = "" if of.numbers else write_command(evidence.trained)
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"{claim.id}, {of.name}: {error}") from error
+    expected, matters = evidence.expected, evidence.matters
+    ends = None if decision.low is None else (decision.low + expected, decision.high + expected)
+    estimate = sum(effects) / len(effects)
+    sign = -1 if of.claims in ("less", "not more") else 1
+    verdict = decision.verdict
+    if decision.word == NOT_TESTED:
+        verdict = "not tested: nothing learned"
+    elif of.near == "other" and decision.word in (SUPPORTED, CONTRADICTED):
+        verdict = f"{verdict} on {of.on}"
+    effect = describe(of, estimate, ends)
+    if decision.shares:
+        effect, ends = _shares(of, decision.shares, len(evidence.learned[0])), None
+    record: Record = {
+        "name": of.name, "word": decision.word, "verdict": verdict, "size": decision.size,
+        "effect": effect, "interval": ends and [_shown(of, end) for end in ends],
+        "unit": of.unit, "axis": None, "p": decision.p and float(f"{decision.p:.3g}"),
+        "n": decision.n, "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
+        "ruled_out": _ruled_out(of, decision, expected, matters), "command": command,
+        "note": of.note or ("runs not kept" if of.numbers else ""),
+        "kept": not of.numbers, "tuned_on": of.tuned_on,
+        "values": [_shown(of, one) for one in effects], "seeds": list(of.seeds),
+    }  # fmt: skip
+    if of.numbers:
+        record["numbers_from"] = of.numbers_from
+    if ends:
+        at = sorted(sign * (end - expected) / matters for end in ends)
+        middle = sign * (estimate - expected) / matters
+        record["axis"] = [round(x, 4) for x in (middle, *at)]
+    return decision, record
+
+
+def _shown(of: Comparison, value: float) -> float:
+    """Return a value as it is kept: a ratio in per cent of change, six digits."""
+    value = 100 * math.expm1(value) if of.effect == "ratio" else value
+    return float(f"{value:.6g}")
+
+
+def describe(of: Comparison, estimate: float, ends: Sequence[float] | None) -> str:
+    """Return an effect in natural units: "27 % fewer updates (21 to 32)"."""
+    if of.effect == "difference":
+        numbers = [f"{x:+.{of.digits}f}" for x in (estimate, *(ends or ()))]
+        text = f"{numbers[0]} {of.unit}"
+        return text + (f" ({numbers[1]} to {numbers[2]})" if ends else "")
+    if of.expect is not None or estimate > math.log(2):
+        numbers = [f"{math.exp(x):.2g}" for x in (estimate, *(ends or ()))]
+        text = f"{of.unit}: {numbers[0]}"
+        if len(of.arms) > 1:
+            text = f"{numbers[0]} times the {of.unit}"
+        return text + (f" ({numbers[1]} to {numbers[2]})" if ends else "")
+    less, more = NATURAL.get(of.unit, ("lower", "higher"))
+
+    def percent(x: float) -> str:
+        return f"{abs(100 * math.expm1(x)):.{of.digits}f}"
+
+    text = f"{percent(estimate)} % {less if estimate < 0 else more} {of.unit}"
+    if not ends:
+        return text
+    low, high = ends
+    if low > 0 or high < 0:
+        return f"{text} ({' to '.join(sorted(map(percent, ends), key=float))})"
+    return f"{text} ({percent(low)} % {less} to {percent(high)} % {more})"
+
+
+def _shares(of: Comparison, learned: tuple[int, int], n: int) -> str:
+    def share(arm: Mapping[str, Any], k: int) -> str:
+        low, high = share_interval(k, n)
+        return f"{k} of {n} ({100 * low:.0f} to {100 * high:.0f} %) {name_arm(arm)}"
+
+    first, second = map(share, of.arms, learned)
+    return f"seeds that learned: {first}, {second}"
+
+
+def name_arm(arm: Mapping[str, Any]) -> str:
+    """Return an arm in words: "with LN", "with BN, batch_size 4"."""
+    fields = dict(arm)
+    norm = fields.pop("norm", "")
+    names = {"none": "without normalization", "layer": "with LN", "batch": "with BN"}
+    words = [names.get(norm, f"with {norm}")] if norm else []
+    return ", ".join([*words, *(f"{name} {value}" for name, value in fields.items())])
+
+
+def _ruled_out(of: Comparison, found: Decision, expected: float, matters: float) -> str:
+    """Return what an inconclusive interval rules out, in words."""
+    if found.word != INCONCLUSIVE or found.shares:
+        return ""
+    if found.low is None or found.high is None:
+        return "no spread between the seeds"
+    if found.n < PAIRS:
+        return "fewer than five pairs"
+    if of.claims in ("equal", "not more") or expected:
+        return ""
+    bounds = [end for end in (found.low, found.high) if 0 < abs(end) < matters]
+    return "; ".join(f"not more than {_size(of, end)}" for end in bounds)
+
+
+def _size(of: Comparison, value: float) -> str:
+    if of.effect == "ratio":
+        return describe(of, value, None)
+    return f"{abs(value):.{of.digits}f} {of.unit} {'lower' if value < 0 else 'higher'}"
+
+
+# the commands that train runs again
+
+
+def write_command(runs: Iterable[Any]) -> str:
+    """Return the shell commands that train runs, the nearest of the budgets first."""
+    from lnlab.papers import TASKS
+
+    return " && ".join(dict.fromkeys(_train(TASKS[run.task].of(run.config)) for run in runs))
+
+
+def _train(experiment: Any) -> str:
+    config = experiment.config()
+    budgets = _budgets(type(experiment), config["batch_size"])
+    changes = {
+        name: [key for key in {**config, **own} if own.get(key) != config.get(key)]
+        for name, own in budgets.items()
+    }
+    budget = min(changes, key=lambda name: len(changes[name]))
+    words = ["lnlab", "train", experiment.name, "--budget", budget]
+    for key in dict.fromkeys(["norm", *changes[budget], "batch_size"]):
+        # a field at its default is not in the configuration
+        words += ["--set", f"{key}={_plain_value(config.get(key, getattr(experiment, key)))}"]
+    return shlex.join(words)
+
+
+@cache
+def _budgets(kind: Any, size: int) -> dict[str, Mapping[str, Any]]:
+    names = ("paper", "notebook")
+    return {name: kind.budget(name, batch_size=size).config() for name in names}
+
+
+def _plain_value(value: Any) -> str:
+    if not isinstance(value, list | tuple):
+        return str(value)
+    # a number alone would be how many seeds there are
+    return ",".join(map(str, value)) + ("," if len(value) == 1 else "")
