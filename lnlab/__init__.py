@@ -5,7 +5,15 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PUBLIC = {"playground": "lnlab.live"}
+_PUBLIC = {
+    "extreme_eigenvalues": "lnlab.analysis.hessian",
+    "fisher_information": "lnlab.analysis.fisher",
+    "gradient_smoothness": "lnlab.analysis.smoothness",
+    "hessian_spectrum": "lnlab.analysis.hessian",
+    "hessian_trace": "lnlab.analysis.hessian",
+    "loss_landscape": "lnlab.analysis.landscape",
+    "playground": "lnlab.live",
+}
 """The module of each public name, loaded when the name is first used: torch takes seconds."""
 
 

@@ -7,11 +7,10 @@ from torch.nn import functional as F
 
 from lnlab import auditing, threads
 from lnlab.analysis.certify import certify
-from lnlab.analysis.hessian import density, ends, trace
-from lnlab.analysis.loss_landscape import surface
-from lnlab.analysis.objective import Objective
-from lnlab.analysis.smoothness import along_training, smoothness, steps
-from lnlab.nn.table1 import Statistics
+from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
+from lnlab.analysis.landscape import loss_landscape
+from lnlab.analysis.objective import Objective, train_and_yield
+from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
 from lnlab.panels.landscape_panel import landscape
 from lnlab.training import Batches
 from lnlab.training.cache import remembered
@@ -40,7 +39,7 @@ def two_threads():
 
 
 def objective(net):
-    return Objective(net, X, Y, F.cross_entropy, statistics=Statistics.BATCH)
+    return Objective(net, X, Y, F.cross_entropy, bn_stats="batch")
 
 
 def losses(output, y):
@@ -50,22 +49,22 @@ def losses(output, y):
 def fitted(net):
     sgd = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in fit(net, Batches(X, Y, 4, seeds=[0]), losses, sgd, 1):
-        assert torch.get_num_threads() == 2, "between two steps it is the user's turn"
+        assert torch.get_num_threads() == 2, "between two step_sizes it is the user's turn"
 
 
 def looked_at(net):
     sgd = torch.optim.SGD(net.parameters(), lr=0.1)
-    for _ in along_training(net, [(X, Y)] * 2, F.cross_entropy, sgd):
+    for _ in train_and_yield(net, [(X, Y)] * 2, F.cross_entropy, sgd):
         assert torch.get_num_threads() == 2, "between two updates it is the user's turn"
 
 
 WORK = {
     "gradient": lambda net: objective(net).gradient(),
-    "surface": lambda net: surface(objective(net), points=3),
-    "eigenvalues": lambda net: ends(objective(net), steps=3),
-    "trace": lambda net: trace(objective(net), 2),
-    "density": lambda net: density(objective(net), 1, steps=3),
-    "smoothness": lambda net: smoothness(objective(net), steps(0.1)),
+    "surface": lambda net: loss_landscape(objective(net), points=3),
+    "eigenvalues": lambda net: extreme_eigenvalues(objective(net), steps=3),
+    "trace": lambda net: hessian_trace(objective(net), draws=2),
+    "density": lambda net: hessian_spectrum(objective(net), draws=1, steps=3),
+    "smoothness": lambda net: gradient_smoothness(objective(net), eta=step_sizes(0.1)),
     "certificate": lambda net: certify(net, X),
     "audit": lambda net: auditing.audit(net, X, checks=["normalizers"]),
     "training": fitted,

@@ -16,33 +16,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from lnlab.analysis.arguments import (
-    first_tensor,
-    normal,
-    refuse_no_tensor,
-    refuse_nonfinite,
-    refuse_unreadable,
-    several,
-    tensors,
-    uniform,
-)
+from lnlab.analysis.activations import Site, dead_units
 from lnlab.analysis.certificate import Certificate, Grade, Invariance
-from lnlab.analysis.invariance import EXACT, greatest, relative_change
-from lnlab.analysis.magnitudes import root_mean_square
-from lnlab.analysis.module_copy import over_cases, uncompiled
-from lnlab.analysis.subject import (
-    GIVEN,
+from lnlab.analysis.magnitudes import EXACT, max_abs, relative_change, root_mean_square
+from lnlab.analysis.module_copy import (
+    ModuleCopy,
+    Observation,
     Read,
-    Seen,
-    Site,
-    Subject,
-    Trial,
+    Replacement,
     Weight,
-    dead_units,
-    weights_of,
+    as_list,
+    batch_norms,
+    check_input,
+    find_weights,
+    first_tensor,
+    original_module,
+    tensors,
 )
+from lnlab.analysis.normalized_layer import check_finite
+from lnlab.analysis.random import normal, uniform
 from lnlab.nn import Conv2d
-from lnlab.nn.table1 import TRANSFORMATIONS, Given, Statistics, Transformation, scale_rows
+from lnlab.nn.table1 import TRANSFORMATIONS, Given, Transformation, scale_rows
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread
 
@@ -71,13 +65,13 @@ class Change:
 
     where: str
     transformation: Transformation
-    trial: Callable[[Subject, float], Trial]
+    trial: Callable[[ModuleCopy, float], Replacement]
     first_case_only: bool = False
 
 
 def changes_of(
     weights: Collection[Weight],
-    subject: Subject,
+    subject: ModuleCopy,
     called: Collection[str],
     feature_axis: int | None,
 ) -> Iterator[Change]:
@@ -103,11 +97,11 @@ def changes_of(
         if column in (4, 6) or subject.x.dim() > 1:
             change = partial(_of_input, transformation=columns[column], axis=axis)
             yield Change("x", columns[column], change)
-    if len(subject.x) > 1 and subject.statistics is not Statistics.RECOMPUTED:
+    if len(subject.x) > 1 and subject.bn_stats != "recomputed":
         yield Change("x", OTHERS, _others_replaced, first_case_only=True)
 
 
-def _feature_axis(subject: Subject, weights: Collection[Weight]) -> int:
+def _feature_axis(subject: ModuleCopy, weights: Collection[Weight]) -> int:
     for weight in weights:
         owner = subject.module.get_submodule(weight.owner)
         return 1 if isinstance(owner, _ConvNd | Conv2d) else -1
@@ -115,8 +109,8 @@ def _feature_axis(subject: Subject, weights: Collection[Weight]) -> int:
 
 
 def _of_weight(
-    subject: Subject, delta: float, *, weight: Weight, transformation: Transformation
-) -> Trial:
+    subject: ModuleCopy, delta: float, *, weight: Weight, transformation: Transformation
+) -> Replacement:
     own = subject.parameters[weight.name].data
     W = own.movedim(weight.unit_axis, 0)
     if transformation.column == 3:
@@ -128,7 +122,7 @@ def _of_weight(
         W = torch.empty_like(changed).index_copy_(0, order, changed)
     else:
         W = _transformed(W, transformation, delta)
-    return Trial(subject.x, {weight.name: W.movedim(0, weight.unit_axis).contiguous()})
+    return Replacement(subject.x, {weight.name: W.movedim(0, weight.unit_axis).contiguous()})
 
 
 def _transformed(W: Tensor, transformation: Transformation, delta: float) -> Tensor:
@@ -148,18 +142,18 @@ def _shift(like: Tensor, size: float, length: int) -> Tensor:
 
 
 def _of_input(
-    subject: Subject, delta: float, *, transformation: Transformation, axis: int
-) -> Trial:
+    subject: ModuleCopy, delta: float, *, transformation: Transformation, axis: int
+) -> Replacement:
     x = subject.x if subject.x.dim() < 2 else subject.x.movedim(axis, 1)
     nothing = x.new_zeros(())
     shift = nothing if transformation.scales else _shift(x, delta, max(x.shape[:2]))
     changed = transformation(Given(nothing, x, nothing), delta, shift).x
-    return Trial(changed if x.dim() < 2 else changed.movedim(1, axis).contiguous())
+    return Replacement(changed if x.dim() < 2 else changed.movedim(1, axis).contiguous())
 
 
 def _of_summed(
-    subject: Subject, size: float, *, weight: Weight, transformation: Transformation
-) -> Trial:
+    subject: ModuleCopy, size: float, *, weight: Weight, transformation: Transformation
+) -> Replacement:
     owner = subject.module.get_submodule(weight.owner)
 
     def shift(a: Tensor) -> Tensor:
@@ -169,28 +163,28 @@ def _of_summed(
         c = _shift(a, size, a.shape[axis])
         return a + c.reshape(tuple(-1 if i == axis else 1 for i in range(a.dim())))
 
-    return Trial(subject.x, shift=(weight.owner, shift))
+    return Replacement(subject.x, shift=(weight.owner, shift))
 
 
-def _others_replaced(subject: Subject, delta: float) -> Trial:
+def _others_replaced(subject: ModuleCopy, delta: float) -> Replacement:
     x = subject.x
     # in another order alone they would have the same mean and variance, and BatchNorm would not
     # see that they are others
     others = x[1:].flip(0) + _shift(x, 1.0, x[1:].numel()).view_as(x[1:])
-    return Trial(torch.cat([x[:1], others]))
+    return Replacement(torch.cat([x[:1], others]))
 
 
 class Jitter:
     """A change of every input and weight of a subject by about one rounding, at random."""
 
-    def __init__(self, subject: Subject, weights: Collection[str]) -> None:
+    def __init__(self, subject: ModuleCopy, weights: Collection[str]) -> None:
         self.own = {name: subject.parameters[name].data for name in weights}
         self.factors = {
             name: _factors(W, 2 + i) for i, (name, W) in enumerate(self.own.items())
         }
         self.of_x = _factors(subject.x, 1)
 
-    def __call__(self, trial: Trial) -> Trial:
+    def __call__(self, trial: Replacement) -> Replacement:
         """``trial`` off by one rounding, its shifted summed inputs too."""
         weights = {**self.own, **trial.weights}
         off = {name: W * self.factors[name] for name, W in weights.items()}
@@ -198,7 +192,7 @@ class Jitter:
         if shift is not None:
             owner, plain = shift
             shift = owner, lambda a: plain(a) * _factors(a, 0)
-        return Trial(trial.x * self.of_x, off, shift)
+        return Replacement(trial.x * self.of_x, off, shift)
 
 
 def _factors(like: Tensor, stream: int) -> Tensor:
@@ -322,12 +316,12 @@ class Judge:
             between two evaluations from one random state.
     """
 
-    def __init__(self, subject: Subject, weights: dict[str, Weight]) -> None:
+    def __init__(self, subject: ModuleCopy, weights: dict[str, Weight]) -> None:
         self.subject, self.weights = subject, weights
         self.evaluations = 0
         self._jitter: Jitter | None = None
         self.base = self.see(None)
-        self._largest = {id(s.a): greatest(s.a) for s in self.base.inside}
+        self._largest = {id(s.a): max_abs(s.a) for s in self.base.sites}
         y = self.base.y
         if not y.is_floating_point() or not y.dim():
             raise ValueError(
@@ -341,14 +335,14 @@ class Judge:
                 "two evaluations from one random state differ: the module draws random "
                 "numbers from elsewhere, and no defect could be told from them."
             )
-        self._largest[id(y)] = greatest(y)
+        self._largest[id(y)] = max_abs(y)
         self.silent = self._largest[id(y)] == 0
         self.dtype = y.dtype
 
-    def see(self, trial: Trial | None) -> Seen:
-        """The subject under a trial, see :meth:`.Subject.see`; counted."""
+    def see(self, trial: Replacement | None) -> Observation:
+        """The subject under a trial, see :meth:`.ModuleCopy.run`; counted."""
         self.evaluations += 1
-        return self.subject.see(trial)
+        return self.subject.run(trial)
 
     def agrees(self, other: Judge) -> bool:
         """True if both compute the same to rounding, outside and inside.
@@ -365,11 +359,11 @@ class Judge:
             for own, its in pairs
             for moved in (
                 relative_change(own.y, its.y),
-                *self._moves(own.inside, its.inside).values(),
+                *self._moves(own.sites, its.sites).values(),
             )
         )
 
-    def _drawn_anew(self, size: float) -> Trial:
+    def _drawn_anew(self, size: float) -> Replacement:
         """Random weights and inputs whose numbers are ``size`` times those that are there."""
 
         def drawn(like: Tensor, stream: int) -> Tensor:
@@ -379,13 +373,13 @@ class Judge:
 
         x, own = self.subject.x, self.subject.parameters
         weights = {name: drawn(own[name].data, 2 + i) for i, name in enumerate(self.weights)}
-        return Trial(drawn(x, 1) if x.is_floating_point() else x, weights)
+        return Replacement(drawn(x, 1) if x.is_floating_point() else x, weights)
 
     def uses(self, weight: Weight) -> bool:
         """True if anything that can be seen depends on ``weight``."""
         W = self.subject.parameters[weight.name].data
         other = normal(2, 0, W.numel()).view_as(W).to(W)
-        return self._shows(Trial(self.subject.x, {weight.name: other}))
+        return self._shows(Replacement(self.subject.x, {weight.name: other}))
 
     @cache  # noqa: B019  a judge lives as long as a certificate takes
     def uses_x(self) -> bool:
@@ -393,11 +387,11 @@ class Judge:
         x = self.subject.x
         if not x.is_floating_point():
             return True
-        return self._shows(Trial(x + normal(2, 1, x.numel()).view_as(x).to(x)))
+        return self._shows(Replacement(x + normal(2, 1, x.numel()).view_as(x).to(x)))
 
-    def _shows(self, trial: Trial) -> bool:
+    def _shows(self, trial: Replacement) -> bool:
         seen = self.see(trial)
-        sites = zip(seen.inside, self.base.inside, strict=False)
+        sites = zip(seen.sites, self.base.sites, strict=False)
         return not torch.equal(seen.y, self.base.y) or not all(
             torch.equal(new.a, old.a) for new, old in sites
         )
@@ -456,7 +450,7 @@ class Judge:
             mode,
             str(self.dtype).removeprefix("torch."),
             grade=Grade.NOT_JUDGED if hidden else outputs,
-            inside=inside if self.base.inside else Grade.NOT_JUDGED,
+            inside=inside if self.base.sites else Grade.NOT_JUDGED,
             defect=usual.outputs,
             worst=worst.outputs,
             worst_delta=worst.delta,
@@ -481,7 +475,7 @@ class Judge:
         mirrored, minus = self.point(change, -usual.delta)
         return [*points, mirrored], sign_of(y, minus, EXACT[self.dtype]) if scales else ""
 
-    def seen(self, change: Change, delta: float) -> tuple[Seen, Seen]:
+    def seen(self, change: Change, delta: float) -> tuple[Observation, Observation]:
         """The module seen at one delta, and as it was seen before any change."""
         seen, base = self.see(change.trial(self.subject, delta)), self.base
         if change.first_case_only:
@@ -497,10 +491,10 @@ class Judge:
         """The defects at one delta, and the outputs y (B, ...)."""
         seen, base = self.seen(change, delta)
         outputs = relative_change(seen.y, base.y, self._largest.get(id(base.y)))
-        moves = self._moves(seen.inside, base.inside)
+        moves = self._moves(seen.sites, base.sites)
         site, inside = max(moves.items(), key=lambda item: _bad(item[1]), default=("", 0.0))
         exact = EXACT[self.dtype]
-        swallowed = not inside <= exact and self._swallowed(seen.inside, base.inside, exact)
+        swallowed = not inside <= exact and self._swallowed(seen.sites, base.sites, exact)
         measured = Point(
             delta, outputs, inside, _worst_case(seen.y, base.y), site, swallowed,
             doubtful=any(exact < d < min(exact**0.5, VISIBLE) for d in (outputs, inside)),
@@ -531,7 +525,7 @@ class Judge:
         seen, _ = self.seen(change, delta)
         off = self.see(self._jitter(change.trial(self.subject, delta)))
         off = _first_case(off) if change.first_case_only else off
-        inside = max(self._moves(off.inside, seen.inside).values(), key=_bad, default=0.0)
+        inside = max(self._moves(off.sites, seen.sites).values(), key=_bad, default=0.0)
         return relative_change(off.y, seen.y), inside
 
     def _moves(self, now: list[Site], before: list[Site]) -> dict[str, float]:
@@ -569,9 +563,9 @@ def _bad(defect: float) -> float:
     return math.inf if math.isnan(defect) else defect
 
 
-def _first_case(seen: Seen) -> Seen:
+def _first_case(seen: Observation) -> Observation:
     return seen._replace(
-        y=seen.y[:1], inside=[s._replace(a=s.a[:1], h=None) for s in seen.inside]
+        y=seen.y[:1], sites=[s._replace(a=s.a[:1], h=None) for s in seen.sites]
     )
 
 
@@ -640,16 +634,16 @@ def certify(
     """
     start = time.perf_counter()
     torch.empty(FREED, dtype=torch.uint8)  # freed at once, and never written to
-    module = uncompiled(module)
+    module = original_module(module)
     read = _First() if read is first_tensor else read
-    columns = COLUMNS if columns is None else several("columns", columns, int, "numbers")
-    dtypes = several("dtypes", dtypes, torch.dtype, "precisions, torch.float64")
+    columns = COLUMNS if columns is None else as_list(columns, int)
+    dtypes = as_list(dtypes, torch.dtype)
     if weights is not None:
-        weights = several("weights", weights, str, "names of parameters")
+        weights = as_list(weights, str)
     if modes is not None:
-        modes = several("modes", modes, str, "names of modes")
+        modes = as_list(modes, str)
     _check(x, columns, dtypes, feature_axis)
-    chosen = weights_of(module, weights)
+    chosen = find_weights(module, weights)
     chosen_modes = _chosen(_modes(module, x, read), modes)
     session = _Session(columns, feature_axis)
 
@@ -658,7 +652,7 @@ def certify(
         for dtype, (mode, statistics) in product(dtypes, chosen_modes.items()):
             label = f"{_name(dtype)}, {mode}"
             try:
-                subject = Subject(module, x, dtype=dtype, statistics=statistics, read=read)
+                subject = ModuleCopy(module, x, dtype=dtype, bn_stats=statistics, read=read)
                 judge = Judge(subject, chosen)
             except ValueError as error:
                 session.not_tried[label] = str(error)
@@ -689,9 +683,7 @@ def certify(
     )
 
 
-def _chosen(
-    there: dict[str, Statistics], wanted: Collection[str] | None
-) -> dict[str, Statistics]:
+def _chosen(there: dict[str, str], wanted: Collection[str] | None) -> dict[str, str]:
     """The modes of the module that are looked at: all, or those that are wanted.
 
     Raises:
@@ -734,7 +726,7 @@ class _Session:
         """Take down every invariance of one subject, a change at each turn."""
         self.silent = self.silent or judge.silent
         if not self.invariances:
-            self.dead = dead_units(judge.subject.see(find_shut=True).inside)
+            self.dead = dead_units(judge.subject.run(find_shut=True).sites)
         again = mode not in {m for *_, m in self.first}
         plainer = _Plainer(judge) if again and mode != "frozen" else None
         if mode not in self.used:  # the same in every precision
@@ -844,9 +836,7 @@ def _check(
     x: Tensor, columns: Sequence[int], dtypes: Sequence[torch.dtype], feature_axis: int | None
 ) -> None:
     """Raise where certify cannot begin."""
-    refuse_no_tensor("x", x, GIVEN)
-    if x.dim() == 0 or x.numel() == 0:
-        raise ValueError(f"x has shape {tuple(x.shape)}: give at least one case.")
+    check_input(x)
     axes = range(-x.dim(), x.dim())
     if feature_axis is not None and feature_axis not in axes:
         raise ValueError(
@@ -856,9 +846,8 @@ def _check(
         raise ValueError(f"there are no columns {unknown}: choose from {sorted(COLUMNS)}.")
     if unknown := [dtype for dtype in dtypes if dtype not in EXACT]:
         raise ValueError(f"no tolerance is known for {unknown}: choose from {list(EXACT)}.")
-    refuse_unreadable("x", x)
     if x.is_floating_point():
-        refuse_nonfinite("x", x)
+        check_finite("x", x)
     elif wrong := sorted(set(columns) & {*OF_INPUTS, OTHERS.column}):
         raise ValueError(
             f"x holds {x.dtype}, which columns {wrong} cannot re-scale or shift: certify what "
@@ -866,20 +855,20 @@ def _check(
         )
 
 
-def _modes(module: nn.Module, x: Tensor, read: Read) -> dict[str, Statistics]:
+def _modes(module: nn.Module, x: Tensor, read: Read) -> dict[str, str]:
     """The modes in which a module is to be tried, from what it does as it is.
 
     Raises:
         ValueError: where it does not take x in training or in evaluation.
     """
-    if over_cases(module):
+    if batch_norms(module):
         return {
-            "train": Statistics.BATCH,
-            "frozen": Statistics.FROZEN,
-            "recomputed": Statistics.RECOMPUTED,
+            "train": "batch",
+            "frozen": "running",
+            "recomputed": "recomputed",
         }
-    evaluation = Judge(Subject(module, x, statistics=Statistics.FROZEN, read=read), {})
-    training = Judge(Subject(module, x, statistics=Statistics.BATCH, read=read), {})
-    both = {"train": Statistics.BATCH, "evaluation": Statistics.FROZEN}
+    evaluation = Judge(ModuleCopy(module, x, bn_stats="running", read=read), {})
+    training = Judge(ModuleCopy(module, x, bn_stats="batch", read=read), {})
+    both = {"train": "batch", "evaluation": "running"}
     same = torch.equal(evaluation.base.y, training.base.y)
-    return {"evaluation": Statistics.FROZEN} if same else both
+    return {"evaluation": "running"} if same else both

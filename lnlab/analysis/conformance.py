@@ -18,10 +18,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from lnlab.analysis.arguments import first_tensor, normal, refuse_no_module, refuse_no_tensor
-from lnlab.analysis.invariance import relative_change
-from lnlab.analysis.subject import Read, Subject, Trial
-from lnlab.nn.table1 import Statistics
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.module_copy import (
+    ModuleCopy,
+    Read,
+    Replacement,
+    check_model,
+    check_type,
+    first_tensor,
+)
+from lnlab.analysis.random import normal
 from lnlab.threads import in_one_thread
 
 if TYPE_CHECKING:
@@ -81,12 +87,12 @@ class Extent:
 class Box:
     """A module in float64 of which only inputs and outputs are looked at."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: ModuleCopy) -> None:
         self.subject = subject
         self.weights: dict[str, Tensor] = {}
 
     def __call__(self, x: Tensor, **weights: Tensor) -> Tensor:
-        return self.subject.see(Trial(x, {**self.weights, **weights})).y
+        return self.subject.run(Replacement(x, {**self.weights, **weights})).y
 
     def odd(self, x: Tensor, **weights: Tensor) -> Tensor:
         """Half of y(x) - y(-x), x (B, ...): what is left without the bias."""
@@ -606,9 +612,9 @@ def conformance(
         ValueError: where no input can be made up, the module does not take one, or its
             output has another shape.
     """
-    refuse_no_module(module)
+    check_model(module)
     if x is not None:
-        refuse_no_tensor("x", x, "an input of the shape that the module takes")
+        check_type("x", x, Tensor, "an input of the shape that the module takes")
     if x is not None and x.dim() < 2:
         raise ValueError(f"x has shape {tuple(x.shape)}: give cases along the first axis.")
     own = chain(module.parameters(), module.buffers(), () if x is None else (x,))
@@ -617,8 +623,8 @@ def conformance(
     # a mean of 1/2, a deviation of 2: where they are not removed, it shows
     z = (2 * normal(3, 0, *shape) + 0.5).to(device)
     training, evaluation = (
-        Box(Subject(module, z, dtype=torch.float64, statistics=statistics, read=read))
-        for statistics in (Statistics.BATCH, Statistics.FROZEN)
+        Box(ModuleCopy(module, z, dtype=torch.float64, bn_stats=statistics, read=read))
+        for statistics in ("batch", "running")
     )
     y = training(z)
     if y.shape != z.shape:
@@ -641,7 +647,7 @@ def _shape(module: nn.Module, device: torch.device) -> tuple[int, ...]:
         for space in ((), (5,), (4, 4), (3, 3, 3))[isinstance(module, _InstanceNorm) :]:
             x = torch.zeros(CASES, channels, *space, device=device)
             try:
-                Subject(module, x, dtype=torch.float64).see()
+                ModuleCopy(module, x, dtype=torch.float64).run()
             except ValueError:
                 continue
             return CASES, channels, *space
@@ -827,12 +833,12 @@ def _of_precision(module: nn.Module, training: Box, peer: Peer, law: Divisor) ->
     z = training.subject.x
     x = (LARGE_MEAN + normal(4, 0, *z.shape)).float().to(z.device)
     try:
-        single = Subject(
-            module, x, dtype=torch.float32, statistics=Statistics.BATCH,
+        single = ModuleCopy(
+            module, x, dtype=torch.float32, bn_stats="batch",
             read=training.subject.read,
         )  # fmt: skip
         weights = {name: w.float() for name, w in training.weights.items()}
-        y = single.see(Trial(x, weights)).y
+        y = single.run(Replacement(x, weights)).y
     except ValueError:
         return []
     error = relative_change(y, training(x.double()))

@@ -18,23 +18,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.arguments import (
-    OPTIMIZER,
-    refuse_no_function,
-    refuse_no_module,
-    refuse_other,
-)
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.objective import Loss, Objective, refuse_no_objective
+from lnlab.analysis.objective import Loss, Objective, check_training, train_step
 from lnlab.nn import Norm, Normalizer
-from lnlab.nn.table1 import Statistics
-from lnlab.threads import in_one_thread, one_thread
+from lnlab.threads import in_one_thread
 
 MADE = ".parametrizations."
 """The part of a name by which torch marks what it makes a weight of: its length, say."""
-
-
-PAIRS = "pairs of x and y, [(x, y), ...]"
 
 
 class Shift(NamedTuple):
@@ -61,7 +51,6 @@ def layers(objective: Objective) -> dict[str, list[str]]:
     bias, the gain and the bias of what normalizes it. First is what is called first, whatever
     the order in which a module names its parts.
     """
-    refuse_no_objective(objective)
     calls = _calls(objective)
 
     def place(name: str) -> tuple[int, bool]:
@@ -109,13 +98,12 @@ def covariate_shift(objective: Objective, moved: Tensor) -> list[Shift]:
     Args:
         objective: the loss of the batch of the step, at the parameters before it; with
             statistics of the BATCH, as in training.
-        moved: all parameters (P,) after the step, ``objective.of(module)``.
+        moved: all parameters (P,) after the step, ``objective.parameters_of(model)``.
 
     Raises:
         ValueError: where ``moved`` has another shape.
     """
-    refuse_no_objective(objective)
-    objective.refuse("moved", moved)
+    objective.check_vector("moved", moved)
     places = objective.slices()
     _, G = objective.gradient()
     w, shifts = objective.start.clone(), []
@@ -162,24 +150,14 @@ def shifting(
         ValueError: where every is too small, and as
             :class:`~lnlab.analysis.objective.Objective`.
     """
-    if every < 1:
-        raise ValueError(f"every is {every}: give at least 1.")
-    refuse_no_module(model, "model")
-    refuse_other("optimizer", optimizer, torch.optim.Optimizer, OPTIMIZER)
-    refuse_no_function("loss", loss, "a function of what the model returns and y")
-    refuse_other("batches", batches, Iterable, PAIRS)
-    if isinstance(batches, Tensor):
-        raise TypeError(f"batches is a tensor: give {PAIRS}.")
+    check_training(model, batches, loss, optimizer, every)
     model.train()
     for update, (x, y) in enumerate(batches, start=1):
         measured = update % every == 0
-        before = measured and Objective(model, x, y, loss, statistics=Statistics.BATCH)
-        with one_thread(model, x):
-            optimizer.zero_grad()
-            loss(model(x), y).backward()
-            optimizer.step()
+        before = measured and Objective(model, x, y, loss, bn_stats="batch")
+        train_step(model, x, y, loss, optimizer)
         if before:
-            yield update, covariate_shift(before, before.of(model))
+            yield update, covariate_shift(before, before.parameters_of(model))
 
 
 class Noisy(Normalizer):

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.arguments import OPTIMIZER, refuse_no_module, refuse_other
 from lnlab.analysis.certificate import Grade
 from lnlab.analysis.certify import certify
 from lnlab.analysis.magnitudes import root_mean_square, vector_norm
+from lnlab.analysis.module_copy import check_model, check_type
 from lnlab.analysis.recorder import Listening
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ class Turning(Listening):
         names: Collection[str] | None = None,
         every: int = 1,
     ) -> None:
-        refuse_no_module(model, "model")
-        refuse_other("optimizer", optimizer, torch.optim.Optimizer, OPTIMIZER)
+        check_model(model)
+        check_type("optimizer", optimizer, torch.optim.Optimizer, "one of torch.optim")
         own = dict(model.named_parameters())
         if not isinstance(invariant, Mapping):
             raise ValueError(

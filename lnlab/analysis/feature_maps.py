@@ -13,9 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.arguments import refuse_no_tensor
-from lnlab.analysis.module_copy import untouched
-from lnlab.analysis.subject import GIVEN
+from lnlab.analysis.module_copy import check_input, copy_module
 from lnlab.threads import in_one_thread
 
 CASES = 250
@@ -174,10 +172,8 @@ def unlikeness(shares: Tensor) -> float:
 
 
 def _copied(module: nn.Module, x: Tensor) -> nn.Module:
-    refuse_no_tensor("x", x, GIVEN)
-    if not x.dim() or not len(x):
-        raise ValueError("there are no cases to look at: give at least one.")
-    return untouched(module).double().eval()
+    check_input(x)
+    return copy_module(module).double().eval()
 
 
 @contextmanager

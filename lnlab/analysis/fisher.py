@@ -10,22 +10,28 @@ Parameters are ordered as in the paper, unit by unit: theta (H, K) has the rows
 Without a normalizer there is no gain, and K = D + 1.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.func import jacrev
 
-from lnlab.analysis.arguments import first_tensor, refuse_no_module, refuse_other
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.objective import Objective, single_at_least
-from lnlab.analysis.subject import Read, Subject
+from lnlab.analysis.module_copy import ModuleCopy, Read, check_model, check_type, first_tensor
+from lnlab.analysis.objective import Objective, at_least_float32
+from lnlab.analysis.random import normal
+from lnlab.analysis.result import AnalysisResult
 from lnlab.nn import AffineNormalizer, Identity, Mode, Norm, OverCases, Stats
-from lnlab.nn.table1 import Statistics
 from lnlab.threads import in_one_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
 
 # Distributions P(y | x) of an output, as the exponential families of a linear model.
 #
@@ -218,7 +224,7 @@ class GLM:
         g = self.W.new_ones(len(self.W)) if self.g is None else self.g
         return torch.column_stack([self.W, b] if self.plain else [self.W, b, g])
 
-    def rescaled(self, factor: float) -> "GLM":
+    def rescaled(self, factor: float) -> GLM:
         """The same model given inputs ``factor`` times as large."""
         return replace(self, x=factor * self.x)
 
@@ -376,91 +382,114 @@ def gain_metric_32(glm: GLM) -> Tensor:
 # The Fisher metric of any network, by products with vectors.
 #
 # Ba et al. (2016), eq. 8: a small step delta of the parameters changes the distribution of the
-# outputs by D_KL = 1/2 delta^T F delta. Read from right to left this is a definition of F, as
-# the
-# Hessian of the divergence where it is 0, and so eq. 9 needs no sampling: the labels of the
-# data
-# play no part in it (with them it would be the "empirical Fisher", which is another matrix).
+# outputs by D_KL = 1/2 delta^T F delta. Read from right to left this defines F, as the Hessian
+# of the divergence where it is 0, and so eq. 9 needs no sampling: the labels of the data play
+# no part in it (with them it would be the "empirical Fisher", another matrix).
 
 
-class Divergence(Objective):
-    """D_KL[P(y | x; theta) || P(y | x; w)] in nats, a mean over the cases x, at any w (P,).
+class FisherInformation(Objective, AnalysisResult):
+    """D_KL[P(y | x; theta) || P(y | x; w)] in nats, a mean over the cases x, and its F.
 
-    theta is what the module has. The output of a case is the natural parameters h of its
-    distribution, units along the last axis, and over further axes (time) divergences add up.
-
-    Args:
-        module: called as ``module(x)``.
-        x: its input, cases along the first axis: P(x).
-        family: the distribution of y that the outputs stand for; logits are CATEGORICAL's.
-        statistics: where statistics over cases come from: BATCH or FROZEN.
-        names: the parameters that may move; None: all that are trained.
-        dtype: the precision; None: that of the module, float32 at least.
-        read: from what the module returns to h.
-
-    Raises:
-        ValueError: as :class:`~lnlab.analysis.objective.Objective`, and for RECOMPUTED
-            statistics, which the derivative would take as constants.
+    theta is what the model has. Called as a function of w (P,), it is the divergence. The
+    output of a case is the natural parameters h of its distribution, units along the last axis;
+    over further axes (time) divergences add up. Made by :func:`fisher_information`.
     """
 
     def __init__(
-        self,
-        module: nn.Module,
-        x: Tensor,
-        family: Family = CATEGORICAL,
-        *,
-        statistics: Statistics | str,
-        names: Collection[str] | None = None,
-        dtype: torch.dtype | None = None,
-        read: Read = first_tensor,
-    ) -> None:
-        statistics = Statistics(statistics)
-        refuse_no_module(module)
-        dtype = dtype or single_at_least(module)
-        refuse_other("family", family, Family, "CATEGORICAL or another of its file")
-        if statistics is Statistics.RECOMPUTED:
+        self, model: nn.Module, x: Tensor, family: Family, *, bn_stats: str | None,
+        params: Collection[str] | None, dtype: torch.dtype | None, read: Read,
+    ) -> None:  # fmt: skip
+        check_model(model)
+        check_type("family", family, Family, "CATEGORICAL, BERNOULLI or GAUSSIAN")
+        if bn_stats == "recomputed":
             raise ValueError(
-                "statistics are RECOMPUTED, whose dependence on w has no derivative here: give "
-                "BATCH, which are those of x too, or FROZEN."
+                'bn_stats is "recomputed", whose dependence on w has no derivative here: give '
+                '"batch", which are statistics of x too, or "running".'
             )
+        dtype = dtype or at_least_float32(model)
         # h stays that of theta while w moves: at w = theta the divergence is 0 and so is its
         # gradient, and what is left of second order is F (eq. 9)
-        h = Subject(module, x, dtype=dtype, statistics=statistics, read=read).see().y
+        module = ModuleCopy(model, x, dtype=dtype, bn_stats=bn_stats or "running", read=read)
+        h = module.run().y
 
         def divergence(output: object, h: Tensor) -> Tensor:
             return family.kl(h, read(output)).sum() / len(h)  # E over P(x); time adds up
 
-        given = {"statistics": statistics, "names": names, "dtype": dtype}
-        super().__init__(module, x, h, divergence, **given)
+        super().__init__(model, x, h, divergence, bn_stats=bn_stats, params=params, dtype=dtype)
 
-    def fisher_product(self) -> Callable[[Tensor], Tensor]:
-        """The map v to F v, eq. 9, of v (P,) or several as (P, K)."""
+    def product(self) -> Callable[[Tensor], Tensor]:
+        """Return the map v to F v, eq. 9, of v (P,) or several as (P, K)."""
         # The Hessian of the divergence at w = theta is Jᵀ Cov[y]/phi² J and a sum over the
         # second derivatives of h, each times eta'(h) - E[y] = 0: it is F itself, not an
         # approximation.
         return self.hessian_product()
 
     def predicted(self, delta: Tensor) -> float:
-        """Eq. 8: 1/2 delta^T F delta in nats, of a step delta (P,).
-
-        Raises:
-            ValueError: for a step of another length.
-        """
-        return float(delta @ self.fisher_product()(self._step(delta)) / 2)
+        """Return eq. 8, 1/2 delta^T F delta in nats, of a step delta (P,)."""
+        self.check_vector("delta", delta)
+        return float(delta @ self.product()(delta) / 2)
 
     def happened(self, delta: Tensor) -> float:
-        """The divergence in nats that a step delta (P,) makes.
-
-        Raises:
-            ValueError: for a step of another length.
-        """
-        return self.value(self.start + self._step(delta))
-
-    def _step(self, delta: Tensor) -> Tensor:
-        self.refuse("delta", delta)
-        return delta
+        """Return the divergence in nats that a step delta (P,) makes."""
+        self.check_vector("delta", delta)
+        return self.value(self.start + delta)
 
     def dense(self) -> Tensor:
-        """F (P, P), a product for each parameter: of small nets."""
+        """Return F (P, P), at the price of a product for each parameter."""
         # F times each unit vector is a column of F
-        return self.fisher_product()(torch.eye(len(self.start)).to(self.start))
+        return self.product()(torch.eye(len(self.start)).to(self.start))
+
+    def traces(self, draws: int = 10, *, seed: int = 0) -> dict[str, float]:
+        """Return the trace of the block of each parameter, by name (Hutchinson's estimate)."""
+        product, total = self.product(), torch.zeros_like(self.start)
+        for number in range(draws):
+            v = normal(seed, number, len(total)).to(total).sign()
+            total += v * product(v) / draws
+        return {name: float(total[place].sum()) for name, place in self.slices().items()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per parameter: its name, its size and the trace of its block of F."""
+        import pandas as pd
+
+        rows = zip(
+            self.names, [s.numel() for s in self.shapes], self.traces().values(), strict=True
+        )
+        return pd.DataFrame(rows, columns=["parameter", "size", "trace"])
+
+    def plot(self) -> go.Figure:
+        """Return the mean of the diagonal of F in each parameter."""
+        from lnlab.figures.curves import over_depth
+
+        frame = self.to_frame()
+        means = (frame["trace"] / frame["size"]).tolist()
+        return over_depth(self.names, {"F": means}, y="mean of the diagonal of F")
+
+
+def fisher_information(
+    model: nn.Module,
+    x: Tensor,
+    *,
+    family: Family = CATEGORICAL,
+    bn_stats: str | None = None,
+    params: Collection[str] | None = None,
+    dtype: torch.dtype | None = None,
+    read: Read = first_tensor,
+) -> FisherInformation:
+    """Return the Fisher information of a model's output distribution at its parameters.
+
+    Args:
+        model: called as ``model(x)``.
+        x: its input, cases along the first axis: P(x).
+        family: the distribution of y that the outputs stand for; logits are CATEGORICAL's.
+        bn_stats: "batch" or "running", see :class:`Objective`.
+        params: the names of the parameters that may move; None: all that are trained.
+        dtype: the precision; None: that of the model, float32 at least.
+        read: from what the model returns to h.
+
+    Raises:
+        ValueError: as :class:`Objective`, and for recomputed statistics, which the derivative
+            would take as constants.
+    """
+    return FisherInformation(
+        model, x, family, bn_stats=bn_stats, params=params, dtype=dtype, read=read
+    )

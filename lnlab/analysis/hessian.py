@@ -1,88 +1,102 @@
-r"""The curvature of the loss: eigenvalues, trace and spectral density of its Hessian H.
+r"""The curvature of the loss: extreme eigenvalues, trace and spectrum of its Hessian H.
 
-Nothing but products H v is computed (:meth:`Objective.hessian_product`), so that H may have
-millions of rows. At a w whose length the loss does not see, H is as 1/||w||^2: of two nets the
-one with longer weights has the smaller eigenvalues and need not be the flatter one. Hence
-lambda ||w||^2 beside lambda everywhere (Lyu, Li & Arora 2022). Gradient descent with learning
-rate eta is stable along an eigenvector where lambda < 2/eta.
+Only products H v are computed (:meth:`Objective.hessian_product`), so that H may have millions
+of rows. If the loss does not depend on the length of w, H scales as 1/||w||^2: of two models
+the one with longer weights has the smaller eigenvalues and need not be the flatter one. Hence
+lambda ||w||^2 is given beside lambda (Lyu, Li & Arora 2022). Gradient descent with learning
+rate eta is stable along an eigenvector if lambda < 2/eta.
 
-H is that of the objective's statistics: BATCH differentiates through them, FROZEN and
-RECOMPUTED hold them fixed, the latter at those of w itself.
+H is that of the objective's statistics: "batch" differentiates through them, "running" and
+"recomputed" hold them fixed, the latter at those of w itself.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from lnlab.analysis.arguments import keeping, normal, refuse_no_count
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.objective import Objective, refuse_no_objective
-from lnlab.nn.table1 import Statistics
+from lnlab.analysis.module_copy import interruptible
+from lnlab.analysis.objective import Loss, Objective, as_objective
+from lnlab.analysis.random import normal
+from lnlab.analysis.result import AnalysisResult
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread
 
-Product = Callable[[Tensor], Tensor]
-"""v (P,) to H v (P,)."""
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
 
 
 @dataclass(frozen=True)
-class Ends:
+class ExtremeEigenvalues(AnalysisResult):
     """The outermost eigenvalues of H.
 
     Attributes:
         largest: the K largest, in falling order (K,); fewer after an early interrupt.
-        least: the least of all, often negative: the loss bends down there.
+        smallest: the smallest of all, often negative: the loss curves down there.
         errors: for each of ``largest``, how far from it an eigenvalue lies at most (K,).
-        least_error: the same for ``least``.
+        smallest_error: the same for ``smallest``.
         vectors: the eigenvectors of ``largest``, of length 1 (K, P).
         weights: the length of w.
         products: how many H v it took.
-        statistics: where BatchNorm's came from.
+        bn_stats: where statistics over cases came from.
     """
 
     largest: Tensor
-    least: float
+    smallest: float
     errors: Tensor
-    least_error: float
+    smallest_error: float
     vectors: Tensor
     weights: float
     products: int
-    statistics: Statistics
+    bn_stats: str | None
 
-    def row(self) -> dict[str, float]:
-        """The numbers of a data frame.
+    def summary(self) -> dict[str, float]:
+        """Return the numbers of a row of a table.
 
-        ``spherical`` is the largest eigenvalue times ||w||^2, ``largest_rate`` the learning
-        rate at which 2/eta is that eigenvalue, ``bent_down`` |least / largest|, by which Li et
-        al. (2018) ask whether a landscape that looks convex is.
+        ``scale_free`` is the largest eigenvalue times ||w||^2, ``critical_rate`` the learning
+        rate at which 2/eta is that eigenvalue, ``negative_ratio`` |smallest / largest|, by
+        which Li et al. (2018) ask whether a landscape that looks convex is.
         """
         top = float(self.largest[0])
         return {
             "largest": top,
             "error": float(self.errors[0]),
-            "least": self.least,
-            "least_error": self.least_error,
-            "bent_down": abs(self.least / top) if top else float("nan"),
+            "smallest": self.smallest,
+            "smallest_error": self.smallest_error,
+            "negative_ratio": abs(self.smallest / top) if top else float("nan"),
             "weights": self.weights,
-            "spherical": top * self.weights**2,
-            "largest_rate": 2 / top if top > 0 else float("inf"),
+            "scale_free": top * self.weights**2,
+            "critical_rate": 2 / top if top > 0 else float("inf"),
             "products": self.products,
         }
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per eigenvalue: the largest in falling order, then the smallest."""
+        import pandas as pd
+
+        rows = zip(self.largest.tolist(), self.errors.tolist(), strict=True)
+        return pd.DataFrame(
+            [*rows, (self.smallest, self.smallest_error)], columns=["eigenvalue", "error"]
+        )
+
 
 @dataclass(frozen=True)
-class Trace:
-    """The trace of H by Hutchinson's estimate, the mean of v^T H v over random signs v.
+class HessianTrace(AnalysisResult):
+    """Hutchinson's estimate of the trace of H: the mean of v^T H v over random signs v.
 
     Attributes:
         values: v^T H v of each v (K,).
-        statistics: where BatchNorm's came from.
+        bn_stats: where statistics over cases came from.
     """
 
     values: Tensor
-    statistics: Statistics
+    bn_stats: str | None
 
     @property
     def mean(self) -> float:
@@ -90,193 +104,243 @@ class Trace:
         return float(self.values.mean())
 
     @property
-    def error(self) -> float:
-        """Its standard error; NaN of a single v."""
+    def standard_error(self) -> float:
+        """The standard error of the estimate; NaN for a single v."""
         count = len(self.values)
         return float(self.values.std()) / count**0.5 if count > 1 else float("nan")
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per draw."""
+        import pandas as pd
+
+        return pd.DataFrame({"trace": self.values.numpy()})
+
 
 @dataclass(frozen=True)
-class Density:
-    """The spread of the eigenvalues of H, by stochastic Lanczos quadrature.
+class HessianSpectrum(AnalysisResult):
+    """The density of the eigenvalues of H, by stochastic Lanczos quadrature.
 
-    Each random v sees the density as K places with a weight each, exact for polynomials up to
+    Each random v sees the density as K nodes with a weight each, exact for polynomials up to
     degree 2K - 1 (Ghorbani, Krishnan & Xiao 2019).
 
     Attributes:
-        places: (draws, K).
-        masses: (draws, K), each row's sum 1.
-        statistics: where BatchNorm's came from.
+        nodes: (draws, K).
+        weights: (draws, K), each row's sum 1.
+        bn_stats: where statistics over cases came from.
     """
 
-    places: Tensor
-    masses: Tensor
-    statistics: Statistics
+    nodes: Tensor
+    weights: Tensor
+    bn_stats: str | None
 
     @property
     def mean(self) -> float:
         """The mean of all eigenvalues, trace / P."""
         # the rule is exact for lambda itself: each draw is vᵀ H v of a v of length 1
-        return float((self.places * self.masses).sum(1).mean())
+        return float((self.nodes * self.weights).sum(1).mean())
 
     @property
-    def error(self) -> float:
-        """The standard error of :attr:`mean`; NaN of a single draw."""
-        each = (self.places * self.masses).sum(1)
+    def standard_error(self) -> float:
+        """The standard error of :attr:`mean`; NaN for a single draw."""
+        each = (self.nodes * self.weights).sum(1)
         return float(each.std()) / len(each) ** 0.5 if len(each) > 1 else float("nan")
 
     @property
-    def negative(self) -> float:
+    def negative_fraction(self) -> float:
         """The fraction of eigenvalues below 0, by more than rounding."""
-        below = self.places < -1e-6 * self.places.abs().max()
-        return float((self.masses * below).sum(1).mean())
+        below = self.nodes < -1e-6 * self.nodes.abs().max()
+        return float((self.weights * below).sum(1).mean())
 
-    def on(self, at: Tensor, width: float) -> Tensor:
-        """The density at ``at`` (N,), each place blurred to a normal of standard deviation
-        ``width``."""
-        apart = (at[:, None, None] - self.places) / width
+    def density(self, at: Tensor, width: float) -> Tensor:
+        """Return the density at ``at`` (N,), each node blurred to a normal distribution.
+
+        Args:
+            at: eigenvalues.
+            width: the standard deviation of the normal distribution.
+        """
+        apart = (at[:, None, None] - self.nodes) / width
         bells = torch.exp(-apart.square() / 2) / (width * (2 * torch.pi) ** 0.5)
-        return (bells * self.masses).sum(2).mean(1)
+        return (bells * self.weights).sum(2).mean(1)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per node: its draw, its eigenvalue and its weight."""
+        import pandas as pd
+
+        draws, K = self.nodes.shape
+        return pd.DataFrame(
+            {
+                "draw": torch.arange(draws).repeat_interleave(K).numpy(),
+                "eigenvalue": self.nodes.flatten().numpy(),
+                "weight": self.weights.flatten().numpy(),
+            }
+        )
+
+    def plot(self) -> go.Figure:
+        """Return the density, blurred by 1 % of its range."""
+        from lnlab.figures.curves import curves
+
+        low, high = float(self.nodes.min()), float(self.nodes.max())
+        reach = high - low or abs(high) or 1.0
+        at = torch.linspace(low - 0.05 * reach, high + 0.05 * reach, 600)
+        heights = self.density(at, 0.01 * reach) + 1e-9
+        curve = {"density": (at.numpy(), heights.numpy())}
+        return curves({"": curve}, x="eigenvalue", y="density")
 
 
 @in_one_thread
-def ends(
-    objective: Objective,
-    count: int = 1,
+def extreme_eigenvalues(
+    model: nn.Module | Objective,
+    x: Tensor | None = None,
+    y: Any = None,
+    loss_fn: Loss | None = None,
     *,
+    count: int = 1,
     w: Tensor | None = None,
     steps: int = 100,
     tolerance: float = 1e-3,
     seed: int = 0,
+    bn_stats: str | None = None,
     progress: bool = False,
-) -> Ends:
-    """The ``count`` largest eigenvalues of H at w and the least one, by Lanczos iteration.
+) -> ExtremeEigenvalues:
+    """Return the ``count`` largest eigenvalues of H at w and the smallest, by Lanczos.
 
-    It ends when all of them are known to ``tolerance`` times the greatest in size; with
-    ``steps`` products; or by an interrupt, with a warning and what it has. ``errors`` says
-    what was reached. An eigenvalue that stands more than once may be found once.
+    It ends when all of them are known to ``tolerance`` times the largest in size; with
+    ``steps`` products; or by an interrupt, with a warning. ``errors`` says what was reached.
+    A multiple eigenvalue may be found once.
 
     Args:
-        w: where (P,); None: the module's own parameters.
-        steps: products at most; so many vectors (P,) are kept.
+        model: the model, or an :class:`Objective` in place of it and the next three.
+        x: its input, cases along the first axis.
+        y: what the loss compares with.
+        loss_fn: ``loss_fn(output, y)``, a scalar.
+        count: of the largest.
+        w: the parameters (P,); None: the model's own.
+        steps: products at most; as many vectors (P,) are kept.
+        tolerance: relative.
+        seed: of the random start.
+        bn_stats: "batch", "running" or "recomputed", see :class:`Objective`.
+        progress: whether to show a bar.
 
     Raises:
-        ValueError: for a count or steps below 1, or where there is no H, or none that is
-            finite.
+        ValueError: for a count or steps below 1, or if there is no finite H.
     """
-    refuse_no_objective(objective)
-    refuse_no_count("count", count)
-    refuse_no_count("steps", steps)
+    objective = as_objective(model, x, y, loss_fn, bn_stats)
     P = len(objective.start)
     if not 1 <= count <= P or steps < 1:
-        raise ValueError(f"count is {count}, steps {steps}: give a count of 1 to {P}, steps.")
+        raise ValueError(f"count is {count}, steps {steps}: give 1 to {P}, and 1 or more.")
     w = objective.start if w is None else w
-    found = Krylov(_drawn(objective, seed, 0), min(steps, P))
+    space = KrylovSpace(_random_vector(objective, seed, 0), min(steps, P))
     # the outermost come first: among all p(H) v are those of a p that is large at an end alone
-    iterations = found.grow(_product(objective, w))
-    with keeping(lambda: found.rows and f"{len(found.rows)} products of at most {steps}"):
+    iterations = space.grow(_product(objective, w))
+    with interruptible(lambda: space.rows and f"{len(space.rows)} of {steps} products"):
         for _ in bar(iterations, steps, "eigenvalues", shown=progress):
-            places, _, errors = found.ritz()
+            values, _, errors = space.ritz()
             outermost = torch.cat([errors[-count:], errors[:1]])
-            if len(places) > count and bool(
-                (outermost <= tolerance * places.abs().max()).all()
-            ):
+            known = bool((outermost <= tolerance * values.abs().max()).all())
+            if len(values) > count and known:
                 break
-    places, vectors, errors = found.ritz()
-    return Ends(
-        largest=places[-count:].flip(0),
-        least=float(places[0]),
+    values, vectors, errors = space.ritz()
+    return ExtremeEigenvalues(
+        largest=values[-count:].flip(0),
+        smallest=float(values[0]),
         errors=errors[-count:].flip(0),
-        least_error=float(errors[0]),
-        vectors=(vectors[:, -count:].flip(1).T.to(w) @ found.basis[: len(places)]),
+        smallest_error=float(errors[0]),
+        vectors=vectors[:, -count:].flip(1).T.to(w) @ space.basis[: len(values)],
         weights=float(vector_norm(w)),
-        products=len(places),
-        statistics=objective.statistics,
+        products=len(values),
+        bn_stats=objective.bn_stats,
     )
 
 
 @in_one_thread
-def trace(
-    objective: Objective,
-    draws: int = 30,
+def hessian_trace(
+    model: nn.Module | Objective,
+    x: Tensor | None = None,
+    y: Any = None,
+    loss_fn: Loss | None = None,
     *,
+    draws: int = 30,
     w: Tensor | None = None,
     seed: int = 0,
+    bn_stats: str | None = None,
     progress: bool = False,
-) -> Trace:
-    """The trace of H at w (P,) (the module's own parameters by default), with its error.
+) -> HessianTrace:
+    """Return the trace of H (P, P) at w, with its error.
 
-    An interrupt ends it early, with a warning and the draws that there are.
+    Arguments as in :func:`extreme_eigenvalues`. An interrupt ends it with the draws at hand.
+
+    Args:
+        draws: of random signs, a product each.
 
     Raises:
-        ValueError: for less than one draw, or where there is no H, or none that is finite.
+        ValueError: for less than one draw, or if there is no finite H.
     """
-    refuse_no_objective(objective)
-    refuse_no_count("draws", draws)
+    objective = as_objective(model, x, y, loss_fn, bn_stats)
     if draws < 1:
         raise ValueError(f"draws is {draws}: give 1 or more, 2 for an error.")
     product, values = _product(objective, objective.start if w is None else w), []
-    with keeping(lambda: values and f"{len(values)} draws of {draws}"):
+    with interruptible(lambda: values and f"{len(values)} of {draws} draws"):
         for number in bar(range(draws), draws, "trace", shown=progress):
             # E[v vᵀ] is the identity, so that E[vᵀ H v] = tr H (Hutchinson 1990). Signs, not
             # normal numbers: as v_i² is always 1, the diagonal of H comes out exactly, and only
             # what is off it makes the draws differ.
-            v = _drawn(objective, seed, number).sign()
+            v = _random_vector(objective, seed, number).sign()
             values.append(float(v @ product(v)))
-    return Trace(torch.tensor(values, dtype=torch.float64), objective.statistics)
+    return HessianTrace(torch.tensor(values, dtype=torch.float64), objective.bn_stats)
 
 
 @in_one_thread
-def density(
-    objective: Objective,
-    draws: int = 4,
+def hessian_spectrum(
+    model: nn.Module | Objective,
+    x: Tensor | None = None,
+    y: Any = None,
+    loss_fn: Loss | None = None,
     *,
+    draws: int = 4,
     w: Tensor | None = None,
     steps: int = 40,
     seed: int = 0,
+    bn_stats: str | None = None,
     progress: bool = False,
-) -> Density:
-    """The spread of the eigenvalues of H at w; other arguments as in :func:`ends`.
+) -> HessianSpectrum:
+    """Return the density of the eigenvalues of H at w.
 
-    An interrupt ends it early, with a warning and the draws that there are.
+    Arguments as in :func:`extreme_eigenvalues`. An interrupt ends it with the draws at hand.
 
     Args:
-        draws: random v (P,), each of which takes ``steps`` products.
+        draws: of random v (P,), each of which takes ``steps`` products.
 
     Raises:
-        ValueError: for less than one draw or step, or where there is no H, or none that is
-            finite.
+        ValueError: for less than one draw or step, or if there is no finite H.
     """
-    refuse_no_objective(objective)
-    refuse_no_count("draws", draws)
-    refuse_no_count("steps", steps)
+    objective = as_objective(model, x, y, loss_fn, bn_stats)
     if draws < 1 or steps < 1:
         raise ValueError(f"draws is {draws}, steps {steps}: give 1 or more.")
     product = _product(objective, objective.start if w is None else w)
     steps = min(steps, len(objective.start))
     rules: list[tuple[Tensor, Tensor]] = []
-    with keeping(lambda: rules and f"{len(rules)} draws of {draws}"):
-        for number in bar(range(draws), draws, "density", shown=progress):
-            found = Krylov(_drawn(objective, seed, number), steps)
-            for _ in found.grow(product):
+    with interruptible(lambda: rules and f"{len(rules)} of {draws} draws"):
+        for number in bar(range(draws), draws, "spectrum", shown=progress):
+            space = KrylovSpace(_random_vector(objective, seed, number), steps)
+            for _ in space.grow(product):
                 pass
             # v is the first vector of the basis: its share in an eigenvector of T, squared, is
-            # the mass that it sees there, and the rule is Gauss's (Golub & Welsch 1969).
-            places, vectors, _ = found.ritz()
-            rules.append((places, vectors[0].square()))
-    places, masses = (torch.stack(each) for each in zip(*rules, strict=True))
-    return Density(places, masses, objective.statistics)
+            # the weight that it sees there, and the rule is Gauss's (Golub & Welsch 1969).
+            nodes, vectors, _ = space.ritz()
+            rules.append((nodes, vectors[0].square()))
+    nodes, weights = (torch.stack(each) for each in zip(*rules, strict=True))
+    return HessianSpectrum(nodes, weights, objective.bn_stats)
 
 
-class Krylov:
-    """H seen in the space of v, Hv, HHv, ...: there it is tridiagonal (Lanczos).
+class KrylovSpace:
+    """H in the space of v, Hv, HHv, ..., where it is tridiagonal (Lanczos).
 
-    The basis is kept and made orthogonal again at each step, without which eigenvalues come
-    twice. Where the space is exhausted a new direction is drawn.
+    The basis is kept and orthogonalized again at each step, without which eigenvalues appear
+    twice. If the space is exhausted a new direction is drawn.
 
     Args:
-        v: where it starts (P,).
-        steps: how large it may grow.
+        v: the start (P,).
+        steps: the dimension up to which it grows.
     """
 
     def __init__(self, v: Tensor, steps: int) -> None:
@@ -284,17 +348,17 @@ class Krylov:
         self.basis[0] = v / vector_norm(v)
         self.rows: list[tuple[float, float]] = []
 
-    def grow(self, product: Product) -> Iterator[int]:
-        """One more product v (P,) to H v (P,) at each turn, up to ``steps``."""
+    def grow(self, product: Callable[[Tensor], Tensor]) -> Iterator[int]:
+        """Make one more product v (P,) to H v (P,) at each turn, up to ``steps``."""
         tiny, size = 100 * torch.finfo(self.basis.dtype).eps, 0.0
         for k, v in enumerate(self.basis):
-            moved = product(v)
+            Hv = product(v)
             # H v_k = beta_(k-1) v_(k-1) + alpha_k v_k + beta_k v_(k+1): three terms, as H is
             # symmetric; what is left beyond the known ones is beta_k v_(k+1).
-            alpha, size = float(v @ moved), max(size, float(vector_norm(moved)))
-            beta, after = self._beyond(moved, k + 1)
+            alpha, size = float(v @ Hv), max(size, float(vector_norm(Hv)))
+            beta, after = self._beyond(Hv, k + 1)
             if beta <= tiny * size:
-                another = normal(0, (0, k + 1), len(v)).to(v)  # no stream of `_drawn`
+                another = normal(0, (0, k + 1), len(v)).to(v)  # no stream of _random_vector
                 beta, (_, after) = 0.0, self._beyond(another, k + 1)
             if k + 1 < len(self.basis):
                 self.basis[k + 1] = after
@@ -302,7 +366,7 @@ class Krylov:
             yield k
 
     def _beyond(self, v: Tensor, k: int) -> tuple[float, Tensor]:
-        """The length and the direction of what is left of v outside of the first k."""
+        """Return length and direction of what is left of v outside of the first k."""
         known = self.basis[:k]
         for _ in range(2):  # once leaves rounding errors the size of v's
             v = v - known.T @ (known @ v)
@@ -310,34 +374,37 @@ class Krylov:
         return length, v / length if length else v
 
     def ritz(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Eigenvalues of H in this space, rising (k,); their vectors in its basis (k, k), a
-        column each; and how far from each an eigenvalue of H lies at most (k,)."""
+        """Return the eigenvalues of H in this space, rising, their vectors and errors.
+
+        Returns:
+            (k,); (k, k), a column of coefficients of the basis each; and how far from each an
+            eigenvalue of H lies at most (k,).
+        """
         alpha, beta = torch.tensor(self.rows, dtype=torch.float64).T
         # H times a Ritz vector V s is theta V s and what leaves the space, beta_k s_k v_(k+1):
         # an eigenvalue of H lies within beta_k |s_k| of theta (Parlett 1980).
         T = torch.diag(alpha) + torch.diag(beta[:-1], 1) + torch.diag(beta[:-1], -1)
-        places, vectors = torch.linalg.eigh(T)
-        rounding = torch.finfo(self.basis.dtype).eps * float(places.abs().max())
-        return places, vectors, beta[-1] * vectors[-1].abs() + rounding
+        values, vectors = torch.linalg.eigh(T)
+        rounding = torch.finfo(self.basis.dtype).eps * float(values.abs().max())
+        return values, vectors, beta[-1] * vectors[-1].abs() + rounding
 
 
-def _product(objective: Objective, w: Tensor) -> Product:
-    """v to H v, refusing what is not finite; H is prepared when the first v comes."""
-    whole: Product | None = None
+def _product(objective: Objective, w: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return v to H v, which raises if that is not finite; H is prepared at the first v."""
+    hessian: Callable[[Tensor], Tensor] | None = None
 
     def product(v: Tensor) -> Tensor:
-        nonlocal whole
-        whole = objective.hessian_product(w) if whole is None else whole
-        moved = whole(v)
-        if not bool(moved.isfinite().all()):
+        nonlocal hessian
+        hessian = objective.hessian_product(w) if hessian is None else hessian
+        Hv = hessian(v)
+        if not bool(Hv.isfinite().all()):
             raise ValueError(
                 "a product with the Hessian is not finite: look at w and the loss."
             )
-        return moved
+        return Hv
 
     return product
 
 
-def _drawn(objective: Objective, seed: int, number: int) -> Tensor:
-    """A random direction (P,), the same on every device."""
+def _random_vector(objective: Objective, seed: int, number: int) -> Tensor:
     return normal(seed, number, len(objective.start)).to(objective.start)

@@ -1,177 +1,418 @@
-"""Somebody's module: copied, its statistics taken again, its buffers put back."""
+"""Copies of a user's model that are run, changed and restored.
 
-from collections.abc import Callable, Iterator
+Every analysis works on such a copy: the model, its buffers, hooks and mode stay as they are.
+"""
+
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any, Self
+from dataclasses import dataclass, is_dataclass
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
-from lnlab.analysis.arguments import refuse_no_module, refuse_unreadable
+from lnlab.analysis.activations import NORMALIZERS, Site, SiteRecorder
 from lnlab.nn import (
     BatchLayerNorm,
-    BatchNorm,
+    Conv2d,
+    Linear,
     Mode,
     OverCases,
     recompute,
     statistics_from,
-    wide,
 )
-from lnlab.nn.batch import batch_moments
+
+BN_STATS = ("batch", "running", "recomputed")
+"""The sources of statistics over cases (BatchNorm's): those of x, in training mode; the running
+ones, in evaluation mode; or the running ones after they have been computed from x again."""
+
+
+def check_type(name: str, value: Any, kind: Any, hint: str) -> None:
+    """Raise TypeError, "NAME is of class str: give HINT.", unless ``value`` is a ``kind``."""
+    if isinstance(value, kind):
+        return
+    if isinstance(value, type):
+        raise TypeError(f"{name} is the class {value.__name__}: give {hint}.")
+    what = "None" if value is None else f"of class {type(value).__name__}"
+    raise TypeError(f"{name} is {what}: give {hint}.")
+
+
+def check_model(model: Any) -> None:
+    """Raise TypeError unless ``model`` is a torch.nn.Module."""
+    check_type("model", model, nn.Module, "a torch.nn.Module")
+
+
+def check_input(x: Any) -> None:
+    """Raise TypeError or ValueError unless ``x`` (B, ...) is a tensor of at least one case."""
+    check_type("x", x, Tensor, "the input of the model as a tensor, torch.as_tensor(...)")
+    if not x.dim() or not x.numel():
+        raise ValueError(f"x has shape {tuple(x.shape)}: give cases along the first axis.")
+
+
+def check_bn_stats(bn_stats: str) -> None:
+    """Raise ValueError unless ``bn_stats`` is one of :data:`BN_STATS`."""
+    if bn_stats not in BN_STATS:
+        raise ValueError(f"bn_stats is {bn_stats!r}: choose from {', '.join(BN_STATS)}.")
+
+
+def as_list(value: Any, kind: type) -> list:
+    """Return ``value`` as a list; a single ``kind`` is a list of one."""
+    return [value] if isinstance(value, kind) else list(value)
+
+
+@contextmanager
+def interruptible(progress: Callable[[], str]) -> Iterator[None]:
+    """End the block at an interrupt and keep what was computed, with a warning.
+
+    An interrupt that comes while ``progress()`` is still empty is raised.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not progress():
+            raise
+        warnings.warn(f"interrupted after {progress()}.", stacklevel=4)
+
+
+def tensors(output: Any) -> Iterator[Tensor]:
+    """Yield the tensors (any shape) in nested tuples, lists, mappings and dataclasses."""
+    if isinstance(output, Tensor):
+        yield output
+        return
+    values: Any = output if isinstance(output, list | tuple) else ()
+    if isinstance(output, Mapping):
+        values = output.values()
+    elif is_dataclass(output):
+        values = vars(output).values()
+    for value in values:
+        yield from tensors(value)
+
+
+def first_tensor(output: Any) -> Tensor:
+    """Return the first of :func:`tensors` (any shape), which is analyzed by default.
+
+    Raises:
+        TypeError: if there is none.
+    """
+    first = next(tensors(output), None)
+    if first is None:
+        raise TypeError(
+            f"the model returned {type(output).__name__}, which holds no tensor: give read=, "
+            "a function from what it returns to the tensor that is analyzed."
+        )
+    return first
 
 
 class Buffers:
-    """The contents of a module's buffers, put back at the end of each ``with`` block.
-
-    Args:
-        module: whose buffers are kept; they are cloned.
-    """
+    """The buffers of a module, restored at the end of each ``with`` block."""
 
     def __init__(self, module: nn.Module) -> None:
-        self._kept = [(part, _clones(part)) for part in module.modules() if part._buffers]
+        self._saved = [(m, _clones(m)) for m in module.modules() if m._buffers]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for part, buffers in self._kept:
-            part._buffers.update(
-                {n: None if b is None else b.clone() for n, b in buffers.items()}
+        # whole buffers, as statistics of each time step grow while a sequence is read
+        for module, buffers in self._saved:
+            module._buffers.update(
+                {k: b if b is None else b.clone() for k, b in buffers.items()}
             )
 
-    def into(self, other: nn.Module) -> None:
-        """Let ``other``, a copy of the module, hold the same."""
-        parts = (part for part in other.modules() if part._buffers)
-        for part, (_, buffers) in zip(parts, self._kept, strict=True):
-            part._buffers.update(buffers)
+    def copy_to(self, other: nn.Module) -> None:
+        """Give ``other``, a copy of the module, the saved buffers."""
+        modules = (m for m in other.modules() if m._buffers)
+        for module, (_, buffers) in zip(modules, self._saved, strict=True):
+            module._buffers.update(buffers)
 
 
-def _clones(part: nn.Module) -> dict[str, Tensor | None]:
-    return {name: None if b is None else b.clone() for name, b in part._buffers.items()}
+def _clones(module: nn.Module) -> dict[str, Tensor | None]:
+    return {name: None if b is None else b.clone() for name, b in module._buffers.items()}
 
 
-def untouched(module: nn.Module) -> nn.Module:
-    """A copy to be changed, without hooks that are not torch's own.
+def copy_module(model: nn.Module) -> nn.Module:
+    """Return a copy of ``model`` without the user's hooks, whose parameters are not trained.
 
     Raises:
-        TypeError: where it is no module.
-        ValueError: where it cannot be copied, or is compiled by torch.jit, or holds parts that
-            torch.compile made or parameters without numbers.
+        TypeError: if it is no module.
+        ValueError: if it cannot be copied, or is compiled by torch.jit, or has parameters
+            without numbers.
     """
-    module = uncompiled(module)
-    for name, part in module.named_modules():
-        if isinstance(part, torch.jit.ScriptModule):
+    model = original_module(model)
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
             raise ValueError(
-                f"{name or type(module).__name__} is compiled by torch.jit, which keeps its "
-                "parameters to itself: give the module that was scripted or traced."
+                f"{name or type(model).__name__} is compiled by torch.jit, which hides its "
+                "parameters: give the module that was scripted or traced."
             )
-        if part is not uncompiled(part):
-            raise ValueError(f"{name} is compiled: compile the whole, or give it as it was.")
-    for name, p in (*module.named_parameters(), *module.named_buffers()):
-        if not is_lazy(p):
-            refuse_unreadable(name, p)
+        if module is not original_module(module):
+            raise ValueError(f"{name} is compiled: compile the whole model, or none of it.")
+    for name, p in (*model.named_parameters(), *model.named_buffers()):
+        if not is_lazy(p) and p.is_meta:
+            raise ValueError(
+                f"{name} is on the meta device, without numbers: give one that has."
+            )
+    # deepcopy refuses tensors with a history, which modules keep of their last call
+    # (attention weights, say): these are replaced by constants
+    kept = (value for module in model.modules() for value in tree_leaves(vars(module)))
+    memo = {id(v): v.detach().clone() for v in kept if isinstance(v, Tensor) and not v.is_leaf}
     try:
-        copy = deepcopy(module, _passing(module))
+        copy = deepcopy(model, memo)
     except Exception as error:
         raise ValueError(
-            f"{type(module).__name__} cannot be copied, and only copies are changed. What it "
-            f"keeps beside parameters and buffers must bear copy.deepcopy: {error}"
+            f"{type(model).__name__} cannot be copied, and only copies are changed. What it "
+            f"keeps beside parameters and buffers must work with copy.deepcopy: {error}"
         ) from error
-    for part in copy.modules():
-        for hooks in (part._forward_hooks, part._forward_pre_hooks):
-            for key in [k for k, hook in hooks.items() if not _torchs(hook)]:
+    for module in copy.modules():
+        for hooks in (module._forward_hooks, module._forward_pre_hooks):
+            # torch's old weight_norm makes its weight in a hook: torch's own hooks stay
+            for key in [k for k, h in hooks.items() if not _is_torch(h)]:
                 del hooks[key]
     return copy.requires_grad_(False)
 
 
-def uncompiled(module: nn.Module) -> nn.Module:
-    """The module behind torch.compile; any other is itself.
-
-    Raises:
-        TypeError: for what is no module.
-    """
-    refuse_no_module(module)
-    return getattr(module, "_orig_mod", module)
-
-
-def _passing(module: nn.Module) -> dict[int, Tensor]:
-    """The tensors that a module keeps of its last call, for deepcopy, which takes none such."""
-    kept = (value for part in module.modules() for value in tree_leaves(vars(part)))
-    return {id(v): v.detach().clone() for v in kept if isinstance(v, Tensor) and not v.is_leaf}
-
-
-def _torchs(hook: Callable) -> bool:
-    """True if a hook is one of torch's own: old weight_norm makes its weight in one."""
+def _is_torch(hook: Callable) -> bool:
     return type(hook).__module__.startswith("torch.nn.")
 
 
-@torch.no_grad()
-def remember(module: nn.Module, population: Any) -> None:
-    """Let ``module`` know the statistics of ``population``, its input, as all the data.
+def original_module(model: nn.Module) -> nn.Module:
+    """Return the module behind torch.compile; any other is itself."""
+    check_model(model)
+    return getattr(model, "_orig_mod", model)
 
-    It is left in evaluation mode.
-    """
+
+def batch_norms(module: nn.Module) -> list[nn.Module]:
+    """Return the normalizers in ``module`` that keep running statistics over cases."""
+    return [
+        m
+        for m in module.modules()
+        if isinstance(m, OverCases | BatchLayerNorm)
+        or (isinstance(m, TorchBatchNorm) and m.running_mean is not None)
+    ]
+
+
+@torch.no_grad()
+def recompute_bn_stats(module: nn.Module, x: Any) -> None:
+    """Replace all running statistics by those of ``x``; leave ``module`` in evaluation mode."""
     module.eval()
-    mixtures = [part for part in module.modules() if isinstance(part, BatchLayerNorm)]
+    # BatchLayerNorm keeps averages over updates instead of a population: start them again
+    mixtures = [m for m in module.modules() if isinstance(m, BatchLayerNorm)]
     for mixture in mixtures:
         mixture.forget()
         mixture.train()
     if mixtures:
         with statistics_from(module, Mode.BATCH):
-            module(population)
+            module(x)
     module.eval()
-    recompute(module, [population])
+    recompute(module, [x])
 
 
-def over_cases(module: nn.Module) -> list[nn.Module]:
-    """The parts of ``module`` that remember statistics over cases."""
-    return [
-        part
-        for part in module.modules()
-        if isinstance(part, OverCases | BatchLayerNorm)
-        or (isinstance(part, TorchBatchNorm) and part.running_mean is not None)
+# Weights: the matrices and kernels of a module.
+
+
+SUMMING = (nn.Linear, _ConvNd, Linear, Conv2d)
+"""Layers that make summed inputs, torch's and ours."""
+GAINS = ("weight_g", "original0")
+"""Parameters of torch's weight_norm that are gains, though they are matrices (H, 1)."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A matrix or kernel of a module.
+
+    Attributes:
+        name: of the parameter, "0.weight".
+        owner: the name of the module that has it, "0".
+        unit_axis: the axis along which its units are.
+        summed: whether its owner makes summed inputs when it is called.
+    """
+
+    name: str
+    owner: str
+    unit_axis: int
+    summed: bool
+
+
+def find_weights(module: nn.Module, names: Collection[str] | None = None) -> dict[str, Weight]:
+    """Return the weights of ``module`` by name, or only those with the given ``names``.
+
+    They are all parameters of two axes or more but those of normalizers and embeddings.
+
+    Raises:
+        ValueError: for a name that does not exist, and for parameters without a shape yet.
+    """
+    weights: dict[str, Weight] = {}
+    first_names = {id(p): name for name, p in module.named_parameters()}
+    for owner_name, owner in module.named_modules():
+        for name, p in owner.named_parameters(recurse=False):
+            path = first_names[id(p)]  # a parameter may be shared by several modules
+            if is_lazy(p):
+                raise ValueError(f"{path} has no shape yet: call the module once first.")
+            gain = isinstance(owner, (*NORMALIZERS, nn.Embedding)) or name in GAINS
+            chosen = path in names if names is not None else not gain
+            if path not in weights and p.dim() >= 2 and chosen:
+                axis = 1 if isinstance(owner, _ConvTransposeNd) else 0
+                weights[path] = Weight(path, owner_name, axis, isinstance(owner, SUMMING))
+    if missing := set(names or ()) - set(weights):
+        choice = ", ".join(find_weights(module)) or "none"
+        raise ValueError(f"no weight is called {sorted(missing)}: there are {choice}.")
+    return weights
+
+
+# A copy that is evaluated again and again, each time with something else in place.
+
+
+Read = Callable[[Any], Tensor]
+"""A function from what a module returns to the tensor that is analyzed."""
+
+EPS = ("eps", "epsilon", "variance_epsilon")
+"""The names that modules have for it."""
+NO_EPS = 1e-300
+"""Torch's BatchNorm refuses 0 in training; no variance in float64 notices this one."""
+
+
+class Replacement(NamedTuple):
+    """An input, weights or a shift of summed inputs, put in the place of a module's own.
+
+    Attributes:
+        x: the input.
+        weights: parameters by name.
+        shift: the owner of a weight, and a function of the summed inputs that it makes.
+    """
+
+    x: Tensor
+    weights: Mapping[str, Tensor] = {}
+    shift: tuple[str, Callable[[Tensor], Tensor]] | None = None
+
+
+class Observation(NamedTuple):
+    """The output of one evaluation, the sites inside, and the names of called modules."""
+
+    y: Tensor
+    sites: list[Site]
+    called: set[str]
+
+
+class ModuleCopy:
+    """A copy of a module in one precision, with statistics over cases from one source.
+
+    Each evaluation starts from the same buffers, and leaves the random state as it was.
+
+    Args:
+        model: what is copied.
+        x: its input.
+        dtype: the precision of the copy; None: that of the model.
+        bn_stats: one of :data:`BN_STATS`; "batch" is training mode.
+        read: from what the model returns to the tensor that is analyzed.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        *,
+        dtype: torch.dtype | None = None,
+        bn_stats: str = "running",
+        read: Read = first_tensor,
+    ) -> None:
+        check_input(x)
+        check_bn_stats(bn_stats)
+        check_type("read", read, Callable, "a function from what the model returns to a tensor")
+        self.bn_stats, self.read = bn_stats, read
+        self.module = copy_module(model).train(bn_stats == "batch")
+        if dtype is not None:
+            self.module.to(dtype)
+        self.x = x.detach().clone()
+        if dtype is not None and x.is_floating_point():
+            self.x = self.x.to(dtype)
+        self._buffers = Buffers(self.module)
+        self._devices = [x.device] if x.is_cuda else []
+        self.parameters = dict(self.module.named_parameters())
+        self._recorder = SiteRecorder(self.module)
+
+    @torch.no_grad()
+    def run(
+        self, replacement: Replacement | None = None, *, find_shut: bool = False
+    ) -> Observation:
+        """Evaluate the module with ``replacement`` in the place of its own numbers.
+
+        Raises:
+            TypeError: if what is read of the output is no tensor.
+            ValueError: if the module does not take the input.
+        """
+        new = Replacement(self.x) if replacement is None else replacement
+        with torch.random.fork_rng(self._devices), self._buffers, self._replaced(new):
+            x = new.x.clone()  # a module may write into its input
+            try:
+                if self.bn_stats == "recomputed":
+                    recompute_bn_stats(self.module, new.x)
+                with self._recorder.recording(find_shut=find_shut):
+                    output = self.module(x)
+            except Exception as error:  # whatever a module of the user's may raise
+                raise ValueError(
+                    f"{type(self.module).__name__} does not take x of shape "
+                    f"{tuple(new.x.shape)} in {new.x.dtype}: {error}"
+                ) from error
+            y = self.read(output)
+            check_type("what read= returns", y, Tensor, "a function that returns a tensor")
+            return Observation(y.clone(), self._recorder.sites, self._recorder.called)
+
+    def without(self, *, eps: bool = False, bias: bool = False) -> "ModuleCopy | None":
+        """Return another copy with every eps, or every bias inside a, 0; None if none was."""
+        other = deepcopy(self)
+        changed = [eps and _drop_eps(m) for m in other.module.modules()]
+        changed += [bias and _drop_bias(m) for m in other.module.modules()]
+        return other if any(changed) else None
+
+    @contextmanager
+    def _replaced(self, new: Replacement) -> Iterator[None]:
+        own = {name: self.parameters[name].data for name in new.weights}
+        hook = None if new.shift is None else self._shift(*new.shift)
+        try:
+            for name, W in new.weights.items():
+                self.parameters[name].data = W
+            yield
+        finally:
+            for name, W in own.items():
+                self.parameters[name].data = W
+            if hook is not None:
+                hook.remove()
+
+    def _shift(self, owner: str, shift: Callable[[Tensor], Tensor]):
+        """Register a hook that shifts the summed inputs of ``owner``."""
+        module = self.module.get_submodule(owner)
+        if isinstance(module, Linear | Conv2d):  # ours normalize them at once
+            return module.norm.register_forward_pre_hook(
+                lambda norm, args: (shift(args[0]), *args[1:])
+            )
+        return module.register_forward_hook(lambda layer, args, output: shift(output))
+
+
+def _drop_eps(module: nn.Module) -> bool:
+    """Return True if there was one."""
+    if isinstance(module, nn.RMSNorm) and module.eps is None:  # torch's: that of the precision
+        module.eps = NO_EPS
+        return True
+    names = [
+        n for n in EPS if isinstance(getattr(module, n, None), float) and getattr(module, n)
     ]
+    for name in names:
+        setattr(module, name, NO_EPS)
+    return bool(names)
 
 
-@torch.no_grad()
-def in_one_pass(module: nn.Module, x: Tensor) -> bool:
-    """True if :func:`taking_statistics` does what :func:`remember` does, on x (B, ...).
-
-    It does where every statistic is that of a single call: of batch normalization alone, each
-    called once.
-    """
-    parts, calls = over_cases(module), []
-    if not all(isinstance(part, TorchBatchNorm) or type(part) is BatchNorm for part in parts):
+def _drop_bias(module: nn.Module) -> bool:
+    """Return True if there was one."""
+    if not isinstance(module, SUMMING):
         return False
-    hooks = [part.register_forward_pre_hook(lambda *_: calls.append(1)) for part in parts]
-    try:
-        module(x.clone())
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return len(calls) <= len(parts)
-
-
-@contextmanager
-def taking_statistics(module: nn.Module) -> Iterator[None]:
-    """While it is called in evaluation mode, batch norms know what they are given.
-
-    The statistics of a population that is a single batch: one pass in place of two.
-    """
-
-    def take(norm: nn.Module, args: tuple) -> None:
-        axis = norm.unit_axis if isinstance(norm, OverCases) else 1
-        mu, var, _ = batch_moments(wide(args[0]), axis)
-        norm.get_buffer("running_mean").copy_(mu)
-        norm.get_buffer("running_var").copy_(var)
-
-    hooks = [part.register_forward_pre_hook(take) for part in over_cases(module)]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    b = module.b_inside if isinstance(module, Linear | Conv2d) else module.bias
+    if not isinstance(b, Tensor) or not bool(b.any()):
+        return False
+    b.data = torch.zeros_like(b)
+    return True

@@ -18,10 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
-from lnlab.analysis.arguments import refuse_no_tensor
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.module_copy import Buffers, untouched
-from lnlab.analysis.objective import Objective, refuse_no_objective
+from lnlab.analysis.module_copy import Buffers, check_type, copy_module
+from lnlab.analysis.objective import Objective
 from lnlab.nn import (
     AffineNormalizer,
     BatchNorm,
@@ -142,9 +141,9 @@ def gradient_parts(
         TypeError: for a module that is no rule for (mu, sigma).
         ValueError: where the shapes differ.
     """
-    refuse_no_tensor("a", a)
-    refuse_no_tensor("slope", slope)
-    rule = untouched(affine(norm, max(a.dim() - 2, 0)))
+    check_type("a", a, Tensor, "a tensor")
+    check_type("slope", slope, Tensor, "a tensor")
+    rule = copy_module(affine(norm, max(a.dim() - 2, 0)))
     assert isinstance(rule, AffineNormalizer)
     if slope.shape != a.shape:
         raise ValueError(f"slope is {tuple(slope.shape)}, a {tuple(a.shape)}: give one shape.")
@@ -208,7 +207,6 @@ def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
             does not depend on it.
         TypeError: where it makes no tensor of one.
     """
-    refuse_no_objective(objective)
     parts = dict(objective.module.named_modules())
     if name not in parts:
         raise ValueError(f"there is no part {name!r}; there are: {', '.join(parts)}.")
@@ -237,8 +235,8 @@ def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
         (slope,) = torch.autograd.grad(loss, h, allow_unused=True)
     if slope is None:
         raise ValueError(f"the loss has no gradient by what {name} puts out.")
-    norm = untouched(parts[name])
-    buffers.into(norm)
+    norm = copy_module(parts[name])
+    buffers.copy_to(norm)
     return Passage(norm, a, slope, tuple(rest))
 
 
@@ -258,7 +256,6 @@ def gradient_norms(objective: Objective) -> dict[str, float]:
     arXiv:2002.04745): at the start that of a post-LN transformer is large at the top and does
     not shrink with depth, that of a pre-LN one goes as 1/sqrt(L) for L layers.
     """
-    refuse_no_objective(objective)
     _, slope = objective.gradient()
     return {
         name: float(vector_norm(slope[place])) for name, place in objective.slices().items()

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
-from lnlab.analysis.arguments import refuse_no_count, refuse_no_module, several
+from lnlab.analysis.module_copy import as_list, check_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,9 +201,7 @@ def record(
     Raises:
         ValueError: for a part or a quantity that does not exist, or every or rows too small.
     """
-    refuse_no_module(model, "model")
-    refuse_no_count("every", every)
-    refuse_no_count("rows", rows)
+    check_model(model)
     what, also = ([v] if isinstance(v, str) else v for v in (what, also))
     for name, given, known in (("what", what, WHAT), ("also", also, ALSO)):
         if set(given) - set(known) or not what:
@@ -226,7 +224,7 @@ def chosen(model: nn.Module, where: Where) -> dict[str, nn.Module]:
     elif callable(where):
         found = {name: part for name, part in parts.items() if where(name, part)}
     else:
-        where = several("where", where, (str, type), "names of parts, classes, or a function")
+        where = as_list(where, (str, type))
         names = {name for name in where if isinstance(name, str)}
         classes = tuple(kind for kind in where if isinstance(kind, type))
         if names - parts.keys():
@@ -377,7 +375,7 @@ class Recorder(Listening):
             yield from rows
 
     def frame(self) -> "pd.DataFrame":
-        """A row for each summary: step, name, what, call (of a part used several times), count,
+        """A row for each summary: step, name, what, call (of a part used as_list times), count,
         mean, std, norm, zeros (their fraction), dead (the fraction of units that are 0 in all
         cases), nonfinite (how many) and quantiles q00 to q100. Units stand along the last
         axis, in pictures (B, H, height, width) along the second; all else are cases.

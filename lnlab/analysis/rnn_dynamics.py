@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.analysis.arguments import normal, refuse_no_tensor, refuse_other
 from lnlab.analysis.magnitudes import root_mean_square, vector_norm
+from lnlab.analysis.module_copy import check_type
+from lnlab.analysis.random import normal
 from lnlab.nn import AffineNormalizer, GroupNorm, Identity, Normalizer
 from lnlab.threads import in_one_thread
 
@@ -74,8 +75,8 @@ def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
         TypeError: where ``cell`` is no module, or x no tensor.
         ValueError: for a sequence without steps.
     """
-    refuse_other("cell", cell, nn.Module, "a cell of lnlab.nn")
-    refuse_no_tensor("x", x)
+    check_type("cell", cell, nn.Module, "a cell of lnlab.nn")
+    check_type("x", x, Tensor, "a tensor")
     if not x.dim() or not len(x):
         raise ValueError("x has no time steps: give at least one.")
     passed = states(cell, x)

@@ -6,11 +6,10 @@ from typing import Any
 
 from torch import nn
 
-from lnlab.analysis.arguments import several
+from lnlab.analysis.module_copy import as_list
 from lnlab.auditing import learning, structure
 from lnlab.auditing.report import Audit
 from lnlab.auditing.subject import Audited, CannotCheck, OwnLoss, Result
-from lnlab.nn.table1 import Statistics
 from lnlab.threads import in_one_thread
 
 # The checks of an audit, one file each: ``check(audited) -> Result``.
@@ -67,7 +66,7 @@ def audit(
     """
     names = list(CHECKS)
     if checks is not None:
-        names = several("checks", checks, str, "names of checks")
+        names = as_list(checks, str)
     if unknown := [name for name in names if name not in CHECKS]:
         raise ValueError(f"there are no checks {unknown}: choose from {', '.join(CHECKS)}.")
     start = time.perf_counter()
@@ -94,7 +93,7 @@ def _about(audited: Audited) -> str:
     """Size, input and mode of what was audited."""
     count = sum(p.numel() for p in audited.module.parameters())
     dtype = str(audited.dtype).removeprefix("torch.")
-    mode = "as in training" if audited.statistics is Statistics.BATCH else "as in evaluation"
+    mode = "as in training" if audited.bn_stats == "batch" else "as in evaluation"
     dropped = f", dropout of {len(audited.dropped)} parts at 0" if audited.dropped else ""
     return f"{count:,} parameters in {dtype}, input {tuple(audited.x.shape)}, {mode}{dropped}."
 

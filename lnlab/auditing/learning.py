@@ -12,17 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from lnlab.analysis.activations import Site
 from lnlab.analysis.certificate import Grade
 from lnlab.analysis.certify import USUAL, Judge, certify, changes_of
 from lnlab.analysis.conformance import Report
 from lnlab.analysis.covariate_shift import layers
 from lnlab.analysis.effective_learning_rate import ROWS, WHOLE
-from lnlab.analysis.hessian import ends
-from lnlab.analysis.invariance import EXACT, relative_change
-from lnlab.analysis.magnitudes import root_mean_square, vector_norm
+from lnlab.analysis.hessian import extreme_eigenvalues
+from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square, vector_norm
+from lnlab.analysis.module_copy import ModuleCopy, find_weights
 from lnlab.analysis.norm_gradients import affine, gradient_norms, gradient_parts, passage
 from lnlab.analysis.recorder import as_matrix, mean_cosine, stable_rank
-from lnlab.analysis.subject import Site, Subject, weights_of
 from lnlab.auditing.subject import (
     Audited,
     CannotCheck,
@@ -41,7 +41,7 @@ from lnlab.auditing.subject import (
     span,
 )
 from lnlab.nn import LayerNorm, RMSNorm, outside_root
-from lnlab.nn.table1 import TRANSFORMATIONS, Statistics
+from lnlab.nn.table1 import TRANSFORMATIONS
 
 OF_WEIGHTS, OF_SCALE = (1, 2, 3, 7, 8, 10), (1, 3)
 PATIENCE = 20.0
@@ -110,9 +110,9 @@ def held(audited: Audited) -> Held:
 
 def _held(audited: Audited) -> Held:
     audited.require_wide()
-    if not weights_of(audited.module):
+    if not find_weights(audited.module):
         raise CannotCheck("the module has no matrix or kernel.")
-    large = len(weights_of(audited.module)) * EACH * _evaluation(audited) > PATIENCE
+    large = len(find_weights(audited.module)) * EACH * _evaluation(audited) > PATIENCE
     return _scales(audited) if large else _certificate(audited)
 
 
@@ -123,7 +123,7 @@ def _evaluation(audited: Audited) -> float:
     seconds = []
     for _ in range(TIMED):
         start = time.perf_counter()
-        subject.see()
+        subject.run()
         seconds.append(time.perf_counter() - start)
     return min(seconds)
 
@@ -150,7 +150,7 @@ def _scales(audited: Audited) -> Held:
     """The scales of each weight and of a quarter of its rows at one delta, without eps."""
     subject = audited.subject()
     subject = subject.without(eps=True) or subject
-    judge = Judge(subject, weights_of(subject.module))
+    judge = Judge(subject, find_weights(subject.module))
     said: dict[str, dict[int, str]] = {}
     exact = set()
     changes = changes_of(judge.weights.values(), subject, judge.base.called, None)
@@ -239,7 +239,7 @@ def check_activations(audited: Audited) -> Result:
     if not visits:
         raise CannotCheck("no part makes a matrix of numbers.")
     rows = [_row(v) for v in visits]
-    flat = _saturation(audited.subject().see().inside)
+    flat = _saturation(audited.subject().run().sites)
     profile = Profile(
         "Sizes over depth", "root mean square", tuple(v.name or "output" for v in visits),
         {"root mean square": tuple(r["rms"] for r in rows)},
@@ -645,7 +645,7 @@ LOST = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
 def check_precision(audited: Audited) -> Result:
     """The outputs in lower precisions beside those in float64, in evaluation."""
     audited.require_wide()
-    y = audited.subject(Statistics.FROZEN).see().y
+    y = audited.subject("running").run().y
     rows = []
     for dtype in dict.fromkeys((audited.dtype, torch.float32, *HALVES)):
         if dtype is not torch.float64:
@@ -660,7 +660,7 @@ def _name(dtype: torch.dtype) -> str:
 
 def _error(audited: Audited, dtype: torch.dtype, y: torch.Tensor) -> dict:
     try:
-        low = Subject(audited.module, audited.x, dtype=dtype, read=audited.read).see().y
+        low = ModuleCopy(audited.module, audited.x, dtype=dtype, read=audited.read).run().y
     except (ValueError, TypeError) as error:
         return {"error": float("nan"), "remark": str(error).splitlines()[0][:120]}
     if not bool(low.isfinite().all()):
@@ -697,25 +697,25 @@ def check_curvature(audited: Audited) -> Result:
     """The outermost eigenvalues of the Hessian, and the learning rate that they allow."""
     if not audited.own_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
-    row = ends(audited.objective, steps=PRODUCTS, tolerance=1e-2).row()
-    if not row["largest"] and not row["least"]:
+    row = extreme_eigenvalues(audited.objective, steps=PRODUCTS, tolerance=1e-2).summary()
+    if not row["largest"] and not row["smallest"]:
         finding = Finding(
             Severity.FACT, audited.name, "the Hessian is 0 in the directions that were tried",
             "on this batch the loss is linear in the parameters, and bounds no learning rate.",
             "see that the loss is the one you train by.",
         )  # fmt: skip
         return Result((finding,), (row,))
-    rate = row["largest_rate"]
+    rate = row["critical_rate"]
     error = abs(row["error"] / row["largest"]) if row["largest"] else 0.0
     seen = (
         f"the largest eigenvalue of the Hessian is {number(row['largest'])} "
-        f"(± {error:.0%}), the least {number(row['least'])}"
+        f"(± {error:.0%}), the smallest {number(row['smallest'])}"
     )
     finding = Finding(
         Severity.FACT, audited.name, seen,
         f"on this batch plain gradient descent is stable below eta = 2/lambda = {number(rate)}"
-        + ("; the loss bends down somewhere as well." if row["least"] < 0 else "."),
+        + ("; the loss bends down somewhere as well." if row["smallest"] < 0 else "."),
         "take it as an order of magnitude; of scale-invariant weights lambda ||w||² counts "
-        f"({number(row['spherical'])} for all of them).",
+        f"({number(row['scale_free'])} for all of them).",
     )  # fmt: skip
     return Result((finding,), (row,))

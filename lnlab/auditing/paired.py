@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.arguments import refuse_no_function, refuse_no_tensor, refuse_other
+from lnlab.analysis.module_copy import check_type
 from lnlab.analysis.statistics import ends, interval
 from lnlab.auditing.subject import Call, mapped, refuse_nan, tensors, undrawn
 from lnlab.auditing.swap import Rules, swap
@@ -127,13 +127,13 @@ def paired(
             arm diverges.
     """
     for what, values in (("seeds", seeds), ("rates", rates)):
-        refuse_other(what, values, Sequence, f"several {what}, (0, 1)")
-    refuse_no_tensor("y", y, "what outputs are compared with, one entry a case")
+        check_type(what, values, Sequence, f"several {what}, (0, 1)")
+    check_type("y", y, Tensor, "what outputs are compared with, one entry a case")
     refuse_nan(x)
     if not tensors(x):
         raise TypeError("x holds no tensor: give all cases, arrays as torch.as_tensor(x).")
-    refuse_no_function("loss", loss, "a function of outputs and y, F.cross_entropy")
-    refuse_no_function("optimizer", optimizer, "a class of torch.optim")
+    check_type("loss", loss, Callable, "a function of outputs and y, F.cross_entropy")
+    check_type("optimizer", optimizer, Callable, "a class of torch.optim")
     if isinstance(make, nn.Module) or not callable(make):
         kind = type(make).__name__
         raise TypeError(f"make is of class {kind}: give a function that makes the module.")

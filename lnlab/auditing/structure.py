@@ -10,11 +10,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.arguments import normal
+from lnlab.analysis.activations import NORMALIZERS, Site, dead_units
 from lnlab.analysis.conformance import NOTHING, Report
-from lnlab.analysis.invariance import EXACT, relative_change
-from lnlab.analysis.module_copy import over_cases, untouched
-from lnlab.analysis.subject import NORMALIZERS, Site, Subject, Trial, dead_units
+from lnlab.analysis.magnitudes import EXACT, relative_change
+from lnlab.analysis.module_copy import ModuleCopy, Replacement, batch_norms, copy_module
+from lnlab.analysis.random import normal
 from lnlab.auditing.subject import (
     Audited,
     CannotCheck,
@@ -32,7 +32,6 @@ from lnlab.auditing.subject import (
     undrawn,
 )
 from lnlab.nn.batch import batch_moments
-from lnlab.nn.table1 import Statistics
 
 PROMISES = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm", "InstanceNorm")
 """The operators of torch.nn that a class name may promise, the longest match first."""
@@ -236,7 +235,7 @@ def _eps(found: Found, where: str, report: Report) -> Iterator[Finding]:
 
 def _at_a_constant(part: nn.Module, x: Tensor) -> bool:
     """True if a constant input comes out as NaN or infinite."""
-    copy = untouched(part).to(x.dtype).train()
+    copy = copy_module(part).to(x.dtype).train()
     with torch.no_grad(), undrawn():
         try:
             return not bool(copy(torch.ones_like(x)).isfinite().all())
@@ -333,7 +332,7 @@ def check_biases(audited: Audited) -> Result:
     awake = audited.awake
     subject = awake.subject()
     exact = 1e3 * EXACT.get(audited.wide or audited.dtype, 1e-3)
-    y = subject.see().y
+    y = subject.run().y
     idle: dict[str, tuple[int, int]] = {}
     for name, suspects in _suspects(awake).items():
         count = int(suspects.sum())
@@ -394,15 +393,15 @@ def _suspects(audited: Audited) -> dict[str, Tensor]:
 
 
 def _stands_still(
-    subject: Subject, name: str, suspects: Tensor, y: Tensor, exact: float
+    subject: ModuleCopy, name: str, suspects: Tensor, y: Tensor, exact: float
 ) -> bool:
     """True if the outputs stay what they are when the suspects are replaced, twice."""
     p = subject.parameters[name].data
     size = float(p.abs().mean()) or 1.0
     for draw in range(2):
         other = size * normal(9, draw, p.numel()).view_as(p).to(p)
-        trial = Trial(subject.x, {name: torch.where(suspects, p + other, p)})
-        moved = subject.see(trial).y
+        trial = Replacement(subject.x, {name: torch.where(suspects, p + other, p)})
+        moved = subject.run(trial).y
         if not relative_change(moved, y) <= exact:
             return False
     return True
@@ -514,7 +513,7 @@ def check_cases(audited: Audited) -> Result:
 
 def _calls(audited: Audited, x: Tensor) -> dict[str, Visit]:
     """The last call of each part, in the order of the computation, the module itself last."""
-    return {visit.name: visit for visit in audited.watch(x, Statistics.FROZEN).visits}
+    return {visit.name: visit for visit in audited.watch(x, "running").visits}
 
 
 def _moved(one: Visit, other: Visit, n: int, cases: int) -> float | None:
@@ -536,7 +535,7 @@ FEW_EXAMPLES = 16
 
 def check_units(audited: Audited) -> Result:
     """Units in front of an f that answers nothing, in all cases of the input."""
-    sites = [s for s in audited.subject().see(find_shut=True).inside if s.shut is not None]
+    sites = [s for s in audited.subject().run(find_shut=True).sites if s.shut is not None]
     if not sites:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
     dead = dead_units(sites)
@@ -603,12 +602,12 @@ are of a typical unit when the remembered ones no longer describe it."""
 
 def check_population(audited: Audited) -> Result:
     """The distance of remembered statistics from those of this input, and what it costs."""
-    if not over_cases(audited.module):
+    if not batch_norms(audited.module):
         raise CannotCheck("no part remembers statistics over cases.")
-    if audited.statistics is not Statistics.BATCH:
+    if audited.bn_stats != "batch":
         raise CannotCheck("the module cannot be evaluated as in training on this input.")
     rows = []
-    wanted = {id(part) for part in over_cases(audited.watched.module)}
+    wanted = {id(part) for part in batch_norms(audited.watched.module)}
     for visit in first_calls(audited):
         if id(visit.part) in wanted and hasattr(visit.part, "running_var"):
             a = visit.given[0]
@@ -638,8 +637,8 @@ def fresh(mean: Tensor, spread: Tensor) -> bool:
 
 def _gap(audited: Audited) -> float:
     """The distance of the outputs of evaluation from those of training, of the largest."""
-    training = audited.subject(Statistics.BATCH).see().y
-    return relative_change(audited.subject(Statistics.FROZEN).see().y, training)
+    training = audited.subject("batch").run().y
+    return relative_change(audited.subject("running").run().y, training)
 
 
 def _off(row: dict) -> bool:

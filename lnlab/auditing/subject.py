@@ -22,12 +22,19 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.overrides import TorchFunctionMode
 
-from lnlab.analysis.arguments import normal, refuse_no_function, refuse_no_module
+from lnlab.analysis.activations import NORMALIZERS
 from lnlab.analysis.conformance import NOTHING, Report, conformance
-from lnlab.analysis.module_copy import Buffers, uncompiled, untouched
+from lnlab.analysis.module_copy import (
+    EPS,
+    Buffers,
+    ModuleCopy,
+    check_model,
+    check_type,
+    copy_module,
+    original_module,
+)
 from lnlab.analysis.objective import Objective
-from lnlab.analysis.subject import EPS, NORMALIZERS, Subject
-from lnlab.nn.table1 import Statistics
+from lnlab.analysis.random import normal
 from lnlab.training.random_state import default_dtype
 
 # Parameters that start at 0 and are multiplied: what feeds them has no effect until they move.
@@ -308,8 +315,10 @@ def of_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
         TypeError: where the call has no tensor.
         ValueError: where the module cannot be copied, or a tensor is empty or holds NaN.
     """
-    trained = {name for name, p in uncompiled(module).named_parameters() if p.requires_grad}
-    own = untouched(module)
+    trained = {
+        name for name, p in original_module(module).named_parameters() if p.requires_grad
+    }
+    own = copy_module(module)
     for name, p in own.named_parameters():
         p.requires_grad_(name in trained)
     given = tensors((call.args, call.kwargs))
@@ -394,12 +403,12 @@ class Audited:
     """
 
     def __init__(self, module: nn.Module, inputs: Any, loss: OwnLoss | None = None) -> None:
-        refuse_no_module(module)
+        check_model(module)
         if loss is not None:
-            refuse_no_function("loss", loss, "a function of what the module returns")
-        self.name = type(uncompiled(module)).__name__
+            check_type("loss", loss, Callable, "a function of what the module returns")
+        self.name = type(original_module(module)).__name__
         self.module, self.x = of_one_input(module, Call.of(inputs))
-        self.module.train(uncompiled(module).training)
+        self.module.train(original_module(module).training)
         self.dropped = without_chance(self.module)
         self.kept: dict[str, Any] = {}
         self.own_loss, self._loss = loss is not None, loss
@@ -444,11 +453,11 @@ class Audited:
             flat = [v.reshape(1, -1) for v in flat]
         return torch.cat([v / s for v, s in zip(flat, self._scales, strict=True)], dim=1)
 
-    def subject(self, statistics: Statistics | None = None) -> Subject:
+    def subject(self, bn_stats: str | None = None) -> ModuleCopy:
         """A float64 copy whose parameters can be tried out; as it trains, by default."""
-        statistics = self.statistics if statistics is None else statistics
-        return Subject(
-            self.module, self.x, dtype=self.wide, statistics=statistics, read=self.read
+        bn_stats = self.bn_stats if bn_stats is None else bn_stats
+        return ModuleCopy(
+            self.module, self.x, dtype=self.wide, bn_stats=bn_stats, read=self.read
         )
 
     @cached_property
@@ -460,12 +469,12 @@ class Audited:
         """
         why = ""
         for dtype in (torch.float64, None):
-            for statistics in (Statistics.BATCH, Statistics.FROZEN):
+            for bn_stats in ("batch", "running"):
                 try:
                     with undrawn():
                         return Objective(
                             self.module, self.x, None, self.loss,
-                            statistics=statistics, dtype=dtype,
+                            bn_stats=bn_stats, dtype=dtype,
                         )  # fmt: skip
                 except Exception as error:  # whatever a loss of the user's may raise
                     why = why or str(error)
@@ -476,7 +485,7 @@ class Audited:
         """float64 where the module can be evaluated in it; None: as it is."""
         for module in (self.module, of_one_precision(self.module)):
             try:
-                Subject(module, self.x, dtype=torch.float64, read=self.read).see()
+                ModuleCopy(module, self.x, dtype=torch.float64, read=self.read).run()
             except Exception as error:  # whatever a module of the user's may raise
                 self.kept.setdefault("why not in float64", str(error))
             else:
@@ -497,7 +506,7 @@ class Audited:
     @cached_property
     def awake(self) -> Audited:
         """The same with all drawn that starts at 0 and is multiplied; itself without any."""
-        _ = self.wide, self.statistics
+        _ = self.wide, self.bn_stats
         module, names = drawn(self.module)
         if not names:
             return self
@@ -506,27 +515,27 @@ class Audited:
         return other
 
     @cached_property
-    def statistics(self) -> Statistics:
-        """BATCH, as in training, where the module can be evaluated so; else FROZEN."""
+    def bn_stats(self) -> str:
+        """Return "batch", as in training, if the module can be evaluated so; else "running"."""
         with suppress(Exception):
-            Subject(
-                self.module, self.x, dtype=self.wide, statistics=Statistics.BATCH,
+            ModuleCopy(
+                self.module, self.x, dtype=self.wide, bn_stats="batch",
                 read=self.read,
-            ).see()  # fmt: skip
-            return Statistics.BATCH
-        return Statistics.FROZEN
+            ).run()  # fmt: skip
+            return "batch"
+        return "running"
 
     @cached_property
     def watched(self) -> Watched:
         """One evaluation, as it trains, with every call of a part and of a function."""
         return self.watch(self.x)
 
-    def watch(self, x: Tensor, statistics: Statistics | None = None) -> Watched:
+    def watch(self, x: Tensor, bn_stats: str | None = None) -> Watched:
         """The same of another input; as it trains, by default."""
         wide = self.wide  # which may exchange the module
-        statistics = self.statistics if statistics is None else statistics
+        bn_stats = self.bn_stats if bn_stats is None else bn_stats
         module = deepcopy(self.module).to(wide)
-        module.train(statistics is Statistics.BATCH)
+        module.train(bn_stats == "batch")
         x = x.to(wide) if x.is_floating_point() else x
         watched = Watched(module)
         with torch.no_grad(), undrawn(), Buffers(module), watched:
@@ -672,8 +681,8 @@ def plain(part: nn.Module, x: Tensor) -> nn.Module:
     base = next((kind for kind in TORCHS if isinstance(part, kind)), None)
     if base is None or type(part) is base:
         return part
-    same = untouched(part).float()
-    own = untouched(part).float()
+    same = copy_module(part).float()
+    own = copy_module(part).float()
     same.__class__ = base
     with torch.no_grad(), undrawn():
         y, z = own(x.float()), same(x.float())

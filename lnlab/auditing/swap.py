@@ -20,9 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 
-from lnlab.analysis.arguments import refuse_other
-from lnlab.analysis.invariance import relative_change
-from lnlab.analysis.module_copy import uncompiled
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.module_copy import check_type, original_module
 from lnlab.auditing.subject import Audited, Call, counted
 from lnlab.book.html import words
 from lnlab.nn import Normalizer
@@ -327,9 +326,9 @@ def swap(module: nn.Module, rules: Rules, inputs: Any = None) -> Swap:
             function is asked), or the new module does not take ``inputs`` or returns another
             shape.
     """
-    refuse_other("rules", rules, Mapping, "{nn.BatchNorm2d: nn.GroupNorm}, by class or name")
+    check_type("rules", rules, Mapping, "{nn.BatchNorm2d: nn.GroupNorm}, by class or name")
     before = None if inputs is None else Audited(module, Call.of(inputs))
-    new = deepcopy(uncompiled(module))
+    new = deepcopy(original_module(module))
     for key in rules:
         if not isinstance(key, str | type):
             raise TypeError(f"{key!r} is no rule: give a class or a pattern of names.")

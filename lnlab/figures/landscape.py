@@ -51,15 +51,16 @@ def outside(landscapes: Sequence["Landscape"]) -> str:
     return f"What is {there} nats lies outside the picture." if there else ""
 
 
-class Named(Protocol):
-    """A member of an enumeration."""
-
-    @property
-    def value(self) -> str: ...
+BN_STATS = {
+    "batch": "of the batch",
+    "running": "frozen: of the population before the change",
+    "recomputed": "recomputed: of the population after the change",
+}
+"""The sources of statistics over cases, in words."""
 
 
 class Landscape(Protocol):
-    """A landscape as it is drawn: :class:`lnlab.analysis.loss_landscape.Surface`."""
+    """A landscape as it is drawn: :class:`lnlab.analysis.landscape.LossLandscape`."""
 
     @property
     def at(self) -> Sequence[Any]: ...
@@ -71,13 +72,14 @@ class Landscape(Protocol):
     def centre(self) -> float: ...
 
     @property
-    def statistics(self) -> Named: ...
+    def bn_stats(self) -> str | None: ...
 
 
 def stamp(landscapes: Sequence[Landscape]) -> str:
     """The sources of statistics over cases, each that is there once."""
-    values = dict.fromkeys(landscape.statistics.value for landscape in landscapes)
-    return f"Statistics over cases: {'; '.join(values)}."
+    sources = dict.fromkeys(each.bn_stats for each in landscapes if each.bn_stats)
+    words = "; ".join(BN_STATS[source] for source in sources)
+    return f"Statistics over cases: {words}." if words else "No statistics over cases."
 
 
 def reach(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
@@ -252,7 +254,7 @@ def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
         made_on: the data's kind, printed below.
     """
     titles = [  # short: three stand side by side
-        f"{literal(title)}<br><sup>{literal(each.statistics.value)}</sup>"
+        f"{literal(title)}<br><sup>{literal(BN_STATS.get(each.bn_stats or '', ''))}</sup>"
         for title, each in panels.items()
     ]
     scenes = [[{"type": "scene"}] * len(panels)]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 from plotly.subplots import make_subplots
@@ -392,3 +393,20 @@ def _legend(figure: go.Figure, y: float) -> None:
     """The legend: what the colours mean, below the picture."""
     said = [f"<span style='color:{color}'>■</span> {text}" for text, color in WORK.values()]
     _label(figure, 0.0, y, " &nbsp; &nbsp; ".join(said))
+
+
+# Any table, as a figure.
+
+
+def table(frame: pd.DataFrame) -> go.Figure:
+    """The rows of a data frame, numbers in four digits."""
+    texts = [
+        [literal(f"{v:.4g}" if isinstance(v, float) else v) for v in frame[column]]
+        for column in frame
+    ]
+    cells = {"align": "left", "height": 26, "font": {"size": 13}}
+    figure = go.Figure(
+        go.Table(header={"values": [literal(c) for c in frame], **cells},
+                 cells={"values": texts, **cells})
+    )  # fmt: skip
+    return figure.update_layout(template=TEMPLATE, height=min(90 + 26 * len(frame), 900))

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lnlab.analysis.arguments import normal
 from lnlab.analysis.fisher import FAMILIES, GLM, divergence, gap
+from lnlab.analysis.random import normal
 from lnlab.figures.curves import FLOOR
 from lnlab.figures.style import (
     INK,

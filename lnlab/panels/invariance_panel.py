@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 import torch
 from torch import Tensor
 
-from lnlab.analysis.arguments import cast, random_given, random_shift
-from lnlab.analysis.invariance import EXACT, NormalizedLayer, relative_change
+from lnlab.analysis.magnitudes import EXACT, relative_change
+from lnlab.analysis.normalized_layer import NormalizedLayer, cast, random_given, random_shift
 from lnlab.figures.style import (
     GREY,
     INK,

@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 import lnlab.figures.landscape
-from lnlab.analysis.loss_landscape import Surface, grid, random_directions
+from lnlab.analysis.landscape import LossLandscape, evaluate_grid, random_directions
+from lnlab.analysis.module_copy import find_weights
 from lnlab.analysis.objective import Objective
-from lnlab.analysis.subject import weights_of
 from lnlab.figures.landscape import outside
 from lnlab.figures.style import number
 from lnlab.nn import OverCases
@@ -84,6 +84,9 @@ class LandscapeState:
 # The loss around trained networks: a pure function of the panel's state.
 
 
+BN_STATS = {"batch": "batch", "frozen": "running", "recomputed": "recomputed"}
+"""The same sources by the names that analyses have for them."""
+
 ACROSS, ALONG = 21, 25
 """Points of a surface along each direction, and of a line."""
 
@@ -140,7 +143,7 @@ class TrainedNetworks:
         """The loss, a function of all weights."""
         return Objective(
             self.rescaled(name, size), self.x, self.y, F.cross_entropy,
-            statistics=MODES[statistics], dtype=torch.float64,
+            bn_stats=BN_STATS[statistics], dtype=torch.float64,
         )  # fmt: skip
 
     def loss(self, state: LandscapeState) -> Objective:
@@ -154,16 +157,16 @@ class TrainedNetworks:
         whose = self.objective(state.normalizer, "frozen", size)
         return random_directions(whose, count, seed=state.seed)
 
-    def _plane(self, state: LandscapeState) -> Surface:
+    def _plane(self, state: LandscapeState) -> LossLandscape:
         """The losses on the plane of a state."""
         at = torch.linspace(-state.extent, state.extent, ACROSS, dtype=torch.float64)
-        return grid(self.loss(state), self.directions(state, 2), [at, at])
+        return evaluate_grid(self.loss(state), self.directions(state, 2), [at, at])
 
-    def _cuts(self, state: LandscapeState) -> list[Surface]:
+    def _cuts(self, state: LandscapeState) -> list[LossLandscape]:
         """The losses on five lines; the first is the first direction of the plane."""
         at = torch.linspace(-state.extent, state.extent, ALONG, dtype=torch.float64)
         loss = self.loss(state)
-        return [grid(loss, each[None], [at]) for each in self.directions(state, 5)]
+        return [evaluate_grid(loss, each[None], [at]) for each in self.directions(state, 5)]
 
     def training_loss(self, state: LandscapeState) -> float:
         """The loss of the network as its training left it, in evaluation mode."""
@@ -172,7 +175,7 @@ class TrainedNetworks:
 
 def hidden(network: nn.Module) -> list[str]:
     """The names of the weights of all layers but the last, in the order of the modules."""
-    return [*weights_of(network)][:-1]
+    return [*find_weights(network)][:-1]
 
 
 class LandscapeMeasurement(NamedTuple):
@@ -183,7 +186,7 @@ class LandscapeMeasurement(NamedTuple):
         trained: the loss with which its training ended, in nats.
     """
 
-    lines: list[Surface]
+    lines: list[LossLandscape]
     trained: float
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lnlab.analysis.arguments import normal
+from lnlab.analysis.random import normal
 from lnlab.analysis.rnn_dynamics import Dynamics, dynamics
 from lnlab.figures.style import (
     EDGE,

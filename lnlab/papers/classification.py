@@ -14,7 +14,6 @@ from lnlab.analysis.covariate_shift import covariate_shift
 from lnlab.analysis.objective import Objective
 from lnlab.data import Images, load
 from lnlab.data.images import Split
-from lnlab.nn.table1 import Statistics
 from lnlab.training import Experiment, Moment, cross_entropy, evaluate, setting
 
 TRAINING_CASES = 5_000
@@ -135,7 +134,7 @@ def moved(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
                 ("gradient_angle", "mean_shift", "gradient_change", "weight_norm"), float("nan")
             )
     loss = Objective(
-        net, x, y, F.cross_entropy, statistics=Statistics.BATCH, dtype=torch.float64
+        net, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64
     )
     there = loss.start - STEP * loss.gradient()[1]
     lengths = torch.stack([layer.W.detach().norm() for layer in net.layers[:-1]])

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import lnlab.nn
+from lnlab.analysis.module_copy import BN_STATS
 from lnlab.analysis.norm_gradients import (
     Detached,
     case_moments,
@@ -19,7 +20,6 @@ from lnlab.analysis.norm_gradients import (
     microscope,
 )
 from lnlab.analysis.objective import Objective
-from lnlab.nn.table1 import Statistics
 
 B, D, H, CLASSES = 7, 4, 6, 3
 
@@ -106,7 +106,7 @@ def net(norm: Any = lnlab.nn.LayerNorm) -> Any:
 
 def objective(module, **given):
     x, y = torch.randn(B, D), torch.randint(CLASSES, (B,))
-    return Objective(module, x, y, F.cross_entropy, **{"statistics": Statistics.BATCH, **given})
+    return Objective(module, x, y, F.cross_entropy, **{"bn_stats": "batch", **given})
 
 
 @pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm, lnlab.nn.WeightNorm])
@@ -120,16 +120,16 @@ def test_inside_a_net_the_parts_are_those_of_its_own_gradient(norm):
     torch.testing.assert_close(microscope(found, "2.norm").total, expected)
 
 
-@pytest.mark.parametrize("statistics", Statistics)
-def test_the_parts_are_those_with_the_statistics_of_the_objective(statistics):
+@pytest.mark.parametrize("bn_stats", BN_STATS)
+def test_the_parts_are_those_with_the_statistics_of_the_objective(bn_stats):
     module = net(lnlab.nn.BatchNorm)
     module(torch.randn(B, D) * 3 + 1)  # what is remembered is something else
-    found = objective(module, statistics=statistics)
+    found = objective(module, bn_stats=bn_stats)
     total = microscope(found, "2.norm").total
     inside = nn.Parameter(torch.zeros(B, H))
     copied: Any = copy.deepcopy(found.module)
     copied[2].norm.register_forward_pre_hook(lambda _, args: (args[0] + inside, *args[1:]))
-    if statistics is Statistics.RECOMPUTED:
+    if bn_stats == "recomputed":
         lnlab.nn.recompute(copied, [found.x]).eval()
     (expected,) = torch.autograd.grad(F.cross_entropy(copied(found.x), found.y), inside)
     torch.testing.assert_close(total, expected)
@@ -161,7 +161,7 @@ def test_torch_s_layer_norm_can_be_looked_at_and_each_of_its_calls():
 )
 def test_the_net_is_left_as_it_was(name, raised):
     module = net(lnlab.nn.BatchNorm)
-    found = objective(module, statistics=Statistics.FROZEN)
+    found = objective(module, bn_stats="running")
     before, state = copy.deepcopy(module.state_dict()), torch.get_rng_state()
     hooks = [len(part._forward_hooks) for part in found.module.modules()]
     with pytest.raises(raised, match=r"no rule|no part") if raised else nullcontext():
@@ -204,7 +204,7 @@ def test_depth_quiets_the_last_layer_of_a_transformer_only_with_pre_ln():
             return F.cross_entropy(output.squeeze(1), y)
 
         name = f"{depth - 1}.linear2.weight"
-        given = {"statistics": Statistics.FROZEN, "names": [name]}
+        given = {"bn_stats": "running", "params": [name]}
         made = [transformer(depth, pre) for _ in range(10)]
         return sum(gradient_norms(Objective(m, x, y, loss, **given))[name] for m in made)
 

@@ -12,7 +12,6 @@ from torch.nn import functional as F
 import lnlab.nn
 from lnlab.analysis.covariate_shift import Noisy, covariate_shift, layers, shifting
 from lnlab.analysis.objective import Objective
-from lnlab.nn.table1 import Statistics
 
 B, D, H, CLASSES = 12, 5, 6, 3
 
@@ -29,7 +28,7 @@ def batch():
 
 
 def objective(module, x, y):
-    return Objective(module, x, y, F.cross_entropy, statistics=Statistics.BATCH)
+    return Objective(module, x, y, F.cross_entropy, bn_stats="batch")
 
 
 def stepped(module, x, y, rate=0.5):

@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 import torch
 
-from lnlab.analysis.arguments import normal
 from lnlab.analysis.magnitudes import root_mean_square
+from lnlab.analysis.random import normal
 from lnlab.analysis.rnn_dynamics import dynamics, scales, states
 from lnlab.nn import (
     MODERN_START,

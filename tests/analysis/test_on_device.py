@@ -1,56 +1,146 @@
-"""What is measured of a module on an accelerator is what is measured of it on the CPU."""
+"""What is measured of a model on an accelerator is what is measured of it on the CPU."""
+
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.analysis.hessian import density, ends, trace
-from lnlab.analysis.loss_landscape import band, between, path, random_directions, surface
-from lnlab.analysis.objective import Objective
-from lnlab.analysis.rnn_dynamics import dynamics, scales
-from lnlab.analysis.smoothness import smoothness, steps
-from lnlab.nn import LSTMCell
-from lnlab.nn.table1 import Statistics
+import lnlab.nn
+from lnlab.analysis import fisher
+from lnlab.analysis.certify import certify
+from lnlab.analysis.conformance import conformance
+from lnlab.analysis.covariate_shift import shifting
+from lnlab.analysis.effective_learning_rate import Turning, scale_invariant
+from lnlab.analysis.feature_maps import contrast, contributions, maps, over_units
+from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
+from lnlab.analysis.landscape import (
+    linear_interpolation,
+    loss_landscape,
+    random_directions,
+    random_lines,
+    training_path,
+)
+from lnlab.analysis.module_copy import BN_STATS
+from lnlab.analysis.norm_gradients import gradient_norms, microscope
+from lnlab.analysis.objective import Objective, train_and_yield
+from lnlab.analysis.recorder import record
+from lnlab.analysis.rnn_dynamics import disagreement, dynamics, same_weights, scales
+from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
+from lnlab.nn import PUBLISHED, LayerNorm, LSTMCell
 from tests.pretend import waited
 
 pytestmark = pytest.mark.gpu
 
 
-def objective(statistics, device):
+def geometry(device, bn_stats):
+    """All that is measured of a loss."""
     torch.manual_seed(0)
     layers = nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)
-    x, y = torch.randn(40, 6), torch.randint(3, (40,))
-    net = nn.Sequential(*layers).to(device)
-    return Objective(net, x.to(device), y.to(device), F.cross_entropy, statistics=statistics)
-
-
-def numbers(here):
-    """Everything that a probe returns for a reader, on the CPU."""
-    along = smoothness(here, steps(0.1))
-    other = here.start + random_directions(here, 1, seed=5)[0]
-    moved = [here.start + k * d for k, d in enumerate(random_directions(here, 4, seed=2))]
-    trodden = path(moved)
+    net, x, y = nn.Sequential(*layers), torch.randn(40, 6), torch.randint(3, (40,))
+    loss = Objective(
+        net.to(device), x.to(device), y.to(device), F.cross_entropy, bn_stats=bn_stats
+    )
+    along = gradient_smoothness(loss, eta=step_sizes(0.1))
+    other = loss.start + random_directions(loss, 1, seed=5)[0]
+    moved = [loss.start + k * d for k, d in enumerate(random_directions(loss, 4, seed=2))]
+    path = training_path(moved)
     return {
-        "smoothness": torch.tensor([*along.row().values()]),
+        "smoothness": torch.tensor([*along.summary().values()]),
         "distances": along.distances,
-        "surface": surface(here, points=3).losses,
-        "band": torch.stack([line.losses for line in band(here, 2, points=3)]),
-        "between": between(here, other, points=5).losses,
-        "largest": ends(here, 2, tolerance=1e-9).largest,
-        "trace": trace(here, 3).values,
-        "density": torch.tensor([density(here, 2, steps=5).mean]),
-        "path": torch.cat([trodden.explained, trodden.distances]),
+        "landscape": loss_landscape(loss, points=3).losses,
+        "lines": torch.stack([ln.losses for ln in random_lines(loss, count=2, points=3)]),
+        "between": linear_interpolation(loss, other, points=5).losses,
+        "largest": extreme_eigenvalues(loss, count=2, tolerance=1e-9).largest,
+        "trace": hessian_trace(loss, draws=3).values,
+        "spectrum": torch.tensor([hessian_spectrum(loss, draws=2, steps=5).mean]),
+        "path": torch.cat([path.explained, path.distances]),
     }
 
 
-def test_random_numbers_of_a_device_are_not_moved_by_what_is_elsewhere(device):
-    if device.type == "pretend":
-        pytest.skip("the pretended device draws from the generator of the CPU")
-    torch.cuda.manual_seed(7)
-    before = torch.cuda.get_rng_state(device)
-    objective(Statistics.BATCH, "cpu").gradient()
-    assert torch.equal(torch.cuda.get_rng_state(device), before)
+def learning(device):
+    """Metric, shift, turning and gradients of normalizers."""
+    torch.manual_seed(0)
+    layers = lnlab.nn.Linear(6, 8, LayerNorm), nn.ReLU(), lnlab.nn.Linear(8, 3)
+    x, y = torch.randn(20, 6).to(device), torch.randint(3, (20,)).to(device)
+    net = nn.Sequential(*layers).to(device)
+    glm = fisher.GLM(torch.randn(4, 6).to(device), x, LayerNorm, fisher.CATEGORICAL)
+    F_exact, outputs = fisher.metric(glm), fisher.fisher_information(net, x)
+    loss = Objective(net, x, y, F.cross_entropy)
+    steps = fisher.radial(glm).values()
+    costs = [(fisher.ds2(F_exact, s), fisher.divergence(glm, s)) for s in steps]
+    found = {
+        "metric": F_exact,
+        "eq. 13": fisher.metric_of_paper(glm),
+        "gap": torch.tensor(fisher.gap(glm)),
+        "chi": fisher.chi(glm),
+        "along gains": torch.stack([fisher.gain_metric(glm), fisher.gain_metric_32(glm)]),
+        "steps": torch.tensor(costs),
+        "dense": outputs.dense(),
+        "parts": torch.stack(microscope(loss, "0.norm")),
+        "gradients": torch.tensor([*gradient_norms(loss).values()]),
+    }
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    recorder = record(net, what=["activations", "gradients"], also=["drift", "rank", "cosine"])
+    with recorder, Turning(net, optimizer, scale_invariant(net, x)) as turning:
+        shifts = list(shifting(net, [(x, y)] * 3, F.cross_entropy, optimizer))
+    found["shifts"] = torch.tensor([s[1:] for _, layers in shifts for s in layers])
+    for name, frame in (("turning", turning.frame()), ("recorded", recorder.frame())):
+        found[name] = torch.from_numpy(frame.select_dtypes("number").to_numpy(float))
+    return found
+
+
+class Pictures(nn.Module):
+    """A convolution and logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = lnlab.nn.Conv2d(2, 3, 3, partial(LayerNorm, space=2), padding=1)
+        self.logits = nn.Linear(144, 5)
+
+    def forward(self, x):
+        return self.logits(F.relu(self.first(x)).flatten(1))
+
+
+def inside(device):
+    """What is measured inside of networks and cells."""
+    torch.manual_seed(0)
+    net, x, y = Pictures(), torch.randn(7, 2, 6, 8), torch.randint(5, (7,))
+    net, x, y = net.to(device), x.to(device), y.to(device)
+    summed = partial(F.cross_entropy, reduction="sum")
+    (found,) = maps(net, x, ["first"]).values()
+    weights = (torch.randn(*shape).to(device) for shape in ((32, 3), (32, 8), (32,)))
+    sequence, cell = torch.randn(6, 4, 3).to(device), LSTMCell(3, 5).double().to(device)
+    apart = disagreement(same_weights(PUBLISHED, *weights), sequence)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    seen = train_and_yield(net, [(x, y)] * 3, F.cross_entropy, optimizer)
+    return {
+        "maps": torch.stack(found),
+        "contrast": torch.tensor(contrast(found)),
+        "over units": torch.stack([*over_units(found).values()]),
+        "contributions": contributions(net, x, y, ["first"], summed)["first"],
+        "disagreement": torch.stack([*apart.values()]),
+        "dynamics": torch.stack([*dynamics(cell, sequence)]),
+        "scales": scales(cell, cell.norm_h, sequence),
+        "along training": torch.stack([each.gradient()[1] for _, each in seen]),
+    }
+
+
+MEASURED = {f"loss, {s}": partial(geometry, bn_stats=s) for s in BN_STATS}
+MEASURED |= {"learning": learning, "inside": inside}
+
+
+@pytest.mark.parametrize("measure", MEASURED.values(), ids=MEASURED)
+def test_every_analysis_gives_the_numbers_of_the_cpu(measure: Any, device):
+    found = measure(device)
+    assert not waited["indices of the CPU"]
+    for name, expected in measure("cpu").items():
+        # float64, other orders of summation
+        torch.testing.assert_close(
+            found[name].cpu(), expected, rtol=1e-7, atol=1e-9, equal_nan=True, msg=name
+        )
 
 
 class Recurrent(nn.Module):
@@ -73,35 +163,44 @@ class Attentive(Recurrent):
 
 
 @pytest.mark.parametrize("make", [Recurrent, Attentive])
-@pytest.mark.parametrize("statistics", ["batch", "frozen"])
-def test_curvature_of_what_is_fused_on_a_device_is_that_of_the_cpu(make, statistics, device):
+@pytest.mark.parametrize("bn_stats", ["batch", "running"])
+def test_what_is_fused_on_a_device_has_the_derivatives_of_the_cpu(make, bn_stats, device):
     x, y = torch.randn(20, 6), torch.randint(3, (20,))
-    module, products = make(), []
-    v = torch.randn(sum(p.numel() for p in module.parameters()))
+    model, found = make(), []
+    v = torch.randn(sum(p.numel() for p in model.parameters()))
     for d in ("cpu", device):
-        given = module.to(d), x.to(d), y.to(d), F.cross_entropy
-        found = Objective(*given, statistics=statistics)
-        products.append(found.hessian_product()(v.to(d)).cpu())
+        given = model.to(d), x.to(d), y.to(d), F.cross_entropy
+        loss = Objective(*given, bn_stats=bn_stats)
+        found.append([loss.gradient()[1].cpu(), loss.hessian_product()(v.to(d)).cpu()])
     # float64, other orders of summation
-    torch.testing.assert_close(products[1], products[0], rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(found[1], found[0], rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("statistics", Statistics)
-def test_every_probe_gives_the_numbers_of_the_cpu(statistics, device):
-    found, expected = (numbers(objective(statistics, d)) for d in (device, "cpu"))
-    assert not waited["indices of the CPU"]
-    for name, value in expected.items():
-        assert found[name].device.type == "cpu", name
-        # float64, other orders of summation
-        torch.testing.assert_close(found[name], value, rtol=1e-7, atol=1e-9, msg=name)
+@pytest.mark.parametrize("norm", [LayerNorm, lnlab.nn.BatchNorm])
+def test_invariances_have_the_grades_of_the_cpu(norm, device):
+    module = nn.Sequential(lnlab.nn.Linear(5, 6, norm), nn.ReLU(), nn.Linear(6, 3))
+    x = torch.randn(8, 5)
+    expected, found = (certify(module.to(d), x.to(d)) for d in ("cpu", device))
+    assert found.evaluations == expected.evaluations
+    assert found.not_tried == expected.not_tried == {}
+    for one, other in zip(found.invariances, expected.invariances, strict=True):
+        fields = ("where", "column", "mode", "dtype", "grade", "inside")
+        assert [getattr(one, name) for name in fields] == [
+            getattr(other, name) for name in fields
+        ]
+        if one.dtype == "float64":  # other orders of summation
+            assert one.defect == pytest.approx(other.defect, rel=1e-7, abs=1e-12)
 
 
-def test_what_a_cell_does_in_time_is_what_it_does_on_the_cpu(device):
-    torch.manual_seed(1)
-    cell, x = LSTMCell(3, 5).double(), torch.randn(6, 4, 3, dtype=torch.float64)
-    expected = [*dynamics(cell, x), scales(cell, cell.norm_h, x)]
-    cell.to(device)
-    found = [*dynamics(cell, x.to(device)), scales(cell, cell.norm_h, x.to(device))]
-    for one, other in zip(found, expected, strict=True):
-        assert one.device.type == device.type
-        torch.testing.assert_close(one.cpu(), other, rtol=1e-7, atol=1e-9)
+@pytest.mark.parametrize(
+    "norm",
+    [nn.LayerNorm(6), nn.BatchNorm1d(6), lnlab.nn.RMSNorm(6, eps=1e-3), nn.GroupNorm(2, 6)],
+    ids=lambda norm: type(norm).__name__,
+)
+def test_a_normalizer_is_identified_as_on_the_cpu(norm, device):
+    x = torch.randn(8, 6)
+    expected, found = (conformance(norm.to(d), x.to(d)) for d in ("cpu", device))
+    assert found.kind == expected.kind
+    rows = [[(f.what, f.wrong) for f in each.findings] for each in (found, expected)]
+    assert rows[0] == rows[1]
+    assert conformance(lnlab.nn.LayerNorm(6).to(device)).conforms  # given an input there

@@ -156,7 +156,7 @@ def test_unlikeness_is_0_where_all_contribute_alike():
 
 @pytest.mark.parametrize("look", [maps, partial(contributions, y=torch.zeros(0), loss=_total)])
 def test_no_cases_and_no_positions_are_named(look, net):
-    with pytest.raises(ValueError, match="no cases to look at"):
+    with pytest.raises(ValueError, match="give cases along the first axis"):
         look(net(), torch.zeros(0, 2, 6, 8), layers=["first"])
     dense = nn.Sequential(Linear(3, 2, LayerNorm))
     with pytest.raises(ValueError, match="0 has no positions: its summed inputs are 2-d"):

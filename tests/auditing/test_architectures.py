@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.analysis.subject import NORMALIZERS as KNOWN
+from lnlab.analysis.activations import NORMALIZERS as KNOWN
 from lnlab.auditing import CHECKS, Call, Severity, audit, swap
 from lnlab.nn import LayerNorm, Normalizer, RMSNorm
 from tests.auditing.architectures import ARCHITECTURES, NORMALIZERS, words
@@ -163,7 +163,7 @@ def test_wrong_input_is_named(inputs, error):
 
 def test_wrong_arguments_are_named():
     net = nn.Linear(2, 2)
-    with pytest.raises(TypeError, match="module is of class function"):
+    with pytest.raises(TypeError, match="model is of class function"):
         audit(lambda x: x, torch.randn(2, 2))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="loss is of class Tensor"):
         audit(net, torch.randn(2, 2), torch.zeros(()))  # type: ignore[arg-type]

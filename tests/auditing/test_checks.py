@@ -470,7 +470,7 @@ def test_loss_that_a_normalizer_is_blind_to_is_a_risk():
 def test_curvature_is_the_largest_eigenvalue():
     net, x, y = nn.Linear(3, 2), torch.randn(20, 3), torch.randn(20, 2)
     found = audit(net, x, lambda out: F.mse_loss(out, y)).results["curvature"].rows[0]
-    objective = Objective(net, x, y, F.mse_loss, statistics="batch")
+    objective = Objective(net, x, y, F.mse_loss, bn_stats="batch")
     H = torch.autograd.functional.hessian(objective, objective.start)
     torch.testing.assert_close(
         found["largest"], float(torch.linalg.eigvalsh(H)[-1]), rtol=1e-2, atol=0

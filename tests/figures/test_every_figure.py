@@ -91,16 +91,14 @@ def sketched(text) -> go.Figure:
     return lnlab.papers.draw.panel.drawing_figure(np.eye(4), {text: one})
 
 
-def plane(text, *at) -> Any:
+def plane(*at) -> Any:
     losses = np.ones([len(each) for each in at])
-    return SimpleNamespace(
-        at=at, losses=losses, centre=0.5, statistics=SimpleNamespace(value=text)
-    )
+    return SimpleNamespace(at=at, losses=losses, centre=0.5, bn_stats="running")
 
 
 def trodden(text) -> go.Figure:
     settings: Any = {"explained": [0.5, 0.4], "distances": AT, "made_on": text}
-    return landscape.trodden(plane(text, AT, AT), SEEDS.T, **settings)
+    return landscape.trodden(plane(AT, AT), SEEDS.T, **settings)
 
 
 def moved(text) -> go.Figure:
@@ -139,18 +137,15 @@ FIGURES = {
     positions_panel.positions_figure: lambda text: positions_panel.positions_figure(
         {text: np.eye(4)}, reaches={text: 1.0}
     ),
+    tables.table: lambda text: tables.table(pd.DataFrame({text: [text]})),
     tables.kept: lambda text: tables.kept({text: 3.0}, unit=text),
     invariance_panel.movement: moved,
     invariance_panel.table: tabled,
     landscape.bands: lambda text: landscape.bands(
-        {text: {text: [plane(text, AT)]}}, x=text, made_on=text
+        {text: {text: [plane(AT)]}}, x=text, made_on=text
     ),
-    landscape.surfaces: lambda text: landscape.surfaces(
-        {text: plane(text, AT, AT)}, made_on=text
-    ),
+    landscape.surfaces: lambda text: landscape.surfaces({text: plane(AT, AT)}, made_on=text),
     landscape.trodden: trodden,
-    landscape.cuts: lambda text: landscape.cuts([plane(text, AT)], text),
-    landscape.plane: lambda text: landscape.plane(plane(text, AT, AT)),
     lnlab.figures.curves.learning_curves: lambda text: lnlab.figures.curves.learning_curves(
         {text: {text: (AT, SEEDS)}}, x=text, y=text, made_on=text
     ),
@@ -213,7 +208,7 @@ FIGURES = {
 }
 """Every figure, drawn with a text wherever it takes one."""
 
-WITHOUT_TEXT = {tables.timeline, tables.step}
+WITHOUT_TEXT = {tables.timeline, tables.step, landscape.cuts, landscape.plane}
 
 
 def functions_that_draw():

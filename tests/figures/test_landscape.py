@@ -24,18 +24,16 @@ X, Y = np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)
 MADE = "embedded data: digits"
 
 
-def landscape(losses, *at, statistics="of the batch") -> Any:
-    return SimpleNamespace(
-        at=at, losses=losses, centre=0.5, statistics=SimpleNamespace(value=statistics)
-    )
+def landscape(losses, *at, bn_stats="batch") -> Any:
+    return SimpleNamespace(at=at, losses=losses, centre=0.5, bn_stats=bn_stats)
 
 
-def line(offset=0.0, statistics="of the batch"):
-    return landscape(0.5 + offset + X**2, X, statistics=statistics)
+def line(offset=0.0, bn_stats="batch"):
+    return landscape(0.5 + offset + X**2, X, bn_stats=bn_stats)
 
 
-def sheet(statistics="of the batch"):
-    return landscape(0.5 + X[:, None] ** 2 + Y**2 / 10, X, Y, statistics=statistics)
+def sheet(bn_stats="batch"):
+    return landscape(0.5 + X[:, None] ** 2 + Y**2 / 10, X, Y, bn_stats=bn_stats)
 
 
 def notes(figure):
@@ -53,21 +51,21 @@ def test_a_band_holds_every_line():
 
 
 def test_every_panel_is_stamped_with_its_statistics():
-    frozen = line(statistics="frozen: as they were")
+    frozen = line(bn_stats="running")
     figure: Any = bands(
         {"here": {"layer": [line()]}, "there": {"layer": [frozen], "batch": [frozen]}},
         x="α", made_on=MADE,
     )  # fmt: skip
     here, there, made = notes(figure)
     assert here == "here<br><sup>Statistics over cases: of the batch.</sup>"
-    assert there == "there<br><sup>Statistics over cases: frozen: as they were.</sup>"
+    assert there.endswith("frozen: of the population before the change.</sup>")
     assert made.startswith(MADE)
     assert [trace.name for trace in figure.data if trace.showlegend] == ["layer", "batch"]
 
 
 def test_surfaces_share_heights_and_are_stamped():
     low = sheet()
-    high = landscape(10 * low.losses, X, Y, statistics="frozen: as they were")
+    high = landscape(10 * low.losses, X, Y, bn_stats="running")
     figure: Any = surfaces({"one": low, "other": high}, made_on=MADE)
     one, peg, other, _ = figure.data
     np.testing.assert_allclose(10.0**one.z, low.losses.T)
@@ -76,7 +74,7 @@ def test_surfaces_share_heights_and_are_stamped():
     assert (one.cmin, one.cmax) == (other.cmin, other.cmax)
     assert figure.layout.scene.zaxis.range == figure.layout.scene2.zaxis.range
     assert peg.z[0] == pytest.approx(np.log10(0.5))
-    assert "frozen: as they were" in notes(figure)[1]
+    assert "frozen: of the population before the change" in notes(figure)[1]
 
 
 def test_heights_leave_out_what_has_no_logarithm():
@@ -126,7 +124,7 @@ def test_lines_have_the_colour_of_the_normalizer():
 
 
 def test_moving_the_plane_leaves_how_it_was_turned():
-    other = landscape(3 * sheet().losses, X, Y, statistics="frozen: as they were")
+    other = landscape(3 * sheet().losses, X, Y, bn_stats="running")
     moved: Any = plane(sheet())
     for name, new in plane_traces(other).items():
         moved.update_traces(new, selector={"name": name})
@@ -135,4 +133,4 @@ def test_moving_the_plane_leaves_how_it_was_turned():
     assert "scene" not in plane_layout(other)
     # more of them lie over each other
     assert moved.layout.scene.xaxis.nticks == moved.layout.scene.yaxis.nticks == 5
-    assert "frozen: as they were" in notes(moved)[0]
+    assert "frozen: of the population before the change" in notes(moved)[0]

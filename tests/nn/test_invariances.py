@@ -10,8 +10,8 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as some
 
-from lnlab.analysis.arguments import cast, random_given, random_shift
-from lnlab.analysis.invariance import EXACT, NormalizedLayer, relative_change
+from lnlab.analysis.magnitudes import EXACT, relative_change
+from lnlab.analysis.normalized_layer import NormalizedLayer, cast, random_given, random_shift
 from lnlab.nn import BatchLayerNorm, LayerNorm, SpectralNorm, outside_root
 from lnlab.nn.table1 import (
     ONE_GHOST_SCALED,

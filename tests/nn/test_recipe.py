@@ -29,11 +29,11 @@ from pathlib import Path
 
 from lnlab import panels
 from lnlab.nn.table1 import ROWS
-from lnlab.analysis.invariance import table
+from lnlab.analysis.normalized_layer import measure_table1
 from lnlab.papers import PermutationInvariantMNIST
 from lnlab.training import train
 
-assert table({"largest": ROWS["largest"]}).agrees.all()
+assert measure_table1({"largest": ROWS["largest"]}).agrees.all()
 panel = panels.invariance(normalizers=["largest"], eps=0.0)
 assert "largest unchanged" in panel.bar.sentence, panel.bar.sentence
 task = PermutationInvariantMNIST.budget("smoke", norm="largest", seeds=(0,))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lnlab.analysis.invariance import EXACT
+from lnlab.analysis.magnitudes import EXACT
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, Statistics, eps_ratio
 from lnlab.panels.invariance_panel import (
     LAYER_SIZES,

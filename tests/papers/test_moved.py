@@ -9,7 +9,6 @@ from torch.nn import functional as F
 
 from lnlab.analysis.objective import Objective
 from lnlab.nn import BatchNorm, Identity, LayerNorm
-from lnlab.nn.table1 import Statistics
 from lnlab.papers.classification import LOWER, STEP, bend, moved, promised
 from lnlab.papers.mnist import MLP
 
@@ -51,9 +50,7 @@ def test_gradients_turn_as_the_layers_below_are_exchanged(net, cases):
 
 
 def test_a_step_is_as_long_as_the_gradient_promises(net, cases):
-    loss = Objective(
-        net, *cases, F.cross_entropy, statistics=Statistics.BATCH, dtype=torch.float64
-    )
+    loss = Objective(net, *cases, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
     value, g = loss.gradient()
     step = promised(loss)[1] - loss.start
     assert float(g @ step) == pytest.approx(-LOWER * float(value))
@@ -90,9 +87,7 @@ def bowl(*curvatures, scale=1.0):
     net = nn.Linear(len(curvatures), 1, bias=False)
     nn.init.constant_(net.weight, scale)
     x = torch.diag(torch.tensor(curvatures).sqrt())
-    return Objective(
-        net, x, None, lambda out, _: out.square().sum() / 2, statistics=Statistics.BATCH
-    )
+    return Objective(net, x, None, lambda out, _: out.square().sum() / 2, bn_stats="batch")
 
 
 @pytest.mark.parametrize("steep", [1e-3, 1.0, 50.0])

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from lnlab.analysis.objective import Objective
 from lnlab.data import load
 from lnlab.kernels import LeftOnReference, fuse
-from lnlab.nn.table1 import Statistics
 from lnlab.papers.batch_layer_norm.evaluate import fitted, score, searched
 from lnlab.papers.batch_layer_norm.model import (
     ARMS,
@@ -216,7 +215,7 @@ def shift(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
     for batch in batches:
         x, y = placed(batch, weight.device, weight.dtype)
         loss = Objective(
-            model, x, y, F.cross_entropy, statistics=Statistics.BATCH, dtype=torch.float64
+            model, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64
         )
         angles.append(angle(loss, promised(loss)[1]))
     return sum(angles) / len(angles)

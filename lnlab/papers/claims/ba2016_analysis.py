@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
-from lnlab.analysis.arguments import normal, random_given, random_shift
-from lnlab.analysis.invariance import NormalizedLayer, relative_change
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.normalized_layer import NormalizedLayer, random_given, random_shift
+from lnlab.analysis.random import normal
 from lnlab.nn.normalizer import AffineNormalizer
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
 from lnlab.papers.claims.claim import Claim, equation

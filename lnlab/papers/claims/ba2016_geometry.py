@@ -8,7 +8,6 @@ from math import pi
 import torch
 from torch import Tensor
 
-from lnlab.analysis.arguments import normal
 from lnlab.analysis.fisher import (
     BERNOULLI,
     FAMILIES,
@@ -22,7 +21,8 @@ from lnlab.analysis.fisher import (
     metric,
     metric_of_paper,
 )
-from lnlab.analysis.invariance import relative_change
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.random import normal
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Norm, WeightNorm
 from lnlab.papers.claims.ba2016_analysis import PAPER, claim, effective_rate, untested
 from lnlab.papers.claims.ba2016_convolutions import at_every_rate, stable

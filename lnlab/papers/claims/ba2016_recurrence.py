@@ -6,8 +6,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from lnlab.analysis.arguments import normal
-from lnlab.analysis.invariance import relative_change
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.random import normal
 from lnlab.nn import LayerNorm, RNNCell
 from lnlab.nn.recurrent import unroll
 from lnlab.papers.claims.ba2016_analysis import (

@@ -6,8 +6,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lnlab.analysis.arguments import normal
-from lnlab.analysis.invariance import relative_change
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.random import normal
 from lnlab.papers.claims.ba2016_analysis import (
     ANGLE,
     BEND,

@@ -24,9 +24,10 @@ from torch.distributions import Bernoulli, Distribution, Normal
 from torch.nn.utils import skip_init
 
 from lnlab.analysis import fisher
-from lnlab.analysis.arguments import normal, random_given, random_shift
 from lnlab.analysis.fisher import BERNOULLI, FAMILIES, GAUSSIAN, GLM, Family
-from lnlab.analysis.invariance import NormalizedLayer, relative_change
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.normalized_layer import NormalizedLayer, random_given, random_shift
+from lnlab.analysis.random import normal
 from lnlab.nn import (
     CONFIGURATIONS,
     BatchLayerNorm,

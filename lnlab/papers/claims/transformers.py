@@ -17,8 +17,8 @@ import torch
 from scipy.optimize import linprog
 from torch import Tensor
 
-from lnlab.analysis.arguments import normal
-from lnlab.analysis.invariance import relative_change
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.random import normal
 from lnlab.nn import LayerNorm
 from lnlab.papers.claims.claim import Claim
 from lnlab.papers.claims.exact import Defect, unchanged

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlab.analysis.arguments import normal
-from lnlab.analysis.invariance import relative_change
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.random import normal
 from lnlab.nn import BatchLayerNorm, BatchNorm, LayerNorm, Population
 from lnlab.papers.claims import (
     ziaee2022_inference,

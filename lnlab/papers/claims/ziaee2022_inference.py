@@ -7,8 +7,8 @@ from math import gamma, sqrt
 import torch
 from torch import Tensor
 
-from lnlab.analysis.arguments import normal
-from lnlab.analysis.invariance import relative_change
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.random import normal
 from lnlab.nn import CONFIGURATIONS, BatchLayerNorm, BatchNorm, Population
 from lnlab.papers.claims.ba2016_analysis import AFFINE, fewer_cases
 from lnlab.papers.claims.claim import equation as equation_of

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.recorder import QUANTILES, record, summary
-from lnlab.analysis.smoothness import smoothness, steps
+from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
 from lnlab.nn import Hypothesis, entropy, mass, monotonicity, search
 from lnlab.nn.padding import cross_entropy
-from lnlab.nn.table1 import Statistics
 from lnlab.papers.las.data import Speech
 from lnlab.papers.las.filterbank import HOP
 from lnlab.papers.las.model import Heeded, gathered
@@ -154,11 +153,11 @@ def inside(net: Any, dataset: Speech) -> dict[str, Any]:
         return cross_entropy(logits, batch.units[rows], counts[rows])
 
     rows = torch.arange(len(said), device=weight.device)
-    objective = Objective(Chosen(net, batch), rows, rows, loss, statistics=Statistics.FROZEN)
-    found = smoothness(objective, steps(LENGTH))
+    objective = Objective(Chosen(net, batch), rows, rows, loss, bn_stats="running")
+    found = gradient_smoothness(objective, eta=step_sizes(LENGTH))
     low, high = found.variation
     return {
-        "lipschitz": found.slope,
+        "lipschitz": found.gradient,
         "loss_range": high - low,
         "beta_smoothness": found.beta,
         "quantiles": distributions(net, batch),

@@ -9,7 +9,6 @@ from torch.nn import functional as F
 
 from lnlab.analysis.norm_gradients import gradient_norms
 from lnlab.analysis.objective import Objective
-from lnlab.nn.table1 import Statistics
 from lnlab.papers.transformer.model import Transformer
 
 
@@ -20,7 +19,7 @@ def nll(output: Tensor, y: Tensor) -> Tensor:
 
 def objective(net: nn.Module, x: Tensor, y: Tensor) -> Objective:
     """L(w) of a single net on cases x, y (B, T), in float64."""
-    return Objective(net, x, y, nll, statistics=Statistics.FROZEN, dtype=torch.float64)
+    return Objective(net, x, y, nll, bn_stats="running", dtype=torch.float64)
 
 
 def profile(loss: Objective) -> list[float]:

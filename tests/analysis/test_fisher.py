@@ -1,12 +1,16 @@
-"""The metric of section 5.2, against its definition, and the paper's formulas against it."""
+"""The Fisher metric of linear models and of networks, against its definition (eq. 9)."""
 
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.distributions import Bernoulli, Categorical, Independent, Normal, kl_divergence
+from torch.func import functional_call
+from torch.nn import functional as F
 
 from lnlab.analysis.fisher import (
     BERNOULLI,
@@ -16,6 +20,7 @@ from lnlab.analysis.fisher import (
     GLM,
     divergence,
     ds2,
+    fisher_information,
     gain_metric,
     gain_metric_32,
     gap,
@@ -23,7 +28,7 @@ from lnlab.analysis.fisher import (
     metric_of_paper,
     radial,
 )
-from lnlab.nn import BatchNorm, DyT, Identity, LayerNorm, RMSNorm, WeightNorm
+from lnlab.nn import BatchNorm, DyT, Identity, LayerNorm, Linear, RMSNorm, WeightNorm
 
 NORMS = [Identity, LayerNorm, BatchNorm, WeightNorm]
 H, D, B = 3, 4, 5
@@ -59,15 +64,15 @@ def outcomes(family, h):
 def by_definition(model):
     """Eq. 9, an outcome at a time: the squared slopes of log P, weighed by P."""
     theta, family = model.theta.requires_grad_(), model.family
-    F = 0.0
+    total: Any = 0.0
     with torch.no_grad():
         all_outcomes = list(outcomes(family, model.h))
     for y, P in all_outcomes:
         for case in range(len(y)):
             h = model.outputs(theta)[case]
             (score,) = torch.autograd.grad((h @ y[case] - family.eta(h)) / family.phi, theta)
-            F = F + P[case] * torch.einsum("ik,jl->ikjl", score, score) / len(y)
-    return F
+            total = total + P[case] * torch.einsum("ik,jl->ikjl", score, score) / len(y)
+    return total
 
 
 @pytest.mark.parametrize("family", [SCALED, BERNOULLI, CATEGORICAL], ids=lambda f: f.name)
@@ -211,17 +216,6 @@ def test_bernoulli_has_a_curvature_however_sure_it_is():
     torch.testing.assert_close(bend, torch.exp(-h).detach(), rtol=1e-3, atol=0)
 
 
-def test_nothing_is_left_behind():
-    model, before = glm(BatchNorm), torch.get_rng_state()
-    W, x, theta = model.W.clone(), model.x.clone(), model.theta
-    for measured in (metric, metric_of_paper, gap, gain_metric):
-        measured(model)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(model.W, W)
-    assert torch.equal(model.x, x)
-    assert torch.equal(model.theta, theta)
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -249,3 +243,108 @@ def test_what_is_no_rule_is_refused():
             cost(torch.ones(6))  # which would fit, row by row
     with pytest.raises(ValueError, match="H >= 2"):
         gap(GLM(torch.ones(1, D), torch.randn(B, D), WeightNorm))
+
+
+# Networks: products with F.
+
+
+def theirs(norm: Any = nn.LayerNorm) -> Any:
+    return nn.Sequential(nn.Linear(D, 6), norm(6), nn.Tanh(), nn.Linear(6, H))
+
+
+def ours(norm: Any = LayerNorm) -> Any:
+    return nn.Sequential(Linear(D, 6, norm), nn.ReLU(), Linear(6, H, bias_inside=True))
+
+
+def of_network(model, x):
+    """Eq. 9: the squared slopes of log P of every class, weighed by P."""
+    total, parameters = torch.zeros(()), list(model.parameters())
+    for case in range(len(x)):
+        for unit in range(H):
+            log_P = F.log_softmax(model(x), -1)[case, unit]  # of all cases: batch norm
+            score = torch.cat([s.reshape(-1) for s in torch.autograd.grad(log_P, parameters)])
+            total = total + log_P.exp().detach() * torch.outer(score, score) / len(x)
+    return total
+
+
+@pytest.mark.parametrize("bn_stats", ["batch", "running"])
+@pytest.mark.parametrize(
+    "make", [theirs, partial(theirs, nn.BatchNorm1d), ours, partial(ours, BatchNorm)]
+)
+def test_products_are_those_of_the_definition(make, bn_stats):
+    model, x = make(), torch.randn(B, D)
+    found = fisher_information(model, x, bn_stats=bn_stats)
+    dense = of_network(model.train(bn_stats == "batch"), x)
+    torch.testing.assert_close(found.dense(), dense)
+    v = torch.randn(len(found.start), 2)
+    torch.testing.assert_close(found.product()(v), dense @ v)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize("norm", [LayerNorm, BatchNorm, WeightNorm])
+def test_a_layer_has_the_metric_of_its_linear_models(norm, family):
+    x, g = torch.randn(B, D), torch.rand(H) + 0.5
+    layer: Any = Linear(D, H, norm)
+    layer.norm.eps = 0.0
+    with torch.no_grad():
+        layer.norm.g.copy_(g)
+    found = fisher_information(layer, x, family=family, bn_stats="batch").dense()
+    model = GLM(layer.W.detach(), x, norm, family, g=g)
+    # there parameters are ordered by unit: [w_i, b_i, g_i]; here W, g, b
+    unit = torch.arange(H).unsqueeze(1)
+    order = torch.cat([unit * D + torch.arange(D), H * D + H + unit, H * D + unit], 1).flatten()
+    expected = metric(model).reshape(H * (D + 2), -1)
+    torch.testing.assert_close(found[order][:, order], expected)
+
+
+def test_a_large_step_costs_torch_s_divergence_from_here_to_there():
+    model, x = theirs(), torch.randn(B, D)
+    found = fisher_information(model, x)
+    assert found.value() == 0
+    delta = torch.randn_like(found.start)
+    # of a small step the next term of the expansion is of the step's size
+    predicted = found.predicted(1e-4 * delta)
+    assert found.happened(1e-4 * delta) == pytest.approx(predicted, rel=5e-3)
+    here = Categorical(logits=model(x))
+    there = Categorical(logits=functional_call(model, found.split(found.start + delta), (x,)))
+    forth, back = (kl_divergence(*pair).mean() for pair in ((here, there), (there, here)))
+    assert found.happened(delta) == pytest.approx(forth.item())
+    assert abs(forth / back - 1) > 0.01  # the other way round it is another one
+
+
+def test_weights_that_all_grow_cost_nothing_under_layer_norm():
+    model = ours()
+    model[0].norm.eps = 0.0
+    found = fisher_information(model, torch.randn(B, D), params=["0.W"])
+    assert abs(found.predicted(found.start)) < 1e-14
+    assert abs(found.happened(found.start)) < 1e-14
+
+
+def test_divergences_of_time_steps_add_up():
+    x = torch.randn(B, 7, D)
+    found = fisher_information(nn.RNN(D, H, batch_first=True), x, family=GAUSSIAN)
+    moved = found.start + 0.1
+    with torch.no_grad():
+        h = found.module(x)[0]
+        change = h - functional_call(found.module, found.split(moved), (x,))[0]
+    assert found.value(moved) == pytest.approx(float(change.square().sum() / 2 / B))
+
+
+def test_traces_are_those_of_the_blocks():
+    found = fisher_information(theirs(), torch.randn(B, D))
+    diagonal = found.dense().diagonal()
+    expected = [float(diagonal[place].sum()) for place in found.slices().values()]
+    # 2,000 draws; the smallest have few numbers to average over
+    traces = [*found.traces(draws=2000).values()]
+    assert traces == pytest.approx(expected, rel=0.1, abs=0.05 * sum(expected))
+    assert found.to_frame()["parameter"].tolist() == found.names
+    assert list(found.plot().data[0].customdata) == found.names
+
+
+def test_what_has_no_fisher_information_is_refused():
+    with pytest.raises(ValueError, match='"batch", which are statistics of x too'):
+        fisher_information(theirs(nn.BatchNorm1d), torch.ones(B, D), bn_stats="recomputed")
+    with pytest.raises(TypeError, match="family is of class str: give CATEGORICAL"):
+        fisher_information(theirs(), torch.ones(B, D), family="normal")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"delta has shape \(3,\)"):
+        fisher_information(theirs(), torch.ones(B, D)).predicted(torch.ones(3))

@@ -1,0 +1,154 @@
+"""The inputs of the nonlinearities of a module, and the outputs of its normalizers.
+
+A ReLU that is shut keeps its output, whatever happens to its input. Whether a change has an
+effect is therefore asked in two places: at the outputs, and at the inputs of each f.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _NormBase as TorchNorm
+from torch.overrides import TorchFunctionMode
+
+from lnlab.nn import Normalizer
+
+NORMALIZERS = (Normalizer, TorchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+
+_NAMES = """
+    relu relu_ relu6 leaky_relu leaky_relu_ prelu rrelu elu elu_ selu selu_ celu celu_ gelu silu
+    mish tanh tanh_ sigmoid sigmoid_ logsigmoid softplus softsign softshrink hardshrink hardtanh
+    hardtanh_ hardsigmoid hardswish threshold threshold_
+"""
+NONLINEARITIES = {
+    function: name.rstrip("_")
+    for owner in (torch, F, Tensor)
+    for name in _NAMES.split()
+    if (function := getattr(owner, name, None)) is not None
+}
+"""Torch's elementwise nonlinearities. One written by hand, with ``torch.where`` say, is seen
+only if it clamps at 0; those inside nn.LSTM and nn.GRU are not seen."""
+
+_CLAMPS = {torch.clamp, torch.clamp_min, Tensor.clamp, Tensor.clamp_, Tensor.clamp_min}
+
+
+class Site(NamedTuple):
+    """One nonlinearity or normalizer in one evaluation.
+
+    Attributes:
+        name: the module and the function.
+        a: what goes into f, or comes out of a normalizer.
+        h: the output of f; None for a normalizer.
+        shut: where f does not respond to a small change of ``a``; None for a normalizer.
+    """
+
+    name: str
+    a: Tensor
+    h: Tensor | None
+    shut: Tensor | None
+
+
+class SiteRecorder(TorchFunctionMode):
+    """Records the sites of a module while :meth:`recording` is active.
+
+    Args:
+        module: a copy of the user's; the hooks that tell where a function is called stay on it.
+
+    Attributes:
+        sites: those of the last evaluation, in the order of the computation.
+        called: the names of the modules that were called.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.active = False
+        for name, child in module.named_modules():
+            child.register_forward_pre_hook(partial(self._enter, name))
+            child.register_forward_hook(self._leave, always_call=True)
+
+    def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
+        kwargs = kwargs or {}
+        f = _nonlinearity(func, args, kwargs)
+        # the output of a normalizer that goes into f at once has just been copied
+        norm_output, self._norm_output = self._norm_output, None
+        if f is None or not args or not isinstance(args[0], Tensor):
+            return func(*args, **kwargs)
+        reuse = norm_output is not None and norm_output[0] is args[0]
+        a = norm_output[1] if reuse else args[0].clone()
+        h = func(*args, **kwargs)
+        shut = _shut(func, a, args[1:], kwargs, h) if self.find_shut else None
+        self.sites.append(Site(self._site_name(f), a, h.clone(), shut))
+        return h
+
+    def _site_name(self, function: str) -> str:
+        path = self._stack[-1] if self._stack else ""
+        return f"{path}: {function}" if path else function
+
+    @contextmanager
+    def recording(self, *, find_shut: bool = False) -> Iterator[Self]:
+        """Record one evaluation; with ``find_shut``, also where each f is shut."""
+        self.find_shut = find_shut
+        self.sites: list[Site] = []
+        self.called: set[str] = set()
+        self._stack: list[str] = []
+        self._norm_output: tuple[Tensor, Tensor] | None = None
+        self.active = True
+        try:
+            with self:
+                yield self
+        finally:
+            self.active, self._norm_output = False, None
+
+    def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
+        if self.active:
+            self._stack.append(name)
+            self.called.add(name)
+
+    def _leave(self, module: nn.Module, args: tuple, output: Any) -> None:
+        if not self.active:
+            return
+        if isinstance(module, NORMALIZERS) and isinstance(output, Tensor):
+            with torch._C.DisableTorchFunction():  # the copy is no part of the computation
+                site = Site(self._site_name(type(module).__name__), output.clone(), None, None)
+            self.sites.append(site)
+            self._norm_output = output, site.a
+        self._stack.pop()
+
+
+def _nonlinearity(func: Callable, args: tuple, kwargs: dict) -> str | None:
+    """Return the name of f if ``func`` is one."""
+    if func in _CLAMPS:
+        low = kwargs.get("min", args[1] if len(args) > 1 else None)
+        high = kwargs.get("max", args[2] if len(args) > 2 else None)
+        rectifies = isinstance(low, int | float) and low == 0 and high != 0
+        return "clamp" if rectifies else None
+    return NONLINEARITIES.get(func)
+
+
+def _shut(func: Callable, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) -> Tensor:
+    """Return where f responds neither to a small step up nor to one down."""
+    # relative to a, so that no precision rounds it away; at a = 0 it is still not 0
+    step = 1e-2 * (a.abs() + torch.finfo(a.dtype).tiny)
+    kwargs = {**kwargs, **({"inplace": False} if "inplace" in kwargs else {})}
+    up, down = (func((a + d).clone(), *rest, **kwargs) for d in (step, -step))
+    return (up == h) & (down == h)
+
+
+def dead_units(sites: list[Site]) -> dict[str, tuple[int, int]]:
+    """Return, for each f with units shut in all cases, how many, and of how many.
+
+    Units are along the last axis, in images (B, H, height, width) along the second.
+    """
+    dead = {}
+    for site in sites:
+        if site.shut is None or site.shut.dim() < 2:
+            continue
+        unit_axis = 1 if site.shut.dim() == 4 else site.shut.dim() - 1
+        shut = site.shut.movedim(unit_axis, 0).flatten(1).all(1)
+        if bool(shut.any()):
+            dead[site.name] = (int(shut.sum()), shut.numel())
+    return dead

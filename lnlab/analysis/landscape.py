@@ -1,0 +1,349 @@
+"""The loss on lines and planes through the parameters of a model, by Li et al. (2018).
+
+A picture of a landscape can be judged only if one knows its directions, how far it goes, and
+where BatchNorm's statistics come from at each point: all of this is part of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.analysis.magnitudes import vector_norm
+from lnlab.analysis.module_copy import interruptible
+from lnlab.analysis.objective import Loss, Objective, as_objective
+from lnlab.analysis.random import normal
+from lnlab.analysis.result import AnalysisResult
+from lnlab.progress import progress as bar
+from lnlab.threads import in_one_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+TINY = 1e-10
+"""Added to the length of a random row by Li et al.'s code."""
+
+
+@dataclass(frozen=True)
+class LossLandscape(AnalysisResult):
+    """Losses on a grid through w: L(w + alpha d_1 + beta d_2 + ...).
+
+    Attributes:
+        at: coordinates along each direction, one tensor (K,) for each.
+        losses: (K_1, K_2, ...); NaN for what an interrupt left out.
+        centre: the loss at w itself, where all coordinates are 0.
+        bn_stats: where statistics over cases came from at every point.
+        lengths: of each direction.
+        weights: the length of w.
+        cases: how many the loss is a mean of.
+        computed: the number of points; fewer than in ``losses`` after an interrupt.
+        seed: of random directions; None for others.
+    """
+
+    at: tuple[Tensor, ...]
+    losses: Tensor
+    centre: float
+    bn_stats: str | None
+    lengths: tuple[float, ...]
+    weights: float
+    cases: int
+    computed: int
+    seed: int | None = None
+
+    def readout(self, training_loss: float | None = None) -> dict[str, float | str]:
+        """Return what to look at before one believes the picture.
+
+        Args:
+            training_loss: what the training reported for the same cases. If the centre is
+                another loss, statistics or cases are not what one thinks.
+        """
+        finite = self.losses[self.losses.isfinite()]
+        numbers: dict[str, float | str] = {
+            "statistics over cases": self.bn_stats or "none",
+            "loss at the centre": self.centre,
+            "smallest loss on the grid": float(finite.min()) if len(finite) else float("nan"),
+            "largest loss on the grid": float(finite.max()) if len(finite) else float("nan"),
+            "points not computed": self.losses.numel() - self.computed,
+            "points not finite": self.computed - len(finite),
+            "cases": self.cases,
+        }
+        for axis, (at, length) in enumerate(zip(self.at, self.lengths, strict=True), start=1):
+            # If the scale of w does not matter, a short w looks sharp and a long one flat in
+            # steps of the same length (Li et al., section 4): so in lengths of w.
+            reach = float(at.abs().max()) * length / self.weights
+            numbers[f"reach of direction {axis}, in lengths of w"] = reach
+        if self.seed is not None:
+            numbers["seed of the directions"] = self.seed
+        if training_loss is not None:
+            # to the digits of a loss: a difference by rounding is none, and has no sign
+            difference = round(self.centre - training_loss, 6)
+            numbers["centre - loss of the training"] = difference or 0.0
+        return numbers
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per point: its coordinates and its loss."""
+        import pandas as pd
+
+        axes = torch.meshgrid(*self.at, indexing="ij")
+        columns = {f"direction {i}": axis.flatten() for i, axis in enumerate(axes, start=1)}
+        return pd.DataFrame({**columns, "loss": self.losses.flatten()}).astype(float)
+
+    def plot(self) -> go.Figure:
+        """Return the plane as a surface, or the line as a curve.
+
+        Raises:
+            ValueError: for more than two directions.
+        """
+        from lnlab.figures import landscape
+
+        if len(self.at) > 2:
+            raise ValueError(f"{len(self.at)} directions cannot be drawn: choose one or two.")
+        made_on = f"{self.cases} examples"
+        if len(self.at) == 2:
+            return landscape.surfaces({"": self}, made_on=made_on)
+        return landscape.bands({"": {"loss": [self]}}, x="along the line", made_on=made_on)
+
+
+def loss_landscape(
+    model: nn.Module | Objective,
+    x: Tensor | None = None,
+    y: Any = None,
+    loss_fn: Loss | None = None,
+    *,
+    directions: Tensor | None = None,
+    extent: float = 1.0,
+    points: int = 25,
+    seed: int = 0,
+    bn_stats: str | None = None,
+    progress: bool = False,
+) -> LossLandscape:
+    """Return the loss on a plane (or a line) through the parameters of ``model``.
+
+    Args:
+        model: the model, or an :class:`Objective` in place of it and the next three.
+        x: its input, cases along the first axis.
+        y: what the loss compares with.
+        loss_fn: ``loss_fn(output, y)``, a scalar.
+        directions: (2, P), or (1, P) for a line; None: two random ones, filter-normalized.
+        extent: the grid goes from -extent to extent times each direction.
+        points: along each direction; an odd number has the centre among them.
+        seed: of the random directions.
+        bn_stats: "batch", "running" or "recomputed", see :class:`Objective`.
+        progress: whether to show a bar.
+
+    An interrupt ends it early, with a warning; what was not computed is NaN.
+
+    Raises:
+        ValueError: for directions of another shape, or not finite, or an empty grid.
+    """
+    objective = as_objective(model, x, y, loss_fn, bn_stats)
+    at = _line(extent, points)
+    if directions is not None:
+        return evaluate_grid(objective, directions, [at] * len(directions), progress=progress)
+    random = random_directions(objective, 2, seed=seed)
+    return replace(evaluate_grid(objective, random, [at, at], progress=progress), seed=seed)
+
+
+def random_lines(
+    model: nn.Module | Objective,
+    x: Tensor | None = None,
+    y: Any = None,
+    loss_fn: Loss | None = None,
+    *,
+    count: int = 5,
+    extent: float = 1.0,
+    points: int = 25,
+    seed: int = 0,
+    bn_stats: str | None = None,
+    progress: bool = False,
+) -> list[LossLandscape]:
+    """Return the loss on lines in random directions (P,): a single one is an anecdote.
+
+    Arguments as in :func:`loss_landscape`. An interrupt ends it with the line at hand.
+    """
+    objective = as_objective(model, x, y, loss_fn, bn_stats)
+    at, lines = _line(extent, points), []
+    for direction in random_directions(objective, count, seed=seed):
+        line = evaluate_grid(objective, direction[None], [at], progress=progress)
+        lines.append(replace(line, seed=seed))
+        if line.computed < points:
+            break
+    return lines
+
+
+def linear_interpolation(
+    model: nn.Module | Objective,
+    other: Tensor | nn.Module,
+    x: Tensor | None = None,
+    y: Any = None,
+    loss_fn: Loss | None = None,
+    *,
+    points: int = 25,
+    bn_stats: str | None = None,
+    progress: bool = False,
+) -> LossLandscape:
+    """Return the loss on the line from w (at 0) to another solution (at 1), and half beyond.
+
+    Running statistics are those of w along the whole line, which is wrong at its other end.
+
+    Args:
+        other: the other model, or its parameters (P,).
+    """
+    objective = as_objective(model, x, y, loss_fn, bn_stats)
+    end = objective.parameters_of(other) if isinstance(other, nn.Module) else other
+    objective.check_vector("other", end)
+    # beyond both ends, to see whether each is a minimum along the line
+    at = torch.linspace(-0.5, 1.5, points, dtype=torch.float64)
+    return evaluate_grid(objective, (end - objective.start)[None], [at], progress=progress)
+
+
+def _line(extent: float, points: int) -> Tensor:
+    if not extent > 0 or points < 2:
+        raise ValueError(f"extent is {extent}, points {points}: give more than 0, 2 or more.")
+    return torch.linspace(-extent, extent, points, dtype=torch.float64)
+
+
+@in_one_thread
+@torch.no_grad()
+def evaluate_grid(
+    objective: Objective, directions: Tensor, at: Sequence[Tensor], *, progress: bool = False
+) -> LossLandscape:
+    """Return the loss at every combination of coordinates along ``directions``.
+
+    Args:
+        objective: the loss, whose w has P numbers.
+        directions: (n, P).
+        at: the coordinates along each of them, n vectors.
+        progress: whether to show a bar.
+
+    Raises:
+        ValueError: if the shapes do not fit, or a direction is 0 or not finite.
+    """
+    P = len(objective.start)
+    if directions.shape != (len(at), P):
+        raise ValueError(
+            f"directions have shape {tuple(directions.shape)}: give one row of {P} numbers for "
+            f"each of the {len(at)} axes; Objective.flat makes one of tensors."
+        )
+    if not bool(directions.isfinite().all()) or not bool(directions.any(dim=1).all()):
+        raise ValueError("a direction is 0 or not finite: give another.")
+    w, directions = objective.start, directions.to(objective.start)
+    losses = torch.full([len(a) for a in at], float("nan"), dtype=torch.float64)
+    grid = list(torch.cartesian_prod(*(torch.arange(len(a)) for a in at)).view(-1, len(at)))
+    computed = 0
+    with interruptible(lambda: computed and f"{computed} of {losses.numel()} points"):
+        for index in bar(grid, len(grid), "landscape", shown=progress):
+            coordinates = torch.stack([a[i] for a, i in zip(at, index, strict=True)])
+            losses[tuple(index)] = objective(w + coordinates.to(w) @ directions).double()
+            computed += 1
+    return LossLandscape(
+        at=tuple(at),
+        losses=losses,
+        centre=objective.value(),
+        bn_stats=objective.bn_stats,
+        lengths=tuple(vector_norm(directions, 1).tolist()),
+        weights=float(vector_norm(w)),
+        cases=len(objective.x),
+        computed=computed,
+    )
+
+
+@in_one_thread
+def random_directions(
+    objective: Objective, count: int, *, seed: int = 0, normalized: bool = True
+) -> Tensor:
+    """Return random directions (count, P), filter-normalized: Li et al. (2018), section 4.
+
+    Each row (each filter) of a direction is as long as that row of the parameter; vectors
+    (biases, gains) are 0 in it. The numbers depend on the seed and on the place of a parameter
+    among the others alone.
+
+    Args:
+        objective: the loss, with the model's own parameters.
+        count: the number of directions.
+        seed: of the random numbers.
+        normalized: whether rows are as long as the parameters'; else they stay random.
+
+    Raises:
+        ValueError: if no parameter has two axes or more.
+    """
+    if not any(len(shape) > 1 for shape in objective.shapes):
+        raise ValueError("no parameter has rows: a filter-normalized direction would be 0.")
+    own = objective.split(objective.start).values()
+
+    def direction(W: Tensor, stream: tuple[int, int]) -> Tensor:
+        if W.dim() < 2:
+            return torch.zeros_like(W).reshape(-1)
+        rows = normal(seed, stream, *W.shape).to(W).flatten(1)
+        if normalized:
+            # d_i <- d_i ||w_i|| / ||d_i|| for each filter i: a step of 1 changes every filter
+            # by its own length, so that models with weights of other lengths compare
+            length = vector_norm(W.detach().flatten(1), 1, keepdim=True)
+            rows = rows * (length / (vector_norm(rows, 1, keepdim=True) + TINY))
+        return rows.reshape(-1).to(W)
+
+    return torch.stack(
+        [torch.cat([direction(W, (n, i)) for i, W in enumerate(own)]) for n in range(count)]
+    )
+
+
+# The path of a training.
+
+
+@dataclass(frozen=True)
+class TrainingPath:
+    """A training, seen in the plane that is nearest to it.
+
+    Attributes:
+        directions: of the plane (2, P), each of length 1.
+        coordinates: of each w in that plane (K, 2); the last is (0, 0).
+        explained: the fraction of the squared distances from the last w along each direction
+            (2,).
+        distances: of each w from the plane (K,).
+    """
+
+    directions: Tensor
+    coordinates: Tensor
+    explained: Tensor
+    distances: Tensor
+
+
+@in_one_thread
+def training_path(weights: Sequence[Tensor]) -> TrainingPath:
+    """Return the principal plane of a trajectory: Li et al. (2018), section 7.
+
+    That two components explain nearly everything holds for random walks too (8/pi² (1 + 1/9),
+    90 %, of a walk about its end): look at the distances.
+
+    Args:
+        weights: the parameters (P,) in the order of training, three or more.
+
+    Raises:
+        ValueError: for fewer, or of several lengths, or not finite, or all on a line.
+    """
+    if len(weights) < 3 or len({w.shape for w in weights}) != 1:
+        raise ValueError(
+            f"there are {len(weights)} vectors of {len({w.shape for w in weights})} shapes: "
+            "give three or more of one."
+        )
+    moved = torch.stack([w.detach().double() for w in weights]) - weights[-1].detach().double()
+    if not bool(moved.isfinite().all()):
+        raise ValueError("a w is not finite: leave out what came after a training diverged.")
+    # Rows are w_k - w_last: the right singular vectors are the principal components about
+    # w_last, as in the paper. (The authors' code takes them about the mean.)
+    _, sizes, directions = torch.linalg.svd(moved, full_matrices=False)
+    if not sizes[1] > 1e-12 * sizes[0]:
+        raise ValueError("the weights moved along a line: there is no plane to draw.")
+    directions, shares = directions[:2], (sizes / sizes[0]).square()
+    coordinates = moved @ directions.T
+    return TrainingPath(
+        directions=directions.to(weights[-1]),
+        coordinates=coordinates.cpu(),
+        explained=(shares[:2] / shares.sum()).cpu(),
+        distances=vector_norm(moved - coordinates @ directions, 1).cpu(),
+    )

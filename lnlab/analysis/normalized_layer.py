@@ -1,0 +1,327 @@
+"""The change of an output under a transformation: Table 1 of Ba et al. (2016), measured.
+
+The *defect* of a transformation is max|y' - y| / max|y| over all outputs y of the layer
+(before f, where a dead unit might hide a change). It is measured in the precision of what the
+layer is given; panels and tables use float64, in which 1e-30 to 1e30 times the weights or the
+inputs is still no special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lnlab.analysis.magnitudes import EXACT, relative_change
+from lnlab.analysis.module_copy import Buffers, check_type, recompute_bn_stats
+from lnlab.analysis.random import normal, uniform
+from lnlab.analysis.result import AnalysisResult
+from lnlab.nn import Normalizer, SpectralNorm
+from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Given, Place, Row, Statistics, Transformation
+from lnlab.threads import in_one_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGEST = 1e100
+"""|delta| beyond this, or below its inverse, leaves float64 once it is squared twice."""
+
+
+# What a layer is given: random weights and inputs.
+
+
+def random_given(
+    units: int = 12,
+    inputs: int = 7,
+    cases: int = 8,
+    place: Place = Place.DENSE,
+    *,
+    side: int = 6,
+    kernel: int = 3,
+    bias_inside: bool = False,
+    seed: int = 0,
+) -> Given:
+    """Return standard normal weights W, inputs x and, if asked, a bias c, in float64.
+
+    Args:
+        units: H.
+        inputs: D.
+        cases: B.
+        place: dense, or a convolution of images of ``side`` by ``side``.
+        side: height and width of an image.
+        kernel: height and width of the kernel.
+        bias_inside: whether c (H,) is a bias inside a, one number a unit; else it is 0.
+        seed: of W, x and c each by itself: W does not change with B, nor the first x.
+    """
+    pixels, window = (side,) * place.space, (kernel,) * place.space
+    no_bias = torch.zeros((), dtype=torch.float64)
+    return Given(
+        W=normal(seed, 0, units, inputs, *window),
+        x=normal(seed, 1, cases, inputs, *pixels),
+        c=normal(seed, 2, units, *(1,) * place.space) if bias_inside else no_bias,
+        padding=kernel // 2 if place is Place.PADDED else 0,
+    )
+
+
+def shift_length(given: Given) -> int:
+    """Return the number of elements that is enough for every shift of ``given``."""
+    return max(len(given.x), given.x.shape[1], len(given.W), given.W[0].numel())
+
+
+def random_shift(given: Given, *, seed: int = 0) -> Tensor:
+    """Return a standard normal vector (N,), long enough for every shift of ``given``."""
+    return normal(seed, 3, shift_length(given)).to(given.x.dtype)
+
+
+def cast(given: Given, dtype: torch.dtype) -> Given:
+    """Return ``given`` rounded to ``dtype``."""
+    return replace(given, W=given.W.to(dtype), x=given.x.to(dtype), c=given.c.to(dtype))
+
+
+def check_finite(name: str, v: Tensor) -> None:
+    """Raise ValueError if ``v`` (any shape), called ``name``, holds NaN or an infinity."""
+    if not bool(v.isfinite().all()):
+        index = tuple((~v.isfinite()).nonzero()[0].tolist())
+        raise ValueError(
+            f"{name} is {v[index].item()} at {index}: a defect of what is not finite says "
+            "nothing, give finite numbers."
+        )
+
+
+class NormalizedLayer:
+    """The layer y = N(W x + c) of one row of Table 1, before f.
+
+    Attributes:
+        norm: the row's normalizer, in the precision of ``given``; evaluating the layer leaves
+            its buffers as they are.
+
+    Args:
+        row: which normalizer, in what place.
+        given: what the layer is given before any change.
+        eps: of the normalizer.
+        statistics: where statistics over cases come from; None: as the row says. Frozen ones
+            are those of ``given``.
+        seed: draws gains and biases from U(1/2, 3/2); None leaves them at their start.
+
+    Raises:
+        ValueError: if W, x or c holds NaN or an infinity.
+    """
+
+    def __init__(
+        self,
+        row: Row,
+        given: Given,
+        *,
+        eps: float = 0.0,
+        statistics: Statistics | None = None,
+        seed: int | None = None,
+    ) -> None:
+        check_type("row", row, Row, "one of lnlab.nn.table1.ROWS")
+        for name in ("W", "x", "c"):
+            check_finite(name, getattr(given, name))
+        self.row, self.given = row, given
+        self.statistics = row.statistics if statistics is None else statistics
+        self.norm = row.make(len(given.W), eps).to(given.W.dtype)
+        self.norm.start(given.W)
+        if isinstance(self.norm, SpectralNorm):
+            _converge(self.norm, given.W)
+        if seed is not None:
+            _draw_gains(self.norm, seed)
+        if self.statistics is Statistics.FROZEN:
+            recompute_bn_stats(_OfGiven(self.norm), given)
+        self._buffers = Buffers(self.norm)
+        self.y = self.output(given)
+
+    def output(self, given: Given) -> Tensor:
+        """Return y (B, H, *space); recomputed statistics are those of ``given``."""
+        again = self.statistics is Statistics.RECOMPUTED
+        return self._output(given, self.statistics, given if again else None)
+
+    @torch.no_grad()
+    def _output(self, given: Given, statistics: Statistics, population: Given | None) -> Tensor:
+        with self._buffers:
+            if population is not None:
+                recompute_bn_stats(_OfGiven(self.norm), population)
+            self.norm.train(statistics is Statistics.BATCH)
+            a = given.summed_inputs(self.norm)
+            if self.row.batch is None:
+                return self.norm(a, given.W, 0)
+            # mini-batches: what mixes cases mixes those of one batch alone
+            batches = a.split(self.row.batch)
+            return torch.cat([self.norm(batch, given.W, 0) for batch in batches])
+
+    def defect(
+        self, transformation: Transformation, delta: float = 1.0, shift: Tensor | None = None
+    ) -> float:
+        """Return max|y' - y| / max|y| for one change; NaN if y' holds one.
+
+        Args:
+            transformation: the change.
+            delta: the scale, for a transformation that scales.
+            shift: what the others cut theirs from (N,); None: :func:`random_shift`.
+
+        Raises:
+            ValueError: for a delta that is 0, not finite or beyond :data:`LARGEST`, and for a
+                shift that is not finite or too short.
+        """
+        return self._defect(transformation, delta, self._shift(shift))
+
+    def _defect(self, transformation: Transformation, delta: float, shift: Tensor) -> float:
+        if not 1 / LARGEST <= abs(delta) <= LARGEST:
+            raise ValueError(
+                f"delta is {delta}: give a number other than 0, of of 1e-100 to 1e100."
+            )
+        return relative_change(self.output(transformation(self.given, delta, shift)), self.y)
+
+    def against_delta(
+        self,
+        transformation: Transformation,
+        deltas: Iterable[float],
+        shift: Tensor | None = None,
+    ) -> np.ndarray:
+        """Return the defect for each delta; shifts are by delta times ``shift`` (N,)."""
+        shift, scales = self._shift(shift), transformation.scales
+        return np.array(
+            [
+                self._defect(transformation, delta, shift if scales else delta * shift)
+                for delta in map(float, deltas)
+            ]
+        )
+
+    def _shift(self, shift: Tensor | None) -> Tensor:
+        if shift is None:
+            return random_shift(self.given)
+        check_finite("shift", shift)
+        needed = shift_length(self.given)
+        if shift.dim() != 1 or len(shift) < needed:
+            raise ValueError(
+                f"shift has shape {tuple(shift.shape)}: give a vector of at least {needed}."
+            )
+        return shift.to(self.given.x.dtype)
+
+    def dependence(self) -> float:
+        """Return column 11: the defect of the first case when all the others are replaced.
+
+        Statistics of a population stay those of the cases before.
+        """
+        x = self.given.x
+        # others by an affine map, so that mean and variance over the cases change, too
+        replaced = replace(self.given, x=torch.cat([x[:1], 2 * x[1:].flip(0) + 1]))
+        y, changed = (
+            self._output(given, self.statistics, self.given) for given in (self.given, replaced)
+        )
+        return relative_change(changed[:1], y[:1])
+
+    def gap(self) -> float:
+        """Return column 12: the defect of evaluation against training on the same cases.
+
+        Evaluation knows a population that holds other cases too.
+        """
+        x = self.given.x
+        # with images of x that have another mean and variance: x alone would be its own
+        # population, and training and evaluation the same
+        population = replace(self.given, x=torch.cat([x, 2 * x + 1, 1 - x.flip(0)]))
+        training = self._output(self.given, Statistics.BATCH, population)
+        evaluation = self._output(self.given, Statistics.FROZEN, population)
+        return relative_change(evaluation, training)
+
+
+class _OfGiven(nn.Module):
+    """A normalizer as a module of one argument, what the layer is given."""
+
+    def __init__(self, norm: Normalizer) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, given: Given) -> Tensor:
+        return given.output(self.norm)
+
+
+@torch.no_grad()
+def _converge(norm: SpectralNorm, W: Tensor) -> None:
+    """Set u to the limit of power iteration, the first left singular vector."""
+    norm.u.copy_(torch.linalg.svd(W.flatten(1).double(), full_matrices=False)[0][:, 0])
+
+
+@torch.no_grad()
+def _draw_gains(norm: Normalizer, seed: int) -> None:
+    # at the start, 1 and 0, a gain in the wrong place or a missing bias would not be seen
+    for number, p in enumerate(norm.parameters()):
+        p.copy_(0.5 + uniform(seed, (5, number), *p.shape))
+
+
+# The whole table.
+
+
+@dataclass(frozen=True)
+class MeasuredTable(AnalysisResult):
+    """Every cell of a table of invariances, measured.
+
+    Attributes:
+        cells: row, column, name, whether it is claimed, the defect, and whether that agrees.
+    """
+
+    cells: tuple[tuple[str, int, str, bool, float, bool], ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per cell."""
+        import pandas as pd
+
+        columns = ["row", "column", "name", "claimed", "defect", "agrees"]
+        return pd.DataFrame(self.cells, columns=columns)
+
+
+@in_one_thread
+def measure_table1(
+    rows: Mapping[str, Row] = ROWS,
+    *,
+    units: int = 12,
+    inputs: int = 7,
+    cases: int = 8,
+    delta: float = 3.7,
+    eps: float = 0.0,
+    dtype: torch.dtype = torch.float64,
+    statistics: Statistics | None = None,
+    seed: int = 0,
+) -> MeasuredTable:
+    """Measure every cell of ``rows``.
+
+    A cell agrees if its defect lies on the claimed side of :data:`EXACT`; the claims are of
+    eps = 0 and delta > 0, so that it also shows where those matter.
+
+    Args:
+        rows: what to measure, by name.
+        units: H; a multiple of 4 if the rows hold the group normalizers.
+        inputs: D.
+        cases: B.
+        delta: the factor by which weights, inputs or cases are re-scaled.
+        eps: of every normalizer.
+        dtype: the precision of everything.
+        statistics: instead of what each row says.
+        seed: of weights, inputs, shifts, gains and biases.
+    """
+    measured = []
+    for name, row in rows.items():
+        given = cast(random_given(units, inputs, cases, row.place, seed=seed), dtype)
+        layer = NormalizedLayer(row, given, eps=eps, statistics=statistics, seed=seed)
+        shift = random_shift(given, seed=seed)
+        for column, what, defect in _columns(layer, delta, shift):
+            claimed = row.claims(column)
+            agrees = (defect < EXACT[dtype]) == claimed
+            measured.append((name, column, what, claimed, defect, agrees))
+    return MeasuredTable(tuple(measured))
+
+
+def _columns(
+    layer: NormalizedLayer, delta: float, shift: Tensor
+) -> Iterator[tuple[int, str, float]]:
+    for transformation in TRANSFORMATIONS:
+        defect = layer.defect(transformation, delta, shift)
+        yield transformation.column, transformation.name, defect
+    yield 11, "independence of the other cases", layer.dependence()
+    if layer.row.cells[11] != "-":
+        yield 12, "training = evaluation", layer.gap()

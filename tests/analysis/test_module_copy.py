@@ -1,0 +1,203 @@
+"""After any analysis, raised or not, the model and all random numbers are as they were."""
+
+import copy
+import warnings
+from collections import namedtuple
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+import lnlab.nn
+from lnlab.analysis.covariate_shift import covariate_shift
+from lnlab.analysis.effective_learning_rate import scale_invariant
+from lnlab.analysis.fisher import fisher_information
+from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
+from lnlab.analysis.landscape import loss_landscape
+from lnlab.analysis.module_copy import (
+    BN_STATS,
+    ModuleCopy,
+    Replacement,
+    copy_module,
+    find_weights,
+    first_tensor,
+    tensors,
+)
+from lnlab.analysis.norm_gradients import gradient_norms, microscope
+from lnlab.analysis.objective import Objective
+from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
+
+ANALYSES = {
+    "gradient": lambda o: o.gradient(),
+    "smoothness": lambda o: gradient_smoothness(o, eta=step_sizes(0.1)),
+    "landscape": lambda o: loss_landscape(o, points=3),
+    "eigenvalues": lambda o: extreme_eigenvalues(o, steps=4),
+    "trace": lambda o: hessian_trace(o, draws=2),
+    "spectrum": lambda o: hessian_spectrum(o, draws=1, steps=3),
+    "refused": lambda o: loss_landscape(o, directions=torch.ones(2, 3)),
+    "shift": lambda o: covariate_shift(o, 1.1 * o.start),
+    "norm gradients": lambda o: microscope(o, "1"),
+    "gradient norms": gradient_norms,
+}
+NORMS: dict[str, Any] = {
+    "batch": nn.BatchNorm1d,
+    "our batch": lnlab.nn.BatchNorm,
+    "layer": nn.LayerNorm,
+    "batch layer": lambda H: lnlab.nn.BatchLayerNorm(H),
+}
+
+
+class Breaks(nn.Module):
+    """Raises at its call of that number."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.at, self.calls = at, 0
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls == self.at:
+            raise ArithmeticError("broken")
+        return x
+
+
+def made(norm, at) -> Any:
+    torch.manual_seed(0)
+    net: Any = nn.Sequential(
+        nn.Linear(4, 5), NORMS[norm](5), Breaks(0), nn.Tanh(), nn.Linear(5, 3)
+    )
+    net(torch.randn(9, 4) + 1)
+    net[2].at, net[2].calls = at, 0
+    net[4].weight.requires_grad = False
+    net[0].weight.grad = torch.randn(5, 4)
+    net.register_forward_hook(lambda *_: None)
+    return net
+
+
+def everything(net):
+    """All that an analysis must leave alone, to be compared."""
+    return {
+        "tensors": {name: v.tolist() for name, v in net.state_dict().items()},
+        "slopes": [None if p.grad is None else p.grad.tolist() for p in net.parameters()],
+        "places": [v.data_ptr() for v in net.state_dict().values()],
+        "versions": [(p.requires_grad, p._version) for p in net.parameters()],
+        "modes": [module.training for module in net.modules()],
+        "hooks": [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in net.modules()],
+        "calls": net[2].calls,
+        "random": torch.get_rng_state().tolist(),
+        "settings": (torch.is_grad_enabled(), torch.get_default_dtype()),
+    }
+
+
+def analyzed(name, net, bn_stats):
+    x, y = torch.linspace(-1, 1, 36).sin().view(9, 4), torch.arange(9) % 3
+    if name == "fisher":
+        return fisher_information(net, x, bn_stats=bn_stats).predicted(torch.ones(38))
+    if name == "scale-invariant":
+        return scale_invariant(net, x)
+    return ANALYSES[name](Objective(net, x, y, F.cross_entropy, bn_stats=bn_stats))
+
+
+@pytest.mark.parametrize("name", [*ANALYSES, "fisher", "scale-invariant"])
+@settings(max_examples=6, deadline=None)
+@given(
+    norm=st.sampled_from(sorted(NORMS)),
+    bn_stats=st.sampled_from(BN_STATS),
+    training=st.booleans(),
+    at=st.integers(0, 14),
+)
+def test_an_analysis_leaves_everything_as_it_was(name, norm, bn_stats, training, at):
+    net = made(norm, at).train(training)
+    before = everything(net)
+    allowed = [ArithmeticError, ValueError] if at or name == "refused" else []
+    if name == "norm gradients" and norm in ("batch", "batch layer"):
+        allowed.append(TypeError)  # no rule for (mu, sigma)
+    if name == "fisher" and bn_stats == "recomputed":
+        allowed.append(ValueError)
+    with suppress(*allowed):
+        analyzed(name, net, bn_stats)
+    assert everything(net) == before
+
+
+def test_the_comparison_would_see_a_trace():
+    net = made("batch", 0)
+    before = everything(net)
+    net.eval()(torch.randn(2, 4))
+    assert everything(net) != before
+    net = made("batch", 1)
+    with pytest.raises(ArithmeticError, match="broken"):
+        analyzed("gradient", net, "batch")
+
+
+class Breaking(nn.Module):
+    def __deepcopy__(self, memo):
+        raise RuntimeError("a file that is open")
+
+
+def test_what_cannot_be_copied_says_why():
+    with warnings.catch_warnings():  # of torch, about itself
+        warnings.simplefilter("ignore")
+        compiled = nn.Sequential(torch.compile(nn.Linear(2, 2)))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="0 is compiled: compile the whole model, or none"):
+        copy_module(compiled)
+    with pytest.raises(ValueError, match=r"must work with copy.deepcopy: a file that is open"):
+        copy_module(Breaking())
+
+
+def test_old_weight_norm_keeps_the_hook_that_makes_its_weight():
+    with pytest.warns(FutureWarning):
+        linear = nn.utils.weight_norm(nn.Linear(3, 2))
+    linear.register_forward_hook(lambda *_: pytest.fail("a hook of the user's was called"))
+    twin, x = copy_module(linear), torch.randn(4, 3)
+    with torch.no_grad():
+        twin.weight_g.mul_(2)
+    same = copy.deepcopy(twin)
+    assert torch.equal(twin(x), same(x))
+    assert not torch.equal(twin(x) - twin.bias, F.linear(x, linear.weight))
+
+
+@pytest.mark.parametrize("bn_stats", BN_STATS)
+def test_replacements_are_evaluated_and_taken_back(bn_stats):
+    net, x = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), torch.randn(6, 3)
+    net(2 * x + 1)
+    module = ModuleCopy(net, x, bn_stats=bn_stats)
+    first = module.run().y
+    W, shift = torch.randn(4, 3), torch.randn(4)
+    changed = module.run(Replacement(3 * x, {"0.weight": W}, ("0", lambda a: a + shift))).y
+    a = (F.linear(3 * x, W, net[0].bias) + shift).detach()
+    norm = copy.deepcopy(net[1]).train(bn_stats == "batch")
+    if bn_stats == "recomputed":
+        norm.running_mean, norm.running_var = a.mean(0), a.var(0, correction=0)
+    torch.testing.assert_close(changed, norm(a).detach())
+    assert torch.equal(module.run().y, first)
+
+
+def test_weights_are_matrices_and_kernels_but_those_of_normalizers_and_embeddings():
+    net = nn.ModuleDict(
+        {
+            "embedding": nn.Embedding(3, 4),
+            "norm": nn.LayerNorm((2, 4)),
+            "up": nn.ConvTranspose1d(4, 5, 3),
+            "linear": nn.utils.parametrizations.weight_norm(nn.Linear(4, 5)),
+        }
+    )
+    found = find_weights(net)
+    path = "linear.parametrizations.weight.original1"
+    assert [*found] == ["up.weight", path]
+    assert [w.unit_axis for w in found.values()] == [1, 0]
+    assert [*find_weights(net, ["embedding.weight"])] == ["embedding.weight"]
+    with pytest.raises(ValueError, match=r"no weight is called \['up'\]: there are up.weight"):
+        find_weights(net, ["up"])
+
+
+def test_the_first_tensor_is_found_at_any_depth():
+    Pair = namedtuple("Pair", "a b")
+    output = [Pair(None, {"x": (torch.ones(2), torch.zeros(1))}), torch.zeros(3)]
+    assert [len(v) for v in tensors(output)] == [2, 1, 3]
+    with pytest.raises(TypeError, match="returned str, which holds no tensor: give read="):
+        first_tensor("logits")
