@@ -37,12 +37,11 @@ everything = click.option(
 @where
 def list_runs(everything: bool, root: Path | None) -> None:
     """List the runs, the latest first: those kept in results/ and those in runs/."""
-    from lnlab import paths
     from lnlab.training import runs
 
     there, damaged = runs.survey(places(root))
     click.echo(overview(there, ("batch_size", "seeds"), None if everything else SHOWN))
-    for one in [*damaged, *runs.unbegun(root or paths.place("runs"))]:
+    for one in damaged:
         click.echo(f"{one.key}  {one.task:<12} damaged: {one.error}")
 
 
@@ -104,7 +103,7 @@ def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
 
     place = root or paths.place("runs")
     ours, damaged = runs.survey(place)
-    there = [*ours, *damaged, *runs.unbegun(place)]
+    there = [*ours, *damaged]
     for run in [among(there, key) for key in keys]:
         word = "damaged" if isinstance(run, runs.Damaged) else state(run)
         if yes or click.confirm(f"Remove {run.folder} ({word})?"):

@@ -1,4 +1,4 @@
-"""Nets that read words by number, and so are of one vocabulary."""
+"""Models that read words by number, and so belong to one vocabulary."""
 
 from typing import Any
 
@@ -8,18 +8,22 @@ from torch import Tensor, nn
 from lnlab.data.vocabulary import Vocabulary
 
 
-class OfVocabulary(nn.Module):
-    """A net whose weights are of one vocabulary: those of another are refused.
+class VocabularyModel(nn.Module):
+    """A model whose weights belong to one vocabulary: those of another are refused.
 
     Args:
-        vocabulary: that its words are of.
+        vocabulary: of the words that it reads.
     """
 
     alphabet: Tensor
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
-        self.register_buffer("alphabet", alphabet(vocabulary))
+        self.register_buffer("alphabet", _fingerprint(vocabulary))
+
+    def has_vocabulary(self, vocabulary: Vocabulary) -> bool:
+        """Return True if the model was made for this vocabulary."""
+        return torch.equal(self.alphabet.cpu(), _fingerprint(vocabulary))
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args: Any) -> None:
         theirs = state_dict.get(f"{prefix}alphabet")
@@ -31,7 +35,7 @@ class OfVocabulary(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-def alphabet(vocabulary: Vocabulary) -> Tensor:
-    """A vocabulary's digest in whole numbers (8,), to know it again."""
+def _fingerprint(vocabulary: Vocabulary) -> Tensor:
+    """Return a vocabulary's digest in whole numbers (8,)."""
     digest = vocabulary.digest
     return torch.tensor([int(digest[at : at + 8], 16) for at in range(0, 64, 8)])

@@ -3,15 +3,14 @@
 A run is the folder ``root/<experiment>/<key>/``. The key is a hash of its configuration and of
 the checksum of its data, so that the same run is found again.
 
-=================== ====================================================================
-config.json         experiment, configuration, data
-environment.json    versions, commit, device: what else decides the bits
-metrics.jsonl       one JSON object per row
-pictures.tensors    arrays that belong to rows (attention, drawings), if there are any
-checkpoint.bin      where to resume, with the SHA-256 of the files above and of itself
-weights.safetensors the trained weights
-result.json         written last, with the SHA-256 of all other files: the run is done
-=================== ====================================================================
+==================== ===================================================================
+config.json          experiment, configuration, data, environment
+metrics.jsonl        one JSON object per row
+checkpoint.bin       where to resume: a state, and the rows and pictures until then
+pictures.safetensors arrays that belong to rows (attention, drawings), if there are any
+weights.safetensors  the trained weights
+result.json          written last, with the SHA-256 of the files above: the run is done
+==================== ===================================================================
 
 Finished runs are kept in git as ``root/<experiment>.jsonl.xz``, two lines per run, sorted by
 key: what it was and how it ended; its metrics. Arrays are in ``root/<experiment>.pictures.xz``.
@@ -23,13 +22,14 @@ import json
 import lzma
 import os
 import platform
+import shutil
 import subprocess
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,25 +44,22 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-CONFIG, ENVIRONMENT, RESULT = "config.json", "environment.json", "result.json"
-METRICS, PICTURES, WEIGHTS = "metrics.jsonl", "pictures.tensors", "weights.safetensors"
-CHECKPOINT = "checkpoint.bin"
+CONFIG, METRICS, CHECKPOINT = "config.json", "metrics.jsonl", "checkpoint.bin"
+PICTURES, WEIGHTS, RESULT = "pictures.safetensors", "weights.safetensors", "result.json"
 
 KEPT, KEPT_PICTURES = ".jsonl.xz", ".pictures.xz"
 """Endings of the files of kept runs. LZMA stores the numbers of 900 runs in 4 MB; JSON lines
 need no library to be read, and keep rows with different fields as they are."""
 
-MUST_AGREE = ("lnlab", "code", "torch")
-"""Parts of the environment without which a run is not resumed."""
-MUST_AGREE_ON = {"cpu": ("cpu_capability",), "cuda": ("device_name",)}
-"""Further parts by device: they show in the last bits."""
+MUST_AGREE = {
+    "cpu": ("lnlab", "code", "torch", "cpu_capability"),
+    "cuda": ("lnlab", "code", "torch", "device_name"),
+}
+"""Parts of the environment without which a run is not resumed, by device: all show in the last
+bits."""
 
-DTYPES = ("float16", "float32", "float64", "uint8")
-"""The types of arrays that are logged as pictures."""
-
-
-BROKEN = (ValueError, TypeError, KeyError, AttributeError, EOFError, RecursionError)
-"""The errors of reading what was not written so."""
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, EOFError, RecursionError)
+"""The errors of reading a file that was not written by lnlab, or was changed."""
 
 
 class Busy(RuntimeError):
@@ -157,12 +154,12 @@ def key(config: Mapping[str, Any], checksum: str) -> str:
     return sha256(text.encode())[:12]
 
 
-def sha256(content: bytes | memoryview) -> str:
+def sha256(content: bytes) -> str:
     """Return the SHA-256 of some bytes, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
-def write(path: Path, content: bytes | memoryview) -> None:
+def write(path: Path, content: bytes) -> None:
     """Replace a file as a whole: after a kill it is the old one or the new one.
 
     Raises:
@@ -187,11 +184,11 @@ def write(path: Path, content: bytes | memoryview) -> None:
 
 def to_json(value: Any) -> bytes:
     """Return JSON that people can read; tensors and arrays as lists."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=_to_list)
     return text.encode() + b"\n"
 
 
-def _plain(value: Any) -> Any:
+def _to_list(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
@@ -204,38 +201,23 @@ def _reading(path: Path, advice: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise ValueError(f"{path} is missing: the run is damaged. {advice}") from error
-    except (*BROKEN, lzma.LZMAError) as error:
+    except (*MALFORMED, lzma.LZMAError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} is damaged: {reason}. {advice}") from error
 
 
-def _append(path: Path, content: bytes, size: int) -> int:
-    """Append all of ``content`` to a file of ``size`` bytes, or nothing; return its new size.
-
-    Raises:
-        ValueError: if something else has changed the length of the file.
-        OSError: if it cannot be written; names the path.
-    """
+def _locked(folder: Path) -> FileLock:
+    """Lock a folder until its lock is released or the process ends."""
+    # not thread-local: a generator may be closed by another thread than began it
+    lock = FileLock(folder / ".lock", thread_local=False)
     try:
-        with path.open("ab", buffering=0) as file:
-            if (found := os.fstat(file.fileno()).st_size) != size:
-                raise ValueError(
-                    f"{path} is damaged: it has {found} bytes, and not the {size} that this "
-                    "run has written; something else has changed it."
-                )
-            try:
-                written = 0
-                while written < len(content):
-                    written += file.write(content[written:])
-            except OSError:
-                file.truncate(size)
-                raise
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    return size + len(content)
-
-
-# runs
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise Busy(
+            f"{folder} is being written by another run of the same experiment, in this process "
+            "or another: wait for it, or stop it (close() its iterator)."
+        ) from None
+    return lock
 
 
 class Run:
@@ -246,21 +228,24 @@ class Run:
         task: the name of its experiment.
         config: the configuration, as JSON gives it back (tuples are lists).
         data: name, kind, checksum and licence of the data.
+        environment: what else decided its bits (:func:`environment`), when it was begun.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        recorded = self._object(CONFIG)
+        self._lock: FileLock | None = None
+        self._state: dict[str, Any] | None = None
+        self._rows: list[str] = []
+        self._arrays: dict[str, Tensor] = {}
+        content = self._content(CONFIG)
         with self._reading(CONFIG):
-            self.task: str = recorded["task"]
-            self.config: dict[str, Any] = recorded["config"]
-            self.data: dict[str, Any] = recorded["data"]
+            record = json.loads(content)
+            self.task: str = record["task"]
+            self.config: dict[str, Any] = record["config"]
+            self.data: dict[str, Any] = record["data"]
+            self.environment: dict[str, Any] = record["environment"]
             if key(self.config, self.data["checksum"]) != self.folder.name:
                 raise ValueError("its folder has the key of another configuration")
-        self._lock: FileLock | None = None
-        self._now: dict[str, Any] = {}
-        self._state: dict[str, Any] | None = None
-        self._sizes = {METRICS: 0, PICTURES: 0}
 
     @classmethod
     def open(
@@ -273,26 +258,16 @@ class Run:
     ) -> "Run":
         """Return the run of this configuration on this data, locked unless it is done.
 
-        After a kill half-written files are removed, and rows that are newer than the checkpoint
-        are cut off.
-
-        Args:
-            task: the name of the experiment.
-            config: what decides its course, as JSON can hold it.
-            data: ``checksum`` at least.
-            root: the folder under which all runs are.
-            device: where it computes.
+        After a kill, rows that are newer than the checkpoint are cut off.
 
         Raises:
             Busy: if the folder is being written already.
             RuntimeError: if the run was begun with other code, another torch or another kind of
                 processor, and so cannot be resumed.
             ValueError: if a file is damaged or missing.
-            TypeError: if the configuration cannot be written as JSON.
-            OSError: if the folder cannot be written; names the path.
         """
         folder = Path(root) / task / key(config, data["checksum"])
-        if (folder / RESULT).is_file():
+        if (folder / RESULT).is_file():  # its folder may be read-only: no lock
             return cls(folder)
         folder.mkdir(parents=True, exist_ok=True)
         lock = _locked(folder)
@@ -303,17 +278,13 @@ class Run:
             now = environment(device)
             for part in folder.glob("*.part"):
                 part.unlink()
-            resumed = (folder / CHECKPOINT).is_file()
-            if not resumed:
-                (folder / PICTURES).unlink(missing_ok=True)
+            if not (folder / CHECKPOINT).is_file():
                 write(folder / METRICS, b"")
-                write(folder / ENVIRONMENT, to_json(now))
-                record = {"task": task, "config": dict(config), "data": dict(data)}
+                record = {"task": task, "config": config, "data": data, "environment": now}
                 write(folder / CONFIG, to_json(record))  # last: readers find the run by it
             run = cls(folder)
             run._lock, run._now = lock, now
-            if resumed:
-                run._resume()
+            run._resume()
             return run
         except BaseException:
             lock.release()
@@ -325,35 +296,22 @@ class Run:
     ) -> "Run | None":
         """Return the run of this configuration on this data, to read; None without one."""
         folder = Path(root) / task / key(config, data["checksum"])
-        if _begun(folder):
+        if (folder / CONFIG).is_file():
             return cls(folder)
-        there = kept(Path(root) / f"{task}{KEPT}")
-        return next((run for run in there if run.key == folder.name), None)
+        runs = read_kept(Path(root) / f"{task}{KEPT}")
+        return next((run for run in runs if run.key == folder.name), None)
 
     def _resume(self) -> None:
-        content = (self.folder / CHECKPOINT).read_bytes()
-        with self._reading(CHECKPOINT):
-            if hashlib.sha256(content[32:]).digest() != content[:32]:
-                raise ValueError("it does not have the SHA-256 that it begins with")
-        import torch
-
-        kept = torch.load(io.BytesIO(content[32:]), weights_only=True, map_location="cpu")
-        for name, (size, digest) in kept["files"].items():
-            path = self.folder / name
-            with self._reading(name):
-                begun = path.read_bytes() if size or path.exists() else b""
-                if sha256(begun[:size]) != digest:
-                    raise ValueError("it is not what it was at the last checkpoint")
-            if name in self._sizes:
-                self._sizes[name] = size
-                if len(begun) > size:  # rows that are newer than the checkpoint
-                    write(path, begun[:size])
+        saved = self._checkpoint()
+        if saved is None:
+            return
         for name, (then, now) in self.changes(self._now).items():
             raise RuntimeError(
                 f"{self.folder} was begun with {name} {then} and this is {now}: a run is not "
                 f"resumed across versions. {self._advice}"
             )
-        self._state = kept["state"]
+        self._state, self._rows, self._arrays = (saved[n] for n in ("state", "rows", "arrays"))
+        write(self.folder / METRICS, "".join(self._rows).encode())
 
     def __enter__(self) -> "Run":
         return self
@@ -382,37 +340,19 @@ class Run:
         """True once the run came to its end."""
         return (self.folder / RESULT).is_file()
 
-    @property
-    def environment(self) -> dict[str, Any]:
-        """The rest of what decides its bits (:func:`environment`), when the run was begun."""
-        return self._object(ENVIRONMENT)
-
-    @property
-    def environment_at_end(self) -> dict[str, Any]:
-        """The environment of the process that finished it."""
-        return self._record()["environment"]
-
     def changes(self, now: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, Any]]:
-        """Return what has changed since the run was begun and keeps it from being resumed.
+        """Return what keeps the run from being resumed in an environment, (then, now) by name.
 
-        Args:
-            now: an :func:`environment`; by default that of this process.
-
-        Returns:
-            (then, now) by name.
+        Without an environment it is that of this process.
         """
         then = self.environment
         now = now or environment(then["device"])
-        names = [*MUST_AGREE, *MUST_AGREE_ON.get(now["device"], ())]
+        names = MUST_AGREE.get(now["device"], MUST_AGREE["cuda"])
         return {n: (then.get(n), now[n]) for n in names if then.get(n) != now[n]}
 
     @property
     def result(self) -> dict[str, Any]:
-        """The result that :meth:`finish` was given.
-
-        Raises:
-            ValueError: if the run is not done.
-        """
+        """The result that :meth:`finish` was given."""
         return self._record()["result"]
 
     @property
@@ -422,13 +362,13 @@ class Run:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every row that was logged; a row that is being written is left out."""
-        lines = self.content(METRICS).splitlines(keepends=True)
-        found = []
+        lines = self._content(METRICS).splitlines(keepends=True)
+        rows = []
         for number, line in enumerate(lines, start=1):
             if line.endswith(b"\n"):
-                with self._reading(METRICS, f", line {number},"):
-                    found.append(dict(json.loads(line)))
-        return found
+                with self._reading(f"{METRICS}, line {number},"):
+                    rows.append(dict(json.loads(line)))
+        return rows
 
     def metrics(self) -> "pd.DataFrame":
         """Return the rows that were logged as a table."""
@@ -441,34 +381,50 @@ class Run:
         rows = self.rows()
         return [row for row in rows if row.get("update") == rows[-1].get("update")]
 
-    @property
-    def pictured(self) -> bool:
-        """True if arrays were logged with its rows."""
-        if self.done:
-            return PICTURES in self._record()["sha256"]
-        return (self.folder / PICTURES).is_file()
-
     def pictures(self, seed: int) -> "dict[int, dict[str, np.ndarray]]":
-        """Return the arrays that were logged with the rows of a seed, by update and name."""
-        if not self.pictured:
-            return {}
-        content = self.content(PICTURES)
-        with self._reading(PICTURES):
-            return {update: arrays for one, update, arrays in _packets(content) if one == seed}
+        """Return the arrays that were logged with the rows of a seed, by update and name.
+
+        Of a run that is not done: those until its last checkpoint.
+        """
+        pictures: dict[int, dict[str, np.ndarray]] = {}
+        for name, array in self.arrays().items():
+            of_seed, update, picture = name.split("/", 2)
+            if int(of_seed) == seed:
+                pictures.setdefault(int(update), {})[picture] = array
+        return dict(sorted(pictures.items()))
+
+    def arrays(self) -> "dict[str, np.ndarray]":
+        """Return the arrays of all its pictures, by "seed/update/name"."""
+        from safetensors.numpy import load
+
+        if not self.done:
+            saved = self._checkpoint() or {"arrays": {}}
+            return {name: array.numpy() for name, array in saved["arrays"].items()}
+        return load(self._content(PICTURES)) if PICTURES in self._record()["sha256"] else {}
 
     def weights(self) -> "dict[str, Tensor]":
-        """Return the trained weights, as :meth:`finish` was given them.
-
-        Raises:
-            ValueError: if the run is not done, or the file is damaged or missing.
-            FileNotFoundError: if the run was kept without its weights.
-        """
-        import safetensors.torch
+        """Return the trained weights, as :meth:`finish` was given them."""
+        from safetensors.torch import load
 
         self._record()
-        return safetensors.torch.load(self.content(WEIGHTS))
+        return load(self._content(WEIGHTS))
 
-    def content(self, name: str) -> bytes:
+    def record(self) -> dict[str, Any]:
+        """Return what is kept of a finished run: what it was and how it ended."""
+        end = self._record()
+        record = {
+            "key": self.key,
+            "config": self.config,
+            "data": self.data,
+            "environment": self.environment,
+            "result": end["result"],
+            "finished": end["finished"],
+        }
+        if end["environment"] != self.environment:  # resumed by another commit, say
+            record["environment_at_end"] = end["environment"]
+        return record
+
+    def _content(self, name: str) -> bytes:
         """Return the bytes of one of its files: of a finished run, those that it ended with.
 
         Raises:
@@ -491,17 +447,25 @@ class Run:
                 raise ValueError("it has another SHA-256 for itself")
             return record
 
-    def _object(self, name: str) -> dict[str, Any]:
-        content = self.content(name)
-        with self._reading(name):
-            return dict(json.loads(content))
+    def _checkpoint(self) -> dict[str, Any] | None:
+        """Return what the checkpoint holds, on the CPU; None without one."""
+        import torch
+
+        path = self.folder / CHECKPOINT
+        if not path.is_file():
+            return None
+        with self._reading(CHECKPOINT):
+            content = path.read_bytes()
+            if hashlib.sha256(content[32:]).digest() != content[:32]:
+                raise ValueError("it does not have the SHA-256 that it begins with")
+        return torch.load(io.BytesIO(content[32:]), weights_only=True, map_location="cpu")
 
     @property
     def _advice(self) -> str:
         return f"Delete {self.folder} to start again."
 
-    def _reading(self, name: str, where: str = "") -> Any:
-        return _reading(self.folder / f"{name}{where}", self._advice)
+    def _reading(self, name: str) -> Any:
+        return _reading(self.folder / name, self._advice)
 
     # to write
 
@@ -510,25 +474,21 @@ class Run:
         row: Mapping[str, Any],
         pictures: "Mapping[str, np.ndarray | Tensor] | None" = None,
     ) -> None:
-        """Append a row to the metrics.
+        """Append a row to the metrics, and arrays (attention, drawings) by name.
 
-        Args:
-            row: numbers and words by name.
-            pictures: arrays by name (attention, drawings) of one of :data:`DTYPES`, to be read
-                by :meth:`pictures`; the row then has an ``update`` and a ``seed``.
-
-        Raises:
-            OSError: if it cannot be written; the rows before it stay whole.
-            ValueError: if something else has changed the metrics.
+        Those are read by :meth:`pictures`; the row then has an ``update`` and a ``seed``.
         """
-        self._check_writing()
-        line = json.dumps(row, default=_plain).encode() + b"\n"
-        if pictures:
-            self._add(PICTURES, _packet(row, pictures))
-        self._add(METRICS, line)
+        import torch
 
-    def _add(self, name: str, content: bytes) -> None:
-        self._sizes[name] = _append(self.folder / name, content, self._sizes[name])
+        self._check_writing()
+        line = json.dumps(row, default=_to_list) + "\n"
+        for name, picture in (pictures or {}).items():
+            array = torch.as_tensor(picture).detach().cpu()
+            array = array.clone(memory_format=torch.contiguous_format)
+            self._arrays[f"{row['seed']}/{row['update']}/{name}"] = array
+        self._rows.append(line)
+        with (self.folder / METRICS).open("ab") as file:
+            file.write(line.encode())
 
     def checkpoint(self, state: Mapping[str, Any]) -> None:
         """Keep ``state`` (tensors, numbers, text and containers of them) to resume from.
@@ -539,25 +499,10 @@ class Run:
 
         self._check_writing()
         buffer = io.BytesIO()
-        torch.save({"state": dict(state), "files": self._files()}, buffer)
+        whole = {"state": dict(state), "rows": self._rows, "arrays": self._arrays}
+        torch.save(whole, buffer)
         content = buffer.getvalue()
         write(self.folder / CHECKPOINT, hashlib.sha256(content).digest() + content)
-
-    def _files(self) -> dict[str, tuple[int, str]]:
-        """Return size and SHA-256 of the files so far, once they are on the disk."""
-        found = {}
-        for name in (CONFIG, ENVIRONMENT, METRICS, PICTURES):
-            path = self.folder / name
-            if name == PICTURES and not self._sizes[name]:
-                found[name] = 0, sha256(b"")
-                continue
-            with self._reading(name), path.open("rb") as file:
-                os.fsync(file.fileno())
-                content = file.read()
-                if len(content) != self._sizes.get(name, len(content)):
-                    raise ValueError("something else has changed it")
-            found[name] = len(content), sha256(content)
-        return found
 
     def restore(self) -> dict[str, Any] | None:
         """Return the state of the checkpoint that was resumed, on the CPU; None without one."""
@@ -565,26 +510,22 @@ class Run:
         return self._state
 
     def finish(self, result: Mapping[str, Any], weights: "Mapping[str, Tensor]") -> None:
-        """Write the weights, then the result; from here on the run is done and is closed.
-
-        Raises:
-            ValueError: if something else has changed the metrics.
-        """
-        import safetensors.torch
+        """Write the weights, then the result; from here on the run is done and is closed."""
+        from safetensors.torch import save
 
         self._check_writing()
         whole = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        content = safetensors.torch.save(whole)
-        write(self.folder / WEIGHTS, content)
-        files = {name: digest for name, (_, digest) in self._files().items()}
-        if not self._sizes[PICTURES]:
-            del files[PICTURES]
-        files[WEIGHTS] = sha256(content)
+        files = {WEIGHTS: save(whole), METRICS: "".join(self._rows).encode()}
+        if self._arrays:
+            files[PICTURES] = save(dict(sorted(self._arrays.items())))
+        for name, content in files.items():
+            write(self.folder / name, content)
+        files[CONFIG] = self._content(CONFIG)
         record: dict[str, Any] = {
             "result": dict(result),
             "finished": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
             "environment": self._now,
-            "sha256": files,
+            "sha256": {name: sha256(content) for name, content in files.items()},
         }
         record = json.loads(to_json(record))
         record["own"] = sha256(to_json(record))
@@ -595,69 +536,6 @@ class Run:
     def _check_writing(self) -> None:
         if self._lock is None:
             raise RuntimeError(f"{self.folder} is open for reading only: use Run.open.")
-
-
-def _locked(folder: Path) -> FileLock:
-    """Return the lock of a folder, which ends with its process.
-
-    Raises:
-        Busy: if another writer has it.
-    """
-    # not thread-local: a generator may be closed by another thread than began it
-    lock = FileLock(folder / ".lock", thread_local=False)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise Busy(
-            f"{folder} is being written by another run of the same experiment, in this process "
-            "or another: wait for it, or stop it (close() its iterator)."
-        ) from None
-    return lock
-
-
-def _packet(row: Mapping[str, Any], pictures: Mapping[str, Any]) -> bytes:
-    """Return the bytes of the pictures of one row, in the safetensors format.
-
-    Raises:
-        ValueError: if the row has no ``update`` or no ``seed``, by which they are found.
-        TypeError: if a picture is not an array of one of :data:`DTYPES`; names it.
-    """
-    import numpy as np
-    from safetensors.numpy import save
-
-    if not {"update", "seed"} <= set(row):
-        raise ValueError("a row with pictures needs its update and its seed.")
-    arrays = {}
-    for name, picture in pictures.items():
-        array = picture.detach().cpu() if hasattr(picture, "detach") else picture
-        arrays[name] = np.ascontiguousarray(array)
-        if arrays[name].dtype.name not in DTYPES:
-            raise TypeError(f"picture {name!r} is {arrays[name].dtype}: {', '.join(DTYPES)}")
-    # as one text: safetensors writes several entries in any order
-    of = json.dumps({"update": row["update"], "seed": row["seed"]}, default=_plain)
-    return save(arrays, metadata={"row": of})
-
-
-def _packets(content: bytes) -> "Iterator[tuple[int, int, dict[str, np.ndarray]]]":
-    """Yield seed, update and pictures of each row; a torn last one is left out."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    at = 0
-    while True:
-        begins = at + 8 + int.from_bytes(content[at : at + 8], "little")
-        if begins > len(content):
-            return
-        header = json.loads(content[at + 8 : begins])
-        row = json.loads(header.pop("__metadata__")["row"])
-        ends = begins + max((array["data_offsets"][1] for array in header.values()), default=0)
-        if ends > len(content):
-            return
-        try:
-            yield row["seed"], row["update"], load(content[at:ends])
-        except SafetensorError as error:
-            raise ValueError(str(error)) from error
-        at = ends
 
 
 # kept runs
@@ -671,48 +549,33 @@ class KeptRun(Run):
     def __init__(self, path: Path, record: dict[str, Any], rows: bytes) -> None:
         self.folder, self.task = path, path.name.removesuffix(KEPT)
         self.config, self.data = record["config"], record["data"]
-        self.record, self._rows, self._lock = record, rows, None
+        self.environment = record["environment"]
+        self._kept, self._line, self._lock = record, rows, None
 
-    key = property(lambda self: self.record["key"])
+    key = property(lambda self: self._kept["key"])
     done = property(lambda self: True)
-    environment = property(lambda self: self.record["environment"])
-    pictured = property(lambda self: bool(self._pictures))
-
-    @property
-    def environment_at_end(self) -> dict[str, Any]:
-        return self.record.get("environment_at_end", self.environment)
 
     def _record(self) -> dict[str, Any]:
-        return self.record
+        return self._kept
+
+    def record(self) -> dict[str, Any]:
+        return self._kept
 
     def rows(self) -> list[dict[str, Any]]:
         with _reading(self.folder, RESTORE):
-            return json.loads(self._rows)
+            return json.loads(self._line)
 
-    def pictures(self, seed: int) -> "dict[int, dict[str, np.ndarray]]":
-        found: dict[int, dict[str, np.ndarray]] = {}
-        for name, array in self._pictures.items():
-            whose, update, picture = name.split("/", 2)
-            if int(whose) == seed:
-                found.setdefault(int(update), {})[picture] = array
-        return dict(sorted(found.items()))
-
-    @cached_property
-    def _pictures(self) -> "dict[str, np.ndarray]":
+    def arrays(self) -> "dict[str, np.ndarray]":
         own = f"{self.key}/"
-        every = _kept_pictures(self.folder.with_name(f"{self.task}{KEPT_PICTURES}"))
-        return {n.removeprefix(own): a for n, a in every.items() if n.startswith(own)}
+        arrays = _kept_arrays(self.folder)
+        return {n.removeprefix(own): a for n, a in arrays.items() if n.startswith(own)}
 
     def weights(self) -> "dict[str, Tensor]":
         raise FileNotFoundError(f"run {self.key} was kept in {self.folder} without weights.")
 
 
-def kept(path: Path) -> "list[KeptRun]":
-    """Return the runs in the file of an experiment; none if there is no such file.
-
-    Raises:
-        ValueError: if the file is damaged; names it.
-    """
+def read_kept(path: Path) -> "list[KeptRun]":
+    """Return the runs in the file of an experiment; none if there is no such file."""
     if not path.exists():
         return []
     with _reading(path, RESTORE):
@@ -721,10 +584,15 @@ def kept(path: Path) -> "list[KeptRun]":
         return [KeptRun(path, json.loads(record), rows) for record, rows in pairs]
 
 
-def _kept_pictures(path: Path) -> "dict[str, np.ndarray]":
+def _pictures_of(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(KEPT) + KEPT_PICTURES)
+
+
+def _kept_arrays(path: Path) -> "dict[str, np.ndarray]":
     """Return the arrays of an experiment's kept runs, by "key/seed/update/name"."""
     from safetensors.numpy import load
 
+    path = _pictures_of(path)
     if not path.exists():
         return {}
     with _reading(path, RESTORE):
@@ -735,51 +603,25 @@ def keep(run: Run, root: Path) -> Run:
     """Add a finished run, without its weights, to the file of its experiment.
 
     Keeping it again changes nothing.
-
-    Raises:
-        ValueError: if the run is not done, or one of its files is damaged.
     """
+    from safetensors.numpy import save
+
     if not run.done:
         raise ValueError(f"{run.folder} is not done: only finished runs are kept.")
     path = Path(root) / f"{run.task}{KEPT}"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{run.task}.lock")):
-        lines = {one.key: (json.dumps(one.record), one._rows) for one in kept(path)}
-        arrays = _kept_pictures(path.with_name(f"{run.task}{KEPT_PICTURES}"))
-        arrays = {n: array for n, array in arrays.items() if not n.startswith(f"{run.key}/")}
-        rows = run.rows()
-        for seed in dict.fromkeys(row.get("seed") for row in rows):
-            for update, pictures in run.pictures(seed).items():
-                arrays |= {f"{run.key}/{seed}/{update}/{n}": a for n, a in pictures.items()}
-        lines[run.key] = _record_of(run), json.dumps(rows).encode()
-        write_kept(path, lines, arrays)
-    return next(one for one in kept(path) if one.key == run.key)
-
-
-def write_kept(
-    path: Path, lines: Mapping[str, tuple[str, bytes]], arrays: "dict[str, np.ndarray]"
-) -> None:
-    """Write the runs of an experiment, two lines each by key, and their pictures."""
-    from safetensors.numpy import save
-
-    task, text = path.name.removesuffix(KEPT), b""
-    for _, (record, rows) in sorted(lines.items()):
-        text += record.encode() + b"\n" + rows + b"\n"
-    if arrays:
-        content = lzma.compress(save(dict(sorted(arrays.items()))))
-        write(path.with_name(f"{task}{KEPT_PICTURES}"), content)
-    write(path, lzma.compress(text))
-
-
-def _record_of(run: Run) -> str:
-    """Return the line of a kept run that says what it was and how it ended."""
-    record = {
-        "key": run.key, "config": run.config, "data": run.data, "environment": run.environment,
-        "result": run.result, "finished": run.finished,
-    }  # fmt: skip
-    if run.environment_at_end != run.environment:
-        record["environment_at_end"] = run.environment_at_end
-    return json.dumps(record)
+        arrays = _kept_arrays(path)
+        arrays |= {f"{run.key}/{name}": array for name, array in run.arrays().items()}
+        if arrays:
+            write(_pictures_of(path), lzma.compress(save(dict(sorted(arrays.items())))))
+        lines = {one.key: (json.dumps(one.record()), one._line) for one in read_kept(path)}
+        lines[run.key] = json.dumps(run.record()), json.dumps(run.rows()).encode()
+        text = b""
+        for _, (record, rows) in sorted(lines.items()):
+            text += record.encode() + b"\n" + rows + b"\n"
+        write(path, lzma.compress(text))
+    return next(one for one in read_kept(path) if one.key == run.key)
 
 
 # all runs under a folder
@@ -792,15 +634,8 @@ class Damaged:
     folder: Path
     error: str
 
-    @property
-    def key(self) -> str:
-        """The name of its folder."""
-        return self.folder.name
-
-    @property
-    def task(self) -> str:
-        """The name of the folder above."""
-        return self.folder.parent.name
+    key = property(lambda self: self.folder.name)
+    task = property(lambda self: self.folder.parent.name)
 
 
 def read(root: Path | Iterable[Path], task: str | None = None) -> list[Run]:
@@ -827,36 +662,22 @@ def survey(
         runs: list[Run] = []
         for path in sorted(top.glob(f"{task or '*'}{KEPT}")):
             try:
-                runs += kept(path)
+                runs += read_kept(path)
             except ValueError as error:
                 damaged.append(Damaged(path, str(error)))
-        files = (top.glob(f"{task or '*'}/*/{name}") for name in (CONFIG, RESULT))
-        for folder in sorted({file.parent for each in files for file in each}):
+        names = (CONFIG, RESULT, CHECKPOINT)
+        files = [file for name in names for file in top.glob(f"{task or '*'}/*/{name}")]
+        for folder in sorted({file.parent for file in files}):
             try:
                 runs.append(Run(folder))
             except (ValueError, OSError) as error:
-                if _begun(folder):  # else it was removed meanwhile
+                if any((folder / name).is_file() for name in names):  # not removed meanwhile
                     damaged.append(Damaged(folder, str(error)))
         for run in runs:
             name = run.task, run.key
             if name not in found or (run.done and not found[name].done):
                 found[name] = run
     return [found[name] for name in sorted(found)], damaged
-
-
-def unbegun(root: Path) -> list[Damaged]:
-    """Return the folders of runs that do not say of what: killed before they began, or while
-    they were removed. One that is just being begun is among them for a moment."""
-    folders = sorted(path for path in Path(root).glob("*/*/") if path.is_dir())
-    return [
-        Damaged(folder, f"{folder} has no {CONFIG}: nothing was begun here.")
-        for folder in folders
-        if not _begun(folder)
-    ]
-
-
-def _begun(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in (CONFIG, RESULT))
 
 
 def table(runs: Iterable[Run]) -> "pd.DataFrame":
@@ -873,9 +694,9 @@ def table(runs: Iterable[Run]) -> "pd.DataFrame":
     names = dict.fromkeys(name for one in settings for name in one)
     differ = [n for n in names if len({repr(one.get(n)) for one in settings}) > 1]
     rows = []
-    for run, own in zip(runs, settings, strict=True):
+    for run, of_run in zip(runs, settings, strict=True):
         head = {"key": run.key, "done": run.done, "finished": run.finished}
-        head |= {name: own.get(name) for name in differ}
+        head |= {name: of_run.get(name) for name in differ}
         for row in run.last() or [{}]:
             rows.append(head | {n: v for n, v in row.items() if not isinstance(v, list | dict)})
     return pd.DataFrame(rows)
@@ -884,20 +705,12 @@ def table(runs: Iterable[Run]) -> "pd.DataFrame":
 def remove(run: Run | Damaged) -> None:
     """Delete the folder of a run, damaged or not.
 
-    Killed on the way, what is left counts as not begun, never as done.
-
-    Raises:
-        Busy: if it is being written.
-        OSError: if its folder may not be changed; names the path.
+    Killed on the way, what is left counts as not begun or not done, never as done.
     """
     lock = _locked(run.folder)
     try:
-        first = [run.folder / name for name in (RESULT, CHECKPOINT, CONFIG)]
-        for path in [*first, *run.folder.iterdir()]:
-            if path.name != ".lock":
-                path.unlink(missing_ok=True)
-        with suppress(OSError):  # another system may hold it, another writer begin anew
-            (run.folder / ".lock").unlink(missing_ok=True)
-            run.folder.rmdir()
+        for name in (RESULT, CHECKPOINT, CONFIG):
+            (run.folder / name).unlink(missing_ok=True)
+        shutil.rmtree(run.folder)
     finally:
         lock.release()

@@ -16,7 +16,7 @@ from lnlab.papers import SkipThoughtVectors
 from lnlab.papers.skip_thoughts.evaluate import snapshots
 from lnlab.training import finish
 
-tasks = SkipThoughtVectors.arms("smoke", judges="none")
+tasks = SkipThoughtVectors.arms("smoke", downstream_tasks="none")
 numbered = tasks["none"].dataset()
 root = Path(tempfile.mkdtemp())
 runs = {name: finish(task, root=root) for name, task in tasks.items()}

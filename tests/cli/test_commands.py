@@ -261,9 +261,9 @@ def test_what_a_killed_run_left_before_it_began_is_named_and_removed(root):
     left.mkdir()
     (left / "checkpoint.bin").write_bytes(b"half")
     assert re.search(
-        r"(?m)^0123456789ab +mnist +damaged: .*no config\.json", lnlab("results", "list").output
+        r"(?m)^0123456789ab +mnist +damaged: .*config\.json is missing",
+        lnlab("results", "list").output,
     )
-    assert len(read(root / "runs")) == 1
     assert lnlab("results", "rm", "0123", "--yes").exit_code == 0
     assert not left.exists()
     assert len(read(root / "runs")) == 1

@@ -152,7 +152,7 @@ def complaint_of(read: Callable[[Path], bool], path: Path) -> str:
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_mutation_crashes_or_hangs(name, full, tmp_path, monkeypatch):
     """What can be read afterwards has the right kind: no hash is known of these."""
-    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "HELD", 2)
+    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "HELD_OUT", 2)
     make, read = FORMATS[name]
     path, chance = make(tmp_path), random.Random(name)
     whole = path.read_bytes()

@@ -76,11 +76,11 @@ def written(name: str, folder: Path) -> str:
 def small() -> None:
     """Have the corpora that are made here small, in this process."""
     lnlab.papers.las.data.STRINGS = synthesizer.SIZES = (
-        lnlab.papers.order_embeddings.data.SCENE_PARTS
+        lnlab.papers.order_embeddings.data.SCENE_SIZES
     ) = shapes.SIZES = lnlab.papers.attentive_reader.data.PARTS = SMALL
     lnlab.papers.batch_layer_norm.data.SIZES = pen.PARTS = SMALL
     lnlab.papers.skip_thoughts.data.COUNT = 6
-    lnlab.papers.order_embeddings.data.HELD = 2
+    lnlab.papers.order_embeddings.data.HELD_OUT = 2
     images.BATCH, images.VALID = layouts.CIFAR_BATCH, 20
     lnlab.papers.attentive_reader.data.COMMON = 4
 
@@ -107,7 +107,7 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
             cases |= {line.name: line.text.encode() + line.offsets.tobytes() for line in lines}
             continue
         if what == "captions":
-            cases[split] = part.vectors.tobytes() + "\n".join(part.captions).encode()
+            cases[split] = part.features.tobytes() + "\n".join(part.captions).encode()
             continue
         for said in reversed(part) if backwards else part:
             sound = said.sound.tobytes()
@@ -123,8 +123,8 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
 def made_small(monkeypatch):
     monkeypatch.setattr(lnlab.papers.las.data, "STRINGS", SMALL)
     monkeypatch.setattr(synthesizer, "SIZES", SMALL)
-    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "SCENE_PARTS", SMALL)
-    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "HELD", 2)
+    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "SCENE_SIZES", SMALL)
+    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "HELD_OUT", 2)
     monkeypatch.setattr(shapes, "SIZES", SMALL)
     monkeypatch.setattr(lnlab.papers.batch_layer_norm.data, "SIZES", SMALL)
     monkeypatch.setattr(lnlab.papers.skip_thoughts.data, "COUNT", 6)

@@ -30,7 +30,7 @@ from lnlab.papers.handwriting.panel import writing as writing_panel
 from lnlab.papers.las.panel import attention as attention_panel
 from lnlab.papers.las.recordings import Samples, Utterance
 from lnlab.papers.mnist import train_landscape_networks
-from lnlab.papers.order_embeddings.data import COCO_BOXES, Boxes, Captions, Pictures
+from lnlab.papers.order_embeddings.data import COCO_BOXES, Boxes, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.model import OrderEmbedding
 from lnlab.papers.order_embeddings.panel import order as order_panel
 from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
@@ -137,9 +137,9 @@ def photographs(text) -> tuple[dict[str, Any], Captions]:
     boxes = Boxes(np.array([0]), np.array([[0.1, 0.1, 0.5, 0.5]]))
     vectors = np.random.default_rng(0).random((9, 4), np.float32)
     names = tuple(f"{text} {n}" for n in range(9))
-    part = Pictures(names, vectors, (text,) * 45, (boxes,) * 9)
+    part = CaptionedImages(names, vectors, (text,) * 45, (boxes,) * 9)
     parts = dict.fromkeys(("train", "valid", "test"), part)
-    dataset = Captions(COCO_BOXES, lambda: parts, lambda: f"test {text}", lambda: (text,))
+    dataset = Captions(COCO_BOXES, lambda: parts, lambda: f"test {text}", (text,))
     return {text: OrderEmbedding(dataset.vocabulary, 4, 8, 6, LayerNorm)}, dataset
 
 

@@ -11,9 +11,9 @@ from lnlab import paths
 from lnlab.data import Vocabulary
 from lnlab.nn import LayerNorm
 from lnlab.papers import OrderEmbeddings
-from lnlab.papers.order_embeddings.data import parsed
-from lnlab.papers.order_embeddings.evaluate import points, seen
-from lnlab.papers.order_embeddings.model import OrderEmbedding, penalty
+from lnlab.papers.order_embeddings.data import parse
+from lnlab.papers.order_embeddings.evaluate import embed_captions, embed_images
+from lnlab.papers.order_embeddings.model import OrderEmbedding, order_violation
 from lnlab.papers.order_embeddings.panel import EXAMPLES, Embedded, OrderState, measure
 from lnlab.papers.order_embeddings.panel import order as order_panel
 
@@ -28,25 +28,25 @@ def there():
 def test_the_nearest_are_those_of_least_violation_and_their_truth_is_the_scenes(there):
     state = OrderState("a heart left of a thing", "layer")
     found, net = measure(there, state), there.nets["layer"]
-    own = points(net, (state.caption,), there.dataset.vocabulary)
-    expected = penalty(own, seen(net, there.dataset.test))[0].numpy()
+    own = embed_captions(net, (state.caption,), there.dataset.vocabulary)
+    expected = order_violation(own, embed_images(net, there.dataset.test))[0].numpy()
     np.testing.assert_allclose(found.violations, expected, rtol=1e-5)  # float32
     shown = [one.violation for one in found.nearest]
     assert shown == sorted(shown) == pytest.approx(sorted(expected)[:8], rel=1e-5)
     first = int(expected.argmin())
     assert found.nearest[0].true == bool(found.true[first])
     names = [thing.name for thing in found.nearest[0].things]
-    kinds = there.dataset.test.boxes[first].kinds
-    assert names == [there.dataset.kinds[kind] for kind in kinds]
+    kinds = there.dataset.test.boxes[first].categories
+    assert names == [there.dataset.categories[kind] for kind in kinds]
 
 
 def test_captions_above_say_less_and_those_below_say_more(there):
     found = measure(there, OrderState("a heart and a polygon"))
-    said = parsed(found.caption)
+    said = parse(found.caption)
     assert found.above
     assert found.below
-    assert all(said.below(parsed(one.text)) for one in found.above)
-    assert all(parsed(one.text).below(said) for one in found.below)
+    assert all(said.entails(parse(one.text)) for one in found.above)
+    assert all(parse(one.text).entails(said) for one in found.below)
 
 
 def test_what_cannot_be_understood_is_said_in_the_panel_and_changes_no_picture(there):
@@ -68,7 +68,7 @@ def test_captions_to_predict_are_on_the_list_and_true_of_a_scene():
     dataset = OrderEmbeddings.budget("notebook").dataset()
     assert len(captions) == 2
     assert set(captions) <= set(EXAMPLES), "a page has no others"
-    assert dataset.true(captions).any(axis=1).all(), "or none could be right"
+    assert dataset.truth(captions).any(axis=1).all(), "or none could be right"
 
 
 def test_a_net_of_another_vocabulary_is_refused(there):

@@ -47,7 +47,7 @@ def there():
 def test_the_nearest_are_those_of_the_greatest_cosine(there):
     state = ThoughtsState("w3 w5 w7", update=10)
     found = measure(there, state).seen["layer"]
-    net, numbers = there.nets["layer"][10], there.numbered.vocabulary.numbers
+    net, numbers = there.nets["layer"][10], there.numbered.vocabulary.encode
     own = net.vectors([numbers(state.sentence)])
     others = net.vectors([numbers(text) for text in there.texts])
     cosine = F.cosine_similarity(others, own).numpy()

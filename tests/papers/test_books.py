@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from lnlab import data
-from lnlab.data import vocabulary
 from lnlab.papers.skip_thoughts import data as books
 from lnlab.papers.skip_thoughts.data import SUBJECTS, Deed
 from tests.data import layouts
@@ -90,7 +89,7 @@ def test_a_novel_is_cut_once_on_a_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "kept"))
     folder = layouts.gutenberg(tmp_path / "files")
     one = load(f"gutenberg={folder}").books
-    monkeypatch.setattr(vocabulary, "sentences", None)
+    monkeypatch.setattr(books, "split_sentences", None)
     assert load(f"gutenberg={folder}", longest=5).titles == ("0.txt", "1.txt")
     os.utime(folder / "0.txt", ns=(1, 1))
     assert load(f"gutenberg={folder}").books == one
@@ -98,7 +97,7 @@ def test_a_novel_is_cut_once_on_a_machine(tmp_path, monkeypatch):
 
 def test_a_sentence_ends_with_its_paragraph_and_not_behind_a_title():
     text = "Chapter 1\n\nMrs. Hill saw\nSt. Paul's. It rained! (Twice.)\n\n\nWell"
-    assert [" ".join(words) for words in vocabulary.sentences(text)] == [
+    assert [" ".join(words) for words in books.split_sentences(text)] == [
         "chapter 1", "mrs. hill saw st. paul 's .", "it rained !", "( twice . )", "well",
     ]  # fmt: skip
 

@@ -256,9 +256,9 @@ def test_words_have_numbers_and_strangers_are_unknown():
     found = load("cloze", most=50)
     assert len(found.train) == 50
     known = found.vocabulary
-    assert known.numbers(f"{BLANK} was @entity0 xyz") == [
+    assert known.encode(f"{BLANK} was @entity0 xyz") == [
         2,
-        known.numbers("was")[0],
+        known.encode("was")[0],
         3,
         UNKNOWN,
         END,

@@ -414,7 +414,7 @@ def test_ends_are_read_where_pairs_are_judged_and_else_not(numbered):
     for pairs in (False, True):
         one = judge("one", pairs)
         seen = of_net(made, numbered.vocabulary)(one)
-        rows = [numbered.vocabulary.numbers(" ".join(words)) for words in one.said]
+        rows = [numbered.vocabulary.encode(" ".join(words)) for words in one.said]
         vectors = made.vectors(rows if pairs else [row[:-1] for row in rows])
         torch.testing.assert_close(torch.from_numpy(seen), vectors)
 

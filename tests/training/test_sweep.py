@@ -35,7 +35,7 @@ def left(root: Path) -> dict[str, tuple[bytes, str]]:
     assert not list(root.rglob("*.part"))
     return {
         run.key: (
-            run.content("weights.safetensors"),
+            (run.folder / "weights.safetensors").read_bytes(),
             run.metrics().drop(columns=["seconds", "cpu_seconds"]).to_csv(),
         )
         for run in read(root)

@@ -36,7 +36,7 @@ class NumberedQuestions:
     def _row(self, place: int) -> Row:
         if place in self._rows:
             return self._rows[place]
-        question, numbers = self.questions[place], self.vocabulary.numbers
+        question, numbers = self.questions[place], self.vocabulary.encode
         candidates = numbers(" ".join(question.candidates))[:-1]
         answer = candidates[question.candidates.index(question.answer)]
         row = numbers(question.passage), numbers(question.query), candidates, answer

@@ -11,7 +11,7 @@ from lnlab.data.vocabulary import END, Vocabulary
 from lnlab.nn import Attention, Identity, Initial, Linear, Norm, modern
 from lnlab.nn.padding import within
 from lnlab.nn.recurrent import LSTM
-from lnlab.papers.vocabularies import OfVocabulary
+from lnlab.papers.vocabularies import VocabularyModel
 
 Draw = Callable[[Tensor], object]
 
@@ -64,7 +64,7 @@ as in the published code; the number that ends it. In the last two only the stat
 norm notice."""
 
 
-class AttentiveReader(OfVocabulary):
+class AttentiveReader(VocabularyModel):
     r"""Hermann et al. (2015), in one direction: questions :class:`Asked` to logits (B, V).
 
     A passage is every h of its LSTM, y_t, a question the last h of another, u:

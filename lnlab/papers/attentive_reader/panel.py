@@ -8,7 +8,7 @@ import ipywidgets
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.data.vocabulary import END, NAMES
+from lnlab.data.vocabulary import END, SPECIAL
 from lnlab.figures.style import (
     BLUE,
     GREEN,
@@ -260,7 +260,7 @@ def measure(readers: Readers, state: ReadingState) -> ReadingMeasurement:
     """The measurement of a state, as it was kept; the one way into this room for a slider."""
     question = readers.questions[state.question]
     passage = Posed(
-        (*question.passage.split(), NAMES[END]),
+        (*question.passage.split(), SPECIAL[END]),
         question.query,
         question.candidates,
         question.answer,

@@ -102,8 +102,8 @@ WORDS_ALONE = {
     "image_mean_rank": 34.36,
     "image_median_rank": 9.0,
 }
-"""Findings of :func:`lnlab.papers.order_embeddings.evaluate.baseline` on the boxes: means over
-the five splits. No two pictures have the same vector."""
+"""Findings of ``bag_of_words_baseline`` of :mod:`lnlab.papers.order_embeddings.evaluate` on the
+boxes: means over the five splits. No two pictures have the same vector."""
 WORDS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "mean_rank": "mean rank"}
 SHORT = {"mean_rank": "rank"}
 FOUND = {"caption": "caption retrieval", "image": "image retrieval"}

@@ -1,4 +1,4 @@
-"""Pictures found by captions and captions by pictures: ranks, chance, a baseline."""
+"""Images found by captions and captions by images: ranks, chance, a baseline."""
 
 from collections.abc import Mapping
 from math import comb
@@ -9,222 +9,219 @@ import torch
 from torch import Tensor
 
 from lnlab.data import Vocabulary
-from lnlab.papers.order_embeddings.data import Captions, Pictures
+from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.model import OrderEmbedding
 from lnlab.training import evaluating
 
-AT = (1, 5, 10)
+TOP_K = (1, 5, 10)
 """K of R@K."""
-TOGETHER = 500
+BATCH = 500
 """Captions that are read at a time."""
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3)
-"""Values of the linear baseline, among which validation chooses."""
-SEEN = 5
+"""Ridge penalties of the baseline, among which validation chooses."""
+MIN_COUNT = 5
 """Training captions that have a word which the baseline knows."""
 
 
-def points(net: OrderEmbedding, captions: tuple[str, ...], vocabulary: Vocabulary) -> Tensor:
-    """Captions as points (C, H), those of like length read together."""
-    words, lengths = vocabulary.encoded(captions)
+def embed_captions(
+    net: OrderEmbedding, captions: tuple[str, ...], vocabulary: Vocabulary
+) -> Tensor:
+    """Return captions as points (C, H), those of like length read together."""
+    words, lengths = vocabulary.encode_batch(captions)
     order = lengths.argsort(stable=True)
-    read = []
+    points = []
     with evaluating(net):
-        for chosen in order.split(TOGETHER):
+        for chosen in order.split(BATCH):
             longest = int(lengths[chosen].max())
-            some = words[chosen, :longest].to(net.W.device)
-            read.append(net.read(some, lengths[chosen]).cpu())
-    return torch.cat(read)[order.argsort()]
+            batch = words[chosen, :longest].to(net.W.device)
+            points.append(net.embed_captions(batch, lengths[chosen]).cpu())
+    return torch.cat(points)[order.argsort()]
 
 
-def seen(net: OrderEmbedding, pictures: Pictures) -> Tensor:
-    """Pictures as points (P, H)."""
+def embed_images(net: OrderEmbedding, images: CaptionedImages) -> Tensor:
+    """Return images as points (P, H)."""
     with evaluating(net):
-        vectors = torch.from_numpy(np.array(pictures.vectors))
-        return net.see(vectors.to(net.W.device, net.W.dtype)).cpu()
+        features = torch.from_numpy(np.array(images.features))
+        return net.embed_images(features.to(net.W.device, net.W.dtype)).cpu()
 
 
-def violations(captions: Tensor, pictures: Tensor) -> Tensor:
-    """The order violation (:func:`.net.penalty`) of every caption by every picture (C, P)."""
-    found = captions.new_empty(len(captions), len(pictures))
-    for row, caption in zip(found, captions, strict=True):  # one at a time stays in the cache
-        beyond = (caption - pictures).clamp_(min=0)
+def order_violations(captions: Tensor, images: Tensor) -> Tensor:
+    """Return the order violation (:func:`.model.order_violation`) of all pairs (C, P)."""
+    violations = captions.new_empty(len(captions), len(images))
+    for row, caption in zip(violations, captions, strict=True):  # one stays in the cache
+        beyond = (caption - images).clamp_(min=0)
         row.copy_(torch.linalg.vector_norm(beyond, dim=-1).square_())
-    return found
+    return violations
 
 
 def ranks(violation: Tensor) -> tuple[Tensor, Tensor]:
-    """The rank of the right one, from 1: of a caption for each picture (P,), of the picture for
-    each caption (C,).
+    """Return the rank of the right one, from 1: of each image (P,), of each caption (C,).
 
-    C captions belong to P pictures, as many to each, one picture's after the other's. A
-    picture has the rank of the best of its captions. Of those that are as near as the right one
-    half come before it: nobody who cannot tell them apart is better than chance. Of a right one
-    that is NaN or infinite nobody knows the rank: NaN.
+    C captions belong to P images, as many to each, one image's after the other's. An image is
+    asked for its captions and has the rank of the best of them; a caption has that of its
+    image. Of those that are as near as the right one half come before it: who cannot tell them
+    apart is no better than chance. A right one that is NaN or infinite has the rank NaN.
 
     Args:
         violation: (C, P).
     """
     C, P = violation.shape
-    own = torch.arange(C) // (C // P)
-    right = violation[torch.arange(C), own]  # (C,)
-    before = (violation < right[:, None]).sum(1)
-    alike = (violation == right[:, None]).sum(1) - 1
+    image = torch.arange(C) // (C // P)
+    right = violation[torch.arange(C), image]  # (C,)
+    nearer = (violation < right[:, None]).sum(1)
+    ties = (violation == right[:, None]).sum(1) - 1
     best = right.view(P, -1).min(1).values  # (P,)
-    others = own[:, None] != torch.arange(P)  # (C, P)
-    nearer = ((violation < best) & others).sum(0)
-    level = ((violation == best) & others).sum(0)
+    others = image[:, None] != torch.arange(P)  # (C, P)
+    nearer_captions = ((violation < best) & others).sum(0)
+    tied_captions = ((violation == best) & others).sum(0)
     unknown = torch.tensor(torch.nan)
     return (
-        torch.where(best.isfinite(), 1 + nearer + level / 2, unknown),
-        torch.where(right.isfinite(), 1 + before + alike / 2, unknown),
+        torch.where(best.isfinite(), 1 + nearer_captions + tied_captions / 2, unknown),
+        torch.where(right.isfinite(), 1 + nearer + ties / 2, unknown),
     )
 
 
-def measures(rank: Tensor, prefix: str) -> dict[str, float]:
-    """R@1, R@5, R@10 in per cent, mean and median of ranks; the median is rounded down."""
-    found = {f"{prefix}_r{K}": 100 * float((rank <= K).double().mean()) for K in AT}
-    found[f"{prefix}_mean_rank"] = float(rank.double().mean())
-    found[f"{prefix}_median_rank"] = float(np.floor(np.median(rank.numpy())))
-    return found
+def rank_metrics(rank: Tensor, prefix: str) -> dict[str, float]:
+    """Return R@1, R@5, R@10 in per cent, mean and median rank, which is rounded down."""
+    metrics = {f"{prefix}_r{K}": 100 * float((rank <= K).double().mean()) for K in TOP_K}
+    metrics[f"{prefix}_mean_rank"] = float(rank.double().mean())
+    metrics[f"{prefix}_median_rank"] = float(np.floor(np.median(rank.numpy())))
+    return metrics
 
 
-def retrieved(violation: Tensor, prefix: str, fold: int) -> dict[str, float]:
-    """Measures in both directions, ``<prefix>_caption_r1`` and so on: means over folds.
+def retrieval(violation: Tensor, prefix: str, fold: int) -> dict[str, float]:
+    """Return the metrics of both directions, ``<prefix>_caption_r1`` ...: means over folds.
 
     Args:
         violation: (C, P).
-        fold: pictures of a fold; a smaller rest is left out, unless there is no other.
+        fold: images of a fold; a smaller rest is left out, unless there is no other.
     """
     C, P = violation.shape
     each, fold = C // P, min(fold, P)
-    found = []
+    folds = []
     for start in range(0, P - fold + 1, fold):
-        part = slice(start, start + fold)
-        of_caption, of_image = ranks(violation[each * start : each * (start + fold), part])
-        found.append(
-            measures(of_caption, f"{prefix}_caption") | measures(of_image, f"{prefix}_image")
+        rows = slice(each * start, each * (start + fold))
+        of_images, of_captions = ranks(violation[rows, start : start + fold])
+        folds.append(
+            rank_metrics(of_images, f"{prefix}_caption")
+            | rank_metrics(of_captions, f"{prefix}_image")
         )
-    return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+    return {name: float(np.mean([metrics[name] for metrics in folds])) for name in folds[0]}
 
 
-def chance(pictures: int, each: int = 5) -> dict[str, float]:
-    """The measures of somebody who guesses, under the names of :func:`retrieved`.
+def recall(metrics: Mapping[str, float], prefix: str = "valid") -> float:
+    """Return R@1 + R@5 + R@10 of image retrieval, 300 at most: it chooses the best model."""
+    return sum(metrics[f"{prefix}_image_r{K}"] for K in TOP_K)
+
+
+def chance(images: int) -> dict[str, float]:
+    """Return the expected metrics of guessing, under the names of :func:`retrieval`.
 
     Args:
-        pictures: P of a fold.
-        each: captions of a picture.
+        images: P of a fold.
     """
-    captions = pictures * each
-    found = {}
-    for K in AT:
-        missed = comb(captions - each, K) / comb(captions, K)
-        found[f"caption_r{K}"] = 100 * (1 - missed)
-        found[f"image_r{K}"] = 100 * K / pictures
-    found["caption_mean_rank"] = (captions + 1) / (each + 1)
-    found["image_mean_rank"] = (pictures + 1) / 2
-    return found
+    captions = images * PER_IMAGE
+    metrics = {}
+    for K in TOP_K:
+        missed = comb(captions - PER_IMAGE, K) / comb(captions, K)
+        metrics[f"caption_r{K}"] = 100 * (1 - missed)
+        metrics[f"image_r{K}"] = 100 * K / images
+    metrics["caption_mean_rank"] = (captions + 1) / (PER_IMAGE + 1)
+    metrics["image_mean_rank"] = (images + 1) / 2
+    return metrics
 
 
-def baseline(dataset: Captions, fold: int = 1000) -> dict[str, float]:
-    """The retrieval by words alone, in any order: ridge regression from them to the vectors.
+def bag_of_words_baseline(dataset: Captions, fold: int = 1000) -> dict[str, float]:
+    """Return the test metrics of words alone, in any order: ridge regression to the features.
 
-    A caption is the set of its words; a picture is near where the cosine of its standardised
-    vector with the regressed one is large. The penalty is the best on validation.
+    A caption is the set of its words; an image is near where the cosine of its standardised
+    features with the predicted ones is large. The penalty is the best on validation.
     """
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import Ridge
 
     train, valid, test = dataset.train, dataset.valid, dataset.test
     assert valid is not None  # every source of captions has them
-    counting: Any = {"analyzer": str.split, "dtype": np.float64}
-    words = CountVectorizer(binary=True, min_df=SEEN, **counting)
+    settings: Any = {"analyzer": str.split, "dtype": np.float64}
+    words = CountVectorizer(binary=True, min_df=MIN_COUNT, **settings)
     x = words.fit_transform(train.captions)
-    mean, spread = train.vectors.mean(0), train.vectors.std(0) + 1e-6
+    mean, std = train.features.mean(0), train.features.std(0) + 1e-6
 
-    def standard(pictures: Pictures) -> np.ndarray:
-        return (pictures.vectors - mean) / spread
+    def standardised(images: CaptionedImages) -> np.ndarray:
+        return (images.features - mean) / std
 
-    y = np.repeat(standard(train), len(train.captions) // len(train), axis=0)
-
-    def distances(model: Ridge, pictures: Pictures) -> Tensor:
-        guessed, true = model.predict(words.transform(pictures.captions)), standard(pictures)
-        guessed /= np.linalg.norm(guessed, axis=1, keepdims=True) + 1e-12
+    def distances(model: Ridge, images: CaptionedImages) -> Tensor:
+        predicted, true = model.predict(words.transform(images.captions)), standardised(images)
+        predicted /= np.linalg.norm(predicted, axis=1, keepdims=True) + 1e-12
         true = true / (np.linalg.norm(true, axis=1, keepdims=True) + 1e-12)
-        return torch.from_numpy(1 - guessed @ true.T)
+        return torch.from_numpy(1 - predicted @ true.T)
 
+    y = np.repeat(standardised(train), PER_IMAGE, axis=0)
     models = [
         Ridge(alpha, solver="cholesky", fit_intercept=False).fit(x, y) for alpha in PENALTIES
     ]
-    best = max(
-        models, key=lambda model: recall(retrieved(distances(model, valid), "valid", fold))
-    )
-    return retrieved(distances(best, test), "test", fold)
+    best = max(models, key=lambda m: recall(retrieval(distances(m, valid), "valid", fold)))
+    return retrieval(distances(best, test), "test", fold)
 
 
-def recall(found: Mapping[str, float], prefix: str = "valid") -> float:
-    """R@1 + R@5 + R@10 of image retrieval, 300 at most: what the authors choose a model by."""
-    return sum(found[f"{prefix}_image_r{K}"] for K in AT)
-
-
-def order(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
-    """The degree to which captions keep the order that is known of them; nothing where none is.
+def order_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
+    """Return how well captions keep the order that is known of them; {} where none is.
 
     ``entailment_violation``: the mean violation of pairs of which the second is true wherever
     the first is; ``unrelated_violation``: the same with the second of another pair;
-    ``direction_accuracy``: the part of the pairs that violate the order less than the other way
-    round.
+    ``direction_accuracy``: the fraction of the pairs that violate the order less than the other
+    way round.
     """
     if not dataset.entailments:
         return {}
     special, general = (
-        points(net, texts, dataset.vocabulary)
+        embed_captions(net, texts, dataset.vocabulary)
         for texts in zip(*dataset.entailments, strict=True)
     )
     forth = (general - special).relu().square().sum(1)
     back = (special - general).relu().square().sum(1)
-    strange = (general.roll(1 + len(general) // 2, 0) - special).relu().square().sum(1)
+    unrelated = general.roll(1 + len(general) // 2, 0)
     return {
         "entailment_violation": float(forth.mean()),
-        "unrelated_violation": float(strange.mean()),
+        "unrelated_violation": float((unrelated - special).relu().square().sum(1).mean()),
         "direction_accuracy": float((forth < back).double().mean()),
     }
 
 
-def truth(violation: Tensor, true: np.ndarray | None, prefix: str) -> dict[str, float]:
-    """The part of the first picture, and of the first ten, of which a caption is true.
+def precision(violation: Tensor, truth: np.ndarray | None, prefix: str) -> dict[str, float]:
+    """Return of how many of the first image, and of the first ten, a caption is true (%).
 
     Args:
         violation: (C, P).
-        true: whether each caption is true of each picture (C, P); None where nobody knows.
+        truth: whether each caption is true of each image (C, P); None where nobody knows.
     """
-    if true is None:
+    if truth is None:
         return {}
     nearest = violation.topk(min(10, violation.shape[1]), largest=False).indices
-    right = torch.from_numpy(true).gather(1, nearest).double()
+    right = torch.from_numpy(truth).gather(1, nearest).double()
     return {
         f"{prefix}_true_1": 100 * float(right[:, 0].mean()),
         f"{prefix}_true_10": 100 * float(right.mean()),
     }
 
 
-def measured(
+def measure(
     net: OrderEmbedding, dataset: Captions, *, fold: int, test: bool
 ) -> dict[str, float]:
-    """All that is measured of a net: on the first ``fold`` validation pictures, and, with
-    ``test``, on the test."""
-    found: dict[str, float] = {}
-    for split in ("valid", "test") if test else ("valid",):
-        pictures: Pictures = getattr(dataset, split)
-        violation = violations(
-            points(net, pictures.captions, dataset.vocabulary), seen(net, pictures)
-        )
-        if split == "valid":  # the first fold alone, as the authors do
-            each = len(pictures.captions) // len(pictures)
-            violation = violation[: each * fold, :fold]
-            found |= retrieved(violation, split, fold)
-            found["valid_recall"] = recall(found)
-            found |= order(net, dataset)
-        else:
-            found |= retrieved(violation, split, fold)
-            found |= truth(violation, dataset.true(pictures.captions, split), split)
-    return found
+    """Return all that is measured: on the first ``fold`` validation images, as the authors
+    have it, and, with ``test``, on the test."""
+
+    def violations(images: CaptionedImages) -> Tensor:
+        captions = embed_captions(net, images.captions, dataset.vocabulary)
+        return order_violations(captions, embed_images(net, images))
+
+    assert dataset.valid is not None  # every source of captions has them
+    violation = violations(dataset.valid)[: PER_IMAGE * fold, :fold]
+    metrics = retrieval(violation, "valid", fold)
+    metrics["valid_recall"] = recall(metrics)
+    metrics |= order_metrics(net, dataset)
+    if test:
+        violation = violations(dataset.test)
+        metrics |= retrieval(violation, "test", fold)
+        metrics |= precision(violation, dataset.truth(dataset.test.captions), "test")
+    return metrics

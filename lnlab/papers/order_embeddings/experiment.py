@@ -1,4 +1,4 @@
-"""Layer norm in the reader of captions: Ba et al. (2016), section 6.1, Table 2 and Fig. 1."""
+"""Layer norm in order embeddings: Ba et al. (2016), section 6.1, Table 2 and Fig. 1."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from lnlab.data import Vocabulary, load
 from lnlab.kernels import fuse
 from lnlab.nn import STARTS, Identity, LayerNorm, Norm
-from lnlab.papers.order_embeddings.data import Captions, Pictures
-from lnlab.papers.order_embeddings.evaluate import measured
-from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrastive
+from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
+from lnlab.papers.order_embeddings.evaluate import measure
+from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrastive_loss
 from lnlab.training import Experiment, Moment, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import (
@@ -24,72 +24,8 @@ from lnlab.training.optim import (
 )
 from lnlab.training.random_state import generator, placed, seeded
 
-# Batches of different pictures, each with one of its captions at random.
-
-
-class OnePerPicture:
-    """Every picture once an epoch, in another order and with another caption for each seed.
-
-    Both depend on (seed, epoch) alone, so that all arms of a comparison have the same. Vectors
-    are read when their batch comes: a large file of them stays where it is. A last batch that
-    would be smaller is dropped.
-
-    Args:
-        pictures: with their captions.
-        vocabulary: gives the words their numbers.
-        size: B.
-        seeds: one for each model.
-        device, dtype: where batches go, and what vectors become.
-
-    Raises:
-        ValueError: if there is not one whole batch.
-    """
-
-    def __init__(
-        self,
-        pictures: Pictures,
-        vocabulary: Vocabulary,
-        size: int,
-        seeds: Sequence[int],
-        device: torch.device,
-        dtype: torch.dtype,
-    ) -> None:
-        if not 1 <= size <= len(pictures):
-            raise ValueError(
-                f"a batch of {size} cannot be taken from {len(pictures)} pictures."
-            )
-        self.pictures, self.size, self.seeds = pictures, size, tuple(seeds)
-        self.device, self.dtype = device, dtype
-        self.words, self.lengths = vocabulary.encoded(pictures.captions)
-        self.each = len(pictures.captions) // len(pictures)
-
-    def __len__(self) -> int:
-        """The number of updates in an epoch."""
-        return len(self.pictures) // self.size
-
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Pairs, Tensor]]:
-        """The batches of an epoch from ``start`` on: pairs, and which pictures (S, B)."""
-        drawn = [self._drawn(seed, epoch) for seed in self.seeds]
-        places, captions = (torch.stack(each) for each in zip(*drawn, strict=True))
-        for at in range(start * self.size, len(self) * self.size, self.size):
-            yield self._batch(places[:, at : at + self.size], captions[:, at : at + self.size])
-
-    def _drawn(self, seed: int, epoch: int) -> tuple[Tensor, Tensor]:
-        """The pictures in order, and the number of each one's caption among all (N,)."""
-        random = generator(f"order of seed {seed} in epoch {epoch}")
-        order = torch.randperm(len(self.pictures), generator=random)
-        which = torch.randint(self.each, (len(order),), generator=random)
-        return order, order * self.each + which
-
-    def _batch(self, places: Tensor, captions: Tensor) -> tuple[Pairs, Tensor]:
-        lengths = self.lengths[captions]
-        words = self.words[captions][..., : int(lengths.max())]
-        vectors = torch.from_numpy(np.asarray(self.pictures.vectors[places.numpy()]))
-        return placed((Pairs(vectors, words, lengths), places), self.device, self.dtype)
-
-
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
-"""The normalizer of the GRU that reads captions; pictures are not normalized."""
+"""The normalizer of the GRU that reads captions; images are not normalized."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +45,10 @@ class OrderEmbeddings(Experiment):
     gain: float = 1.0
     """The first gain of the normalizers of W_h h."""
     adam: str = setting("published", choices=("published", "standard"))
-    """"published" is that of the authors' code, whose first hundred updates are 3 to 6.6 times
-    as long (:mod:`lnlab.training.optim`)."""
+    """"published" is that of the authors' code, without bias correction: its first hundred
+    updates are 3 to 6.6 times as long (:mod:`lnlab.training.optim`)."""
     normalize_captions: bool = True
-    """True if captions are divided by their lengths, as pictures are; the authors' files
+    """True if captions are divided by their lengths, as images are; the authors' files
     differ."""
     data: str = "coco"
     """``scenes``, ``coco=PATH`` or ``coco-boxes=PATH``."""
@@ -124,7 +60,7 @@ class OrderEmbeddings(Experiment):
     epochs: int = 100
     learning_rate: float = 1e-3
     max_grad_norm: float = setting(2.0, above=0)
-    """Norm to which the gradient of each tensor is cut."""
+    """Norm to which the gradient of each tensor is clipped."""
     margin: float = setting(0.05, above=0)
     """The violation by which a true pair is to be below a false one."""
     units: tuple[int, ...] = setting((1024,), least=1, count=1)
@@ -134,7 +70,7 @@ class OrderEmbeddings(Experiment):
     eval_every: int = setting(300, least=1)
     """Updates from one validation to the next."""
     fold_size: int = setting(1000, least=2)
-    """Pictures among which one is sought: of a fold of the test, and of validation."""
+    """Images among which one is sought: of a fold of the test, and of validation."""
     best_metric: str = "valid_recall"
     """R@1 + R@5 + R@10 of image retrieval, as the authors choose the model that is tested."""
 
@@ -160,18 +96,18 @@ class OrderEmbeddings(Experiment):
 
     def dataset(self) -> Captions:
         """As :func:`lnlab.data.load` gives it."""
-        given: Any = {"split": self.split or None, "most": self.train_size or None}
-        return load(self.data, "captions", **given)
+        options: Any = {"split": self.split or None, "most": self.train_size or None}
+        return load(self.data, "captions", **options)
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
-        """The net of one seed; its weights depend on the seed and the sizes alone."""
+        """The network of one seed; its weights depend on the seed and the sizes alone."""
         initial = STARTS[self.initialisation]
         if self.norm != "none":
             initial = replace(initial, recurrent_gain=self.gain)
         with seeded(seed):
             net = OrderEmbedding(
                 dataset.vocabulary,
-                dataset.width,
+                dataset.feature_size,
                 self.units[0],
                 self.embedding_size,
                 ARMS[self.norm],
@@ -188,16 +124,10 @@ class OrderEmbeddings(Experiment):
         *,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
-    ) -> OnePerPicture:
-        """Each picture once an epoch, with a caption of its own at random."""
-        return OnePerPicture(
-            getattr(dataset, split),
-            dataset.vocabulary,
-            self.batch_size,
-            self.seeds,
-            device,
-            dtype,
-        )
+    ) -> "CaptionBatches":
+        """Each image once an epoch, with one of its captions at random."""
+        images, size = getattr(dataset, split), self.batch_size
+        return CaptionBatches(images, dataset.vocabulary, size, self.seeds, device, dtype)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
@@ -210,7 +140,7 @@ class OrderEmbeddings(Experiment):
     def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
         """The hinges of a batch, summed as in the authors' code: points (S, B, H) to (S,)."""
         return torch.stack(
-            [contrastive(*points, self.margin) for points in zip(*output, y, strict=True)]
+            [contrastive_loss(*points, self.margin) for points in zip(*output, y, strict=True)]
         )
 
     def evaluation_points(self, updates_per_epoch: int) -> set[int]:
@@ -220,10 +150,69 @@ class OrderEmbeddings(Experiment):
     def measure(
         self, model: Any, dataset: Captions, moment: Moment = Moment.END
     ) -> dict[str, list[float]]:
-        """Per seed: see :func:`.retrieval.measured`; the test at the end alone, of the model
-        that is best on validation."""
-        rows = [
-            measured(one, dataset, fold=self.fold_size, test=moment is Moment.END)
-            for one in model.unstack()
-        ]
-        return collate(rows)
+        """Per seed: see :func:`.evaluate.measure`; the test at the end alone, of the model that
+        is best on validation."""
+        test = moment is Moment.END
+        nets = model.unstack()
+        return collate([measure(net, dataset, fold=self.fold_size, test=test) for net in nets])
+
+
+class CaptionBatches:
+    """Every image once an epoch, in another order and with another caption for each seed.
+
+    Both depend on (seed, epoch) alone, so that all arms of a comparison have the same. Features
+    are read when their batch comes: a large file of them stays where it is. A last batch that
+    would be smaller is dropped.
+
+    Args:
+        images: with their captions.
+        vocabulary: gives the words their numbers.
+        batch_size: B.
+        seeds: one for each model.
+        device, dtype: where batches go, and what features become.
+
+    Raises:
+        ValueError: if there is not one whole batch.
+    """
+
+    def __init__(
+        self,
+        images: CaptionedImages,
+        vocabulary: Vocabulary,
+        batch_size: int,
+        seeds: Sequence[int],
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        if batch_size > len(images):
+            raise ValueError(
+                f"a batch of {batch_size} cannot be taken from {len(images)} images."
+            )
+        self.images, self.batch_size, self.seeds = images, batch_size, tuple(seeds)
+        self.device, self.dtype = device, dtype
+        self.words, self.lengths = vocabulary.encode_batch(images.captions)
+
+    def __len__(self) -> int:
+        """The number of updates in an epoch."""
+        return len(self.images) // self.batch_size
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Pairs, Tensor]]:
+        """Yield the batches of an epoch from ``start`` on: pairs, and which images (S, B)."""
+        orders = [self._order(seed, epoch) for seed in self.seeds]
+        images, captions = (torch.stack(each) for each in zip(*orders, strict=True))
+        for batch in range(start, len(self)):
+            chosen = slice(batch * self.batch_size, (batch + 1) * self.batch_size)
+            yield self._batch(images[:, chosen], captions[:, chosen])
+
+    def _order(self, seed: int, epoch: int) -> tuple[Tensor, Tensor]:
+        """Return the images in order, and the number of each one's caption among all (N,)."""
+        random = generator(f"order of seed {seed} in epoch {epoch}")
+        order = torch.randperm(len(self.images), generator=random)
+        which = torch.randint(PER_IMAGE, (len(order),), generator=random)
+        return order, order * PER_IMAGE + which
+
+    def _batch(self, images: Tensor, captions: Tensor) -> tuple[Pairs, Tensor]:
+        lengths = self.lengths[captions]
+        words = self.words[captions][..., : int(lengths.max())]
+        features = torch.from_numpy(np.asarray(self.images.features[images.numpy()]))
+        return placed((Pairs(features, words, lengths), images), self.device, self.dtype)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import ipywidgets
 import numpy as np
 import plotly.graph_objects as go
-import torch
 from torch import Tensor
 
 from lnlab.figures.style import (
@@ -28,7 +27,7 @@ from lnlab.figures.style import (
 from lnlab.panels.old_controls import WIDTH, choice, in_columns, one_of
 from lnlab.panels.old_panel import Drawing, Panel, Settable, View
 from lnlab.papers.order_embeddings import evaluate
-from lnlab.papers.order_embeddings.data import SCENES, Captions, Said, parsed
+from lnlab.papers.order_embeddings.data import PER_IMAGE, SCENES, Captions, Meaning, parse
 
 # The state of the order panel: a caption, and the net that reads it.
 
@@ -347,20 +346,17 @@ class Embedded:
     """
 
     def __init__(self, nets: Mapping[str, Any], dataset: Captions) -> None:
-        from lnlab.papers.vocabularies import alphabet
-
         if not nets:
             raise ValueError("there are no nets: train some order embeddings first.")
         for name, net in nets.items():
-            if not torch.equal(net.alphabet.cpu(), alphabet(dataset.vocabulary)):
+            if not net.has_vocabulary(dataset.vocabulary):
                 raise ValueError(
                     f"{name} was trained with another vocabulary: its words have other numbers."
                 )
         self.nets, self.dataset = dict(nets), dataset
         self.seen: dict[str, Tensor] = {}
         self.of_scenes = dataset.source is SCENES
-        each = len(dataset.test.captions) // len(dataset.test)
-        own = dataset.test.captions[: FIRST * each : each]
+        own = dataset.test.captions[: FIRST * PER_IMAGE : PER_IMAGE]
         self.examples = EXAMPLES if self.of_scenes else own
 
     def whole(self, state: OrderState) -> OrderState:
@@ -376,26 +372,26 @@ class Embedded:
         self.said(state.caption)
         return state
 
-    def said(self, caption: str) -> Said | None:
+    def said(self, caption: str) -> Meaning | None:
         """The meaning of a caption; None where nobody but its author knows.
 
         Raises:
             ValueError: if it has no words, or, of scenes, is not understood.
         """
         if self.of_scenes:
-            return parsed(caption)
-        self.dataset.vocabulary.numbers(caption)
+            return parse(caption)
+        self.dataset.vocabulary.encode(caption)
         return None
 
     def pictures(self, net: str) -> Tensor:
         """The test pictures as a net sees them (P, H)."""
         if net not in self.seen:
-            self.seen[net] = evaluate.seen(self.nets[net], self.dataset.test)
+            self.seen[net] = evaluate.embed_images(self.nets[net], self.dataset.test)
         return self.seen[net]
 
     def points(self, net: str, captions: tuple[str, ...]) -> Tensor:
         """Captions as a net reads them (C, H)."""
-        return evaluate.points(self.nets[net], captions, self.dataset.vocabulary)
+        return evaluate.embed_captions(self.nets[net], captions, self.dataset.vocabulary)
 
     def things(self, place: int) -> list[Thing]:
         """The things in a test picture."""
@@ -403,8 +399,8 @@ class Embedded:
         if not boxes:
             return []
         found = []
-        for kind, where in zip(boxes[place].kinds, boxes[place].places, strict=True):
-            name = self.dataset.kinds[kind]
+        for kind, where in zip(boxes[place].categories, boxes[place].corners, strict=True):
+            name = self.dataset.categories[kind]
             paint, shape = name.split() if self.of_scenes else ("", "")
             left, top, right, bottom = map(float, where)
             found.append(Thing(name, shape, paint, (left, top, right, bottom)))
@@ -437,8 +433,8 @@ def measure(there: Embedded, state: OrderState) -> OrderMeasurement:
     state = there.whole(state)
     said, dataset = there.said(state.caption), there.dataset
     own = there.points(state.net, (str(said) if said else state.caption.lower(),))
-    violations = evaluate.violations(own, there.pictures(state.net))[0]
-    true = dataset.true([state.caption])
+    violations = evaluate.order_violations(own, there.pictures(state.net))[0]
+    true = dataset.truth([state.caption])
     first = violations.argsort()[:SLOTS].tolist()
     nearest = [
         NearPicture(
@@ -448,7 +444,7 @@ def measure(there: Embedded, state: OrderState) -> OrderMeasurement:
         )
         for place in first
     ]
-    less = tuple(map(str, said.above()))[:NEIGHBOURS] if said else ()
+    less = tuple(map(str, said.generalizations()))[:NEIGHBOURS] if said else ()
     more = specials(there, said) if said else ()
     above = [
         Neighbour(text, float((general - own[0]).relu().square().sum()))
@@ -465,12 +461,12 @@ def measure(there: Embedded, state: OrderState) -> OrderMeasurement:
     )  # fmt: skip
 
 
-def specials(there: Embedded, said: Said) -> tuple[str, ...]:
+def specials(there: Embedded, said: Meaning) -> tuple[str, ...]:
     """Test captions that say more, the first that are found."""
     found: dict[str, None] = {}
     for text in there.dataset.test.captions:
-        special = parsed(text)
-        if special != said and special.below(said):
+        special = parse(text)
+        if special != said and special.entails(said):
             found[text] = None
         if len(found) == NEIGHBOURS:
             break

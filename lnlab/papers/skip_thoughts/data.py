@@ -10,26 +10,90 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lnlab.data.cache import stamp
+from lnlab.data.cache import code, kept, stamp
 from lnlab.data.dataset import Dataset
 from lnlab.data.source import Source, data_folder
 from lnlab.data.text import CHARACTERS
-from lnlab.data.vocabulary import NAMES, Sentences, Vocabulary, joined
-from lnlab.data.vocabulary import told as cut
+from lnlab.data.vocabulary import SPECIAL, Vocabulary, by_frequency
 from lnlab.papers.attentive_reader import data
+
+# Text cut into sentences and words by NLTK, with the tools of Kiros et al. (2015).
+#
+# Sentences end where Punkt (Kiss and Strunk, 2006) ends them, which learns from a text how its
+# sentences begin; its abbreviations are :data:`ABBREVIATIONS`, for those that it learns are
+# often words of dialogue. Words are those of NLTK's tokenizer, as in the Penn Treebank, in
+# small letters. nltk is imported when a text is cut: to list data sets does not take it.
+
+ABBREVIATIONS = frozenset(
+    "mr mrs dr st esq messrs mme mlle m prof rev hon capt col gen lieut no".split()  # noqa: SIM905
+)
+"""Words behind which a full stop ends no sentence."""
+PARAGRAPH = re.compile(r"\n\s*\n")
+
+Sentences = list[list[str]]
+"""The words of each sentence."""
+
+
+def tokenize(sentence: str) -> list[str]:
+    """Return the words and signs of a sentence, in small letters."""
+    return [word for token in _treebank().tokenize(sentence.lower()) for word in token.split()]
+
+
+def split_sentences(text: str) -> Sentences:
+    """Return the sentences of a text, tokenized; empty lines end paragraphs."""
+    punkt = _punkt(text)
+    lines = (
+        line
+        for paragraph in PARAGRAPH.split(text)
+        for line in punkt.tokenize(" ".join(paragraph.split()))
+    )
+    return [tokenize(line) for line in lines if line.split()]
+
+
+def cached_tokens(name: str, text: str, make: Callable[[], Sentences]) -> Sentences:
+    """Return what ``make`` cuts a text into, cut once on this machine."""
+    import nltk
+
+    arrays = kept(
+        name,
+        f"{text} {code(__file__)} {nltk.__version__}",
+        lambda: {"text": np.frombuffer(join(make()).encode(), np.uint8)},
+    )
+    return [line.split() for line in arrays["text"].tobytes().decode().split("\n")]
+
+
+def join(sentences: Sentences) -> str:
+    """Return sentences as a text, a line each, words between spaces."""
+    return "\n".join(" ".join(words) for words in sentences)
+
+
+def _punkt(text: str) -> Any:
+    from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
+
+    learned = PunktTrainer(text).get_params()
+    learned.abbrev_types = set(ABBREVIATIONS)
+    return PunktSentenceTokenizer(learned)
+
+
+@cache
+def _treebank() -> Any:
+    from nltk.tokenize.destructive import NLTKWordTokenizer
+
+    return NLTKWordTokenizer()
+
 
 # Novels as Project Gutenberg has them.
 #
 # The text stands between two lines of asterisks; before the first and behind the second one is
-# the licence. A sentence never goes on in the next paragraph: :mod:`lnlab.data.vocabulary`.
+# the licence. A sentence never goes on in the next paragraph.
 
 
 BEGINS = re.compile(r"^\*\*\* ?START OF TH(?:IS|E) PROJECT GUTENBERG EBOOK.*$", re.M | re.I)
@@ -49,7 +113,8 @@ def novel(file: Path) -> Sentences:
         ValueError: if the file is not in the encoding that it names, or its text does not stand
             between the two lines; names it.
     """
-    return cut(told(file))
+    text = told(file)
+    return cached_tokens("sentences", text, lambda: split_sentences(text))
 
 
 def told(file: Path) -> str:
@@ -454,7 +519,7 @@ class Books(Dataset[Library]):
                     f"{self.source.name}: {title} has {count} sentence{'s' * (count != 1)}, "
                     "and a book needs three, one before and one behind another: take it out."
                 )
-            if named := {*NAMES} & {*chain.from_iterable(book)}:
+            if named := {*SPECIAL} & {*chain.from_iterable(book)}:
                 raise ValueError(
                     f"{self.source.name}: {title} has the word {min(named)!r}, which stands "
                     "for what is no word: write it otherwise."
@@ -476,7 +541,7 @@ class Books(Dataset[Library]):
     def _digest(self) -> bytes:
         total, read = hashlib.sha256(), self._parts[0]["books"]
         for title, book in zip(read.titles, read.books, strict=True):
-            total.update(f"{title} {len(book)}\n{joined(book)}\0".encode())
+            total.update(f"{title} {len(book)}\n{join(book)}\0".encode())
         return total.digest()
 
     def __str__(self) -> str:
@@ -497,7 +562,7 @@ def frequent(sentences: Iterable[Sequence[str]], size: int) -> Vocabulary:
         ValueError: if that leaves no word, or the sentences have none.
     """
     counts = Counter(chain.from_iterable(sentences))
-    known = sorted(counts, key=lambda word: (-counts[word], word))[: max(0, size - 2)]
+    known = by_frequency(counts)[: max(0, size - 2)]
     if not known:
         raise ValueError(
             f"the vocabulary is empty: {len(counts)} different words were given, and room for "
@@ -512,7 +577,7 @@ def load(source: Source, place: Path | None = None, *, longest: int = LONGEST) -
 
     - ``stories``: 5,000, made here, always the same.
     - ``bookcorpus``: every ``.txt`` file in the folder, in UTF-8, or in a folder of it.
-    - ``gutenberg``: every ``.txt`` file in the folder, cut by :mod:`lnlab.data.vocabulary`.
+    - ``gutenberg``: every ``.txt`` file in the folder, cut by NLTK.
     - ``cbt-books``: the folder CBTest.
     - ``novels``: a folder with both of these.
 

@@ -103,7 +103,7 @@ def of_net(net: SkipThoughts, vocabulary: Vocabulary) -> Callable[[SentenceJudge
     """
 
     def vectors(judge: SentenceJudge) -> np.ndarray:
-        rows = [vocabulary.numbers(" ".join(words)) for words in judge.said]
+        rows = [vocabulary.encode(" ".join(words)) for words in judge.said]
         return net.vectors(rows if judge.pairs else [row[:-1] for row in rows]).cpu().numpy()
 
     return vectors
@@ -142,7 +142,8 @@ def unknown(numbered: NumberedBooks) -> dict[str, float]:
     """``<judge>_unknown``, the percentage of the words of each judge's sentences that the
     vocabulary does not have."""
     return {
-        f"{name.lower()}_unknown": 100 * numbered.vocabulary.unknown(map(" ".join, judge.said))
+        f"{name.lower()}_unknown": 100
+        * numbered.vocabulary.unknown_fraction(map(" ".join, judge.said))
         for name, judge in numbered.judges.items()
     }
 

@@ -11,7 +11,7 @@ from lnlab.data.vocabulary import END, UNKNOWN, Vocabulary
 from lnlab.nn import STARTS, Norm
 from lnlab.nn.padding import places, within
 from lnlab.nn.recurrent import GRU
-from lnlab.papers.vocabularies import OfVocabulary
+from lnlab.papers.vocabularies import VocabularyModel
 
 CONDITIONS = ("start", "every step")
 """The way in which a decoder knows the sentence: it starts from its vector, as in the authors'
@@ -38,7 +38,7 @@ class Told(NamedTuple):
     on_cpu = ("counts",)
 
 
-class SkipThoughts(OfVocabulary):
+class SkipThoughts(VocabularyModel):
     r"""Kiros et al. (2015): :class:`Told` to the nats that its neighbours cost, (2,).
 
     A sentence is the last state of a GRU over its words, :math:`h`. Each neighbour has a GRU of

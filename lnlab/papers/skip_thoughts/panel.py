@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lnlab.data.vocabulary import words
 from lnlab.figures.style import (
     BLUE,
     GREY,
@@ -29,7 +28,7 @@ from lnlab.figures.style import (
 from lnlab.panels.old_controls import WIDTH, choice, choice_slider, in_columns
 from lnlab.panels.old_panel import Drawing, Panel, Settable, View
 from lnlab.papers.skip_thoughts.batches import NumberedBooks
-from lnlab.papers.vocabularies import alphabet
+from lnlab.papers.skip_thoughts.data import tokenize
 
 # The state of the thoughts panel: a sentence, a book, a moment of the training.
 
@@ -246,7 +245,7 @@ class Thinkers:
             if not moments:
                 raise ValueError(f"{name}: no weights were kept, train it with snapshots.")
             for net in moments.values():
-                if not torch.equal(net.alphabet.cpu(), alphabet(numbered.vocabulary)):
+                if not net.has_vocabulary(numbered.vocabulary):
                     raise ValueError(
                         f"{name} was trained with another vocabulary: its words have other "
                         "numbers."
@@ -275,7 +274,7 @@ class Thinkers:
             raise ValueError(f"book is {state.book}: give 0 to {len(self.books) - 1}.")
         sentence = " ".join(state.sentence.lower().split())
         if sentence not in self.texts:  # those are cut already
-            sentence = " ".join(words(sentence))
+            sentence = " ".join(tokenize(sentence))
         wanted = self.updates[-1] if state.update == LAST else state.update
         nearest = min(self.updates, key=lambda update: abs(update - wanted))
         return ThoughtsState(
@@ -295,7 +294,7 @@ class Thinkers:
 
     def seen(self, name: str, update: int, texts: list[str]) -> Tensor:
         """Sentences as a net sees them (N, H), of length 1, on the CPU."""
-        rows = [self.numbered.vocabulary.numbers(text) for text in texts]
+        rows = [self.numbered.vocabulary.encode(text) for text in texts]
         return F.normalize(self.net(name, update).vectors(rows).double(), dim=1).cpu()
 
     def map(self, name: str, update: int) -> tuple[Tensor, Tensor]:
@@ -354,7 +353,7 @@ def _thought(there: Thinkers, name: str, state: ThoughtsState) -> Thought:
         if there.texts[place] != state.sentence and len(near) < NEIGHBOURS:
             near.setdefault(there.texts[place], cosines[place])
     net = there.net(name, state.update)
-    rows = [there.numbered.vocabulary.numbers(state.sentence)]
+    rows = [there.numbered.vocabulary.encode(state.sentence)]
     told = net.say(net.vectors(rows)[0])
     known = there.numbered.vocabulary.words
     return Thought(

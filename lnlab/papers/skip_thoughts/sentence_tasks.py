@@ -18,9 +18,19 @@ import numpy as np
 from lnlab.data.cache import stamp
 from lnlab.data.dataset import Dataset
 from lnlab.data.source import Source, data_folder
-from lnlab.data.vocabulary import Sentences, cut, joined
 from lnlab.papers.skip_thoughts import data
-from lnlab.papers.skip_thoughts.data import BAD, GLAD, GOOD, SAD, SUBJECTS, Cast
+from lnlab.papers.skip_thoughts.data import (
+    BAD,
+    GLAD,
+    GOOD,
+    SAD,
+    SUBJECTS,
+    Cast,
+    Sentences,
+    cached_tokens,
+    join,
+    tokenize,
+)
 
 # Sentences with a target, on which frozen vectors are judged.
 
@@ -94,7 +104,7 @@ class SentenceJudge:
     @property
     def checksum(self) -> str:
         """SHA-256 of all that is asked."""
-        total = hashlib.sha256(f"{self.name}\n{joined(self.said)}\0".encode())
+        total = hashlib.sha256(f"{self.name}\n{join(self.said)}\0".encode())
         total.update(self.targets.astype("<f8").tobytes() + self.parts.astype("<i8").tobytes())
         return total.hexdigest()
 
@@ -477,7 +487,7 @@ def _classes(name: str, files: Sequence[Path]) -> SentenceJudge:
     blank = sum(len(part) - len(full) for part, full in zip(read, lines, strict=True))
     where = f"{name} ({', '.join(map(str, files))})"
     return _named(
-        where, name, cut(line for part in lines for line in part), [], targets,
+        where, name, _tokens([line for part in lines for line in part]), [], targets,
         folds(name, len(targets)), blank,
     )  # fmt: skip
 
@@ -493,7 +503,7 @@ def _related(files: Sequence[Path]) -> SentenceJudge:
     first, second, scores, parts = zip(*rows, strict=True) if rows else ((),) * 4
     where = f"SICK ({', '.join(map(str, files))})"
     return _named(
-        where, "SICK", cut(first), cut(second), np.array(scores, float),
+        where, "SICK", _tokens(first), _tokens(second), np.array(scores, float),
         np.array(parts, np.int64), blank,
     )  # fmt: skip
 
@@ -527,6 +537,10 @@ def _rows(
             _score(score, where),
             PARTS[cells[PART]] if PART in wanted else part,
         )
+
+
+def _tokens(lines: Sequence[str]) -> Sentences:
+    return cached_tokens("words", "\n".join(lines), lambda: [tokenize(line) for line in lines])
 
 
 def _score(text: str, where: str) -> float:
