@@ -1,7 +1,10 @@
-"""The folder of lnlab's own files: the checkout that it is installed from."""
+"""The folders of lnlab: the checkout that it is installed from, and that of data."""
 
+import os
 import tomllib
 from pathlib import Path
+
+import platformdirs
 
 import lnlab
 
@@ -36,3 +39,17 @@ def place(name: str) -> Path:
         return root() / name
     except FileNotFoundError:
         return Path(name)
+
+
+def data_folder() -> Path:
+    """Return the folder of downloads, one subfolder a source.
+
+    ``$LNLAB_DATA`` if set; else ``data/`` of the checkout that lnlab runs from; else, where
+    lnlab is installed without its checkout, the user's cache folder.
+    """
+    if chosen := os.environ.get("LNLAB_DATA"):
+        return Path(chosen).expanduser()
+    checkout = Path(lnlab.__file__).resolve().parents[1]
+    if (checkout / "pyproject.toml").is_file():
+        return checkout / "data"
+    return platformdirs.user_cache_path("lnlab")

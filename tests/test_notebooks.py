@@ -163,7 +163,7 @@ def test_what_a_notebook_computes_itself_is_on_the_device(
     space = {}
     for at, cell in enumerate(code_cells(path)):
         if not PANEL.search(cell.source):  # a panel trains on the CPU
-            name = f"<cell {at} of {number}>"  # what is remembered is told by its source
+            name = f"<cell {at} of {number}>"  # a cached call reads its source
             linecache.cache[name] = (1, None, cell.source.splitlines(True), name)
             exec(compile(cell.source, name, "exec"), space)
         if "parameters" in cell.metadata.get("tags", []):
@@ -296,12 +296,12 @@ def test_every_formula_can_be_set(path):
 
 @every_notebook
 def test_a_loop_of_its_own_trains_in_one_thread(path):
-    """As all that lnlab trains does; what is remembered is made so."""
+    """As all that lnlab trains does; a cached call runs so."""
     source = "\n".join(cell.source for cell in code_cells(path))
     for cell in code_cells(path):
         if ".backward()" in cell.source and ".step()" in cell.source:
             made = re.findall(r"^def (\w+)\(", cell.source, re.M)
-            kept = any(f"remembered({name}, " in source for name in made)
+            kept = any(f"cached_call({name}, " in source for name in made)
             assert "one_thread(" in cell.source or kept, cell.source
 
 

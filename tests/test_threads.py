@@ -11,9 +11,9 @@ from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessia
 from lnlab.analysis.landscape import loss_landscape
 from lnlab.analysis.objective import Objective, train_and_yield
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
+from lnlab.data.cache import cached_call
 from lnlab.panels.landscape_panel import landscape
 from lnlab.training import Batches
-from lnlab.training.cache import remembered
 from lnlab.training.trainer import evaluate, fit
 
 X = torch.linspace(-1, 1, 48, dtype=torch.float64).sin().view(12, 4)
@@ -99,7 +99,7 @@ def counted():
 
 def test_what_a_notebook_remembers_is_made_in_one_thread(monkeypatch, tmp_path):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
-    assert remembered(counted) == {"threads": 1}
+    assert cached_call(counted) == {"threads": 1}
     assert torch.get_num_threads() == 2
 
 

@@ -37,7 +37,7 @@ def list_sources() -> None:
 @click.argument("name")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where it goes.")
 def fetch(name: str, folder: Path | None) -> None:
-    """Download a data set, verified; one that was interrupted goes on."""
+    """Download a data set, verified; one that was interrupted starts again."""
     from lnlab.data import data_folder, fetch, sources
 
     for source in sources():

@@ -65,10 +65,10 @@ def refuse_device(text: str) -> None:
 def refuse_data(text: str) -> None:
     """Raise a ValueError unless there is such a source of data; empty is the budget's own."""
     from lnlab import data
-    from lnlab.data.source import find, split_spec
+    from lnlab.data.dataset import find_source, split_spec
 
     if text:
-        find(split_spec(text)[0], data.sources())
+        find_source(split_spec(text)[0], data.sources())
 
 
 def refuse_absent(told: Mapping[str, Any]) -> None:
@@ -83,10 +83,10 @@ def refuse_absent(told: Mapping[str, Any]) -> None:
     if spec := told.get("data"):
         from lnlab import data
         from lnlab.cli.data import whereabouts
-        from lnlab.data.source import find, split_spec
+        from lnlab.data.dataset import find_source, split_spec
 
         name, folder = split_spec(spec)
-        source = find(name, data.sources())
+        source = find_source(name, data.sources())
         if folder is None:
             where = whereabouts(source, data.data_folder() / source.name)
         else:

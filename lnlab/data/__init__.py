@@ -1,17 +1,13 @@
-"""Data by one door, ``load``: each source says its kind, its licence and its checksum.
+"""Data by name: each source says its kind, its licence and its checksum.
 
-- ``load(spec, what)`` gives a data set, read when a split of it is first used: ``what`` is
-  ``"images"``, ``"speech"``, ``"text"``, ``"captions"``, ``"questions"``, ``"reviews"``,
-  ``"books"``, ``"judges"`` or ``"strokes"``;
-  ``spec`` is ``embedded``, ``NAME`` or ``NAME=PATH``.
+- ``load(spec)`` gives a data set, read when a split of it is first used; ``spec`` is
+  ``embedded``, ``NAME`` or ``NAME=PATH``.
 - ``sources()`` lists what there is: ``lnlab data list``.
 - ``fetch(name)`` downloads and verifies the files of a source: ``lnlab data fetch NAME``.
 
-Nothing is substituted: what cannot be had is an error that says how to get it. Downloads
-land in ``data_folder()``: ``$LNLAB_DATA`` if set, else ``data/`` of the checkout, else the
-user's cache folder. A kind of data is a module of its own, with ``SOURCES`` and
-``load(source, path, **options)``; :data:`MODULES` names it, and it is imported when data of
-its kind are first asked for.
+Nothing is substituted: what is missing is an error that says how to get it. Each kind of data
+is a module with ``SOURCES`` and ``load(source, path, **options)``, imported when it is needed;
+those of one experiment are in its folder.
 """
 
 from importlib import import_module
@@ -19,11 +15,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from lnlab.data.dataset import Dataset
+from lnlab.data.dataset import Dataset, File, Source, What, find_source, split_spec
 from lnlab.data.images import Images, Split
-from lnlab.data.source import File, Source, What, data_folder, find, split_spec
 from lnlab.data.text import Text
 from lnlab.data.vocabulary import Vocabulary
+from lnlab.paths import data_folder
 
 if TYPE_CHECKING:
     from lnlab.papers.attentive_reader.data import Questions
@@ -85,22 +81,22 @@ def load(spec: str, what: Literal["books"], **options: Any) -> "Books": ...
 def load(spec: str, what: Literal["judges"], **options: Any) -> "Judges": ...
 @overload
 def load(spec: str, what: Literal["strokes"], **options: Any) -> "Strokes": ...
-def load(spec: str = "embedded", what: What = "images", **options: Any) -> Dataset:
-    """The data set that ``spec`` names, at once: its cases are read when they are first used.
+def load(spec: str = "embedded", what: What | None = None, **options: Any) -> Any:
+    """Return the data set that ``spec`` names; it is read when a split is first used.
 
     Args:
-        spec: ``embedded``, the first source of its kind; ``NAME``, in the data folder; or
-            ``NAME=PATH``.
-        what: which kind of cases it is to give.
-        options: those that the source has, see ``Source.options`` and its module; one
-            that is None, empty or False is not given.
+        spec: ``NAME``, in the data folder; ``NAME=PATH``; or ``embedded``, the first source of
+            its kind.
+        what: the kind of data, as ``"speech"``; None: any, and ``embedded`` are the digits.
+        options: those of the source, see ``Source.options``; one that is None, empty or False
+            counts as not given.
 
     Raises:
-        ValueError: for an unknown kind, name or option; names those there are. For a path
-            where the data come with lnlab or are generated.
-        FileNotFoundError: where its files are not; says how to get them.
+        ValueError: for an unknown kind, name or option; names those there are.
+            For a path to data that come with lnlab or are made by it.
+        FileNotFoundError: if its files are missing; says how to get them.
     """
-    if what not in MODULES:
+    if what is not None and what not in MODULES:
         raise ValueError(f"what is {what!r}: choose from {', '.join(MODULES)}.")
     given = {
         name: value
@@ -108,25 +104,28 @@ def load(spec: str = "embedded", what: What = "images", **options: Any) -> Datas
         if not (value is None or value is False or value == "")
     }
     name, path = split_spec(spec)
-    module = module_of(what)
-    source = find(name, module.SOURCES, given)
+    known: list[Source] = []
+    for each in (what,) if what else MODULES:
+        known += module_of(each).SOURCES
+        if name == "embedded" or name in [source.name for source in known]:
+            break
+    source = find_source(name, known, given)
     if path and source.kind in ("embedded", "synthetic"):
         raise ValueError(f"{spec}: {source.name} is {source.kind}, give no path.")
-    return module.load(source, path, **given)
+    return module_of(source.offers).load(source, path, **given)
 
 
 def sources() -> tuple[Source, ...]:
-    """Every source by name, kind by kind; each says what it offers."""
+    """Return all sources, kind by kind."""
     return tuple(source for what in MODULES for source in module_of(what).SOURCES)
 
 
 def fetch(name: str, folder: Path | None = None, *, progress: bool = True) -> Path:
-    """Download the files of the source called ``name``, verified; see ``download.fetch``.
+    """Download the files of the source called ``name``, verified.
 
     Returns:
-        The folder that holds them: ``folder``, or ``data_folder()`` / name, where ``load``
-        looks.
+        Their folder: ``folder``, or ``data_folder()`` / name, where ``load`` looks.
     """
-    from lnlab.data import download
+    from lnlab.data import files
 
-    return download.fetch(find(name, sources()), folder, progress=progress)
+    return files.fetch(find_source(name, sources()), folder, progress=progress)

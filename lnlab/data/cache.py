@@ -1,107 +1,210 @@
-"""Arrays that were dear to compute, kept on disk and found again by what they are made of.
+"""Results that take long to compute, stored on disk and found again by what decides them.
 
-The checksum of a corpus, the lengths of its recordings, speech that was synthesised: each is a
-file of named arrays in ``data_folder()`` / kept, in the safetensors format, called by the hash
-of what decided it. It is written whole or not at all, and holds a hash of its arrays: one that
-is damaged is made again. Nobody needs these files; they may be deleted at any time.
+They are NumPy's .npz files in ``data_folder()`` / cache. After a change of lnlab's code, and if
+a file is damaged, they are computed again. They may be deleted at any time.
 """
 
 import hashlib
+import inspect
+import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
+from dis import get_instructions
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
 
 import numpy as np
 from filelock import FileLock
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
-from lnlab.data.source import data_folder
+import lnlab
+from lnlab.paths import data_folder
 
 Arrays = dict[str, np.ndarray]
-DAMAGED = (SafetensorError, ValueError, KeyError, TypeError)
+SOURCES = (".py", ".cpp", ".cu", ".h", ".csv", ".jhf")
+"""Endings of the files of the package that decide what it computes."""
+LIBRARIES = ("numpy", "scipy", "torch")
+CODE, TABLE = "code", "table"
+"""Names of the arrays that hold the version of the code, and a table as JSON."""
+DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
-def kept(name: str, of: str, make: Callable[[], Arrays]) -> Arrays:
-    """The arrays that ``make`` gives, computed once on this machine.
+def cache_arrays(name: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
+    """Return the arrays that ``compute`` gives, computed once on this machine.
 
-    Processes that ask at the same time wait for one of them. Where nothing can be written the
+    Processes that ask at the same time wait for one of them. If nothing can be written, the
     arrays are computed each time.
 
     Args:
-        name: what they are, for whoever looks into the folder: letters and ``-``.
-        of: all that decides them, code included (:func:`code`); another text, other arrays.
-        make: computes them; what it raises is raised here, and nothing is kept.
+        name: what they are, for those who look into the folder.
+        key: all that decides them besides the code of lnlab and its libraries.
+        compute: its errors are raised here, and nothing is stored.
     """
-    path = data_folder() / "kept" / f"{name}-{_sha256(of.encode())[:32]}.safetensors"
-    found = _read(path)
-    if found is not None:
-        return found
+    path = data_folder() / "cache" / f"{name}-{hashlib.sha256(key.encode()).hexdigest()}.npz"
+    arrays = _read(path)
+    if arrays is not None:
+        return arrays
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        held = FileLock(path.with_suffix(".lock")).acquire()
+        lock = FileLock(path.with_suffix(".lock")).acquire()
     except OSError:
-        return make()
-    with held:
-        found = _read(path)
-        if found is None:
-            found = make()
-            _write(path, found)
-    return found
+        return compute()
+    with lock:
+        arrays = _read(path)
+        if arrays is None:
+            arrays = compute()
+            _write(path, arrays)
+    return arrays
 
 
-def stamp(paths: Iterable[Path]) -> str:
-    """A hash of the paths, sizes and times of change of files: another when one is changed.
-
-    Nothing is read. A file that is not there counts as such.
-    """
-    total = hashlib.sha256()
+def file_stamp(paths: Iterable[Path]) -> str:
+    """Return a hash of the paths, sizes and times of files, without reading them."""
+    states = []
     for path in paths:
-        try:
-            state = path.stat()
-            line = f"{state.st_size} {state.st_mtime_ns}"
-        except OSError:
-            line = "missing"
-        total.update(f"{os.path.abspath(path)}\0{line}\n".encode("utf-8", "surrogateescape"))
+        state = path.stat() if path.exists() else None
+        states.append((os.path.abspath(path), state and (state.st_size, state.st_mtime_ns)))
+    return hashlib.sha256(repr(states).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+@cache
+def package_hash() -> str:
+    """Return the SHA-256 of the package's sources: Python, C++ and tables."""
+    package = Path(lnlab.__file__).parent
+    total = hashlib.sha256()
+    for path in sorted(p for p in package.rglob("*") if p.suffix in SOURCES):
+        total.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes())
     return total.hexdigest()
 
 
-def code(*files: str | Path) -> str:
-    """A hash of source files, those of the modules that make what is kept."""
-    return _sha256(b"\0".join(Path(file).read_bytes() for file in files))
+@cache
+def _code() -> str:
+    return " ".join([package_hash(), *(f"{name} {version(name)}" for name in LIBRARIES)])
 
 
 def _read(path: Path) -> Arrays | None:
-    """The arrays in a file; None where it is not there or damaged."""
+    """Return the arrays in a file; None if it is missing, damaged, or of other code."""
     try:
-        with safe_open(path, "np") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            promised = file.metadata()["sha256"]
-    except (OSError, *DAMAGED):
+        with path.open("rb") as file, np.load(file) as content:
+            arrays = dict(content)  # the checksum of each is checked
+        return arrays if arrays.pop(CODE) == _code() else None
+    except DAMAGED:
         return None
-    return arrays if promised == _hash(arrays) else None
 
 
-def _write(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def _write(path: Path, arrays: Arrays) -> None:
     part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         with part.open("wb") as file:
-            file.write(save(arrays, {"sha256": _hash(arrays)}))
-            file.flush()
-            os.fsync(file.fileno())
+            np.savez(file, **arrays, **{CODE: np.array(_code())})
         part.replace(path)
     except OSError:  # a full disk: what was computed is not lost
         part.unlink(missing_ok=True)
 
 
-def _hash(arrays: Mapping[str, np.ndarray]) -> str:
-    total = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        total.update(np.ascontiguousarray(array).data)
-    return total.hexdigest()
+def cached_call(function: Callable[..., Any], *args: Any) -> Any:
+    """Return ``function(*args)`` for a function of a notebook, computed once on this machine.
+
+    It is computed again when anything that decides it changes: the arguments, the source of the
+    function and of the notebook's functions that it calls, the values that these read, the
+    checksum of a data set among them, or the code of lnlab.
+
+    Args:
+        function: gives a table, or tensors by name; runs in one thread.
+        args: numbers, text, and dataclasses, lists and mappings of these.
+
+    Raises:
+        TypeError: if an argument or a value that is read is not so plain that its text tells it
+            from others, or the result is neither a table nor tensors.
+    """
+    from lnlab.threads import in_one_thread
+
+    key = "\n".join([_text("an argument", args), *_describe(function, set())])
+    compute = in_one_thread(function)
+    return _from_arrays(cache_arrays("call", key, lambda: _to_arrays(compute(*args))))
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _describe(function: Any, seen: set[str]) -> Iterator[str]:
+    """Yield the source of a function and of those beside it, and the values that they read."""
+    seen.add(function.__name__)
+    if function.__closure__:
+        raise TypeError(f"{function.__name__} reads variables of a function around it.")
+    yield inspect.getsource(function)
+    yield _text("a default", [function.__defaults__, function.__kwdefaults__])
+    notebook = function.__globals__
+    for name in sorted(_global_names(function.__code__) & notebook.keys() - seen):
+        value = notebook[name]
+        if isinstance(value, FunctionType) and value.__globals__ is notebook:
+            yield from _describe(value, seen)
+        elif hasattr(value, "checksum"):
+            yield f"{name}: {value.checksum}"
+        elif not _is_imported(value, function):
+            yield f"{name} = {_text(name, value)}"
+
+
+def _global_names(code: CodeType) -> set[str]:
+    """Return the global names that a function reads, and the functions inside it."""
+    inner = (_global_names(const) for const in code.co_consts if isinstance(const, CodeType))
+    reads = (i for i in get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    return {instruction.argval for instruction in reads}.union(*inner)
+
+
+def _is_imported(value: Any, function: Any) -> bool:
+    """Return True for modules, functions and classes from elsewhere: their code is hashed."""
+    if isinstance(value, type):
+        return value.__module__ != function.__module__
+    return isinstance(value, ModuleType | FunctionType | BuiltinFunctionType)
+
+
+def _text(name: str, value: Any) -> str:
+    """Return the text of a plain value.
+
+    Raises:
+        TypeError: if it is not plain; its text could stay the same while it changes.
+    """
+    if not _is_plain(value):
+        raise TypeError(
+            f"{name} is {value!r}, which cannot be told from others by its text: give plain "
+            "values, or an experiment, or make it in the function."
+        )
+    return repr(value)
+
+
+def _is_plain(value: Any) -> bool:
+    if is_dataclass(value) and not isinstance(value, type):
+        return _is_plain(vars(value))
+    if isinstance(value, Mapping):
+        return _is_plain([*value, *value.values()])
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return isinstance(value, int | float | str | None)
+
+
+def _to_arrays(result: Any) -> Arrays:
+    import pandas as pd
+    import torch
+
+    if isinstance(result, pd.DataFrame):
+        text = json.dumps(result.to_dict("list"))
+        arrays = {TABLE: np.frombuffer(text.encode(), np.uint8)}
+        if _from_arrays(arrays).equals(result):
+            return arrays
+        raise TypeError("a table is cached if it has numbers and text by column and no index.")
+    if isinstance(result, Mapping) and all(map(torch.is_tensor, result.values())):
+        return {name: tensor.detach().cpu().numpy() for name, tensor in result.items()}
+    raise TypeError(
+        f"a {type(result).__name__} is not cached: give a table, or tensors by name."
+    )
+
+
+def _from_arrays(arrays: Arrays) -> Any:
+    import pandas as pd
+    import torch
+
+    if set(arrays) == {TABLE}:
+        return pd.DataFrame(json.loads(arrays[TABLE].tobytes()))
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

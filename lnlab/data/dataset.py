@@ -1,60 +1,185 @@
-"""A set of cases that says what it is at once, and is read when a split of it is first used."""
+"""Sources of data, with what they declare of themselves, and data sets, read when used."""
 
-import inspect
-from collections.abc import Callable, Mapping
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from lnlab.data.cache import Arrays, code, kept
-from lnlab.data.source import Kind, Source
+from lnlab.data.cache import Arrays, cache_arrays
+from lnlab.paths import data_folder
 
-Part = TypeVar("Part")
+Kind = Literal["official", "embedded", "synthetic", "own"]
+What = Literal[
+    "images", "speech", "text", "captions", "questions", "reviews", "strokes", "books", "judges"
+]
+Split = TypeVar("Split")
 
 
-class Dataset(Generic[Part]):
-    """The part that all kinds of data sets share; each kind adds what its cases are.
+@dataclass(frozen=True)
+class File:
+    """A file of a source, as it is downloaded.
 
-    ``name``, ``kind``, ``licence`` and ``checksum`` cost no reading of cases, if they were
-    read once before on this machine and the files have the same sizes and times.
+    ``content_sha256`` is the hash of its unpacked bytes, by which a copy that a user has
+    unpacked or packed again is known to be the official one; empty for an archive.
+    """
+
+    name: str
+    size: int
+    sha256: str
+    content_sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set by name: what it is, whose it is, and how to recognize it.
+
+    Attributes:
+        kind: ``official`` (the files of its authors), ``embedded`` (comes with a dependency),
+            ``synthetic`` (made by a program) or ``own`` (a user's files).
+        offers: the kind of examples it has.
+        options: the options of :func:`lnlab.data.load` for it, each with what it does.
+        urls: folders that hold ``files``, tried in order.
+        checksum: the ``Dataset.checksum`` that loading must give; empty where it depends on
+            options or files.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    licence: str
+    citation: str
+    offers: What
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    urls: tuple[str, ...] = ()
+    files: tuple[File, ...] = ()
+    checksum: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes to download."""
+        return sum(file.size for file in self.files)
+
+    def locate(self, path: Path | None, how: str = "") -> Path:
+        """Return the path of the files: the one given, or the source's in the data folder.
+
+        Args:
+            how: how to get what cannot be downloaded, before "and name the place".
+
+        Raises:
+            FileNotFoundError: if there is nothing; says how to get the files.
+        """
+        path = path or data_folder() / self.name
+        if not path.exists():
+            way = f"run `lnlab data fetch {self.name}`, or" if self.urls else how
+            raise FileNotFoundError(
+                f"{self.name} is not in {path}: {way} name the place of its files: "
+                f"{self.name}=PATH"
+            )
+        return path
+
+
+def known_files(source: str) -> tuple[File, ...]:
+    """Return the files of a source, as ``files.csv`` beside this module lists them."""
+    with Path(__file__).with_name("files.csv").open(encoding="utf-8") as table:
+        rows = [row for row in csv.DictReader(table) if row["source"] == source]
+    return tuple(
+        File(row["name"], int(row["size"]), row["sha256"], row["content_sha256"])
+        for row in rows
+    )
+
+
+def find_source(name: str, sources: Iterable[Source], options: Iterable[str] = ()) -> Source:
+    """Return the source called ``name``; the first one is also called ``embedded``.
+
+    Raises:
+        ValueError: if there is none, or it lacks one of the ``options``; names those there are.
+    """
+    by_name = {source.name: source for source in sources}
+    if name not in by_name and name != "embedded":
+        raise ValueError(f"unknown data {name!r}: choose from embedded, {', '.join(by_name)}")
+    source = next(iter(by_name.values())) if name == "embedded" else by_name[name]
+    unknown = sorted(set(options) - set(source.options))
+    if unknown:
+        raise ValueError(
+            f"{source.name} has no option {', '.join(unknown)}: it has "
+            f"{', '.join(source.options) or 'none'}."
+        )
+    return source
+
+
+def require_files(source: Source, folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the paths of the files that a source needs in a folder.
+
+    Raises:
+        FileNotFoundError: if one is missing; names it, and says where they come from.
+    """
+    files = [folder / name for name in names]
+    missing = [file for file in files if not file.is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"{source.name} is not whole in {folder}, {missing[0]} is not there: its files are "
+            f"{', '.join(names)} ({source.citation}). Name their folder, {source.name}=PATH."
+        )
+    return files
+
+
+def split_spec(spec: str) -> tuple[str, Path | None]:
+    """Return the name and the path in ``NAME`` or ``NAME=PATH``; ``~`` is expanded.
+
+    Raises:
+        ValueError: if the name or the path is empty.
+    """
+    name, equals, path = spec.partition("=")
+    if not name or (equals and not path):
+        raise ValueError(f"data {spec!r}: write embedded, NAME or NAME=PATH")
+    return name, Path(path).expanduser() if equals else None
+
+
+class Dataset(Generic[Split]):
+    """A data set that says at once what it is and is read when a split is first used.
+
+    ``name``, ``kind``, ``licence`` and ``checksum`` need no reading if the same files were read
+    before on this machine.
 
     Args:
-        source: what it is by name.
-        read: reads the splits, and a note of what was done to the cases that has to be said
-            with every result; empty as a rule.
-        of: what decides the cases beside the code: options, and the stamp of the files, see
-            :func:`lnlab.data.cache.stamp`.
+        source: what it is.
+        read: reads the splits, and a note of what was done to the examples that has to be said
+            with every result; usually empty.
+        key: all that decides the examples besides the code: options, and the
+            :func:`~lnlab.data.cache.file_stamp` of the files.
         noted: whether there may be a note.
     """
 
     checksum_of = "source"
-    """The checksum is of what was read or synthesised, never of what was computed of it."""
+    """The checksum is of what was read or made, not of what was computed from it."""
 
     def __init__(
         self,
         source: Source,
-        read: Callable[[], tuple[Mapping[str, Part], str]],
-        of: Callable[[], str],
+        read: Callable[[], tuple[Mapping[str, Split], str]],
+        key: Callable[[], str],
         *,
         noted: bool = False,
     ) -> None:
-        self.source, self._read, self._of, self._noted = source, read, of, noted
+        self.source, self._read, self._key, self._noted = source, read, key, noted
 
     @cached_property
     def name(self) -> str:
-        """The name of the source, and the note, if there is one."""
+        """The name of the source, and the note if there is one."""
         return f"{self.source.name}, {self.note}" if self.note else self.source.name
 
     @property
     def note(self) -> str:
-        """A note of what was done to cases, as "2 of 3000 recordings left out"; often empty."""
+        """A note, as "2 of 3000 recordings left out"; usually empty."""
         return self._identity["note"].tobytes().decode() if self._noted else ""
 
     @property
     def kind(self) -> Kind:
-        """Official, embedded, synthetic, or somebody's own."""
+        """``official``, ``embedded``, ``synthetic`` or ``own``."""
         return self.source.kind
 
     @property
@@ -64,65 +189,64 @@ class Dataset(Generic[Part]):
 
     @cached_property
     def checksum(self) -> str:
-        """SHA-256 of what is read, split by split: the same checksum, the same cases.
-
-        Raises:
-            ValueError, FileNotFoundError: as reading, where it was not read before.
-        """
+        """The SHA-256 of what is read, split by split."""
         return self.source.checksum or self._identity["checksum"].tobytes().hex()
 
     @property
-    def train(self) -> Part:
-        """The cases to train on."""
-        return self._checked["train"]
+    def train(self) -> Split:
+        """The examples to train on."""
+        return self._verified["train"]
 
     @property
-    def valid(self) -> Part | None:
-        """The cases to validate on; None where the source has no such split."""
-        return self._checked.get("valid")
+    def valid(self) -> Split | None:
+        """The examples to validate on; None where the source has no such split."""
+        return self._verified.get("valid")
 
     @property
-    def test(self) -> Part:
-        """The cases to test on."""
-        return self._checked["test"]
+    def test(self) -> Split:
+        """The examples to test on."""
+        return self._verified["test"]
+
+    def compute_checksum(self) -> str:
+        """Compute the checksum of what is read now, whatever is known of it."""
+        return self._digest().hex()
 
     @cached_property
-    def _parts(self) -> tuple[Mapping[str, Part], str]:
+    def _contents(self) -> tuple[Mapping[str, Split], str]:
         return self._read()
 
+    @property
+    def _splits(self) -> Mapping[str, Split]:
+        """The splits as they were read; the checksum is computed from them."""
+        return self._contents[0]
+
     @cached_property
-    def _checked(self) -> Mapping[str, Part]:
-        """The splits, of which it is certain that they are those of the checksum."""
-        splits, found = self._parts[0], self._digest().hex()
+    def _verified(self) -> Mapping[str, Split]:
+        """The splits, once their checksum is known to be right."""
+        found = self.compute_checksum()
         if found != self.checksum:
-            known = "" if self.source.checksum else ", the one of files of this size and time"
+            why = "" if self.source.checksum else ", that of files of this size and time"
             raise ValueError(
                 f"{self.source.name}: its cases have checksum {found}, expected "
-                f"{self.checksum}{known}"
+                f"{self.checksum}{why}"
             )
-        return splits
+        return self._splits
 
     @cached_property
     def _identity(self) -> Arrays:
-        """The checksum and the note, kept on disk once the cases have been read."""
+        """The checksum and the note, stored on disk once the examples have been read."""
 
-        def made() -> Arrays:
-            _, note = self._parts
+        def identity() -> Arrays:
+            note = self._contents[1]
             return {
                 "checksum": np.frombuffer(self._digest(), np.uint8),
                 "note": np.frombuffer(note.encode(), np.uint8),
             }
 
-        return kept("identity", f"{self.source.name} {self._of()} {self.code}", made)
-
-    @property
-    def code(self) -> str:
-        """A hash of the code that reads it: of the class's folder, and of this one."""
-        folders = {Path(inspect.getfile(type(self))).parent, Path(__file__).parent}
-        return code(*sorted(file for folder in folders for file in folder.glob("*.py")))
+        return cache_arrays("identity", f"{self.source.name} {self._key()}", identity)
 
     def _digest(self) -> bytes:
-        """The SHA-256 of what was read."""
+        """Return the SHA-256 of what was read."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

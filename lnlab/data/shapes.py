@@ -1,7 +1,7 @@
-"""Coloured pictures made here: one of ten shapes each, anywhere, turned, on a motley ground.
+"""Coloured pictures made here: one of ten shapes each, anywhere, turned, on a mottled ground.
 
-The frame of a picture, :data:`FRAME` pixels wide, is the same whatever the shape is, since no
-shape reaches it and nothing else is decided by the class: who reads the border alone guesses.
+No shape reaches the border of a picture, :data:`FRAME` pixels wide, and nothing else depends on
+the class: from the border alone a classifier can only guess.
 """
 
 from collections.abc import Callable
@@ -10,15 +10,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.random import Generator
 
-from lnlab.data.source import Source
-
-# The form in which images are read or made, before they are cases.
-
+from lnlab.data.dataset import Source
 
 Pixels = dict[str, tuple[np.ndarray, np.ndarray]]
 """Images (N, height, width), or (N, 3, height, width) in red, green and blue, and their labels
 (N,), uint8, by split."""
-
 
 SHAPES = Source(
     name="shapes",
@@ -34,13 +30,13 @@ SIDE = 32
 FRAME = 2
 SIZES = {"train": 20_000, "valid": 1_000, "test": 2_000}
 BLOCK = 500
-"""The number of pictures that are drawn at once, all of one random generator."""
+"""The number of pictures that are drawn at once, with one random generator."""
 RADIUS = 6.5, 10.0
 CLUTTER, COARSE, NOISE = 3, 5, 0.04
-"""Bars that lie about, shades of the ground along a side, and the deviation of the noise."""
+"""The number of bars, of shades of the ground along a side, and the deviation of the noise."""
 
 Level = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""The depth of a place (u, v) inside a shape, below 0 outside. Shapes lie in the unit disc."""
+"""The depth of a point (u, v) inside a shape, below 0 outside. Shapes lie in the unit disc."""
 
 
 def _polygon(corners: int, inside: float) -> Level:
@@ -87,8 +83,8 @@ LEVELS: dict[str, Level] = {
 NAMES = tuple(LEVELS)
 
 
-def made(most: int | None = None) -> Pixels:
-    """Pictures (N, 3, 32, 32) and classes (N,) by split, uint8, each class as often.
+def make_shapes(most: int | None = None) -> Pixels:
+    """Make pictures (N, 3, 32, 32) and classes (N,) by split, uint8, each class equally often.
 
     Args:
         most: how many to train on at most: the first ones.
@@ -105,16 +101,16 @@ def _split(number: int, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=16)  # 1.5 MB each: what a few thousand pictures to train on need
 def _block(number: int, block: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pictures and classes of a block of a split, drawn once; nobody else has them."""
+    """Draw the pictures and classes of a block of a split."""
     random = np.random.default_rng([number, block])
     classes = (random.permutation(BLOCK) % len(NAMES)).astype(np.uint8)
-    return drawn(classes, random), classes
+    return draw_shapes(classes, random), classes
 
 
-def drawn(classes: np.ndarray, random: Generator) -> np.ndarray:
-    """Pictures (N, 3, 32, 32) uint8 of the shapes in ``classes`` (N,).
+def draw_shapes(classes: np.ndarray, random: Generator) -> np.ndarray:
+    """Draw pictures (N, 3, 32, 32) uint8 of the shapes in ``classes`` (N,).
 
-    What is drawn at random is drawn without a look at the classes.
+    The random numbers do not depend on the classes.
     """
     n = len(classes)
     canvas = _ground(n, random)
@@ -131,7 +127,7 @@ def _uniform(random: Generator, low: float, high: float, shape: tuple[int, ...])
 
 
 def _ground(n: int, random: Generator) -> np.ndarray:
-    """Shades of a random colour with smooth passages between them, (N, 3, 32, 32)."""
+    """Return shades of a random colour that change smoothly, (N, 3, 32, 32)."""
     shades = _uniform(random, -0.25, 0.25, (n, 3, COARSE, COARSE))
     colours = _uniform(random, 0.2, 0.8, (n, 3, 1, 1)) + shades
     at = np.linspace(0, COARSE - 1, SIDE, dtype=np.float32)
@@ -142,7 +138,7 @@ def _ground(n: int, random: Generator) -> np.ndarray:
 def _turned(
     n: int, x: np.ndarray, y: np.ndarray, random: Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates (N, 32, 32) of the pixels as seen from (x, y), each (N, 1, 1), turned."""
+    """Return the coordinates (N, 32, 32) of the pixels from (x, y), each (N, 1, 1), turned."""
     pixels = np.arange(SIDE, dtype=np.float32) - (SIDE - 1) / 2
     turn = _uniform(random, 0, 2 * np.pi, (n, 1, 1))
     right, down = pixels - x, pixels[:, None] - y
@@ -158,7 +154,7 @@ def _bars(n: int, random: Generator) -> np.ndarray:
 
 
 def _shapes(classes: np.ndarray, random: Generator) -> np.ndarray:
-    """The part of each pixel that is inside the shape, (N, 32, 32)."""
+    """Return the share of each pixel that is inside the shape, (N, 32, 32)."""
     n = len(classes)
     radius = _uniform(random, *RADIUS, (n, 1, 1))
     free = SIDE / 2 - FRAME - 0.5 - radius
@@ -172,7 +168,7 @@ def _shapes(classes: np.ndarray, random: Generator) -> np.ndarray:
 
 
 def _colour(canvas: np.ndarray, random: Generator) -> np.ndarray:
-    """The one of four random colours, (N, 3), that is farthest from the mean of the ground."""
+    """Return the one of four random colours, (N, 3), farthest from the mean of the ground."""
     offered = _uniform(random, 0, 1, (len(canvas), 4, 3))
     ground = canvas.mean((2, 3))[:, None]
     farthest = np.square(offered - ground).sum(2).argmax(1)

@@ -1,6 +1,6 @@
-"""Text, character by character: tales made here, Tiny Shakespeare, and a user's own file.
+"""Text, character by character: tales made here, Tiny Shakespeare, and your own file.
 
-torch is imported when cases are loaded: to list or to download sources does not take it.
+torch is imported when examples are loaded: listing sources does not need it.
 """
 
 import hashlib
@@ -11,22 +11,20 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from lnlab.data.cache import stamp
-from lnlab.data.dataset import Dataset
-from lnlab.data.source import File, Source, data_folder
+from lnlab.data.cache import file_stamp
+from lnlab.data.dataset import Dataset, Source, known_files
 
 if TYPE_CHECKING:
     import torch
 
-
-# Text made here: short tales of two people and a thing, in which pronouns say who is who.
-
+# Tales of two people and a thing: who the pronouns stand for, and what fits the thing, was said
+# before.
 
 CHARACTERS = {
     "she": ("anna", "ella", "mira", "ruth", "vera", "zoe"),
     "he": ("ben", "hugo", "jan", "kim", "oscar", "paul"),
 }
-OF = {"she": "her", "he": "him"}
+OBJECT_FORMS = {"she": "her", "he": "him"}
 PLACES = ("bridge", "harbour", "market", "old mill", "quarry", "river", "station", "tower")
 THINGS = {
     "lamp": ("lit", "broke", "polished"),
@@ -44,31 +42,31 @@ TIMES = ("at dawn", "at noon", "in may", "last night", "on friday", "one evening
 ENDS = ("laughed", "went home", "said nothing", "slept well", "fell silent", "danced")
 
 
-def tales(length: int, seed: int = 0) -> str:
-    """So many characters of tales, a line each: a longer text begins with a shorter one."""
+def make_tales(length: int, seed: int = 0) -> str:
+    """Make ``length`` characters of tales, a line each; a longer text begins with a shorter."""
     random, lines, written = Random(seed), [], 0
     while written < length:
-        lines.append(tale(random))
+        lines.append(make_tale(random))
         written += len(lines[-1]) + 1
     return "\n".join(lines)[:length]
 
 
-def tale(random: Random) -> str:
-    """One tale: who the pronouns stand for, and what fits the thing, was said before."""
+def make_tale(random: Random) -> str:
+    """Make one tale."""
     pronoun, other = random.choices([*CHARACTERS], k=2)
     one = random.choice(CHARACTERS[pronoun])
     two = random.choice([name for name in CHARACTERS[other] if name != one])
     thing, kind = random.choice([*THINGS]), random.choice(KINDS)
     first, second = random.sample(THINGS[thing], 2)
     article = "an" if kind[0] in "aeiou" else "a"
-    if pronoun == other:  # else nobody could tell who is meant
-        pronoun, at = one, two
+    if pronoun == other:  # a pronoun would not say who is meant
+        subject, receiver = one, two
     else:
-        at = OF[other]
+        subject, receiver = pronoun, OBJECT_FORMS[other]
     return (
-        f"{random.choice(TIMES)} {one} met {two} at the {random.choice(PLACES)}. {pronoun} "
-        f"gave {at} {article} {kind} {thing}. {two} {first} the {thing}, and {one} {second} "
-        f"it; then {random.choice((one, two))} {random.choice(ENDS)}."
+        f"{random.choice(TIMES)} {one} met {two} at the {random.choice(PLACES)}. {subject} "
+        f"gave {receiver} {article} {kind} {thing}. {two} {first} the {thing}, and {one} "
+        f"{second} it; then {random.choice((one, two))} {random.choice(ENDS)}."
     )
 
 
@@ -83,7 +81,6 @@ TALES = Source(
     offers="text",
     options=CONTEXT,
 )
-
 SHAKESPEARE = Source(
     name="shakespeare",
     title="Tiny Shakespeare: 40,000 lines from plays of Shakespeare",
@@ -97,17 +94,9 @@ SHAKESPEARE = Source(
         "6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/",
         "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/",
     ),
-    files=(
-        File(
-            "input.txt",
-            1_115_394,
-            "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-            "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-        ),
-    ),
+    files=known_files("shakespeare"),
     checksum="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
 )
-
 TXT = Source(
     name="txt",
     title="your own text: one file in UTF-8",
@@ -117,22 +106,18 @@ TXT = Source(
     offers="text",
     options=CONTEXT,
 )
-
 SOURCES = (TALES, SHAKESPEARE, TXT)
 LENGTH = 200_000
 """Characters of tales."""
 PARTS = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
-"""The parts of a text, in its order: 90, 5 and 5 %, as in char-rnn."""
-MOST = 100_000_000
-"""Bytes of a user's file: every character becomes two numbers of 8 bytes."""
+"""The splits of a text, in its order: 90, 5 and 5 %, as in char-rnn."""
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Cases of one part of a text: ``x`` int64 (N, T), and ``y`` (N, T), what comes next.
+    """Examples of one split: ``x`` int64 (N, T), and ``y`` (N, T), the characters that follow.
 
-    They lie one behind the other and do not overlap; what would be less than a case at the
-    end is left out.
+    They do not overlap; what is less than an example at the end is left out.
     """
 
     x: "torch.Tensor"
@@ -146,51 +131,51 @@ class Text(Dataset[Windows]):
     """A text as windows of characters. The checksum is over its bytes in UTF-8.
 
     Args:
-        source, of: as of :class:``Dataset``.
-        written: reads the text.
-        context: T, the characters of a case.
+        source, key: as for :class:`Dataset`.
+        read_text: reads the text.
+        context: T, the characters of an example.
     """
 
     def __init__(
         self,
         source: Source,
-        written: Callable[[], str],
-        of: Callable[[], str],
+        read_text: Callable[[], str],
+        key: Callable[[], str],
         *,
         context: int,
     ) -> None:
-        super().__init__(source, self._windows, of)
-        self._written, self.context = written, context
+        super().__init__(source, self._windows, key)
+        self._read_text, self.context = read_text, context
 
     @cached_property
     def text(self) -> str:
         """All of it."""
-        return self._written()
+        return self._read_text()
 
     @cached_property
     def vocabulary(self) -> str:
-        """The characters that occur in it, in their order; a character's code is its place."""
+        """The characters that occur in it, in order; a character's code is its position."""
         return "".join(sorted(set(self.text)))
 
     def encode(self, text: str) -> "torch.Tensor":
-        """The codes of a text, int64 ``(N,)``.
+        """Return the codes of a text, int64 ``(N,)``.
 
         Raises:
-            ValueError: for a character that is not in the vocabulary; names it and its place.
+            ValueError: for a character outside the vocabulary; names it and its position.
         """
         import torch
 
-        codes = {character: place for place, character in enumerate(self.vocabulary)}
-        for place, character in enumerate(text):
+        codes = {character: code for code, character in enumerate(self.vocabulary)}
+        for position, character in enumerate(text):
             if character not in codes:
                 raise ValueError(
-                    f"character {place} is {character!r}, which {self.source.name} does not "
+                    f"character {position} is {character!r}, which {self.source.name} does not "
                     f"have: write with {self.vocabulary!r}."
                 )
         return torch.tensor([codes[character] for character in text], dtype=torch.int64)
 
     def decode(self, codes: "torch.Tensor") -> str:
-        """The text that has these codes ``(N,)``."""
+        """Return the text that has these codes ``(N,)``."""
         return "".join(self.vocabulary[code] for code in codes.tolist())
 
     def _windows(self) -> tuple[Mapping[str, Windows], str]:
@@ -214,58 +199,38 @@ class Text(Dataset[Windows]):
 
 
 def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text:
-    """A text, to be predicted character by character.
+    """Return a text, to be predicted character by character.
 
     - ``tales``: 200,000 characters from a grammar, always the same.
-    - ``shakespeare``: 1,115,394 characters with 65 different ones. Without a path it is what
-      ``lnlab data fetch shakespeare`` left; else ``input.txt``, or a folder that has it.
+    - ``shakespeare``: 1,115,394 characters, 65 different ones; the path is ``input.txt`` or its
+      folder.
     - ``txt``: your own file, in UTF-8.
 
-    The first 90 % are to train on, 5 % validate, the last 5 % test. The file is read when a
-    split is first used: that it is damaged is noticed then.
+    The first 90 % train, 5 % validate, the last 5 % test.
 
     Args:
-        context: T, the characters of a case.
+        context: T, the characters of an example.
 
     Raises:
-        ValueError: if the context is below 1, or a path is given or lacks against the above;
-            later, if the text is too short, no UTF-8, too large or not the official one.
-        FileNotFoundError: if the file is not there.
+        ValueError: if the context is below 1, or ``txt`` has no path; later, if the text is too
+            short, not UTF-8, or not the official one.
+        FileNotFoundError: if the file is missing; says how to get it.
     """
     if context < 1:
         raise ValueError(f"context is {context}: give at least one character.")
     if source is TALES:
-        return Text(source, lambda: tales(LENGTH), lambda: str(LENGTH), context=context)
-    file = _file(source, path)
-    return Text(source, lambda: _read(file, source), lambda: stamp([file]), context=context)
-
-
-def _file(source: Source, path: Path | None) -> Path:
-    """The file of a source.
-
-    Raises:
-        ValueError, FileNotFoundError: as :func:``load``.
-    """
+        return Text(source, lambda: make_tales(LENGTH), lambda: str(LENGTH), context=context)
     if source is TXT and (path is None or path.is_dir()):
         raise ValueError(f"data 'txt' is {path}: name your file, txt=PATH.")
-    file = path or data_folder() / source.name
-    if source is SHAKESPEARE and not file.is_file():
-        file = file / source.files[0].name
-    if not file.is_file():
-        fetch = f"run `lnlab data fetch {source.name}`, or " if source.urls else ""
-        raise FileNotFoundError(f"{file} is not there: {fetch}name it, {source.name}=PATH.")
-    return file
+    file = source.locate(path)
+    if source is SHAKESPEARE and file.is_dir():
+        file = source.locate(file / source.files[0].name)
+    return Text(
+        source, lambda: _read(file, source), lambda: file_stamp([file]), context=context
+    )
 
 
 def _read(file: Path, source: Source) -> str:
-    """The text of a file.
-
-    Raises:
-        ValueError: if it is too large, not the official one, or no UTF-8.
-    """
-    size = file.stat().st_size
-    if size > MOST:
-        raise ValueError(f"{file} has {size:,} bytes: give at most {MOST:,} of them.")
     content = file.read_bytes()
     found = hashlib.sha256(content).hexdigest()
     if source.checksum and found != source.checksum:

@@ -1,9 +1,10 @@
-"""What `load` promises: splits, ranges, checksums, and never a substitute."""
+"""Images: splits, ranges and checksums; official files under their name only."""
 
 import dataclasses
 import gzip
 import hashlib
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from sklearn.datasets import load_digits
 
 from lnlab import data
 from lnlab.data import images
+from tests.data import layouts
 
 FILES = {
     "train-images-idx3-ubyte": (12, 5, 4),
@@ -45,49 +47,51 @@ def write_idx(folder: Path, *, gz: bool = False, **changed: np.ndarray) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def mnist_folder() -> Path:
-    folder = os.environ.get("LNLAB_TEST_DATA")
-    if not folder or not (Path(folder) / "mnist").is_dir():
-        pytest.skip("set LNLAB_TEST_DATA to a folder that holds mnist/ with the real files")
-    return Path(folder) / "mnist"
+def real(name: str) -> Path:
+    """The folder of real files, or the test is skipped."""
+    folder = Path(os.environ.get("LNLAB_TEST_DATA", "/nowhere")) / name
+    if not folder.is_dir():
+        pytest.skip(f"set LNLAB_TEST_DATA to a folder that holds {name}/ with the real files")
+    return folder
 
 
 def test_digits_are_the_first_1200_and_the_last_597_of_scikit_learn():
     digits = data.load("embedded")
     x, y = load_digits(return_X_y=True)
-    assert (digits.kind, digits.shape, digits.classes, digits.valid) == (
-        "embedded",
-        (8, 8),
-        10,
-        None,
-    )
+    assert (digits.name, digits.kind) == ("digits", "embedded")
+    assert (digits.shape, digits.classes, digits.valid) == ((8, 8), 10, None)
     assert torch.equal(digits.train.x, torch.tensor(x[:1200] / 16, dtype=torch.float32))
     assert torch.equal(digits.test.x, torch.tensor(x[1200:] / 16, dtype=torch.float32))
     assert torch.equal(digits.train.y, torch.tensor(y[:1200]))
     assert torch.equal(digits.test.y, torch.tensor(y[1200:]))
-    assert digits.train.x.dtype == torch.float32
-    assert digits.train.y.dtype == torch.int64
     assert digits.checksum == images.DIGITS.checksum
 
 
-def test_embedded_is_digits_by_another_name():
-    assert data.load("digits").checksum == data.load("embedded").checksum
+def test_other_digits_than_the_known_ones_are_refused(monkeypatch):
+    other = dataclasses.replace(images.DIGITS, checksum="0" * 64)
+    monkeypatch.setattr(images, "DIGITS", other)
+    monkeypatch.setattr(images, "SOURCES", (other,))
+    with pytest.raises(ValueError, match="digits: its cases have checksum 9e7bc1c2"):
+        _ = data.load("embedded").train
+
+
+# MNIST's format.
 
 
 @pytest.mark.parametrize("gz", [False, True])
-def test_own_files_gzipped_or_not_are_the_same_data(tmp_path, gz):
-    own = data.load(f"idx={write_idx(tmp_path / 'gz', gz=gz)}")
-    plain = data.load(f"idx={write_idx(tmp_path / 'plain')}")
-    assert (own.kind, own.shape, own.valid) == ("own", (5, 4), None)
-    assert len(own.train) == 12
-    assert len(own.test) == 6
-    assert own.train.x.shape == (12, 20)
+def test_own_files_gzipped_or_not_are_the_same_data(tmp_path, monkeypatch, gz):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    pixels = np.arange(240, dtype=np.uint8).reshape(12, 5, 4)
+    write_idx(tmp_path / "données à moi = 1", gz=gz, file0=pixels)
+    own = data.load("idx=~/données à moi = 1")
+    plain = data.load(f"idx={write_idx(tmp_path / 'plain', file0=pixels)}")
+    assert (own.kind, own.shape, own.valid, len(own.test)) == ("own", (5, 4), None, 6)
+    assert torch.equal(own.train.x.view(12, 5, 4), torch.from_numpy(pixels).float() / 255)
     assert own.checksum == plain.checksum
 
 
 @pytest.mark.parametrize("n", range(4))
-def test_checksum_changes_with_one_pixel_or_label_of_any_file(tmp_path, n):
+def test_the_checksum_changes_with_one_pixel_or_label_of_any_file(tmp_path, n):
     before = data.load(f"idx={write_idx(tmp_path)}").checksum
     path = tmp_path / list(FILES)[n]
     content = bytearray(path.read_bytes())
@@ -96,65 +100,38 @@ def test_checksum_changes_with_one_pixel_or_label_of_any_file(tmp_path, n):
     assert data.load(f"idx={tmp_path}").checksum != before
 
 
-def test_pixels_are_divided_by_255_and_rows_are_images(tmp_path):
-    picture = np.arange(240, dtype=np.uint8).reshape(12, 5, 4)
-    own = data.load(f"idx={write_idx(tmp_path, file0=picture)}")
-    expected = torch.from_numpy(picture).float() / 255
-    assert torch.equal(own.train.x.view(12, 5, 4), expected)
-
-
-def test_folder_with_a_space_and_an_accent(tmp_path):
-    assert len(data.load(f"idx={write_idx(tmp_path / 'données à moi = 1')}").train) == 12
-
-
-def test_home_is_expanded(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    write_idx(tmp_path / "files")
-    assert len(data.load("idx=~/files").test) == 6
+IDX = idx_bytes(np.arange(60, dtype=np.uint8).reshape(3, 4, 5))
 
 
 @pytest.mark.parametrize(
-    ("spec", "message"),
+    ("content", "message"),
     [
-        ("cifar", "unknown data 'cifar': choose from embedded, digits, mnist, idx"),
-        ("", "write embedded, NAME or NAME=PATH"),
-        ("mnist=", "write embedded, NAME or NAME=PATH"),
-        ("=/tmp", "write embedded, NAME or NAME=PATH"),
-        ("embedded=/tmp", "digits is embedded, give no path"),
-        ("idx", "idx=PATH"),
+        (b"", "starts with nothing, expected 00 00 08 03"),
+        (b"<!DOCTYPE html>", "starts with 3c 21 44 4f .* expected 00 00 08 03"),
+        (idx_bytes(np.zeros(3, np.uint8)), "starts with 00 00 08 01"),
+        (IDX[:-1], "75 bytes, expected 76 for 3 x 4 x 5"),
+        (gzip.compress(IDX)[:-1], "damaged gzip file: Compressed file ended"),
+        (gzip.compress(IDX)[:-8] + bytes(8), "damaged gzip file: CRC check failed"),
     ],
 )
-def test_a_spec_that_names_nothing_is_refused(spec, message):
-    with pytest.raises(ValueError, match=message):
-        _ = data.load(spec).train
+def test_a_damaged_idx_file_says_what_is_wrong(tmp_path, content, message):
+    path = tmp_path / "some"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"some: {message}"):
+        images.read_idx(path, 3)
 
 
-def test_mnist_not_fetched_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"lnlab data fetch mnist.*mnist=PATH"):
-        _ = data.load("mnist").train
-
-
-def test_a_missing_file_and_a_missing_folder_are_named(tmp_path):
-    (write_idx(tmp_path) / "t10k-labels-idx1-ubyte").unlink()
-    with pytest.raises(FileNotFoundError, match=r"no t10k-labels-idx1-ubyte\.gz and no"):
-        _ = data.load(f"idx={tmp_path}").train
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        _ = data.load(f"mnist={tmp_path / 'nowhere'}").train
-
-
-def test_files_that_are_not_official_are_no_mnist(tmp_path):
+def test_files_must_be_there_official_and_fit_each_other(tmp_path):
     with pytest.raises(ValueError, match=r"train-images.* not the official file.*ba891046"):
         _ = data.load(f"mnist={write_idx(tmp_path)}").train
-
-
-def test_counts_and_sizes_must_agree(tmp_path):
-    few = np.zeros(11, np.uint8)
+    few, wide = np.zeros(11, np.uint8), np.zeros((6, 5, 5), np.uint8)
     with pytest.raises(ValueError, match=r"12 images in train-.*11 labels in train-"):
         _ = data.load(f"idx={write_idx(tmp_path / 'few', file1=few)}").train
-    wide = np.zeros((6, 5, 5), np.uint8)
     with pytest.raises(ValueError, match=r"training images are \(5, 4\), test .*\(5, 5\)"):
         _ = data.load(f"idx={write_idx(tmp_path / 'wide', file2=wide)}").train
+    (tmp_path / "t10k-labels-idx1-ubyte").unlink()
+    with pytest.raises(FileNotFoundError, match=r"no t10k-labels-idx1-ubyte\.gz and no"):
+        _ = data.load(f"idx={tmp_path}").train
 
 
 LETTERS = np.tile(np.arange(1, 27, dtype=np.uint8), 2)
@@ -166,87 +143,192 @@ def letters(folder: Path, train: np.ndarray = LETTERS, test: np.ndarray = LETTER
     return f"idx={folder}"
 
 
-def test_letters_are_26_classes_and_the_name_says_that_they_count_from_1(tmp_path):
+def test_labels_count_from_0_or_from_1_as_those_of_letters(tmp_path):
     own = data.load(letters(tmp_path / "from 1"))
     assert (own.classes, own.name, own.note) == (26, "idx, labels 1 to 26", "labels 1 to 26")
     assert own.train.y.tolist() == (LETTERS - 1).tolist() == own.test.y.tolist()
     other = data.load(letters(tmp_path / "from 0", LETTERS - 1, LETTERS[:3] - 1))
     assert (other.classes, other.name, other.note) == (26, "idx", "")
-    assert torch.equal(other.train.y, own.train.y)
     assert other.checksum != own.checksum
 
 
-def test_a_class_without_a_training_image_is_named_or_said(tmp_path):
+def test_a_class_without_a_training_image_is_named_or_stated(tmp_path):
     spec = letters(tmp_path, np.array([0, 1, 3, 6], np.uint8), np.array([1, 3], np.uint8))
     with pytest.raises(ValueError, match="labels go from 0 to 6, but no image has 2, 4, 5"):
         _ = data.load(spec).train
-    assert data.load(spec, classes=7).classes == 7
     assert data.load(spec, classes=9).train.y.tolist() == [0, 1, 3, 6]
     with pytest.raises(ValueError, match="label 3 is 6, expected 0 to 4"):
         _ = data.load(spec, classes=5).train
     with pytest.raises(ValueError, match="give 1 to 256"):
         data.load(spec, classes=300)
-    with pytest.raises(ValueError, match="digits has no option classes: it has none"):
-        data.load("embedded", classes=10)
 
 
-def test_a_label_that_training_does_not_know_is_refused_with_its_place(tmp_path):
-    labels = np.array([1, 2, 3, 10, 5, 6], np.uint8)
-    with pytest.raises(ValueError, match="t10k-labels-idx1-ubyte: label 3 is 10, expected 0"):
-        _ = data.load(f"idx={write_idx(tmp_path, file3=labels)}").train
-
-
-def test_other_digits_than_the_pinned_ones_are_refused(monkeypatch):
-    other = dataclasses.replace(images.DIGITS, checksum="0" * 64)
-    monkeypatch.setattr(images, "DIGITS", other)
-    monkeypatch.setattr(images, "SOURCES", (other,))
-    with pytest.raises(ValueError, match="digits: its cases have checksum 9e7bc1c2"):
-        _ = data.load("embedded").train
-
-
-def test_listing_sources_loads_neither_torch_nor_scikit_learn():
-    code = (
-        "import sys, lnlab.data as data; data.sources()\n"
-        "sys.exit(bool({'torch', 'sklearn', 'requests'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_every_source_says_what_it_is():
-    for source in data.sources():
-        assert source.title
-        assert source.licence
-        assert source.kind in ("official", "embedded", "synthetic", "own")
-        assert all(len(file.sha256) == 64 for file in source.files)
-        archives = [file.name.endswith(".tar.gz") for file in source.files]
-        assert [not file.content_sha256 for file in source.files] == archives
-    assert images.MNIST.size == 11_594_722
-
-
-def test_real_mnist_is_split_as_in_the_paper(mnist_folder):
-    mnist = data.load(f"mnist={mnist_folder}")
+def test_real_mnist_is_split_as_in_the_paper():
+    mnist = data.load(f"mnist={real('mnist')}")
     assert (mnist.kind, mnist.shape) == ("official", (28, 28))
     assert mnist.valid is not None
     assert (len(mnist.train), len(mnist.valid), len(mnist.test)) == (55_000, 5_000, 10_000)
     assert mnist.train.y[:5].tolist() == [5, 0, 4, 1, 9]
-    assert mnist.test.y[:5].tolist() == [7, 2, 1, 0, 4]
-    assert mnist.train.x.min() == 0
-    assert mnist.train.x.max() == 1
     assert mnist.checksum == images.MNIST.checksum
-
-
-def test_real_mnist_unpacked_or_packed_again_is_the_same(mnist_folder, tmp_path):
-    for n, path in enumerate(sorted(mnist_folder.glob("*.gz"))):
-        content = gzip.decompress(path.read_bytes())
-        if n % 2:
-            (tmp_path / path.stem).write_bytes(content)
-        else:
-            (tmp_path / path.name).write_bytes(gzip.compress(content, 1))
-    assert data.load(f"mnist={tmp_path}").checksum == images.MNIST.checksum
-
-
-def test_real_mnist_files_have_the_pinned_size_and_hash(mnist_folder):
     for file in images.MNIST.files:
-        content = (mnist_folder / file.name).read_bytes()
+        content = (real("mnist") / file.name).read_bytes()
         assert len(content) == file.size
         assert hashlib.sha256(content).hexdigest() == file.sha256
+
+
+# CIFAR-10.
+
+BATCH = layouts.CIFAR_BATCH
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    monkeypatch.setattr(images, "BATCH", BATCH)
+    monkeypatch.setattr(images, "VALID", 20)
+
+
+def parse(content: bytes):
+    return images.parse_cifar10(content, "data_batch_1", Path("data_batch_1"))
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_pickle_gives_what_unpickling_gives(small_batches, encoded):
+    plain = pickle.loads(layouts.cifar_batch("data_batch_1"))
+    whole = {key.encode() if encoded else key: value for key, value in plain.items()}
+    pictures, labels = parse(pickle.dumps(whole, protocol=2))
+    assert np.array_equal(pictures.reshape(BATCH, -1), plain["data"])
+    assert labels.tolist() == plain["labels"]
+
+
+class Gadget:
+    def __reduce__(self):
+        return os.system, ("touch ran",)
+
+
+def test_a_pickle_cannot_run_anything(small_batches, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"it asks for posix\.system, which is no array"):
+        parse(layouts.cifar_batch("data_batch_1", more=Gadget()))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"labels": [3, 10] * 10}, "labels from 3 to 10, expected 0 to 9"),
+        ({"labels": [1] * 19}, r"\(19,\) labels and \(20, 3072\) uint8 pixels, expected 20"),
+        ({"data": np.zeros((BATCH, 3072), np.float32)}, "float32 pixels, expected"),
+        ({"batch_label": "training batch 2 of 5"}, "calls itself 'training batch 2 of 5'"),
+    ],
+)
+def test_a_wrong_batch_is_named(small_batches, changed, message):
+    with pytest.raises(ValueError, match=f"data_batch_1.*{message}"):
+        parse(layouts.cifar_batch("data_batch_1", **changed))
+    with pytest.raises(ValueError, match="data_batch_1 is damaged, or no pickle of CIFAR-10"):
+        parse(layouts.cifar_batch("data_batch_1")[:-100])
+
+
+def test_the_archive_and_its_folder_are_the_same(small_batches, tmp_path, monkeypatch):
+    archive = layouts.cifar10_archive(tmp_path)
+    inner = tmp_path / "files" / images.CIFAR10_FOLDER
+    found = [data.load(f"cifar10={path}") for path in (archive, tmp_path, inner.parent, inner)]
+    assert len({one.checksum for one in found}) == 1
+    cifar = found[0]
+    assert (cifar.shape, cifar.names) == ((3, 32, 32), images.CIFAR10_NAMES)
+    assert cifar.name == "cifar10, not the official files"
+    assert cifar.valid is not None
+    assert [len(part) for part in (cifar.train, cifar.valid, cifar.test)] == [80, 20, 20]
+    some = data.load(f"cifar10={inner}", most=30)
+    assert torch.equal(some.train.x, cifar.train.x[:30])
+    md5 = {name: hashlib.md5((inner / name).read_bytes()) for name in images.CIFAR10_MD5}
+    monkeypatch.setattr(images, "CIFAR10_MD5", {n: h.hexdigest() for n, h in md5.items()})
+    assert images.read_cifar10(images.find_cifar10(inner))[1] == ""
+    (inner / "data_batch_4").unlink()
+    with pytest.raises(FileNotFoundError, match=r"cifar10: no data_batch_4 in .* it needs dat"):
+        data.load(f"cifar10={inner}")
+
+
+def test_the_real_pictures_are_read():
+    cifar = data.load(f"cifar10={real('cifar10/cifar-10-batches-py')}", most=5_000)
+    assert (len(cifar.train), len(cifar.test)) == (5_000, 10_000)
+    assert cifar.train.y[:10].tolist() == [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]
+    assert torch.bincount(cifar.test.y).tolist() == [1_000] * 10
+
+
+# Binary images.
+
+
+def binary_lines(x: np.ndarray) -> bytes:
+    """Pictures (N, 784) as the official files write them."""
+    return "".join(" ".join(map(str, row)) + "\n" for row in x.tolist()).encode()
+
+
+def test_lines_of_digits_are_pictures_and_others_are_refused():
+    x = np.random.default_rng(0).integers(0, 2, (3, 784))
+    lines = binary_lines(x)
+    assert (images.parse_binary(lines, Path("file")).reshape(3, -1) == x).all()
+    for wrong, line in [
+        (lines[:-1], 2),
+        (b"", 0),
+        (lines[:2] + b"7" + lines[3:], 0),
+        (lines[:1569] + b"\t" + lines[1570:], 1),
+        (lines.replace(b"\n", b" "), 0),
+    ]:
+        with pytest.raises(ValueError, match=f"file: line {line} is not 784 digits 0 or 1"):
+            images.parse_binary(wrong, Path("file"))
+
+
+def test_official_binary_files_are_needed(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no binarized_mnist_train\.amat\.gz and no"):
+        data.load(f"mnist-binary={tmp_path}")
+    for file in images.MNIST_BINARY.files:
+        (tmp_path / file.name).write_bytes(binary_lines(np.zeros((3, 784), int)))
+    with pytest.raises(ValueError, match=r"train\.amat: not the official file"):
+        _ = data.load(f"mnist-binary={tmp_path}").train
+
+
+def test_real_binary_files_are_those_of_larochelle_and_murray():
+    found = data.load(f"mnist-binary={real('mnist')}")
+    assert found.valid is not None
+    sizes = [len(part) for part in (found.train, found.valid, found.test)]
+    assert sizes == [50_000, 10_000, 10_000]
+    assert (found.kind, found.shape, found.classes) == ("official", (28, 28), 1)
+    assert set(found.test.x.unique().tolist()) == {0.0, 1.0}
+
+
+def test_digits_are_split_before_they_are_moved():
+    found = data.load("digits-binary")
+    labels = torch.tensor(load_digits().target)
+    for split, (first, end, views) in images.BINARY_PARTS.items():
+        part = getattr(found, split)
+        assert part.x.shape == (views * (end - first), 256)
+        assert torch.equal(part.y.bincount(), views * labels[first:end].bincount())
+        assert set(part.x.unique().tolist()) == {0.0, 1.0}
+
+
+def test_black_and_white_are_drawn_of_the_grey():
+    levels, binary = (data.load("digits-binary", grey=grey) for grey in (True, False))
+    x, b = levels.train.x, binary.train.x
+    assert not b[x == 0].any()
+    assert b[x == 1].all()
+    between = (x > 0.4) & (x < 0.6)
+    assert float(b[between].mean()) == pytest.approx(float(x[between].mean()), abs=0.02)
+    assert levels.name == "digits-binary, grey"
+
+
+def test_a_digit_that_is_not_moved_is_its_own_enlargement(monkeypatch):
+    for name in ("TURN", "STRETCH", "SHIFT"):
+        monkeypatch.setattr(images, name, 0.0)
+    digit = np.zeros((8, 8))
+    digit[2:6, 1:4] = 1
+    found = images._enlarge(digit, np.random.default_rng(0))
+    assert found.shape == (16, 16)
+    assert ((found > 0.5) == np.kron(digit, np.ones((2, 2)))).all()
+
+
+def test_listing_sources_imports_neither_torch_nor_scikit_learn():
+    code = (
+        "import sys, lnlab.data as data; data.sources()\n"
+        "sys.exit(bool({'torch', 'sklearn', 'requests', 'pooch'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -25,15 +25,15 @@ def frame(pictures: np.ndarray) -> np.ndarray:
 
 def test_the_frame_is_the_same_whatever_the_shape_is():
     classes = np.arange(200) % 10
-    one = shapes.drawn(classes, np.random.default_rng(3))
-    other = shapes.drawn((classes + 1) % 10, np.random.default_rng(3))
+    one = shapes.draw_shapes(classes, np.random.default_rng(3))
+    other = shapes.draw_shapes((classes + 1) % 10, np.random.default_rng(3))
     assert np.array_equal(frame(one), frame(other))
     assert (one != other).reshape(200, -1).any(1).all()
 
 
 def test_who_reads_frames_guesses(few):
     """Chance is a tenth."""
-    pixels = shapes.made()
+    pixels = shapes.make_shapes()
     (x, y), (x_test, y_test) = pixels["train"], pixels["test"]
     reader = RidgeClassifier().fit(frame(x).reshape(len(x), -1) / 255.0, y)
     right = reader.score(frame(x_test).reshape(len(x_test), -1) / 255.0, y_test)

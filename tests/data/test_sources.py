@@ -193,30 +193,51 @@ def test_what_a_data_set_is_costs_no_reading_twice(name, tmp_path, monkeypatch):
     assert (again.name, again.kind, again.licence, again.checksum, "source") == known
 
 
-def test_what_a_source_offers_is_what_the_door_takes():
+def test_every_source_says_what_it_is_and_is_found_by_its_name():
+    names = [source.name for source in data.sources()]
+    assert len({*names}) == len(names)
     for source in data.sources():
-        assert source.offers in data.MODULES
         assert source in data.module_of(source.offers).SOURCES
+        assert source.title
+        assert source.licence
+        assert source.kind in ("official", "embedded", "synthetic", "own")
+        assert all(len(file.sha256) == 64 for file in source.files)
+        archives = [file.name.endswith(".tar.gz") for file in source.files]
+        assert [not file.content_sha256 for file in source.files] == archives
+        assert bool(source.urls) == bool(source.files)
+    assert data.load("tales").source.offers == "text"
+    assert data.load("embedded", "strokes").source.name == "pen"
 
 
 @pytest.mark.parametrize(
     ("spec", "what", "options", "message"),
     [
-        (
-            "embedded",
-            "music",
-            {},
-            "what is 'music': choose from images, speech, text, captions, questions",
-        ),
+        ("embedded", "music", {}, "what is 'music': choose from images, speech, text"),
+        ("cifar", None, {}, "unknown data 'cifar': choose from embedded, digits, mnist, idx"),
         ("mnist", "speech", {}, "unknown data 'mnist': choose from embedded, spoken"),
-        ("timit", "images", {}, "unknown data 'timit': choose from embedded, digits"),
-        ("spoken", "speech", {"mix": True}, "spoken has no option mix: it has unit, most"),
-        ("coco", "captions", {"split": 1}, "coco has no option split: it has none"),
-        ("coco-boxes=.", "captions", {"split": -1}, "split is -1: which pictures train"),
-        ("scenes=.", "captions", {}, "is synthetic, give no path"),
+        ("", None, {}, "write embedded, NAME or NAME=PATH"),
+        ("mnist=", None, {}, "write embedded, NAME or NAME=PATH"),
+        ("=/tmp", None, {}, "write embedded, NAME or NAME=PATH"),
+        ("idx", None, {}, "idx=PATH"),
+        ("digits=/tmp", None, {}, "digits=/tmp: digits is embedded, give no path"),
+        ("scenes=.", None, {}, "scenes is synthetic, give no path"),
+        ("embedded", None, {"classes": 10}, "digits has no option classes: it has none"),
+        ("spoken", None, {"mix": True}, "spoken has no option mix: it has unit, most"),
+        ("coco", None, {"split": 1}, "coco has no option split: it has none"),
+        ("coco-boxes=.", None, {"split": -1}, "split is -1: which pictures train"),
         ("embedded", "speech", {"most": 0}, "most is 0: give at least 1"),
     ],
 )
-def test_what_the_door_does_not_know_is_named(spec, what, options, message):
+def test_a_spec_that_names_nothing_is_refused(spec, what, options, message):
     with pytest.raises(ValueError, match=message):
         data.load(spec, what, **options)
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar10", "shakespeare", "imdb"])
+def test_what_is_not_there_says_how_to_get_it(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
+    message = f"{name} is not in .*lnlab data fetch {name}.*{name}=PATH"
+    with pytest.raises(FileNotFoundError, match=message):
+        data.load(name)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        data.load(f"{name}={tmp_path / 'nowhere'}")

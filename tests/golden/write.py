@@ -104,7 +104,7 @@ def called(kind: str, name: str) -> str:
 
 def checksum(dataset: Any) -> str:
     """The checksum of a data set, computed from what it reads or generates now."""
-    return dataset._digest().hex()
+    return dataset.compute_checksum()
 
 
 def shown(panel: Any) -> tuple[str, Mapping[str, str], Mapping[str, Any]]:
@@ -620,7 +620,7 @@ def untrained(experiment: str, updates: tuple[int, ...] = ()) -> tuple[dict[str,
 KEPT = 'place("results")'
 """The text by which a cell reads kept runs."""
 
-TRAINS = ("finish", "fit", "train", "remembered", "runs")
+TRAINS = ("finish", "fit", "train", "cached_call", "runs")
 """Functions by which a cell trains, and the folder of what was trained; what depends on one of
 these is left out."""
 

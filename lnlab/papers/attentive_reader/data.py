@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lnlab.data.cache import Arrays, kept, stamp
-from lnlab.data.dataset import Dataset
-from lnlab.data.source import Source, data_folder, require_files
+from lnlab.data.cache import Arrays, cache_arrays, file_stamp
+from lnlab.data.dataset import Dataset, Source, require_files
 from lnlab.data.vocabulary import END, Vocabulary
+from lnlab.paths import data_folder
 
 # Questions about a passage: a word is missing, and one of the candidates is it.
 
@@ -474,11 +474,11 @@ class Questions(Dataset[Sequence[Question]]):
     def _counted(self) -> Arrays:
         """The words that are known, how many entities there are, and how long the longest
         training passage and question are; read once, then kept."""
-        return kept("words", f"{self.checksum} {self.least} {self.code}", self._count)
+        return cache_arrays("words", f"{self.checksum} {self.least}", self._count)
 
     def _count(self) -> Arrays:
         counts, most, longest = Counter(), -1, [0, 0]
-        parts = self._parts[0]
+        parts = self._splits
         for split, part in parts.items():
             for question in part:
                 most = max([most, *(number(one) for one in question.candidates)])
@@ -525,10 +525,10 @@ class Questions(Dataset[Sequence[Question]]):
         return passage, query
 
     def _digest(self) -> bytes:
-        return digest(self._parts[0])
+        return digest(self._splits)
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{len(part)} {split}" for split, part in self._parts[0].items())
+        counts = ", ".join(f"{len(part)} {split}" for split, part in self._splits.items())
         return (
             f"{self.kind} data: {self.name}, questions: {counts}; {len(self.vocabulary)} "
             f"words, {len(self.anonymous)} of them entities; the longest passage to train on "
@@ -565,19 +565,19 @@ def load(
         if value is not None and value < least:
             raise ValueError(f"{name} is {value}: {source.options[name]}, from {least}.")
     if source is CLOZE:
-        return Questions(source, partial(_made, most), lambda: f"{most}")
+        return Questions(source, partial(_made, most), lambda: f"{most} {PARTS}")
     place = place or data_folder() / source.name
     if source is CNN:
         folders = {ours: place / "questions" / theirs for ours, theirs in SPLITS.items()}
         parts = {name: Articles(folder, sentences or 0) for name, folder in folders.items()}
         files = [file for part in parts.values() for file in part.files]
-        return Questions(source, lambda: parts, lambda: f"{sentences} {stamp(files)}")
+        return Questions(source, lambda: parts, lambda: f"{sentences} {file_stamp(files)}")
     files = require_files(source, place, FILES)
     given = sentences or BEFORE, split or 0
     return Questions(
         source,
         lambda: corpus(place, *given),
-        lambda: f"{given} {stamp(files)}",
+        lambda: f"{given} {file_stamp(files)}",
         least=2,
     )
 

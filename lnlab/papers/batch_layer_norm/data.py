@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lnlab.data.archive import unpacked
-from lnlab.data.cache import Arrays, code, kept, stamp
-from lnlab.data.dataset import Dataset
-from lnlab.data.source import File, Source, data_folder
+from lnlab.data.cache import Arrays, cache_arrays, file_stamp
+from lnlab.data.dataset import Dataset, Source, known_files
+from lnlab.data.files import unpack
 
 if TYPE_CHECKING:
     import torch
@@ -143,13 +142,7 @@ IMDB = Source(
     offers="reviews",
     options=OPTIONS,
     urls=("https://ai.stanford.edu/~amaas/data/sentiment/",),
-    files=(
-        File(
-            "aclImdb_v1.tar.gz",
-            84_125_825,
-            "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
-        ),
-    ),
+    files=known_files("imdb"),
 )
 
 SOURCES = (OPINIONS, IMDB)
@@ -224,7 +217,7 @@ class Reviews(Dataset[Words]):
         steps: int,
         size: int,
     ) -> None:
-        super().__init__(source, self._splits, lambda: f"{of()} {steps} {size}")
+        super().__init__(source, self._encoded, lambda: f"{of()} {steps} {size}")
         self._texts, self.steps, self.size = read, steps, size
 
     @property
@@ -235,7 +228,7 @@ class Reviews(Dataset[Words]):
     @cached_property
     def _arrays(self) -> Arrays:
         """The numbers of what was read, and its hash, kept: to read 50,000 files takes long."""
-        return kept("reviews", f"{self.source.name} {self._of()}", self._made)
+        return cache_arrays("reviews", f"{self.source.name} {self._key()}", self._made)
 
     def _made(self) -> Arrays:
         texts = self._texts()
@@ -254,7 +247,7 @@ class Reviews(Dataset[Words]):
             arrays[f"{split}.y"] = np.array([label for _, label in cases], np.int64)
         return arrays
 
-    def _splits(self) -> tuple[Mapping[str, Words], str]:
+    def _encoded(self) -> tuple[Mapping[str, Words], str]:
         import torch
 
         def tensor(name: str) -> "torch.Tensor":
@@ -293,21 +286,13 @@ def load(
         raise ValueError(f"steps is {steps}: read at least one word.")
     if words <= FIRST:
         raise ValueError(f"words is {words}: give more than {FIRST}, which stand for none.")
-    written = code(__file__, __file__)
     if source is OPINIONS:
-        if path:
-            raise ValueError(f"opinions={path}: they are made here, give no path.")
-        return Reviews(source, _made, lambda: f"{SIZES} {written}", steps=steps, size=words)
-    place = path or data_folder() / source.name
-    if not place.exists():
-        raise FileNotFoundError(
-            f"imdb has not been fetched into {place}: run `lnlab data fetch imdb`, or name its "
-            "archive or its folder: imdb=PATH"
-        )
+        return Reviews(source, _made, lambda: str(SIZES), steps=steps, size=words)
+    place = source.locate(path)
     return Reviews(
         source,
         partial(_imdb, place),
-        lambda: f"{stamp(_stamped(place))} {written}",
+        lambda: file_stamp(_stamped(place)),
         steps=steps,
         size=words,
     )
@@ -338,7 +323,7 @@ def _stamped(place: Path) -> list[Path]:
 def _imdb(place: Path) -> dict[str, Labelled]:
     """The texts of IMDB by split, in an order that says nothing of their class."""
     archive = _archive(place)
-    root = _root(unpacked(archive, data_folder() / "unpacked") if archive else place)
+    root = _root(unpack(archive) if archive else place)
     found = {split: _mixed(root / split, split) for split in ("train", "test")}
     held = len(found["train"]) // PARTED
     if not held:

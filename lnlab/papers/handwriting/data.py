@@ -13,12 +13,12 @@ from xml.etree import ElementTree
 import numpy as np
 
 import lnlab.papers.handwriting.pen
-from lnlab.data.archive import unpacked
-from lnlab.data.cache import Arrays, code, kept, stamp
-from lnlab.data.dataset import Dataset
-from lnlab.data.source import Source, data_folder
+from lnlab.data.cache import Arrays, cache_arrays, file_stamp
+from lnlab.data.dataset import Dataset, Source
+from lnlab.data.files import unpack
 from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.pen import Line, Stroke, length, offsets, resampled
+from lnlab.paths import data_folder
 
 # Lines of the UNIPEN collection (Guyon et al., 1994): Apple's writers, in UNIPEN 1.0's files.
 #
@@ -251,8 +251,6 @@ IAM = Source(
     options={"most": "how many lines to train on at most"},
 )
 SOURCES = (PEN, UNIPEN, IAM)
-WRITTEN = ("data", "pen")
-"""The modules that decide what is read."""
 OTHER = 0
 """The number of every character that an alphabet lacks."""
 FAR = 60.0
@@ -333,8 +331,8 @@ class Strokes(Dataset[Sequence[Line]]):
 
     def _whole(self) -> tuple[Mapping[str, Sequence[Line]], str]:
         """The lines, kept as arrays from when they were first read, and a note."""
-        arrays = kept("strokes", f"{self.source.name} {self._files()}", self._made)
-        parts = {split: unpack(arrays, split) for split in ("train", "valid", "test")}
+        arrays = cache_arrays("strokes", f"{self.source.name} {self._files()}", self._made)
+        parts = {split: from_arrays(arrays, split) for split in ("train", "valid", "test")}
         parts["train"] = parts["train"][: self._most]
         return parts, arrays["note"].tobytes().decode()
 
@@ -361,10 +359,10 @@ class Strokes(Dataset[Sequence[Line]]):
         return [place for place, line in enumerate(self.test) if line.text not in seen]
 
     def _digest(self) -> bytes:
-        return lnlab.papers.handwriting.pen.digest(self._parts[0])
+        return lnlab.papers.handwriting.pen.digest(self._splits)
 
     def __str__(self) -> str:
-        parts = self._parts[0]
+        parts = self._splits
         counts = ", ".join(f"{len(part)} {split}" for split, part in parts.items())
         steps = np.mean([line.steps for line in parts["train"]])
         return (
@@ -409,7 +407,7 @@ def packed(split: str, part: Sequence[Line]) -> Arrays:
     }
 
 
-def unpack(arrays: Arrays, split: str) -> list[Line]:
+def from_arrays(arrays: Arrays, split: str) -> list[Line]:
     """The lines of a split again."""
     ends = arrays[f"{split} counts"].cumsum()[:-1]
     names = json.loads(arrays[f"{split} words"].tobytes())
@@ -437,18 +435,12 @@ def load(source: Source, place: Path | None = None, *, most: int | None = None) 
     if most is not None and most < 1:
         raise ValueError(f"most is {most}: give at least 1.")
     faults: Counter[str] = Counter()
-    here = Path(__file__).parent
-    written = code(*(here / f"{name}.py" for name in WRITTEN))
     if source is PEN:
-        if place is not None:
-            raise ValueError(f"{source.name}={place}: it is made here, give no path.")
         sizes = pen.PARTS | {"train": min(pen.PARTS["train"], most or pen.PARTS["train"])}
-        return Strokes(
-            source, partial(_made, sizes), lambda: f"{sizes} {written}", faults, most
-        )
+        return Strokes(source, partial(_made, sizes), lambda: str(sizes), faults, most)
     place = place or data_folder() / source.name
     read, files = _unipen(place, faults) if source is UNIPEN else _iam(place, faults)
-    return Strokes(source, read, lambda: f"{stamp(files)} {written}", faults, most)
+    return Strokes(source, read, lambda: file_stamp(files), faults, most)
 
 
 Read = Callable[[], Mapping[str, Sequence[Line]]]
@@ -473,7 +465,7 @@ def _unipen(place: Path, faults: Counter[str]) -> tuple[Read, list[Path]]:
 
 def _of_unipen(place: Path, faults: Counter[str]) -> dict[str, list[Line]]:
     """UNIPEN's lines, no writer in two parts."""
-    folder = place if place.is_dir() else root(unpacked(place, data_folder() / "unpacked"))
+    folder = place if place.is_dir() else root(unpack(place))
     if folder is None:
         raise ValueError(f"{place} has no data/8 and include: it is no archive of UNIPEN.")
     found = read_unipen(folder, faults)

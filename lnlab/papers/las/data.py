@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lnlab.data.archive import unpacked
-from lnlab.data.cache import code, stamp
-from lnlab.data.dataset import Dataset
-from lnlab.data.source import Source, data_folder
+from lnlab.data.cache import file_stamp
+from lnlab.data.dataset import Dataset, Source
+from lnlab.data.files import unpack
 from lnlab.papers.las.recordings import (
     Joined,
     Memory,
@@ -29,6 +28,7 @@ from lnlab.papers.las.recordings import (
     looked_at,
 )
 from lnlab.papers.las.synthesizer import DIGITS, FOLDED, LEFT_OUT, PHONES, SILENCE, WORDS, fold
+from lnlab.paths import data_folder
 
 MADE = {"unit": "phones", "most": "how many utterances to train on at most"}
 FILES = {
@@ -128,7 +128,7 @@ class Speech(Dataset[tuple[Utterance, ...]]):
 
     def _digest(self) -> bytes:
         total = hashlib.sha256(f"{self.rate}".encode())
-        for split, utterances in self._parts[0].items():
+        for split, utterances in self._splits.items():
             total.update(f"{split}\n".encode())
             for u in utterances:
                 said = f"{u.name}\0{u.speaker}\0{' '.join(u.units)}\n"
@@ -138,7 +138,7 @@ class Speech(Dataset[tuple[Utterance, ...]]):
         return total.digest()
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{len(part)} {split}" for split, part in self._parts[0].items())
+        counts = ", ".join(f"{len(part)} {split}" for split, part in self._splits.items())
         return f"{self.kind} data: {self.name}, utterances: {counts}; {len(self.units)} units"
 
 
@@ -182,8 +182,6 @@ def load(
     said: Unit = units[0] if unit is None else unit
     options = f"{said} {most} {unheard!r} {mix} {leave_out}"
     if source is SPOKEN:
-        if place is not None:
-            raise ValueError(f"{source.name}={place}: it is synthesised here, give no path.")
         return _synthesised(most)
     place = place or data_folder() / source.name
     if not place.exists():
@@ -196,7 +194,7 @@ def load(
     return Speech(
         source,
         read,
-        lambda: f"{options} {stamp(_files(place))} {code(*Path(__file__).parent.glob('*.py'))}",
+        lambda: f"{options} {STRINGS} {file_stamp(_files(place))}",
         units=known[said],
         rate=8_000 if source is FSDD else 16_000,
         noted=mix or leave_out,
@@ -217,7 +215,7 @@ def _from_files(
     leave_out: bool,
 ) -> tuple[Mapping[str, Sequence[Utterance]], str]:
 
-    folder = unpacked(place, data_folder() / "unpacked") if place.is_file() else place
+    folder = unpack(place) if place.is_file() else place
     faulty: Any = {"mix": mix, "leave_out": leave_out}
     if source is FSDD:
         said, note = strings(folder, unit, unheard, **faulty)
@@ -231,7 +229,7 @@ def _synthesised(most: int | None) -> Speech:
     return Speech(
         SPOKEN,
         lambda: (synthesizer.corpus(most), ""),
-        lambda: f"{most} {synthesizer.made_of()} {code(*Path(__file__).parent.glob('*.py'))}",
+        lambda: f"{most} {synthesizer.SIZES}",
         units=PHONES,
         rate=synthesizer.RATE,
     )

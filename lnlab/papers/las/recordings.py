@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import numpy as np
 from tqdm import tqdm
 
-from lnlab.data.cache import Arrays, code, kept, stamp
+from lnlab.data.cache import Arrays, cache_arrays, file_stamp
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -329,8 +329,9 @@ def looked_at(
         ValueError: where there are faulty files and they are not left out; names them all.
     """
     paths = list(paths)
-    of = f"{rate} {stamp(paths)} {code(__file__, __file__)}"
-    looks = kept("recordings", of, lambda: _looks(paths, rate))
+    looks = cache_arrays(
+        "recordings", f"{rate} {file_stamp(paths)}", lambda: _looks(paths, rate)
+    )
     faults = looks["faults"].tobytes().decode().split("\n")
     found: dict[Path, Recording] = {}
     several, faulty = [], {}

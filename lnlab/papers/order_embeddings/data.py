@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from lnlab.data.cache import stamp
-from lnlab.data.dataset import Dataset
-from lnlab.data.source import Source, data_folder, require_files
+from lnlab.data.cache import file_stamp
+from lnlab.data.dataset import Dataset, Source, require_files
 from lnlab.data.vocabulary import Vocabulary, by_frequency
+from lnlab.paths import data_folder
 
 SCENES = Source(
     name="scenes",
@@ -590,7 +590,7 @@ class Captions(Dataset[CaptionedImages]):
 
     def _digest(self) -> bytes:
         total = hashlib.sha256()
-        for split, images in self._parts[0].items():
+        for split, images in self._splits.items():
             features = images.features
             total.update(f"{split} {features.dtype} {features.shape}\n".encode())
             for text in (*images.names, *images.captions):
@@ -600,7 +600,7 @@ class Captions(Dataset[CaptionedImages]):
         return total.digest()
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{len(part)} {split}" for split, part in self._parts[0].items())
+        counts = ", ".join(f"{len(part)} {split}" for split, part in self._splits.items())
         return (
             f"{self.kind} data: {self.name}, images: {counts}, {PER_IMAGE} captions each; "
             f"{len(self.vocabulary)} words; an image is {self.feature_size} numbers"
@@ -633,12 +633,12 @@ def load(
         raise ValueError(f"most is {most}: give at least 1, or None for all.")
     if source is SCENES:
         read = partial(make_scenes, most, tuple(SCENE_SIZES.items()))
-        return Captions(source, read, lambda: f"{most}", CATEGORIES)
+        return Captions(source, read, lambda: f"{most} {SCENE_SIZES}", CATEGORIES)
     folder = path or data_folder() / source.name
     files = require_files(source, folder, FILES[source.name])
 
     def of() -> str:
-        return f"{split} {stamp(files)}"
+        return f"{split} {file_stamp(files)}"
 
     if source is COCO:
         return Captions(source, lambda: read_coco(folder), of)

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lnlab.data.cache import code, kept, stamp
-from lnlab.data.dataset import Dataset
-from lnlab.data.source import Source, data_folder
+from lnlab.data.cache import cache_arrays, file_stamp
+from lnlab.data.dataset import Dataset, Source
 from lnlab.data.text import CHARACTERS
 from lnlab.data.vocabulary import SPECIAL, Vocabulary, by_frequency
 from lnlab.papers.attentive_reader import data
+from lnlab.paths import data_folder
 
 # Text cut into sentences and words by NLTK, with the tools of Kiros et al. (2015).
 #
@@ -62,9 +62,9 @@ def cached_tokens(name: str, text: str, make: Callable[[], Sentences]) -> Senten
     """Return what ``make`` cuts a text into, cut once on this machine."""
     import nltk
 
-    arrays = kept(
+    arrays = cache_arrays(
         name,
-        f"{text} {code(__file__)} {nltk.__version__}",
+        f"{text} {nltk.__version__}",
         lambda: {"text": np.frombuffer(join(make()).encode(), np.uint8)},
     )
     return [line.split() for line in arrays["text"].tobytes().decode().split("\n")]
@@ -478,17 +478,17 @@ class Books(Dataset[Library]):
     @property
     def books(self) -> list[Sentences]:
         """The sentences of each book, of words; an empty one is left out."""
-        return self._checked["books"].books
+        return self._verified["books"].books
 
     @property
     def titles(self) -> tuple[str, ...]:
         """The titles of the books."""
-        return self._checked["books"].titles
+        return self._verified["books"].titles
 
     @property
     def left_out(self) -> int:
         """The number of sentences that are too long."""
-        return self._checked["books"].left_out
+        return self._verified["books"].left_out
 
     @property
     def sentences(self) -> list[list[str]]:
@@ -539,7 +539,7 @@ class Books(Dataset[Library]):
         return {"books": Library(tuple(shelf), books, out)}, note if out else ""
 
     def _digest(self) -> bytes:
-        total, read = hashlib.sha256(), self._parts[0]["books"]
+        total, read = hashlib.sha256(), self._splits["books"]
         for title, book in zip(read.titles, read.books, strict=True):
             total.update(f"{title} {len(book)}\n{join(book)}\0".encode())
         return total.digest()
@@ -597,7 +597,7 @@ def load(source: Source, place: Path | None = None, *, longest: int = LONGEST) -
         return Books(source, _made, lambda: str(COUNT), longest=longest)
     place = place or data_folder() / source.name
     files, read = _files(source, place)
-    return Books(source, read, lambda: stamp(files), longest=longest)
+    return Books(source, read, lambda: file_stamp(files), longest=longest)
 
 
 def _made() -> Shelf:

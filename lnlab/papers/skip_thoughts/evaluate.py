@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from lnlab.data import Vocabulary
-from lnlab.data.cache import code, kept
+from lnlab.data.cache import cache_arrays
 from lnlab.papers.skip_thoughts.batches import NumberedBooks
 from lnlab.papers.skip_thoughts.model import SkipThoughts, of_one_length
 from lnlab.papers.skip_thoughts.sentence_tasks import SentenceJudge
@@ -133,8 +133,8 @@ def words_alone(numbered: NumberedBooks) -> dict[str, float]:
         return {name: np.array(score) for name, score in found.items()}
 
     of = [f"{name} {judge.checksum}" for name, judge in numbered.judges.items()]
-    of += [code(__file__, sentence_eval.__file__, sentence_eval.__file__), sklearn.__version__]
-    found = kept("words-alone", "\n".join(of), scores)
+    of.append(sklearn.__version__)
+    found = cache_arrays("words-alone", "\n".join(of), scores)
     return {name: score.item() for name, score in found.items()}
 
 

@@ -15,9 +15,8 @@ from random import Random
 
 import numpy as np
 
-from lnlab.data.cache import stamp
-from lnlab.data.dataset import Dataset
-from lnlab.data.source import Source, data_folder
+from lnlab.data.cache import file_stamp
+from lnlab.data.dataset import Dataset, Source
 from lnlab.papers.skip_thoughts import data
 from lnlab.papers.skip_thoughts.data import (
     BAD,
@@ -31,6 +30,7 @@ from lnlab.papers.skip_thoughts.data import (
     join,
     tokenize,
 )
+from lnlab.paths import data_folder
 
 # Sentences with a target, on which frozen vectors are judged.
 
@@ -398,7 +398,7 @@ class Judges(Dataset[SentenceJudge], Mapping[str, SentenceJudge]):
     def __getitem__(self, name: str) -> SentenceJudge:
         if name not in self.names:
             raise KeyError(name)
-        return self._checked[name]
+        return self._verified[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -407,7 +407,7 @@ class Judges(Dataset[SentenceJudge], Mapping[str, SentenceJudge]):
         return len(self.names)
 
     def _digest(self) -> bytes:
-        checksums = (judge.checksum for judge in self._parts[0].values())
+        checksums = (judge.checksum for judge in self._splits.values())
         return hashlib.sha256("\n".join(checksums).encode()).digest()
 
     def __str__(self) -> str:
@@ -453,7 +453,7 @@ def load(source: Source, place: Path | None = None, *, only: str = "") -> Judges
         source,
         names,
         lambda: {name: _read(name, found) for name, found in files.items()},
-        lambda: stamp(file for found in files.values() for file in found),
+        lambda: file_stamp(file for found in files.values() for file in found),
     )
 
 

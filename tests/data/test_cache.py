@@ -1,0 +1,245 @@
+"""A result is found by what decides it, computed again if damaged, and never half there."""
+
+import linecache
+import os
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from filelock import FileLock
+
+from lnlab import data
+from lnlab.data import cache
+from lnlab.data.cache import cache_arrays, cached_call, file_stamp
+from lnlab.papers.las import synthesizer
+from tests.data.test_images import write_idx
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "data"))
+    return tmp_path / "data" / "cache"
+
+
+def arrays():
+    return {"a": np.arange(6.0).reshape(2, 3), "none": np.zeros(0), "number": np.array(3)}
+
+
+def never():
+    raise AssertionError("it is computed again")
+
+
+def same(found):
+    return found.keys() == arrays().keys() and all(
+        np.array_equal(found[name], array) and found[name].dtype == array.dtype
+        for name, array in arrays().items()
+    )
+
+
+def test_arrays_are_found_by_their_key_and_made_again_with_other_code(monkeypatch, folder):
+    assert same(cache_arrays("some", "one", arrays))
+    assert same(cache_arrays("some", "one", never))
+    with pytest.raises(AssertionError):
+        cache_arrays("some", "another", never)
+    monkeypatch.setattr(cache, "_code", lambda: "other code")
+    with pytest.raises(AssertionError):
+        cache_arrays("some", "one", never)
+    assert same(cache_arrays("some", "one", arrays))
+    assert len(list(folder.glob("some-*.npz"))) == 1  # in the place of the old ones
+
+
+DAMAGES = {
+    "cut off": lambda content: content[: len(content) // 2],
+    "emptied": lambda content: b"",
+    "a bit": lambda content: content.replace(
+        np.array([5.0]).tobytes(), np.array([5.5]).tobytes()
+    ),
+    "no archive": lambda content: b"<html>" * 100,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_file_is_made_again(damage, folder):
+    cache_arrays("some", "", arrays)
+    (path,) = folder.glob("*.npz")
+    path.write_bytes(damage(path.read_bytes()))
+    assert same(cache_arrays("some", "", arrays))
+    assert same(cache_arrays("some", "", never))
+    assert not list(folder.glob("*.part"))
+
+
+def test_if_nothing_can_be_written_it_is_computed_each_time(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "file"))
+    for _ in range(2):
+        assert same(cache_arrays("nowhere", "", arrays))
+
+
+def test_what_fails_is_not_cached_and_holds_no_lock(folder):
+    errors = []  # IPython holds on to errors, too
+    for _ in range(2):
+        with pytest.raises(AssertionError, match="it is computed again") as error:
+            cache_arrays("fails", "", never)
+        errors.append(error)
+    (lock,) = folder.glob("fails-*.lock")
+    FileLock(lock).acquire(timeout=0).lock.release()
+
+
+def test_a_stamp_is_of_names_sizes_and_times(tmp_path):
+    path = tmp_path / "é"
+    stamps = [file_stamp([path])]
+    for text, at in (("a", 1), ("a", 2), ("ab", 2)):
+        path.write_text(text)
+        os.utime(path, ns=(0, at))
+        stamps.append(file_stamp([path]))
+    assert len({*stamps, file_stamp([path, path]), file_stamp([])}) == 6
+    assert stamps[-1] == file_stamp([path])
+
+
+def test_a_file_that_changed_unnoticed_is_noticed_when_it_is_read(tmp_path):
+    """Other bytes of the same size and time: no stamp can tell, the checksum does."""
+    spec = f"idx={write_idx(tmp_path)}"
+    data.load(spec).checksum  # noqa: B018
+    path = tmp_path / "t10k-images-idx3-ubyte"
+    before = path.stat()
+    path.write_bytes(path.read_bytes()[:-1] + b"\x07")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(
+        ValueError, match=r"idx: its cases have checksum .* of this size and ti"
+    ):
+        _ = data.load(spec).test
+
+
+def test_speech_is_synthesised_once_and_again_with_other_sizes(monkeypatch):
+    monkeypatch.setattr(synthesizer, "SIZES", {"train": 5, "valid": 1, "test": 2})
+    first = data.load("spoken", most=4)
+    sounds = [said.sound for said in first.train]
+    with monkeypatch.context() as patch:
+        patch.setattr(synthesizer, "utterance", never)
+        again = data.load("spoken", most=4)
+        assert all(np.array_equal(u.sound, s) for u, s in zip(again.train, sounds, strict=True))
+    monkeypatch.setattr(synthesizer, "SIZES", {"train": 3, "valid": 1, "test": 2})
+    assert len(data.load("spoken", most=4).train) == 3
+
+
+# Calls of a notebook's own functions.
+
+CELL = """
+def scaled(x):
+    return x * factor
+
+
+def table(task, times=1):
+    calls.append(1)
+    numbers = [scaled(task.rate * times), 1 / 3, float("nan")]
+    return pd.DataFrame({"x": numbers, "n": [1, 2, 3], "name": ["a", "b, c", "d"]})
+
+
+def weights(task):
+    calls.append(1)
+    return {"W": torch.full((2, 3), task.rate), "n": torch.tensor(7)}
+"""
+
+
+@dataclass(frozen=True)
+class Task:
+    rate: float = 0.1
+
+
+class Calls(list):
+    """A list with a checksum, as data have: what it holds decides nothing."""
+
+    checksum = "data"
+
+
+@pytest.fixture
+def calls():
+    return Calls()
+
+
+def cell(calls, source=CELL, **values):
+    """The functions of a cell of a notebook."""
+    name = f"<cell {hash(source)}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    notebook = {"pd": pd, "torch": torch, "factor": 2.0, "calls": calls, **values}
+    exec(compile(source, name, "exec"), notebook)
+    return SimpleNamespace(**notebook)
+
+
+def test_the_second_call_gives_the_same_and_computes_nothing(calls):
+    for function in (cell(calls).table, cell(calls).table):
+        frame = cached_call(function, Task())
+        pd.testing.assert_frame_equal(frame, function(Task()), check_exact=True)
+        calls.pop()
+    assert len(calls) == 1
+    first, again = (cached_call(cell(calls).weights, Task(0.3)) for _ in range(2))
+    assert len(calls) == 2
+    assert first.keys() == again.keys() == {"W", "n"}
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert (again["n"].dtype, again["n"].shape) == (torch.int64, ())
+
+
+@pytest.mark.parametrize(
+    ("source", "values", "given"),
+    [
+        (CELL, {}, Task(0.2)),
+        (CELL, {"factor": 3.0}, Task()),
+        (CELL.replace("x * factor", "x + factor"), {}, Task()),
+        (CELL.replace("times=1", "times=2"), {}, Task()),
+    ],
+    ids=["an argument", "a value", "a function beside it", "a default"],
+)
+def test_anything_that_decides_it_computes_it_again(calls, source, values, given):
+    cached_call(cell(calls).table, Task())
+    function = cell(calls, source, **values).table
+    frame = cached_call(function, given)
+    assert len(calls) == 2
+    pd.testing.assert_frame_equal(frame, function(given), check_exact=True)
+
+
+def test_other_data_and_experiments_in_the_notebook_compute_it_again(calls):
+    source = CELL + "\n\ndef named(name):\n    return weights(tasks[name])\n"
+    for rate in (0.1, 0.2, 0.1):
+        found = cached_call(cell(calls, source, tasks={"layer": Task(rate)}).named, "layer")
+        assert bool((found["W"] == rate).all())
+    assert len(calls) == 2
+    calls.checksum = "other data"
+    cached_call(cell(calls, source, tasks={"layer": Task(0.1)}).named, "layer")
+    assert len(calls) == 3
+
+
+def test_an_attribute_is_no_value_of_the_notebook(calls):
+    for rate in (1.0, torch.ones(2)):
+        cached_call(cell(calls, rate=rate).table, Task())
+    assert len(calls) == 1
+
+
+def test_what_cannot_be_told_apart_is_refused(calls):
+    own = CELL + "\n\nclass Own:\n    x = 1\n\n\ndef asks(task):\n    return Own.x\n"
+    around = CELL + "\n\ndef outer(n):\n    def inner():\n        return n\n    return inner\n"
+    default = CELL.replace("times=1", "times=torch.arange(2000.0)")
+    scaled = {"scaled": partial(torch.mul, 2.0)}
+    index = CELL.replace('"d"]})', '"d"]}).set_index("n")')
+    for function, message in [
+        (cell(calls, factor=torch.ones(2)).table, "factor is tensor"),
+        (cell(calls, own, __name__="__main__").asks, "Own is <class"),
+        (
+            cell(calls, CELL.replace("def scaled", "def other"), **scaled).table,
+            "scaled is func",
+        ),
+        (cell(calls, default).table, "a default is"),
+        (cell(calls, index).table, "numbers and text by column"),
+        (
+            cell(calls, CELL + "\n\ndef listed(task):\n    return []\n").listed,
+            "a list is not ca",
+        ),
+        (cell(calls, around).outer(1), "inner reads variables of a function around it"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            cached_call(function, Task())
+    with pytest.raises(TypeError, match="an argument is"):
+        cached_call(cell(calls).table, torch.ones(2))
