@@ -18,7 +18,8 @@ Then it has one of three forms.
 function of :mod:`lnlab.papers.claims.equations`, which returns a number per random draw. The
 statement is correct if all of them are at most ``within``, or at least ``beyond``; else it is
 wrong as printed. One that can be read in several ways lists ``readings``, each with ``says``,
-``check`` and a bound; it is ambiguous where they disagree.
+``check`` and a bound; it is ambiguous where they disagree. The number is a relative difference
+or change unless ``counts_in`` says what it counts.
 
 **Not tested**: ``needs = "BookCorpus, which is not given away any more"``.
 
@@ -136,6 +137,7 @@ class Statement:
     check: str = ""
     within: float | None = None
     beyond: float | None = None
+    counts_in: str = ""
     readings: list[dict[str, Any]] = field(default_factory=list)
     needs: str = ""
     note: str = ""
@@ -143,10 +145,10 @@ class Statement:
 
     @property
     def ways(self) -> list[dict[str, Any]]:
-        """The readings of an exact statement: says, check and within or beyond of each."""
-        bounds = {"within": self.within, "beyond": self.beyond}
-        alone = {name: bound for name, bound in bounds.items() if bound is not None}
-        return self.readings or [{"says": self.says, "check": self.check, **alone}]
+        """The readings of an exact statement: what each says, its check, bound and unit."""
+        alone = {name: getattr(self, name) for name in ("says", "check", "within", "beyond")}
+        readings = self.readings or [{k: v for k, v in alone.items() if v is not None}]
+        return [{"counts_in": self.counts_in, **one} for one in readings]
 
     @staticmethod
     def rank(setting: Comparison) -> tuple[int, int, int]:

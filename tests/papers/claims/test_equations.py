@@ -43,7 +43,8 @@ def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():
     exact = equations.judge(statement(readings=readings))
     assert exact.word == AMBIGUOUS
     assert exact.found == (
-        "of the inputs: wrong (largest 0.97); of the sums: right (largest 0 but for rounding)"
+        "of the inputs: wrong (differs by up to 97 %); "
+        "of the sums: right (equal but for rounding)"
     )
     assert equations.judge(statement(readings=readings[:1])).word == WRONG
 
@@ -161,16 +162,20 @@ ERRATA = (Path(__file__).parents[3] / "docs" / "errata.md").read_text()
 PRINTED, RIGHT = (re.findall(rf"{word} `([^`]+)`", ERRATA) for word in ("printed", "right"))
 
 
+def readings(call):
+    return [one for claim in EXACT.values() for one in claim.ways if one["check"] == call]
+
+
 @pytest.mark.parametrize("call", PRINTED)
 def test_an_erratum_is_wrong_as_printed(call):
-    assert min(equations.draws(call)) > equations.VISIBLE
-    readings = [one for claim in EXACT.values() for one in claim.ways if one["check"] == call]
-    assert all(not equations.holds(one)[0] for one in readings)
+    found = readings(call) or [{"check": call, "within": equations.VISIBLE}]
+    assert not any(equations.holds(one)[0] for one in found)
 
 
 @pytest.mark.parametrize("call", RIGHT)
 def test_what_an_erratum_gives_instead_is_right(call):
-    assert max(equations.draws(call)) < equations.ROUNDING
+    held = [equations.holds(one)[0] for one in readings(call)]
+    assert max(equations.draws(call)) < equations.ROUNDING or (held and all(held))
 
 
 def test_every_statement_that_is_wrong_has_an_erratum():
