@@ -106,9 +106,9 @@ def test_what_a_notebook_remembers_is_made_in_one_thread(monkeypatch, tmp_path):
 def test_a_panel_looks_in_one_thread(monkeypatch):
     network = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3))
     shown = landscape({"a network": network}, X, Y)
-    look = shown._look
+    show = shown._show
     monkeypatch.setattr(
-        shown, "_look", lambda state: seen.append(torch.get_num_threads()) or look(state)
+        shown, "_show", lambda state: seen.append(torch.get_num_threads()) or show(state)
     )
     shown.controls["seed"].value = 1
     assert not shown.bar.error

@@ -13,8 +13,6 @@ from lnlab.figures.style import (
     SIZES,
     TEMPLATE,
     VERMILLION,
-    Traces,
-    fill,
     lines,
     literal,
     logarithmic,
@@ -29,26 +27,6 @@ from lnlab.figures.style import (
 
 
 LOSS = "loss (nats)"
-
-LOWEST, HIGHEST = 0.02, 100.0
-"""The ends of the axis of :func:`cuts` and :func:`plane`, in nats.
-
-They are the same whatever is drawn: on an axis that follows its losses, every bowl looks
-equally steep.
-"""
-HEIGHTS = float(np.log10(LOWEST)), float(np.log10(HIGHEST))
-"""The same in powers of 10."""
-
-
-def outside(landscapes: Sequence["Landscape"]) -> str:
-    """Return a sentence that says which losses lie outside the axis; empty where none do."""
-    losses = np.concatenate([np.asarray(each.losses).ravel() for each in landscapes])
-    ends = {
-        f"below {LOWEST:g}": (losses < LOWEST).any(),
-        f"above {HIGHEST:g}": (losses > HIGHEST).any(),
-    }
-    there = " and ".join(end for end, is_there in ends.items() if is_there)
-    return f"What is {there} nats lies outside the picture." if there else ""
 
 
 BN_STATS = {
@@ -94,28 +72,6 @@ def reach(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
 
 def subtitled(title: str, landscapes: Sequence[Landscape]) -> str:
     return f"{literal(title)}<br><sup>{literal(stamp(landscapes))}</sup>"
-
-
-def stamped(
-    landscape: Landscape, title: str, over_cases: bool, more: str = ""
-) -> dict[str, Any]:
-    """A title, the stamp, and what else there is to say of it.
-
-    Where no normalizer of the net is over cases, it says so.
-    """
-    where = literal(stamp([landscape])) if over_cases else "No statistics over cases."
-    return {
-        "text": f"<b>{title}</b> &nbsp; {where} {literal(more)}".strip(),
-        "x": 0,
-        "y": 1,
-        "yshift": 10,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "showarrow": False,
-        "font": {"color": INK, "size": 14},
-    }
 
 
 def bands(
@@ -177,66 +133,6 @@ def band_traces(
         for values in losses
     ]
     return [band, *each]
-
-
-def cuts(several: Sequence[Landscape], name: str, over_cases: bool = True) -> go.Figure:
-    """The loss along a few lines through w, in the colour of a normalizer, on a log axis.
-
-    Args:
-        several: the losses along each.
-        name: of the normalizer.
-        over_cases: whether it takes statistics over cases.
-    """
-    figure = go.Figure(layout={"template": TEMPLATE, "height": 330, "showlegend": False})
-    figure.add_scatter(name="band", mode="lines", fill="toself", opacity=0.15, hoverinfo="skip")
-    for number in range(len(several)):
-        figure.add_scatter(
-            name=f"line {number}", mode="lines",
-            hovertemplate=f"direction {number + 1}, %{{x:.2f}}: %{{y:.3g}}<extra></extra>",
-        )  # fmt: skip
-    figure.add_scatter(
-        name="w", mode="markers", marker={"color": INK, "size": 10},
-        hovertemplate="w: %{y:.3g}<extra></extra>",
-    )  # fmt: skip
-    fill(figure, cuts_traces(several, name))
-    return figure.update_layout(cuts_layout(several, over_cases))
-
-
-def cuts_traces(several: Sequence[Landscape], name: str) -> Traces:
-    """The traces of :func:`cuts`."""
-    at = np.asarray(several[0].at[0])
-    losses = np.stack([np.asarray(line.losses) for line in several])
-    band = np.concatenate([losses.max(0), losses.min(0)[::-1]])
-    here = np.full(1, several[0].centre)
-    color = lines([name])[name]["color"]
-    edge, line = ({"color": color, "width": width} for width in (0, 1.5))
-    return {
-        "band": {
-            "x": np.concatenate([at, at[::-1]]), "y": band, "fillcolor": color, "line": edge,
-        },
-        **{f"line {i}": {"x": at, "y": y, "line": line} for i, y in enumerate(losses)},
-        "w": {"x": np.zeros(1), "y": here},
-    }  # fmt: skip
-
-
-def cuts_layout(several: Sequence[Landscape], over_cases: bool = True) -> dict[str, Any]:
-    """The axes and the stamp of :func:`cuts`; the axis of losses is always the same."""
-    edge = float(np.abs(np.asarray(several[0].at[0])).max())
-    return {
-        "margin": {"l": 60, "r": 12, "t": 44, "b": 46},
-        "xaxis": {
-            "range": [-edge, edge],
-            "title": {"text": "along a random direction"},
-            "fixedrange": True,
-        },
-        "yaxis": {
-            **logarithmic([LOWEST, HIGHEST]),
-            "range": list(HEIGHTS),
-            "title": {"text": LOSS},
-            "fixedrange": True,
-        },
-        "annotations": [stamped(several[0], "five lines through w", over_cases)],
-    }
 
 
 # The loss on planes through a minimum, and the path of a training on one.
@@ -396,24 +292,3 @@ def _length(name: str, values: np.ndarray, color: str) -> go.Scatter:
         y=values, name=name, mode="lines", line={"color": color, "width": 2.5},
         hovertemplate=f"{name}: %{{y:.3g}}<extra></extra>",
     )  # fmt: skip
-
-
-def plane(landscape: Landscape, over_cases: bool = True) -> go.Figure:
-    """The loss on a plane through w, to be turned; ``over_cases`` as for :func:`lines.cuts`."""
-    layers = [sheet(landscape, HEIGHTS), peg(landscape)]
-    figure = go.Figure(layers, {"template": TEMPLATE, "height": 470, "scene": scene(HEIGHTS)})
-    return figure.update_layout(plane_layout(landscape, over_cases))
-
-
-def plane_traces(landscape: Landscape) -> Traces:
-    """The traces of :func:`plane`."""
-    return {"losses": sheet_values(landscape), "w": peg_values(landscape)}
-
-
-def plane_layout(landscape: Landscape, over_cases: bool = True) -> dict[str, Any]:
-    """The stamp of :func:`plane`. Nothing of its scene, which whoever turned it has set."""
-    title = "a plane through w"
-    return {
-        "margin": {"l": 8, "r": 8, "t": 44, "b": 8},
-        "annotations": [stamped(landscape, title, over_cases, outside([landscape]))],
-    }

@@ -1,47 +1,56 @@
 """The panel of notebook 16: the loss around trained networks, by where statistics come from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
-import ipywidgets
-import plotly.graph_objects as go
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
-import lnlab.figures.landscape
 from lnlab.analysis.landscape import LossLandscape, evaluate_grid, random_directions
 from lnlab.analysis.module_copy import find_weights
 from lnlab.analysis.objective import Objective
-from lnlab.figures.landscape import outside
-from lnlab.figures.style import number
+from lnlab.figures.landscape import LOSS, peg, scene, sheet, stamp
+from lnlab.figures.style import INK, TEMPLATE, lines, literal, logarithmic, note, number, trace
 from lnlab.nn import OverCases
-from lnlab.panels.old_controls import (
+from lnlab.panels.controls import (
     MODES,
+    between,
     choice,
     choice_slider,
-    in_columns,
-    lock,
     log_slider,
     one_of,
 )
-from lnlab.panels.old_panel import Drawing, Panel, Settable, View
+from lnlab.panels.panel import Panel, Shown
+from lnlab.panels.playable import Figure
 
-# The state of the landscape panel: a trained network, and a way to look at its loss.
+BN_STATS = {"batch": "batch", "frozen": "running", "recomputed": "recomputed"}
+"""The sources of statistics by the names that analyses have for them."""
 
+ACROSS, ALONG = 21, 25
+"""Points of a surface along each direction, and of a line."""
 
 EXTENTS = (0.25, 0.5, 1.0, 2.0)
 SEEDS = tuple(range(5))
-SMALLEST, LARGEST = 0.1, 10.0
 FOLLOW = {
     "follow": "as long as the rows of W",
     "stay": "as long as the rows of W were before",
 }
 """Rules for the lengths of the directions when W is re-scaled."""
+
+LOWEST, HIGHEST = 0.02, 100.0
+"""The ends of the axis of losses, in nats.
+
+They are the same whatever is drawn: on an axis that follows its losses, every bowl looks
+equally steep.
+"""
+HEIGHTS = float(np.log10(LOWEST)), float(np.log10(HIGHEST))
+"""The same in powers of 10."""
 
 
 @dataclass(frozen=True)
@@ -73,26 +82,11 @@ class LandscapeState:
         one_of("lengths", self.lengths, FOLLOW)
         one_of("extent", self.extent, EXTENTS)
         one_of("seed", self.seed, SEEDS)
-        if not SMALLEST <= self.size <= LARGEST:
-            raise ValueError(f"size is {self.size}: give {SMALLEST:g} to {LARGEST:g}.")
-
-    def by(self, statistics: str) -> "LandscapeState":
-        """The same with statistics from somewhere else."""
-        return replace(self, statistics=statistics)
-
-
-# The loss around trained networks: a pure function of the panel's state.
-
-
-BN_STATS = {"batch": "batch", "frozen": "running", "recomputed": "recomputed"}
-"""The same sources by the names that analyses have for them."""
-
-ACROSS, ALONG = 21, 25
-"""Points of a surface along each direction, and of a line."""
+        between("size", self.size, 0.1, 10)
 
 
 class TrainedNetworks:
-    """Trained networks, ready to be looked at with hidden layers of any size.
+    """Trained networks whose hidden layers can have weights of any size.
 
     Args:
         networks: by name; they are copied, and give logits (N, classes) of ``x``.
@@ -107,7 +101,7 @@ class TrainedNetworks:
         if not networks:
             raise ValueError("there are no networks: give one at least, by name.")
         self.networks = {name: deepcopy(network) for name, network in networks.items()}
-        self.hidden = {name: hidden(network) for name, network in self.networks.items()}
+        self.hidden = {name: [*find_weights(net)][:-1] for name, net in self.networks.items()}
         for name, weights in self.hidden.items():
             if not weights:
                 raise ValueError(f"{name} has no hidden layer whose weights can be re-scaled.")
@@ -116,111 +110,46 @@ class TrainedNetworks:
         self.plane = lru_cache(maxsize=200)(self._plane)
         self.cuts = lru_cache(maxsize=500)(self._cuts)
 
-    def whole(self, state: LandscapeState) -> LandscapeState:
-        """A state with its network named.
-
-        Raises:
-            ValueError: for one that is not there.
-        """
-        name = state.normalizer or next(iter(self.networks))
-        one_of("normalizer", name, self.networks)
-        return replace(state, normalizer=name)
-
     def over_cases(self, name: str) -> bool:
-        """True for a network with statistics over cases, whose source is then a question."""
-        parts = self.networks[name].modules()
-        return any(isinstance(part, OverCases | TorchBatchNorm) for part in parts)
+        """Return True for a network with statistics over cases."""
+        modules = self.networks[name].modules()
+        return any(isinstance(module, OverCases | TorchBatchNorm) for module in modules)
 
     @torch.no_grad()
     def rescaled(self, name: str, size: float) -> nn.Module:
-        """A copy of a network with the weights of its hidden layers ``size`` times as large."""
+        """Return a copy of a network whose hidden weights are ``size`` times as large."""
         network = deepcopy(self.networks[name])
         for weight in self.hidden[name]:
             network.get_parameter(weight).mul_(size)
         return network
 
     def _objective(self, name: str, statistics: str, size: float) -> Objective:
-        """The loss, a function of all weights."""
         return Objective(
             self.rescaled(name, size), self.x, self.y, F.cross_entropy,
             bn_stats=BN_STATS[statistics], dtype=torch.float64,
         )  # fmt: skip
 
-    def loss(self, state: LandscapeState) -> Objective:
-        """The loss of a state."""
-        return self.objective(state.normalizer, state.statistics, state.size)
-
     def directions(self, state: LandscapeState, count: int) -> Tensor:
-        """Random directions (count, P), as long as the state says."""
+        """Return random directions (count, P), as long as the state says."""
         size = state.size if state.lengths == "follow" else 1.0
         # the mode makes no difference to them
-        whose = self.objective(state.normalizer, "frozen", size)
-        return random_directions(whose, count, seed=state.seed)
+        objective = self.objective(state.normalizer, "frozen", size)
+        return random_directions(objective, count, seed=state.seed)
 
     def _plane(self, state: LandscapeState) -> LossLandscape:
-        """The losses on the plane of a state."""
         at = torch.linspace(-state.extent, state.extent, ACROSS, dtype=torch.float64)
-        return evaluate_grid(self.loss(state), self.directions(state, 2), [at, at])
+        loss = self.objective(state.normalizer, state.statistics, state.size)
+        return evaluate_grid(loss, self.directions(state, 2), [at, at])
 
     def _cuts(self, state: LandscapeState) -> list[LossLandscape]:
-        """The losses on five lines; the first is the first direction of the plane."""
+        """Return the losses on five lines; the first is the plane's first direction."""
         at = torch.linspace(-state.extent, state.extent, ALONG, dtype=torch.float64)
-        loss = self.loss(state)
+        loss = self.objective(state.normalizer, state.statistics, state.size)
         return [evaluate_grid(loss, each[None], [at]) for each in self.directions(state, 5)]
 
-    def training_loss(self, state: LandscapeState) -> float:
-        """The loss of the network as its training left it, in evaluation mode."""
-        return self.objective(state.normalizer, "frozen", 1.0).value()
-
-
-def hidden(network: nn.Module) -> list[str]:
-    """The names of the weights of all layers but the last, in the order of the modules."""
-    return [*find_weights(network)][:-1]
-
-
-class LandscapeMeasurement(NamedTuple):
-    """The numbers that one move of a slider shows; the plane follows once the slider rests.
-
-    Attributes:
-        lines: the losses on five lines through the network.
-        trained: the loss with which its training ended, in nats.
-    """
-
-    lines: list[LossLandscape]
-    trained: float
-
-
-def measure(networks: TrainedNetworks, state: LandscapeState) -> LandscapeMeasurement:
-    """The losses of a state; the one way into this room for a slider."""
-    return LandscapeMeasurement(networks.cuts(state), networks.training_loss(state))
-
-
-# The sentence of the landscape panel, of a network and of the loss around it.
-
-
-def conditions(state: LandscapeState) -> str:
-    """The title: what is looked at, in short."""
-    return (
-        f"{state.normalizer}, W × {state.size:g}, directions {FOLLOW[state.lengths]}, "
-        f"seed {state.seed}"
-    )
-
-
-def sentence(measurement: LandscapeMeasurement) -> str:
-    """A sentence that says whether the plot is of the network that was trained."""
-    greatest = max(float(line.losses.max()) for line in measurement.lines)
-    here, there = number(measurement.lines[0].centre), number(measurement.trained)
-    said = (
-        f"The loss at w is {here} nats; the training ended at {there}. Along the five lines it "
-        f"goes up to {number(greatest)}. {outside(measurement.lines)}"
-    )
-    return said.strip()
-
-
-ABOUT = {
-    "lines": "The loss of a trained network along five random lines through its weights",
-    "plane": "The loss of a trained network on a plane through its weights, as a surface",
-}
+    def training_loss(self, name: str) -> float:
+        """Return the loss of the network as its training left it, in evaluation mode."""
+        return self.objective(name, "frozen", 1.0).value()
 
 
 def landscape(
@@ -240,72 +169,125 @@ def landscape(
         ValueError: where there is no network, or one has no hidden layer.
     """
     trained = TrainedNetworks(networks, x, y)
-    state = trained.whole(LandscapeState(**settings))
+
+    def title(state: LandscapeState) -> str:
+        directions = f"directions {FOLLOW[state.lengths]}"
+        return f"{state.normalizer}, W × {state.size:g}, {directions}, seed {state.seed}"
+
+    def show(state: LandscapeState) -> Shown:
+        cuts = trained.cuts(state)
+        figure = lines_figure(cuts, state.normalizer, trained.over_cases(state.normalizer))
+        here, there = cuts[0].centre, trained.training_loss(state.normalizer)
+        greatest = max(float(line.losses.max()) for line in cuts)
+        sentence = (
+            f"The loss at w is {number(here)} nats; the training ended at {number(there)}. "
+            f"Along the five lines it goes up to {number(greatest)}. {outside(cuts)}"
+        )
+        return Shown(figure, title(state), sentence.strip())
+
+    def show_plane(state: LandscapeState) -> tuple[Figure, str]:
+        # 441 losses take longer than one step of a slider may
+        over_cases = trained.over_cases(state.normalizer)
+        return plane_figure(trained.plane(state), over_cases), title(state)
+
+    state = LandscapeState(**settings)
+    name = state.normalizer or next(iter(networks))
+    one_of("normalizer", name, networks)
+    controls = {
+        "normalizer": choice("normalizer", networks.keys()),
+        "statistics": choice("statistics", {mode.value: name for name, mode in MODES.items()}),
+        "size": log_slider("W times", -1, 1),
+        "lengths": choice("directions", {words: name for name, words in FOLLOW.items()}),
+        "extent": choice_slider("extent", EXTENTS),
+        "seed": choice_slider("seed", SEEDS),
+    }
+    alt = {
+        "lines": "The loss of a trained network along five random lines through its weights",
+        "plane": "The loss of a trained network on a plane through its weights, as a surface",
+    }
+
+    def no_statistics(state: LandscapeState) -> str:
+        taken = trained.over_cases(state.normalizer)
+        return "" if taken else "only batch norm takes them over cases"
+
     return Panel(
-        "landscape", "16", state, *arranged(trained), ABOUT,
-        partial(look, trained), partial(drawn, trained), settable, least_width=600,
+        replace(state, normalizer=name), controls, show, alt=alt, late={"plane": show_plane},
+        notebook="16", on_page=["statistics"], locks={"statistics": no_statistics},
+        least_width=600,
     )  # fmt: skip
 
 
-def arranged(networks: TrainedNetworks) -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
-    """The controls, and the box that holds them."""
-    sources = [(statistics.value, name) for name, statistics in MODES.items()]
-    controls = {
-        "normalizer": choice("normalizer", [(name, name) for name in networks.networks]),
-        "statistics": choice("statistics", sources),
-        "size": log_slider("W times", -1, 1),
-        "lengths": choice("directions", [(words, name) for name, words in FOLLOW.items()]),
-        "extent": choice_slider("extent", [(f"{extent:g}", extent) for extent in EXTENTS]),
-        "seed": choice_slider("seed", [(str(seed), seed) for seed in SEEDS]),
-    }
+def lines_figure(cuts: Sequence[LossLandscape], name: str, over_cases: bool) -> Figure:
+    """Return the losses along lines through w, in the colour of a normalizer.
 
-    def enable(change: dict[str, Any]) -> None:
-        taken = networks.over_cases(change["new"])
-        lock(controls["statistics"], "" if taken else "only batch norm takes them over cases")
-
-    widgets = [*controls.values()]
-    columns = in_columns(widgets[:3], widgets[3:])
-    controls["normalizer"].observe(enable, "value")
-    enable({"new": controls["normalizer"].value})
-    return columns, controls
-
-
-def look(networks: TrainedNetworks, state: LandscapeState) -> View:
-    """The view of a state."""
-    measurement = measure(networks, state)
-    lines, taken = measurement.lines, networks.over_cases(state.normalizer)
-    return View(
-        sentence=sentence(measurement),
-        titles=dict.fromkeys(("lines", "plane"), conditions(state)),
-        drawings={
-            "lines": Drawing(
-                lnlab.figures.landscape.cuts_traces(lines, state.normalizer),
-                lnlab.figures.landscape.cuts_layout(lines, taken),
+    Args:
+        cuts: the losses along each line.
+        name: of the normalizer.
+        over_cases: whether it takes statistics over cases.
+    """
+    at = np.asarray(cuts[0].at[0])
+    losses = np.stack([np.asarray(cut.losses) for cut in cuts])
+    edge, color = float(np.abs(at).max()), lines([name])[name]["color"]
+    line, here = {"mode": "lines"}, np.full(1, cuts[0].centre)
+    data = [
+        trace(
+            "scatter", "band", **line, fill="toself", opacity=0.15, hoverinfo="skip",
+            x=np.concatenate([at, at[::-1]]),
+            y=np.concatenate([losses.max(0), losses.min(0)[::-1]]),
+            fillcolor=color, line={"color": color, "width": 0},
+        ),
+        *(
+            trace(
+                "scatter", f"line {i}", **line, x=at, y=y, line={"color": color, "width": 1.5},
+                hovertemplate=f"direction {i + 1}, %{{x:.2f}}: %{{y:.3g}}<extra></extra>",
             )
-        },
-        late={"plane": lambda: turned(networks, state)},
-    )
-
-
-def turned(networks: TrainedNetworks, state: LandscapeState) -> Drawing:
-    """The plane of a state: 441 losses take longer than one step of a slider may."""
-    losses, taken = networks.plane(state), networks.over_cases(state.normalizer)
-    layout = lnlab.figures.landscape.plane_layout(losses, taken)
-    return Drawing(lnlab.figures.landscape.plane_traces(losses), layout)
-
-
-def drawn(networks: TrainedNetworks, state: LandscapeState) -> dict[str, go.Figure]:
-    """The figures of a state."""
-    taken = networks.over_cases(state.normalizer)
-    lines = measure(networks, state).lines
-    return {
-        "lines": lnlab.figures.landscape.cuts(lines, state.normalizer, taken),
-        "plane": lnlab.figures.landscape.plane(networks.plane(state), taken),
+            for i, y in enumerate(losses)
+        ),
+        trace(
+            "scatter", "w", mode="markers", marker={"color": INK, "size": 10}, x=np.zeros(1),
+            y=here, hovertemplate="w: %{y:.3g}<extra></extra>",
+        ),
+    ]  # fmt: skip
+    x = {"range": [-edge, edge], "title": {"text": "along a random direction"}}
+    y = logarithmic([LOWEST, HIGHEST]) | {"range": list(HEIGHTS), "title": {"text": LOSS}}
+    layout = {
+        "template": TEMPLATE,
+        "height": 330,
+        "showlegend": False,
+        "margin": {"l": 60, "r": 12, "t": 44, "b": 46},
+        "xaxis": x | {"fixedrange": True},
+        "yaxis": y | {"fixedrange": True},
+        "annotations": [stamped(cuts[0], "five lines through w", over_cases)],
     }
+    return {"data": data, "layout": layout}
 
 
-def settable(state: LandscapeState) -> list[Settable]:
-    """The control that works without a kernel: where statistics over cases come from."""
-    sources = {statistics.value: name for name, statistics in MODES.items()}
-    at = MODES[state.statistics].value
-    return [Settable("statistics", sources, at, LandscapeState.by, slides=False)]
+def plane_figure(surface: LossLandscape, over_cases: bool) -> Figure:
+    """Return the losses on a plane through w, as a surface that can be turned."""
+    title = stamped(surface, "a plane through w", over_cases, outside([surface]))
+    layout = {
+        "template": TEMPLATE,
+        "height": 470,
+        "scene": scene(HEIGHTS),
+        "margin": {"l": 8, "r": 8, "t": 44, "b": 8},
+        "annotations": [title],
+    }
+    traces = sheet(surface, HEIGHTS), peg(surface)
+    return {"data": [trace.to_plotly_json() for trace in traces], "layout": layout}
+
+
+def stamped(surface: LossLandscape, title: str, over_cases: bool, more: str = "") -> dict[str, Any]:
+    """Return a title with where statistics come from, if the network takes any over cases."""
+    where = literal(stamp([surface])) if over_cases else "No statistics over cases."
+    return note(f"<b>{title}</b> &nbsp; {where} {literal(more)}".strip(), 0, 1, 10)
+
+
+def outside(surfaces: Sequence[LossLandscape]) -> str:
+    """Return a sentence that says which losses lie outside the axis; empty where none do."""
+    losses = np.concatenate([np.asarray(each.losses).ravel() for each in surfaces])
+    ends = {
+        f"below {LOWEST:g}": (losses < LOWEST).any(),
+        f"above {HIGHEST:g}": (losses > HIGHEST).any(),
+    }
+    there = " and ".join(end for end, is_there in ends.items() if is_there)
+    return f"What is {there} nats lies outside the picture." if there else ""

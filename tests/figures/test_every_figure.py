@@ -23,11 +23,9 @@ import lnlab.papers.draw.panel
 import lnlab.papers.handwriting.panel
 import lnlab.papers.order_embeddings.panel
 import lnlab.papers.skip_thoughts.panel
-import lnlab.papers.transformer.panel
 from lnlab.figures import curves, landscape, tables
 from lnlab.figures.style import GREY, INK, NORMALIZERS
 from lnlab.panels import (
-    distributions_panel,
     invariance_panel,
     positions_panel,
 )
@@ -128,9 +126,6 @@ FIGURES = {
     curves.curves: lambda text: curves.curves(
         {text: {text: (AT, AT)}}, x=text, y=text, dots=[text], mark=(0.5, text)
     ),
-    distributions_panel.distributions_figure: lambda text: (
-        distributions_panel.distributions_figure({text: layers(text)}, reach=1.0, y=text)
-    ),
     tables.pictures: lambda text: tables.pictures(
         np.zeros((1, 2, 3, 4, 4)), rows=[text], made_on=text
     ),
@@ -188,12 +183,6 @@ FIGURES = {
         )
     ),
     lnlab.figures.curves.level: lambda text: lnlab.figures.curves.level(drawn(), 0.5, text),
-    lnlab.papers.transformer.panel.profile_figure: lambda text: (
-        lnlab.papers.transformer.panel.profile_figure({text: SEEDS})
-    ),
-    lnlab.papers.transformer.panel.first_steps_figure: lambda text: (
-        lnlab.papers.transformer.panel.first_steps_figure(AT, {text: SEEDS})
-    ),
     lnlab.figures.curves.sweeps: lambda text: lnlab.figures.curves.sweeps(
         AT, {text: AT}, x=text, y=text
     ),
@@ -245,13 +234,10 @@ NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
     [
         curves.curves,
         lnlab.figures.curves.over_depth,
-        distributions_panel.distributions_figure,
         invariance_panel.movement, landscape.bands, lnlab.figures.curves.learning_curves,
         lnlab.figures.curves.ribbons,
         lnlab.figures.curves.smoothness_ribbons,
         lnlab.figures.curves.sweeps,
-        lnlab.papers.transformer.panel.first_steps_figure,
-        lnlab.papers.transformer.panel.profile_figure,
     ],
     ids=lambda draw: draw.__name__,
 )  # fmt: skip

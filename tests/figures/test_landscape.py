@@ -8,17 +8,10 @@ import pytest
 
 from lnlab.figures.landscape import (
     bands,
-    cuts,
-    cuts_layout,
-    cuts_traces,
-    plane,
-    plane_layout,
-    plane_traces,
     reach,
     surfaces,
     trodden,
 )
-from lnlab.figures.style import NAMED
 
 X, Y = np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)
 MADE = "embedded data: digits"
@@ -88,7 +81,7 @@ def test_heights_leave_out_what_has_no_logarithm():
 def test_a_plane_of_losses_below_0_is_refused():
     low = landscape(X[:, None] ** 2 + Y**2 / 10 - 2.0, X, Y)
     with pytest.raises(ValueError, match=r"losses go down to -2, .* add a constant"):
-        plane(low)
+        surfaces({"low": low}, made_on=MADE)
 
 
 def test_a_path_lies_on_its_plane_and_its_distance_beside_it():
@@ -105,32 +98,3 @@ def test_a_path_lies_on_its_plane_and_its_distance_beside_it():
     assert figure.layout.yaxis.title.text == "component 2: 20% of the variance"
     assert "of the batch" in notes(figure)[0]
     assert "Colour: the loss (nats)" in notes(figure)[-1].replace("<br>", " ")
-
-
-def test_moving_the_lines_draws_what_drawing_them_anew_does():
-    before, after = [line(), line(0.3)], [line(2.0), line(5.0)]
-    moved: Any = cuts(before, "layer")
-    for name, new in cuts_traces(after, "batch").items():
-        moved.update_traces(new, selector={"name": name})
-    moved.update_layout(cuts_layout(after))
-    assert moved.to_json() == cuts(after, "batch").to_json()
-
-
-def test_lines_have_the_colour_of_the_normalizer():
-    for name in ("batch", "layer"):
-        band, *along, w = cuts([line(), line(0.3)], name).data
-        assert {band.fillcolor, *(one.line.color for one in along)} == {NAMED[name]}
-        assert w.marker.color != NAMED[name]
-
-
-def test_moving_the_plane_leaves_how_it_was_turned():
-    other = landscape(3 * sheet().losses, X, Y, bn_stats="running")
-    moved: Any = plane(sheet())
-    for name, new in plane_traces(other).items():
-        moved.update_traces(new, selector={"name": name})
-    moved.update_layout(plane_layout(other))
-    assert moved.to_json() == plane(other).to_json()
-    assert "scene" not in plane_layout(other)
-    # more of them lie over each other
-    assert moved.layout.scene.xaxis.nticks == moved.layout.scene.yaxis.nticks == 5
-    assert "frozen: of the population before the change" in notes(moved)[0]

@@ -1,12 +1,9 @@
 """The panel of notebook 15, driven from Python as the page would drive it."""
 
-import json
-
 import numpy as np
 import pytest
 
 from lnlab import panels
-from lnlab.panels.old_panel import PLOTLY
 
 STEPS = [2, 4, 6]
 
@@ -96,11 +93,12 @@ def test_records_of_different_steps_are_refused(frames):
         panels.distributions({"net": {}})
 
 
-def test_a_page_without_a_kernel_can_be_played_with(panel, monkeypatch):
-    monkeypatch.setenv("LNLAB_HEADLESS", "1")
-    (bundle,) = panel.bundles()
-    figure = bundle[PLOTLY]
-    (slider,) = figure["layout"]["sliders"]
-    assert [step["label"] for step in slider["steps"]] == [str(step) for step in STEPS]
-    assert len(json.dumps(figure)) < 300_000
-    assert figure["layout"]["title"]["text"] == "shallow: what f is given, step 2"
+def test_subplots_share_a_scale_and_hold_quantiles(panel, frames):
+    layout = panel.plots["distributions"]._layout
+    assert layout["yaxis"]["range"] == layout["yaxis2"]["range"]
+    assert layout["xaxis"]["domain"][1] < layout["xaxis2"]["domain"][0]
+    frame = frames["shallow"]["layer"].query("what == 'activations' and step == 2")
+    for ribbon, low, high in (("wide", "q05", "q95"), ("half", "q25", "q75")):
+        y = panel.plots["distributions"].current(f"{ribbon} 1")["y"]
+        np.testing.assert_array_equal(y, [*frame[high], *frame[low][::-1]])
+    assert not panel.plots["distributions"].current("median 2")["visible"]

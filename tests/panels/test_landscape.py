@@ -1,7 +1,6 @@
 """The panel of notebook 16, driven from Python as the page would drive it."""
 
 import html
-import json
 
 import numpy as np
 import pytest
@@ -9,14 +8,7 @@ import torch
 from torch import nn
 
 from lnlab import panels
-from lnlab.nn.table1 import Statistics
-from lnlab.panels.landscape_panel import (
-    LandscapeState,
-    TrainedNetworks,
-    drawn,
-    look,
-)
-from lnlab.panels.old_panel import PLOTLY
+from lnlab.panels.landscape_panel import LandscapeState, TrainedNetworks
 from lnlab.papers.mnist import train_landscape_networks
 from lnlab.training.random_state import default_dtype
 
@@ -42,12 +34,9 @@ def losses(panel):
     return np.stack([panel.plots["lines"].current(f"line {i}")["y"] for i in range(5)])
 
 
-def stamps(networks, state):
-    """What stands above the two pictures, drawn anew and moved."""
-    anew = [figure.layout.annotations for figure in drawn(networks, state).values()]
-    view = look(networks, state)
-    moved = [view.drawings["lines"].layout, view.late["plane"]().layout]
-    return [notes[0]["text"] for notes in anew + [each["annotations"] for each in moved]]
+def stamps(panel):
+    """What stands above the two pictures."""
+    return [plot._layout["annotations"][0]["text"] for plot in panel.plots.values()]
 
 
 def surface(panel):
@@ -61,7 +50,7 @@ def test_the_middle_is_the_net_as_it_was_trained(panel, networks):
         assert losses(panel)[:, 12] == pytest.approx(here)
         assert surface(panel)[10, 10] == pytest.approx(here)
         # of 400 cases in place of batches of 100
-        assert here == pytest.approx(networks.training_loss(panel.state), rel=0.05)
+        assert here == pytest.approx(networks.training_loss(name), rel=0.05)
 
 
 def test_dragging_the_weights_moves_batch_norm_only_if_its_statistics_are_frozen(panel):
@@ -88,32 +77,29 @@ def test_directions_that_stay_make_longer_weights_look_flat(panel):
 
 def test_statistics_are_a_question_of_batch_norm_alone(panel, networks):
     assert not panel.controls["statistics"].disabled
-    assert all(
-        "Statistics over cases: of the batch." in words
-        for words in stamps(networks, panel.state)
-    )
+    assert all("Statistics over cases: of the batch." in words for words in stamps(panel))
     panel.controls["normalizer"].value = "layer"
     assert panel.controls["statistics"].disabled
-    assert all("No statistics over cases." in words for words in stamps(networks, panel.state))
+    assert all("No statistics over cases." in words for words in stamps(panel))
     states = (LandscapeState("layer", mode) for mode in ("batch", "frozen"))
     one, other = (networks.cuts(state)[0] for state in states)
     assert torch.equal(one.losses, other.losses)
 
 
-def test_axes_and_colours_stay_and_the_sentence_says_what_lies_outside(networks):
-    seen = []
+def test_axes_and_colours_stay_and_the_sentence_says_what_lies_outside(panel):
+    axes = []
     for statistics in ("batch", "frozen"):
         for size in (1.0, 10.0):
-            state = LandscapeState("batch", statistics, size)
-            view, figures = look(networks, state), drawn(networks, state)
-            lines, scene = figures["lines"], figures["plane"].layout.scene
-            surface = figures["plane"].data[0]
-            seen.append([lines.layout.yaxis.range, scene.zaxis.range, surface.cmax])
+            panel.state = LandscapeState("batch", statistics, size)
+            lines, plane = (plot._layout for plot in panel.plots.values())
+            surface = panel.plots["plane"].current("losses")
+            ranges = lines["yaxis"]["range"], plane["scene"]["zaxis"]["range"]
+            axes.append((*ranges, surface["cmin"], surface["cmax"]))
             outside = "What is above 100 nats lies outside the picture."
             far = (statistics, size) == ("frozen", 10.0)
-            assert (outside in view.sentence) == far
-            assert (outside in view.late["plane"]().layout["annotations"][0]["text"]) == far
-    assert all(each == seen[0] for each in seen)
+            assert (outside in panel.bar.sentence) == far
+            assert (outside in stamps(panel)[1]) == far
+    assert all(each == axes[0] for each in axes)
 
 
 def test_the_plane_contains_the_first_line(networks):
@@ -198,14 +184,3 @@ def test_a_name_is_shown_as_letters(strings):
         found = strings(figure.to_plotly_json())
         assert not [said for said in found if tag in said]
         assert [said for said in found if html.escape(tag) in said]
-
-
-def test_a_page_without_a_kernel_can_be_played_with(panel, monkeypatch):
-    monkeypatch.setenv("LNLAB_HEADLESS", "1")
-    lines, ground = (bundle[PLOTLY] for bundle in panel.bundles())
-    (slider,) = lines["layout"]["sliders"]
-    assert [step["label"] for step in slider["steps"]] == [mode.value for mode in Statistics]
-    assert slider["active"] == 0
-    assert "of the batch" in ground["layout"]["annotations"][0]["text"]
-    assert len(json.dumps([lines, ground])) < 300_000
-    assert lines["layout"]["title"]["text"].startswith("batch, W × 1,")

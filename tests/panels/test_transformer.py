@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from lnlab.figures.style import NAMED
 from lnlab.nn import NORMS
 from lnlab.papers.transformer import evaluate
 from lnlab.papers.transformer.model import Placed, Transformer
@@ -14,10 +15,13 @@ from lnlab.papers.transformer.panel import (
     STEPS,
     WIDTH,
     TransformerState,
-    conditions,
     first_steps,
+    labelled,
     profile,
+    profile_figure,
     start,
+    steps_figure,
+    title,
 )
 from lnlab.papers.transformer.panel import transformer as transformer_panel
 from lnlab.training.random_state import generator
@@ -84,11 +88,29 @@ def test_no_place_is_asked_for_one():
 
 def test_a_title_counts_its_layers():
     for depth, count in ((1, "1 layer"), (2, "2 layers")):
-        assert f", {count}, before" in conditions(TransformerState(depth=depth))
+        assert f", {count}, before" in title(TransformerState(depth=depth))
 
 
-def test_drawing_leaves_the_generator_alone():
-    before = torch.get_rng_state()
-    start.cache_clear()
-    transformer_panel(**vars(TransformerState(depth=1)))
-    assert torch.equal(torch.get_rng_state(), before)
+def test_lines_are_means_and_bands_hold_every_draw():
+    figure = profile_figure({"pre": np.array([[1.0, 2.0], [3.0, 8.0]])})
+    traces = {trace["name"]: trace for trace in figure["data"]}
+    np.testing.assert_allclose(traces["mean 0"]["y"], [2, 5])
+    np.testing.assert_allclose(traces["band 0"]["y"], [3, 8, 2, 1])
+    assert traces["mean 0"]["line"]["color"] == NAMED["pre"]
+    assert traces["mean 1"]["visible"] is False
+
+
+def test_axes_hold_every_value_and_what_is_infinite_is_drawn_at_the_edge():
+    layout = profile_figure({"pre": np.array([[1e-7, 1e5, 1.0]])})["layout"]
+    low, high = layout["yaxis"]["range"]
+    assert low <= -7 < 5 <= high
+    band, mean, *_ = steps_figure({"pre": np.full((1, len(STEPS)), np.inf)})["data"]
+    assert np.isfinite([*mean["y"], *band["y"]]).all()
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 0.5), (-12.0, 3.0)])
+def test_powers_are_labelled_by_themselves_alone(low, high):
+    axis = labelled(low, high)
+    for value, text in zip(axis["tickvals"], axis["ticktext"], strict=True):
+        plain = text.replace("10<sup>", "1e").replace("·1e", "e").replace("</sup>", "")
+        assert float(plain) == pytest.approx(value), "a 5 must not stand for 0.5"

@@ -1,13 +1,11 @@
 """The panel of notebook 19: a transformer at its start, by depth, place and kind of norm."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import ipywidgets
 import numpy as np
-import plotly.graph_objects as go
 import torch
 from torch import Tensor
 from torch.func import functional_call
@@ -17,24 +15,22 @@ from lnlab.data import load
 from lnlab.figures.style import (
     EDGE,
     TEMPLATE,
-    Traces,
-    fill,
     legend,
-    lines,
     logarithmic,
     number,
+    padded,
+    slot_trace,
     text_above,
+    thinning_lines,
 )
 from lnlab.nn import NORMS
-from lnlab.panels.old_controls import Chips, choice, choice_slider, in_columns, one_of
-from lnlab.panels.old_panel import Drawing, Panel, Settable, View
+from lnlab.panels.controls import Chips, choice, choice_slider, one_of, several_of
+from lnlab.panels.panel import Panel, Shown
+from lnlab.panels.playable import Figure
 from lnlab.papers.transformer.evaluate import objective
 from lnlab.papers.transformer.model import PLACES, Placed, Transformer
 from lnlab.training import cross_entropy, stack
 from lnlab.training.random_state import default_dtype, generator
-
-# The state of the transformer panel: how deep it is, and where which normalizer stands.
-
 
 KINDS = ("layer", "rms", "dyt", "none")
 DEPTHS = (1, 2, 4, 6, 8, 12)
@@ -59,24 +55,20 @@ class TransformerState:
     depth: int = 4
 
     def __post_init__(self) -> None:
-        # What comes from a command line is a list.
-        object.__setattr__(self, "places", tuple(self.places))
-        for place in self.places:
-            one_of("a place", place, PLACES)
+        several_of(self, "places", PLACES, len(PLACES), one="a place")
         one_of("kind", self.kind, KINDS)
         one_of("depth", self.depth, DEPTHS)
-
-    def at(self, depth: int) -> "TransformerState":
-        """The same with so many layers."""
-        return replace(self, depth=depth)
-
-
-# Gradients by depth, and the first step of Adam: a pure function of the panel's state.
 
 
 DRAWS, CASES, CONTEXT, WIDTH, HEADS = 3, 8, 16, 16, 2
 STEPS = np.logspace(-4, -0.5, 11)
 """Sizes of a first step."""
+SLOTS = 4
+LEAST = 0.3
+"""The power of ten at which the axis of losses begins: 2 nats, which no first step reaches."""
+
+Spread = Mapping[str, np.ndarray]
+"""Values by name, a row for each draw (S, K)."""
 
 
 class Start(NamedTuple):
@@ -98,7 +90,7 @@ class Start(NamedTuple):
 
 @lru_cache(maxsize=100)
 def start(place: str, kind: str, depth: int) -> Start:
-    """The nets of a place, a kind and a depth; the same draws whatever is set."""
+    """Return the nets of a place, a kind and a depth; the same draws whatever is set."""
     text = load("embedded", "text", context=CONTEXT)
     size = len(text.vocabulary), CONTEXT, depth, WIDTH, HEADS
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
@@ -113,7 +105,7 @@ def start(place: str, kind: str, depth: int) -> Start:
 
 @lru_cache(maxsize=100)
 def profile(place: str, kind: str, depth: int) -> np.ndarray:
-    """||dL/dW_2|| of each layer, bottom first (draws, L)."""
+    """Return ||dL/dW_2|| of each layer, bottom first (draws, L)."""
     g = start(place, kind, depth).g
     norms = [g[name].norm(dim=(-2, -1)) for name in g if name.endswith("W_2.W")]
     return torch.stack(norms, dim=1).numpy()
@@ -121,7 +113,7 @@ def profile(place: str, kind: str, depth: int) -> np.ndarray:
 
 @lru_cache(maxsize=100)
 def first_steps(place: str, kind: str, depth: int) -> np.ndarray:
-    """The loss behind a first step of Adam of each size, in nats (draws, K).
+    """Return the loss after a first step of Adam of each size, in nats (draws, K).
 
     Adam's first step moves every parameter by the learning rate, whatever its gradient:
     w - eta sign(g).
@@ -135,58 +127,33 @@ def first_steps(place: str, kind: str, depth: int) -> np.ndarray:
     return torch.stack(losses, dim=1).detach().numpy()
 
 
-def stepped(state: TransformerState) -> dict[str, np.ndarray]:
-    """:func:`first_steps` at each of the state's places."""
-    return {place: first_steps(place, state.kind, state.depth) for place in state.places}
-
-
-class TransformerMeasurement(NamedTuple):
-    """The numbers that one move of a slider shows; the first steps follow once it rests.
-
-    Attributes:
-        profiles: by place the gradients (draws, L).
-    """
-
-    profiles: dict[str, np.ndarray]
-
-
-def measure(state: TransformerState) -> TransformerMeasurement:
-    """The gradients of a state; the one way into this room for a slider."""
-    return TransformerMeasurement(
-        {p: profile(p, state.kind, state.depth) for p in state.places}
+def show(state: TransformerState) -> Shown:
+    """Show the gradients, and say that of the bottom layer as a multiple of the top one."""
+    norms = {place: profile(place, state.kind, state.depth) for place in state.places}
+    ratios = []
+    for place, values in norms.items():
+        bottom, top = values.mean(0)[[0, -1]]
+        ratios.append(f"{place} {number(top)} ({number(bottom / top) if top else 'NaN'})")
+    sentence = (
+        "Gradient of W₂ in the top layer at the start, and that of the bottom layer as a "
+        f"multiple of it: {', '.join(ratios)}."
     )
+    if not ratios:
+        sentence = f"{title(state)}. Choose a place to see its gradients."
+    return Shown(profile_figure(norms), title(state), sentence)
 
 
-# The sentence of the transformer panel, of gradients at the start.
+def show_steps(state: TransformerState) -> tuple[Figure, str]:
+    """Show the losses after a first step, which take longer than a slider may."""
+    losses = {place: first_steps(place, state.kind, state.depth) for place in state.places}
+    return steps_figure(losses), title(state)
 
 
-def conditions(state: TransformerState) -> str:
-    """The title: what was measured, in short."""
+def title(state: TransformerState) -> str:
+    """Return what was measured, in short."""
     kind = "no norm, damped branches" if state.kind == "none" else f"{state.kind} norm"
     layers = "1 layer" if state.depth == 1 else f"{state.depth} layers"
     return f"{kind}, {layers}, before the first update"
-
-
-def sentence(state: TransformerState, measurement: TransformerMeasurement) -> str:
-    """The gradient at the top, and that at the bottom as a multiple of it."""
-    if not state.places:
-        return f"{conditions(state)}. Choose a place to see its gradients."
-    said = []
-    for place, norms in measurement.profiles.items():
-        bottom, top = norms.mean(0)[[0, -1]]
-        said.append(f"{place} {number(top)} ({number(bottom / top) if top else 'NaN'})")
-    return (
-        "Gradient of W₂ in the top layer at the start, and that of the bottom layer as a "
-        f"multiple of it: {', '.join(said)}."
-    )
-
-
-ABOUT = {
-    "profile": "The size of the gradient of the matrix W2 in every layer of a transformer "
-    "before its first update, a line for each place of the normalizer",
-    "steps": "The loss of a transformer behind a first step of Adam against the size of that "
-    "step, a line for each place of the normalizer",
-}
 
 
 def transformer(**settings: Any) -> Panel:
@@ -196,181 +163,85 @@ def transformer(**settings: Any) -> Panel:
         settings: fields of :class:`TransformerState`: where the panel starts, and what Reset
             returns to.
     """
-    state = TransformerState(**settings)
-    return Panel(
-        "transformer", "19", state, *arranged(), ABOUT, look, drawn, settable, least_width=600
-    )
-
-
-def arranged() -> tuple[ipywidgets.DOMWidget, dict[str, Any]]:
-    """The controls, and the box that holds them."""
     controls = {
-        "places": Chips(tuple(PLACES), description="places", most=len(PLACES)),
-        "depth": choice_slider("layers L", [(str(depth), depth) for depth in DEPTHS]),
-        "kind": choice("kind", [(kind, kind) for kind in KINDS]),
+        "places": Chips("places", PLACES, len(PLACES)),
+        "depth": choice_slider("layers L", DEPTHS),
+        "kind": choice("kind", KINDS),
     }
-    first, *others = controls.values()
-    return ipywidgets.VBox([first, in_columns(others[:1], others[1:])]), controls
-
-
-def drawn(state: TransformerState) -> dict[str, go.Figure]:
-    """The figures of a state."""
-    return {
-        "profile": profile_figure(measure(state).profiles),
-        "steps": first_steps_figure(STEPS, stepped(state)),
+    alt = {
+        "profile": "The size of the gradient of the matrix W2 in every layer of a transformer "
+        "before its first update, a line for each place of the normalizer",
+        "steps": "The loss of a transformer after a first step of Adam against the size of "
+        "that step, a line for each place of the normalizer",
     }
+    return Panel(
+        TransformerState(**settings), controls, show, alt=alt, late={"steps": show_steps},
+        notebook="19", on_page=["depth"], least_width=600,
+    )  # fmt: skip
 
 
-def look(state: TransformerState) -> View:
-    """The view of a state."""
-    measurement = measure(state)
-    profiles = measurement.profiles
-    drawing = Drawing(
-        profile_traces(profiles),
-        profile_layout(profiles),
-    )
-    return View(
-        sentence=sentence(state, measurement),
-        titles=dict.fromkeys(("profile", "steps"), conditions(state)),
-        drawings={"profile": drawing},
-        late={"steps": lambda: moved(state)},
-    )
-
-
-def moved(state: TransformerState) -> Drawing:
-    """The first steps of a state: thirty-three losses take longer than a slider may."""
-    losses = stepped(state)
-    return Drawing(
-        first_steps_traces(STEPS, losses),
-        first_steps_layout(losses),
-    )
-
-
-def settable(state: TransformerState) -> list[Settable]:
-    """The control that works without a kernel: the depth."""
-    depths = {str(depth): depth for depth in DEPTHS}
-    return [Settable("layers L", depths, str(state.depth), TransformerState.at)]
-
-
-# A transformer at its start: gradients from layer to layer, and the loss behind a step.
-
-
-LEAST = 0.3
-"""The power of ten at which the axis of losses begins: 2 nats, which no first step reaches."""
-
-SLOTS = 4
-"""The number of names that one picture holds."""
-
-Spread = Mapping[str, np.ndarray]
-"""Values by name, a row a draw (S, K)."""
-
-
-def profile_figure(norms: Spread) -> go.Figure:
-    """The norms of gradients by layer (S, L): lines are means, bands reach over the draws."""
-    figure = _slots("layer %{x}: %{y:.3g}")
-    fill(figure, profile_traces(norms))
-    return figure.update_layout(profile_layout(norms))
-
-
-def profile_traces(norms: Spread) -> Traces:
-    """The traces of :func:`profile`."""
+def profile_figure(norms: Spread) -> Figure:
+    """Return the norms of gradients by layer (S, L): lines are means, bands hold all draws."""
     layers = max((values.shape[1] for values in norms.values()), default=1)
-    return _traces(np.arange(1.0, layers + 1), norms)
+    x = {"title": {"text": "layer, from the bottom"}, "range": [0.5, layers + 0.5]}
+    low, high = powers_around(norms, -1, 0.5)
+    return spread_figure(
+        np.arange(1.0, layers + 1), norms, "layer %{x}: %{y:.3g}",
+        x | {"dtick": max(1, layers // 6), "fixedrange": True},
+        labelled(low, high) | {"title": {"text": "‖∂L/∂W<sub>2</sub>‖"}},
+    )  # fmt: skip
 
 
-def profile_layout(norms: Spread) -> dict[str, Any]:
-    """The axes and names of :func:`profile`."""
-    layers = max((values.shape[1] for values in norms.values()), default=1)
-    low, high = _held(norms, -1, 0.5)
-    return _layout(norms) | {
-        "xaxis": {
-            "title": {"text": "layer, from the bottom"},
-            "range": [0.5, layers + 0.5],
-            "dtick": max(1, layers // 6),
-            "fixedrange": True,
-        },
-        "yaxis": _powers(low, high) | {"title": {"text": "‖∂L/∂W<sub>2</sub>‖"}},
-    }
+def steps_figure(losses: Spread) -> Figure:
+    """Return the losses (S, K) after a first step, in nats a character."""
+    x = {"title": {"text": "first step of Adam, η"}, "type": "log", "dtick": 1}
+    _, high = powers_around(losses, LEAST, 1)
+    return spread_figure(
+        STEPS, losses, "η = %{x:.2g}: %{y:.3g} nats",
+        x | {"exponentformat": "power", "fixedrange": True},
+        labelled(LEAST, high) | {"title": {"text": "loss behind it (nats)"}},
+    )  # fmt: skip
 
 
-def first_steps_figure(eta: np.ndarray, losses: Spread) -> go.Figure:
-    """Losses (S, K) behind a first step of sizes eta (K,), in nats a character."""
-    figure = _slots("η = %{x:.2g}: %{y:.3g} nats")
-    fill(figure, first_steps_traces(eta, losses))
-    return figure.update_layout(first_steps_layout(losses))
-
-
-def first_steps_traces(eta: np.ndarray, losses: Spread) -> Traces:
-    """The traces of :func:`first_steps`."""
-    return _traces(eta, losses)
-
-
-def first_steps_layout(losses: Spread) -> dict[str, Any]:
-    """The axes and names of :func:`first_steps`."""
-    _, high = _held(losses, LEAST, 1)
-    return _layout(losses) | {
-        "xaxis": {
-            "title": {"text": "first step of Adam, η"},
-            "type": "log",
-            "dtick": 1,
-            "exponentformat": "power",
-            "fixedrange": True,
-        },
-        "yaxis": _powers(LEAST, high) | {"title": {"text": "loss behind it (nats)"}},
-    }
-
-
-def _slots(hover: str) -> go.Figure:
-    figure = go.Figure(layout={"template": TEMPLATE, "height": 380})
-    for slot in range(SLOTS):
-        figure.add_scatter(
-            name=f"band {slot}", mode="lines", fill="toself", opacity=0.18, showlegend=False,
-            hoverinfo="skip",
-        )  # fmt: skip
-        figure.add_scatter(
-            name=f"mean {slot}", mode="lines+markers", showlegend=False,
+def spread_figure(
+    at: np.ndarray, spread: Spread, hover: str, x: Mapping[str, Any], y: Mapping[str, Any]
+) -> Figure:
+    """Return the mean of each name as a line, and a band from its least to its greatest."""
+    looks, data = thinning_lines(spread), []
+    for slot, name in enumerate(padded(spread, SLOTS)):
+        band = mean = None
+        if name is not None:
+            values = np.clip(spread[name], 10.0**-EDGE, 10.0**EDGE)
+            color = looks[name]["color"]
+            band = {
+                "x": np.concatenate([at, at[::-1]]),
+                "y": np.concatenate([values.max(0), values.min(0)[::-1]]),
+                "fillcolor": color,
+                "line": {"width": 0, "color": color},
+            }
+            marker = {"color": color, "size": 7}
+            mean = {"x": at, "y": values.mean(0), "line": looks[name], "marker": marker}
+        data.append(slot_trace(
+            "scatter", f"band {slot}", None, band, mode="lines", fill="toself", opacity=0.18,
+            showlegend=False, hoverinfo="skip",
+        ))  # fmt: skip
+        data.append(slot_trace(
+            "scatter", f"mean {slot}", None, mean, mode="lines+markers", showlegend=False,
             hovertemplate=f"{hover}<extra></extra>",
-        )  # fmt: skip
-    return figure
-
-
-def _traces(at: np.ndarray, spread: Spread) -> Traces:
-    looks, names = lines(spread), [*spread]
-    traces: Traces = {}
-    for slot in range(SLOTS):
-        if slot >= len(names):
-            traces[f"band {slot}"] = traces[f"mean {slot}"] = {"visible": False}
-            continue
-        name = names[slot]
-        values = np.clip(spread[name], 10.0**-EDGE, 10.0**EDGE)
-        color = looks[name]["color"]
-        traces[f"band {slot}"] = {
-            "x": np.concatenate([at, at[::-1]]),
-            "y": np.concatenate([values.max(0), values.min(0)[::-1]]),
-            "fillcolor": color,
-            "line": {"width": 0, "color": color},
-            "visible": True,
-        }
-        traces[f"mean {slot}"] = {
-            "x": at,
-            "y": values.mean(0),
-            # the later a line, the thinner: none is hidden behind another
-            "line": looks[name] | {"width": 2 + 1.5 * (len(names) - 1 - slot)},
-            "marker": {"color": color, "size": 7},
-            "visible": True,
-        }
-    return traces
-
-
-def _layout(spread: Spread) -> dict[str, Any]:
-    return {
+        ))  # fmt: skip
+    layout = {
+        "template": TEMPLATE,
+        "height": 380,
         "margin": {"l": 60, "r": 12, "t": 40, "b": 46},
         "annotations": [text_above(legend(spread), 0, 10, "left", {"size": 14})],
+        "xaxis": x,
+        "yaxis": y,
     }
+    return {"data": data, "layout": layout}
 
 
-def _held(spread: Spread, low: float, high: float) -> tuple[float, float]:
-    """Powers of ten that hold all values, whole ones beyond ``low`` and ``high``."""
+def powers_around(spread: Spread, low: float, high: float) -> tuple[float, float]:
+    """Return powers of ten that hold all values, whole ones beyond ``low`` and ``high``."""
     for values in spread.values():
         logs = np.log10(values[np.isfinite(values) & (values > 0)])
         if logs.size and logs.min() < low:
@@ -380,7 +251,7 @@ def _held(spread: Spread, low: float, high: float) -> tuple[float, float]:
     return low, high
 
 
-def _powers(low: float, high: float) -> dict[str, Any]:
-    # plotly would print a bare 2 and 5 between powers
-    labelled = logarithmic([10.0**low, 10.0**high])
-    return {**labelled, "range": [low, high], "fixedrange": True}
+def labelled(low: float, high: float) -> dict[str, Any]:
+    """Return a logarithmic axis; plotly would print a bare 2 and 5 between powers."""
+    axis = logarithmic([10.0**low, 10.0**high])
+    return {**axis, "range": [low, high], "fixedrange": True}
