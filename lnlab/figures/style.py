@@ -435,7 +435,7 @@ def slot_trace(
 ) -> dict[str, Any]:
     """Return a trace with ``values``; where these are None, one that is not seen."""
     shown = {"visible": False} if values is None else {**values, "visible": True}
-    return trace(kind, name, subplot, **attributes, **shown)
+    return trace(kind, name, subplot, **(attributes | shown))
 
 
 def padded(names: Iterable[str], count: int) -> list[str | None]:

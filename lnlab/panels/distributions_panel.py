@@ -30,7 +30,7 @@ RIBBONS = {"wide": (*LIGHT, 0.18), "half": (*DARK, 0.35)}
 """The ribbons by the name of their traces: lower and upper edge, and opacity."""
 
 Frames = Mapping[str, Mapping[str, pd.DataFrame]]
-"""What was recorded, by kind of net and by arm."""
+"""Records by kind of net and by arm."""
 Sections = Mapping[str, pd.DataFrame]
 """Quantiles by arm: a row for each layer in the order of the net; q05, q25, q50, q75, q95."""
 

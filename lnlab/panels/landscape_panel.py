@@ -276,7 +276,9 @@ def plane_figure(surface: LossLandscape, over_cases: bool) -> Figure:
     return {"data": [trace.to_plotly_json() for trace in traces], "layout": layout}
 
 
-def stamped(surface: LossLandscape, title: str, over_cases: bool, more: str = "") -> dict[str, Any]:
+def stamped(
+    surface: LossLandscape, title: str, over_cases: bool, more: str = ""
+) -> dict[str, Any]:
     """Return a title with where statistics come from, if the network takes any over cases."""
     where = literal(stamp([surface])) if over_cases else "No statistics over cases."
     return note(f"<b>{title}</b> &nbsp; {where} {literal(more)}".strip(), 0, 1, 10)

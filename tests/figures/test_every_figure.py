@@ -26,7 +26,6 @@ import lnlab.papers.skip_thoughts.panel
 from lnlab.figures import curves, landscape, tables
 from lnlab.figures.style import GREY, INK, NORMALIZERS
 from lnlab.panels import (
-    invariance_panel,
     positions_panel,
 )
 from lnlab.papers.las import panel
@@ -99,21 +98,6 @@ def trodden(text) -> go.Figure:
     return landscape.trodden(plane(AT, AT), SEEDS.T, **settings)
 
 
-def moved(text) -> go.Figure:
-    parts = [
-        invariance_panel.Moved(name, AT, AT, reach=2.0, note=text)
-        for name in ("a" + text, text)
-    ]
-    sweep = invariance_panel.Sweep(text, AT, {text: AT}, 0.5, {text: 0.1}, AT, 0.5)
-    return invariance_panel.movement(parts, sweep)
-
-
-def tabled(text) -> go.Figure:
-    one = np.ones((2, 1))
-    cells = invariance_panel.Measured(["a" + text, text], [f"x → {text}"], one, one > 0, 1e-9)
-    return invariance_panel.table(cells, rows=[text])
-
-
 def drawn() -> go.Figure:
     return go.Figure(go.Scatter(name="line", y=AT), layout={"height": 300, "margin": {"t": 9}})
 
@@ -134,8 +118,6 @@ FIGURES = {
     ),
     tables.table: lambda text: tables.table(pd.DataFrame({text: [text]})),
     tables.kept: lambda text: tables.kept({text: 3.0}, unit=text),
-    invariance_panel.movement: moved,
-    invariance_panel.table: tabled,
     landscape.bands: lambda text: landscape.bands(
         {text: {text: [plane(AT)]}}, x=text, made_on=text
     ),
@@ -197,7 +179,7 @@ FIGURES = {
 }
 """Every figure, drawn with a text wherever it takes one."""
 
-WITHOUT_TEXT = {tables.timeline, tables.step, landscape.cuts, landscape.plane}
+WITHOUT_TEXT = {tables.timeline, tables.step}
 
 
 def functions_that_draw():
@@ -234,7 +216,7 @@ NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
     [
         curves.curves,
         lnlab.figures.curves.over_depth,
-        invariance_panel.movement, landscape.bands, lnlab.figures.curves.learning_curves,
+        landscape.bands, lnlab.figures.curves.learning_curves,
         lnlab.figures.curves.ribbons,
         lnlab.figures.curves.smoothness_ribbons,
         lnlab.figures.curves.sweeps,
