@@ -6,6 +6,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "audit": "lnlab.auditing",
     "extreme_eigenvalues": "lnlab.analysis.hessian",
     "fisher_information": "lnlab.analysis.fisher",
     "gradient_smoothness": "lnlab.analysis.smoothness",
@@ -13,6 +14,7 @@ _PUBLIC = {
     "hessian_trace": "lnlab.analysis.hessian",
     "loss_landscape": "lnlab.analysis.landscape",
     "playground": "lnlab.live",
+    "swap": "lnlab.auditing",
 }
 """The module of each public name, loaded when the name is first used: torch takes seconds."""
 

@@ -1,13 +1,14 @@
-"""A module of yours, looked at with every probe that applies; its normalizers exchanged."""
+"""A module of yours, looked at with every analysis that applies; its normalizers swapped."""
 
-from lnlab.auditing.audit import CHECKS, audit
+from lnlab.auditing.audit import CHECKS, Audit, audit
+from lnlab.auditing.finding import RULES, Finding, Severity
 from lnlab.auditing.paired import Paired, paired
-from lnlab.auditing.report import Audit
-from lnlab.auditing.subject import Call, Finding, Severity
+from lnlab.auditing.subject import Call
 from lnlab.auditing.swap import Swap, swap
 
 __all__ = [
     "CHECKS",
+    "RULES",
     "Audit",
     "Call",
     "Finding",

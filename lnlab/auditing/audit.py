@@ -1,26 +1,35 @@
-"""The audit: every check on one module, one after the other."""
+"""The audit: every check on one module, one after the other, and the report of all."""
 
+from __future__ import annotations
+
+import json
+import math
 import time
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from lnlab.analysis.module_copy import as_list
 from lnlab.auditing import learning, structure
-from lnlab.auditing.report import Audit
-from lnlab.auditing.subject import Audited, CannotCheck, OwnLoss, Result
+from lnlab.auditing.finding import CannotCheck, CheckData, Finding, Severity, html_table
+from lnlab.auditing.subject import AuditSubject, Loss
+from lnlab.progress import progress as progress_bar
 from lnlab.threads import in_one_thread
 
-# The checks of an audit, one file each: ``check(audited) -> Result``.
+if TYPE_CHECKING:
+    import pandas as pd
 
-
-Check = Callable[[Audited], Result]
+Check = Callable[[AuditSubject], list[Finding]]
+"""A check: the findings of its rules in a module; the numbers behind them it shows."""
 
 CHECKS: dict[str, Check] = {
     "normalizers": structure.check_normalizers,
     "parameters without effect": structure.check_biases,
-    "statistics over cases": structure.check_population,
+    "statistics over cases": structure.check_running_statistics,
     "cases apart": structure.check_cases,
     "dead units": structure.check_units,
     "invariances": learning.check_invariances,
@@ -34,32 +43,152 @@ CHECKS: dict[str, Check] = {
 """The checks by name, in the order of a report."""
 
 
+@dataclass(frozen=True)
+class Audit:
+    """The findings about one module, what matters most first; prints as a page of text.
+
+    Attributes:
+        module: its class.
+        about: its size, its input and how it was evaluated, in a sentence.
+        findings: by severity, then in the order of the checks.
+        data: the numbers behind each check that ran, by its name.
+        not_run: why each other one did not, by its name.
+        seconds: how long all took.
+    """
+
+    module: str
+    about: str
+    findings: tuple[Finding, ...]
+    data: Mapping[str, CheckData]
+    not_run: Mapping[str, str]
+    seconds: float
+
+    def of(self, severity: Severity) -> list[Finding]:
+        """Return the findings of one severity."""
+        return [f for f in self.findings if f.severity is severity]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a finding: check, rule, severity, where, message, meaning, ..."""
+        import pandas as pd
+
+        columns = ["check", *(name for name in Finding.__annotations__ if name != "check")]
+        return pd.DataFrame([f.row() for f in self.findings], columns=columns)
+
+    def table(self, check: str) -> pd.DataFrame:
+        """Return the numbers behind one check.
+
+        Raises:
+            KeyError: where it did not run; the message says why.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self._data(check).rows)
+
+    def plot(self, check: str) -> Any:
+        """Return the curve over depth of one check, a plotly figure.
+
+        Raises:
+            KeyError: where it did not run, or has no curve.
+        """
+        from lnlab.figures.curves import over_depth
+
+        profile = self._data(check).profile
+        if profile is None:
+            raise KeyError(f"{check!r} has no curve: `table({check!r})` has its numbers.")
+        curve = {profile.unit: profile.numbers}
+        return over_depth(profile.names, curve, y=profile.unit)
+
+    def _data(self, check: str) -> CheckData:
+        if check not in self.data:
+            known = f"there are {', '.join(self.data)}"
+            raise KeyError(f"{check!r} did not run: {self.not_run.get(check, known)}")
+        return self.data[check]
+
+    def to_json(self) -> str:
+        """Return all of it as JSON; numbers that are not finite are null there."""
+        tables = {
+            name: [{k: _or_null(v) for k, v in row.items()} for row in data.rows]
+            for name, data in self.data.items()
+        }
+        return json.dumps(
+            {
+                "module": self.module,
+                "about": self.about,
+                "findings": [f.row() for f in self.findings],
+                "tables": tables,
+                "not_run": dict(self.not_run),
+                "seconds": self.seconds,
+            },
+            allow_nan=False,
+        )
+
+    def summary(self) -> str:
+        """Return the number of findings of each severity, in a sentence."""
+        counts = [f"{n} {s.word}{'s' * (n != 1)}" for s in Severity if (n := len(self.of(s)))]
+        checks = f"{len(self.data)} checks in {self.seconds:.1f} s"
+        return f"{', '.join(counts) or 'nothing to say'}; {checks}"
+
+    def __str__(self) -> str:
+        lines = [f"{self.module}: {self.summary()}", self.about]
+        for f in self.findings:
+            where = f": {f.where}" if f.where else ""
+            lines += ["", f"{f.severity.name}  {f.check}{where} [{f.rule}]"]
+            lines += [f"  seen   {f.message}.", f"  means  {f.meaning}", f"  do     {f.advice}"]
+        if self.not_run:
+            lines.append("")
+        return "\n".join(lines + self._notes())
+
+    def _notes(self) -> list[str]:
+        return [f"not run: {check}: {why}" for check, why in self.not_run.items()]
+
+    def _repr_html_(self) -> str:
+        lines = "<br>".join(map(escape, [self.summary(), self.about, *self._notes()]))
+        table = html_table(self.to_frame().drop(columns="claim"))
+        return f"<p><b>{escape(self.module)}</b>: {lines}</p>{table}"
+
+    def save(self, path: str | Path) -> Path:
+        """Write the audit as one page that needs nothing beside it, and return its path.
+
+        Raises:
+            OSError: where it cannot be written.
+        """
+        from lnlab.auditing.report import write_page
+
+        return write_page(self, Path(path))
+
+
+def _or_null(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 @in_one_thread
 def audit(
-    module: nn.Module,
-    inputs: Any,
-    loss: OwnLoss | None = None,
+    model: nn.Module,
+    x: Any,
+    y: Any = None,
+    loss_fn: Loss | None = None,
     *,
     checks: Collection[str] | str | None = None,
     progress: bool = False,
 ) -> Audit:
-    """The findings of lnlab's probes in a module, those that matter most first.
+    """Return the findings of lnlab's analyses in a module, those that matter most first.
 
     Everything is done on copies: the module, its mode, its buffers and the random state stay
-    as they are. Dropout is put to 0 in the copies. A check that cannot run says why.
+    as they are. Dropout is set to 0 in the copies. A check that cannot run says why.
 
     Args:
-        module: of any make; behind torch.compile it is taken as it was before.
-        inputs: what it is called with: a tensor, a tuple of all inputs in order, a mapping of
-            all by keyword, or a :class:`Call`. A few cases suffice, 16 or so; with one case
-            there are no statistics over cases.
-        loss: from what the module returns to a scalar; without one gradients are those of a
-            stand-in, and curvature is left out.
+        model: of any make; behind torch.compile it is taken as it was before.
+        x: what it is called with: a tensor, a tuple of all inputs in order, a mapping of all
+            by keyword, or a :class:`Call`. A few cases suffice, 16 or so; with one case there
+            are no statistics over cases.
+        y: what the loss compares the outputs with, where it compares them with anything.
+        loss_fn: ``loss_fn(output, y)``, a scalar; without y ``loss_fn(output)``. Without a
+            loss, gradients are those of a stand-in, and curvature is left out.
         checks: names of those to run; None: all of :data:`lnlab.auditing.CHECKS`.
         progress: whether to show a bar.
 
     Raises:
-        TypeError: where ``module`` is no module, the loss no function, or the input holds no
+        TypeError: where ``model`` is no module, the loss no function, or the input holds no
             tensor.
         ValueError: where the module cannot be copied or does not take the input, and for a
             check that does not exist.
@@ -70,35 +199,34 @@ def audit(
     if unknown := [name for name in names if name not in CHECKS]:
         raise ValueError(f"there are no checks {unknown}: choose from {', '.join(CHECKS)}.")
     start = time.perf_counter()
-    audited = Audited(module, inputs, loss)
-    results: dict[str, Result] = {}
+    subject = AuditSubject(model, x, y, loss_fn)
+    findings: list[Finding] = []
+    data: dict[str, CheckData] = {}
     not_run: dict[str, str] = {}
-    for name in _bar(names, audited.name, progress):
+    for name in progress_bar(names, len(names), subject.name, shown=progress):
+        subject.shown = CheckData()
         try:
-            results[name] = CHECKS[name](audited)
+            findings += [replace(f, check=name) for f in CHECKS[name](subject)]
+            data[name] = subject.shown
         except CannotCheck as error:
-            not_run[name] = _sentence(error)
+            not_run[name] = _first_line(error)
         except Exception as error:  # one check must not take the others with it
-            not_run[name] = f"{type(error).__name__}: {_sentence(error)}"
-    about = _about(audited)
-    return Audit(audited.name, about, results, not_run, time.perf_counter() - start)
+            not_run[name] = f"{type(error).__name__}: {_first_line(error)}"
+    findings.sort(key=lambda f: f.severity)
+    seconds = time.perf_counter() - start
+    return Audit(subject.name, _about(subject), tuple(findings), data, not_run, seconds)
 
 
-def _sentence(error: Exception) -> str:
-    """The first line of an error, in bounded length."""
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error, in bounded length."""
     return (str(error).strip().splitlines() or ["no reason was given"])[0][:300]
 
 
-def _about(audited: Audited) -> str:
-    """Size, input and mode of what was audited."""
-    count = sum(p.numel() for p in audited.module.parameters())
-    dtype = str(audited.dtype).removeprefix("torch.")
-    mode = "as in training" if audited.bn_stats == "batch" else "as in evaluation"
-    dropped = f", dropout of {len(audited.dropped)} parts at 0" if audited.dropped else ""
-    return f"{count:,} parameters in {dtype}, input {tuple(audited.x.shape)}, {mode}{dropped}."
-
-
-def _bar(names: list[str], title: str, progress: bool):
-    from lnlab.progress import progress as bar
-
-    return bar(names, len(names), title, shown=progress)
+def _about(subject: AuditSubject) -> str:
+    """Return size, input and mode of what was audited."""
+    parameters = sum(p.numel() for p in subject.module.parameters())
+    dtype = str(subject.dtype).removeprefix("torch.")
+    mode = "as in training" if subject.bn_stats == "batch" else "as in evaluation"
+    dropout = f", dropout of {len(subject.dropout)} parts at 0" if subject.dropout else ""
+    size = f"{parameters:,} parameters in {dtype}"
+    return f"{size}, input {tuple(subject.x.shape)}, {mode}{dropout}."

@@ -1,10 +1,10 @@
-"""Changes of each weight that do not change what comes out."""
+"""Checks of learning: invariances and rates of weights, activations, gradients, curvature."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from lnlab.analysis.activations import Site
 from lnlab.analysis.certificate import Grade
 from lnlab.analysis.certify import USUAL, Judge, certify, changes_of
 from lnlab.analysis.conformance import Report
@@ -23,196 +22,240 @@ from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square, 
 from lnlab.analysis.module_copy import ModuleCopy, find_weights
 from lnlab.analysis.norm_gradients import affine, gradient_norms, gradient_parts, passage
 from lnlab.analysis.recorder import as_matrix, mean_cosine, stable_rank
-from lnlab.auditing.subject import (
-    Audited,
+from lnlab.auditing.finding import (
     CannotCheck,
     Finding,
     Profile,
-    Result,
     Severity,
-    Visit,
-    asleep,
-    counted,
-    eps_of,
-    listed,
-    normalizers,
-    number,
-    require,
-    span,
+    count,
+    digits,
+    make_finding,
 )
+from lnlab.auditing.norms import eps_of, find_norms
+from lnlab.auditing.subject import AuditSubject, ModuleCall, zero_weights
 from lnlab.nn import LayerNorm, RMSNorm, outside_root
 from lnlab.nn.table1 import TRANSFORMATIONS
 
+FAULT, RISK, FACT = Severity
+
+STAND_IN = (
+    "No loss was given: this is of half the squared distance between the output and a random "
+    "target."
+)
+
+# Changes of each weight that do not change what comes out.
+
 OF_WEIGHTS, OF_SCALE = (1, 2, 3, 7, 8, 10), (1, 3)
+"""Columns of Table 1 and its extension: all that change weights, those that re-scale them."""
 PATIENCE = 20.0
 """Seconds that a certificate of all columns may take; beyond, only scales are tried, once."""
-EACH = 40
+EVALUATIONS = 40
 """Evaluations that a certificate takes for each weight, about."""
 TIMED = 3
 """Evaluations that are timed."""
 FORMULAS = {T.column: T.formula for T in TRANSFORMATIONS}
+UNSEEN = {
+    1: "weight-scale-unseen",
+    2: "weight-shift-unseen",
+    7: "case-shift-unseen",
+    8: "unit-shift-unseen",
+}
+"""The rules of the columns that a module may not see."""
 
 
 @dataclass(frozen=True)
-class Held:
-    """The changes that were tried on the weights, and those that held.
+class Invariances:
+    """The changes that were tried on the weights, and those that changed nothing.
 
     Attributes:
-        said: for each weight, what became of every column that was tried.
-        exact: (weight, column) of what holds, an eps aside.
+        grades: for each weight, what became of every column that was tried.
+        exact: (weight, column) of those that changed nothing, an eps aside.
         note: how it was tried.
-        scales_alone: whether, for want of time, only scales were tried.
+        scales_only: whether, for want of time, only scales were tried.
     """
 
-    said: dict[str, dict[int, str]]
+    grades: dict[str, dict[int, str]]
     exact: set[tuple[str, int]]
     note: str
-    scales_alone: bool = False
+    scales_only: bool = False
 
-    def without(self, names: Collection[str]) -> Held:
-        """The same without some weights: those that are 0 have no length and no direction."""
-        said = {name: columns for name, columns in self.said.items() if name not in names}
-        exact = {pair for pair in self.exact if pair[0] in said}
-        return replace(self, said=said, exact=exact)
+    def without(self, names: Collection[str]) -> Invariances:
+        """Return the same without some weights: those of 0 have no length or direction."""
+        grades = {name: columns for name, columns in self.grades.items() if name not in names}
+        exact = {pair for pair in self.exact if pair[0] in grades}
+        return replace(self, grades=grades, exact=exact)
 
     def weights(self, column: int) -> list[str]:
-        """The weights of which a column holds."""
-        return [name for name in self.said if (name, column) in self.exact]
+        """Return the weights whose change by a column changes nothing."""
+        return [name for name in self.grades if (name, column) in self.exact]
 
 
-def check_invariances(audited: Audited) -> Result:
+def check_invariances(subject: AuditSubject) -> list[Finding]:
     """A certificate of the weights, or in large nets whether their scales are seen."""
-    tried = held(audited)
+    found = invariances(subject)
     rows = [
-        {"weight": name} | {FORMULAS[column]: said for column, said in columns.items()}
-        for name, columns in tried.said.items()
+        {"weight": name} | {FORMULAS[column]: grade for column, grade in columns.items()}
+        for name, columns in found.grades.items()
     ]
-    return Result(tuple(_invariances_findings(tried)), tuple(rows), tried.note)
+    subject.show(rows, found.note)
+    findings = []
+    weights = count(len(found.grades), "weight")
+    for column, rule in UNSEEN.items():
+        names = found.weights(column)
+        if names:
+            message = f"invariant: {len(names)} of {weights}, {FORMULAS[column]}"
+            findings.append(make_finding(rule, names, message))
+    if found.scales_only:
+        message = f"of {weights} only scales were tried"
+        findings.append(make_finding("only-scales-tried", [], message))
+    return findings
 
 
-def held(audited: Audited) -> Held:
-    """The invariances of the weights, found out once for an audit.
+def invariances(subject: AuditSubject) -> Invariances:
+    """Return the invariances of the weights, found out once for an audit.
 
     Raises:
         CannotCheck: where there is no weight to try.
     """
-    kept = audited.kept.get("invariances")
-    if kept is None:
+    found = subject.cache.get("invariances")
+    if found is None:
         try:
-            kept = _held(audited.awake).without(asleep(audited.module))
+            found = _try_weights(subject.without_zeros).without(zero_weights(subject.module))
         except (ValueError, TypeError) as error:
-            kept = CannotCheck(str(error))
-        audited.kept["invariances"] = kept
-    if isinstance(kept, CannotCheck):
-        raise kept
-    return kept
+            found = CannotCheck(str(error))
+        subject.cache["invariances"] = found
+    if isinstance(found, CannotCheck):
+        raise found
+    return found
 
 
-def _held(audited: Audited) -> Held:
-    audited.require_wide()
-    if not find_weights(audited.module):
+def _try_weights(subject: AuditSubject) -> Invariances:
+    subject.require_wide()
+    weights = find_weights(subject.module)
+    if not weights:
         raise CannotCheck("the module has no matrix or kernel.")
-    large = len(find_weights(audited.module)) * EACH * _evaluation(audited) > PATIENCE
-    return _scales(audited) if large else _certificate(audited)
+    if len(weights) * EVALUATIONS * _seconds(subject.copy()) > PATIENCE:
+        return _try_scales(subject)
+    certificate = certify(
+        subject.module,
+        subject.x,
+        columns=OF_WEIGHTS,
+        dtypes=(torch.float64,),
+        modes=("train", "evaluation"),
+        read=subject.read,
+    )
+    modes = {v.mode for v in certificate.invariances}
+    mode = "train" if "train" in modes else "evaluation"
+    grades: dict[str, dict[int, str]] = {}
+    exact = set()
+    for v in certificate.invariances:
+        if v.mode == mode:
+            without = f", exact without {v.exact_without}" if v.exact_without else ""
+            grades.setdefault(v.where, {})[v.column] = v.grade.value + without
+            if v.grade is Grade.EXACT or v.exact_without == "eps":
+                exact.add((v.where, v.column))
+    note = f"As in {mode}, {certificate.evaluations} evaluations in float64."
+    return Invariances(grades, exact, note)
 
 
-def _evaluation(audited: Audited) -> float:
-    """Seconds of an evaluation: the least of a few, as the first begins cold and any may wait
-    for other work; what an audit tries must not depend on that."""
-    subject = audited.subject()
+def _seconds(evaluated: ModuleCopy) -> float:
+    """Return the seconds of an evaluation: the least of a few, as any may wait for other work
+    and what an audit tries must not depend on that."""
     seconds = []
     for _ in range(TIMED):
         start = time.perf_counter()
-        subject.run()
+        evaluated.run()
         seconds.append(time.perf_counter() - start)
     return min(seconds)
 
 
-def _certificate(audited: Audited) -> Held:
-    """All columns, graded over many deltas."""
-    found = certify(
-        audited.module, audited.x, columns=OF_WEIGHTS, dtypes=(torch.float64,),
-        modes=("train", "evaluation"), read=audited.read,
-    )  # fmt: skip
-    modes = {v.mode for v in found.invariances}
-    mode = "train" if "train" in modes else "evaluation"
-    said: dict[str, dict[int, str]] = {}
+def _try_scales(subject: AuditSubject) -> Invariances:
+    """Try the scales of each weight and of a quarter of its rows at one delta, without eps."""
+    evaluated = subject.copy()
+    evaluated = evaluated.without(eps=True) or evaluated
+    judge = Judge(evaluated, find_weights(evaluated.module))
+    grades: dict[str, dict[int, str]] = {}
     exact = set()
-    for v in (v for v in found.invariances if v.mode == mode):
-        without = f", exact without {v.exact_without}" if v.exact_without else ""
-        said.setdefault(v.where, {})[v.column] = v.grade.value + without
-        if v.grade is Grade.EXACT or v.exact_without == "eps":
-            exact.add((v.where, v.column))
-    return Held(said, exact, f"As in {mode}, {found.evaluations} evaluations in float64.")
-
-
-def _scales(audited: Audited) -> Held:
-    """The scales of each weight and of a quarter of its rows at one delta, without eps."""
-    subject = audited.subject()
-    subject = subject.without(eps=True) or subject
-    judge = Judge(subject, find_weights(subject.module))
-    said: dict[str, dict[int, str]] = {}
-    exact = set()
-    changes = changes_of(judge.weights.values(), subject, judge.base.called, None)
-    for change in (
-        c for c in changes if c.transformation.column in OF_SCALE and c.where != "x"
-    ):
-        column, defect = change.transformation.column, judge.outputs(change, USUAL)
+    for change in changes_of(judge.weights.values(), evaluated, judge.base.called, None):
+        column = change.transformation.column
+        if column not in OF_SCALE or change.where == "x":
+            continue
+        defect = judge.outputs(change, USUAL)
         holds = defect <= EXACT[judge.dtype]
-        said.setdefault(change.where, {})[column] = (
-            "exact" if holds else f"broken ({defect:.2g})"
-        )
+        grade = "exact" if holds else f"broken ({defect:.2g})"
+        grades.setdefault(change.where, {})[column] = grade
         if holds:
             exact.add((change.where, column))
     note = (
-        f"The module is large: of {len(said)} weights only scales were tried, at delta = "
+        f"The module is large: of {len(grades)} weights only scales were tried, at delta = "
         f"{USUAL} and eps = 0; certify(module, x, weights=[...]) does more."
     )
-    return Held(said, exact, note, scales_alone=True)
+    return Invariances(grades, exact, note, scales_only=True)
 
 
-MEANS = {
-    1: (
-        "what comes out does not depend on their length, only on where they point.",
-        "see the effective learning rate below: weight decay acts on it alone.",
-    ),
-    2: (
-        "whatever is added to all rows alike is taken away again by the mean.",
-        "nothing: those directions get no gradient.",
-    ),
-    7: ("whatever is added to all units of a case is taken away by the mean.", "nothing."),
-    8: (
-        "a shift of each unit is taken away: a bias there has no effect.",
-        "leave out the bias of these layers.",
-    ),
-}
-"""The meaning of the columns for a module, and what to do."""
+# The learning rate that a weight really has.
+#
+# A weight whose scale the loss does not see turns under a step of size eta as one of length 1
+# would under :math:`\eta/\lVert w\rVert^2` (van Laarhoven 2017).
+
+RATES_APART = 30.0
+"""Effective rates further apart than this have no learning rate that suits both."""
 
 
-def _invariances_findings(tried: Held) -> list[Finding]:
-    found = []
-    for column, (means, do) in MEANS.items():
-        names = tried.weights(column)
-        if names:
-            seen = (
-                f"invariant: {len(names)} of {counted(len(tried.said), 'weight')}, "
-                f"{FORMULAS[column]}"
-            )
-            found.append(Finding(Severity.FACT, listed(names), seen, means, do))
-    if tried.scales_alone:
-        found.append(
-            Finding(
-                Severity.FACT, "",
-                f"of {counted(len(tried.said), 'weight')} only scales were tried",
-                "the module is large, or slow here: whether it sees their shifts is not known.",
-                "try those that matter by certify(module, x, weights=[...]).",
-            )
-        )  # fmt: skip
-    return found
+def check_rates(subject: AuditSubject) -> list[Finding]:
+    """Length, effective rate and turning of every scale-invariant weight."""
+    found = invariances(subject)
+    by_row = found.weights(3)
+    names = found.weights(1)
+    if not names:
+        raise CannotCheck("the loss sees the scale of every weight: rates are what they say.")
+    weights = dict(subject.module.named_parameters())
+    rows = []
+    for name in names:
+        W, rows_alone = weights[name].detach(), name in by_row
+        length = (
+            root_mean_square(vector_norm(W.flatten(1), 1)) if rows_alone else vector_norm(W)
+        )
+        inverse = 1 / float(length) if length else math.inf
+        kind = ROWS if rows_alone else WHOLE
+        rows.append(
+            {
+                "weight": name,
+                "invariant": kind,
+                "length": float(length),
+                "effective rate / rate": inverse * inverse,
+            }
+        )
+    rates = tuple(row["effective rate / rate"] for row in rows)
+    note = "Of weights whose rows are invariant, length is the root mean square of a row's."
+    profile = Profile("1 / ||w||²", tuple(names), rates) if len(rows) > 2 else None
+    subject.show(rows, note, profile)
+    return list(_rate_findings(rows))
+
+
+def _rate_findings(rows: list[dict]) -> Iterator[Finding]:
+    rates = [row["effective rate / rate"] for row in rows]
+    least, most = digits(min(rates)), digits(max(rates))
+    message = (
+        f"a step turns {count(len(rows), 'weight')} as if the learning rate were eta times "
+        f"{least if least == most else f'{least} to {most}'}"
+    )
+    yield make_finding("effective-rate", [row["weight"] for row in rows], message)
+    for kind in (ROWS, WHOLE):
+        own = [row for row in rows if row["invariant"] == kind]
+        own.sort(key=lambda row: row["effective rate / rate"])
+        if not own:
+            continue
+        slow, fast = own[0], own[-1]
+        factor_limit = RATES_APART * slow["effective rate / rate"]
+        if fast["effective rate / rate"] > factor_limit:
+            factor = fast["effective rate / rate"] / slow["effective rate / rate"]
+            message = f"effective rates are apart by a factor of {digits(factor)}"
+            where = [f"{fast['weight']} and {slow['weight']}"]
+            yield make_finding("effective-rates-apart", where, message)
 
 
 # The numbers that pass: outlier channels, rank, saturation, growth with depth.
-
 
 OUTLIER = 6.0
 """A channel whose root mean square is so many times the median channel's is an outlier, the
@@ -222,7 +265,7 @@ ALIKE = 0.98
 """Cases whose mean cosine is above this can hardly be told apart. (Behind a ReLU all numbers
 are positive, and two thirds is nothing special.)"""
 
-FEW = 3
+FEW_UNITS = 3
 """Among so few units cases point the same way by chance."""
 
 FLAT = {"tanh": 2.0, "sigmoid": 4.0, "hardtanh": 1.0, "hardsigmoid": 3.0, "softsign": 3.0}
@@ -233,37 +276,32 @@ SATURATED = 0.5
 """A nonlinearity of which more than this fraction is flat passes little gradient."""
 
 
-def check_activations(audited: Audited) -> Result:
-    """Size, outlier channels, stable rank and mean cosine of what each part makes."""
-    visits = [v for v in audited.course if _judged(v)]
-    if not visits:
+def check_activations(subject: AuditSubject) -> list[Finding]:
+    """Size, outlier channels, stable rank and mean cosine of what each module makes."""
+    rows = [_activation_row(call) for call in subject.trace.calls if _makes_matrix(call)]
+    if not rows:
         raise CannotCheck("no part makes a matrix of numbers.")
-    rows = [_row(v) for v in visits]
-    flat = _saturation(audited.subject().run().sites)
-    profile = Profile(
-        "Sizes over depth", "root mean square", tuple(v.name or "output" for v in visits),
-        {"root mean square": tuple(r["rms"] for r in rows)},
-    )  # fmt: skip
-    findings = [*_of_rows(rows), *_of_saturation(flat)]
-    return Result(tuple(findings), tuple(rows), profile=profile if len(rows) > 2 else None)
+    names = tuple(row["where"] or "output" for row in rows)
+    profile = Profile("root mean square", names, tuple(row["rms"] for row in rows))
+    subject.show(rows, profile=profile if len(rows) > 2 else None)
+    return [*_activation_findings(rows), *_saturation_findings(subject)]
 
 
-def _judged(visit: Visit) -> bool:
-    """True if a part without parts made a matrix of numbers that it had not been given."""
-    if any(visit.part.children()) or isinstance(visit.part, _DropoutNd | nn.Identity):
+def _makes_matrix(call: ModuleCall) -> bool:
+    """Return True if a module without submodules made a matrix it had not been given."""
+    if any(call.module.children()) or isinstance(call.module, _DropoutNd | nn.Identity):
         return False
-    made = visit.made[0] if visit.made else None
+    made = call.outputs[0] if call.outputs else None
     return made is not None and made.is_floating_point() and made.dim() > 1
 
 
-def _row(visit: Visit) -> dict:
-    A = as_matrix(visit.made[0])
+def _activation_row(call: ModuleCall) -> dict:
+    A = as_matrix(call.outputs[0])
     finite = bool(A.isfinite().all())
     channels = root_mean_square(A, 0)
-    median = float(channels.median())
-    top = float(channels.max())
+    median, top = float(channels.median()), float(channels.max())
     return {
-        "where": visit.name,
+        "where": call.name,
         "rms": float(root_mean_square(A)),
         "outlier": top / median if median else math.nan,
         "outliers": int((channels > OUTLIER * median).sum()) if median else 0,
@@ -275,205 +313,149 @@ def _row(visit: Visit) -> dict:
     }
 
 
-def _saturation(sites: list[Site]) -> dict[str, float]:
-    """The fraction of its inputs where it is flat, of each bounded f."""
-    found = {}
-    for site in sites:
+def _activation_findings(rows: list[dict]) -> Iterator[Finding]:
+    broken = [row["where"] for row in rows if not row["finite"]]
+    if broken:
+        yield make_finding("output-not-finite", broken, "NaN or infinities come out")
+    outliers = [row for row in rows if row["outliers"] and row["of"] > 3]
+    if outliers:
+        worst = max(outliers, key=lambda row: row["outlier"])
+        times = digits(worst["outlier"])
+        where = [f"{r['where']} ({count(r['outliers'], 'channel')})" for r in outliers]
+        message = f"a channel of {worst['where']} is {times} times the median"
+        severity = RISK if worst["outlier"] > 5 * OUTLIER else FACT
+        yield make_finding("outlier-channel", where, message, severity)
+    alike = [row["where"] for row in rows if row["cosine"] > ALIKE and row["units"] > FEW_UNITS]
+    if alike:
+        message = f"all cases point the same way (mean cosine above {ALIKE:g})"
+        yield make_finding("cases-alike", alike, message)
+
+
+def _saturation_findings(subject: AuditSubject) -> Iterator[Finding]:
+    """Each bounded f that is flat for most of its inputs."""
+    flat = {}
+    for site in subject.copy().run().sites:
         f = site.name.rpartition(": ")[2]
         if f in FLAT and site.h is not None:
-            found[site.name] = float((site.a.abs() > FLAT[f]).double().mean())
-    return found
-
-
-def _of_rows(rows: list[dict]) -> list[Finding]:
-    found = []
-    broken = [r["where"] for r in rows if not r["finite"]]
-    if broken:
-        found.append(
-            Finding(
-                Severity.FAULT, listed(broken), "NaN or infinities come out",
-                "everything behind them is lost.",
-                "look at the first of these parts: its input, its eps, its weights.",
-            )
-        )  # fmt: skip
-    out = [r for r in rows if r["outliers"] and r["of"] > 3]
-    if out:
-        worst = max(out, key=lambda r: r["outlier"])
-        found.append(
-            Finding(
-                Severity.RISK if worst["outlier"] > 5 * OUTLIER else Severity.FACT,
-                listed([f"{r['where']} ({counted(r['outliers'], 'channel')})" for r in out]),
-                f"a channel of {worst['where']} is {number(worst['outlier'])} times the median",
-                "a few channels carry most of the length: in low precision they take the range "
-                "from the others, and sigma is theirs.",
-                "keep them in mind before quantizing; look at the gain of the normalizer.",
-            )
-        )  # fmt: skip
-    alike = [r["where"] for r in rows if r["cosine"] > ALIKE and r["units"] > FEW]
-    if alike:
-        found.append(
-            Finding(
-                Severity.RISK, listed(alike),
-                f"all cases point the same way (mean cosine above {ALIKE:g})",
-                "the cases can hardly be told apart there: what differs is a small part of it.",
-                "subtract what is common: let a normalizer remove the mean.",
-            )
-        )  # fmt: skip
-    return found
-
-
-def _of_saturation(flat: dict[str, float]) -> list[Finding]:
-    worst = {n: s for n, s in flat.items() if s > SATURATED}
-    if not worst:
-        return []
-    return [
-        Finding(
-            Severity.RISK, listed([f"{n} ({s:.0%})" for n, s in worst.items()]),
-            "more than half of the inputs of a bounded f are where it is flat",
-            "its slope is below a fourteenth there: little gradient passes.",
-            "smaller weights in front of it, or a normalizer.",
-        )
-    ]  # fmt: skip
+            flat[site.name] = float((site.a.abs() > FLAT[f]).double().mean())
+    where = [f"{name} ({share:.0%})" for name, share in flat.items() if share > SATURATED]
+    if where:
+        message = "more than half of the inputs of a bounded f are where it is flat"
+        yield make_finding("saturated", where, message)
 
 
 # The profile of gradients over depth.
 
-
 STEEP = 100.0
 """A gradient that grows or shrinks by this from one end to the other needs looking after."""
 
-LEAST = 4
-"""Layers of which a trend can be told."""
+FEW_LAYERS = 4
+"""Fewer layers have no trend."""
 
 
-def check_gradients(audited: Audited) -> Result:
+def check_gradients(subject: AuditSubject) -> list[Finding]:
     """||dL/dW|| and ||dL/dW||/||W|| of every layer, from the first that is called."""
-    objective = audited.objective
+    objective = subject.objective
     norms = gradient_norms(objective)
     sizes = {n: float(vector_norm(w)) for n, w in objective.split(objective.start).items()}
-    first = [name for name in layers(objective) if name in norms]
-    if not first:
+    names = [name for name in layers(objective) if name in norms]
+    if not names:
         raise CannotCheck("no parameter is trained.")
-    rows = tuple(
-        {"layer": n, "gradient": norms[n], "weight": sizes[n],
-         "gradient / weight": norms[n] / sizes[n] if sizes[n] else math.inf}
-        for n in first
-    )  # fmt: skip
+    rows = [
+        {
+            "layer": name,
+            "gradient": norms[name],
+            "weight": sizes[name],
+            "gradient / weight": norms[name] / sizes[name] if sizes[name] else math.inf,
+        }
+        for name in names
+    ]
     # a part that is never called has no place in the order of the calls, and no gradient
-    drawn = [name for name in first if norms[name]]
-    profile = Profile(
-        "Gradients over depth", "norm", tuple(drawn),
-        {"||dL/dW||": tuple(norms[n] for n in drawn)},
-    )  # fmt: skip
-    note = "" if audited.own_loss else STAND_IN
-    return Result(
-        tuple(_gradients_findings(norms, drawn)), rows, note, profile if drawn else None
-    )
+    trained = [name for name in names if norms[name]]
+    profile = Profile("norm", tuple(trained), tuple(norms[name] for name in trained))
+    note = "" if subject.has_loss else STAND_IN
+    subject.show(rows, note, profile if trained else None)
+    return list(_gradient_findings(norms, trained))
 
 
-STAND_IN = (
-    "No loss was given: this is of half the squared distance between the output and a random "
-    "target."
-)
-
-
-def _gradients_findings(norms: dict[str, float], first: list[str]) -> list[Finding]:
-    """Findings on gradients, by the ``first`` layers in order, none of which is 0."""
-    found = []
-    infinite = [n for n, g in norms.items() if not math.isfinite(g)]
+def _gradient_findings(norms: dict[str, float], names: list[str]) -> Iterator[Finding]:
+    """Findings on gradients, by the ``names`` of layers in order, none of which is 0."""
+    infinite = [name for name, norm in norms.items() if not math.isfinite(norm)]
     if infinite:
-        found.append(
-            Finding(
-                Severity.FAULT, listed(infinite), "gradients are not finite",
-                "one step with them destroys the weights.",
-                "look for a division by 0, a root or logarithm of 0, or overflow.",
-            )
-        )  # fmt: skip
-    if len(first) < LEAST or infinite:
-        return found
-    values = [norms[n] for n in first]
+        yield make_finding("gradient-not-finite", infinite, "gradients are not finite")
+    if len(names) < FEW_LAYERS or infinite:
+        return
+    values = [norms[name] for name in names]
     factor = values[-1] / values[0]
     if max(factor, 1 / factor) > STEEP:
-        grows = factor > 1
-        found.append(
-            Finding(
-                Severity.RISK, f"{first[0]} to {first[-1]}",
-                f"the gradient {'grows' if grows else 'shrinks'} by a factor of "
-                f"{number(max(factor, 1 / factor))} from the first layer to the last",
-                "no single learning rate suits both ends: the first layers "
-                + ("hardly learn." if grows else "explode."),
-                "normalize each branch before it is added (pre-LN), or re-scale the start.",
-            )
-        )  # fmt: skip
-    ratio = max(values) / min(values)
-    found.append(
-        Finding(
-            Severity.FACT, f"{max(first, key=norms.__getitem__)} has the largest",
-            f"gradients of {len(first)} layers are within a factor of {number(ratio)}",
-            "that is the spread which one learning rate has to serve.",
-            "nothing below about 100; above it, look at the picture.",
+        change, effect = ("grows", "hardly learn") if factor > 1 else ("shrinks", "explode")
+        message = (
+            f"the gradient {change} by a factor of {digits(max(factor, 1 / factor))} from the "
+            "first layer to the last"
         )
-    )  # fmt: skip
-    return found
+        where = [f"{names[0]} to {names[-1]}"]
+        yield make_finding("gradient-steep", where, message, effect=effect)
+    ratio = digits(max(values) / min(values))
+    message = f"gradients of {len(names)} layers are within a factor of {ratio}"
+    where = [f"{max(names, key=norms.__getitem__)} has the largest"]
+    yield make_finding("gradient-spread", where, message)
 
 
-# The work of the derivatives of mu and sigma on the gradient (Xu et al. 2019, section 3).
-
+# The effect of the derivatives of mu and sigma on the gradient (Xu et al. 2019, section 3).
 
 OURS = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}
 """The normalizers that are most often written by hand, as ours."""
 
-MOST = 24
-"""Normalizers that are looked at, evenly over the depth: each costs a pass back."""
+MOST_NORMS = 24
+"""Normalizers that are looked at, evenly over the depth: each costs a backward pass."""
 
-BLIND = 1e-6
+NOTHING_LEFT = 1e-6
 """The share of the squared gradient below which a part asks for what cannot change."""
 
 AMPLIFIED = 10.0
 """A gradient that comes back so many times as long is worth a warning."""
 
 
-def check_backward(audited: Audited) -> Result:
+def check_backward(subject: AuditSubject) -> list[Finding]:
     """The part of the gradient that mu and sigma of every normalizer take away."""
-    objective = audited.objective
-    kinds = {n: found.report for found in require(normalizers(audited)) for n in found.names}
-    names = list(kinds)
-    order = [v.name for v in audited.course if v.name in names]
-    names = list(dict.fromkeys(order))[:: -(-len(names) // MOST)]
+    objective = subject.objective
+    reports = {name: norms.report for norms in find_norms(subject) for name in norms.names}
+    if not reports:
+        raise CannotCheck("there is no normalizer.")
+    names = [call.name for call in subject.first_calls if call.name in reports]
     rows, why = [], ""
-    for name in names:
+    for name in names[:: -(-len(names) // MOST_NORMS)]:
         try:
             seen = passage(objective, name)
-            norm = like_ours(seen.norm, kinds[name], seen.a)
+            norm = like_ours(seen.norm, reports[name], seen.a)
             parts = gradient_parts(norm, seen.a, seen.slope, *seen.rest)
         except (TypeError, ValueError) as error:
             why = why or str(error)
             continue
         direct, total = float(vector_norm(parts.direct)), float(vector_norm(parts.total))
-        if not direct:
-            continue
-        without_mu = float(vector_norm(parts.direct + parts.through_mu))
-        rows.append(
-            {"where": name, "taken by mu": 1 - (without_mu / direct) ** 2,
-             "taken by sigma": (without_mu**2 - total**2) / direct**2,
-             "left": (total / direct) ** 2,
-             "gradient before / behind": total / float(vector_norm(seen.slope))}
-        )  # fmt: skip
+        if direct:
+            without_mu = float(vector_norm(parts.direct + parts.through_mu))
+            rows.append(
+                {
+                    "where": name,
+                    "taken by mu": 1 - (without_mu / direct) ** 2,
+                    "taken by sigma": (without_mu**2 - total**2) / direct**2,
+                    "left": (total / direct) ** 2,
+                    "gradient before / behind": total / float(vector_norm(seen.slope)),
+                }
+            )
     if not rows:
         raise CannotCheck(why or "no gradient reaches a normalizer.")
-    note = f"Fractions of ||dL/da||². {'' if audited.own_loss else STAND_IN}".strip()
-    profile = Profile(
-        "Gradient that the derivatives of mu and sigma leave", "fraction of ||dL/da||²",
-        tuple(r["where"] for r in rows), {"left": tuple(r["left"] for r in rows)},
-    )  # fmt: skip
-    return Result(
-        tuple(_backward_findings(rows)), tuple(rows), note, profile if len(rows) > 2 else None
-    )
+    note = f"Fractions of ||dL/da||². {'' if subject.has_loss else STAND_IN}".strip()
+    names, left = (tuple(row[key] for row in rows) for key in ("where", "left"))
+    profile = Profile("fraction of ||dL/da||²", names, left)
+    subject.show(rows, note, profile if len(rows) > 2 else None)
+    return list(_backward_findings(rows))
 
 
 def like_ours(norm: nn.Module, report: Report | None, a: Tensor) -> nn.Module:
-    """``norm`` itself where its rule is known; one that turned out to be LayerNorm or RMSNorm
-    of the units of ``a``, as ours with its gain, bias and eps.
+    """Return ``norm`` itself where its rule is known; one that turned out to be LayerNorm or
+    RMSNorm of the units of ``a``, as ours with its gain, bias and eps.
 
     Raises:
         TypeError: for any other.
@@ -483,27 +465,27 @@ def like_ours(norm: nn.Module, report: Report | None, a: Tensor) -> nn.Module:
     except TypeError:
         if report is None or report.kind not in OURS:
             raise
-        said = {f.what: f.found for f in report.findings}
+        aspects = {f.what: f.found for f in report.findings}
         wrong = {f.what for f in report.findings if f.wrong and "differs" not in f.what}
-        own = {n: p for n, p in norm.named_parameters() if p.dim() == 1 and n in said}
-        layout = _layout(said["statistics over"], a.dim())
-        known = wrong <= {"variance", "eps"} and "sum" not in said.get("variance", "")
-        if not known or layout is None or len(own) < sum(1 for _ in norm.parameters()):
+        own = {n: p for n, p in norm.named_parameters() if p.dim() == 1 and n in aspects}
+        settings = _layout(aspects["statistics over"], a.dim())
+        known = wrong <= {"variance", "eps"} and "sum" not in aspects.get("variance", "")
+        if not known or settings is None or len(own) < sum(1 for _ in norm.parameters()):
             raise
-        if "unbiased" in said.get("variance", ""):
-            layout["correction"] = 1
-        if "added to sigma" in said["eps"]:
-            layout["root"] = outside_root
-        units = a.shape[-1 - layout.get("space", 0)]
-        same = OURS[report.kind](units, eps=eps_of(norm), **layout)
-        same.g = next((p for n, p in own.items() if said[n].startswith("multiplies")), None)
-        same.b = next((p for n, p in own.items() if said[n].startswith("added last")), None)
+        if "unbiased" in aspects.get("variance", ""):
+            settings["correction"] = 1
+        if "added to sigma" in aspects["eps"]:
+            settings["root"] = outside_root
+        units = a.shape[-1 - settings.get("space", 0)]
+        same = OURS[report.kind](units, eps=eps_of(norm), **settings)
+        same.g = next((p for n, p in own.items() if aspects[n].startswith("multiplies")), None)
+        same.b = next((p for n, p in own.items() if aspects[n].startswith("added last")), None)
         return same
     return norm
 
 
 def _layout(over: str, axes: int) -> dict[str, Any] | None:
-    """The place of the units of a statistic: last, or along axis 1 of pictures."""
+    """Return where the units of a statistic stand: last, or along axis 1 of pictures."""
     if over.startswith(f"axis {axes - 1} "):
         return {}
     if over.startswith("axis 1 "):
@@ -511,211 +493,95 @@ def _layout(over: str, axes: int) -> dict[str, Any] | None:
     return None
 
 
-def _share(statistic: str, taken: float) -> str:
-    """A part of the squared gradient in words: what is not taken is added."""
-    return f"{statistic} {'takes' if taken >= 0 else 'adds'} {abs(taken):.1%}"
-
-
-def _backward_findings(rows: list[dict]) -> list[Finding]:
-    def mean(what: str) -> float:
-        return sum(r[what] for r in rows) / len(rows)
-
-    means = (
-        "that part would move the mean or the scale of the summed inputs, to which the "
-        "normalizer is blind."
+def _backward_findings(rows: list[dict]) -> Iterator[Finding]:
+    shares = {
+        name: sum(row[f"taken by {name}"] for row in rows) / len(rows)
+        for name in ("mu", "sigma")
+    }
+    mu, sigma = (
+        f"{name} {'takes' if share >= 0 else 'adds'} {abs(share):.1%}"
+        for name, share in shares.items()
     )
-    if min(mean("taken by mu"), mean("taken by sigma")) < 0:
-        means = "a statistic of a few of the summed inputs, a median, hands these all it takes."
-    found = [
-        Finding(
-            Severity.FACT, listed([r["where"] for r in rows]),
-            f"of the squared gradient {_share('mu', mean('taken by mu'))} and "
-            f"{_share('sigma', mean('taken by sigma'))} on the way back, on average",
-            means,
-            "nothing; detaching mu or sigma would put it back.",
-        )
-    ]  # fmt: skip
-    blind = [r["where"] for r in rows if abs(r["left"]) < BLIND]
-    if blind:
-        found.append(
-            Finding(
-                Severity.RISK, listed(blind), "all of the gradient is taken away",
-                "the loss asks for a mean or a scale, which this normalizer fixes.",
-                "compare directions, or put a gain or a layer behind the normalizer.",
-            )
-        )  # fmt: skip
-    loud = [r for r in rows if r["gradient before / behind"] > AMPLIFIED]
-    if loud:
-        most = max(r["gradient before / behind"] for r in loud)
-        found.append(
-            Finding(
-                Severity.RISK, listed([r["where"] for r in loud]),
-                f"the gradient comes out of the normalizer up to {number(most)} times as long",
-                "it divides by a small sigma: what is in front of it is short, and its "
-                "gradients long.",
-                "look at the scale of what it is given, and at its eps.",
-            )
-        )  # fmt: skip
-    return found
-
-
-# The learning rate that a weight really has.
-#
-# A weight whose scale the loss does not see turns under a step of size eta as one of length 1
-# would under :math:`\eta/\lVert w\rVert^2` (van Laarhoven 2017).
-
-
-APART = 30.0
-"""Effective rates further apart than this have no learning rate that suits both."""
-
-
-def invariant_ways(tried: Held) -> dict[str, str]:
-    """Every weight whose scale is not seen: "whole" or "rows"."""
-    rows = tried.weights(3)
-    return {name: ROWS if name in rows else WHOLE for name in tried.weights(1)}
-
-
-def check_rates(audited: Audited) -> Result:
-    """Length, effective rate and turning of every scale-invariant weight."""
-    invariant = invariant_ways(held(audited))
-    if not invariant:
-        raise CannotCheck("the loss sees the scale of every weight: rates are what they say.")
-    weights = dict(audited.module.named_parameters())
-    rows = []
-    for name, kind in invariant.items():
-        W = weights[name].detach()
-        length = float(
-            root_mean_square(vector_norm(W.flatten(1), 1)) if kind == ROWS else vector_norm(W)
-        )
-        inverse = 1 / length if length else float("inf")
-        rows.append(
-            {"weight": name, "invariant": kind, "length": length,
-             "effective rate / rate": inverse * inverse}
-        )  # fmt: skip
-    rates = [r["effective rate / rate"] for r in rows]
-    note = "Of weights whose rows are invariant, length is the root mean square of a row's."
-    profile = Profile(
-        "Effective learning rates", "1 / ||w||²", tuple(invariant), {"1/||w||²": tuple(rates)}
-    )
-    return Result(
-        tuple(_rates_findings(rows)), tuple(rows), note, profile if len(rows) > 2 else None
-    )
-
-
-def _rates_findings(rows: list[dict]) -> list[Finding]:
-    rate = "effective rate / rate"
-    least, most = min(rows, key=lambda r: r[rate]), max(rows, key=lambda r: r[rate])
-    names = [r["weight"] for r in rows]
-    found = [
-        Finding(
-            Severity.FACT, listed(names),
-            f"a step turns {counted(len(rows), 'weight')} as if the learning rate were eta "
-            f"times {span(number(least[rate]), number(most[rate]))}",
-            "weight decay does not make them simpler: it keeps them short, and so the "
-            "effective rate up.",
-            "tune rate and decay by their product (an angle of sqrt(2 eta lambda) a step), "
-            "and change neither alone.",
-        )
-    ]  # fmt: skip
-    for kind in (ROWS, WHOLE):
-        own = sorted((r for r in rows if r["invariant"] == kind), key=lambda r: r[rate])
-        if own and own[-1][rate] > APART * own[0][rate]:
-            found.append(
-                Finding(
-                    Severity.RISK, f"{own[-1]['weight']} and {own[0]['weight']}",
-                    "effective rates are apart by a factor of "
-                    f"{number(own[-1][rate] / own[0][rate])}",
-                    "under plain gradient descent one turns fast while the other hardly moves.",
-                    "start them at one length of row, or use an optimizer with a scale of its "
-                    "own for each (Adam, LAMB).",
-                )
-            )  # fmt: skip
-    return found
-
-
-# The digits that are lost in the module's own precision, and in half of it.
-
-
-HALVES = (torch.float16, torch.bfloat16)
-
-LOST = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
-"""A relative error above this is more than the rounding of a few layers."""
-
-
-def check_precision(audited: Audited) -> Result:
-    """The outputs in lower precisions beside those in float64, in evaluation."""
-    audited.require_wide()
-    y = audited.subject("running").run().y
-    rows = []
-    for dtype in dict.fromkeys((audited.dtype, torch.float32, *HALVES)):
-        if dtype is not torch.float64:
-            rows.append({"precision": _name(dtype)} | _error(audited, dtype, y))
-    findings = [f for row in rows for f in _precision_findings(row, _name(audited.dtype))]
-    return Result(tuple(findings), tuple(rows))
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def _error(audited: Audited, dtype: torch.dtype, y: torch.Tensor) -> dict:
-    try:
-        low = ModuleCopy(audited.module, audited.x, dtype=dtype, read=audited.read).run().y
-    except (ValueError, TypeError) as error:
-        return {"error": float("nan"), "remark": str(error).splitlines()[0][:120]}
-    if not bool(low.isfinite().all()):
-        return {"error": float("inf"), "remark": "not finite"}
-    return {"error": relative_change(low.double(), y), "remark": ""}
-
-
-def _precision_findings(row: dict, own: str) -> list[Finding]:
-    severity = Severity.FAULT if row["precision"] == own else Severity.RISK
-    if row["remark"] == "not finite":
-        seen = f"in {row['precision']} the outputs are not finite"
-        means = (
-            "a number leaves the range: a square before its mean, or an eps that is 0 there."
-        )
-        return [
-            Finding(severity, "", seen, means, "take statistics in float32, as torch's do.")
-        ]
-    if row["error"] > LOST[getattr(torch, row["precision"])]:
-        seen = f"in {row['precision']} the outputs are off by {row['error']:.2g}"
-        means = "more than the rounding of a few layers: something cancels."
-        do = "keep that part in float32; look for differences of large numbers."
-        return [Finding(Severity.RISK, "", seen, means, do)]
-    return []
+    rule = "gradient-of-statistics" if min(shares.values()) >= 0 else "gradient-of-few"
+    message = f"of the squared gradient {mu} and {sigma} on the way back, on average"
+    yield make_finding(rule, [row["where"] for row in rows], message)
+    taken = [row["where"] for row in rows if abs(row["left"]) < NOTHING_LEFT]
+    if taken:
+        yield make_finding("gradient-taken", taken, "all of the gradient is taken away")
+    factors = {row["where"]: row["gradient before / behind"] for row in rows}
+    factors = {name: factor for name, factor in factors.items() if factor > AMPLIFIED}
+    if factors:
+        most = digits(max(factors.values()))
+        message = f"the gradient comes out of the normalizer up to {most} times as long"
+        yield make_finding("gradient-amplified", list(factors), message)
 
 
 # The curvature of the loss at the parameters as they are.
-
 
 PRODUCTS = 30
 """Products with the Hessian at most, each some two gradients."""
 
 
-def check_curvature(audited: Audited) -> Result:
+def check_curvature(subject: AuditSubject) -> list[Finding]:
     """The outermost eigenvalues of the Hessian, and the learning rate that they allow."""
-    if not audited.own_loss:
+    if not subject.has_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
-    row = extreme_eigenvalues(audited.objective, steps=PRODUCTS, tolerance=1e-2).summary()
-    if not row["largest"] and not row["smallest"]:
-        finding = Finding(
-            Severity.FACT, audited.name, "the Hessian is 0 in the directions that were tried",
-            "on this batch the loss is linear in the parameters, and bounds no learning rate.",
-            "see that the loss is the one you train by.",
-        )  # fmt: skip
-        return Result((finding,), (row,))
-    rate = row["critical_rate"]
-    error = abs(row["error"] / row["largest"]) if row["largest"] else 0.0
-    seen = (
-        f"the largest eigenvalue of the Hessian is {number(row['largest'])} "
-        f"(± {error:.0%}), the smallest {number(row['smallest'])}"
+    row = extreme_eigenvalues(subject.objective, steps=PRODUCTS, tolerance=1e-2).summary()
+    subject.show([row])
+    largest, smallest = row["largest"], row["smallest"]
+    if not largest and not smallest:
+        message = "the Hessian is 0 in the directions that were tried"
+        return [make_finding("curvature-zero", [subject.name], message)]
+    error = abs(row["error"] / largest) if largest else 0.0
+    message = (
+        f"the largest eigenvalue of the Hessian is {digits(largest)} (± {error:.0%}), the "
+        f"smallest {digits(smallest)}"
     )
-    finding = Finding(
-        Severity.FACT, audited.name, seen,
-        f"on this batch plain gradient descent is stable below eta = 2/lambda = {number(rate)}"
-        + ("; the loss bends down somewhere as well." if row["smallest"] < 0 else "."),
-        "take it as an order of magnitude; of scale-invariant weights lambda ||w||² counts "
-        f"({number(row['scale_free'])} for all of them).",
-    )  # fmt: skip
-    return Result((finding,), (row,))
+    values = {
+        "rate": digits(row["critical_rate"]),
+        "bends": "; the loss bends down somewhere as well" if smallest < 0 else "",
+        "spherical": digits(row["scale_free"]),
+    }
+    return [make_finding("curvature", [subject.name], message, **values)]
+
+
+# The digits that are lost in the module's own precision, and in half of it.
+
+LOST = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
+"""A relative error above this is more than the rounding of a few layers."""
+
+
+def check_precision(subject: AuditSubject) -> list[Finding]:
+    """The outputs in lower precisions beside those in float64, in evaluation."""
+    subject.require_wide()
+    y = subject.copy("running").run().y
+    dtypes = dict.fromkeys((subject.dtype, torch.float32, torch.float16, torch.bfloat16))
+    rows, findings = [], []
+    for dtype in dtypes:
+        if dtype is not torch.float64:
+            row = {"precision": str(dtype).removeprefix("torch.")}
+            rows.append(row | _error(subject, dtype, y))
+            findings += _precision_findings(rows[-1], dtype, dtype is subject.dtype)
+    subject.show(rows)
+    return findings
+
+
+def _error(subject: AuditSubject, dtype: torch.dtype, y: Tensor) -> dict:
+    try:
+        low = subject.copy_in(dtype, "running").run().y
+    except (ValueError, TypeError) as error:
+        return {"error": math.nan, "remark": str(error).splitlines()[0][:120]}
+    if not bool(low.isfinite().all()):
+        return {"error": math.inf, "remark": "not finite"}
+    return {"error": relative_change(low.double(), y), "remark": ""}
+
+
+def _precision_findings(row: dict, dtype: torch.dtype, own: bool) -> list[Finding]:
+    precision = row["precision"]
+    if row["remark"] == "not finite":
+        message = f"in {precision} the outputs are not finite"
+        return [make_finding("overflow", [], message, FAULT if own else RISK)]
+    if row["error"] > LOST[dtype]:
+        message = f"in {precision} the outputs are off by {row['error']:.2g}"
+        return [make_finding("precision-lost", [], message)]
+    return []

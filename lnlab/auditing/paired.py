@@ -12,7 +12,13 @@ from torch import Tensor, nn
 
 from lnlab.analysis.module_copy import check_type
 from lnlab.analysis.statistics import ends, interval
-from lnlab.auditing.subject import Call, mapped, refuse_nan, tensors, undrawn
+from lnlab.auditing.subject import (
+    Call,
+    list_tensors,
+    map_tensors,
+    refuse_nan,
+    restored_random_state,
+)
 from lnlab.auditing.swap import Rules, swap
 from lnlab.threads import in_one_thread
 from lnlab.training import Batches
@@ -130,7 +136,7 @@ def paired(
         check_type(what, values, Sequence, f"several {what}, (0, 1)")
     check_type("y", y, Tensor, "what outputs are compared with, one entry a case")
     refuse_nan(x)
-    if not tensors(x):
+    if not list_tensors(x):
         raise TypeError("x holds no tensor: give all cases, arrays as torch.as_tensor(x).")
     check_type("loss", loss, Callable, "a function of outputs and y, F.cross_entropy")
     check_type("optimizer", optimizer, Callable, "a class of torch.optim")
@@ -145,7 +151,7 @@ def paired(
         )
 
     def losses(seed: int, rate: float, exchanged: bool) -> Tensor:
-        with undrawn():
+        with restored_random_state():
             torch.manual_seed(seed)
             module = make()
             module = swap(module, rules).make() if exchanged else module
@@ -204,4 +210,4 @@ def _trained(
 
 def _first(tree: Any) -> Any:
     """The only batch of a stack of batches, one a seed."""
-    return mapped(tree, lambda tensor: tensor[0])
+    return map_tensors(tree, lambda tensor: tensor[0])

@@ -1,154 +1,127 @@
-"""The report of an audit, to be read as text, in a notebook, as a page, or as data."""
+"""The page of an audit: findings, then the tables and curves behind them, in one small file."""
 
-from __future__ import annotations
-
-import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from html import escape
+from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lnlab.auditing.subject import Finding, Result, Severity
-from lnlab.book.html import words
+from jinja2 import Environment, PackageLoader
+
+import lnlab
+from lnlab.auditing.finding import CheckData, Profile, digits
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from lnlab.auditing.audit import Audit
+
+WIDTH, PLOT_HEIGHT, LEFT = 760, 280, 76
+"""The width of a curve, the height above its labels, and the room left of it, in pixels."""
+
+LONGEST_NAME, MOST_LABELS = 34, 24
+"""Letters of a label, of which the last are kept, and the most labels of a curve."""
 
 
-@dataclass(frozen=True)
-class Audit:
-    """The findings about one module, what matters most first; prints as a page of text.
+def write_page(audit: "Audit", path: Path) -> Path:
+    """Write the page of an audit, which needs nothing beside it, and return its path.
 
-    Attributes:
-        module: its class.
-        about: its size, its input and how it was evaluated, in a sentence.
-        results: what each check found that ran, by its name.
-        not_run: why each other one did not, by its name.
-        seconds: how long all took.
+    Raises:
+        OSError: where it cannot be written.
     """
-
-    module: str
-    about: str
-    results: Mapping[str, Result]
-    not_run: Mapping[str, str]
-    seconds: float
-
-    @property
-    def findings(self) -> list[tuple[str, Finding]]:
-        """(check, finding), by severity, then in the order of the checks."""
-        found = [(name, f) for name, result in self.results.items() for f in result.findings]
-        return sorted(found, key=lambda pair: pair[1].severity)
-
-    def of(self, severity: Severity) -> list[Finding]:
-        """The findings of one severity."""
-        return [f for _, f in self.findings if f.severity is severity]
-
-    def frame(self) -> pd.DataFrame:
-        """One row a finding: check, severity, where, seen, means, do."""
-        import pandas as pd
-
-        columns = ["check", "severity", "where", "seen", "means", "do"]
-        return pd.DataFrame([{"check": c} | f.row() for c, f in self.findings], columns=columns)
-
-    def table(self, check: str) -> pd.DataFrame:
-        """The numbers behind one check.
-
-        Raises:
-            KeyError: where it did not run; the message says why.
-        """
-        import pandas as pd
-
-        if check not in self.results:
-            known = f"there are {', '.join(self.results)}"
-            raise KeyError(f"{check!r} did not run: {self.not_run.get(check, known)}")
-        return pd.DataFrame(self.results[check].rows)
-
-    def to_json(self) -> str:
-        """The whole report as JSON; numbers that are not finite are null there."""
-        return json.dumps(
-            {
-                "module": self.module,
-                "about": self.about,
-                "findings": [{"check": c} | f.row() for c, f in self.findings],
-                "tables": {n: [_plain(r) for r in v.rows] for n, v in self.results.items()},
-                "not_run": dict(self.not_run),
-                "seconds": self.seconds,
-            },
-            allow_nan=False,
-        )
-
-    def summary(self) -> str:
-        """The number of findings of each severity, in a sentence."""
-        counts = [f"{n} {s.word}{'s' * (n != 1)}" for s in Severity if (n := len(self.of(s)))]
-        checks = f"{len(self.results)} checks in {self.seconds:.1f} s"
-        return f"{', '.join(counts) or 'nothing to say'}; {checks}"
-
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        yield f"{self.module}: {self.summary()}"
-        yield self.about
-        for check, f in self.findings:
-            yield ""
-            yield f"{f.severity.name}  {check}{': ' + f.where if f.where else ''}"
-            yield f"  seen   {f.seen}."
-            yield f"  means  {f.means}"
-            yield f"  do     {f.do}"
-        if self.not_run:
-            yield ""
-        for check, why in self.not_run.items():
-            yield f"not run: {check}: {why}"
-
-    def _repr_html_(self) -> str:
-        notes = [f"not run: {check}: {why}" for check, why in self.not_run.items()]
-        said = "<br>".join(map(escape, [self.summary(), self.about, *notes]))
-        table = words(self.frame())
-        return f"<p><b>{escape(self.module)}</b>: {said}</p>{table}"
-
-    def save(self, path: str | Path, *, beside: bool = False) -> Path:
-        """Write the audit as one page that needs no network, and return where it is.
-
-        Args:
-            path: the file.
-            beside: plotly.js stands beside it, not in it: for several pages in a folder.
-
-        Raises:
-            OSError: where it cannot be written.
-        """
-        from lnlab.book.site import Section, write_report
-        from lnlab.figures.curves import over_depth
-
-        sections = []
-        for name, result in self.results.items():
-            drawn = result.profile and over_depth(
-                result.profile.names, result.profile.values, y=result.profile.unit
-            )
-            sections.append(Section(name, result.note, tuple(map(_said, result.rows)), drawn))
-        found = [{"check": c} | f.row() for c, f in self.findings]
-        return write_report(
-            Path(path), title=f"Audit of {self.module}", about=[self.summary(), self.about],
-            findings=found, sections=sections, not_run=self.not_run, beside=beside,
-        )  # fmt: skip
+    # what the template does not mark as safe is escaped
+    templates = Environment(
+        loader=PackageLoader("lnlab.auditing", "."),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = files("lnlab.book").joinpath("templates/page.css").read_text(encoding="utf-8")
+    page = templates.get_template("report.html").render(
+        title=f"Audit of {audit.module}",
+        # the font of formulas, of which a report has none, is no file of its folder
+        style=style.replace(', url("STIXTwoMath-Regular.ttf")', ""),
+        about=[audit.summary(), audit.about],
+        findings=audit.findings,
+        sections=[section(name, data) for name, data in audit.data.items()],
+        not_run=audit.not_run,
+        version=lnlab.__version__,
+    )
+    path.write_text(page, encoding="utf-8")
+    return path
 
 
-def _plain(row: dict) -> dict[str, Any]:
+def section(name: str, data: CheckData) -> dict[str, Any]:
+    """Return the numbers behind one check as the template shows them."""
     return {
-        k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()
+        "name": name,
+        "note": data.note,
+        "columns": list(dict.fromkeys(key for row in data.rows for key in row)),
+        "rows": [{k: text_of(v) for k, v in row.items()} for row in data.rows],
+        "chart": data.profile and chart(data.profile),
     }
 
 
-def _said(row: dict) -> dict[str, str]:
-    """A row as it is read: three digits of a number."""
+def text_of(value: Any) -> str:
+    """Return a value as a reader wants it: three digits of a number, nothing for NaN."""
+    if isinstance(value, float):
+        return "" if math.isnan(value) else digits(value)
+    return str(value)
+
+
+def chart(profile: Profile) -> dict[str, Any]:
+    """Return where everything of a curve stands, in pixels: y on a logarithmic axis.
+
+    A value that has no logarithm leaves a gap. The axis has whole decades: a spread of a few
+    per cent is not to look like a cliff.
+    """
+    drawn = [v for v in profile.numbers if 0 < v < math.inf]
+    low = math.floor(math.log10(min(drawn, default=1)))
+    high = math.floor(math.log10(max(drawn, default=1))) + 1
+    step = (WIDTH - LEFT - 20) / max(len(profile.numbers) - 1, 1)
+
+    def y(value: float) -> float:
+        share = (high - math.log10(value)) / (high - low)
+        return round(10 + share * (PLOT_HEIGHT - 10), 1)
+
+    xs = [round(LEFT + 10 + step * i, 1) for i in range(len(profile.numbers))]
+    points = [
+        {"x": x, "y": y(value), "text": f"{name}: {digits(value)}"}
+        if 0 < value < math.inf
+        else None
+        for x, name, value in zip(xs, profile.names, profile.numbers, strict=True)
+    ]
+    every = -(-len(xs) // MOST_LABELS)
+    labels = [
+        {"x": x, "text": name if len(name) <= LONGEST_NAME else f"…{name[-LONGEST_NAME:]}"}
+        for x, name in zip(xs[::every], profile.names[::every], strict=True)
+    ]
+    longest = max(len(label["text"]) for label in labels)
     return {
-        k: (
-            ""
-            if isinstance(v, float) and math.isnan(v)
-            else f"{v:.3g}"
-            if isinstance(v, float)
-            else str(v)
-        )
-        for k, v in row.items()
+        "unit": profile.unit,
+        "width": WIDTH,
+        "left": LEFT,
+        "bottom": PLOT_HEIGHT,
+        "height": PLOT_HEIGHT + 20 + 5.5 * longest,
+        "ticks": [{"y": y(value), "label": f"{value:g}"} for value in ticks(low, high)],
+        "points": [point for point in points if point],
+        "lines": list(connected(points)),
+        "labels": labels,
     }
+
+
+def ticks(low: int, high: int) -> list[float]:
+    """Return the labelled values of a logarithmic axis from 10^low to 10^high: 10 or so."""
+    factors = (1, 2, 5) if high - low < 4 else (1,)
+    every = max(1, (high - low) // 8)
+    values = [f * 10.0**decade for decade in range(low, high, every) for f in factors]
+    return [*values, 10.0**high]
+
+
+def connected(points: list[dict[str, Any] | None]) -> Iterator[list[tuple[float, float]]]:
+    """Yield the stretches of points that a line connects."""
+    line: list[tuple[float, float]] = []
+    for point in [*points, None]:
+        if point is not None:
+            line.append((point["x"], point["y"]))
+        elif line:
+            yield line
+            line = []

@@ -1,18 +1,16 @@
-"""Somebody's module with its input and its loss, made ready to be looked at.
+"""A user's module with its input and its loss, ready for the checks.
 
-All probes take a module that is called with one tensor. A module of several inputs becomes one:
-on a copy, the first floating point tensor is left open and the others are put in its place.
+Every analysis takes a module that is called with one tensor. A module of several inputs becomes
+one: on a copy, the first floating point tensor is left open, and the others are fixed.
 """
 
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy, deepcopy
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from enum import IntEnum
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,10 +20,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.overrides import TorchFunctionMode
 
-from lnlab.analysis.activations import NORMALIZERS
-from lnlab.analysis.conformance import NOTHING, Report, conformance
 from lnlab.analysis.module_copy import (
-    EPS,
     Buffers,
     ModuleCopy,
     check_model,
@@ -35,41 +30,8 @@ from lnlab.analysis.module_copy import (
 )
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.random import normal
+from lnlab.auditing.finding import CannotCheck, CheckData, Profile
 from lnlab.training.random_state import default_dtype
-
-# Parameters that start at 0 and are multiplied: what feeds them has no effect until they move.
-#
-# The last layer of a branch, a gain, the scale of a residual: most often so that the net is the
-# identity at its start.
-
-
-ADDED = ("bias", "beta", "b")
-"""The ends of names of what is added: at 0 it lets everything pass."""
-
-
-def asleep(module: nn.Module) -> list[str]:
-    """The names of all parameters that are 0 in every place and not called a bias."""
-    return [
-        name
-        for name, p in module.named_parameters()
-        if p.numel() and not p.any() and not _added(name)
-    ]
-
-
-def _added(name: str) -> bool:
-    last = name.rpartition(".")[2].lower()
-    return last in ADDED or last.endswith("bias")
-
-
-def drawn(module: nn.Module) -> tuple[nn.Module, list[str]]:
-    """A copy in which these are drawn, rows of length 1 or so, and their names."""
-    other, names = deepcopy(module), asleep(module)
-    for place, name in enumerate(names):
-        p = other.get_parameter(name).data
-        inputs = p[0].numel() if p.dim() > 1 else 1
-        p.copy_(normal(11, place, p.numel()).view_as(p).to(p) / inputs**0.5)
-    return other, names
-
 
 # The inputs of one call, and the tensors in them.
 
@@ -92,35 +54,39 @@ class Call:
         return cls(*inputs) if plain else cls(inputs)
 
 
-def mapped(tree: Any, change: Callable[[Tensor], Any]) -> Any:
-    """``tree`` with every tensor changed: in tuples, lists, mappings and dataclasses."""
+def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
+    """Return ``tree`` with every tensor changed: in tuples, lists, mappings, dataclasses."""
     if isinstance(tree, Tensor):
         return change(tree)
     if isinstance(tree, Mapping):
-        return {key: mapped(value, change) for key, value in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(mapped(value, change) for value in tree))
+        return {key: map_tensors(value, change) for key, value in tree.items()}
     if isinstance(tree, tuple | list):
-        return type(tree)(mapped(value, change) for value in tree)
+        values = [map_tensors(value, change) for value in tree]
+        return type(tree)(*values) if hasattr(tree, "_fields") else type(tree)(values)
     if is_dataclass(tree) and not isinstance(tree, type):
-        new = {f.name: mapped(getattr(tree, f.name), change) for f in fields(tree) if f.init}
-        return replace(tree, **new)
+        names = [field.name for field in fields(tree) if field.init]
+        return replace(tree, **{n: map_tensors(getattr(tree, n), change) for n in names})
     return tree
 
 
-def tensors(tree: Any) -> list[Tensor]:
-    """Every tensor of a tree, in order."""
-    found: list[Tensor] = []
-    mapped(tree, lambda tensor: found.append(tensor) or tensor)
-    return found
+def list_tensors(tree: Any) -> list[Tensor]:
+    """Return every tensor of a tree, in order."""
+    tensors: list[Tensor] = []
+    map_tensors(tree, lambda tensor: tensors.append(tensor) or tensor)
+    return tensors
+
+
+def floating_tensors(tree: Any) -> list[Tensor]:
+    """Return the floating point tensors of a tree, in order."""
+    return [tensor for tensor in list_tensors(tree) if tensor.is_floating_point()]
 
 
 def refuse_nan(inputs: Any) -> None:
     """Raise ValueError where a tensor of the inputs is empty or holds NaN.
 
-    Infinities are let through: masks are made of them.
+    Infinities are allowed: masks are made of them.
     """
-    for v in tensors(inputs):
+    for v in list_tensors(inputs):
         if not v.numel() or bool(v.isnan().any()):
             wrong = "holds NaN" if v.numel() else "has no numbers"
             raise ValueError(
@@ -128,433 +94,9 @@ def refuse_nan(inputs: Any) -> None:
             )
 
 
-# A module watched in one evaluation: what of it is called, with which numbers.
-
-
-@dataclass(frozen=True)
-class Visit:
-    """One call of a part of the module.
-
-    Attributes:
-        name: what the part is called.
-        part: the part itself.
-        given: the tensors it was called with, as they were then.
-        made: the tensors it returned, as they were then.
-        taken: the memory, by a number, of those that it was called with.
-        left: that of those that it returned.
-    """
-
-    name: str
-    part: nn.Module
-    given: tuple[Tensor, ...]
-    made: tuple[Tensor, ...]
-    taken: tuple[int, ...]
-    left: tuple[int, ...]
-
-
-class Watched(TorchFunctionMode):
-    """Takes down, while it is active, what a module calls.
-
-    Attributes:
-        module: itself, hooks on it.
-        visits: every call of a part, in the order of return.
-        functions: every call of one of torch's functions by its name, with the part in which
-            it stands.
-    """
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-        self.visits: list[Visit] = []
-        self.functions: list[tuple[str, str]] = []
-        self._within: list[str] = []
-        self._held: list[Any] = []
-        for name, part in module.named_modules():
-            part.register_forward_pre_hook(partial(self._enter, name))
-            part.register_forward_hook(self._leave, with_kwargs=True)
-
-    def _enter(self, name: str, part: nn.Module, args: tuple) -> None:
-        self._within.append(name)
-
-    def _leave(self, part: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        both = tensors((args, kwargs)), tensors(output)
-        self._held.append(both)  # what is freed may come again at the same place
-        with torch._C.DisableTorchFunction():  # looking is no part of the computation
-            given, made = (tuple(v.clone() for v in each) for each in both)
-            taken, left = (tuple(map(_place, each)) for each in both)
-        self.visits.append(Visit(self._within.pop(), part, given, made, taken, left))
-
-    def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
-        where = self._within[-1] if self._within else ""
-        self.functions.append((getattr(func, "__name__", ""), where))
-        return func(*args, **kwargs or {})
-
-
-def _place(tensor: Tensor) -> int:
-    """The memory in which a tensor's numbers stand; views of one stand in the same."""
-    # the storage itself: where it lies is no place on a device that is pretended
-    return tensor.untyped_storage()._cdata
-
-
-# The findings of checks: data, with one sentence of what each means and one of what to do.
-
-
-class Severity(IntEnum):
-    """The weight of a finding, worst first."""
-
-    FAULT = 0
-    RISK = 1
-    FACT = 2
-
-    @property
-    def word(self) -> str:
-        return self.name.lower()
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was seen in a module.
-
-    Attributes:
-        severity: FAULT, something does not do what its name or its place promises; RISK, it
-            may cost accuracy or a training; FACT, good to know.
-        where: names of parts or parameters, the first few.
-        seen: what was measured, with its numbers.
-        means: what that means, in one sentence.
-        do: what to do about it, in one sentence.
-    """
-
-    severity: Severity
-    where: str
-    seen: str
-    means: str
-    do: str
-
-    def row(self) -> dict[str, str]:
-        """The fields as text."""
-        return asdict(self) | {"severity": self.severity.word}
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Numbers along the depth of a module, to be drawn.
-
-    Attributes:
-        title: what the numbers are.
-        unit: what their axis is labelled with.
-        names: the places, in the order of the computation.
-        values: a line for each key, one number a place.
-    """
-
-    title: str
-    unit: str
-    names: tuple[str, ...]
-    values: dict[str, tuple[float, ...]]
-
-
-@dataclass(frozen=True)
-class Result:
-    """The result of one check.
-
-    Attributes:
-        findings: in no order.
-        rows: the numbers behind them, a table.
-        note: how they were measured, where that is not plain.
-        profile: what is drawn of them.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    rows: tuple[dict, ...] = ()
-    note: str = ""
-    profile: Profile | None = None
-
-
-class CannotCheck(ValueError):
-    """A check does not apply, or cannot run; the message says why."""
-
-
-def listed(names: Sequence[str], most: int = 3) -> str:
-    """The first few names, and how many others: "a, b and 4 others"."""
-    names = list(dict.fromkeys(name or "the module itself" for name in names))
-    rest = len(names) - most
-    if rest < 2:
-        return ", ".join(names)
-    return f"{', '.join(names[:most])} and {rest} others"
-
-
-def counted(count: int, one: str, several: str = "") -> str:
-    """A number of things in words: "1 weight", "3 weights"."""
-    return f"{count} {one if count == 1 else several or one + 's'}"
-
-
-def span(low: str, high: str) -> str:
-    """Two numbers as a range, or one where they read alike."""
-    return low if low == high else f"{low} to {high}"
-
-
-def number(value: float) -> str:
-    """A number in three digits at most."""
-    return f"{value:.3g}"
-
-
-OwnLoss = Callable[[Any], Tensor]
-"""A loss: from what a module returns to a scalar."""
-
-CHANCES = ("dropout", "dropout_p", "drop_prob", "p_drop", "attn_dropout")
-"""The names under which parts keep the probability of dropping something."""
-
-
-def of_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
-    """A copy of ``module`` called with one tensor, and that tensor.
-
-    The open one is the first floating point tensor of ``call``, or the first tensor. The
-    others are buffers of the copy, so that a change of precision reaches them. Parts and
-    parameters keep their names.
-
-    Raises:
-        TypeError: where the call has no tensor.
-        ValueError: where the module cannot be copied, or a tensor is empty or holds NaN.
-    """
-    trained = {
-        name for name, p in original_module(module).named_parameters() if p.requires_grad
-    }
-    own = copy_module(module)
-    for name, p in own.named_parameters():
-        p.requires_grad_(name in trained)
-    given = tensors((call.args, call.kwargs))
-    if not given:
-        raise TypeError(
-            f"the input of {type(own).__name__} holds no tensor: give what it is called with, "
-            "numbers and arrays as torch.as_tensor(x)."
-        )
-    refuse_nan(given)
-    place = next((i for i, v in enumerate(given) if v.is_floating_point()), 0)
-    if len(given) == 1 and len(call.args) == 1 and isinstance(call.args[0], Tensor):
-        return own, given[0].detach().clone()
-    for i, tensor in enumerate(given):
-        if i != place:
-            own.register_buffer(f"_given_{i}", tensor.detach().clone(), persistent=False)
-    kind = type(own)
-
-    def forward(self: nn.Module, x: Tensor) -> Any:
-        order = iter(range(len(given)))
-
-        def put(_: Tensor) -> Tensor:
-            i = next(order)
-            return x if i == place else self.get_buffer(f"_given_{i}")
-
-        args, kwargs = mapped((call.args, call.kwargs), put)
-        return kind.forward(self, *args, **kwargs)
-
-    own.__class__ = type(kind.__name__, (kind,), {"forward": forward})
-    return own, given[place].detach().clone()
-
-
-def of_one_precision(module: nn.Module) -> nn.Module:
-    """A copy that, where its parameters are in float64, makes its own numbers in float64 too.
-
-    Many a forward makes numbers without naming a precision, frequencies of times say, which
-    are in float32 then and do not go with the others.
-    """
-    own = deepcopy(module)
-    kind = type(own)
-
-    def forward(self: nn.Module, *args: Any) -> Any:
-        wide = any(p.dtype == torch.float64 for p in self.parameters())
-        with default_dtype(torch.float64) if wide else nullcontext():
-            return kind.forward(self, *args)
-
-    own.__class__ = type(kind.__name__, (kind,), {"forward": forward})
-    return own
-
-
-def without_chance(module: nn.Module) -> list[str]:
-    """Let nothing be dropped; the names of the parts where something was."""
-    found = []
-    for name, part in module.named_modules():
-        own = (*CHANCES, "p") if isinstance(part, _DropoutNd) else CHANCES
-        for key in own:
-            if isinstance(getattr(part, key, None), float) and getattr(part, key):
-                setattr(part, key, 0.0)
-                found.append(name)
-    return found
-
-
-class Audited:
-    """A module with its input and its loss, as every check is given it.
-
-    Args:
-        module: not touched.
-        inputs: a :class:`Call`, or what :meth:`Call.of` understands.
-        loss: the loss, a function of what the module returns; None: half the squared distance
-            from a random target stands in for it.
-
-    Attributes:
-        name: the class of the module.
-        module: a copy that is called with ``x`` alone and drops nothing.
-        x: the open input.
-        dropped: the parts whose dropout was put to 0.
-        own_loss: whether a loss was given.
-        kept: what several checks need and one has made.
-
-    Raises:
-        TypeError: where ``module`` is none, or the input holds no tensor.
-        ValueError: where the module cannot be copied, or does not take the input.
-    """
-
-    def __init__(self, module: nn.Module, inputs: Any, loss: OwnLoss | None = None) -> None:
-        check_model(module)
-        if loss is not None:
-            check_type("loss", loss, Callable, "a function of what the module returns")
-        self.name = type(original_module(module)).__name__
-        self.module, self.x = of_one_input(module, Call.of(inputs))
-        self.module.train(original_module(module).training)
-        self.dropped = without_chance(self.module)
-        self.kept: dict[str, Any] = {}
-        self.own_loss, self._loss = loss is not None, loss
-        self.dtype = next(
-            (p.dtype for p in self.module.parameters() if p.is_floating_point()), self.x.dtype
-        )
-        self.output = self._evaluated()
-
-    def _evaluated(self) -> Any:
-        """The output of the module, as it is."""
-        module = deepcopy(self.module)
-        try:
-            with torch.no_grad(), undrawn():
-                return module(self.x.clone())
-        except Exception as error:  # whatever a module of the user's may raise
-            raise ValueError(f"{self.name} does not take the input: {error}") from error
-
-    def loss(self, output: Any, _: Any = None) -> Tensor:
-        """The user's loss, or the one that stands in."""
-        if self._loss is not None:
-            return self._loss(output)
-        made = [v for v in tensors(output) if v.is_floating_point()]
-        if not made:
-            raise CannotCheck("the module returns no floating point numbers.")
-        apart = (v - normal(7, i, v.numel()).view_as(v).to(v) for i, v in enumerate(made))
-        return torch.stack([d.square().mean() / 2 for d in apart]).mean()
-
-    @cached_property
-    def _scales(self) -> list[float]:
-        made = [v for v in tensors(self.output) if v.is_floating_point()]
-        return [float(v.double().abs().nan_to_num().max()) or 1.0 for v in made]
-
-    def read(self, output: Any) -> Tensor:
-        """The floating point outputs as one tensor; of several, each divided by its largest."""
-        made = [v for v in tensors(output) if v.is_floating_point()]
-        if len(made) == 1 and made[0].dim():
-            return made[0]
-        if not made:
-            raise TypeError("the module returns no floating point numbers.")
-        flat = [v.reshape(len(v) if v.dim() else 1, -1) for v in made]
-        if len({len(v) for v in flat}) > 1:
-            flat = [v.reshape(1, -1) for v in flat]
-        return torch.cat([v / s for v, s in zip(flat, self._scales, strict=True)], dim=1)
-
-    def subject(self, bn_stats: str | None = None) -> ModuleCopy:
-        """A float64 copy whose parameters can be tried out; as it trains, by default."""
-        bn_stats = self.bn_stats if bn_stats is None else bn_stats
-        return ModuleCopy(
-            self.module, self.x, dtype=self.wide, bn_stats=bn_stats, read=self.read
-        )
-
-    @cached_property
-    def objective(self) -> Objective:
-        """The loss as a function of the parameters, as it trains, in float64 if that goes.
-
-        Raises:
-            CannotCheck: where there is no such function.
-        """
-        why = ""
-        for dtype in (torch.float64, None):
-            for bn_stats in ("batch", "running"):
-                try:
-                    with undrawn():
-                        return Objective(
-                            self.module, self.x, None, self.loss,
-                            bn_stats=bn_stats, dtype=dtype,
-                        )  # fmt: skip
-                except Exception as error:  # whatever a loss of the user's may raise
-                    why = why or str(error)
-        raise CannotCheck(why)
-
-    @cached_property
-    def wide(self) -> torch.dtype | None:
-        """float64 where the module can be evaluated in it; None: as it is."""
-        for module in (self.module, of_one_precision(self.module)):
-            try:
-                ModuleCopy(module, self.x, dtype=torch.float64, read=self.read).run()
-            except Exception as error:  # whatever a module of the user's may raise
-                self.kept.setdefault("why not in float64", str(error))
-            else:
-                self.module = module
-                return torch.float64
-        return None
-
-    def require_wide(self) -> None:
-        """Raise unless the module can be evaluated in float64, and say why it cannot.
-
-        Raises:
-            CannotCheck: where it cannot.
-        """
-        if self.wide is None:
-            why = self.kept["why not in float64"]
-            raise CannotCheck(f"the module cannot be evaluated in float64: {why}")
-
-    @cached_property
-    def awake(self) -> Audited:
-        """The same with all drawn that starts at 0 and is multiplied; itself without any."""
-        _ = self.wide, self.bn_stats
-        module, names = drawn(self.module)
-        if not names:
-            return self
-        other = copy(self)
-        other.module, other.kept = module, {"asleep": names}
-        return other
-
-    @cached_property
-    def bn_stats(self) -> str:
-        """Return "batch", as in training, if the module can be evaluated so; else "running"."""
-        with suppress(Exception):
-            ModuleCopy(
-                self.module, self.x, dtype=self.wide, bn_stats="batch",
-                read=self.read,
-            ).run()  # fmt: skip
-            return "batch"
-        return "running"
-
-    @cached_property
-    def watched(self) -> Watched:
-        """One evaluation, as it trains, with every call of a part and of a function."""
-        return self.watch(self.x)
-
-    def watch(self, x: Tensor, bn_stats: str | None = None) -> Watched:
-        """The same of another input; as it trains, by default."""
-        wide = self.wide  # which may exchange the module
-        bn_stats = self.bn_stats if bn_stats is None else bn_stats
-        module = deepcopy(self.module).to(wide)
-        module.train(bn_stats == "batch")
-        x = x.to(wide) if x.is_floating_point() else x
-        watched = Watched(module)
-        with torch.no_grad(), undrawn(), Buffers(module), watched:
-            module(x.clone())
-        return watched
-
-    @property
-    def course(self) -> list[Visit]:
-        """Every call of a part, in the order of return."""
-        return self.watched.visits
-
-    def has_parts(self, part: nn.Module) -> bool:
-        """True if a part has parts with parameters of their own."""
-        return any(next(child.parameters(), None) is not None for child in part.children())
-
-
 @contextmanager
-def undrawn() -> Iterator[None]:
-    """Puts every generator of random numbers back at the end."""
+def restored_random_state() -> Iterator[None]:
+    """Restore every generator of random numbers at the end."""
     python, old = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         with torch.random.fork_rng():
@@ -564,159 +106,347 @@ def undrawn() -> Iterator[None]:
         np.random.set_state(old)  # noqa: NPY002
 
 
-# The normalizers of a module, told by what they compute.
-
-
-SOUNDS_LIKE = re.compile(r"norm(?!al_)|^ln\d*$|^bn\d*$", re.IGNORECASE)
-"""Class names that promise a normalizer."""
-
-SHORT = 6
-"""Axes that a normalizer does not insist on are cut to so many places: conformance looks at
-shapes alone, and its work grows with them."""
+# A trace of one evaluation: which modules and functions are called, and with which numbers.
 
 
 @dataclass(frozen=True)
-class Found:
-    """Normalizers that are one but for their parameters.
+class ModuleCall:
+    """One call of a module inside the audited one.
 
     Attributes:
-        visits: the first call of each.
-        report: what they are; None where that could not be found out.
-        why: then, the reason.
+        name: its path, "" of the audited module itself.
+        module: itself.
+        inputs: the tensors it was called with, copied before anything overwrote them.
+        outputs: the tensors it returned, likewise.
+        input_memory: the memory of each input, by a number; views share it.
+        output_memory: that of each output.
     """
 
-    visits: tuple[Visit, ...]
-    report: Report | None
-    why: str = ""
-
-    @property
-    def names(self) -> list[str]:
-        return [visit.name for visit in self.visits]
-
-    @property
-    def kind(self) -> str:
-        return type(self.visits[0].part).__name__
+    name: str
+    module: nn.Module
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    input_memory: tuple[int, ...]
+    output_memory: tuple[int, ...]
 
 
-def normalizers(audited: Audited) -> list[Found]:
-    """All normalizers that are called, grouped by what they are.
+class CallTrace(TorchFunctionMode):
+    """Records what a module calls while it is active.
 
-    A part is one if torch or lnlab has it as one, if its class says so, or if it keeps the
-    shape of its input and turns out to be one.
+    Attributes:
+        module: with hooks on it.
+        calls: of modules, in the order of return.
+        functions: calls of functions of torch: the name of each, and the module that called it.
     """
-    groups: dict[Any, list[Visit]] = {}
-    for visit in first_calls(audited):
-        if candidate(audited, visit):
-            groups.setdefault(_likeness(visit), []).append(visit)
-    found = [_identified(tuple(visits)) for visits in groups.values()]
-    return [f for f in found if _is_one(f)]
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.calls: list[ModuleCall] = []
+        self.functions: list[tuple[str, str]] = []
+        self._stack: list[str] = []
+        self._alive: list[Any] = []
+        for name, each in module.named_modules():
+            each.register_forward_pre_hook(partial(self._enter, name))
+            each.register_forward_hook(self._leave, with_kwargs=True)
+
+    def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
+        self._stack.append(name)
+
+    def _leave(self, module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
+        both = list_tensors((args, kwargs)), list_tensors(output)
+        self._alive.append(both)  # the memory of what is freed would be used again
+        with torch._C.DisableTorchFunction():  # our copies are no calls of the module
+            inputs, outputs = (tuple(v.clone() for v in each) for each in both)
+            # not data_ptr(), which is 0 on a pretended device
+            memory = [tuple(v.untyped_storage()._cdata for v in each) for each in both]
+        self.calls.append(ModuleCall(self._stack.pop(), module, inputs, outputs, *memory))
+
+    def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
+        caller = self._stack[-1] if self._stack else ""
+        self.functions.append((getattr(func, "__name__", ""), caller))
+        return func(*args, **kwargs or {})
 
 
-def first_calls(audited: Audited) -> list[Visit]:
-    """The first call of every part, in the order of the computation."""
-    seen: dict[str, Visit] = {}
-    for visit in audited.course:
-        seen.setdefault(visit.name, visit)
-    return list(seen.values())
+# Copies of a module: of one input, of one precision, without dropout, without zeros.
 
 
-def candidate(audited: Audited, visit: Visit) -> bool:
-    """True if a part may be a normalizer: of the shape of its input, without layers inside."""
-    part = visit.part
-    if not visit.given or len(visit.made) != 1 or visit.made[0].shape != visit.given[0].shape:
-        return isinstance(part, NORMALIZERS)
-    if not visit.given[0].is_floating_point() or visit.given[0].dim() < 2:
-        return False
-    if isinstance(part, NORMALIZERS) or promised(part):
-        return not audited.has_parts(part)
-    torchs = type(part).__module__.startswith("torch.nn.")
-    own = [p for p in part.parameters() if p.dim() > 1]
-    return not torchs and not own and not any(part.children())
+def with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
+    """Return a copy of ``module`` that is called with one tensor, and that tensor.
 
-
-def promised(part: nn.Module) -> bool:
-    """True if a class name promises a normalizer."""
-    return bool(SOUNDS_LIKE.search(type(part).__name__))
-
-
-def _likeness(visit: Visit) -> Any:
-    """A key that is the same for normalizers which differ in their parameters alone."""
-    plain = {
-        key: value
-        for key, value in vars(visit.part).items()
-        if isinstance(value, int | float | str | tuple | None)
-    }
-    return type(visit.part), repr(sorted(plain.items())), visit.given[0].shape[1:]
-
-
-def _identified(visits: tuple[Visit, ...]) -> Found:
-    x = visits[0].given[0]
-    part = plain(visits[0].part, x)
-    why = ""
-    for shape in _shapes(x.shape):
-        try:
-            with undrawn():
-                return Found(visits, conformance(part, torch.zeros(shape)))
-        except Exception as error:  # whatever a part of the user's may raise
-            why = str(error)
-    return Found(visits, None, why)
-
-
-TORCHS = (
-    nn.LayerNorm,
-    nn.RMSNorm,
-    nn.GroupNorm,
-    nn.BatchNorm1d,
-    nn.BatchNorm2d,
-    nn.BatchNorm3d,
-)
-
-
-def plain(part: nn.Module, x: Tensor) -> nn.Module:
-    """A subclass of one of torch's that does the same but for rounding, as torch's.
-
-    Many compute in float32 inside, whatever they are given, which a black box in float64
-    would take for another function.
-    """
-    base = next((kind for kind in TORCHS if isinstance(part, kind)), None)
-    if base is None or type(part) is base:
-        return part
-    same = copy_module(part).float()
-    own = copy_module(part).float()
-    same.__class__ = base
-    with torch.no_grad(), undrawn():
-        y, z = own(x.float()), same(x.float())
-    return same if y.shape == z.shape and torch.allclose(y, z, atol=1e-5) else part
-
-
-def _shapes(shape: torch.Size) -> Iterator[tuple[int, ...]]:
-    """Shapes of inputs to try a normalizer on: smaller ones first, the given one last."""
-    cases, *rest = shape
-    if len(rest) > 1:
-        yield cases, rest[0], *(min(n, SHORT) for n in rest[1:])
-        yield cases, *(min(n, SHORT) for n in rest[:-1]), rest[-1]
-    yield tuple(shape)
-
-
-def _is_one(found: Found) -> bool:
-    part = found.visits[0].part
-    if isinstance(part, NORMALIZERS) or promised(part):
-        return True
-    return found.report is not None and found.report.kind != NOTHING
-
-
-def eps_of(part: nn.Module) -> float:
-    """The eps that a part says it has; 0 where it says none."""
-    said = (getattr(part, name, None) for name in EPS)
-    return next((eps for eps in said if isinstance(eps, float)), 0.0)
-
-
-def require(found: list[Found]) -> list[Found]:
-    """``found``, where there are any.
+    The open one is the first floating point tensor of ``call``, or the first tensor. The
+    others are buffers of the copy, so that a change of precision reaches them. Modules and
+    parameters keep their names.
 
     Raises:
-        CannotCheck: where there are none.
+        TypeError: where the call has no tensor.
+        ValueError: where the module cannot be copied, or a tensor is empty or holds NaN.
     """
-    if not found:
-        raise CannotCheck("there is no normalizer.")
-    return found
+    parameters = original_module(module).named_parameters()
+    trained = {name for name, p in parameters if p.requires_grad}
+    own = copy_module(module)
+    for name, p in own.named_parameters():
+        p.requires_grad_(name in trained)
+    given = list_tensors((call.args, call.kwargs))
+    if not given:
+        raise TypeError(
+            f"the input of {type(own).__name__} holds no tensor: give what it is called with, "
+            "numbers and arrays as torch.as_tensor(x)."
+        )
+    refuse_nan(given)
+    if len(given) == 1 and len(call.args) == 1 and isinstance(call.args[0], Tensor):
+        return own, given[0].detach().clone()
+    open_index = next((i for i, v in enumerate(given) if v.is_floating_point()), 0)
+    for i, tensor in enumerate(given):
+        if i != open_index:
+            own.register_buffer(f"_given_{i}", tensor.detach().clone(), persistent=False)
+
+    base = type(own)
+
+    def forward(self: nn.Module, x: Tensor) -> Any:
+        order = iter(range(len(given)))
+
+        def fill(_: Tensor) -> Tensor:
+            i = next(order)
+            return x if i == open_index else self.get_buffer(f"_given_{i}")
+
+        args, kwargs = map_tensors((call.args, call.kwargs), fill)
+        return base.forward(self, *args, **kwargs)
+
+    replace_forward(own, forward)
+    return own, given[open_index].detach().clone()
+
+
+def in_one_precision(module: nn.Module) -> nn.Module:
+    """Return a copy that makes its own numbers in float64 where its parameters are in it.
+
+    Many a forward makes numbers without naming a precision (frequencies of times), which are
+    in float32 then and do not fit the others.
+    """
+    own = deepcopy(module)
+    base = type(own)
+
+    def forward(self: nn.Module, *args: Any) -> Any:
+        wide = any(p.dtype == torch.float64 for p in self.parameters())
+        with default_dtype(torch.float64) if wide else nullcontext():
+            return base.forward(self, *args)
+
+    replace_forward(own, forward)
+    return own
+
+
+def replace_forward(module: nn.Module, forward: Callable) -> None:
+    """Give ``module`` a subclass of its class, of the same name, with another forward."""
+    base = type(module)
+    module.__class__ = type(base.__name__, (base,), {"forward": forward})
+
+
+DROPOUT_NAMES = ("dropout", "dropout_p", "drop_prob", "p_drop", "attn_dropout")
+"""The names under which modules keep the probability of dropping something."""
+
+
+def turn_dropout_off(module: nn.Module) -> list[str]:
+    """Set every dropout to 0; return the names of the modules that had one."""
+    changed = []
+    for name, each in module.named_modules():
+        keys = (*DROPOUT_NAMES, "p") if isinstance(each, _DropoutNd) else DROPOUT_NAMES
+        for key in keys:
+            if isinstance(getattr(each, key, None), float) and getattr(each, key):
+                setattr(each, key, 0.0)
+                changed.append(name)
+    return changed
+
+
+def zero_weights(module: nn.Module) -> list[str]:
+    """Return the names of all parameters that are 0 everywhere and not called a bias.
+
+    The last layer of a branch, a gain, the scale of a residual: most often the net is to be
+    the identity at its start. What feeds them has no effect until they move.
+    """
+    names = [name for name, p in module.named_parameters() if p.numel() and not p.any()]
+    return [name for name in names if not _is_bias(name)]
+
+
+def _is_bias(name: str) -> bool:
+    last = name.rpartition(".")[2].lower()
+    return last in ("beta", "b") or last.endswith("bias")
+
+
+Loss = Callable[..., Tensor]
+"""A loss: a scalar from what a module returns, and from y where one is given."""
+
+
+class AuditSubject:
+    """A module with its input and its loss, as every check is given it.
+
+    Args:
+        model: not touched.
+        inputs: a :class:`Call`, or what :meth:`Call.of` understands.
+        y: what the loss compares outputs with; None: nothing.
+        loss_fn: the loss, ``loss_fn(output, y)``, or ``loss_fn(output)`` without y; None: half
+            the squared distance from a random target stands in for it.
+
+    Attributes:
+        name: the class of the module.
+        module: a copy that is called with ``x`` alone and drops nothing.
+        x: the open input.
+        dropout: the modules whose dropout was set to 0.
+        has_loss: whether a loss was given.
+        dtype: the precision of the module.
+        output: what the module returns for ``x``.
+        shown: the numbers behind the check that is running; see :meth:`show`.
+        cache: what several checks need and one has made.
+
+    Raises:
+        TypeError: where ``model`` is no module, or the input holds no tensor.
+        ValueError: where the module cannot be copied, or does not take the input.
+    """
+
+    def __init__(
+        self, model: nn.Module, inputs: Any, y: Any = None, loss_fn: Loss | None = None
+    ) -> None:
+        check_model(model)
+        if loss_fn is not None:
+            check_type("loss_fn", loss_fn, Callable, "a function of what the model returns")
+        self.name = type(original_module(model)).__name__
+        self.module, self.x = with_one_input(model, Call.of(inputs))
+        self.module.train(original_module(model).training)
+        self.dropout = turn_dropout_off(self.module)
+        self.y, self.has_loss, self._loss_fn = y, loss_fn is not None, loss_fn
+        self.shown, self.cache = CheckData(), dict[str, Any]()
+        floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
+        self.dtype = next(floating, self.x.dtype)
+        try:
+            with torch.no_grad(), restored_random_state():
+                self.output = deepcopy(self.module)(self.x.clone())
+        except Exception as error:  # a user's module may raise anything
+            raise ValueError(f"{self.name} does not take the input: {error}") from error
+        sizes = (v.double().abs().nan_to_num().max() for v in floating_tensors(self.output))
+        self._scales = [float(size) or 1.0 for size in sizes]
+
+    def show(
+        self, rows: Sequence[dict], note: str = "", profile: Profile | None = None
+    ) -> None:
+        """Keep the numbers behind the check that is running for the report."""
+        self.shown = CheckData(rows, note, profile)
+
+    def loss(self, output: Any, y: Any) -> Tensor:
+        """Return the user's loss, or the one that stands in."""
+        if self._loss_fn is not None:
+            return self._loss_fn(output) if y is None else self._loss_fn(output, y)
+        values = floating_tensors(output)
+        if not values:
+            raise CannotCheck("the module returns no floating point numbers.")
+        apart = (v - normal(7, i, v.numel()).view_as(v).to(v) for i, v in enumerate(values))
+        return torch.stack([d.square().mean() / 2 for d in apart]).mean()
+
+    def read(self, output: Any) -> Tensor:
+        """Return the outputs as one tensor; of several, each divided by its largest."""
+        values = floating_tensors(output)
+        if len(values) == 1 and values[0].dim():
+            return values[0]
+        if not values:
+            raise TypeError("the module returns no floating point numbers.")
+        flat = [v.reshape(len(v) if v.dim() else 1, -1) for v in values]
+        if len({len(v) for v in flat}) > 1:
+            flat = [v.reshape(1, -1) for v in flat]
+        return torch.cat([v / s for v, s in zip(flat, self._scales, strict=True)], dim=1)
+
+    def copy_in(self, dtype: torch.dtype | None, bn_stats: str) -> ModuleCopy:
+        """Return a copy in a precision, whose parameters can be replaced for an evaluation."""
+        return ModuleCopy(self.module, self.x, dtype=dtype, bn_stats=bn_stats, read=self.read)
+
+    def copy(self, bn_stats: str | None = None) -> ModuleCopy:
+        """Return the same in float64 if that works; as it trains, by default."""
+        wide = self.wide  # which may replace the module
+        return self.copy_in(wide, self.bn_stats if bn_stats is None else bn_stats)
+
+    @cached_property
+    def wide(self) -> torch.dtype | None:
+        """float64 where the module can be evaluated in it; None: as it is."""
+        self.not_wide = ""
+        for module in (self.module, in_one_precision(self.module)):
+            try:
+                ModuleCopy(module, self.x, dtype=torch.float64, read=self.read).run()
+            except Exception as error:  # a user's module may raise anything
+                self.not_wide = self.not_wide or str(error)
+            else:
+                self.module = module
+                return torch.float64
+        return None
+
+    def require_wide(self) -> None:
+        """Raise CannotCheck unless the module can be evaluated in float64."""
+        if self.wide is None:
+            raise CannotCheck(f"the module cannot be evaluated in float64: {self.not_wide}")
+
+    @cached_property
+    def bn_stats(self) -> str:
+        """The statistics over cases: "batch", as in training, if that works; else "running"."""
+        with suppress(Exception):
+            self.copy_in(self.wide, "batch").run()
+            return "batch"
+        return "running"
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The loss as a function of the parameters, as it trains, in float64 if that works.
+
+        Raises:
+            CannotCheck: where there is no such function.
+        """
+        why = ""
+        for dtype in (torch.float64, None):
+            for bn_stats in ("batch", "running"):
+                settings = {"bn_stats": bn_stats, "dtype": dtype}
+                try:
+                    with restored_random_state():
+                        return Objective(self.module, self.x, self.y, self.loss, **settings)
+                except Exception as error:  # a user's loss may raise anything
+                    why = why or str(error)
+        raise CannotCheck(why)
+
+    @cached_property
+    def without_zeros(self) -> AuditSubject:
+        """The same with random weights in place of :func:`zero_weights`; itself without any.
+
+        Rows of these weights have a length of about 1.
+        """
+        _ = self.bn_stats  # found out once, for both
+        names = zero_weights(self.module)
+        if not names:
+            return self
+        other = copy(self)
+        other.module = deepcopy(self.module)
+        for stream, name in enumerate(names):
+            p = other.module.get_parameter(name).data
+            inputs = p[0].numel() if p.dim() > 1 else 1
+            p.copy_(normal(11, stream, p.numel()).view_as(p).to(p) / inputs**0.5)
+        for name in ("trace", "objective"):  # those of the module as it is
+            vars(other).pop(name, None)
+        return other
+
+    @cached_property
+    def trace(self) -> CallTrace:
+        """The trace of one evaluation, as the module trains."""
+        return self.trace_of(self.x)
+
+    def trace_of(self, x: Tensor, bn_stats: str | None = None) -> CallTrace:
+        """Return the trace of another input; as the module trains, by default."""
+        wide = self.wide  # which may replace the module
+        bn_stats = self.bn_stats if bn_stats is None else bn_stats
+        module = deepcopy(self.module).to(wide)
+        module.train(bn_stats == "batch")
+        x = x.to(wide) if x.is_floating_point() else x
+        trace = CallTrace(module)
+        with torch.no_grad(), restored_random_state(), Buffers(module), trace:
+            module(x.clone())
+        return trace
+
+    @property
+    def first_calls(self) -> list[ModuleCall]:
+        """The first call of every module, in the order of the computation."""
+        first: dict[str, ModuleCall] = {}
+        for call in self.trace.calls:
+            first.setdefault(call.name, call)
+        return list(first.values())

@@ -22,8 +22,8 @@ from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 
 from lnlab.analysis.magnitudes import relative_change
 from lnlab.analysis.module_copy import check_type, original_module
-from lnlab.auditing.subject import Audited, Call, counted
-from lnlab.book.html import words
+from lnlab.auditing.finding import count, html_table
+from lnlab.auditing.subject import AuditSubject, Call
 from lnlab.nn import Normalizer
 
 # A normalizer made for the place of another: its units, its axes, its eps.
@@ -275,7 +275,7 @@ class Swap:
         before, after = self.parameters
         moved = "" if self.moved is None else f"; outputs move by {self.moved:.2g}"
         return (
-            f"{counted(len(self.exchanges), 'part')} exchanged; "
+            f"{count(len(self.exchanges), 'part')} exchanged; "
             f"parameters {before:,} → {after:,}{moved}"
         )
 
@@ -287,7 +287,7 @@ class Swap:
     def _repr_html_(self) -> str:
         import pandas as pd
 
-        table = words(pd.DataFrame(self.rows()))
+        table = html_table(pd.DataFrame(self.rows()))
         return f"<p>{escape(self.summary())}</p>{table}"
 
 
@@ -327,7 +327,7 @@ def swap(module: nn.Module, rules: Rules, inputs: Any = None) -> Swap:
             shape.
     """
     check_type("rules", rules, Mapping, "{nn.BatchNorm2d: nn.GroupNorm}, by class or name")
-    before = None if inputs is None else Audited(module, Call.of(inputs))
+    before = None if inputs is None else AuditSubject(module, Call.of(inputs))
     new = deepcopy(original_module(module))
     for key in rules:
         if not isinstance(key, str | type):
@@ -430,23 +430,23 @@ def _leave_the_fast_path(module: nn.Module) -> None:
             part.use_nested_tensor = False
 
 
-def _spaces(audited: Audited) -> dict[str, int]:
+def _spaces(audited: AuditSubject) -> dict[str, int]:
     """The spatial axes that each part whose units stand along axis 1 is given."""
     return {
-        visit.name: visit.given[0].dim() - 2
-        for visit in audited.course
-        if isinstance(visit.part, TorchNorm | nn.GroupNorm) and visit.given
+        visit.name: visit.inputs[0].dim() - 2
+        for visit in audited.trace.calls
+        if isinstance(visit.module, TorchNorm | nn.GroupNorm) and visit.inputs
     }
 
 
-def _tried(before: Audited, new: nn.Module, inputs: Any) -> float:
+def _tried(before: AuditSubject, new: nn.Module, inputs: Any) -> float:
     """The distance of the outputs of the new module from those of the old.
 
     Raises:
         ValueError: where the new one does not take the input, or returns another shape.
     """
     try:
-        after = Audited(new, Call.of(inputs))
+        after = AuditSubject(new, Call.of(inputs))
     except ValueError as error:
         raise CannotSwap(f"with the new parts, {error}") from error
     y, z = before.read(before.output), after.read(after.output)

@@ -523,10 +523,10 @@ def write(path: Path, template: str, there: Collection[str] = (), **values: Any)
     put(path, page.encode())
 
 
-def parts(*, math: bool = True) -> dict[str, str]:
+def parts() -> dict[str, str]:
     """The parts within a page in one file: style sheet, plotly.js, our scripts, and the font of
-    its mathematics, if it has any."""
-    font = base64.b64encode(FONT_FILE.read_bytes()).decode() if math else ""
+    its mathematics."""
+    font = base64.b64encode(FONT_FILE.read_bytes()).decode()
     style = (OWN / "page.css").read_text(encoding="utf-8")
     return {
         "style": style.replace(f'url("{FONT}")', f'url("data:font/ttf;base64,{font}")'),
@@ -555,13 +555,6 @@ def share(out: Path) -> None:
 
 
 SCRIPT = Path(__file__).parent / "templates" / "tables.js"
-
-
-def words(frame: "pd.DataFrame") -> str:
-    """HTML of a frame of texts, which begin on the left, where JupyterLab has numbers end."""
-    left = 'style="text-align: left"'
-    html = frame.to_html(index=False, border=0, justify="left")
-    return html.replace("<td>", f"<td {left}>").replace("<th>", f"<th {left}>")
 
 
 class Readable:

@@ -29,7 +29,7 @@ def single():
 
 
 def rows(found, check):
-    return found.results[check].rows
+    return found.data[check].rows
 
 
 @pytest.mark.slow
@@ -41,7 +41,7 @@ def test_audit_of_resnet20():
         ("BatchNorm", 7), ("BatchNorm", 6)
     }  # fmt: skip
     assert sum(row["how many"] for row in rows(found, "normalizers")) == 19
-    off = [int(f.seen.split()[0]) for _, f in found.findings if "gains are below" in f.seen]
+    off = [int(f.message.split()[0]) for f in found.findings if f.rule == "gains-off"]
     assert sum(off) == 18
     rates = {row["weight"]: row for row in rows(found, "effective learning rates")}
     assert len(rates) == 19
@@ -61,7 +61,7 @@ def test_audit_of_sasrec():
     (row,) = rows(found, "normalizers")
     assert (row["how many"], row["is"]) == (5, "LayerNorm")
     assert row["eps"].startswith("1.0e-08")
-    assert any("eps is 1e-08" in f.seen for _, f in found.findings)
+    assert any("eps is 1e-08" in f.message for f in found.findings)
     idle = {
         r["parameter"]: r["without effect"] for r in rows(found, "parameters without effect")
     }

@@ -25,7 +25,7 @@ def test_what_is_no_module_is_named(call, model):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: audit(net(), X, "ce"), "loss is of class str: give a function"),
+        (lambda: audit(net(), X, Y, "ce"), "loss_fn is of class str: give a function"),
         (lambda: audit(net(), X * float("nan")), "an input of .* holds NaN: give"),
         (lambda: audit(net(), X[:0]), "an input of .* has no numbers: give"),
         (lambda: swap(net(), [nn.LayerNorm]), "rules is .* list: give {nn.BatchNorm2d"),

@@ -90,13 +90,6 @@ def test_data_reach_the_function(file):
     assert "35 parameters" in run(f"{file}:from_data", "--data", "5").output
 
 
-def test_a_wrong_name_is_said_before_the_file_is_run(tmp_path):
-    (tmp_path / "net.py").write_text("raise SystemExit('run')\n\ndef make():\n    pass\n")
-    assert "no function male; there are: make." in run(f"{tmp_path / 'net.py'}:male").output
-    (tmp_path / "net.py").write_text("globals()['ma' + 'le'] = lambda: 3")
-    assert "let it return (module, input)" in run(f"{tmp_path / 'net.py'}:male").output
-
-
 @pytest.mark.parametrize(
     ("where", "data", "said"),
     [

@@ -1,0 +1,150 @@
+"""Findings of an audit: rules, their findings, and the numbers behind them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Severity(IntEnum):
+    """The weight of a finding, worst first."""
+
+    FAULT = 0
+    RISK = 1
+    FACT = 2
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was seen in a module.
+
+    Attributes:
+        rule: the id of its rule, "eps-missing".
+        severity: FAULT, something does not do what its name or its place promises; RISK, it
+            may cost accuracy or a training; FACT, good to know.
+        where: names of modules or parameters, the first few.
+        message: what was measured, with its numbers.
+        meaning: what that means, in one sentence.
+        advice: what to do about it, in one sentence.
+        claim: the address of the paper that says so; "" where none does.
+        check: the check that made it.
+    """
+
+    rule: str
+    severity: Severity
+    where: str
+    message: str
+    meaning: str
+    advice: str
+    claim: str = ""
+    check: str = ""
+
+    def row(self) -> dict[str, str]:
+        """Return the fields as text, the check first."""
+        fields = asdict(self) | {"severity": self.severity.word}
+        return {"check": fields.pop("check"), **fields}
+
+
+RULES: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
+)
+"""The rules of an audit, by id: severity, meaning, advice and, of some, claim."""
+
+
+def make_finding(
+    rule: str,
+    where: Sequence[str],
+    message: str,
+    severity: Severity | None = None,
+    **values: Any,
+) -> Finding:
+    """Return a finding of a rule of :data:`RULES`.
+
+    Args:
+        rule: its id.
+        where: names of modules or parameters; the first few are kept.
+        message: what was measured.
+        severity: another than that of the rule.
+        values: what its sentences leave open.
+    """
+    own = RULES[rule]
+    return Finding(
+        rule=rule,
+        severity=Severity[own["severity"].upper()] if severity is None else severity,
+        where=list_names(where),
+        message=message,
+        meaning=own["meaning"].format(**values),
+        advice=own["advice"].format(**values),
+        claim=own.get("claim", ""),
+    )
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Numbers along the depth of a module, to be drawn.
+
+    Attributes:
+        unit: the label of their axis.
+        names: the modules or parameters, in the order of the computation.
+        numbers: one for each name.
+    """
+
+    unit: str
+    names: tuple[str, ...]
+    numbers: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class CheckData:
+    """The numbers behind the findings of one check.
+
+    Attributes:
+        rows: of a table.
+        note: how they were measured, where that is not plain.
+        profile: what is drawn of them.
+    """
+
+    rows: Sequence[dict] = ()
+    note: str = ""
+    profile: Profile | None = None
+
+
+class CannotCheck(ValueError):
+    """A check does not apply, or cannot run; the message says why."""
+
+
+def list_names(names: Sequence[str], most: int = 3) -> str:
+    """Return the first few names, and how many others: "a, b and 4 others"."""
+    names = list(dict.fromkeys(name or "the module itself" for name in names))
+    rest = len(names) - most
+    if rest < 2:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {rest} others"
+
+
+def count(number: int, one: str, several: str = "") -> str:
+    """Return a number of things in words: "1 weight", "3 weights"."""
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
+
+def digits(value: float) -> str:
+    """Return a number in three digits at most."""
+    return f"{value:.3g}"
+
+
+def html_table(frame: pd.DataFrame) -> str:
+    """Return HTML of a frame of texts, which begin on the left."""
+    left = 'style="text-align: left"'  # JupyterLab has numbers end there
+    html = frame.to_html(index=False, border=0, justify="left")
+    return html.replace("<td>", f"<td {left}>").replace("<th>", f"<th {left}>")

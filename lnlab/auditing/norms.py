@@ -1,0 +1,165 @@
+"""The normalizers of a module, found by what they compute and not by their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.analysis.activations import NORMALIZERS
+from lnlab.analysis.conformance import NOTHING, Report, conformance
+from lnlab.analysis.module_copy import EPS, copy_module
+from lnlab.auditing.subject import AuditSubject, ModuleCall, restored_random_state
+
+NORM_NAME = re.compile(r"norm(?!al_)|^ln\d*$|^bn\d*$", re.IGNORECASE)
+"""Class names that promise a normalizer."""
+
+SHORT_AXIS = 6
+"""Axes that a normalizer does not insist on are cut to so many places: conformance looks at
+shapes alone, and its work grows with them."""
+
+
+@dataclass(frozen=True)
+class NormGroup:
+    """Normalizers that differ in nothing but their parameters.
+
+    Attributes:
+        calls: the first call of each.
+        report: what they compute; None where that could not be found out.
+        why: then, the reason.
+    """
+
+    calls: tuple[ModuleCall, ...]
+    report: Report | None
+    why: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        return [call.name for call in self.calls]
+
+    @property
+    def module(self) -> nn.Module:
+        """The first of them."""
+        return self.calls[0].module
+
+    @property
+    def kind(self) -> str:
+        """The name of their class."""
+        return type(self.module).__name__
+
+    @property
+    def aspects(self) -> dict[str, str]:
+        """The findings of the report, by subject: "eps", "variance"."""
+        return {f.what: f.found for f in self.report.findings} if self.report else {}
+
+
+def find_norms(subject: AuditSubject) -> list[NormGroup]:
+    """Return all normalizers that are called, grouped by what they are.
+
+    A module is one if torch or lnlab has it as one, if its class says so, or if it keeps the
+    shape of its input and turns out to be one.
+    """
+    if "norms" not in subject.cache:
+        groups: dict[Any, list[ModuleCall]] = {}
+        for call in subject.first_calls:
+            if _may_be_norm(call):
+                groups.setdefault(_group_key(call), []).append(call)
+        norms = [_identify(tuple(calls)) for calls in groups.values()]
+        subject.cache["norms"] = [each for each in norms if _is_norm(each)]
+    return subject.cache["norms"]
+
+
+def named_norm(module: nn.Module) -> bool:
+    """Return True if a module is one of torch's or lnlab's, or its class promises one."""
+    return isinstance(module, NORMALIZERS) or bool(NORM_NAME.search(type(module).__name__))
+
+
+def _may_be_norm(call: ModuleCall) -> bool:
+    """Return True for a module that keeps the shape of its input and holds no layers."""
+    module = call.module
+    shapes = [v.shape for v in call.inputs[:1]]
+    if not shapes or [v.shape for v in call.outputs] != shapes:
+        return isinstance(module, NORMALIZERS)
+    if not call.inputs[0].is_floating_point() or len(shapes[0]) < 2:
+        return False
+    if named_norm(module):
+        return all(next(child.parameters(), None) is None for child in module.children())
+    torchs = type(module).__module__.startswith("torch.nn.")
+    matrices = [p for p in module.parameters() if p.dim() > 1]
+    return not torchs and not matrices and not any(module.children())
+
+
+def _group_key(call: ModuleCall) -> Any:
+    """Return a key that is the same for normalizers which differ in parameters alone."""
+    settings = {
+        key: value
+        for key, value in vars(call.module).items()
+        if isinstance(value, int | float | str | tuple | None)
+    }
+    return type(call.module), repr(sorted(settings.items())), call.inputs[0].shape[1:]
+
+
+def _identify(calls: tuple[ModuleCall, ...]) -> NormGroup:
+    """Find out what normalizers of one group compute, from the first of them."""
+    x = calls[0].inputs[0]
+    module = _as_torchs(calls[0].module, x)
+    why = ""
+    for shape in _shapes(x.shape):
+        try:
+            with restored_random_state():
+                return NormGroup(calls, conformance(module, torch.zeros(shape)))
+        except Exception as error:  # a user's module may raise anything
+            why = str(error)
+    return NormGroup(calls, None, why)
+
+
+TORCHS = (
+    nn.LayerNorm,
+    nn.RMSNorm,
+    nn.GroupNorm,
+    nn.BatchNorm1d,
+    nn.BatchNorm2d,
+    nn.BatchNorm3d,
+)
+
+
+def _as_torchs(module: nn.Module, x: Tensor) -> nn.Module:
+    """Return a subclass of one of torch's that does the same but for rounding as torch's.
+
+    Many compute in float32 inside, whatever they are given, which a black box in float64
+    would take for another function.
+    """
+    base = next((kind for kind in TORCHS if isinstance(module, kind)), None)
+    if base is None or type(module) is base:
+        return module
+    same, own = copy_module(module).float(), copy_module(module).float()
+    same.__class__ = base
+    with torch.no_grad(), restored_random_state():
+        y, z = own(x.float()), same(x.float())
+    return same if y.shape == z.shape and torch.allclose(y, z, atol=1e-5) else module
+
+
+def _shapes(shape: torch.Size) -> Iterator[tuple[int, ...]]:
+    """Yield shapes of inputs to try a normalizer on: smaller ones first, the given one last."""
+    cases, *rest = shape
+    if len(rest) > 1:
+        yield cases, rest[0], *(min(n, SHORT_AXIS) for n in rest[1:])
+        yield cases, *(min(n, SHORT_AXIS) for n in rest[:-1]), rest[-1]
+    yield tuple(shape)
+
+
+def _is_norm(norms: NormGroup) -> bool:
+    """Return True for what is called a normalizer, and for what turned out to be one."""
+    if named_norm(norms.module):
+        return True
+    return norms.report is not None and norms.report.kind != NOTHING
+
+
+def eps_of(module: nn.Module) -> float:
+    """Return the eps that a module says it has; 0 where it says none."""
+    values = (getattr(module, name, None) for name in EPS)
+    return next((eps for eps in values if isinstance(eps, float)), 0.0)
