@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "audit": "lnlab.auditing",
+    "effective_learning_rate": "lnlab.analysis.rotation",
     "extreme_eigenvalues": "lnlab.analysis.hessian",
     "fisher_information": "lnlab.analysis.fisher",
     "gradient_smoothness": "lnlab.analysis.smoothness",
@@ -14,6 +15,8 @@ _PUBLIC = {
     "hessian_trace": "lnlab.analysis.hessian",
     "loss_landscape": "lnlab.analysis.landscape",
     "playground": "lnlab.live",
+    "record": "lnlab.analysis.recorder",
+    "Recorder": "lnlab.analysis.recorder",
     "swap": "lnlab.auditing",
 }
 """The module of each public name, loaded when the name is first used: torch takes seconds."""

@@ -1,7 +1,7 @@
-r"""Internal covariate shift, as Santurkar et al. (2018, arXiv:1805.11604) make it a number.
+r"""Internal covariate shift, as Santurkar et al. (2018, arXiv:1805.11604) measure it.
 
-What a step does to the layers below changes what a layer is given, and so the gradient that it
-should have followed. Definition 2.1: with :math:`W^{(t)}` the weights before a step, and
+The step of the layers below changes the input of a layer, and so the gradient that it should
+have followed. Definition 2.1: with :math:`W^{(t)}` the weights before a step, and
 :math:`W^{(t+1)}` after it, of the same batch,
 
 .. math:: G_i &= \nabla_{W_i} L(W_1^{(t)}, \ldots, W_k^{(t)}), \\
@@ -9,7 +9,7 @@ should have followed. Definition 2.1: with :math:`W^{(t)}` the weights before a 
           W_k^{(t)}).
 
 The shift of layer i is :math:`\lVert G_i - G'_i \rVert`, and the cosine between the two is 1
-where there is none.
+if there is none.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,7 @@ from lnlab.analysis.objective import Loss, Objective, check_training, train_step
 from lnlab.nn import Norm, Normalizer
 from lnlab.threads import in_one_thread
 
-MADE = ".parametrizations."
+PARAMETRIZATION = ".parametrizations."
 """The part of a name by which torch marks what it makes a weight of: its length, say."""
 
 
@@ -33,9 +33,9 @@ class Shift(NamedTuple):
     Attributes:
         layer: its first parameter.
         distance: ||G - G'||.
-        relative: the same as a multiple of ||G||: it does not depend on the scale of the loss,
-            nor on that of weights whose scale nothing sees.
-        cosine: the cosine of the angle between G and G'.
+        relative: the same as a multiple of ||G||, which depends on no scale, neither of the
+            loss nor of scale-invariant weights.
+        cosine: of the angle between G and G'.
     """
 
     layer: str
@@ -44,45 +44,46 @@ class Shift(NamedTuple):
     cosine: float
 
 
-def layers(objective: Objective) -> dict[str, list[str]]:
-    """The parameters of ``objective`` by layer, from the first to the last.
+def group_by_layer(objective: Objective) -> dict[str, list[str]]:
+    """Return the names of the parameters by layer, from the first layer to the last.
 
-    A layer begins with a matrix or a kernel and has what stands between it and the next: its
-    bias, the gain and the bias of what normalizes it. First is what is called first, whatever
-    the order in which a module names its parts.
+    A layer begins with a matrix or a kernel and has what is between it and the next: its bias,
+    the gain and the bias of what normalizes it. The order is that of the first calls, whatever
+    the order in which a module names its submodules.
     """
-    calls = _calls(objective)
+    calls = _first_calls(objective)
 
-    def place(name: str) -> tuple[int, bool]:
-        owner, made, _ = name.rpartition(".")[0].partition(MADE)
-        while owner and owner not in calls:  # used by what it is a part of
+    def position(name: str) -> tuple[int, bool]:
+        owner, parametrized, _ = name.rpartition(".")[0].partition(PARAMETRIZATION)
+        while owner and owner not in calls:  # used by the module it belongs to
             owner = owner.rpartition(".")[0]
-        return calls.get(owner, 0), not made
+        return calls.get(owner, 0), not parametrized
 
     shapes = dict(zip(objective.names, objective.shapes, strict=True))
-    found: dict[str, list[str]] = {}
+    layers: dict[str, list[str]] = {}
     weight = ""
-    for name in sorted(objective.names, key=place):
+    for name in sorted(objective.names, key=position):
         before, weight = weight, name.rpartition(".")[0]
-        part_of_one = weight == before and MADE in weight
-        if not found or (len(shapes[name]) >= 2 and not part_of_one):
-            found[name] = []
-        found[next(reversed(found))].append(name)
-    return found
+        # length and direction of a parametrized weight belong to one layer
+        same_weight = weight == before and PARAMETRIZATION in weight
+        if not layers or (len(shapes[name]) >= 2 and not same_weight):
+            layers[name] = []
+        layers[next(reversed(layers))].append(name)
+    return layers
 
 
-def _calls(objective: Objective) -> dict[str, int]:
-    """The names of all parts that are called, and which was the first."""
+def _first_calls(objective: Objective) -> dict[str, int]:
+    """Return the names of all modules that are called, numbered by their first call."""
     calls: dict[str, int] = {}
 
-    def noting(name: str) -> Callable[..., None]:
-        def note(*_: object) -> None:
+    def note(name: str) -> Callable[..., None]:
+        def hook(*_: object) -> None:
             calls.setdefault(name, len(calls))
 
-        return note
+        return hook
 
-    parts = objective.module.named_modules()
-    hooks = [part.register_forward_pre_hook(noting(name)) for name, part in parts]
+    modules = objective.module.named_modules()
+    hooks = [m.register_forward_pre_hook(note(name)) for name, m in modules]
     try:
         objective.value()
     finally:
@@ -93,22 +94,19 @@ def _calls(objective: Objective) -> dict[str, int]:
 
 @in_one_thread
 def covariate_shift(objective: Objective, moved: Tensor) -> list[Shift]:
-    """Definition 2.1 for every layer, the first of which cannot shift.
+    """Return Definition 2.1 for every layer, the first of which cannot shift.
 
     Args:
-        objective: the loss of the batch of the step, at the parameters before it; with
-            statistics of the BATCH, as in training.
+        objective: the loss of the batch of the step, at the parameters before it; with the
+            statistics of the batch, as in training.
         moved: all parameters (P,) after the step, ``objective.parameters_of(model)``.
-
-    Raises:
-        ValueError: where ``moved`` has another shape.
     """
     objective.check_vector("moved", moved)
-    places = objective.slices()
+    slices = objective.slices()
     _, G = objective.gradient()
     w, shifts = objective.start.clone(), []
-    for first, names in layers(objective).items():
-        own = torch.cat([torch.arange(places[n].start, places[n].stop) for n in names])
+    for first, names in group_by_layer(objective).items():
+        own = torch.cat([torch.arange(slices[n].start, slices[n].stop) for n in names])
         own = own.to(w.device)
         # w holds W^(t+1) of all layers before this one, and W^(t) from it on: G'_i
         _, shifted = objective.gradient(w)
@@ -126,42 +124,40 @@ def _shift(layer: str, G: Tensor, shifted: Tensor) -> Shift:
     return Shift(layer, distance, relative, float(cosine))
 
 
-def shifting(
+def train_with_shifts(
     model: nn.Module,
     batches: Iterable[tuple[Tensor, Tensor]],
-    loss: Loss,
+    loss_fn: Loss,
     optimizer: torch.optim.Optimizer,
     *,
     every: int = 1,
 ) -> Iterator[tuple[int, list[Shift]]]:
-    """Train, one update a batch, and measure the shift that every so many of them make.
+    """Train, one update a batch, and yield the shifts of every so many of them.
 
-    Measuring costs a gradient a layer, and does not change what is trained. After each
-    measured update the pair (update, shifts) is yielded.
+    Measuring costs a gradient a layer, and does not change what is trained.
 
     Args:
         model: called as ``model(x)``; put in training mode.
         batches: pairs of x and y.
-        loss: ``loss(output, y)``, a scalar.
+        loss_fn: ``loss_fn(output, y)``, a scalar.
         optimizer: of the model's parameters.
         every: updates from one measurement to the next.
 
-    Raises:
-        ValueError: where every is too small, and as
-            :class:`~lnlab.analysis.objective.Objective`.
+    Yields:
+        The number of the update, and its shifts.
     """
-    check_training(model, batches, loss, optimizer, every)
+    check_training(model, batches, loss_fn, optimizer, every)
     model.train()
     for update, (x, y) in enumerate(batches, start=1):
         measured = update % every == 0
-        before = measured and Objective(model, x, y, loss, bn_stats="batch")
-        train_step(model, x, y, loss, optimizer)
+        before = measured and Objective(model, x, y, loss_fn, bn_stats="batch")
+        train_step(model, x, y, loss_fn, optimizer)
         if before:
             yield update, covariate_shift(before, before.parameters_of(model))
 
 
-class Noisy(Normalizer):
-    """A normalizer, and behind it noise whose distribution is another one at each step.
+class NoisyNorm(Normalizer):
+    """A normalizer, and after it noise whose distribution is another one at each step.
 
     Santurkar et al. (2018), algorithm 1: of each unit mean and scale are drawn anew at every
     training step, mu from U(-shift, shift) and sigma from U(1, scale), and of each case, too,

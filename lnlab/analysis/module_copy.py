@@ -61,7 +61,7 @@ def check_bn_stats(bn_stats: str) -> None:
         raise ValueError(f"bn_stats is {bn_stats!r}: choose from {', '.join(BN_STATS)}.")
 
 
-def as_list(value: Any, kind: type) -> list:
+def as_list(value: Any, kind: type | tuple[type, ...]) -> list:
     """Return ``value`` as a list; a single ``kind`` is a list of one."""
     return [value] if isinstance(value, kind) else list(value)
 

@@ -1,8 +1,8 @@
-r"""The way back through a normalizer: what its statistics do to a gradient.
+r"""The backward pass of a normalizer: what its statistics do to a gradient.
 
 Xu et al. (2019, arXiv:1911.07013), section 3, find that layer norm owes its success to the
 derivatives of mu and sigma rather than to mu and sigma. With :math:`y = (a-\mu)/\sigma` of one
-case, H units, g = 1 and a slope :math:`r = \partial L/\partial h` coming from above,
+case, H units, g = 1 and a gradient :math:`r = \partial L/\partial h` coming from above,
 
 .. math:: \frac{\partial L}{\partial a} = \underbrace{\frac{r}{\sigma}}_{\text{direct}}
           \underbrace{-\frac{1}{\sigma}\,\overline{r}}_{\text{through }\mu}
@@ -34,35 +34,35 @@ from lnlab.nn import (
 from lnlab.threads import in_one_thread
 
 
-class Detached(AffineNormalizer):
+class DetachedNorm(AffineNormalizer):
     """A normalizer whose gradient takes mu, sigma or both as constants ("DetachNorm").
 
     The forward pass is that of ``norm``, and so are the gain and the bias.
 
     Args:
         norm: makes the normalizer: its rule for (mu, sigma) is used.
-        mu: whether mu is a constant on the way back.
+        mu: whether mu is a constant in the backward pass.
         sigma: likewise sigma.
     """
 
     def __init__(self, units: int, norm: Norm, *, mu: bool = True, sigma: bool = True) -> None:
-        rule = affine(norm(units))
+        rule = as_affine_norm(norm(units))
         super().__init__(units, affine=False, space=rule.space)
         self.g, self.b, self.eps = rule.g, rule.b, rule.eps
         rule.g = rule.b = None
         self.rule, self.constant = rule, (mu, sigma)
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        found = zip(self.rule.stats(a, W, t), self.constant, strict=True)
-        return Stats(*(s.detach() if constant else s for s, constant in found))
+        stats = zip(self.rule.stats(a, W, t), self.constant, strict=True)
+        return Stats(*(s.detach() if constant else s for s, constant in stats))
 
     def extra_repr(self) -> str:
         constant = [name for name, c in zip(("mu", "sigma"), self.constant, strict=True) if c]
         return f"{super().extra_repr()}, constant: {', '.join(constant) or 'nothing'}"
 
 
-def affine(norm: nn.Module, space: int = 0) -> AffineNormalizer:
-    """``norm`` itself, or one of torch's as ours, with its own gain, bias and statistics.
+def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:
+    """Return ``norm``, or one of torch's as ours, with its own gain, bias and statistics.
 
     Args:
         norm: one of :mod:`lnlab.nn`, or torch's LayerNorm or RMSNorm over one axis,
@@ -78,6 +78,7 @@ def affine(norm: nn.Module, space: int = 0) -> AffineNormalizer:
     if isinstance(norm, nn.LayerNorm) and len(norm.normalized_shape) == 1:
         same = LayerNorm(norm.normalized_shape[0], eps=norm.eps)
     elif isinstance(norm, nn.RMSNorm) and len(norm.normalized_shape) == 1:
+        # torch's RMSNorm without an eps has that of the precision
         least = torch.finfo(torch.float32 if norm.weight is None else norm.weight.dtype).eps
         same = RMSNorm(norm.normalized_shape[0], eps=least if norm.eps is None else norm.eps)
     elif isinstance(norm, nn.GroupNorm):
@@ -96,7 +97,7 @@ def affine(norm: nn.Module, space: int = 0) -> AffineNormalizer:
     return same.train(norm.training)
 
 
-class Summands(NamedTuple):
+class GradientParts(NamedTuple):
     """The summands of a gradient dL/da, each of the shape of ``a``.
 
     Attributes:
@@ -115,7 +116,7 @@ class Summands(NamedTuple):
         return self.direct + self.through_mu + self.through_sigma
 
     def detached(self) -> dict[str, Tensor]:
-        """The gradient dL/da (*cases, H) where nothing, sigma, mu, or both are constants."""
+        """Return dL/da (*cases, H) with nothing, sigma, mu, or both constant."""
         return {
             "nothing": self.total,
             "sigma": self.direct + self.through_mu,
@@ -127,23 +128,23 @@ class Summands(NamedTuple):
 @in_one_thread
 def gradient_parts(
     norm: nn.Module, a: Tensor, slope: Tensor, W: Tensor | None = None, t: int | None = None
-) -> Summands:
-    """The fate of a gradient on its way back through a normalizer.
+) -> GradientParts:
+    """Return the parts of a gradient after the backward pass of a normalizer.
 
     Args:
-        norm: as :func:`affine` takes it; not touched, in the mode it is in.
+        norm: as :func:`as_affine_norm` takes it, in the mode it is in.
         a: its input (*cases, H, *space).
         slope: dL/dh (*cases, H, *space) of its output.
-        W: the weights that made ``a``, where the rule reads them.
+        W: the weights that made ``a``, if the rule reads them.
         t: the time step, likewise.
 
     Raises:
         TypeError: for a module that is no rule for (mu, sigma).
-        ValueError: where the shapes differ.
+        ValueError: if the shapes differ.
     """
-    check_type("a", a, Tensor, "a tensor")
-    check_type("slope", slope, Tensor, "a tensor")
-    rule = copy_module(affine(norm, max(a.dim() - 2, 0)))
+    check_type("a", a, Tensor, "the input of the normalizer as a tensor")
+    check_type("slope", slope, Tensor, "the gradient by its output as a tensor")
+    rule = copy_module(as_affine_norm(norm, max(a.dim() - 2, 0)))
     assert isinstance(rule, AffineNormalizer)
     if slope.shape != a.shape:
         raise ValueError(f"slope is {tuple(slope.shape)}, a {tuple(a.shape)}: give one shape.")
@@ -157,24 +158,24 @@ def gradient_parts(
         a = wide(a.detach()).requires_grad_()
         mu, sigma = rule.stats(a, W if W is None else W.detach(), t)
 
-        def back(mu: Tensor, sigma: Tensor) -> Tensor:
+        def backward(mu: Tensor, sigma: Tensor) -> Tensor:
             h = rule.affine(a - mu, sigma)
             return torch.autograd.grad(h, a, slope.to(h), retain_graph=True)[0]
 
-        direct = back(mu.detach(), sigma.detach())
+        direct = backward(mu.detach(), sigma.detach())
         # the gradient is a sum over the paths on which a reaches h: a path is what it adds
-        with_mu, with_sigma = back(mu, sigma.detach()), back(mu.detach(), sigma)
-    return Summands(direct, with_mu - direct, with_sigma - direct)
+        with_mu, with_sigma = backward(mu, sigma.detach()), backward(mu.detach(), sigma)
+    return GradientParts(direct, with_mu - direct, with_sigma - direct)
 
 
-class Passage(NamedTuple):
-    """The tensors that a normalizer inside a net is given, there and back.
+class NormCall(NamedTuple):
+    """One call of a normalizer inside a model, with the gradient by its output.
 
     Attributes:
         norm: a copy of it, with the statistics that it had then.
         a: its input.
         slope: dL/dh of its output.
-        rest: what it was called with beside ``a``: W and t, of one of ours.
+        rest: the arguments after ``a``: W and t, of one of ours.
     """
 
     norm: nn.Module
@@ -183,45 +184,40 @@ class Passage(NamedTuple):
     rest: tuple
 
     @property
-    def parts(self) -> Summands:
+    def parts(self) -> GradientParts:
         """The parts of dL/da."""
         return gradient_parts(self.norm, self.a, self.slope, *self.rest)
 
 
-def microscope(objective: Objective, name: str, *, call: int = 0) -> Summands:
-    """The parts of dL/da at one normalizer inside a net; all else as :func:`passage`."""
-    return passage(objective, name, call=call).parts
-
-
 @in_one_thread
-def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
-    """The tensors that one normalizer inside a net is given, there and back.
+def norm_call(objective: Objective, name: str, *, call: int = 0) -> NormCall:
+    """Return one call of a normalizer inside a model, with the gradient by its output.
 
     Args:
-        objective: the loss; evaluated at the module's own parameters.
+        objective: the loss; evaluated at the model's own parameters.
         name: the normalizer, as ``named_modules`` calls it.
-        call: which of its calls, counted from 0, where it is called several times.
+        call: which of its calls, counted from 0, if it is called several times.
 
     Raises:
-        ValueError: where there is no such part, or it is called less often, or where the loss
-            does not depend on it.
-        TypeError: where it makes no tensor of one.
+        ValueError: if there is no such module, or it is called less often, or the loss does not
+            depend on it.
+        TypeError: if it makes no tensor of one.
     """
-    parts = dict(objective.module.named_modules())
-    if name not in parts:
-        raise ValueError(f"there is no part {name!r}; there are: {', '.join(parts)}.")
+    modules = dict(objective.module.named_modules())
+    if name not in modules:
+        raise ValueError(f"there is no module {name!r}; there are: {', '.join(modules)}.")
     calls: list[tuple[tuple, Buffers, Tensor]] = []
 
-    def keep(part: nn.Module, args: tuple, h: Tensor) -> Tensor:
+    def keep(module: nn.Module, args: tuple, h: Tensor) -> Tensor:
         if not torch.is_grad_enabled():  # statistics are being recomputed
             return h
         if not isinstance(h, Tensor) or not args:
             raise TypeError(f"{name} is no normalizer: it makes no tensor of its first input.")
-        # statistics that were recomputed are gone afterwards
-        calls.append((args, Buffers(part), h.detach().requires_grad_()))
+        # recomputed statistics are gone afterwards
+        calls.append((args, Buffers(module), h.detach().requires_grad_()))
         return calls[-1][-1].clone() if len(calls) == call + 1 else h  # may be written into
 
-    hook = parts[name].register_forward_hook(keep)
+    hook = modules[name].register_forward_hook(keep)
     try:
         with torch.enable_grad():
             loss = objective(objective.start)
@@ -234,14 +230,14 @@ def passage(objective: Objective, name: str, *, call: int = 0) -> Passage:
     if loss.requires_grad:
         (slope,) = torch.autograd.grad(loss, h, allow_unused=True)
     if slope is None:
-        raise ValueError(f"the loss has no gradient by what {name} puts out.")
-    norm = copy_module(parts[name])
+        raise ValueError(f"the loss has no gradient by the output of {name}.")
+    norm = copy_module(modules[name])
     buffers.copy_to(norm)
-    return Passage(norm, a, slope, tuple(rest))
+    return NormCall(norm, a, slope, tuple(rest))
 
 
 def case_moments(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance over the units of every case: (*cases, H) to twice (*cases,).
+    """Return mean and variance over the units of each case: (*cases, H) to twice (*cases,).
 
     In float64, as the square of a small float32 number may be 0 in float32.
     """
@@ -250,11 +246,11 @@ def case_moments(gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def gradient_norms(objective: Objective) -> dict[str, float]:
-    """The Frobenius norm of the gradient of every parameter, by name.
+    """Return the Frobenius norm of the gradient of every parameter, by name.
 
-    Of the matrices of a deep net from bottom to top this is the profile of Xiong et al. (2020,
-    arXiv:2002.04745): at the start that of a post-LN transformer is large at the top and does
-    not shrink with depth, that of a pre-LN one goes as 1/sqrt(L) for L layers.
+    Of the matrices of a deep network from bottom to top this is the profile of Xiong et al.
+    (2020, arXiv:2002.04745): at the start that of a post-LN transformer is large at the top and
+    does not shrink with depth, that of a pre-LN one goes as 1/sqrt(L) for L layers.
     """
     _, slope = objective.gradient()
     return {

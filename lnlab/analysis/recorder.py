@@ -1,18 +1,19 @@
-"""Listening to a network while it works: summaries of what passes through its parts.
+"""A training recorded by hooks: summaries of what passes through the modules of a network.
 
-    with record(model, where=["layers.1"], every=10) as seen:
+    with record(model, where=["layers.1"], every=10) as recorder:
         ...train...
-    seen.frame()
+    recorder.to_frame()
 
-Tensors are summed up at once and not kept; when there are too many summaries of one tensor,
-every second is dropped and half as many are taken from then on, so that memory has a bound
+Tensors are summarized at once and not kept. If there are too many summaries of one tensor,
+every second is dropped and half as many are taken from then on, so that memory is bounded
 however long the training is.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from math import frexp, hypot, isfinite, sqrt
-from types import TracebackType
+from math import frexp, hypot, isfinite, nan, sqrt
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -22,10 +23,11 @@ from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
 from lnlab.analysis.module_copy import as_list, check_model
+from lnlab.analysis.result import AnalysisResult
 
 if TYPE_CHECKING:
     import pandas as pd
-
+    import plotly.graph_objects as go
 
 # A tensor in a few numbers: its distribution, and what its cases and units have in common.
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 QUANTILES = {
     f"q{round(100 * q):02}": q for q in (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 }
-PLACES = np.array(list(QUANTILES.values()))
+LEVELS = np.array(list(QUANTILES.values()))
 SAMPLE = 4096
 """Quantiles are of at most so many values of a tensor, evenly spread over it."""
 MOMENTS = ("mean", "std", "norm", "zeros", "dead")
@@ -42,8 +44,8 @@ Row = dict[str, Any]
 
 
 def summary(tensor: Tensor) -> Row:
-    """The numbers of a tensor (any shape) for a frame; quantiles are of an even sample."""
-    values = widened(tensor)
+    """Return the numbers of a tensor (any shape) for a table; see :meth:`Recorder.to_frame`."""
+    values = at_least_float32(tensor)
     finite, largest = values.reshape(-1), values.new_zeros(1)
     if values.numel():
         largest = as_matrix(values).abs().amax(0)  # of each unit
@@ -56,7 +58,7 @@ def summary(tensor: Tensor) -> Row:
     sample = np.sort(finite[:: max(1, -(-n // SAMPLE))].cpu().numpy())
     row: Row = {"count": values.numel(), "nonfinite": values.numel() - n}
     if not n:
-        return row | dict.fromkeys((*MOMENTS, *QUANTILES), float("nan"))
+        return row | dict.fromkeys((*MOMENTS, *QUANTILES), nan)
     # In units of a power of 2 near the largest no sum and no square overflows or underflows,
     # and the division does not round.
     unit = max(2.0 ** (frexp(top)[1] - 1), torch.finfo(values.dtype).tiny)
@@ -72,38 +74,38 @@ def summary(tensor: Tensor) -> Row:
 
 
 def quantiles(sample: np.ndarray) -> np.ndarray:
-    """A quantile of a sorted sample, interpolated between two of its values."""
-    place = PLACES * (len(sample) - 1)
-    below = place.astype(int)
+    """Return the :data:`QUANTILES` of a sorted sample, interpolated between its values."""
+    position = LEVELS * (len(sample) - 1)
+    below = position.astype(int)
     # in float64: the difference of two float32 numbers may overflow
     low, high = sample[[below, np.minimum(below + 1, len(sample) - 1)]].astype(np.float64)
-    return low + (place - below) * (high - low)
+    return low + (position - below) * (high - low)
 
 
-def widened(tensor: Tensor) -> Tensor:
-    """A tensor (any shape) in at least float32."""
+def at_least_float32(tensor: Tensor) -> Tensor:
+    """Return a tensor (any shape) in float32 or float64."""
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
 def as_matrix(tensor: Tensor) -> Tensor:
-    """Cases by units (N, H) in at least float32.
+    """Return cases by units (N, H), in at least float32.
 
-    Units stand along the last axis, of pictures (B, H, height, width) and kernels along the
+    Units are along the last axis, in images (B, H, height, width) and kernels along the
     second; the rest are cases.
     """
-    wide = widened(tensor)
+    wide = at_least_float32(tensor)
     wide = wide.movedim(1, -1) if wide.dim() >= 4 else wide
     return wide.reshape(-1, wide.shape[-1]) if wide.dim() else wide.reshape(1, 1)
 
 
 def stable_rank(A: Tensor) -> float:
-    """||A||_F²/||A||_2² of a matrix (N, H): 1 where all rows are multiples of one, at most H.
+    """Return ||A||_F²/||A||_2² of a matrix (N, H): 1 for multiples of one row, at most H.
 
-    NaN of a matrix of zeros, and of one that holds what is not finite.
+    NaN for a matrix of zeros, and for one that holds what is not finite.
     """
     largest = float(A.abs().max())
     if not isfinite(largest) or not largest:
-        return float("nan")
+        return nan
     A = A / largest  # or the squares of large numbers overflow, and those of small ones are 0
     # both have the squares of the singular values of A for eigenvalues, and 0: ||A||_F² is
     # their sum, ||A||_2² the largest
@@ -112,53 +114,36 @@ def stable_rank(A: Tensor) -> float:
 
 
 def mean_cosine(A: Tensor) -> float:
-    """The mean cosine of the angle between two rows of a matrix (N, H); NaN of a lone row.
+    """Return the mean cosine of the angle between two rows of a matrix (N, H).
 
-    1 where cases cannot be told apart. Rows of zeros are at a right angle to all.
+    1 if cases cannot be distinguished; NaN for a single row. Rows of zeros are at a right angle
+    to all.
     """
     N = len(A)
     rows = A[(A != 0).any(1)]
     rows = rows / rows.abs().amax(1, keepdim=True)  # or the squares of small ones would be 0
     # the squared length of the sum of N unit vectors is N and the sum of all N (N - 1) cosines
     summed = (rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True)).sum(0).square().sum()
-    return float((summed - len(rows)) / (N * (N - 1))) if N > 1 else float("nan")
+    return float((summed - len(rows)) / (N * (N - 1))) if N > 1 else nan
 
 
-def unit_moments(A: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of every unit over the cases of (N, H), each (H,), in float64."""
-    var, mean = torch.var_mean(A.double(), dim=0, correction=0)
-    return mean, var
-
-
-# A training heard by hooks, which are there while somebody listens and are gone after.
-
-
-class Listening:
-    """A context in which hooks are in place; entered again, it goes on where it was.
-
-    Raises:
-        RuntimeError: on entering what has been entered and not left.
-    """
+class HookContext:
+    """A context in which hooks are in place; entered again, it continues."""
 
     def __init__(self) -> None:
         self._hooks: list[Any] = []
 
-    def _hook(self) -> Iterable[Any]:
-        """The handles of the hooks, which are put in place on the way."""
+    def _register(self) -> Iterable[Any]:
+        """Register the hooks and yield their handles."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
         if self._hooks:
-            raise RuntimeError(f"this {type(self).__name__} is listening already.")
-        self._hooks += self._hook()
+            raise RuntimeError(f"this {type(self).__name__} is recording already.")
+        self._hooks += self._register()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -168,7 +153,7 @@ WHAT = ("activations", "gradients", "parameters")
 ALSO = ("drift", "rank", "cosine")
 
 Where = Collection[str] | Collection[type[nn.Module]] | Callable[[str, nn.Module], bool] | None
-"""Names as ``named_modules`` gives them, classes, or a predicate; None: parts without parts."""
+"""Names as ``named_modules`` gives them, classes, or a predicate; None: modules without any."""
 
 
 def record(
@@ -180,173 +165,164 @@ def record(
     rows: int = 1000,
     evaluation: bool = False,
     also: Collection[str] = (),
-) -> "Recorder":
-    """A context manager that listens to parts of ``model``; its hooks are gone on leaving.
+) -> Recorder:
+    """Return a context manager that records what passes through modules of ``model``.
 
-    A step is a call of ``model`` in training mode. Recorded are, of each chosen part, its
-    outputs (activations), the loss's gradients by them and by its own parameters
-    (gradients), and the values of these parameters.
+    A step is a call of ``model`` in training mode. Recorded are, for each chosen module, its
+    outputs (activations), the gradients of the loss by them and by its own parameters
+    (gradients), and the values of these parameters. Its hooks are gone on leaving.
 
     Args:
-        model: any module. Of :class:`lnlab.training.Stacked` models only a stack of one can
-            be heard; ``unstack()`` the others.
-        where: which parts.
+        model: any module. Of :class:`lnlab.training.Stacked` models only a stack of one can be
+            recorded; ``unstack()`` the others.
+        where: which modules.
         what: any of activations, gradients, parameters.
         every: steps from one summary to the next.
         rows: the most summaries that are kept of one tensor.
-        evaluation: listen to calls in evaluation mode, too.
+        evaluation: record calls in evaluation mode, too.
         also: what takes longer to compute: "drift" of each unit's mean and variance since the
             summary before, the stable "rank", the mean "cosine" between cases.
 
     Raises:
-        ValueError: for a part or a quantity that does not exist, or every or rows too small.
+        ValueError: for a module or a quantity that does not exist, or every or rows too small.
     """
     check_model(model)
-    what, also = ([v] if isinstance(v, str) else v for v in (what, also))
+    what, also = as_list(what, str), as_list(also, str)
     for name, given, known in (("what", what, WHAT), ("also", also, ALSO)):
         if set(given) - set(known) or not what:
             raise ValueError(f"{name} is {sorted(given)}: choose from {', '.join(known)}.")
     if every < 1 or rows < 2:
         raise ValueError(f"every is {every}, rows {rows}: give at least 1 and 2.")
-    quantities = frozenset(what) | frozenset(also)
-    return Recorder(model, chosen(model, where), quantities, every, rows, evaluation)
+    modules = choose_modules(model, where)
+    return Recorder(model, modules, frozenset((*what, *also)), every, rows, evaluation)
 
 
-def chosen(model: nn.Module, where: Where) -> dict[str, nn.Module]:
-    """The parts of ``model`` that ``where`` means, by name.
+def choose_modules(model: nn.Module, where: Where) -> dict[str, nn.Module]:
+    """Return the modules of ``model`` that ``where`` means, by name.
 
     Raises:
         ValueError: if a name does not exist, or nothing is chosen.
     """
-    parts = dict(model.named_modules())
+    modules = dict(model.named_modules())
     if where is None:
-        found = {name: part for name, part in parts.items() if not any(part.children())}
-    elif callable(where):
-        found = {name: part for name, part in parts.items() if where(name, part)}
+        chosen = {name: m for name, m in modules.items() if not any(m.children())}
+    elif callable(where) and not isinstance(where, type):
+        chosen = {name: m for name, m in modules.items() if where(name, m)}
     else:
-        where = as_list(where, (str, type))
-        names = {name for name in where if isinstance(name, str)}
-        classes = tuple(kind for kind in where if isinstance(kind, type))
-        if names - parts.keys():
-            missing, there = ", ".join(sorted(names - parts.keys())), ", ".join(parts)
-            raise ValueError(f"there is no part {missing}; there are: {there}")
-        found = {n: p for n, p in parts.items() if n in names or isinstance(p, classes)}
-    if not found:
-        raise ValueError(f"where={where!r} chooses nothing; there are: {', '.join(parts)}")
-    return found
+        wanted = as_list(where, (str, type))
+        names = {name for name in wanted if isinstance(name, str)}
+        classes = tuple(kind for kind in wanted if isinstance(kind, type))
+        if missing := ", ".join(sorted(names - modules.keys())):
+            raise ValueError(f"there is no module {missing}; there are: {', '.join(modules)}")
+        chosen = {n: m for n, m in modules.items() if n in names or isinstance(m, classes)}
+    if not chosen:
+        raise ValueError(f"where={where!r} chooses nothing; there are: {', '.join(modules)}")
+    return chosen
 
 
-class Recorder(Listening):
-    """The recorder that :func:`record` returns; entered again, it goes on where it was."""
+Key = tuple[str, str, int]
+"""The name of a module or parameter, what is recorded of it, and which of its calls."""
+
+
+class Recorder(HookContext, AnalysisResult):
+    """The recorder that :func:`record` returns; entered again, it continues."""
 
     def __init__(
         self,
         model: nn.Module,
-        parts: dict[str, nn.Module],
+        modules: dict[str, nn.Module],
         what: frozenset[str],
         every: int,
         rows: int,
         evaluation: bool,
     ) -> None:
-        self.model, self.parts, self.what = model, parts, what
+        self.model, self.modules, self.what = model, modules, what
         self.every, self.rows, self.evaluation = every, rows, evaluation
         self.step = 0
-        self._rows: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
-        self._last: dict[tuple[str, str, int], tuple[int, Tensor, Tensor]] = {}
+        self._rows: dict[Key, list[Row]] = defaultdict(list)
+        self._last: dict[Key, tuple[int, Tensor, Tensor]] = {}
         self._calls: dict[str, int] = {}
         super().__init__()
 
-    def _hook(self) -> Iterator[Any]:
+    def _register(self) -> Iterator[Any]:
         yield self.model.register_forward_pre_hook(self._begin, prepend=True)
 
-    def _listen(self) -> None:
-        """Put hooks on the parts, to hear them until :meth:`_turn_away` takes these off."""
-        for name, part in self.parts.items():
-            if self.what & {"activations", "gradients"}:
-                self._hooks.append(part.register_forward_hook(self._hearing(name)))
-            if "gradients" in self.what:
-                for own, parameter in part.named_parameters(recurse=False):
-                    if parameter.requires_grad:
-                        hear = self._hearing_gradient(f"{name}.{own}".lstrip("."))
-                        hook = parameter.register_post_accumulate_grad_hook(hear)
-                        self._hooks.append(hook)
+    @property
+    def _counts(self) -> bool:
+        return self.model.training or self.evaluation
 
-    def _turn_away(self) -> None:
-        """Take off all hooks but that of the model: those of the parts slow down every step."""
+    @property
+    def _due(self) -> bool:
+        return self._counts and self.step % self.every == 0
+
+    def _begin(self, model: nn.Module, inputs: tuple) -> None:
+        """Count a step; hooks of the modules, which slow down every call, are there if due."""
+        if not self._counts:
+            return
+        self.step += 1
         for hook in self._hooks[1:]:
             hook.remove()
         del self._hooks[1:]
-
-    @property
-    def _now(self) -> bool:
-        return self._heard and self.step % self.every == 0
-
-    @property
-    def _heard(self) -> bool:
-        return self.model.training or self.evaluation
-
-    def _begin(self, model: nn.Module, inputs: tuple) -> None:
-        if not self._heard:
-            return
-        self.step += 1
-        if len(self._hooks) > 1:
-            self._turn_away()
-        if self.step % self.every:
+        if not self._due:
             return
         self._calls.clear()
-        self._listen()
-        if "parameters" in self.what:
-            for name, part in self.parts.items():
-                for own, parameter in part.named_parameters(recurse=False):
-                    self._take(f"{name}.{own}".lstrip("."), "parameters", parameter.detach())
+        for name, module in self.modules.items():
+            if self.what & {"activations", "gradients"}:
+                self._hooks.append(module.register_forward_hook(self._output_hook(name)))
+            for key, parameter in module.named_parameters(recurse=False):
+                path = f"{name}.{key}".lstrip(".")
+                if "parameters" in self.what:
+                    self._add((path, "parameters", 0), parameter.detach())
+                if "gradients" in self.what and parameter.requires_grad:
+                    hook = self._parameter_hook(path)
+                    self._hooks.append(parameter.register_post_accumulate_grad_hook(hook))
 
-    def _hearing(self, name: str) -> Callable:
-        def hear(part: nn.Module, inputs: tuple, output: Any) -> None:
-            if not self._now:
+    def _output_hook(self, name: str) -> Callable:
+        def hook(module: nn.Module, inputs: tuple, output: Any) -> None:
+            if not self._due:
                 return
             call = self._calls[name] = self._calls.get(name, -1) + 1
             tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
-            for place, tensor in enumerate(tensors):
-                full = f"{name}[{place}]" if len(tensors) > 1 else name
+            for i, tensor in enumerate(tensors):
+                path = f"{name}[{i}]" if len(tensors) > 1 else name
                 if "activations" in self.what:
-                    self._take(full, "activations", tensor.detach(), call)
+                    self._add((path, "activations", call), tensor.detach())
                 if "gradients" in self.what and tensor.requires_grad:
-                    tensor.register_hook(self._hearing_backward(full, call))
+                    tensor.register_hook(self._gradient_hook((path, "gradients", call)))
 
-        return hear
+        return hook
 
-    def _hearing_backward(self, name: str, call: int) -> Callable[[Tensor], None]:
+    def _gradient_hook(self, key: Key) -> Callable[[Tensor], None]:
         step = self.step
 
-        def hear(gradient: Tensor) -> None:
-            if self._hooks:  # nobody listens to a way back that begins after leaving
-                self._take(name, "gradients", gradient.detach(), call, step)
+        def hook(gradient: Tensor) -> None:
+            if self._hooks:  # nothing of a backward pass that begins after leaving
+                self._add(key, gradient.detach(), step)
 
-        return hear
+        return hook
 
-    def _hearing_gradient(self, name: str) -> Callable[[nn.Parameter], None]:
-        def hear(parameter: nn.Parameter) -> None:
-            if self._now and parameter.grad is not None:
-                self._take(name, "gradients", parameter.grad.detach())
+    def _parameter_hook(self, name: str) -> Callable[[nn.Parameter], None]:
+        def hook(parameter: nn.Parameter) -> None:
+            if self._due and parameter.grad is not None:
+                self._add((name, "gradients", 0), parameter.grad.detach())
 
-        return hear
+        return hook
 
-    def _take(
-        self, name: str, what: str, tensor: Tensor, call: int = 0, step: int | None = None
-    ) -> None:
+    def _add(self, key: Key, tensor: Tensor, step: int | None = None) -> None:
         if is_batchedtensor(tensor):
             raise ValueError(
                 "a stack of models hides its numbers: record one of model.unstack()."
             )
-        key = (name, what, call)
-        now = self.step if step is None else step
-        head = {"step": now, "name": name, "what": what, "call": call}
-        self._rows[key].append(head | summary(tensor) | self._also(key, tensor, now))
+        step = self.step if step is None else step
+        head = {"step": step, "name": key[0], "what": key[1], "call": key[2]}
+        self._rows[key].append(head | summary(tensor) | self._also(key, tensor, step))
         if len(self._rows[key]) > self.rows:
-            self._thin()
+            self.every *= 2
+            for other, rows in self._rows.items():
+                self._rows[other] = [row for row in rows if row["step"] % self.every == 0]
 
-    def _also(self, key: tuple[str, str, int], tensor: Tensor, step: int) -> Row:
-        """The numbers that were asked for beside the summary."""
+    def _also(self, key: Key, tensor: Tensor, step: int) -> Row:
+        """Return the numbers that were asked for beside the summary."""
         if not self.what & set(ALSO) or not tensor.numel():
             return {}
         row: Row = {}
@@ -356,37 +332,34 @@ class Recorder(Listening):
         if "cosine" in self.what:
             row["cosine"] = mean_cosine(A)
         if "drift" in self.what:
-            mean, var = unit_moments(A)
-            before, mean_, var_ = self._last.get(key, (step, mean * torch.nan, var))
-            since, moved = step - before, (mean - mean_).abs().mean()
-            row |= {"since": since, "drift_mean": float(moved)}
-            row["drift_var"] = float((var - var_).abs().mean()) if since else torch.nan
+            # of every unit over the cases; in float64, as differences cancel
+            var, mean = torch.var_mean(A.double(), dim=0, correction=0)
+            last, mean_, var_ = self._last.get(key, (step, mean * nan, var * nan))
+            row |= {"since": step - last, "drift_mean": float((mean - mean_).abs().mean())}
+            row["drift_var"] = float((var - var_).abs().mean())
             self._last[key] = step, mean, var
         return row
-
-    def _thin(self) -> None:
-        """Halve what is kept, and what will be taken."""
-        self.every *= 2
-        for key, rows in self._rows.items():
-            self._rows[key] = [row for row in rows if row["step"] % self.every == 0]
 
     def __iter__(self) -> Iterator[Row]:
         for rows in self._rows.values():
             yield from rows
 
-    def frame(self) -> "pd.DataFrame":
-        """A row for each summary: step, name, what, call (of a part used as_list times), count,
-        mean, std, norm, zeros (their fraction), dead (the fraction of units that are 0 in all
-        cases), nonfinite (how many) and quantiles q00 to q100. Units stand along the last
-        axis, in pictures (B, H, height, width) along the second; all else are cases.
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row per summary.
 
-        Moments are of all finite values, quantiles of an even sample of them. With ``also``:
-        rank, ||A||_F²/||A||_2² of the cases by units A; cosine, the mean over pairs of cases;
-        drift_mean and drift_var, how far the mean and the variance of a unit over the cases
-        have moved (the mean over units of the size) since so many steps (since) before.
+        Columns: step, name, what, call (of a module that is called several times), count, mean,
+        std, norm, zeros (their fraction), dead (the fraction of units that are 0 in all cases),
+        nonfinite (how many) and quantiles q00 to q100. Units are along the last axis, in images
+        (B, H, height, width) along the second; all else are cases. Moments are of all finite
+        values, quantiles of an even sample of them.
+
+        With ``also``: rank, ||A||_F²/||A||_2² of the cases by units A; cosine, the mean over
+        pairs of cases; drift_mean and drift_var, how far the mean and the variance of a unit
+        over the cases have moved (the mean over units of the size) since so many steps (since)
+        before.
 
         Raises:
-            ValueError: if there is nothing to show.
+            ValueError: if nothing was recorded.
         """
         import pandas as pd
 
@@ -394,14 +367,20 @@ class Recorder(Listening):
         if not rows:
             raise ValueError(
                 f"nothing was recorded: the model was called fewer than {self.every} times in "
-                "training mode; evaluation=True listens to the other calls too."
+                "training mode; evaluation=True records the other calls too."
             )
-        return pd.DataFrame(rows).sort_values(
-            ["step", "name", "what", "call"], ignore_index=True
-        )
+        order = ["step", "name", "what", "call"]
+        return pd.DataFrame(rows).sort_values(order, ignore_index=True)
+
+    def plot(self) -> go.Figure:
+        """Return the distribution of each tensor over the steps: its median and quantiles."""
+        from lnlab.figures.curves import ribbons
+
+        groups = self.to_frame().query("call == 0").groupby(["name", "what"], sort=False)
+        return ribbons({f"{name}, {what}": rows for (name, what), rows in groups})
 
     def state_dict(self) -> dict[str, Any]:
-        """All that was recorded, to go on from after a resume."""
+        """Return all that was recorded, to continue after a resume."""
         return {
             "step": self.step,
             "every": self.every,
@@ -410,7 +389,7 @@ class Recorder(Listening):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` returned."""
+        """Continue from what :meth:`state_dict` returned."""
         self.step, self.every = state["step"], state["every"]
         self._last = {tuple(last[:3]): tuple(last[3:]) for last in state["last"]}
         self._rows = defaultdict(list)

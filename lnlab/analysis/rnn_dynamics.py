@@ -1,4 +1,4 @@
-"""Signals and gradients in a recurrent net, from one time step to the next."""
+"""Signals and gradients in a recurrent network, from one time step to the next."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.analysis.magnitudes import root_mean_square, vector_norm
-from lnlab.analysis.module_copy import check_type
+from lnlab.analysis.module_copy import check_input, check_type
 from lnlab.analysis.random import normal
 from lnlab.nn import AffineNormalizer, GroupNorm, Identity, Normalizer
 from lnlab.threads import in_one_thread
 
 
-class Stepping(Protocol):
+class CellProtocol(Protocol):
     """A cell: weights of its summed inputs, a first state, and one time step."""
 
     @property
@@ -31,13 +31,13 @@ class Stepping(Protocol):
 
 
 class Dynamics(NamedTuple):
-    """A root mean square for each of T time steps, each (T,).
+    """Root mean squares at T time steps, each (T,).
 
     Attributes:
-        summed: that of the summed inputs W_h h_{t-1} + W_x x_t, before they are normalized.
-        hidden: that of the hidden state h_t.
-        gradient: that of the gradient of a random function of the last h, by the state after
-            step t; as a multiple of the one by the state after the last step.
+        summed: of the summed inputs W_h h_{t-1} + W_x x_t, before they are normalized.
+        hidden: of the hidden state h_t.
+        gradient: of the gradient of a random function of the last h, by the state after step t;
+            as a multiple of the one by the state after the last step.
     """
 
     summed: Tensor
@@ -52,44 +52,38 @@ class Dynamics(NamedTuple):
         return float(self.gradient[0] ** (1 / (T - 1))) if T > 1 else 1.0
 
 
-def states(cell: Stepping, x: Tensor) -> list[tuple[Tensor, ...]]:
-    """The first state, and that after each step of ``x`` (T, B, D)."""
-    passed = [cell.start(x)]
+def hidden_states(cell: CellProtocol, x: Tensor) -> list[tuple[Tensor, ...]]:
+    """Return the first state, and that after each step of ``x`` (T, B, D)."""
+    states = [cell.start(x)]
     for t, x_t in enumerate(x):
-        # copies, each of which goes nowhere but into the next step: h is made from c
-        passed.append(tuple(s.clone() for s in cell(x_t, passed[-1], t)))
-    return passed
+        # copies, which go nowhere but into the next step: h itself is made from c
+        states.append(tuple(s.clone() for s in cell(x_t, states[-1], t)))
+    return states
 
 
 @in_one_thread
 @torch.enable_grad()
-def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
-    """The sizes of summed inputs, hidden states and gradients at every step of ``x``.
+def dynamics(cell: CellProtocol, x: Tensor, *, seed: int = 0) -> Dynamics:
+    """Return the sizes of summed inputs, hidden states and gradients at every step of ``x``.
 
     Args:
         cell: as :class:`lnlab.nn.Cell`.
         x: (T, B, D), with at least one step.
-        seed: of the direction in which the last hidden state is looked at.
-
-    Raises:
-        TypeError: where ``cell`` is no module, or x no tensor.
-        ValueError: for a sequence without steps.
+        seed: of the random function of the last hidden state.
     """
     check_type("cell", cell, nn.Module, "a cell of lnlab.nn")
-    check_type("x", x, Tensor, "a tensor")
-    if not x.dim() or not len(x):
-        raise ValueError("x has no time steps: give at least one.")
-    passed = states(cell, x)
-    h = torch.stack([state[0] for state in passed])  # (T + 1, B, H)
+    check_input(x)
+    states = hidden_states(cell, x)
+    h = torch.stack([state[0] for state in states])  # (T + 1, B, H)
     # of r · h_T, whose gradient by s_t is rᵀ dh_T/ds_t: a random mixture of the Jacobian's rows
     r = normal(seed, 4, *h[-1].shape).to(h)
-    leaves = [s for state in passed[1:] for s in state]
+    leaves = [s for state in states[1:] for s in state]
     # the last carried cell of an LSTM has no part in h
-    slopes = torch.autograd.grad((r * passed[-1][0]).sum(), leaves, allow_unused=True)
+    slopes = torch.autograd.grad((r * states[-1][0]).sum(), leaves, allow_unused=True)
     each = [
         torch.zeros_like(s) if d is None else d for d, s in zip(slopes, leaves, strict=True)
     ]
-    n = len(passed[0])
+    n = len(states[0])
     gradients = torch.stack(each).unflatten(0, (len(x), n))  # (T, states, B, H)
     gradient = root_mean_square(gradients.flatten(1), 1)
     with torch.no_grad():
@@ -99,27 +93,27 @@ def dynamics(cell: Stepping, x: Tensor, *, seed: int = 0) -> Dynamics:
 
 
 @torch.no_grad()
-def scales(cell: Stepping, norm: AffineNormalizer, x: Tensor) -> Tensor:
-    """The sizes of the numbers that ``norm``, a part of ``cell``, puts out at every step.
+def output_scales(cell: CellProtocol, norm: AffineNormalizer, x: Tensor) -> Tensor:
+    """Return the root mean square of the output of ``norm``, a part of ``cell``, at each step.
 
-    The root mean square over cases and units before gain and bias, (T,): 1 where the
-    statistics that it used are those of the numbers it was given.
+    It is over cases and units, before gain and bias, (T,): 1 if the statistics that the norm
+    used are those of its input.
     """
-    heard = []
+    outputs = []
 
-    def hear(_: Normalizer, __: tuple, h: Tensor) -> None:
+    def keep(_: Normalizer, __: tuple, h: Tensor) -> None:
         h = h if norm.b is None else h - norm.b
-        heard.append(h if norm.g is None else h / norm.g)
+        outputs.append(h if norm.g is None else h / norm.g)
 
-    hook = norm.register_forward_hook(hear)
+    hook = norm.register_forward_hook(keep)
     try:
-        states(cell, x)
+        hidden_states(cell, x)
     finally:
         hook.remove()
-    return root_mean_square(torch.stack(heard).flatten(1), 1)
+    return root_mean_square(torch.stack(outputs).flatten(1), 1)
 
 
-# Recurrent cells that bear one name and are different functions.
+# Recurrent cells that have one name and are different functions.
 
 
 Cells = Mapping[str, Any]
@@ -129,9 +123,9 @@ Cells = Mapping[str, Any]
 def same_weights(
     makers: Mapping[str, Callable[..., Any]], W_x: Tensor, W_h: Tensor, b: Tensor
 ) -> dict[str, Any]:
-    """A cell of each maker with these weights, and ``b`` where it has its bias.
+    """Return a cell of each maker with these weights, and ``b`` in the place of its bias.
 
-    The forget bias of those that start from one is added: it is a part of what they do.
+    The forget bias of those that start with one is added: it belongs to what they compute.
 
     Args:
         makers: called with (inputs, units), each gives a cell.
@@ -145,27 +139,30 @@ def same_weights(
         with torch.no_grad():
             cell.W_x.copy_(W_x)
             cell.W_h.copy_(W_h)
-            place_of_bias(cell).copy_(b)
+            gate_bias(cell).copy_(b)
             # the first H of the four blocks are those of f, as eq. 20 orders them
             cell.outer_bias[: cell.units].add_(cell.initial.forget_bias)
         cells[name] = cell
     return cells
 
 
-def place_of_bias(cell: Any) -> Tensor:
-    """The bias of the gates (4H,): the cell's own, or else that of its normalizer."""
+def gate_bias(cell: Any) -> Tensor:
+    """Return the bias of the gates (4H,): the cell's own, or else that of its normalizer."""
     return cell.norm_h.b if cell.b is None else cell.b
 
 
 @in_one_thread
 @torch.no_grad()
 def disagreement(cells: Cells, x: Tensor) -> dict[str, Tensor]:
-    """The distance of each cell's h from that of the first, at every step of ``x`` (T, B, D).
+    """Return the distance of each cell's h from that of the first, at each step of ``x``.
 
-    The norm of the difference over all cases and units, as a multiple of the norm of the
-    first cell's h: (T,) a name.
+    The norm of the difference over all cases and units of ``x`` (T, B, D), as a multiple of the
+    norm of the first cell's h: (T,) a name.
     """
-    h = {name: torch.stack([s[0] for s in states(cell, x)[1:]]) for name, cell in cells.items()}
+    h = {
+        name: torch.stack([s[0] for s in hidden_states(cell, x)[1:]])
+        for name, cell in cells.items()
+    }
     first = next(iter(h.values()))
     return {
         name: vector_norm((each - first).flatten(1), 1) / vector_norm(first.flatten(1), 1)
@@ -173,8 +170,8 @@ def disagreement(cells: Cells, x: Tensor) -> dict[str, Tensor]:
     }
 
 
-def reading(cell: Any) -> dict[str, str]:
-    """The reading of the paper that an LSTM cell stands for, in a few words for each choice."""
+def describe_variant(cell: Any) -> dict[str, str]:
+    """Return how an LSTM cell reads the paper, in a few words for each choice."""
     gates = cell.norm_h
     if isinstance(gates, Identity):
         normalized = "no gate"

@@ -15,13 +15,18 @@ from torch.nn.modules.dropout import _DropoutNd
 from lnlab.analysis.certificate import Grade
 from lnlab.analysis.certify import USUAL, Judge, certify, changes_of
 from lnlab.analysis.conformance import Report
-from lnlab.analysis.covariate_shift import layers
-from lnlab.analysis.effective_learning_rate import ROWS, WHOLE
+from lnlab.analysis.covariate_shift import group_by_layer
 from lnlab.analysis.hessian import extreme_eigenvalues
 from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square, vector_norm
 from lnlab.analysis.module_copy import ModuleCopy, find_weights
-from lnlab.analysis.norm_gradients import affine, gradient_norms, gradient_parts, passage
+from lnlab.analysis.norm_gradients import (
+    as_affine_norm,
+    gradient_norms,
+    gradient_parts,
+    norm_call,
+)
 from lnlab.analysis.recorder import as_matrix, mean_cosine, stable_rank
+from lnlab.analysis.rotation import ROWS, WHOLE
 from lnlab.auditing.finding import (
     CannotCheck,
     Finding,
@@ -358,7 +363,7 @@ def check_gradients(subject: AuditSubject) -> list[Finding]:
     objective = subject.objective
     norms = gradient_norms(objective)
     sizes = {n: float(vector_norm(w)) for n, w in objective.split(objective.start).items()}
-    names = [name for name in layers(objective) if name in norms]
+    names = [name for name in group_by_layer(objective) if name in norms]
     if not names:
         raise CannotCheck("no parameter is trained.")
     rows = [
@@ -426,7 +431,7 @@ def check_backward(subject: AuditSubject) -> list[Finding]:
     rows, why = [], ""
     for name in names[:: -(-len(names) // MOST_NORMS)]:
         try:
-            seen = passage(objective, name)
+            seen = norm_call(objective, name)
             norm = like_ours(seen.norm, reports[name], seen.a)
             parts = gradient_parts(norm, seen.a, seen.slope, *seen.rest)
         except (TypeError, ValueError) as error:
@@ -461,7 +466,7 @@ def like_ours(norm: nn.Module, report: Report | None, a: Tensor) -> nn.Module:
         TypeError: for any other.
     """
     try:
-        affine(norm)
+        as_affine_norm(norm)
     except TypeError:
         if report is None or report.kind not in OURS:
             raise

@@ -64,7 +64,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
 
     Args:
         frames: by kind of net and by arm, as
-            :meth:`~lnlab.analysis.recorder.Recorder.frame` gives them, of activations and
+            :meth:`~lnlab.analysis.recorder.Recorder.to_frame` gives them, of activations and
             perhaps of gradients. Arms of a kind have the same steps and layers.
         settings: fields of :class:`DistributionsState`: where the panel starts, and what Reset
             returns to.

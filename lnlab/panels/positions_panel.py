@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.analysis.feature_maps import Maps, contrast, over_units
+from lnlab.analysis.feature_maps import MapStatistics, contrast, mean_over_units
 from lnlab.figures.style import (
     SIZES,
     TEMPLATE,
@@ -55,13 +55,13 @@ class PositionsState:
 
 
 def positions(
-    measured: Mapping[tuple[str, str, str], Mapping[str, Maps]], **settings: Any
+    measured: Mapping[tuple[str, str, str], Mapping[str, MapStatistics]], **settings: Any
 ) -> Panel:
     """Choose layer, normalizer and padding, and see what its border does.
 
     Args:
-        measured: what :func:`lnlab.analysis.feature_maps.maps` returns, by (arm, padding,
-            time) and by layer: every combination of them.
+        measured: of :func:`lnlab.analysis.feature_maps.map_statistics`, by (arm, padding, time)
+            and by layer: every combination of them.
         settings: fields of :class:`PositionsState`: where the panel starts, and what Reset
             returns to.
 
@@ -83,7 +83,7 @@ def positions(
             f"{len(maps)} maps of {count}: each arm needs each padding, time and layer."
         )
     arrays = {
-        key: {WORDS[name]: array.numpy() for name, array in over_units(of).items()}
+        key: {WORDS[name]: array.numpy() for name, array in mean_over_units(of).items()}
         for key, of in maps.items()
     }
     reaches = {

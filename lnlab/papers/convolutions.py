@@ -14,7 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.analysis.feature_maps import contrast, contributions, maps, unlikeness
+from lnlab.analysis.feature_maps import (
+    coefficient_of_variation,
+    contrast,
+    map_statistics,
+    unit_contributions,
+)
 from lnlab.data import Images, load
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.nn import (
@@ -350,12 +355,12 @@ def placed(net: nn.Module, dataset: Images, cases: int = PROBED) -> dict[str, fl
     place = next(net.parameters()).device
     x, y = x.to(place), y.to(place)
     convolutions, dense = net.of(Conv2d), net.of(Linear)
-    found = [contrast(of) for of in maps(net, x, convolutions).values()]
+    found = [contrast(of) for of in map_statistics(net, x, convolutions).values()]
     border, middle, shift = (sum(part) / len(found) for part in zip(*found, strict=True))
-    shares = contributions(
+    shares = unit_contributions(
         net, x, y, [*convolutions, *dense], lambda o, y: F.cross_entropy(o, y, reduction="sum")
     )
-    unlike = {name: unlikeness(share) for name, share in shares.items()}
+    unlike = {name: coefficient_of_variation(share) for name, share in shares.items()}
     result = {"border_active": border, "center_active": middle, "border_shift": shift}
     for word, layers in (("map_deviation", convolutions), ("dense_deviation", dense)):
         if layers:

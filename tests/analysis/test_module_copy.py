@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 import lnlab.nn
 from lnlab.analysis.covariate_shift import covariate_shift
-from lnlab.analysis.effective_learning_rate import scale_invariant
 from lnlab.analysis.fisher import fisher_information
 from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
 from lnlab.analysis.landscape import loss_landscape
@@ -28,8 +27,9 @@ from lnlab.analysis.module_copy import (
     first_tensor,
     tensors,
 )
-from lnlab.analysis.norm_gradients import gradient_norms, microscope
+from lnlab.analysis.norm_gradients import gradient_norms, norm_call
 from lnlab.analysis.objective import Objective
+from lnlab.analysis.rotation import scale_invariant_weights
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
 
 ANALYSES = {
@@ -41,7 +41,7 @@ ANALYSES = {
     "spectrum": lambda o: hessian_spectrum(o, draws=1, steps=3),
     "refused": lambda o: loss_landscape(o, directions=torch.ones(2, 3)),
     "shift": lambda o: covariate_shift(o, 1.1 * o.start),
-    "norm gradients": lambda o: microscope(o, "1"),
+    "norm gradients": lambda o: norm_call(o, "1").parts,
     "gradient norms": gradient_norms,
 }
 NORMS: dict[str, Any] = {
@@ -99,7 +99,7 @@ def analyzed(name, net, bn_stats):
     if name == "fisher":
         return fisher_information(net, x, bn_stats=bn_stats).predicted(torch.ones(38))
     if name == "scale-invariant":
-        return scale_invariant(net, x)
+        return scale_invariant_weights(net, x)
     return ANALYSES[name](Objective(net, x, y, F.cross_entropy, bn_stats=bn_stats))
 
 

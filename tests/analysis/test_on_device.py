@@ -12,9 +12,13 @@ import lnlab.nn
 from lnlab.analysis import fisher
 from lnlab.analysis.certify import certify
 from lnlab.analysis.conformance import conformance
-from lnlab.analysis.covariate_shift import shifting
-from lnlab.analysis.effective_learning_rate import Turning, scale_invariant
-from lnlab.analysis.feature_maps import contrast, contributions, maps, over_units
+from lnlab.analysis.covariate_shift import train_with_shifts
+from lnlab.analysis.feature_maps import (
+    contrast,
+    map_statistics,
+    mean_over_units,
+    unit_contributions,
+)
 from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
 from lnlab.analysis.landscape import (
     linear_interpolation,
@@ -24,10 +28,11 @@ from lnlab.analysis.landscape import (
     training_path,
 )
 from lnlab.analysis.module_copy import BN_STATS
-from lnlab.analysis.norm_gradients import gradient_norms, microscope
+from lnlab.analysis.norm_gradients import gradient_norms, norm_call
 from lnlab.analysis.objective import Objective, train_and_yield
 from lnlab.analysis.recorder import record
-from lnlab.analysis.rnn_dynamics import disagreement, dynamics, same_weights, scales
+from lnlab.analysis.rnn_dynamics import disagreement, dynamics, output_scales, same_weights
+from lnlab.analysis.rotation import effective_learning_rate, scale_invariant_weights
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
 from lnlab.nn import PUBLISHED, LayerNorm, LSTMCell
 from tests.pretend import waited
@@ -79,15 +84,18 @@ def learning(device):
         "along gains": torch.stack([fisher.gain_metric(glm), fisher.gain_metric_32(glm)]),
         "steps": torch.tensor(costs),
         "dense": outputs.dense(),
-        "parts": torch.stack(microscope(loss, "0.norm")),
+        "parts": torch.stack(norm_call(loss, "0.norm").parts),
         "gradients": torch.tensor([*gradient_norms(loss).values()]),
     }
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     recorder = record(net, what=["activations", "gradients"], also=["drift", "rank", "cosine"])
-    with recorder, Turning(net, optimizer, scale_invariant(net, x)) as turning:
-        shifts = list(shifting(net, [(x, y)] * 3, F.cross_entropy, optimizer))
+    with (
+        recorder,
+        effective_learning_rate(net, optimizer, scale_invariant_weights(net, x)) as turning,
+    ):
+        shifts = list(train_with_shifts(net, [(x, y)] * 3, F.cross_entropy, optimizer))
     found["shifts"] = torch.tensor([s[1:] for _, layers in shifts for s in layers])
-    for name, frame in (("turning", turning.frame()), ("recorded", recorder.frame())):
+    for name, frame in (("turning", turning.to_frame()), ("recorded", recorder.to_frame())):
         found[name] = torch.from_numpy(frame.select_dtypes("number").to_numpy(float))
     return found
 
@@ -110,7 +118,7 @@ def inside(device):
     net, x, y = Pictures(), torch.randn(7, 2, 6, 8), torch.randint(5, (7,))
     net, x, y = net.to(device), x.to(device), y.to(device)
     summed = partial(F.cross_entropy, reduction="sum")
-    (found,) = maps(net, x, ["first"]).values()
+    (found,) = map_statistics(net, x, ["first"]).values()
     weights = (torch.randn(*shape).to(device) for shape in ((32, 3), (32, 8), (32,)))
     sequence, cell = torch.randn(6, 4, 3).to(device), LSTMCell(3, 5).double().to(device)
     apart = disagreement(same_weights(PUBLISHED, *weights), sequence)
@@ -119,11 +127,11 @@ def inside(device):
     return {
         "maps": torch.stack(found),
         "contrast": torch.tensor(contrast(found)),
-        "over units": torch.stack([*over_units(found).values()]),
-        "contributions": contributions(net, x, y, ["first"], summed)["first"],
+        "over units": torch.stack([*mean_over_units(found).values()]),
+        "contributions": unit_contributions(net, x, y, ["first"], summed)["first"],
         "disagreement": torch.stack([*apart.values()]),
         "dynamics": torch.stack([*dynamics(cell, sequence)]),
-        "scales": scales(cell, cell.norm_h, sequence),
+        "scales": output_scales(cell, cell.norm_h, sequence),
         "along training": torch.stack([each.gradient()[1] for _, each in seen]),
     }
 

@@ -29,7 +29,7 @@ with record(net, what=["activations", "gradients"]) as seen:
         net(x).square().sum().backward()
         with torch.no_grad():
             net[0].weight.mul_(2)
-panels.distributions({"net": {"none": seen.frame(), "layer": seen.frame()}})
+panels.distributions({"net": {"none": seen.to_frame(), "layer": seen.to_frame()}})
 """
 
 

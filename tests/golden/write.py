@@ -49,7 +49,7 @@ LNLAB = {
     "initial_models": "lnlab.training.trainer:models",
     "side_by_side": "lnlab.training:stack",
     "train": "lnlab.training:train",
-    "Maps": "lnlab.analysis.feature_maps:Maps",
+    "Maps": "lnlab.analysis.feature_maps:MapStatistics",
     "landscape_networks": "lnlab.papers.mnist:train_landscape_networks",
     "shipped_writers": "lnlab.papers.handwriting.panel:shipped",
     "evidence": "lnlab.papers.claims.judging:evidence",

@@ -36,7 +36,7 @@ def grown(depth, scale):
             net(x).square().mean().backward()
             with torch.no_grad():
                 net[0].weight.mul_(2.0)
-    return seen.frame()
+    return seen.to_frame()
 
 
 @pytest.fixture(scope="session")

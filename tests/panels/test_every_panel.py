@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from lnlab import panels
-from lnlab.analysis.feature_maps import Maps
+from lnlab.analysis.feature_maps import MapStatistics
 from lnlab.book import value
 from lnlab.nn import LayerNorm
 from lnlab.panels.controls import COLUMN
@@ -127,7 +127,7 @@ def embeddings() -> tuple[dict[str, Any], Captions]:
 def maps(text="layer") -> tuple[dict[Any, Any]]:
     """Maps of two arms with two paddings, before and after, of two layers."""
     drawn = torch.Generator().manual_seed(0)
-    one = lambda side: Maps(*torch.rand(3, 2, side, side, generator=drawn).double())  # noqa: E731
+    one = lambda side: MapStatistics(*torch.rand(3, 2, side, side, generator=drawn).double())  # noqa: E731
     nets = product((text, "none"), ("zeros", text), ("before", "after"))
     return ({net: {text: one(8), "second": one(4)} for net in nets},)
 

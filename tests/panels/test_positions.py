@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lnlab import panels
-from lnlab.analysis.feature_maps import contrast, over_units
+from lnlab.analysis.feature_maps import contrast, mean_over_units
 from lnlab.panels.positions_panel import PositionsState
 from tests.panels.test_every_panel import maps
 
@@ -17,11 +17,11 @@ def measured():
 
 def test_every_state_shows_its_own_maps_in_colours_that_reach_as_far(measured):
     panel = panels.positions(measured)
-    every = [over_units(of) for layers in measured.values() for of in layers.values()]
+    every = [mean_over_units(of) for layers in measured.values() for of in layers.values()]
     for (norm, padding, time), layers in measured.items():
         for layer, of in layers.items():
             panel.state = PositionsState(norm, padding, time, layer)
-            for slot, (name, expected) in enumerate(over_units(of).items()):
+            for slot, (name, expected) in enumerate(mean_over_units(of).items()):
                 trace = panel.plots["positions"].current(slot)
                 np.testing.assert_array_equal(trace["z"], expected.numpy())
                 assert trace["zmax"] == max(float(each[name].max()) for each in every)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.analysis.effective_learning_rate import Turning, scale_invariant
+from lnlab.analysis.rotation import effective_learning_rate, scale_invariant_weights
 from lnlab.nn import LayerNorm, Linear
 from lnlab.papers import CharacterModel
 from lnlab.papers.transformer import evaluate
@@ -103,7 +103,7 @@ def test_what_a_normalizer_follows_is_scale_invariant():
     short = {f"blocks.0.attention.f.W_{m}.W": m for m in "QKVO"}
     short |= {f"blocks.0.feed_forward.f.W_{m}.W": m for m in "12"}
     for arm, expected in (("qk", "QK"), ("sandwich", "VO12"), ("pre", "")):
-        found = scale_invariant(made(arm, layers=1), x)
+        found = scale_invariant_weights(made(arm, layers=1), x)
         assert {short[name] for name in found} == set(expected), arm
 
 
@@ -112,13 +112,13 @@ def test_turns_are_those_that_the_probe_of_optimizers_sees():
     net.turned = Turned(net)
     x, y = text(3, T), text(3, T)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.1)
-    with Turning(net, optimizer, {}) as seen:
+    with effective_learning_rate(net, optimizer, {}) as seen:
         for _ in range(4):
             optimizer.zero_grad()
             F.cross_entropy(net(x).flatten(0, 1), y.flatten()).backward()
             optimizer.step()
     net(x)  # the last turn is seen by the next call
-    by_name = seen.frame().pivot(index="step", columns="name", values="angle")
+    by_name = seen.to_frame().pivot(index="step", columns="name", values="angle")
     for name, angle in net.turned.angles().items():
         square = 0.0
         for turn in by_name[name]:

@@ -162,7 +162,7 @@ def test_what_goes_beside_is_resumed_too(tiny, tmp_path):
         next(steps)
     steps.close()
     end(task, tmp_path / "stopped", beside=beside)
-    clean, stopped, resumed = (recorder.frame() for recorder in recorders)
+    clean, stopped, resumed = (recorder.to_frame() for recorder in recorders)
     assert len(stopped) < len(resumed)
     assert resumed.equals(clean)
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.effective_learning_rate import equilibrium
+from lnlab.analysis.rotation import equilibrium_angle
 from lnlab.data import Text, load
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.papers.transformer.evaluate import largest, objective, profile, streams
@@ -141,7 +141,7 @@ class CharacterModel(Experiment):
         activation of the stream as a multiple of the median of its layer. With weight decay
         also ``rotation_Q`` and so on: the logarithm of how far a matrix turns in a step, over
         the layers, as a multiple of
-        :func:`~lnlab.analysis.effective_learning_rate.equilibrium`.
+        :func:`~lnlab.analysis.rotation.equilibrium_angle`.
         """
         found, few = {}, self.eval_size if moment is Moment.END else CASES
         for split in ("train", "valid", "test"):
@@ -163,7 +163,7 @@ class CharacterModel(Experiment):
 
     def _turns(self, model: Stacked) -> dict[str, list[float]]:
         optimizer = self.optimizer(model.parameters())
-        expected = equilibrium(optimizer, optimizer.param_groups[0])
+        expected = equilibrium_angle(optimizer, optimizer.param_groups[0])
         squares: dict[str, list[Tensor]] = defaultdict(list)
         turned: Any = model.module.turned
         for name, angles in turned.angles().items():

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.analysis.effective_learning_rate import angle
+from lnlab.analysis.rotation import angle
 from lnlab.nn import DyT, Identity, LayerNorm, Linear, Norm, Normalizer, RMSNorm
 
 PLACES = {

@@ -7,9 +7,18 @@ import torch
 
 from lnlab.analysis.magnitudes import root_mean_square
 from lnlab.analysis.random import normal
-from lnlab.analysis.rnn_dynamics import dynamics, scales, states
+from lnlab.analysis.rnn_dynamics import (
+    describe_variant,
+    disagreement,
+    dynamics,
+    gate_bias,
+    hidden_states,
+    output_scales,
+    same_weights,
+)
 from lnlab.nn import (
     MODERN_START,
+    PUBLISHED,
     BatchNorm,
     GRUCell,
     Identity,
@@ -62,7 +71,7 @@ def test_the_gradient_is_that_of_the_whole_state(make):
     seen = dynamics(cell, x, seed=3)
 
     def at(t):
-        state = tuple(s.detach().requires_grad_() for s in states(cell, x[:t])[-1])
+        state = tuple(s.detach().requires_grad_() for s in hidden_states(cell, x[:t])[-1])
         now = state
         for x_t in x[t:]:
             now = cell(x_t, now)
@@ -104,20 +113,6 @@ def test_wide_rectified_nets_keep_to_the_prediction(scale):
     assert rates[LayerNorm] == pytest.approx((r / (1 + r)) ** 0.5, rel=0.05)
 
 
-def test_gradients_can_be_looked_at_where_they_are_switched_off():
-    cell = LSTMCell(D, H)
-    with torch.no_grad():
-        seen = dynamics(cell, torch.randn(T, B, D))
-    assert all(not part.requires_grad and part.isfinite().all() for part in seen)
-
-
-def test_one_step_is_enough_and_none_is_refused():
-    cell = GRUCell(D, H)
-    assert dynamics(cell, torch.randn(1, B, D)).rate == 1
-    with pytest.raises(ValueError, match="no time steps"):
-        dynamics(cell, torch.randn(0, B, D))
-
-
 @pytest.mark.parametrize(
     ("norm", "kept"),
     [
@@ -135,8 +130,67 @@ def test_statistics_fit_where_they_were_taken(norm, kept):
         for p in (cell.norm_h.g, cell.norm_h.b):
             p.copy_(torch.rand(H) + 0.5)
     recompute(net, [x[: T // 2]])
-    fits = (scales(cell, cell.norm_h, x) - 1).abs() < 1e-6
+    fits = (output_scales(cell, cell.norm_h, x) - 1).abs() < 1e-6
     expected = torch.zeros(T, dtype=torch.bool)
     expected[kept] = True
     assert torch.equal(fits, expected)
     assert not cell.norm_h._forward_hooks
+
+
+# Nine cells of one name, side by side.
+
+
+PAPER, THEANO, DRAW, TF, SUPERCELL, FASTRNNS, ADDONS, HASTE, LABML = PUBLISHED
+
+
+@pytest.fixture
+def drawn_with():
+    W_x, W_h = torch.randn(4 * H, D), torch.randn(4 * H, H)
+    return lambda b: same_weights(PUBLISHED, W_x, W_h, b)
+
+
+def test_all_have_the_same_weights_and_their_own_forget_bias(drawn_with):
+    b = torch.randn(4 * H)
+    cells = drawn_with(b)
+    for name, cell in cells.items():
+        assert torch.equal(cell.W_h, cells[PAPER].W_h)
+        added = gate_bias(cell).detach() - b
+        forget = 1.0 if name in (TF, SUPERCELL, ADDONS, HASTE) else 0.0
+        torch.testing.assert_close(added[:H], torch.full((H,), forget))
+        assert added[H:].abs().max() < 1e-12
+
+
+def test_without_a_bias_two_of_them_are_one_function(drawn_with):
+    apart = disagreement(drawn_with(torch.zeros(4 * H)), torch.randn(T, B, D))
+    for name, far in apart.items():
+        if name in (PAPER, THEANO):
+            assert far.max() < 1e-12
+        else:
+            assert far[-1] > 0.05
+
+
+def test_a_bias_used_twice_is_another_function(drawn_with):
+    apart = disagreement(drawn_with(torch.randn(4 * H)), torch.randn(T, B, D))
+    assert apart[THEANO].min() > 0.01
+    assert apart[HASTE][1:].min() > 0.01  # once there is something to forget
+
+
+def test_what_is_read_off_is_what_was_set(drawn_with):
+    cells = drawn_with(torch.zeros(4 * H))
+    readings = {name: describe_variant(cell) for name, cell in cells.items()}
+    assert readings[DRAW]["LN runs over"] == "no gate"
+    assert readings[LABML]["LN runs over"] == "each gate by itself"
+    assert readings[PAPER]["of"] == "W_h h and W_x x"
+    assert readings[TF] | {"eps": ""} == {
+        "LN runs over": "each gate by itself", "of": "W_h h + W_x x", "hands on": "LN(c)",
+        "b": "that of LN", "forget bias": "1", "eps": "",
+    }  # fmt: skip
+    assert readings[THEANO]["b"] == "twice"
+    assert readings[LABML]["b"] == "inside LN"
+    assert readings[ADDONS] == {
+        "LN runs over": "all gates at once", "of": "W_h h and W_x x", "hands on": "LN(c)",
+        "b": "once", "forget bias": "1", "eps": "0.001, inside the root",
+    }  # fmt: skip
+    assert readings[DRAW]["eps"] == "1e-05, outside the root"
+    named = describe_variant(LSTMCell(D, H, partial(LayerNorm, eps=0.5)))
+    assert named["eps"] == "0.5, inside the root"

@@ -1,0 +1,229 @@
+r"""The rotation of weights: the learning rate that a scale-invariant weight effectively has.
+
+If the loss does not depend on the scale of w, L(c w) = L(w) for c > 0, it follows that
+
+.. math:: w^\top \nabla L(w) = 0, \qquad \nabla L(c w) = \nabla L(w)/c,
+
+so that only the direction of w counts, and a step of size eta rotates it as one of size
+:math:`\eta/\lVert w \rVert^2` would at length 1 (van Laarhoven 2017, arXiv:1706.05350). Steps
+at a right angle make w longer, weight decay makes it shorter, and where the two balance w
+rotates by an angle that depends on the optimizer alone: :func:`equilibrium_angle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.analysis.certificate import Grade
+from lnlab.analysis.certify import certify
+from lnlab.analysis.magnitudes import root_mean_square, vector_norm
+from lnlab.analysis.module_copy import check_model, check_type
+from lnlab.analysis.recorder import HookContext
+from lnlab.analysis.result import AnalysisResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+WHOLE, ROWS, NONE = "whole", "rows", "none"
+"""The part of a parameter that may be re-scaled alone: all of it, any of its rows, nothing."""
+
+
+def scale_invariant_weights(model: nn.Module, x: Tensor, **settings: Any) -> dict[str, str]:
+    """Return the weights on whose scale ``model`` does not depend, by name: "whole" or "rows".
+
+    They are found by trying (:func:`certify`, columns 1 and 3, in training mode), not by names.
+    An invariance that only the eps of a normalizer prevents counts.
+
+    Args:
+        model: called as ``model(x)``.
+        x: its input (B, ...).
+        settings: of :func:`certify`.
+    """
+    found = certify(model, x, columns=(1, 3), dtypes=(torch.float64,), **settings)
+    mode = "train" if any(v.mode == "train" for v in found.invariances) else "evaluation"
+    # column 1 of Table 1 re-scales all of a weight, column 3 one of its rows
+    holds = {
+        (v.where, v.column)
+        for v in found.invariances
+        if v.mode == mode and (v.grade is Grade.EXACT or v.exact_without == "eps")
+    }
+    names = dict.fromkeys(v.where for v in found.invariances)
+    return {n: ROWS if (n, 3) in holds else WHOLE for n in names if (n, 1) in holds}
+
+
+def equilibrium_angle(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]) -> float:
+    r"""Return the angle (radians) by which a scale-invariant weight rotates in the long run.
+
+    Kosson et al. (2023, arXiv:2305.17212), with learning rate eta and weight decay lambda: SGD
+    :math:`\sqrt{2\eta\lambda}`, with momentum :math:`\sqrt{2\eta\lambda/(1+\mu)}`, AdamW
+    :math:`\sqrt{2\eta\lambda(1-\beta_1)/(1+\beta_1)}`, if gradients are mostly noise. NaN
+    without weight decay, when there is none, and for other optimizers.
+    """
+    # A step eta g at a right angle to w makes ||w||² larger by eta² ||g||², and decay makes it
+    # smaller by 2 eta lambda ||w||². Where the two are equal the angle eta ||g|| / ||w|| is the
+    # root of 2 eta lambda, however large gradients are and wherever w began.
+    product = 2 * float(group["lr"]) * group.get("weight_decay", 0.0)
+    if isinstance(optimizer, torch.optim.SGD):
+        # 2 eta lambda / (1 + mu); with Nesterov or dampening the noise adds up in another way
+        known = not group["nesterov"] and not group["dampening"]
+        factor = 1 / (1 + group["momentum"])
+    else:
+        known = isinstance(optimizer, torch.optim.AdamW) and not group["amsgrad"]
+        # (1 - beta_1) / (1 + beta_1): how much of the noise a running mean of gradients keeps
+        factor = (1 - group["betas"][0]) / (1 + group["betas"][0]) if known else 0.0
+    return (product * factor) ** 0.5 if known and product else float("nan")
+
+
+def angle(w: Tensor, moved: Tensor) -> Tensor:
+    """Return the angle in radians between rows of ``w`` and of ``moved`` (..., D)."""
+    w, moved = (v / vector_norm(v, -1, keepdim=True) for v in (w.double(), moved.double()))
+    # exact for small angles, where the arc cosine has lost half of its digits
+    return 2 * torch.atan2((w - moved).norm(dim=-1), (w + moved).norm(dim=-1))
+
+
+def effective_learning_rate(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    invariant: Mapping[str, str],
+    *,
+    names: Collection[str] | None = None,
+    every: int = 1,
+) -> RotationRecorder:
+    """Return a context manager that records how far each step rotates each parameter.
+
+        with effective_learning_rate(model, optimizer, scale_invariant_weights(model, x)) as r:
+            ...train...
+        r.to_frame()
+
+    Gains, biases and the last layer are recorded as well: what is not scale-invariant follows
+    no such law. Parameters, gradients and steps stay as they are.
+
+    Args:
+        model: whose parameters they are; gives them their names.
+        optimizer: one whose ``step`` is given no closure.
+        invariant: the result of :func:`scale_invariant_weights`.
+        names: of the parameters to record; None: all that are trained.
+        every: steps from one measurement to the next.
+
+    Raises:
+        ValueError: for names that do not exist, an optimizer that has none of them, or every
+            too small.
+    """
+    check_model(model)
+    check_type("optimizer", optimizer, torch.optim.Optimizer, "one of torch.optim")
+    check_type("invariant", invariant, Mapping, "the result of scale_invariant_weights")
+    own = dict(model.named_parameters())
+    if missing := {*(names or ()), *invariant} - own.keys():
+        raise ValueError(f"no parameter is called {sorted(missing)}: there are {list(own)}.")
+    if every < 1:
+        raise ValueError(f"every is {every}: give at least 1.")
+    groups = {p: group for group in optimizer.param_groups for p in group["params"]}
+    parameters = {
+        name: (p, groups[p], invariant.get(name, NONE))
+        for name, p in own.items()
+        if p in groups and (names is None or name in names)
+    }
+    if not parameters:
+        raise ValueError("the optimizer moves none of these parameters of the model.")
+    return RotationRecorder(optimizer, parameters, every)
+
+
+class RotationRecorder(HookContext, AnalysisResult):
+    """The recorder that :func:`effective_learning_rate` returns.
+
+    Args:
+        optimizer: whose steps are recorded.
+        parameters: by name, with their group of the optimizer and what is invariant.
+        every: steps from one measurement to the next.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        parameters: dict[str, tuple[nn.Parameter, dict[str, Any], str]],
+        every: int,
+    ) -> None:
+        self.optimizer, self.parameters, self.every, self.step = optimizer, parameters, every, 0
+        self._rows: list[dict[str, Any]] = []
+        self._before: dict[str, Tensor] = {}
+        super().__init__()
+
+    def _register(self) -> Iterator[Any]:
+        self._before.clear()  # of a step that an error ended
+        yield self.optimizer.register_step_pre_hook(self._begin)
+        yield self.optimizer.register_step_post_hook(self._end)
+
+    def _begin(self, *_: Any) -> None:
+        self.step += 1
+        if self.step % self.every == 0:
+            moving = {n: p for n, (p, *_) in self.parameters.items() if p.grad is not None}
+            self._before = {n: p.detach().clone() for n, p in moving.items()}
+
+    def _end(self, *_: Any) -> None:
+        for name, before in self._before.items():
+            p, group, invariant = self.parameters[name]
+            assert p.grad is not None
+            eta, turn = float(group["lr"]), rotation(before, p, p.grad, rows=invariant == ROWS)
+            # a step of eta rotates w as one of eta / ||w||² rotates w / ||w||
+            turn["effective"] = eta / turn["norm"] ** 2 if turn["norm"] else torch.inf
+            head = {"step": self.step, "name": name, "invariant": invariant, "rate": eta}
+            expected = equilibrium_angle(self.optimizer, group)
+            self._rows.append({**head, **turn, "expected": expected})
+        self._before.clear()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row per step and parameter.
+
+        Columns: step, name, invariant ("whole", "rows" or "none"), rate (eta), angle (radians,
+        of this step), norm (||w|| before it), cos (of w and its gradient), gradient (its
+        norm), effective (eta/||w||²) and expected, the :func:`equilibrium_angle`. If rows are
+        invariant these are of one row, a root mean square over all of them.
+
+        Raises:
+            ValueError: if nothing was recorded.
+        """
+        import pandas as pd
+
+        if not self._rows:
+            raise ValueError(f"the optimizer made fewer than {self.every} steps.")
+        return pd.DataFrame(self._rows)
+
+    def plot(self) -> go.Figure:
+        """Return the angle of each parameter over the steps."""
+        from lnlab.figures.curves import curves
+
+        lines = {
+            name: (rows["step"].to_numpy(), rows["angle"].to_numpy())
+            for name, rows in self.to_frame().groupby("name", sort=False)
+        }
+        return curves({"": lines}, x="step", y="angle of a step (radians)")
+
+
+@torch.no_grad()
+def rotation(w: Tensor, moved: Tensor, gradient: Tensor, *, rows: bool) -> dict[str, float]:
+    """Return angle, norm, cos(w, gradient) and norm of the gradient, each the rms over rows.
+
+    Angle and cos are NaN where a length is 0, as that of biases at their start. If all of w is
+    one row, cos has a sign: below 0 a step of plain descent makes w longer.
+
+    Args:
+        w: a parameter of any shape.
+        moved: the same after a step.
+        gradient: its gradient before that step.
+        rows: whether each of its rows is taken by itself; else all of it is one row.
+    """
+    w, moved, gradient = (
+        v.double().flatten(1) if rows else v.double().reshape(1, -1)
+        for v in (w, moved, gradient)
+    )
+    lengths, slopes = vector_norm(w, 1), vector_norm(gradient, 1)
+    # w · grad L(w) = 0 if the loss does not depend on the scale: cos tells how nearly
+    cos = (w / lengths[:, None] * (gradient / slopes[:, None])).sum(1)
+    found = {"angle": angle(w, moved), "norm": lengths, "cos": cos, "gradient": slopes}
+    means = {name: float(root_mean_square(v)) for name, v in found.items()}
+    return means if rows else means | {"cos": float(cos)}
