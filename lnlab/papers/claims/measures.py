@@ -134,10 +134,13 @@ def spread_of_layers(metrics: pd.DataFrame, metric: str) -> float:
 
 
 def settled(metrics: pd.DataFrame, metric: str, start: int) -> float:
-    """Return what is farthest from 0: a value from an update on, or twice their change."""
+    """Return the ratio farthest from 1: one from an update on, or the square of their change.
+
+    The metric is the logarithm of the ratio.
+    """
     late = metrics.loc[metrics["update"] >= start, metric].to_numpy(float)
     every = [*late, 2 * (late[-1] - late[0])]
-    return float(every[np.argmax(np.abs(every))])
+    return float(np.exp(every[np.argmax(np.abs(every))]))
 
 
 def distance(metrics: pd.DataFrame, metric: str, start: int) -> float:
