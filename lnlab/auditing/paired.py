@@ -1,10 +1,12 @@
-"""Before and after an exchange of normalizers, trained side by side."""
+"""Before and after a swap of normalizers, trained side by side."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,7 +39,7 @@ mostly noise."""
 
 @dataclass(frozen=True)
 class Paired:
-    """Trainings before and after an exchange, seed by seed from one start on the same batches.
+    """Trainings before and after a swap, seed by seed from one start on the same batches.
 
     Attributes:
         before: the loss of the module as it was, (seeds, updates).
@@ -55,7 +57,7 @@ class Paired:
 
     @property
     def differences(self) -> tuple[float, ...]:
-        """After less before, of each seed's final loss: negative if the new one is better."""
+        """After minus before, of each seed's final loss: negative if the new one is better."""
         return tuple((final(self.after) - final(self.before)).tolist())
 
     @property
@@ -79,8 +81,8 @@ class Paired:
             return f"{said}: it may be none."
         return f"{said}: {'better' if high < 0 else 'worse'} after the exchange."
 
-    def frame(self) -> pd.DataFrame:
-        """One row a seed: final losses before and after, and their difference."""
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a seed: final losses before and after, and their difference."""
         import pandas as pd
 
         columns = {"before": final(self.before), "after": final(self.after)}
@@ -89,7 +91,7 @@ class Paired:
 
 
 def final(losses: Tensor) -> Tensor:
-    """The mean loss over the last part of each row."""
+    """Return the mean loss over the last part of each row."""
     return losses[:, -max(1, round(LAST * losses.shape[1])) :].mean(1)
 
 
@@ -107,7 +109,7 @@ def paired(
     rates: Sequence[float] = (1e-3,),
     optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
 ) -> Paired:
-    """Train a module before and after an exchange, from the same start on the same batches.
+    """Train a module before and after a swap, from the same start on the same batches.
 
     With several rates each of the two is trained at all of them on a seed of its own, and
     judged at its own best.
@@ -150,64 +152,59 @@ def paired(
             f"a batch is {batch} cases, y has {len(y)}: give batch={len(y)} or less."
         )
 
-    def losses(seed: int, rate: float, exchanged: bool) -> Tensor:
+    def losses(seed: int, rate: float, swapped: bool) -> Tensor:
         with restored_random_state():
             torch.manual_seed(seed)
-            module = make()
-            module = swap(module, rules).make() if exchanged else module
-            torch.manual_seed(seed)  # dropout draws the same, whatever the new parts drew
-            return _trained(module, x, y, loss, updates, batch, seed, optimizer, rate)
+            model = make()
+            model = swap(model, rules).make() if swapped else model
+            torch.manual_seed(seed)  # the same dropout, whatever the new modules drew
+            batches = Batches(x, y, batch, [seed])
+            steps = optimizer(model.parameters(), lr=rate)
+            values = list(islice(train(model, batches, loss, steps), updates))
+            return torch.tensor(values, dtype=torch.float64)
 
-    tuning = None if len(rates) == 1 else max(seeds) + 1
-    own = []
-    for exchanged in (False, True):
-        chosen = rates[0] if tuning is None else _best(
-            {rate: losses(tuning, rate, exchanged) for rate in rates}
-        )  # fmt: skip
-        own.append(chosen)
-    before, after = (
-        torch.stack([losses(seed, rate, exchanged) for seed in seeds])
-        for exchanged, rate in zip((False, True), own, strict=True)
-    )
-    return Paired(before, after, tuple(seeds), (own[0], own[1]), tuning)
+    tuning_seed = None if len(rates) == 1 else max(seeds) + 1
+    arms, best = [], []
+    for swapped in (False, True):
+        rate = rates[0]
+        if tuning_seed is not None:
+            rate = best_rate({rate: losses(tuning_seed, rate, swapped) for rate in rates})
+        arms.append(torch.stack([losses(seed, rate, swapped) for seed in seeds]))
+        best.append(rate)
+    return Paired(arms[0], arms[1], tuple(seeds), (best[0], best[1]), tuning_seed)
 
 
-def _best(tried: dict[float, Tensor]) -> float:
-    ends = {rate: float(final(losses[None])) for rate, losses in tried.items()}
-    finite = {rate: end for rate, end in ends.items() if math.isfinite(end)}
+def best_rate(losses: dict[float, Tensor]) -> float:
+    """Return the learning rate with the least final loss, of the losses (updates,) of each.
+
+    Raises:
+        ValueError: where all of them diverge.
+    """
+    finals = {rate: float(final(values[None])) for rate, values in losses.items()}
+    finite = {rate: loss for rate, loss in finals.items() if math.isfinite(loss)}
     if not finite:
-        raise ValueError(
-            f"every rate diverges: {', '.join(f'{r:g}' for r in ends)}; lower them."
-        )
+        tried = ", ".join(f"{rate:g}" for rate in losses)
+        raise ValueError(f"every rate diverges: {tried}; lower them.")
     return min(finite, key=lambda rate: finite[rate])
 
 
-def _trained(
-    module: nn.Module, x: Any, y: Tensor, loss: Losses, updates: int, batch: int,
-    seed: int, optimizer: Callable[..., torch.optim.Optimizer], rate: float,
-) -> Tensor:  # fmt: skip
-    """The loss of every update."""
-    module.train()
-    steps = optimizer(module.parameters(), lr=rate)
-    batches, seen, epoch = Batches(x, y, batch, [seed]), [], 0
-    while True:
-        for of_x, of_y in batches.epoch(epoch):
-            call = Call.of(_first(of_x))
-            steps.zero_grad()
+def train(
+    model: nn.Module, batches: Batches, loss: Losses, optimizer: torch.optim.Optimizer
+) -> Iterator[float]:
+    """Train without end, and yield the loss of every update."""
+    model.train()
+    for epoch in itertools.count():
+        for stack in batches.epoch(epoch):
+            # batches are stacked, one a seed, and this is the only seed
+            x, y = map_tensors(tuple(stack), lambda tensor: tensor[0])
+            call = Call.of(x)
+            optimizer.zero_grad()
             try:
-                output = module(*call.args, **call.kwargs)
-            except Exception as error:  # whatever a module of the user's may raise
-                name = type(module).__name__
+                output = model(*call.args, **call.kwargs)
+            except Exception as error:  # a user's module may raise anything
+                name = type(model).__name__
                 raise ValueError(f"{name} does not take a batch of x: {error}") from error
-            value = loss(output, _first(of_y))
+            value = loss(output, y)
             value.backward()
-            steps.step()
-            seen.append(float(value.detach()))
-            if len(seen) == updates:
-                return torch.tensor(seen, dtype=torch.float64)
-        epoch += 1
-
-
-def _first(tree: Any) -> Any:
-    """The only batch of a stack of batches, one a seed."""
-    return map_tensors(tree, lambda tensor: tensor[0])
+            optimizer.step()
+            yield float(value.detach())

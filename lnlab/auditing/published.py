@@ -1,7 +1,8 @@
-"""ResNet20 for CIFAR-10: He et al. (2016), section 4.2, shortcuts without parameters.
+"""Two published networks, which take the weights that their authors trained.
 
-The names are those of Y. Idelbayev's trained networks, BSD 2-clause
-(github.com/akamaster/pytorch_resnet_cifar10).
+ResNet20 for CIFAR-10 (He et al. 2016, section 4.2) with the names of Y. Idelbayev's trained
+networks (BSD 2-clause, github.com/akamaster/pytorch_resnet_cifar10), and SASRec (Kang & McAuley
+2018, arXiv:1808.09781) with those of P. Mixer's (Apache 2.0, github.com/pmixer/SASRec.pytorch).
 """
 
 from pathlib import Path
@@ -13,45 +14,39 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# Weights of somebody else's training, from a safetensors file into a net.
 
+def load_weights(net: nn.Module, path: str | Path) -> nn.Module:
+    """Return ``net`` with the weights of a safetensors file, in evaluation mode.
 
-def loaded(net: nn.Module, path: str | Path) -> nn.Module:
-    """``net`` with the weights of a file, in evaluation mode.
-
-    A prefix ``module.``, which DataParallel leaves, is taken off. What counts batches may be
-    missing: early versions of torch did not.
+    A prefix ``module.``, which DataParallel leaves, is dropped. The counts of batches may be
+    missing: early versions of torch had none.
 
     Raises:
         FileNotFoundError: where there is no such file.
         ValueError: where it is no safetensors file, or one of another net.
     """
-    path = Path(path)
-    if not path.is_file():
+    if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}: name one with the weights.")
     try:
-        found = load_file(path)
+        state = {name.removeprefix("module."): v for name, v in load_file(path).items()}
     except SafetensorError as error:
         raise ValueError(f"{path} is no safetensors file: {error}") from error
-    state = {name.removeprefix("module."): value for name, value in found.items()}
-    own = net.state_dict()
-    missing = sorted(n for n in own.keys() - state.keys() if not n.endswith("_tracked"))
-    strange = sorted(state.keys() - own.keys())
-    wrong = sorted(n for n in own.keys() & state.keys() if own[n].shape != state[n].shape)
-    if missing or strange or wrong:
-        raise ValueError(
-            f"{path} is not of {type(net).__name__}: missing {missing[:3]}, not known "
-            f"{strange[:3]}, of another shape {wrong[:3]}."
-        )
-    net.load_state_dict(state, strict=False)
+    counts = {n: v for n, v in net.state_dict().items() if n.endswith("num_batches_tracked")}
+    try:
+        net.load_state_dict(counts | state)
+    except RuntimeError as error:
+        first = str(error)[:300]  # torch names every parameter
+        raise ValueError(f"{path} is not of {type(net).__name__}: {first}") from error
     return net.eval()
 
 
+# ResNet20, with shortcuts without parameters.
+
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""The numbers by which pixels over 255 were centred and divided, one a colour."""
+"""The numbers by which pixels over 255 were centred and divided, one for each colour."""
 
 RECORD = 1 + 3 * 32 * 32
-"""Bytes of a picture in the binary version of CIFAR-10: its class, then a plane a colour."""
+"""Bytes of an image in the binary version of CIFAR-10: its class, then a plane a colour."""
 
 
 class BasicBlock(nn.Module):
@@ -74,7 +69,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet20(nn.Module):
-    """Pictures (B, 3, 32, 32) to scores of ten classes (B, 10)."""
+    """Images (B, 3, 32, 32) to scores of ten classes (B, 10)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,19 +91,19 @@ class ResNet20(nn.Module):
 
 
 def resnet20(path: str | Path) -> nn.Module:
-    """The net with the weights of a file; raises as :func:`~.weights.loaded`."""
-    return loaded(ResNet20(), path)
+    """Return the net with the weights of a file; raises as :func:`load_weights`."""
+    return load_weights(ResNet20(), path)
 
 
 def pictures(path: str | Path, count: int = 64) -> tuple[Tensor, Tensor]:
-    """The first ``count`` pictures (B, 3, 32, 32), normalized, and their classes (B,).
+    """Return the first ``count`` images (B, 3, 32, 32), normalized, and their classes (B,).
 
     Args:
         path: a file of the binary version of CIFAR-10, ``test_batch.bin``.
         count: how many.
 
     Raises:
-        ValueError: where the file does not hold so many whole pictures, or other classes.
+        ValueError: where the file does not hold so many whole images.
     """
     size = Path(path).stat().st_size
     if size % RECORD or size < count * RECORD:
@@ -118,20 +113,14 @@ def pictures(path: str | Path, count: int = 64) -> tuple[Tensor, Tensor]:
         )
     records = np.fromfile(path, np.uint8, count * RECORD).reshape(count, RECORD)
     y = torch.from_numpy(records[:, 0].astype(np.int64))
-    if int(y.max()) > 9:
-        raise ValueError(f"{path} has a class {int(y.max())}: CIFAR-10 has 0 to 9.")
     x = torch.from_numpy(records[:, 1:].reshape(count, 3, 32, 32).astype(np.float32)) / 255
     mean, deviation = (torch.tensor(v)[:, None, None] for v in (MEAN, DEVIATION))
     return ((x - mean) / deviation).to(torch.get_default_dtype()), y
 
 
-# SASRec: a transformer that recommends the next item, Kang & McAuley (2018, arXiv:1808.09781).
-#
-# As P. Mixer's implementation in PyTorch has it (github.com/pmixer/SASRec.pytorch, Apache 2.0),
-# whose names these are: the query and the residual of the attention are the normalized input,
-# keys and values the input itself; the residual of the feed-forward layer is its normalized
-# input.
-
+# SASRec, a transformer that recommends the next item. The query and the residual of the
+# attention are the normalized input, keys and values the input itself; the residual of the
+# feed-forward layer is its normalized input.
 
 ITEMS, PLACES, UNITS, BLOCKS = 3416, 200, 50, 2
 """Films of MovieLens-1M, the longest sequence, H, and how many blocks."""
@@ -182,5 +171,5 @@ class SASRec(nn.Module):
 
 
 def sasrec(path: str | Path) -> nn.Module:
-    """The net with the weights of a file; raises as :func:`~.weights.loaded`."""
-    return loaded(SASRec(), path)
+    """Return the net with the weights of a file; raises as :func:`load_weights`."""
+    return load_weights(SASRec(), path)

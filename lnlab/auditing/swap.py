@@ -1,4 +1,4 @@
-"""Other normalizers in somebody's module: first what would change, then the new module.
+"""Other normalizers in a user's module: first what would change, then the new module.
 
 plan = swap(net, {nn.BatchNorm2d: nn.GroupNorm, "blocks.*.norm1": RMSNorm})
 print(plan)
@@ -14,11 +14,11 @@ from fnmatch import fnmatchcase
 from functools import partial
 from html import escape
 from math import gcd
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase as TorchNorm
+from torch.nn.modules.batchnorm import _NormBase as TorchBatchOrInstanceNorm
 
 from lnlab.analysis.magnitudes import relative_change
 from lnlab.analysis.module_copy import check_type, original_module
@@ -26,8 +26,9 @@ from lnlab.auditing.finding import count, html_table
 from lnlab.auditing.subject import AuditSubject, Call
 from lnlab.nn import Normalizer
 
-# A normalizer made for the place of another: its units, its axes, its eps.
-
+Rules = Mapping[type[nn.Module] | str, Any]
+"""The modules, by class or by a pattern of their names, and what takes their place: a class,
+``partial`` of one, or a function from the old module to the new."""
 
 GAINS, BIASES = ("weight", "g", "gamma", "scale"), ("bias", "b", "beta", "shift")
 """The names under which normalizers keep their gain and their bias."""
@@ -37,133 +38,132 @@ GROUPS, MEMBERS = 32, 4
 members, of which no statistics can be taken."""
 
 
-TORCHS = (TorchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
-"""torch's normalizers; the first has batch and instance norm below it."""
-
-
 class CannotSwap(ValueError):
-    """A normalizer cannot stand in the place of another; the message says why."""
+    """A normalizer cannot take the place of another; the message says why."""
 
 
-@dataclass(frozen=True)
-class Slot:
-    """The place that a normalizer must fit: its units, where they stand, and its eps.
+# A normalizer made for the place of another: its units, its axes, its eps.
+
+
+class Slot(NamedTuple):
+    """The place that a normalizer must fit.
 
     Attributes:
         units: H.
         space: the axes behind that of the units: 2 for BatchNorm2d, 0 for LayerNorm.
-        eps: that of the normalizer that is there; None where it has none.
+        eps: that of the normalizer that is there; empty where it has none.
         shape: what torch's LayerNorm and RMSNorm call the normalized shape.
     """
 
     units: int
     space: int
-    eps: float | None
+    eps: dict[str, float]
     shape: tuple[int, ...]
 
 
-def place_of(part: nn.Module, space: int | None = None) -> Slot:
-    """The place of a normalizer, read off its attributes.
+def find_slot(norm: nn.Module, space: int | None = None) -> Slot:
+    """Return the place of a normalizer, read off its attributes.
 
     Args:
-        part: the normalizer.
+        norm: the normalizer.
         space: how many spatial axes its input has, where that is known: BatchNorm1d and
             GroupNorm do not say.
 
     Raises:
         CannotSwap: where it does not say how many units it has.
     """
-    eps = getattr(part, "eps", None)
-    eps = eps if isinstance(eps, float) else None
-    if isinstance(part, TorchNorm):
-        said = {"2": 2, "3": 3}.get(type(part).__name__.rstrip("d")[-1:], 0)
-        space = said if space is None else space
-        return Slot(part.num_features, space, eps, (part.num_features,))
-    if isinstance(part, nn.GroupNorm):
-        return Slot(part.num_channels, 2 if space is None else space, eps, (part.num_channels,))
-    if isinstance(part, Normalizer):
-        return Slot(part.units, part.space, eps, (part.units,))
-    shape = getattr(part, "normalized_shape", None)
+    eps = {"eps": norm.eps} if isinstance(getattr(norm, "eps", None), float) else {}
+    if isinstance(norm, TorchBatchOrInstanceNorm):
+        axes = {"2": 2, "3": 3}.get(type(norm).__name__.rstrip("d")[-1:], 0)
+        units, space = norm.num_features, axes if space is None else space
+        return Slot(units, space, eps, (units,))
+    if isinstance(norm, nn.GroupNorm):
+        units, space = norm.num_channels, 2 if space is None else space
+        return Slot(units, space, eps, (units,))
+    if isinstance(norm, Normalizer):
+        return Slot(norm.units, norm.space, eps, (norm.units,))
+    shape = getattr(norm, "normalized_shape", None)
     if shape is None:
-        gain = next((getattr(part, n, None) for n in GAINS), None)
+        gain = next((getattr(norm, name, None) for name in GAINS), None)
         shape = tuple(gain.shape) if isinstance(gain, Tensor) and gain.dim() else None
     if shape is None:
         raise CannotSwap(
-            f"{type(part).__name__} does not say how many units it has: give a function from "
+            f"{type(norm).__name__} does not say how many units it has: give a function from "
             "the old part to the new."
         )
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     # over several axes: those of units and space, in this order, as torch has them
-    units, *spatial = shape
-    return Slot(units, len(spatial), eps, shape)
+    return Slot(shape[0], len(shape) - 1, eps, shape)
 
 
-def made_for(name: str, part: nn.Module, by: Any, space: int | None) -> nn.Module:
-    """The part that takes the place of ``part``, on its device and in its precision."""
-    kind = by.func if isinstance(by, partial) else by
-    if isinstance(by, nn.Module) or not callable(by):
+def make_new(name: str, old: nn.Module, rule: Any, space: int | None) -> nn.Module:
+    """Return what takes the place of ``old``, on its device, in its precision and mode."""
+    kind = type(old).__name__
+    if isinstance(rule, nn.Module) or not callable(rule):
         raise CannotSwap(
-            f"{name}: {by!r} is no rule for {type(part).__name__}: give a class, partial of "
-            f"one, or a function of the old part, lambda old: nn.Identity()."
+            f"{name}: {rule!r} is no rule for {kind}: give a class, partial of one, or a "
+            "function of the old part, lambda old: nn.Identity()."
         )
+    maker = rule.func if isinstance(rule, partial) else rule
+    title = getattr(maker, "__name__", repr(rule))
     try:
-        new = _built(part, by, kind, space) if isinstance(kind, type) else by(part)
+        is_class = isinstance(maker, type)
+        new = _make_of_class(old, rule, maker, space) if is_class else rule(old)
     except CannotSwap as error:
         raise CannotSwap(f"{name}: {error}") from error
-    except Exception as error:  # whatever a function of the user's may raise
-        raise CannotSwap(
-            f"{name}: {_title(by)} cannot take the place of {type(part).__name__}: {error}"
-        ) from error
+    except Exception as error:  # a user's function may raise anything
+        raise CannotSwap(f"{name}: {title} cannot take the place of {kind}: {error}") from error
     if not isinstance(new, nn.Module):
-        raise CannotSwap(f"{name}: {_title(by)} made a {type(new).__name__}, no module.")
-    like = next(part.parameters(), None)
-    new = new.to(like.device, like.dtype) if like is not None else new
-    return new.train(part.training)
+        raise CannotSwap(f"{name}: {title} made a {type(new).__name__}, no module.")
+    like = next(old.parameters(), None)
+    new = new if like is None else new.to(like.device, like.dtype)
+    return new.train(old.training)
 
 
-def _title(by: Any) -> str:
-    return getattr(getattr(by, "func", by), "__name__", repr(by))
-
-
-def _built(part: nn.Module, by: Callable, kind: type, space: int | None) -> nn.Module:
-    """A class made for the place of ``part``."""
-    _refuse_more_than_a_norm(part)
+def _make_of_class(old: nn.Module, rule: Callable, kind: type, space: int | None) -> nn.Module:
+    """Return a module of a class of normalizers, made for the place of ``old``."""
+    _refuse_more_than_a_norm(old)
     if issubclass(kind, nn.Identity):
-        return by()
-    place = place_of(part, space)
-    own = by.keywords if isinstance(by, partial) else {}
-    eps = {"eps": place.eps} if place.eps is not None and "eps" not in own else {}
+        return rule()
+    slot = find_slot(old, space)
+    own = rule.keywords if isinstance(rule, partial) else {}
+    eps = {} if "eps" in own else slot.eps
     if issubclass(kind, Normalizer):
-        return _ours(by, place, own, eps)
+        axes = {"space": slot.space} if slot.space and "space" not in own else {}
+        try:
+            return rule(slot.units, **axes, **eps)
+        except TypeError:  # it has no eps
+            return rule(slot.units, **axes)
     if issubclass(kind, nn.GroupNorm):
-        groups = {} if isinstance(by, partial) else {"num_groups": _groups(place.units)}
-        return by(num_channels=place.units, **groups, **eps)
+        groups = {} if isinstance(rule, partial) else {"num_groups": _groups(slot.units)}
+        return rule(num_channels=slot.units, **groups, **eps)
     if issubclass(kind, nn.LayerNorm | nn.RMSNorm):
-        if place.space and len(place.shape) == 1:
+        if slot.space and len(slot.shape) == 1:
             raise CannotSwap(
                 f"{kind.__name__} of torch runs over the last axes, and the units of "
-                f"{type(part).__name__} stand along axis 1: take lnlab.nn.{kind.__name__}, "
-                "or nn.GroupNorm of one group."
+                f"{type(old).__name__} stand along axis 1: take lnlab.nn.{kind.__name__}, or "
+                "nn.GroupNorm of one group."
             )
-        return by(place.shape, **eps)
-    if issubclass(kind, TorchNorm):
-        return by(place.units, **eps)
-    return by(place.units)
+        return rule(slot.shape, **eps)
+    if issubclass(kind, TorchBatchOrInstanceNorm):
+        return rule(slot.units, **eps)
+    return rule(slot.units)
 
 
-def _refuse_more_than_a_norm(part: nn.Module) -> None:
+def _refuse_more_than_a_norm(old: nn.Module) -> None:
     """Raise CannotSwap for a subclass of one of torch's norms that may do more than it does.
 
     An activation in it, as in timm's BatchNormAct2d, would go with the norm and be missed.
     """
-    if not isinstance(part, TORCHS):
+    norms = (TorchBatchOrInstanceNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+    if not isinstance(old, norms):
         return
-    kind = type(part)
+    kind = type(old)
     torchs = next(c for c in kind.__mro__ if c.__module__.startswith("torch.nn.modules."))
-    has = [name for name, _ in part.named_children()]
-    if getattr(part.forward, "__func__", None) is torchs.forward and not has:
+    children = ", ".join(name for name, _ in old.named_children())
+    if getattr(old.forward, "__func__", None) is torchs.forward and not children:
         return
-    why = f"has parts of its own ({', '.join(has)})" if has else "has a forward of its own"
+    why = f"has parts of its own ({children})" if children else "has a forward of its own"
     raise CannotSwap(
         f"{kind.__name__} is a subclass of nn.{torchs.__name__} that {why}: what it does "
         "besides would be lost. Give a function from the old part to the new that keeps it, "
@@ -172,33 +172,22 @@ def _refuse_more_than_a_norm(part: nn.Module) -> None:
 
 
 def _groups(units: int) -> int:
-    """At most GROUPS equal groups of at least MEMBERS units, if there are so many."""
+    """Return at most GROUPS equal groups of at least MEMBERS units, if there are so many."""
     groups = gcd(GROUPS, units)
     while groups > 1 and units // groups < MEMBERS:
         groups //= 2
     return groups
 
 
-def _ours(by: Callable, place: Slot, own: Mapping, eps: Mapping) -> nn.Module:
-    """One of lnlab.nn, with the spatial axes of its place; some have no eps."""
-    space = {"space": place.space} if place.space and "space" not in own else {}
-    try:
-        return by(place.units, **space, **eps)
-    except TypeError:
-        return by(place.units, **space)
-
-
-Rules = Mapping[type[nn.Module] | str, Any]
-"""The parts, by class or by a pattern of their names, and what stands in their place: a
-class, ``partial`` of one, or a function from the old part to the new."""
+# The plan, and the new module.
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One part and what takes its place.
+    """One module and what takes its place.
 
     Attributes:
-        name: what the part is called; "" is the module itself.
+        name: its path; "" is the module itself.
         old: the class that was there, with its settings.
         new: the one that will be.
         kept: names of new parameters and buffers, and of the old ones whose values they get.
@@ -213,13 +202,23 @@ class Exchange:
     lost: dict[str, tuple[int, ...]]
     fresh: dict[str, tuple[int, ...]]
 
+    def row(self) -> dict[str, str]:
+        """Return name, old, new, and what is kept, lost and fresh, as text."""
+        kept = (f"{n} ← {o}" if n != o else n for n, o in self.kept.items())
+        lost, fresh = (
+            ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            for shapes in (self.lost, self.fresh)
+        )
+        names = {"part": self.name or "the module itself", "old": self.old, "new": self.new}
+        return names | {"kept": ", ".join(kept), "lost": lost, "fresh": fresh}
+
 
 @dataclass(frozen=True)
 class Swap:
-    """The plan of an exchange; prints as a table. Nothing has been changed yet.
+    """The plan of a swap; prints as a table. Nothing has been changed yet.
 
     Attributes:
-        exchanges: one a part that is exchanged.
+        exchanges: one for each module that is swapped.
         parameters: how many numbers are trained, before and after.
         moved: the greatest change of an output, of the largest; None without an input.
     """
@@ -230,28 +229,28 @@ class Swap:
     _new: nn.Module
 
     def make(self) -> nn.Module:
-        """The new module: a copy, with every value moved across that has a place."""
+        """Return the new module: a copy, with every value moved across that has a place."""
         return deepcopy(self._new)
 
     def state_dict(self, old: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A state dict of the old module, a checkpoint, as one of the new.
+        """Return a state dict of the old module, a checkpoint, as one of the new.
 
         What is fresh in the new module has the value that it starts with.
 
         Raises:
             KeyError: where ``old`` is none of the old module.
         """
-        gone = {f"{e.name}." if e.name else "" for e in self.exchanges}
-        back = {
-            _path(e.name, new): _path(e.name, own)
-            for e in self.exchanges
+        prefixes = [f"{e.name}." if e.name else "" for e in self.exchanges]
+        sources = {
+            prefix + new: prefix + own
+            for e, prefix in zip(self.exchanges, prefixes, strict=True)
             for new, own in e.kept.items()
         }
         made = {}
         for name, value in self._new.state_dict().items():
-            source = back.get(name, name)
-            exchanged = any(name.startswith(prefix) for prefix in gone)
-            if exchanged and name not in back:
+            source = sources.get(name, name)
+            swapped = any(name.startswith(prefix) for prefix in prefixes)
+            if swapped and name not in sources:
                 made[name] = value.clone()
             elif source in old:
                 made[name] = old[source].reshape(value.shape).clone()
@@ -261,192 +260,148 @@ class Swap:
                 )
         return made
 
-    def rows(self) -> list[dict[str, str]]:
-        """One a part: name, old, new, and what is kept, lost and fresh."""
-        return [
-            {"part": e.name or "the module itself", "old": e.old, "new": e.new,
-             "kept": ", ".join(f"{n} ← {o}" if n != o else n for n, o in e.kept.items()),
-             "lost": _shapes(e.lost), "fresh": _shapes(e.fresh)}
-            for e in self.exchanges
-        ]  # fmt: skip
-
     def summary(self) -> str:
-        """The number of parts and parameters, and by how much the outputs move."""
+        """Return the number of parts and parameters, and by how much the outputs move."""
         before, after = self.parameters
         moved = "" if self.moved is None else f"; outputs move by {self.moved:.2g}"
-        return (
-            f"{count(len(self.exchanges), 'part')} exchanged; "
-            f"parameters {before:,} → {after:,}{moved}"
-        )
+        parts = count(len(self.exchanges), "part")
+        return f"{parts} exchanged; parameters {before:,} → {after:,}{moved}"
 
     def __str__(self) -> str:
-        rows = self.rows()
-        lines = [f"{r['part']}: {r['old']} → {r['new']}{_fate(r)}" for r in rows]
-        return "\n".join([self.summary(), *lines])
+        lines = [self.summary()]
+        for row in (e.row() for e in self.exchanges):
+            fate = "; ".join(f"{k} {row[k]}" for k in ("kept", "lost", "fresh") if row[k])
+            line = f"{row['part']}: {row['old']} → {row['new']}"
+            lines.append(f"{line} ({fate})" if fate else line)
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         import pandas as pd
 
-        table = html_table(pd.DataFrame(self.rows()))
+        table = html_table(pd.DataFrame([e.row() for e in self.exchanges]))
         return f"<p>{escape(self.summary())}</p>{table}"
 
 
-def _fate(row: dict[str, str]) -> str:
-    said = [f"{what} {row[what]}" for what in ("kept", "lost", "fresh") if row[what]]
-    return f" ({'; '.join(said)})" if said else ""
+def swap(model: nn.Module, rules: Rules, x: Any = None) -> Swap:
+    """Return the plan of a swap of modules in ``model``, which also makes the new one.
 
-
-def _shapes(named: dict[str, tuple[int, ...]]) -> str:
-    return ", ".join(f"{name} {shape}" for name, shape in named.items())
-
-
-def _path(owner: str, name: str) -> str:
-    return f"{owner}.{name}" if owner else name
-
-
-def swap(module: nn.Module, rules: Rules, inputs: Any = None) -> Swap:
-    """The plan of an exchange of parts of ``module``, and the way to carry it out.
-
-    The module itself is not touched; a part that stands in several places is exchanged once.
-    Of rules that fit one part, a name goes before a class, and the first before the others.
+    The model itself is not touched; a module that stands in several places is swapped once.
+    Of rules that fit one module, a name goes before a class, and the first before the others.
 
     Args:
-        module: of any make; behind torch.compile it is taken as it was before.
+        model: of any make; behind torch.compile it is taken as it was before.
         rules: by class (a subclass counts) or pattern of names (``"blocks.*.norm1"``, as file
             names are matched), what takes the place: a class of torch.nn or lnlab.nn,
             which gets the units, axes and eps of the old one; ``partial`` of a class; or a
-            function of the old part.
-        inputs: what the module is called with; with it the new module is tried.
+            function of the old module.
+        x: what the model is called with; with it the new model is tried.
 
     Raises:
-        TypeError: where ``module`` or ``rules`` are none, or a rule's key is neither a class
+        TypeError: where ``model`` or ``rules`` are none, or a rule's key is neither a class
             nor a name.
-        ValueError: where a rule fits no part, a normalizer cannot take the place of another
+        ValueError: where a rule fits no module, a normalizer cannot take the place of another
             (as of a subclass of torch's that has a forward or parts of its own, for which a
-            function is asked), or the new module does not take ``inputs`` or returns another
-            shape.
+            function is asked), or the new model does not take ``x`` or returns another shape.
     """
     check_type("rules", rules, Mapping, "{nn.BatchNorm2d: nn.GroupNorm}, by class or name")
-    before = None if inputs is None else AuditSubject(module, Call.of(inputs))
-    new = deepcopy(original_module(module))
+    before = None if x is None else AuditSubject(model, Call.of(x))
+    new = deepcopy(original_module(model))
+    chosen = _choose(new, rules)
+    spaces = {} if before is None else _spatial_axes(before)
+    made: dict[int, nn.Module] = {}
+    exchanges = []
+    for name, (old, rule) in chosen.items():
+        if id(old) not in made:
+            made[id(old)] = make_new(name, old, rule, spaces.get(name))
+        exchanges.append(_carry_over(name, old, made[id(old)]))
+        owner, _, last = name.rpartition(".")
+        if name:
+            new.get_submodule(owner)._modules[last] = made[id(old)]
+        else:
+            new = made[id(old)]
+    _leave_fast_path(new)
+    sizes = [sum(p.numel() for p in each.parameters()) for each in (model, new)]
+    moved = None if before is None else _change_of_output(before, new, x)
+    return Swap(tuple(exchanges), (sizes[0], sizes[1]), moved, new)
+
+
+def _choose(model: nn.Module, rules: Rules) -> dict[str, tuple[nn.Module, Any]]:
+    """Return every module that a rule fits, wherever it stands, with what takes its place."""
     for key in rules:
         if not isinstance(key, str | type):
             raise TypeError(f"{key!r} is no rule: give a class or a pattern of names.")
-    chosen = _chosen(new, rules)
-    made: dict[int, nn.Module] = {}
-    exchanges = []
-    spaces = {} if before is None else _spaces(before)
-    for name, (part, by) in chosen.items():
-        if id(part) not in made:
-            made[id(part)] = made_for(name, part, by, spaces.get(name))
-        exchanges.append(_carry(name, part, made[id(part)]))
-        new = _put(new, name, made[id(part)])
-    _leave_the_fast_path(new)
-    counts = _count(module), _count(new)
-    moved = None if before is None else _tried(before, new, inputs)
-    return Swap(tuple(exchanges), counts, moved, new)
-
-
-def _count(module: nn.Module) -> int:
-    return sum(p.numel() for p in module.parameters())
-
-
-def _chosen(module: nn.Module, rules: Rules) -> dict[str, tuple[nn.Module, Any]]:
-    """Every part that a rule fits, wherever it stands, with what takes its place."""
-    names = [rule for rule in rules if isinstance(rule, str)]
-    kinds = [rule for rule in rules if not isinstance(rule, str)]
-    parts = dict(module.named_modules(remove_duplicate=False))
-    found: dict[str, tuple[nn.Module, Any]] = {}
+    names = [key for key in rules if isinstance(key, str)]
+    kinds = [key for key in rules if isinstance(key, type)]
+    modules = dict(model.named_modules(remove_duplicate=False))
+    chosen: dict[str, tuple[nn.Module, Any]] = {}
     used = set()
-    for name, part in parts.items():
-        if any(name.startswith(f"{outer}.") for outer in found if outer):
-            continue  # a part of what is exchanged
-        rule = next((r for r in names if fnmatchcase(name, r)), None)
-        rule = next((r for r in kinds if isinstance(part, r)), None) if rule is None else rule
-        if rule is not None:
-            found[name] = part, rules[rule]
-            used.add(rule)
-    for rule in rules:
-        if rule not in used:
-            there = sorted({type(p).__name__ for p in parts.values()})
-            raise ValueError(
-                f"the rule {_named(rule)} fits no part: there are {', '.join(there)}."
-            )
-    return found
+    for name, module in modules.items():
+        if any(name.startswith(f"{outer}.") for outer in chosen if outer):
+            continue  # inside what is swapped
+        fitting = [key for key in names if fnmatchcase(name, key)]
+        fitting += [key for key in kinds if isinstance(module, key)]
+        if fitting:
+            chosen[name] = module, rules[fitting[0]]
+            used.add(fitting[0])
+    for key in rules:
+        if key not in used:
+            title = repr(key) if isinstance(key, str) else key.__name__
+            classes = ", ".join(sorted({type(m).__name__ for m in modules.values()}))
+            raise ValueError(f"the rule {title} fits no part: there are {classes}.")
+    return chosen
 
 
-def _named(rule: type | str) -> str:
-    return repr(rule) if isinstance(rule, str) else rule.__name__
+def _spatial_axes(subject: AuditSubject) -> dict[str, int]:
+    """Return the spatial axes of each normalizer whose units stand along axis 1."""
+    kinds = TorchBatchOrInstanceNorm | nn.GroupNorm
+    calls = [c for c in subject.trace.calls if c.inputs and isinstance(c.module, kinds)]
+    return {call.name: call.inputs[0].dim() - 2 for call in calls}
 
 
-def _carry(name: str, old: nn.Module, new: nn.Module) -> Exchange:
+def _carry_over(name: str, old: nn.Module, new: nn.Module) -> Exchange:
     """Give gain and bias of ``old`` to ``new`` where they fit, and say what became of all."""
     sources = dict(old.named_parameters()) | dict(old.named_buffers())
     targets = dict(new.named_parameters()) | dict(new.named_buffers())
     kept: dict[str, str] = {}
-    for n, target in targets.items():
-        source = next((s for s in _namesakes(n) if s in sources), None)
-        if source is not None and sources[source].numel() == target.numel():
-            kept[n] = source
+    for target_name, target in targets.items():
+        others = next((names for names in (GAINS, BIASES) if target_name in names), ())
+        source_name = next((n for n in (target_name, *others) if n in sources), "")
+        source = sources.get(source_name)
+        if source is not None and source.numel() == target.numel():
+            kept[target_name] = source_name
             with torch.no_grad():
-                target.copy_(sources[source].reshape(target.shape))
-    return Exchange(
-        name, _settings(old), _settings(new), kept,
-        lost={n: tuple(v.shape) for n, v in sources.items() if n not in kept.values()},
-        fresh={n: tuple(v.shape) for n, v in targets.items() if n not in kept},
-    )  # fmt: skip
+                target.copy_(source.reshape(target.shape))
+    lost = {n: tuple(v.shape) for n, v in sources.items() if n not in kept.values()}
+    fresh = {n: tuple(v.shape) for n, v in targets.items() if n not in kept}
+    return Exchange(name, _in_one_line(old), _in_one_line(new), kept, lost, fresh)
 
 
-def _namesakes(name: str) -> tuple[str, ...]:
-    """The names that the same thing has elsewhere, its own first."""
-    same = next((names for names in (GAINS, BIASES) if name in names), ())
-    return name, *(other for other in same if other != name)
+def _in_one_line(module: nn.Module) -> str:
+    """Return a module as it prints, if that is one line."""
+    lines = repr(module).splitlines()
+    return lines[0] if len(lines) == 1 else f"{type(module).__name__}(…)"
 
 
-def _settings(part: nn.Module) -> str:
-    """A part in one line, as it prints."""
-    lines = repr(part).splitlines()
-    return lines[0] if len(lines) == 1 else f"{type(part).__name__}(…)"
-
-
-def _put(module: nn.Module, name: str, new: nn.Module) -> nn.Module:
-    """``module`` with ``new`` at ``name``; that is ``new`` itself where the name is empty."""
-    if not name:
-        return new
-    owner, _, last = name.rpartition(".")
-    module.get_submodule(owner)._modules[last] = new
-    return module
-
-
-def _leave_the_fast_path(module: nn.Module) -> None:
+def _leave_fast_path(model: nn.Module) -> None:
     """Let torch's transformer layers call their norms: in evaluation they read eps and weights
-    of a LayerNorm and go a way of their own, which another normalizer does not have."""
-    for part in module.modules():
-        if isinstance(part, nn.TransformerEncoderLayer) and not all(
-            type(norm) is nn.LayerNorm for norm in (part.norm1, part.norm2)
+    of a LayerNorm and use a kernel of their own, which has no other normalizer."""
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoderLayer) and not all(
+            type(norm) is nn.LayerNorm for norm in (module.norm1, module.norm2)
         ):
-            part.activation_relu_or_gelu = 0
-        if isinstance(part, nn.TransformerEncoder):
-            part.use_nested_tensor = False
+            module.activation_relu_or_gelu = 0
+        if isinstance(module, nn.TransformerEncoder):
+            module.use_nested_tensor = False
 
 
-def _spaces(audited: AuditSubject) -> dict[str, int]:
-    """The spatial axes that each part whose units stand along axis 1 is given."""
-    return {
-        visit.name: visit.inputs[0].dim() - 2
-        for visit in audited.trace.calls
-        if isinstance(visit.module, TorchNorm | nn.GroupNorm) and visit.inputs
-    }
-
-
-def _tried(before: AuditSubject, new: nn.Module, inputs: Any) -> float:
-    """The distance of the outputs of the new module from those of the old.
+def _change_of_output(before: AuditSubject, new: nn.Module, x: Any) -> float:
+    """Return the distance of the outputs of the new model from those of the old.
 
     Raises:
         ValueError: where the new one does not take the input, or returns another shape.
     """
     try:
-        after = AuditSubject(new, Call.of(inputs))
+        after = AuditSubject(new, Call.of(x))
     except ValueError as error:
         raise CannotSwap(f"with the new parts, {error}") from error
     y, z = before.read(before.output), after.read(after.output)
