@@ -119,7 +119,7 @@ def test_speech_is_synthesised_once_and_again_with_other_sizes(monkeypatch):
     first = data.load("spoken", most=4)
     sounds = [said.sound for said in first.train]
     with monkeypatch.context() as patch:
-        patch.setattr(synthesizer, "utterance", never)
+        patch.setattr(synthesizer, "make_utterance", never)
         again = data.load("spoken", most=4)
         assert all(np.array_equal(u.sound, s) for u, s in zip(again.train, sounds, strict=True))
     monkeypatch.setattr(synthesizer, "SIZES", {"train": 3, "valid": 1, "test": 2})

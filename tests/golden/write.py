@@ -42,7 +42,7 @@ LNLAB = {
     "sources": "lnlab.data:sources",
     "load": "lnlab.data:load",
     "Question": "lnlab.papers.attentive_reader.data:Question",
-    "Samples": "lnlab.papers.las.recordings:Samples",
+    "from_samples": "lnlab.papers.las.recordings:from_samples",
     "Utterance": "lnlab.papers.las.recordings:Utterance",
     "experiments": "lnlab.papers:TASKS",
     "declared": "lnlab.training.experiment:declared",
@@ -537,7 +537,7 @@ def utterances() -> list[Any]:
     return [
         lnlab.Utterance(
             name=f"seven {number}", speaker="seven", units=("seven", "b"),
-            heard=lnlab.Samples(sound, 16_000), begins=times[:2], ends=times[1:],
+            recording=lnlab.from_samples(sound, 16_000), begins=times[:2], ends=times[1:],
         )
         for number in range(2)
     ]  # fmt: skip

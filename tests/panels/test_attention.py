@@ -38,8 +38,8 @@ def test_it_shows_every_moment_of_every_example(recognizers):
 def test_phones_of_the_synthesised_speech_have_their_words_beside_them():
     for number in range(40):
         random = np.random.default_rng([0, list(synthesizer.SIZES).index("test"), number])
-        _, words, _ = synthesizer.chosen(random, "test")
-        units = synthesizer.utterance(0, "test", number).units
+        _, words, _ = synthesizer.choose_words(random, "test")
+        units = synthesizer.make_utterance(0, "test", number).units
         assert quoted_words(units) == f"“{' '.join(words)}”"
     assert quoted_words(("k", "ah")) == quoted_words(("A", "B")) == ""
 

@@ -28,7 +28,7 @@ from lnlab.papers.attentive_reader.panel import reading as reading_panel
 from lnlab.papers.draw.panel import drawing as drawing_panel
 from lnlab.papers.handwriting.panel import writing as writing_panel
 from lnlab.papers.las.panel import attention as attention_panel
-from lnlab.papers.las.recordings import Samples, Utterance
+from lnlab.papers.las.recordings import Utterance, from_samples
 from lnlab.papers.mnist import train_landscape_networks
 from lnlab.papers.order_embeddings.data import COCO_BOXES, Boxes, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.model import OrderEmbedding
@@ -80,7 +80,7 @@ def utterances(text="seven") -> list[Utterance]:
     return [
         Utterance(
             name=f"{text} {number}", speaker=text, units=(text, "b"),
-            heard=Samples(sound, 16_000), begins=times[:2], ends=times[1:],
+            recording=from_samples(sound, 16_000), begins=times[:2], ends=times[1:],
         )
         for number in range(2)
     ]  # fmt: skip

@@ -165,9 +165,9 @@ class Spelling(Experiment):
             "speech",
             unit=self.output_unit,
             most=self.train_size or None,
-            unheard=self.held_out_speaker,
-            mix=self.mix_channels,
-            leave_out=self.skip_faulty,
+            held_out_speaker=self.held_out_speaker,
+            mix_channels=self.mix_channels,
+            skip_faulty=self.skip_faulty,
         )
         if self.validate and not speech.valid:
             raise ValueError(

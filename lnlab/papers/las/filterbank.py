@@ -1,4 +1,4 @@
-"""Features of a sound for a recognizer: log-mel energies and how they change.
+"""Features of sound for a recognizer: log-mel energies and how they change.
 
 The settings are those of the published code of Ben Othman (2018): 40 filters and the energy,
 with first and second differences, 123 numbers for every 10 ms.
@@ -10,53 +10,52 @@ from torch import Tensor
 from torch.nn import functional as F
 
 WINDOW, HOP = 0.025, 0.010
-"""Seconds that one frame looks at, and from one frame to the next."""
+"""Seconds that a frame covers, and from one frame to the next."""
 FILTERS = 40
 EMPHASIS = 0.97
 LOWEST = 20.0
 """Hz, where the first filter begins; the last ends at half the rate."""
-QUIET = 1e-10
-"""Energy below which nothing is told apart."""
+MIN_ENERGY = 1e-10
 SPAN = 2
 """Frames on each side from which a difference is taken."""
 
 
 def features(sound: np.ndarray, rate: int) -> Tensor:
-    """Log-mel energies, the log energy, and their differences, normalized in this utterance.
+    """Return log-mel energies, the log energy, and their differences, normalized.
 
     Args:
         sound: samples (N,) between -1 and 1, at least one window long.
         rate: samples a second.
 
     Returns:
-        (T, 123): T = :func:`frames`; each column has mean 0 and variance 1,
-        or is 0 where it never changes.
+        (T, 123): T = :func:`count_frames`; each column has mean 0 and variance 1 over the
+        utterance, or is 0 if it never changes.
 
     Raises:
-        ValueError: where the sound is shorter than a window.
+        ValueError: if the sound is shorter than a window.
     """
-    return normalized(with_differences(log_mel(sound, rate)))
+    return normalize(add_differences(log_mel(sound, rate)))
 
 
-def frames(samples: int, rate: int) -> int:
-    """The number T of frames of :func:`features` for so many samples; below 1 of too few."""
+def count_frames(samples: int, rate: int) -> int:
+    """Return the number T of frames of :func:`features`; below 1 for too few samples."""
     return 1 + (samples - round(WINDOW * rate)) // round(HOP * rate)
 
 
-def with_differences(frames: Tensor) -> Tensor:
-    """(T, D) with first and second differences: (T, 3 D)."""
+def add_differences(frames: Tensor) -> Tensor:
+    """Return (T, D) with first and second differences: (T, 3 D)."""
     first = differences(frames)
     return torch.cat([frames, first, differences(first)], dim=1)
 
 
-def normalized(frames: Tensor) -> Tensor:
-    """Each column (T, D) with mean 0 and variance 1 over this utterance, in float32."""
+def normalize(frames: Tensor) -> Tensor:
+    """Return (T, D) with mean 0 and variance 1 in each column, in float32."""
     spread, mean = torch.std_mean(frames, dim=0, correction=0)
     return ((frames - mean) / spread.clamp(min=1e-5)).float()
 
 
 def log_mel(sound: np.ndarray, rate: int) -> Tensor:
-    """(T, 41): the log of the energy in each mel filter, and of all of it, in nats.
+    """Return (T, 41): the log of the energy in each mel filter, and of all, in nats.
 
     Raises:
         ValueError: if the sound is shorter than one window.
@@ -73,11 +72,15 @@ def log_mel(sound: np.ndarray, rate: int) -> Tensor:
     taper = torch.hamming_window(window, periodic=False, dtype=x.dtype)
     power = torch.fft.rfft(frames * taper, size).abs().square()
     energy = frames.square().sum(1, keepdim=True)
-    return torch.cat([power @ mel_filters(rate, size).T, energy], dim=1).clamp(min=QUIET).log()
+    return (
+        torch.cat([power @ mel_filters(rate, size).T, energy], dim=1)
+        .clamp(min=MIN_ENERGY)
+        .log()
+    )
 
 
 def mel_filters(rate: int, size: int) -> Tensor:
-    """Triangles in mel, m = 1127 ln(1 + f/700), over the bins of a spectrum.
+    """Return triangles in mel, m = 1127 ln(1 + f/700), over the bins of a spectrum.
 
     (40, size // 2 + 1); each reaches from the centre of the one before to that of the next.
     """
@@ -94,7 +97,7 @@ def mel_filters(rate: int, size: int) -> Tensor:
 
 
 def differences(frames: Tensor) -> Tensor:
-    """The slope of each column (T, D) through :data:`SPAN` frames on both sides."""
+    """Return the slope of each column (T, D) through :data:`SPAN` frames on both sides."""
     T = len(frames)
     padded = F.pad(frames.T[None], (SPAN, SPAN), mode="replicate")[0].T
     slope = torch.zeros_like(frames)

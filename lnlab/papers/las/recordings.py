@@ -1,16 +1,17 @@
-"""Sources of the sound of utterances: arrays, files, or several files joined.
+"""Utterances and their sound, and the checks of sound files: WAV, FLAC and NIST SPHERE.
 
-The files of a corpus are looked at before one is used, all of them, once: how long they are,
-what is in them, and what is wrong. That is kept (:mod:`lnlab.data.cache`) until one changes.
+All files of a corpus are inspected before one is used: how long they are, what is in them, and
+what is wrong. The result is cached until a file changes.
 """
 
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 from tqdm import tqdm
@@ -20,368 +21,284 @@ from lnlab.data.cache import Arrays, cache_arrays, file_stamp
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Something that was said, ready for a recognizer, its sound read when it is asked for.
-
-
 Unit = Literal["phones", "letters", "words"]
-
-MOST = 2**29
+MAX_CACHED = 2**29
 """Bytes of features of one corpus that stay in memory: about 3 hours of speech."""
 
 
-class Heard(Protocol):
-    """The sound of an utterance, of a kind that is in :mod:`lnlab.papers.las.recordings`."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Recording:
+    """The sound of an utterance, in memory or in files.
+
+    Attributes:
+        rate: samples a second.
+        length: the number N of samples.
+        digest: the SHA-256 of what is read.
+        read: returns the samples (N,), float32.
+    """
+
+    rate: int
+    length: int
+    digest: bytes
+    read: Callable[[], np.ndarray] = field(repr=False)
 
     @property
     def frames(self) -> int:
-        """The number T of frames of its features, known without computing them."""
-        ...
+        """The number T of frames of the features, known without computing them."""
+        from lnlab.papers.las.filterbank import count_frames
 
-    @property
-    def digest(self) -> bytes:
-        """A hash of what is read or was synthesised."""
-        ...
-
-    def sound(self) -> np.ndarray:
-        """The samples (N,)."""
-        ...
+        return count_frames(self.length, self.rate)
 
     def features(self) -> "Tensor":
-        """Its features (T, D), a frame every 10 ms."""
-        ...
+        """Compute the features (T, D), a frame every 10 ms."""
+        from lnlab.papers.las.filterbank import features
+
+        return features(self.read(), self.rate)
 
 
-class Memory:
-    """The features that were computed first, up to so many bytes; the rest are made each time.
+def from_samples(samples: np.ndarray, rate: int) -> Recording:
+    """Return samples (N,) in memory as a recording."""
+    digest = hashlib.sha256(samples.tobytes()).digest()
+    return Recording(rate, len(samples), digest, lambda: samples)
 
-    An epoch in any order finds the same part of its utterances here, whatever their number; of
-    those used last an epoch longer than the memory would find none.
+
+def join(pauses: Sequence[int], recordings: Sequence[Recording]) -> Recording:
+    """Return recordings one after the other, each after so many samples of silence."""
+    total = hashlib.sha256()
+    for pause, recording in zip(pauses, recordings, strict=True):
+        total.update(f"{pause} ".encode() + recording.digest)
+
+    def read() -> np.ndarray:
+        pieces = []
+        for pause, recording in zip(pauses, recordings, strict=True):
+            pieces += [np.zeros(pause, np.float32), recording.read()]
+        return np.concatenate(pieces)
+
+    length = sum(pauses) + sum(recording.length for recording in recordings)
+    return Recording(recordings[0].rate, length, total.digest(), read)
+
+
+class FeatureCache:
+    """The features that were computed first, up to so many bytes; others are not kept.
+
+    An epoch in any order finds the same utterances here. If the last used ones were kept, an
+    epoch that is longer than the cache would find none.
     """
 
-    def __init__(self, most: int | None = None) -> None:
-        self._left = MOST if most is None else most
-        self._kept: dict[int, Tensor] = {}
+    def __init__(self, size: int | None = None) -> None:
+        self._free = MAX_CACHED if size is None else size
+        self._features: dict[int, Tensor] = {}
 
-    def features(self, utterance: "Utterance") -> "Tensor":
-        """The features (T, D) of an utterance, which must live as long as this memory."""
-        found = self._kept.get(id(utterance))
-        if found is None:
-            found = utterance.heard.features()
-            if found.nbytes <= self._left:
-                self._left -= found.nbytes
-                self._kept[id(utterance)] = found
-        return found
+    def get(self, utterance: "Utterance") -> "Tensor":
+        """Return the features (T, D) of an utterance, which must live as long as the cache."""
+        features = self._features.get(id(utterance))
+        if features is None:
+            features = utterance.recording.features()
+            if features.nbytes <= self._free:
+                self._free -= features.nbytes
+                self._features[id(utterance)] = features
+        return features
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Utterance:
-    """Something that was said.
+    """Something that was said, ready for a recognizer; its sound is read when it is used.
 
     Attributes:
         name: of the utterance.
         speaker: who said it.
         units: what was said; a text is a sequence of letters.
-        heard: where its sound is.
-        begins, ends: seconds at which each unit begins and ends (len(units),); None where
-            nobody knows.
-        memory: what keeps the features.
+        recording: its sound.
+        begins, ends: seconds at which each unit begins and ends (len(units),); None if unknown.
+        cache: what keeps the features.
     """
 
     name: str
     speaker: str
     units: Sequence[str]
-    heard: Heard = field(repr=False)
+    recording: Recording = field(repr=False)
     begins: np.ndarray | None = None
     ends: np.ndarray | None = None
-    memory: Memory = field(default_factory=lambda: Memory(0), repr=False)
+    cache: FeatureCache = field(default_factory=lambda: FeatureCache(0), repr=False)
 
     @property
     def frames(self) -> int:
         """The length T of the features, known without computing them."""
-        return self.heard.frames
+        return self.recording.frames
 
     @property
     def features(self) -> "Tensor":
-        """The features (T, D), a frame every 10 ms; computed when asked for."""
-        return self.memory.features(self)
+        """The features (T, D), a frame every 10 ms."""
+        return self.cache.get(self)
 
     @property
     def sound(self) -> np.ndarray:
-        """The samples, to be listened to, read when asked for."""
-        return self.heard.sound()
+        """The samples (N,), to be listened to."""
+        return self.recording.read()
 
 
-Said = TypeVar("Said")
+Example = TypeVar("Example")
 
 
-def first(parts: Mapping[str, list[Said]], most: int | None) -> dict[str, list[Said]]:
-    """The first utterances of each part, at most ``most`` to train on."""
-    part = 1 if most is None else min(1, most / max(1, len(parts["train"])))
-    return {split: said[: math.ceil(part * len(said))] for split, said in parts.items()}
+def take_first(
+    splits: Mapping[str, list[Example]], most: int | None
+) -> dict[str, list[Example]]:
+    """Return the first ``most`` training examples, and as large a share of the other splits."""
+    share = 1 if most is None else min(1, most / max(1, len(splits["train"])))
+    return {name: split[: math.ceil(share * len(split))] for name, split in splits.items()}
 
 
-# Speech from files, checked: WAV, FLAC and NIST SPHERE.
+# Sound files.
 
-
-CLIPPED = 0.05
-"""The part of all samples at full scale from which a recording is refused."""
-LONGEST = 600
-"""Seconds of a recording; a damaged head may promise years, for which memory would be taken."""
-CHANNELS = 8
-"""Channels of a recording at most, for the same reason."""
-
-
-def mixed(path: Path, rate: int) -> tuple[np.ndarray, int]:
-    """The mean of the channels of a recording, and how many there are.
-
-    Returns:
-        samples (N,) between -1 and 1, float32; those of a single channel as they are.
-
-    Raises:
-        FileNotFoundError: if it is not there.
-        ValueError: if it is no audio, is cut off, has another rate, or is empty, shorter than
-            a frame, silent or clipped; names the file.
-    """
-    import soundfile
-
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there.")
-    if _cut_off(path):
-        raise ValueError(
-            f"{path} is cut off: it holds less than its head says. Copy or download it again; "
-            "if it is all that was recorded, write it anew."
-        )
-    try:
-        with soundfile.SoundFile(path) as file:
-            _check_head(path, file, rate)
-            channels = file.read(dtype="float32", always_2d=True)  # (N, channels)
-    except (soundfile.LibsndfileError, RuntimeError) as error:
-        raise ValueError(f"{path} cannot be read as WAV, FLAC or SPHERE: {error}") from error
-    if not len(channels) or not np.isfinite(channels).all():
-        raise ValueError(f"{path} is empty or holds what is no number.")
-    from lnlab.papers.las.filterbank import WINDOW  # it needs torch
-
-    if len(channels) < WINDOW * rate:
-        raise ValueError(
-            f"{path} lasts {len(channels) / rate:.3f} s, less than a frame: drop it."
-        )
-    sound = channels.mean(1, dtype=np.float32)
-    if not sound.any():
-        raise ValueError(f"{path} is silent.")
-    if np.mean(np.abs(channels) >= 0.9999) > CLIPPED:
-        raise ValueError(f"{path} is clipped: record it more quietly.")
-    return sound, channels.shape[1]
-
-
-def _check_head(path: Path, file: Any, rate: int) -> None:
-    """Raise ValueError unless the head promises what is expected, before memory is taken."""
-    if file.samplerate != rate:
-        raise ValueError(
-            f"{path} has {file.samplerate} samples a second, expected {rate}: convert it."
-        )
-    if file.channels > CHANNELS:
-        raise ValueError(f"{path} says that it has {file.channels} channels: mix them to one.")
-    if file.frames > LONGEST * rate:
-        raise ValueError(f"{path} says that it lasts longer than {LONGEST} s: cut it.")
-
-
-def _cut_off(path: Path) -> bool:
-    """True of a WAV or SPHERE file shorter than it says; libsndfile takes what there is."""
-    with path.open("rb") as file:
-        head = file.read(1024)
-    size = path.stat().st_size
-    if head.startswith(b"NIST_1A"):
-        count, width = (
-            re.search(rb"\n%s -i (\d{1,12})\n" % name, head)
-            for name in (b"sample_count", b"sample_n_bytes")
-        )
-        return not count or not width or 1024 + int(count[1]) * int(width[1]) > size
-    if head[:4] != b"RIFF":
-        return False
-    whole = int.from_bytes(head[4:8], "little") + 8 <= size
-    return not whole or _end_of_samples(path) > size
-
-
-def _end_of_samples(path: Path) -> int:
-    """The byte behind the samples of a WAV file, by what the heads of its chunks say."""
-    start = 12  # behind "RIFF", the length of all and "WAVE"
-    with path.open("rb") as file:
-        while file.seek(start) and len(head := file.read(8)) == 8:
-            length = int.from_bytes(head[4:], "little")
-            if head[:4] == b"data":
-                return start + 8 + length
-            start += 8 + length + length % 2
-    return start
-
-
-NAMED = 100
+MAX_CLIPPED = 0.05
+"""The share of samples at full scale from which a recording is refused."""
+MAX_SECONDS = 600
+"""A damaged header may promise years, for which memory would be taken."""
+MAX_NAMED = 100
 """Faulty files that an error names; of more it gives the number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Speech that is in memory: samples (N,) at so many a second."""
+def read_audio(path: Path, rate: int) -> tuple[np.ndarray, int]:
+    """Return the mean of the channels of a recording, and how many there are.
 
-    samples: np.ndarray
-    rate: int
+    Returns:
+        samples (N,) between -1 and 1, float32.
 
-    @property
-    def frames(self) -> int:
-        """The number T of frames of its features."""
-        from lnlab.papers.las.filterbank import frames
-
-        return frames(len(self.samples), self.rate)
-
-    @property
-    def digest(self) -> bytes:
-        """The SHA-256 of its samples."""
-        return hashlib.sha256(self.samples.tobytes()).digest()
-
-    def sound(self) -> np.ndarray:
-        return self.samples
-
-    def features(self) -> "Tensor":
-        from lnlab.papers.las.filterbank import features
-
-        return features(self.samples, self.rate)
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """A file that was looked at.
-
-    Attributes:
-        length: the number of its samples.
-        digest: SHA-256 of its samples as :func:`lnlab.papers.las.recordings.mixed` gives them.
+    Raises:
+        FileNotFoundError: if it is missing.
+        ValueError: if it is no audio, is cut off, has another rate, or is empty, shorter than a
+            frame, silent or clipped; names the file.
     """
+    import soundfile
 
-    path: Path
-    rate: int
-    length: int
-    digest: bytes
+    from lnlab.papers.las.filterbank import WINDOW
 
-    @property
-    def frames(self) -> int:
-        """The number T of frames of its features."""
-        from lnlab.papers.las.filterbank import frames
-
-        return frames(self.length, self.rate)
-
-    def sound(self) -> np.ndarray:
-        return mixed(self.path, self.rate)[0]
-
-    def features(self) -> "Tensor":
-        from lnlab.papers.las.filterbank import features
-
-        return features(self.sound(), self.rate)
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """Recordings one after the other, each behind so many samples of silence."""
-
-    quiet: tuple[int, ...]
-    parts: tuple[Recording, ...]
-
-    @property
-    def frames(self) -> int:
-        """The number T of frames of its features."""
-        length = sum(self.quiet) + sum(part.length for part in self.parts)
-        from lnlab.papers.las.filterbank import frames
-
-        return frames(length, self.parts[0].rate)
-
-    @property
-    def digest(self) -> bytes:
-        """The SHA-256 of its parts and of the silence before each."""
-        total = hashlib.sha256()
-        for quiet, part in zip(self.quiet, self.parts, strict=True):
-            total.update(f"{quiet} ".encode() + part.digest)
-        return total.digest()
-
-    def sound(self) -> np.ndarray:
-        pieces = []
-        for quiet, part in zip(self.quiet, self.parts, strict=True):
-            pieces += [np.zeros(quiet, np.float32), part.sound()]
-        return np.concatenate(pieces)
-
-    def features(self) -> "Tensor":
-        from lnlab.papers.las.filterbank import features
-
-        return features(self.sound(), self.parts[0].rate)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not there.")
+    if _is_cut_off(path):
+        raise ValueError(
+            f"{path} is cut off: it holds less than its header says. Copy or download it "
+            "again; if it is all that was recorded, write it anew."
+        )
+    try:
+        with soundfile.SoundFile(path) as file:
+            if file.samplerate != rate:
+                raise ValueError(
+                    f"{path} has {file.samplerate} samples a second, expected {rate}: convert "
+                    "it."
+                )
+            if file.frames > MAX_SECONDS * rate:
+                raise ValueError(f"{path} lasts longer than {MAX_SECONDS} s: cut it.")
+            channels = file.read(dtype="float32", always_2d=True)  # (N, channels)
+    except (soundfile.LibsndfileError, RuntimeError) as error:
+        raise ValueError(f"{path} cannot be read as WAV, FLAC or SPHERE: {error}") from error
+    sound = channels.mean(1, dtype=np.float32)
+    if not len(channels) or not np.isfinite(channels).all():
+        problem = "is empty or has samples that are not finite"
+    elif len(channels) < WINDOW * rate:
+        problem = f"lasts {len(channels) / rate:.3f} s, less than a frame: leave it out"
+    elif not sound.any():
+        problem = "is silent"
+    elif np.mean(np.abs(channels) >= 0.9999) > MAX_CLIPPED:
+        problem = "is clipped: record it more quietly"
+    else:
+        return sound, channels.shape[1]
+    raise ValueError(f"{path} {problem}.")
 
 
-def looked_at(
-    paths: Iterable[Path], rate: int, *, mix: bool = False, leave_out: bool = False
+def _is_cut_off(path: Path) -> bool:
+    """Return True for a file shorter than its header says: libsndfile reads what there is."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(1024)
+        if head.startswith(b"NIST_1A"):
+            count, width = (
+                re.search(rb"\n%s -i (\d{1,12})\n" % name, head)
+                for name in (b"sample_count", b"sample_n_bytes")
+            )
+            return not count or not width or 1024 + int(count[1]) * int(width[1]) > size
+        if head[:4] != b"RIFF":
+            return False
+        # chunks follow "RIFF", the length of all and "WAVE": a name, a length, the content
+        end, start = int.from_bytes(head[4:8], "little") + 8, 12
+        while file.seek(start) and len(chunk := file.read(8)) == 8:
+            length = int.from_bytes(chunk[4:], "little")
+            if chunk[:4] == b"data":
+                end = max(end, start + 8 + length)
+            start += 8 + length + length % 2
+    return end > size
+
+
+def inspect_recordings(
+    paths: Iterable[Path], rate: int, *, mix_channels: bool = False, skip_faulty: bool = False
 ) -> tuple[dict[Path, Recording], str]:
-    """The recordings in files that can be used, and a note of what was done to others.
+    """Return the recordings in files that can be used, and a note of what was done to others.
 
     Args:
         rate: samples a second that they must have.
-        mix: whether several channels are mixed to one, their mean.
-        leave_out: whether to do without those that are faulty.
+        mix_channels: whether several channels are mixed to one, their mean.
+        skip_faulty: whether faulty files are left out.
 
     Returns:
-        by path; and a text such as "1 of 3000 recordings mixed to one channel", empty where
+        by path; and a text such as "1 of 3000 recordings mixed to one channel", empty if
         nothing was done.
 
     Raises:
-        ValueError: where there are faulty files and they are not left out; names them all.
+        ValueError: if there are faulty files and they are not left out; names them.
     """
     paths = list(paths)
-    looks = cache_arrays(
-        "recordings", f"{rate} {file_stamp(paths)}", lambda: _looks(paths, rate)
-    )
-    faults = looks["faults"].tobytes().decode().split("\n")
-    found: dict[Path, Recording] = {}
-    several, faulty = [], {}
-    for path, length, channels, digest, fault in zip(
-        paths, looks["lengths"], looks["channels"], looks["digests"], faults, strict=True
+    key = f"{rate} {file_stamp(paths)}"
+    facts = cache_arrays("recordings", key, lambda: _inspect(paths, rate))
+    problems = facts["problems"].tobytes().decode().split("\n")
+    recordings: dict[Path, Recording] = {}
+    faulty, mixed, several = [], 0, False
+    for path, length, channels, digest, problem in zip(
+        paths, facts["lengths"], facts["channels"], facts["digests"], problems, strict=True
     ):
-        if channels > 1:
-            several.append(path)
-        if channels > 1 and not mix:
-            fault = fault or f"{path} has {channels} channels: mix them to one."
-        if fault:
-            faulty[path] = fault
-        else:
-            found[path] = Recording(path, rate, int(length), digest.tobytes())
-    if faulty and not leave_out:
-        raise ValueError(_complaint(faulty, len(paths), any(p in faulty for p in several)))
-    mixed = sum(path in found for path in several)
+        if channels > 1 and not mix_channels:
+            problem = problem or f"{path} has {channels} channels: mix them to one."
+            several = True
+        if problem:
+            faulty.append(problem)
+            continue
+        mixed += channels > 1
+        read = partial(_read_samples, path, rate)
+        recordings[path] = Recording(rate, int(length), digest.tobytes(), read)
+    if faulty and not skip_faulty:
+        mix = "mix_channels=True mixes channels to one, " if several else ""
+        more = [f"and {len(faulty) - MAX_NAMED} more."] if len(faulty) > MAX_NAMED else []
+        raise ValueError(
+            f"{len(faulty)} of {len(paths)} recordings cannot be used ({mix}skip_faulty=True "
+            "leaves them out, and the name of the data says so):\n"
+            + "\n".join(faulty[:MAX_NAMED] + more)
+        )
     notes = [(mixed, "mixed to one channel"), (len(faulty), "left out")]
-    return found, ", ".join(
+    return recordings, ", ".join(
         f"{count} of {len(paths)} recordings {done}" for count, done in notes if count
     )
 
 
-def _looks(paths: Sequence[Path], rate: int) -> Arrays:
-    """The length of each file, its channels, the hash of what is in it, and what is wrong."""
+def _read_samples(path: Path, rate: int) -> np.ndarray:
+    return read_audio(path, rate)[0]
+
+
+def _inspect(paths: Sequence[Path], rate: int) -> Arrays:
+    """Return the length, the channels, the hash of the samples and the problem of each file."""
     lengths, channels = np.zeros(len(paths), np.int64), np.zeros(len(paths), np.int64)
-    digests, faults = np.zeros((len(paths), 32), np.uint8), []
-    for place, path in enumerate(tqdm(paths, "recordings", disable=None, delay=2)):
+    digests, problems = np.zeros((len(paths), 32), np.uint8), []
+    for index, path in enumerate(tqdm(paths, "recordings", disable=None, delay=2)):
         try:
-            content, channels[place] = mixed(path, rate)
+            sound, channels[index] = read_audio(path, rate)
         except (ValueError, FileNotFoundError) as error:
-            faults.append(" ".join(str(error).split()))
+            problems.append(" ".join(str(error).split()))
             continue
-        faults.append("")
-        lengths[place] = len(content)
-        digests[place] = np.frombuffer(hashlib.sha256(content.tobytes()).digest(), np.uint8)
+        problems.append("")
+        lengths[index] = len(sound)
+        digests[index] = np.frombuffer(hashlib.sha256(sound.tobytes()).digest(), np.uint8)
+    text = "\n".join(problems).encode("utf-8", "replace")
     return {
         "lengths": lengths,
         "channels": channels,
         "digests": digests,
-        "faults": np.frombuffer("\n".join(faults).encode("utf-8", "replace"), np.uint8),
+        "problems": np.frombuffer(text, np.uint8),
     }
-
-
-def _complaint(faulty: Mapping[Path, str], count: int, several: bool) -> str:
-    named = list(faulty.values())[:NAMED]
-    if len(faulty) > NAMED:
-        named.append(f"and {len(faulty) - NAMED} more.")
-    mended = "mix=True mixes channels to one, " if several else ""
-    return (
-        f"{len(faulty)} of {count} recordings cannot be used ({mended}leave_out=True does "
-        "without them, and the name of the data says so):\n" + "\n".join(named)
-    )

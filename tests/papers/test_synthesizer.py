@@ -17,12 +17,13 @@ from lnlab.papers.las.synthesizer import (
     VOWELS,
     WORDS,
     Voice,
+    make_voice,
     synthesise,
 )
 
 
 def made(phones, speaker=0, seed=0):
-    return synthesise(phones, Voice.of(speaker), np.random.default_rng(seed))
+    return synthesise(phones, make_voice(speaker), np.random.default_rng(seed))
 
 
 def test_there_is_a_sound_for_each_of_the_39_phones():
@@ -94,13 +95,6 @@ def test_neighbours_sound_apart():
     assert min(apart) > 0.5  # nats, in some filter
 
 
-def test_the_same_again():
-    (one, ends), (other, again) = made(["k", "ae", "t"]), made(["k", "ae", "t"])
-    assert np.array_equal(one, other)
-    assert np.array_equal(ends, again)
-    assert not np.array_equal(one, made(["k", "ae", "t"], seed=1)[0][: len(one)])
-
-
 @pytest.mark.parametrize("phones", [[], ["xx"], ["k", "q"]])
 def test_what_cannot_be_said_is_named(phones):
     with pytest.raises(ValueError, match="phones are"):
@@ -108,25 +102,25 @@ def test_what_cannot_be_said_is_named(phones):
 
 
 def test_utterances_depend_on_their_number_alone():
-    one, again = (synthesizer.utterance(0, "test", 7) for _ in range(2))
+    one, again = (synthesizer.make_utterance(0, "test", 7) for _ in range(2))
     assert np.array_equal(one.sound, again.sound)
     assert one.units == again.units
-    assert synthesizer.utterance(1, "test", 7).units != one.units or not np.array_equal(
-        synthesizer.utterance(1, "test", 7).sound, one.sound
+    assert synthesizer.make_utterance(1, "test", 7).units != one.units or not np.array_equal(
+        synthesizer.make_utterance(1, "test", 7).sound, one.sound
     )
 
 
 def test_nobody_speaks_in_two_parts():
     speakers = [set(s) for s in synthesizer.SPEAKERS.values()]
     assert len(set.union(*speakers)) == sum(map(len, speakers))
-    heard = {synthesizer.utterance(0, "valid", n).speaker for n in range(30)}
+    heard = {synthesizer.make_utterance(0, "valid", n).speaker for n in range(30)}
     assert heard <= {f"speaker {n}" for n in synthesizer.SPEAKERS["valid"]}
     assert len(heard) > 4
 
 
 def test_boundaries_are_in_the_utterance():
     for number in range(20):
-        said = synthesizer.utterance(0, "train", number)
+        said = synthesizer.make_utterance(0, "train", number)
         assert len(said.units) == len(said.begins) == len(said.ends)
         assert (said.begins < said.ends).all()
         assert np.array_equal(said.begins[1:], said.ends[:-1])
