@@ -25,7 +25,7 @@ def _rows(table: str) -> Iterator[dict[str, str]]:
 
 @dataclass(frozen=True)
 class Phone:
-    """How a phone is made.
+    """The recipe of a phone.
 
     Attributes:
         seconds: its average length.
@@ -92,7 +92,7 @@ RATE = 16_000
 FRAME = 80
 """Samples in which sound is held constant: 5 ms."""
 BANDWIDTHS = 70.0, 100.0, 160.0
-"""Of the three resonances, in Hz."""
+"""Bandwidths of the three resonances, in Hz."""
 GLIDE = 5
 """Frames over which one phone turns into the next: 25 ms."""
 
