@@ -438,10 +438,10 @@ def slot_trace(
     return trace(kind, name, subplot, **(attributes | shown))
 
 
-def padded(names: Iterable[str], count: int) -> list[str | None]:
-    """Return the names that a figure shows, and None for each of its free slots."""
-    known = [*names]
-    return [*known, *[None] * (count - len(known))]
+def padded(shown: Iterable[Any], count: int) -> list[Any]:
+    """Return what a figure shows, and None for each of its free slots."""
+    items = [*shown]
+    return [*items, *[None] * (count - len(items))]
 
 
 def axes(subplot: int, x: Mapping[str, Any], y: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -17,9 +17,7 @@ import pytest
 import lnlab
 import lnlab.figures.curves
 import lnlab.figures.style
-import lnlab.papers.attentive_reader.panel
 import lnlab.papers.claims.figure
-import lnlab.papers.draw.panel
 import lnlab.papers.handwriting.panel
 import lnlab.papers.order_embeddings.panel
 import lnlab.papers.skip_thoughts.panel
@@ -28,7 +26,6 @@ from lnlab.figures.style import GREY, INK, NORMALIZERS
 from lnlab.panels import (
     positions_panel,
 )
-from lnlab.papers.las import panel
 
 TAG = "<img src=x onerror=alert`1`>"
 AT = np.linspace(0.1, 1, 4)
@@ -49,11 +46,6 @@ def claims(text) -> pd.DataFrame:
     return pd.DataFrame(claim, index=[text])
 
 
-def attended(text) -> go.Figure:
-    spoken = panel.Spoken(text, np.zeros((8, 4)), 0.01, [text, "b"], AT[:2], AT[1:3])
-    return panel.attention_figure(spoken, {text: panel.AttentionMap(np.eye(2, 8), 0.04, text)})
-
-
 def ordered(text) -> go.Figure:
     things = [lnlab.papers.order_embeddings.panel.Thing(text, "", "", (0.1, 0.1, 0.5, 0.5))]
     shown = [
@@ -66,13 +58,6 @@ def ordered(text) -> go.Figure:
     )
 
 
-def read(text) -> go.Figure:
-    passage = lnlab.papers.attentive_reader.panel.Posed([text, "b"], text, ["b"], "b")
-    return lnlab.papers.attentive_reader.panel.reading_figure(
-        passage, {text: lnlab.papers.attentive_reader.panel.Look(AT[:2], text)}
-    )
-
-
 def thought(text) -> go.Figure:
     one = lnlab.papers.skip_thoughts.panel.Thought(
         np.zeros((2, 2)), AT[:2], [(text, 0.5)], text
@@ -80,12 +65,6 @@ def thought(text) -> go.Figure:
     return lnlab.papers.skip_thoughts.panel.thoughts_figure(
         text, [text, "b"], [0, 1], {text: one}
     )
-
-
-def sketched(text) -> go.Figure:
-    window = lnlab.papers.draw.panel.Framed(2.0, 2.0, 1.0, 1.0, 2)
-    one = lnlab.papers.draw.panel.Sketch(np.eye(4), window, window, np.ones((3, 4, 4)), text)
-    return lnlab.papers.draw.panel.drawing_figure(np.eye(4), {text: one})
 
 
 def plane(*at) -> Any:
@@ -103,7 +82,6 @@ def drawn() -> go.Figure:
 
 
 FIGURES = {
-    panel.attention_figure: attended,
     tables.configurations: lambda text: tables.configurations(
         {text: (np.arange(16.0),) * 3}, value=text, made_on=text, outlined={text: 3}
     ),
@@ -133,8 +111,6 @@ FIGURES = {
     ),
     tables.matrices: lambda text: tables.matrices({text: SEEDS}, rows=text, columns=text),
     lnlab.papers.order_embeddings.panel.order_figure: ordered,
-    lnlab.papers.draw.panel.drawing_figure: sketched,
-    lnlab.papers.attentive_reader.panel.reading_figure: read,
     lnlab.papers.handwriting.panel.writing_figure: lambda text: (
         lnlab.papers.handwriting.panel.writing_figure(
             text,

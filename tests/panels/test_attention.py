@@ -1,38 +1,60 @@
-"""The panel of notebook 13, on recognizers that were hardly recognizers."""
+"""The panel of notebook 13, on recognizers that were hardly trained."""
+
+from typing import Any
 
 import numpy as np
 import pytest
 
-import lnlab.papers.las.panel
 from lnlab.papers.las import synthesizer
 from lnlab.papers.las.panel import (
+    FIRST,
     LONG,
     SLOTS,
     AttentionMap,
     AttentionState,
-    Recognizers,
-    Spoken,
-    attention_traces,
+    attention_figure,
     quoted_words,
-    told,
+    shortened,
+    sound_figure,
 )
 from lnlab.papers.las.panel import attention as attention_panel
+from lnlab.papers.las.recordings import Samples, Utterance
 
 
-def test_it_shows_every_moment_of_every_example(recognizers):
+def utterance(known=True) -> Any:
+    sound = np.random.default_rng(0).normal(0, 0.1, 400 + 79 * 160)  # 80 frames
+    times = {"begins": np.array([0.1, 0.3]), "ends": np.array([0.3, 0.7])} if known else {}
+    return Utterance(
+        name="a<b>", speaker="c", units=("k", "<s>"), heard=Samples(sound, 16_000), **times
+    )
+
+
+def traces(figure):
+    return {trace["name"]: trace for trace in figure["data"]}
+
+
+def test_it_shows_what_the_runs_kept_at_every_moment_of_every_example(recognizers):
+    runs, utterances = recognizers
     panel = attention_panel(*recognizers)
-    assert panel.bar.error == ""
-    there = Recognizers(*recognizers)
-    assert there.epochs == (0, 1, 2)
     assert panel.state == AttentionState(0, 2)
-    for example in range(len(there.utterances)):
-        for epoch in there.epochs:
+    assert attention_panel(*recognizers, epoch=0.6).state.epoch == 1
+    for example in range(2):
+        for epoch in range(3):
             panel.state = AttentionState(example, epoch)
+            said = " ".join(utterances[example].units)
             assert panel.bar.error == ""
-            said = " ".join(there.utterances[example].units)
             assert f"Epoch {epoch:g}. Said: " in panel.bar.sentence
             assert said in panel.bar.sentence
-            assert ("“" in panel.bar.sentence) == ("(" + said + ")" in panel.bar.sentence)
+            for slot, run in enumerate(runs.values()):
+                update = run.metrics()["update"][epoch]
+                kept = run.pictures(0)[update][f"attention {example}"]
+                steps = -(-len(utterances[example].features) // 2)
+                trace = panel.plots["attention"].current(f"attention {slot}")
+                np.testing.assert_array_equal(trace["z"], kept[:, :steps])
+                assert trace["x"][0] == pytest.approx(0.01)  # half a step
+            notes = panel.plots["attention"]._layout["annotations"][1:]
+            assert all("errors in the whole test)<br>" in note["text"] for note in notes)
+            assert all("of the attention inside the boxes" in note["text"] for note in notes)
 
 
 def test_phones_of_the_synthesised_speech_have_their_words_beside_them():
@@ -44,63 +66,39 @@ def test_phones_of_the_synthesised_speech_have_their_words_beside_them():
     assert quoted_words(("k", "ah")) == quoted_words(("A", "B")) == ""
 
 
-def test_the_error_says_what_it_is_of(recognizers):
-    there = Recognizers(*recognizers)
-    for shown in there.attentions(there.whole(AttentionState(0, 1))).values():
-        assert shown.score.endswith("errors in the whole test)")
-        assert shown.text.endswith("of the attention inside the boxes")
+def test_who_talks_on_is_not_quoted_to_the_end():
+    assert shortened([]) == "(nothing)"
+    assert shortened(["g"] * LONG) == " ".join("g" * LONG)
+    assert shortened(["g"] * 90) == " ".join("g" * LONG) + " … (90 in all)"
 
 
-def test_who_talks_on_is_not_heard_to_the_end():
-    assert told("") == "(nothing)"
-    assert told("k ah p") == "k ah p"
-    assert told("g " * LONG) == "g " * LONG
-    assert told("g " * 90) == "g " * LONG + "… (90 in all)"
-
-
-def test_the_picture_is_what_the_run_kept(recognizers):
-    runs, utterances = recognizers
-    there = Recognizers(*recognizers)
-    for epoch in range(3):
-        shown = there.attentions(there.whole(AttentionState(1, epoch)))
-        for name, run in runs.items():
-            update = run.metrics()["update"][epoch]
-            kept = run.pictures(0)[update]["attention 1"]
-            steps = -(-len(utterances[1].features) // 2)
-            assert np.array_equal(shown[name].alpha, kept[:, :steps])
-            assert shown[name].step == pytest.approx(0.02)
-
-
-def test_the_nearest_moment_is_shown(recognizers):
-    there = Recognizers(*recognizers)
-    assert there.whole(AttentionState(0, 0.6)).epoch == 1
-    assert there.whole(AttentionState()).epoch == 2
-
-
-def test_what_is_not_there_is_named(recognizers):
-    with pytest.raises(ValueError, match="example is 9: give 0 to"):
-        attention_panel(*recognizers, example=9)
+def test_runs_without_attention_are_refused(recognizers):
     with pytest.raises(ValueError, match="there are no runs"):
         attention_panel({}, recognizers[1])
 
 
-def test_boxes_are_where_the_units_are():
-    begins, ends = np.array([0.1, 0.3]), np.array([0.3, 0.7])
-    spoken = Spoken("a<b>", np.zeros((80, 40)), 0.01, ("k", "<s>"), begins, ends)
-    alpha = {"layer": AttentionMap(np.eye(2, 20), 0.04, "text")}
-    traces = attention_traces(spoken, alpha)
-    x = np.array(traces["truth 0"]["x"]).reshape(2, 6)
-    assert np.array_equal(x[:, 0], begins)
-    assert np.array_equal(x[:, 1], ends)
-    assert traces["attention 0"]["x"][0] == pytest.approx(0.02)
-    assert not traces[f"attention {SLOTS - 1}"]["visible"]
-    text = lnlab.papers.las.panel.attention_figure(spoken, alpha).to_json()
-    assert "a<b>" not in text
-    assert "<s>" not in text
+def test_boxes_are_where_the_units_are_if_that_is_known():
+    maps = {"layer": AttentionMap(np.eye(2, 20), 0.04)}
+    drawn = traces(attention_figure(utterance(), maps, "t"))
+    x = np.array(drawn["truth 0"]["x"]).reshape(2, 6)
+    np.testing.assert_array_equal(x[:, :2], [[0.1, 0.3], [0.3, 0.7]])
+    drawn = traces(attention_figure(utterance(known=False), maps, "t"))
+    assert not drawn["truth 0"]["visible"]
+    assert not drawn["ends"]["visible"]
 
 
-def test_where_nobody_knows_there_are_no_boxes():
-    spoken = Spoken("said", np.zeros((80, 40)), 0.01, ("A", "B"), None, None)
-    traces = attention_traces(spoken, {"layer": AttentionMap(np.eye(2, 20), 0.04, "text")})
-    assert not traces["truth 0"]["visible"]
-    assert not traces["ends"]["visible"]
+def test_only_attentions_that_are_there_have_axes_on_the_time_of_the_sound_above():
+    for count in range(SLOTS + 1):
+        maps = {f"net {k}": AttentionMap(np.eye(2, 5), 0.04) for k in range(count)}
+        layout = attention_figure(utterance(), maps, "t")["layout"]
+        axes = [layout[f"xaxis{slot + FIRST + 1}"] for slot in range(SLOTS)]
+        assert [axis.get("visible", True) for axis in axes] == [k < count for k in range(SLOTS)]
+        # no numbers stand where the title of the next picture does
+        labels = [axis["showticklabels"] for axis in axes[:count]]
+        assert labels == [k + 2 >= count for k in range(count)]
+        for slot, axis in enumerate(axes[:count]):
+            above = layout["xaxis2" if slot % 2 else "xaxis"]
+            assert (axis["domain"], axis["range"]) == (above["domain"], above["range"])
+    alone: Any = sound_figure(utterance())
+    assert alone.layout.xaxis.domain[1] > 0.9
+    assert alone.layout.annotations[0].text == "<b>a&lt;b&gt;</b>"
