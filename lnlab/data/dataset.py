@@ -1,9 +1,9 @@
 """Sources of data, with what they declare of themselves, and data sets, read when used."""
 
-import csv
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
@@ -82,13 +82,21 @@ class Source:
         return path
 
 
-def known_files(source: str) -> tuple[File, ...]:
-    """Return the files of a source, as ``files.csv`` beside this module lists them."""
-    with Path(__file__).with_name("files.csv").open(encoding="utf-8") as table:
-        rows = [row for row in csv.DictReader(table) if row["source"] == source]
+@cache
+def read_sources(offers: What) -> tuple[Source, ...]:
+    """Return the sources of a kind of data that ``sources.toml`` beside this module lists."""
+    tables = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
     return tuple(
-        File(row["name"], int(row["size"]), row["sha256"], row["content_sha256"])
-        for row in rows
+        Source(
+            name,
+            **table
+            | {
+                "urls": tuple(table.get("urls", ())),
+                "files": tuple(File(**file) for file in table.get("files", ())),
+            },
+        )
+        for name, table in tables.items()
+        if table["offers"] == offers
     )
 
 

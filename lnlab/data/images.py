@@ -20,84 +20,15 @@ import numpy as np
 
 from lnlab.data import shapes
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source, known_files
+from lnlab.data.dataset import Dataset, Source, read_sources
 from lnlab.data.files import unpack
-from lnlab.data.shapes import SHAPES, Pixels
+from lnlab.data.shapes import Pixels
 
 if TYPE_CHECKING:
     import torch
 
-MOST = {"most": "how many pictures to train on at most"}
-
-DIGITS = Source(
-    name="digits",
-    title="UCI optical recognition of handwritten digits, test part, 8 x 8",
-    kind="embedded",
-    licence="CC BY 4.0 (UCI), as packaged by scikit-learn (BSD-3-Clause)",
-    citation="Alpaydin and Kaynak (1998), UCI, https://doi.org/10.24432/C50P49",
-    offers="images",
-    checksum="9e7bc1c2d48e638b2afca1828a5433ed47f524252fa9ca967e64ccf99c1bac0a",
-)
-MNIST = Source(
-    name="mnist",
-    title="MNIST handwritten digits, 28 x 28",
-    kind="official",
-    licence="copyright Y. LeCun and C. Cortes; CC BY-SA 3.0 according to Keras",
-    citation="LeCun, Bottou, Bengio and Haffner (1998), http://yann.lecun.com/exdb/mnist/",
-    offers="images",
-    # Mirrors first: the official server has answered 403 or 503 for years.
-    urls=(
-        "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        "https://storage.googleapis.com/cvdf-datasets/mnist/",
-        "http://yann.lecun.com/exdb/mnist/",
-    ),
-    files=known_files("mnist"),
-    checksum="edcbea302fcfe28ca238bea820bb3693439ceda34468873ee14ed12129f43368",
-)
-IDX = Source(
-    name="idx",
-    title="your own images: four IDX files, named as those of MNIST",
-    kind="own",
-    licence="yours to know",
-    citation="",
-    offers="images",
-    options={"classes": "how many there are, where some have no training image"},
-)
-CIFAR10 = Source(
-    name="cifar10",
-    title="CIFAR-10, 32 x 32, coloured, ten kinds of things",
-    kind="official",
-    licence="none stated; its authors ask to be cited",
-    citation="Krizhevsky (2009), https://www.cs.toronto.edu/~kriz/cifar.html",
-    offers="images",
-    options=MOST,
-    urls=(
-        "https://www.cs.toronto.edu/~kriz/",
-        "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
-    ),
-    files=known_files("cifar10"),
-)
-DIGITS_BINARY = Source(
-    name="digits-binary",
-    title="UCI handwritten digits, enlarged to 16 x 16, moved a little, in black and white",
-    kind="embedded",
-    licence="CC BY 4.0 (UCI), as packaged by scikit-learn (BSD-3-Clause)",
-    citation="Alpaydin and Kaynak (1998), UCI, https://doi.org/10.24432/C50P49",
-    offers="images",
-    options=MOST | {"grey": "the grey levels of which black and white are drawn"},
-)
-MNIST_BINARY = Source(
-    name="mnist-binary",
-    title="MNIST in black and white, binarized once and for all, 28 x 28, without labels",
-    kind="official",
-    licence="none stated with it; made from MNIST",
-    citation="Larochelle and Murray (2011), The neural autoregressive distribution estimator",
-    offers="images",
-    options=MOST,
-    urls=("http://www.cs.toronto.edu/~larocheh/public/datasets/binarized_mnist/",),
-    files=known_files("mnist-binary"),
-)
-SOURCES = (DIGITS, MNIST, IDX, SHAPES, CIFAR10, DIGITS_BINARY, MNIST_BINARY)
+SOURCES = read_sources("images")
+DIGITS, MNIST, IDX, SHAPES, CIFAR10, DIGITS_BINARY, MNIST_BINARY = SOURCES
 
 
 @dataclass(frozen=True, eq=False)

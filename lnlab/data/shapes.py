@@ -10,21 +10,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.random import Generator
 
-from lnlab.data.dataset import Source
-
 Pixels = dict[str, tuple[np.ndarray, np.ndarray]]
 """Images (N, height, width), or (N, 3, height, width) in red, green and blue, and their labels
 (N,), uint8, by split."""
 
-SHAPES = Source(
-    name="shapes",
-    title="Ten shapes on a motley ground, 32 x 32, coloured",
-    kind="synthetic",
-    licence="made on this machine",
-    citation="lnlab.data.shapes",
-    offers="images",
-    options={"most": "how many pictures to train on at most"},
-)
 
 SIDE = 32
 FRAME = 2

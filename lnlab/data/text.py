@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source, known_files
+from lnlab.data.dataset import Dataset, Source, read_sources
 
 if TYPE_CHECKING:
     import torch
@@ -70,43 +70,7 @@ def make_tale(random: Random) -> str:
     )
 
 
-CONTEXT = {"context": "characters of a case, 64 if nothing is said"}
-
-TALES = Source(
-    name="tales",
-    title="tales of two people and a thing, made here from a grammar",
-    kind="synthetic",
-    licence="made here",
-    citation="",
-    offers="text",
-    options=CONTEXT,
-)
-SHAKESPEARE = Source(
-    name="shakespeare",
-    title="Tiny Shakespeare: 40,000 lines from plays of Shakespeare",
-    kind="official",
-    licence="public domain",
-    citation="Karpathy (2015), char-rnn, https://github.com/karpathy/char-rnn",
-    offers="text",
-    options=CONTEXT,
-    urls=(
-        "https://raw.githubusercontent.com/karpathy/char-rnn/"
-        "6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/",
-        "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/",
-    ),
-    files=known_files("shakespeare"),
-    checksum="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-)
-TXT = Source(
-    name="txt",
-    title="your own text: one file in UTF-8",
-    kind="own",
-    licence="yours to know",
-    citation="",
-    offers="text",
-    options=CONTEXT,
-)
-SOURCES = (TALES, SHAKESPEARE, TXT)
+TALES, SHAKESPEARE, TXT = SOURCES = read_sources("text")
 LENGTH = 200_000
 """Characters of tales."""
 PARTS = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
-from lnlab.data.dataset import Dataset, Source, known_files
+from lnlab.data.dataset import Dataset, Source, read_sources
 from lnlab.data.files import unpack
 
 if TYPE_CHECKING:
@@ -118,34 +118,7 @@ def fact(random: Random) -> str:
     )  # fmt: skip
 
 
-OPTIONS = {
-    "steps": "words of a review that are read, the last ones; 80 if nothing is said",
-    "words": "numbers of words, the most frequent ones and 4 others; 20,000 if nothing is said",
-}
-
-OPINIONS = Source(
-    name="opinions",
-    title="Reviews made here from a grammar: praise, blame, and what turns them round",
-    kind="synthetic",
-    licence="made on this machine",
-    citation="lnlab.papers.batch_layer_norm.data",
-    offers="reviews",
-    options=OPTIONS,
-)
-
-IMDB = Source(
-    name="imdb",
-    title="IMDB: 50,000 labelled film reviews, good and bad",
-    kind="official",
-    licence="none stated; its authors ask to be cited",
-    citation="Maas et al. (2011), https://ai.stanford.edu/~amaas/data/sentiment/",
-    offers="reviews",
-    options=OPTIONS,
-    urls=("https://ai.stanford.edu/~amaas/data/sentiment/",),
-    files=known_files("imdb"),
-)
-
-SOURCES = (OPINIONS, IMDB)
+OPINIONS, IMDB = SOURCES = read_sources("reviews")
 SIZES = {"train": 4_000, "valid": 1_000, "test": 2_000}
 """Opinions of each split."""
 FOLDER = "aclImdb"

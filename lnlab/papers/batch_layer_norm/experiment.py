@@ -214,9 +214,7 @@ def shift(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
     weight, angles = next(model.parameters()), []
     for batch in batches:
         x, y = placed(batch, weight.device, weight.dtype)
-        loss = Objective(
-            model, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64
-        )
+        loss = Objective(model, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
         angles.append(angle(loss, promised(loss)[1]))
     return sum(angles) / len(angles)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import lnlab.papers.handwriting.pen
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
-from lnlab.data.dataset import Dataset, Source
+from lnlab.data.dataset import Dataset, Source, read_sources
 from lnlab.data.files import unpack
 from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.pen import Line, Stroke, length, offsets, resampled
@@ -222,35 +222,7 @@ def _strokes(path: Path, faults: Counter[str]) -> list[Stroke]:
     return kept
 
 
-PEN = Source(
-    name="pen",
-    title="Words written here by hands that differ, after four of Hershey's fonts",
-    kind="synthetic",
-    licence="made on this machine; the fonts are free for any use, see hershey/NOTICE",
-    citation="lnlab.papers.handwriting.pen",
-    offers="strokes",
-    options={"most": "how many lines to train on at most"},
-)
-UNIPEN = Source(
-    name="unipen",
-    title="UNIPEN train_r01_v07, lines of Apple's writers",
-    kind="official",
-    licence="CC BY 4.0",
-    citation="Guyon et al. (1994), https://doi.org/10.5281/zenodo.1195803",
-    offers="strokes",
-    options={"most": "how many lines to train on at most"},
-)
-IAM = Source(
-    name="iam",
-    title="IAM-OnDB: lines on a whiteboard, 221 writers",
-    kind="official",
-    licence="for research alone, not to be given on",
-    citation="Liwicki and Bunke (2005), https://fki.tic.heia-fr.ch/databases/"
-    "iam-on-line-handwriting-database",
-    offers="strokes",
-    options={"most": "how many lines to train on at most"},
-)
-SOURCES = (PEN, UNIPEN, IAM)
+PEN, UNIPEN, IAM = SOURCES = read_sources("strokes")
 OTHER = 0
 """The number of every character that an alphabet lacks."""
 FAR = 60.0

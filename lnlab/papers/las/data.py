@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source
+from lnlab.data.dataset import Dataset, Source, read_sources
 from lnlab.data.files import unpack
 from lnlab.papers.las import synthesizer
 from lnlab.papers.las.recordings import (
@@ -29,52 +29,7 @@ from lnlab.papers.las.recordings import (
 )
 from lnlab.papers.las.synthesizer import DIGITS, FOLDED, PHONES, SILENCE, WORDS, fold
 
-MOST = {"most": "how many utterances to train on at most"}
-FROM_FILES = MOST | {
-    "mix_channels": "True mixes recordings of several channels to one",
-    "skip_faulty": "True leaves out faulty recordings",
-}
-SPOKEN = Source(
-    name="spoken",
-    title="Words synthesised by lnlab, phone boundaries known",
-    kind="synthetic",
-    licence="made on this machine",
-    citation="lnlab.papers.las.synthesizer",
-    offers="speech",
-    options={"unit": "phones"} | MOST,
-)
-FSDD = Source(
-    name="fsdd",
-    title="Free Spoken Digit Dataset v1.0.10, digits joined into strings, 8 kHz",
-    kind="official",
-    licence="CC BY-SA 4.0",
-    citation="Jackson et al. (2020), https://github.com/Jakobovski/free-spoken-digit-dataset",
-    offers="speech",
-    options={
-        "unit": "words, letters, phones",
-        "held_out_speaker": "a speaker whom only the test has",
-    }
-    | FROM_FILES,
-)
-TIMIT = Source(
-    name="timit",
-    title="TIMIT, 61 phones folded to 39",
-    kind="official",
-    licence="LDC User Agreement",
-    citation="Garofolo et al. (1993), https://catalog.ldc.upenn.edu/LDC93S1",
-    offers="speech",
-    options={"unit": "phones"} | FROM_FILES,
-)
-LIBRISPEECH = Source(
-    name="librispeech",
-    title="LibriSpeech, read English at 16 kHz",
-    kind="official",
-    licence="CC BY 4.0",
-    citation="Panayotov et al. (2015), https://www.openslr.org/12",
-    offers="speech",
-    options={"unit": "letters"} | FROM_FILES,
-)
-SOURCES = (SPOKEN, FSDD, TIMIT, LIBRISPEECH)
+SPOKEN, FSDD, TIMIT, LIBRISPEECH = SOURCES = read_sources("speech")
 HOW_TO_GET = {
     "fsdd": "download the archive of tag v1.0.10 from its page",
     "timit": "order it from the Linguistic Data Consortium (LDC93S1)",
