@@ -77,8 +77,7 @@ def parameters(path: Path) -> dict[str, str]:
     Raises:
         ValueError: if that cell is no Python; names the notebook.
     """
-    tagged = (c for c in read(path)["cells"] if "parameters" in c["metadata"].get("tags", ()))
-    source = "".join(next(tagged, {"source": ""})["source"])
+    source = _parameters_cell(path)
     try:
         statements = ast.parse(source).body
     except SyntaxError as error:
@@ -91,6 +90,19 @@ def parameters(path: Path) -> dict[str, str]:
             ):
                 found[name] = ast.get_source_segment(source, default) or ""
     return found
+
+
+def parameter_lines(path: Path) -> list[str]:
+    """Return the parameters of a notebook, their defaults and their comments, as written."""
+    lines = _parameters_cell(path).splitlines()
+    return [line for line in lines if line.strip() and not line.startswith("import ")]
+
+
+def _parameters_cell(path: Path) -> str:
+    """Return the source of the cell with the tag ``parameters``; "" if there is none."""
+    cells = read(path)["cells"]
+    tagged = (c for c in cells if "parameters" in c["metadata"].get("tags", ()))
+    return "".join(next(tagged, {"source": ""})["source"])
 
 
 def shared(wanted: dict[str, Any], paths: list[Path]) -> dict[Path, dict[str, Any]]:

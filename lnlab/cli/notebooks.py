@@ -16,71 +16,57 @@ if TYPE_CHECKING:
     import lnlab.book.run
 
 
-# Values of ``-p NAME VALUE``, as people write them.
+BUDGETS = ("smoke", "notebook", "paper")
+
+KINDS = {dict: "names and values in braces, as '{\"delta\": 2}'", int: "a whole number"}
+"""The kinds of values that not every text is, each with the way to write it."""
 
 
-def value(name: str, text: str, default: Any = None) -> Any:
-    """The value that a notebook's parameter is given; a text where its ``default`` is one.
+def parse_parameter(name: str, text: str, default: Any = None) -> Any:
+    """Return the value of ``-p NAME VALUE``; a text where its ``default`` is one.
 
     Raises:
         ValueError: if the name has a "=" in it, the text is of another kind than the default,
             or it names no seeds, budget, device or data, for the parameters of these names;
             what a notebook would find out minutes later is refused at once.
     """
-    from lnlab import book
+    from lnlab import book, data
+    from lnlab.data.dataset import find_source, split_spec
 
     if "=" in name:
-        raise ValueError(apart(name))
+        raise ValueError(write_apart(name))
     if name == "seeds":
         try:
             return [*read_seeds(text)]
         except ValueError as error:
             raise ValueError(f"-p {error}") from None
-    meant = text if isinstance(default, str) else book.value(text)
-    kind = type(default)
-    if kind in KINDS and type(meant) is not kind:
-        raise ValueError(f"-p {name} {text!r}: write {KINDS[kind]}.")
-    if name in REFUSING:
-        REFUSING[name](str(meant))
-    return meant
+    value = text if isinstance(default, str) else book.value(text)
+    if type(default) in KINDS and type(value) is not type(default):
+        raise ValueError(f"-p {name} {text!r}: write {KINDS[type(default)]}.")
+    if name == "budget" and value not in BUDGETS:
+        raise ValueError(f"-p budget {text!r}: choose from {', '.join(BUDGETS)}.")
+    if name == "device" and not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", str(value)):
+        raise ValueError(f"-p device {text!r}: write auto, cpu, cuda, cuda:1 or mps.")
+    if name == "data" and value:  # empty is the budget's own
+        find_source(split_spec(str(value))[0], data.sources())
+    return value
 
 
-def apart(word: str) -> str:
-    """The complaint about one word that stands for a parameter's name and its value."""
+def write_apart(word: str) -> str:
+    """Return the complaint about one word that stands for a parameter's name and value."""
     return f"-p {word}: write the name and the value apart, as -p seeds 3-5."
 
 
-def refuse_budget(text: str) -> None:
-    """Raise a ValueError unless a budget is called so."""
-    if text not in BUDGETS:
-        raise ValueError(f"-p budget {text!r}: choose from {', '.join(BUDGETS)}.")
-
-
-def refuse_device(text: str) -> None:
-    """Raise a ValueError unless a device may be called so."""
-    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", text):
-        raise ValueError(f"-p device {text!r}: write auto, cpu, cuda, cuda:1 or mps.")
-
-
-def refuse_data(text: str) -> None:
-    """Raise a ValueError unless there is such a source of data; empty is the budget's own."""
-    from lnlab import data
-    from lnlab.data.dataset import find_source, split_spec
-
-    if text:
-        find_source(split_spec(text)[0], data.sources())
-
-
-def refuse_absent(told: Mapping[str, Any]) -> None:
-    """Raise a ValueError where the device or the data of the parameters is not on this machine.
+def check_available(values: Mapping[str, Any]) -> None:
+    """Raise ValueError if the device or the data of the parameters is not on this machine.
 
     Of a budget's own data the notebook says so.
     """
-    if told.get("device", "cpu") != "cpu":
+    if values.get("device", "cpu") != "cpu":
         from lnlab.training.random_state import available
 
-        available(told["device"])
-    if spec := told.get("data"):
+        available(values["device"])
+    if spec := values.get("data"):
         from lnlab import data
         from lnlab.cli.data import whereabouts
         from lnlab.data.dataset import find_source, split_spec
@@ -95,30 +81,24 @@ def refuse_absent(told: Mapping[str, Any]) -> None:
             raise ValueError(f"-p data {spec}: {where}.")
 
 
-KINDS = {dict: "names and values in braces, as '{\"delta\": 2}'", int: "a whole number"}
-"""The kinds of values that not every text is, each with the way to write it."""
-
-BUDGETS = ("smoke", "notebook", "paper")
-REFUSING = {"budget": refuse_budget, "device": refuse_device, "data": refuse_data}
-"""The parameters that are looked at before a kernel starts, each with what refuses others."""
-
-
-# one cell of the longest notebook takes minutes; with the papers' budgets, days
-PATIENCE = {"paper": 7 * 86400}
-ORDINARY_PATIENCE = 1800
+TIMEOUT, PAPER_TIMEOUT = 1800, 7 * 86400
+"""Seconds of one cell: of the longest notebook it takes minutes, with a paper's budget days."""
 
 
 @click.command("list")
-def list_all() -> None:
-    """List the notebooks and what each can be told with -p."""
+@click.argument("notebooks", nargs=-1, metavar="[NUMBER OR NAME]...")
+def list_all(notebooks: tuple[str, ...]) -> None:
+    """List the notebooks and what each can be told with -p; of those named, the values, too."""
     import lnlab.paths
     from lnlab import book
-    from lnlab.book import opening
 
-    for path in book.notebooks(lnlab.paths.root() / "notebooks"):
-        title, _ = opening(book.read(path))
-        known = book.parameters(path)
-        click.echo(f"{path.stem.split('_')[0]}  {title:<40} {'  '.join(known)}")
+    paths = book.notebooks(lnlab.paths.root() / "notebooks")
+    for path in book.chosen(notebooks, paths):
+        number, (title, _) = path.stem.split("_")[0], book.opening(book.read(path))
+        if notebooks:
+            click.echo("\n    ".join([f"{number}  {title}", *book.parameter_lines(path)]))
+        else:
+            click.echo(f"{number}  {title:<40} {'  '.join(book.parameters(path))}")
 
 
 class InPairs(click.Command):
@@ -127,7 +107,7 @@ class InPairs(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args[-2:-1] == ["-p"]:
-            raise ValueError(apart(args[-1]))
+            raise ValueError(write_apart(args[-1]))
         return super().parse_args(ctx, args)
 
 
@@ -157,7 +137,7 @@ class InPairs(click.Command):
     "--timeout",
     type=click.IntRange(1),
     metavar="SECONDS",
-    help=f"What one cell may take [{ORDINARY_PATIENCE}; a week for -p budget paper].",
+    help=f"What one cell may take [{TIMEOUT}; a week for -p budget paper].",
 )
 def run(
     notebooks: tuple[str, ...],
@@ -182,15 +162,15 @@ def run(
     everything = book.notebooks(folder)
     known = dict(one for path in everything for one in book.parameters(path).items())
     defaults = {name: book.value(text) for name, text in known.items()}
-    told = {name: value(name, text, defaults.get(name)) for name, text in parameters}
+    told = {n: parse_parameter(n, text, defaults.get(n)) for n, text in parameters}
     wanted = book.shared(told, book.chosen(notebooks, everything))
     if times:
         return show_times(list(wanted), out)
-    refuse_absent(told)
+    check_available(told)
     from lnlab.book.html import publish  # what was asked is right: now what takes time
     from lnlab.book.site import first_page
 
-    patience = timeout or PATIENCE.get(str(told.get("budget")), ORDINARY_PATIENCE)
+    timeout = timeout or (PAPER_TIMEOUT if told.get("budget") == "paper" else TIMEOUT)
     os.environ["LNLAB_HEADLESS"] = "1"
     os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"  # what pages are made of
     jobs = jobs or cores()
@@ -200,7 +180,7 @@ def run(
     out.mkdir(parents=True, exist_ok=True)
     asked = {path.stem: book.fingerprint(path) for path in wanted}
     plan = {"asked": asked, "parameters": told}
-    left = rest(plan, wanted, out)
+    left = remaining(plan, wanted, out)
     done = [path.stem for path in wanted if path not in left]
 
     def settled(outcome: "lnlab.book.run.Executed") -> None:
@@ -213,7 +193,7 @@ def run(
 
     before = signal.signal(signal.SIGTERM, stopped)
     try:
-        outcomes = watched(left, out, jobs, patience, settled)
+        outcomes = run_with_bar(left, out, jobs, timeout, settled)
         alone = [outcome.name for outcome in outcomes] if embed else []
         publish(everything, out, embed=alone)
         published = first_page(everything, out, out, **shown_first())
@@ -269,10 +249,10 @@ The notebooks asked for have their fingerprints, by which a change of one is not
 """
 
 
-def rest(
+def remaining(
     plan: dict[str, Any], wanted: "dict[Path, dict[str, Any]]", out: Path
 ) -> "dict[Path, dict[str, Any]]":
-    """The part of a plan that is left to do: all of it, unless the very same one was stopped.
+    """Return what of a plan is left to do: all, unless the very same one was stopped.
 
     A notebook that was done and has changed since, or whose code has, is left to do again.
     """
@@ -312,16 +292,17 @@ def show_times(paths: list[Path], out: Path) -> None:
     click.echo(f"{'all, one after the other':<42} {total:>7.1f} s {worked:>7.1f} CPU-s")
 
 
-def watched(
+def run_with_bar(
     wanted: "dict[Path, dict[str, Any]]",
     out: Path,
     jobs: int,
     timeout: int,
     settled: "Callable[[lnlab.book.run.Executed], None]",
 ) -> "list[lnlab.book.run.Executed]":
-    """Run with one bar over the notebooks, which also shows the last line that one printed.
+    """Run notebooks with one bar over all, which also shows the last line that one printed.
 
-    It moves by the seconds that each is expected to take; ``settled`` hears of each outcome.
+    It moves by the seconds that each is expected to take; ``settled`` is called with each
+    outcome.
     """
     import torch
     from tqdm import tqdm
@@ -365,6 +346,6 @@ def stop(out: Path, plan: dict[str, Any], by: int) -> NoReturn:
 
 
 def cores() -> int:
-    """The number of cores that this process may use; where nobody tells, of all there are."""
-    told = hasattr(os, "sched_getaffinity")
-    return len(os.sched_getaffinity(0)) if told else os.cpu_count() or 1
+    """Return the number of cores that this process may use, or of all where that is unknown."""
+    known = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1

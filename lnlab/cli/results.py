@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from lnlab.cli.tables import SHOWN, overview, show_run, state
-from lnlab.cli.train import task_named
+from lnlab.cli.train import find_experiment
 
 if TYPE_CHECKING:
     from lnlab.training.runs import Damaged, Run
@@ -86,7 +86,7 @@ def resume(key: str, data: str | None, root: Path | None) -> None:
     if run.done:
         show_run(run)
         return
-    kind = task_named(run.task)
+    kind = find_experiment(run.task)
     task = kind.of(run.config, **({"data": data} if data else {}))
     where = {"device": run.config["device"], "precision": run.config["precision"]}
     show_run(finish(task, root=run.folder.parents[1], **where))

@@ -1,260 +1,184 @@
-"""``lnlab train``: one experiment, from where it was left to its end."""
+"""``lnlab train`` and ``lnlab sweep``: experiments, from where they were left to their end."""
 
 import ast
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from inspect import cleandoc, formatannotation, getsource
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, get_origin
 
 import click
 
-import lnlab
-from lnlab.cli.tables import show_run
-from lnlab.papers import WHERE
+from lnlab.cli.tables import overview, show_run
+from lnlab.papers import TASKS, WHERE
 from lnlab.seeds import read_seeds
 
 if TYPE_CHECKING:
     from lnlab.training import Experiment
+    from lnlab.training.experiment import Field
 
 
-# Subjects and fields of tasks, read from their source and not run: that would take torch.
-
-
-def subject(name: str) -> str:
-    """The subject of a task, and its paper: the first line of its module's docstring."""
-    return (ast.get_docstring(source(module_of(name)).tree) or "").partition("\n")[0]
-
-
-def missing(name: str) -> str:
-    """A message for a task that there is not."""
-    return f"There is no task {name!r}. There are: {', '.join(WHERE)}"
-
-
-def defaults(name: str) -> dict[str, Any]:
-    """The fields of a task and their defaults, in the order in which its class has them.
+def find_experiment(name: str) -> "type[Experiment]":
+    """Return the class of experiments that is called so.
 
     Raises:
-        ValueError: There is no such task; the message lists those that are.
+        ValueError: None is; the message lists those that are.
     """
-    if name not in WHERE:
-        raise ValueError(missing(name))
-    return fields(module_of(name), WHERE[name][1])
+    if name not in TASKS:
+        raise ValueError(f"There is no task {name!r}. There are: {', '.join(TASKS)}")
+    return TASKS[name]
 
 
-def module_of(name: str) -> str:
-    """The module of a task."""
-    return f"lnlab.papers.{WHERE[name][0]}"
+# Fields of an experiment in the help, and as a command line sets them.
 
 
-class Module(NamedTuple):
-    """A module as it is written, and the package that its relative imports begin at."""
-
-    tree: ast.Module
-    package: str
-
-
-def source(module: str) -> Module:
-    """The source of a module of lnlab, which is not imported for it."""
-    place = Path(str(lnlab.__file__)).parent.joinpath(*module.split(".")[1:])
-    is_package = place.is_dir()
-    file = place / "__init__.py" if is_package else place.with_suffix(".py")
-    package = module if is_package else module.rpartition(".")[0]
-    return Module(ast.parse(file.read_text(encoding="utf-8")), package)
-
-
-def fields(module: str, kind: str) -> dict[str, Any]:
-    """The fields of a class of lnlab and of those that it is made from, and their defaults."""
-    tree, package = source(module)
-    places = {kind: (module, kind)}
-    constants: dict[str, ast.expr] = {}
-    body: ast.ClassDef | None = None
-    # a lazy package imports for type checkers alone
-    hidden = (inner for node in tree.body if isinstance(node, ast.If) for inner in node.body)
-    for node in [*tree.body, *hidden]:
-        match node:
-            case ast.Assign([ast.Name(name)], value):
-                constants[name] = value
-            case ast.ImportFrom():
-                other = ".".join(filter(None, [package if node.level else "", node.module]))
-                places |= {alias.name: (other, alias.name) for alias in node.names}
-            case ast.ClassDef(name):
-                places[name] = (module, name)
-                body = node if name == kind else body
-    if body is None:  # the module passes on what another has
-        return fields(*places[kind])
-    found: dict[str, Any] = {}
-    for base in body.bases:
-        place = places[ast.unparse(base)]
-        found |= fields(*place) if place[0].startswith("lnlab.") else {}
-    for node in body.body:
-        match node:
-            case ast.AnnAssign(ast.Name(name), kind_of, ast.expr() as value):
-                if not ast.unparse(kind_of).startswith("ClassVar"):
-                    found[name] = literal(value, constants)
-    return found
-
-
-def literal(value: ast.expr, constants: dict[str, ast.expr]) -> Any:
-    """The number, text or tuple that a default is: in a call the first argument, or a name."""
-    match value:
-        case ast.Call(args=[first, *_]):
-            value = first
-        case ast.Name(name):
-            value = constants[name]
-    return ast.literal_eval(value)
-
-
-# Tasks and their fields as a command line names them.
-
-
-class Fields(click.Command):
-    """A command on a task, whose help lists the tasks, or the fields of the one named.
+class OnExperiment(click.Command):
+    """A command on an experiment, whose help lists all of them, or the fields of the one named.
 
     Raises:
-        click.UsageError: if help is asked for with a task that there is not.
+        click.UsageError: if help is asked for with an experiment that there is not.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        from lnlab.papers import TASKS
-
-        named = [argument for argument in args if argument in TASKS]
-        ctx.meta["task"] = named[0] if named else None
-        asked = {*args} & {*ctx.help_option_names}
-        if asked and not named and not args[0].startswith("-"):
-            raise click.UsageError(missing(args[0]), ctx)
+        ctx.meta["experiment"] = next((arg for arg in args if arg in TASKS), "")
+        wants_help = bool({*args} & {*ctx.help_option_names})
+        if wants_help and not ctx.meta["experiment"] and not args[0].startswith("-"):
+            try:
+                find_experiment(args[0])
+            except ValueError as error:
+                raise click.UsageError(str(error), ctx) from error
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from lnlab.papers import TASKS
-
-        name = ctx.meta.get("task") or ""
-        if name in TASKS:
+        name = ctx.meta.get("experiment")
+        if name:
             with formatter.section(f"Fields of {name}, for --set FIELD=VALUE [what they are]"):
-                formatter.write_dl(described(TASKS[name]))
+                formatter.write_dl(describe_fields(find_experiment(name)))
         else:
             with formatter.section("Tasks"):
-                formatter.write_dl([(task, subject(task)) for task in TASKS])
+                formatter.write_dl([(name, describe(name)) for name in TASKS])
 
 
-def described(kind: "type[Experiment]") -> list[tuple[str, str]]:
-    """Each field of a class of tasks: its name and type, then what each budget has and what it
-    is."""
+def describe(name: str) -> str:
+    """Return the subject of an experiment, and its paper: how its module's docstring begins."""
+    module = import_module(f"lnlab.papers.{WHERE[name][0]}")
+    return (module.__doc__ or "").partition("\n")[0]
+
+
+def describe_fields(experiment: "type[Experiment]") -> list[tuple[str, str]]:
+    """Return name and type of each field, then its value at each budget and what it is."""
     from lnlab.training.experiment import declared
 
-    words: dict[str, str] = {}
-    for ancestor in reversed(kind.__mro__[:-1]):
+    about: dict[str, str] = {}
+    for ancestor in reversed(experiment.__mro__[:-1]):
         if dataclasses.is_dataclass(ancestor):
-            words |= documented(ancestor)
-    budgets = kind.budgets()
+            about |= field_docstrings(ancestor)
+    budgets = experiment.budgets()
     lines = []
-    for field in declared(kind).values():
+    for field in declared(experiment).values():
+        values = {name: written(getattr(task, field.name)) for name, task in budgets.items()}
+        said = "; ".join(f"{name}: {value}" for name, value in values.items())
+        if len({*values.values()}) == 1:
+            said = next(iter(values.values()))
         choices = ", ".join(map(str, field.allowed.get("choices", ())))
-        said = [words.get(field.name), choices and f"One of {choices}."]
-        about = " ".join(filter(None, [f"[{by_budget(budgets, field.name)}]", *said]))
-        lines.append((f"{field.name}: {formatannotation(field.kind)}", plain(about)))
+        parts = [f"[{said}]", about.get(field.name), choices and f"One of {choices}."]
+        plain = re.sub(r"(:\w+:)?`+", "", " ".join(filter(None, parts)))  # without markup
+        lines.append((f"{field.name}: {formatannotation(field.kind)}", plain))
     return lines
 
 
-def plain(text: str) -> str:
-    """Words of a docstring without its markup: ``code`` and :func:`roles`."""
-    return re.sub(r"(:\w+:)?`+", "", text)
-
-
-def by_budget(budgets: Mapping[str, Any], field: str) -> str:
-    """The value of a field at each budget, once where all of them have the same."""
-    values = {name: written(getattr(task, field)) for name, task in budgets.items()}
-    if len(set(values.values())) == 1:
-        return next(iter(values.values()))
-    return "; ".join(f"{name}: {value}" for name, value in values.items())
-
-
 def written(value: Any) -> str:
-    """A value as a command line takes it."""
+    """Return a value as a command line takes it."""
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return str(value) if value != "" else "empty"
 
 
-def documented(kind: type) -> dict[str, str]:
-    """Text that stands under the fields in the source of a class, by name."""
+def field_docstrings(kind: type) -> dict[str, str]:
+    """Return the text that stands under each field in the source of a class."""
     body = ast.parse(cleandoc("\n" + getsource(kind))).body[0]
     assert isinstance(body, ast.ClassDef)
-    found = {}
+    texts = {}
     for field, text in zip(body.body, body.body[1:], strict=False):
         match field, text:
             case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(words))):
-                found[name] = " ".join(words.split())
-    return found
+                texts[name] = " ".join(words.split())
+    return texts
 
 
-def task_named(name: str) -> Any:
-    """The class of tasks that is called so.
-
-    Raises:
-        ValueError: None is; the message lists those that are.
-    """
-    from lnlab.papers import TASKS
-
-    if name not in TASKS:
-        raise ValueError(missing(name))
-    return TASKS[name]
-
-
-def changed(
-    defaults: Mapping[str, Any], settings: Sequence[str], data: str | None = None
+def parse_settings(
+    experiment: "type[Experiment]", settings: Sequence[str], data: str | None = None
 ) -> dict[str, Any]:
-    """The fields that ``FIELD=VALUE`` settings change, each of the type of its default.
+    """Return the fields that ``FIELD=VALUE`` settings change, and their values.
 
     Raises:
         ValueError: There is no such field, a setting has no ``=``, or its value does not fit.
     """
-    changes: dict[str, Any] = {}
+    from lnlab.training.experiment import declared
+
+    fields = declared(experiment)
+    values: dict[str, Any] = {}
     for setting in [*settings, *([f"data={data}"] if data else [])]:
         name, equals, text = setting.partition("=")
-        if not equals or name not in defaults:
-            there = ", ".join(defaults)
-            raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {there}.")
-        changes[name] = like(defaults[name], name, text)
-    return changes
+        if not equals or name not in fields:
+            choice = ", ".join(fields)
+            raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {choice}.")
+        values[name] = parse_value(fields[name], text)
+    return values
 
 
-def like(default: Any, name: str, text: str) -> Any:
-    """The value that a text stands for, of the type of ``default``; a tuple is ``0,1,2``."""
-    if isinstance(default, str):
-        return text
-    if name == "seeds":
+def parse_value(field: "Field", text: str) -> Any:
+    """Return the value of a field that a text stands for; a tuple is ``0,1,2``.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    from lnlab.training.experiment import checked
+
+    if field.name == "seeds":
         return read_seeds(text)
-    kind = type(default)
+    if field.kind is str:
+        return text
     try:
         value = ast.literal_eval(text)
-        if kind is float and type(value) is int:
-            value = float(value)
-        if kind is tuple and type(value) is int:
-            value = (value,)
     except (ValueError, SyntaxError):
-        value = None
-    if type(value) is not kind or value == ():
-        raise ValueError(f"{name}={text}: write it like its default, {default!r}")
-    return value
+        value = text
+    if get_origin(field.kind) is tuple and not isinstance(value, tuple | list):
+        value = (value,)
+    return checked(value, field)
 
 
-@click.command(cls=Fields)
+# The commands.
+
+budget_option = click.option(
+    "--budget", default="notebook", show_default=True, help="smoke, notebook, paper."
+)
+data_option = click.option("--data", help="embedded, NAME or NAME=PATH.")
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps."
+)
+out_option = click.option(
+    "--out", type=click.Path(path_type=Path), help="Where runs are kept [runs]."
+)
+
+
+@click.command(cls=OnExperiment)
 @click.argument("name", metavar="TASK")
-@click.option("--budget", default="notebook", show_default=True, help="smoke, notebook, paper.")
+@budget_option
 @click.option(
     "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="May be repeated."
 )
-@click.option("--data", help="embedded, NAME or NAME=PATH.")
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps.")
+@data_option
+@device_option
 @click.option(
     "--precision", default="float32", show_default=True, help="float32, float64, mixed."
 )
 @click.option(
     "--save-every", default=30.0, show_default=True, help="Seconds; what a kill costs."
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Where runs are kept [runs].")
+@out_option
 def train(
     name: str,
     budget: str,
@@ -269,22 +193,17 @@ def train(
 
     `lnlab train TASK --help` lists the fields of a task.
     """
-    from lnlab import paths
+    experiment = find_experiment(name)
+    from lnlab import paths, training
 
-    changes = changed(defaults(name), settings, data)  # before what takes seconds to import
-    task = task_named(name).budget(budget, **changes)
-    from lnlab import training  # what was asked is right: now what takes time
-
+    task = experiment.budget(budget, **parse_settings(experiment, settings, data))
     place = {"root": out or paths.place("runs"), "device": device, "precision": precision}
     show_run(training.finish(task, save_every=save_every, **place))
 
 
-# ``lnlab sweep``: a grid of runs, each to its end.
-
-
-@click.command(cls=Fields)
+@click.command(cls=OnExperiment)
 @click.argument("name", metavar="TASK")
-@click.option("--budget", default="notebook", show_default=True, help="smoke, notebook, paper.")
+@budget_option
 @click.option(
     "--arm",
     "arms",
@@ -302,10 +221,10 @@ def train(
     metavar="FIELD=A,B,...",
     help="Values to combine with all others. A value of several numbers: units=8,8;32,32.",
 )
-@click.option("--data", help="embedded, NAME or NAME=PATH.")
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps.")
+@data_option
+@device_option
 @click.option("--jobs", type=click.IntRange(1), help="Runs at a time [one on each core].")
-@click.option("--out", type=click.Path(path_type=Path), help="Where runs are kept [runs].")
+@out_option
 def sweep(
     name: str,
     budget: str,
@@ -323,26 +242,48 @@ def sweep(
 
     DASK_SCHEDULER_ADDRESS in the environment sends the runs to a Dask cluster.
     """
-    compared = [*arms, *([f"norm={norm}"] if norm else [])]
-    told = [arm for arm in compared if "=" in arm]
-    fields = defaults(name)
-    axes = values(fields, [*told, *settings]) | changed_once(fields, seeds, data)
-    kind = task_named(name)  # what was asked fits: now what takes seconds to import
+    experiment = find_experiment(name)
     from lnlab import paths
     from lnlab.training.sweep import apart as one_for_each_seed
     from lnlab.training.sweep import grid
 
+    compared = [*arms, *([f"norm={norm}"] if norm else [])]
+    axes = {}
     for arm in compared:
-        axes = axes if arm in told else choices(kind, budget, arm) | axes
-    tasks = grid(kind, budget, axes)
+        if "=" not in arm:
+            axes[arm] = [getattr(t, arm) for t in experiment.arms(budget, arm).values()]
+    axes |= parse_axes(experiment, [arm for arm in compared if "=" in arm] + [*settings])
+    shared = [f"seeds={seeds}"] if seeds is not None else []
+    axes |= {k: [v] for k, v in parse_settings(experiment, shared, data).items()}
+    tasks = grid(experiment, budget, axes)
     tasks = one_for_each_seed(tasks) if apart else tasks
-    work_off(tasks, root=out or paths.place("runs"), jobs=jobs, device=device)
+    run_sweep(tasks, root=out or paths.place("runs"), jobs=jobs, device=device)
 
 
-def work_off(tasks: list[Any], **where: Any) -> None:
+def parse_axes(
+    experiment: "type[Experiment]", settings: Sequence[str]
+) -> Mapping[str, list[Any]]:
+    """Return the values of each field that ``FIELD=A,B,...`` settings name.
+
+    Raises:
+        ValueError: There is no such field, or a value does not fit.
+    """
+    from lnlab.training.experiment import declared
+
+    fields = declared(experiment)
+    axes: dict[str, list[Any]] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        several = name in fields and get_origin(fields[name].kind) is tuple
+        for value in text.split(";" if several else ","):
+            parsed = parse_settings(experiment, [f"{name}{equals}{value.strip()}"])
+            axes.setdefault(name, []).append(parsed[name])
+    return axes
+
+
+def run_sweep(tasks: list[Any], **where: Any) -> None:
     """Sweep with a bar, report what failed, and show the table of what is there."""
     from lnlab import training
-    from lnlab.cli.tables import overview
     from lnlab.progress import progress
     from lnlab.training.sweep import sweep
 
@@ -350,43 +291,11 @@ def work_off(tasks: list[Any], **where: Any) -> None:
     if back := sum(outcome.read_back for outcome in outcomes):
         click.echo(f"{back} of {len(tasks)} read back: they were done before")
     place = {"root": where["root"], "device": where["device"]}
-    there = [run for task in tasks if (run := training.found(task, **place))]
-    if there:
-        click.echo(overview(there))
+    runs = [run for task in tasks if (run := training.found(task, **place))]
+    if runs:
+        click.echo(overview(runs))
     failed = [outcome for outcome in outcomes if outcome.error]
     for outcome in failed:
         click.echo(f"FAILED  {outcome.task}: {outcome.error}", err=True)
     if failed:
         raise SystemExit(1)
-
-
-def values(fields: Mapping[str, Any], settings: list[str]) -> dict[str, list[Any]]:
-    """The values of each field that ``FIELD=A,B,...`` settings name.
-
-    Raises:
-        ValueError: There is no such field, or a value does not fit.
-    """
-    axes: dict[str, list[Any]] = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        between = ";" if isinstance(fields.get(name), tuple) else ","
-        parts = [f"{name}{equals}{part.strip()}" for part in text.split(between)]
-        axes[name] = [changed(fields, [part])[name] for part in parts]
-    return axes
-
-
-def choices(task: Any, budget: str, field: str) -> dict[str, list[Any]]:
-    """All values that a field can be chosen from.
-
-    Raises:
-        ValueError: There is no such field, or it has no list to choose from.
-    """
-    return {field: [getattr(arm, field) for arm in task.arms(budget, field).values()]}
-
-
-def changed_once(
-    fields: Mapping[str, Any], seeds: str | None, data: str | None
-) -> dict[str, list[Any]]:
-    """Settings that all runs of the sweep share, as axes of one value."""
-    same = changed(fields, [f"seeds={seeds}"] if seeds is not None else [], data)
-    return {name: [value] for name, value in same.items()}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lnlab.cli.notebooks import BUDGETS, refuse_absent, value
-from lnlab.cli.train import changed
+from lnlab.cli.notebooks import BUDGETS, check_available, parse_parameter
+from lnlab.cli.train import parse_settings
 from lnlab.papers import TASKS
 from lnlab.seeds import read_seeds
 
@@ -24,16 +24,18 @@ from lnlab.seeds import read_seeds
     ],
 )
 def test_seeds_are_a_number_of_them_a_list_or_a_range(text, meant):
-    assert value("seeds", text) == meant
+    assert parse_parameter("seeds", text) == meant
     assert read_seeds(text) == tuple(meant)
 
 
 def test_seeds_mean_the_same_wherever_they_are_said():
     kind = TASKS["mnist"]
-    fields = {"seeds": (0,)}
     for said, meant in ((3, (0, 1, 2)), ([3], (3,)), ((4, 1), (4, 1))):
         text = str(said)  # as a command line has it; papermill makes a Python value of it
-        assert tuple(value("seeds", text)) == changed(fields, [f"seeds={text}"])["seeds"]
+        assert (
+            tuple(parse_parameter("seeds", text))
+            == parse_settings(kind, [f"seeds={text}"])["seeds"]
+        )
         assert read_seeds(said) == read_seeds(text) == meant
         assert kind.budget("smoke", seeds=said).seeds == meant
         assert {arm.seeds for arm in kind.arms("smoke", seeds=said).values()} == {meant}
@@ -49,18 +51,18 @@ def test_seeds_mean_the_same_wherever_they_are_said():
 )
 def test_anything_else_is_refused_with_how_to_write_it(text):
     with pytest.raises(ValueError, match=r"-p seeds .*: write how many \(3 is 0, 1, 2\)"):
-        value("seeds", text)
+        parse_parameter("seeds", text)
 
 
 def test_other_parameters_are_python_or_text():
-    assert value("units", "8,8") == [8, 8]
-    assert value("data", "fsdd=x y") == "fsdd=x y"
+    assert parse_parameter("units", "8,8") == [8, 8]
+    assert parse_parameter("data", "fsdd=x y") == "fsdd=x y"
 
 
 def test_a_value_is_of_the_kind_of_its_default():
-    assert value("panel", '{"delta": 2}', {}) == {"delta": 2}
-    assert value("seed", "7", 0) == 7
-    assert value("sources", "6.60", "") == "6.60"
+    assert parse_parameter("panel", '{"delta": 2}', {}) == {"delta": 2}
+    assert parse_parameter("seed", "7", 0) == 7
+    assert parse_parameter("sources", "6.60", "") == "6.60"
     for text, default, what in (
         ("3", {}, r"-p it '3': write names and values in braces"),
         ("{3}", {}, "in braces"),
@@ -68,7 +70,7 @@ def test_a_value_is_of_the_kind_of_its_default():
         ("True", 0, "a whole number"),
     ):
         with pytest.raises(ValueError, match=what):
-            value("it", text, default)
+            parse_parameter("it", text, default)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_a_value_is_of_the_kind_of_its_default():
 )
 def test_what_no_notebook_could_use_is_refused_at_once(name, text, what):
     with pytest.raises(ValueError, match=what):
-        value(name, text)
+        parse_parameter(name, text)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_what_no_notebook_could_use_is_refused_at_once(name, text, what):
     ],
 )
 def test_what_a_notebook_may_be_told_is_taken(name, text):
-    assert value(name, text) == text
+    assert parse_parameter(name, text) == text
 
 
 def test_every_experiment_has_the_budgets_that_a_notebook_may_be_told():
@@ -116,7 +118,7 @@ def test_what_this_machine_lacks_is_refused_before_a_kernel_starts(
 ):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
     with pytest.raises(ValueError, match=what):
-        refuse_absent(told)
+        check_available(told)
 
 
 def test_what_this_machine_has_is_not(monkeypatch, tmp_path):
@@ -124,5 +126,5 @@ def test_what_this_machine_has_is_not(monkeypatch, tmp_path):
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist" / "files").write_text("1")
     for told in ({}, {"device": "cpu", "data": ""}, {"data": "mnist"}, {"data": "digits"}):
-        refuse_absent(told)
-    refuse_absent({"data": f"fsdd={tmp_path}"})
+        check_available(told)
+    check_available({"data": f"fsdd={tmp_path}"})

@@ -22,10 +22,12 @@ from lnlab.book import fingerprint
 from lnlab.book.html import put
 from lnlab.book.run import sweep_drafts
 from lnlab.cli import app
-from lnlab.cli.notebooks import UNFINISHED, rest
+from lnlab.cli.notebooks import UNFINISHED, remaining
 
 ROOT = checkout.root
-PARAMETERS = 'import os\nbudget = os.environ.get("LNLAB_BUDGET", "notebook")\nseeds = 3'
+PARAMETERS = (
+    'import os\nbudget = os.environ.get("LNLAB_BUDGET", "notebook")\nseeds = 3  # how many'
+)
 FIGURE = """import plotly.graph_objects as go
 figure = go.Figure(go.Scatter(x=[0, 1], y=[0, 1]))
 figure.frames = [go.Frame(data=[go.Scatter(x=[0, 1], y=[0, k])], name=str(k)) for k in (1, 2)]
@@ -197,6 +199,9 @@ def test_list_shows_numbers_titles_and_parameters(workbook):
     lines = lnlab("list").output.splitlines()
     assert re.fullmatch(r"01  It runs +budget  seeds", lines[0])
     assert len(lines) == 4
+    title, *values = lnlab("list", "1").output.splitlines()
+    assert (title, values[-1]) == ("01  It runs", "    seeds = 3  # how many")
+    assert "import os" not in values[0]
 
 
 @pytest.mark.parametrize("command", ["run", "list", "bench x"])
@@ -365,15 +370,15 @@ def test_what_was_stopped_is_continued_and_nothing_else(tmp_path):
     wanted = {path: {"seeds": 1} for path in paths}
     asked = {"01_a": "print a", "02_b": "print b", "03_c": "print c"}
     plan = {"asked": asked, "parameters": {"seeds": 1}}
-    assert rest(plan, wanted, tmp_path) == wanted
+    assert remaining(plan, wanted, tmp_path) == wanted
     (tmp_path / UNFINISHED).write_text(json.dumps(plan | {"done": ["02_b", "03_c"]}))
-    assert [path.stem for path in rest(plan, wanted, tmp_path)] == ["01_a"]
+    assert [path.stem for path in remaining(plan, wanted, tmp_path)] == ["01_a"]
     edited = plan | {"asked": asked | {"02_b": "print d"}}
-    assert [path.stem for path in rest(edited, wanted, tmp_path)] == ["01_a", "02_b"]
+    assert [path.stem for path in remaining(edited, wanted, tmp_path)] == ["01_a", "02_b"]
     for other in ({"asked": {"01_a": "print a"}}, {"parameters": {"seeds": 2}}):
-        assert rest(plan | other, wanted, tmp_path) == wanted
+        assert remaining(plan | other, wanted, tmp_path) == wanted
     (tmp_path / UNFINISHED).write_text('{"asked": ["01_a"], "done": ["01_a"]}')
-    assert rest(plan, wanted, tmp_path) == wanted, "of a version that knew names only"
+    assert remaining(plan, wanted, tmp_path) == wanted, "of a version that knew names only"
 
 
 def test_a_fingerprint_is_of_a_notebook_and_of_the_code(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 import lnlab.papers.claims
 from lnlab import paths
 from lnlab.cli import app
-from lnlab.cli.train import changed, defaults
+from lnlab.cli.train import parse_settings
 from lnlab.papers import TASKS
 from lnlab.papers.claims import benothman2018, kept
 from lnlab.papers.claims.claim import Evidence
@@ -249,7 +249,7 @@ def test_commands_train_what_was_declared(claim):
         params = app.commands[name].make_context(name, rest).params
         if name == "train":
             kind = TASKS[params["name"]]
-            settings = changed(defaults(params["name"]), params["settings"], params["data"])
+            settings = parse_settings(kind, params["settings"], params["data"])
             config = kind.budget(params["budget"], **settings).config()
             tuned = claim.test.tuning
             assert {*config["seeds"]} <= {*claim.declared.seeds} or (
