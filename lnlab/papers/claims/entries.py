@@ -30,6 +30,7 @@ or change unless ``counts_in`` says what it counts.
     claims = "less"      # of the first arm: less, more, equal, or not more (than matters)
     effect = "ratio"     # shown in per cent; or "difference"
     matters = 0.10       # the smallest effect that matters: 10 %, or in the unit times scale
+    reason = "..."       # why that size
     unit = "training loss"                            # what stands behind the number
 
     [[claim.settings]]
@@ -96,6 +97,7 @@ class Comparison:
     claims: str = "less"
     effect: str = "difference"
     matters: float
+    reason: str
     unit: str
     scale: float = 1.0
     digits: int = 0
@@ -163,9 +165,9 @@ class Statement:
 
 
 SHARED_FIELDS = (
-    "arms", "measure", "claims", "effect", "matters", "unit", "scale", "digits", "expect",
-    "learned", "experiment", "runs", "seeds", "over", "seed_fields", "blocks", "shared", "on",
-    "near", "rates", "tuned_on", "declared",
+    "arms", "measure", "claims", "effect", "matters", "reason", "unit", "scale", "digits",
+    "expect", "learned", "experiment", "runs", "seeds", "over", "seed_fields", "blocks",
+    "shared", "on", "near", "rates", "tuned_on", "declared",
 )  # fmt: skip
 """Fields of a setting that may stand in its claim, for all settings."""
 ALLOWED = {"near": NEAR, "claims": CLAIMS, "effect": ("ratio", "difference"),

@@ -161,7 +161,7 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         "n": decision.n, "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
         "ruled_out": _ruled_out(of, decision, expected, matters), "command": command,
         "note": of.note or ("runs not kept" if of.numbers else ""),
-        "kept": not of.numbers, "tuned_on": of.tuned_on,
+        "kept": not of.numbers, "tuned_on": of.tuned_on, "matters": _matters(of),
         "values": [_shown(of, one) for one in effects], "seeds": list(of.seeds),
     }  # fmt: skip
     if of.numbers:
@@ -221,6 +221,12 @@ def name_arm(arm: Mapping[str, Any]) -> str:
     names = {"none": "without normalization", "layer": "with LN", "batch": "with BN"}
     words = [names.get(norm, f"with {norm}")] if norm else []
     return ", ".join([*words, *(f"{name} {value}" for name, value in fields.items())])
+
+
+def _matters(of: Comparison) -> str:
+    """Return the smallest effect that matters, with its reason."""
+    size = f"{100 * of.matters:g} %" if of.effect == "ratio" else f"{of.matters:g} {of.unit}"
+    return f"{size}: {of.reason}"
 
 
 def _ruled_out(of: Comparison, found: Decision, expected: float, matters: float) -> str:

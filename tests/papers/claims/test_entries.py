@@ -19,6 +19,7 @@ says = "..."
 arms = [{ norm = "layer" }, { norm = "none" }]
 measure = "final(loss)"
 matters = 0.1
+reason = "r"
 unit = "nats"
 runs = { data = "x" }
 settings = [
