@@ -1,31 +1,36 @@
 """Reviews: numbers as Keras gives them, IMDB in its layout, opinions whose class is known."""
 
-import os
 import re
 from collections import Counter
 from pathlib import Path
-from random import Random
 
 import pytest
 import torch
 
-import lnlab.papers.batch_layer_norm.data
 from lnlab import data
-from lnlab.papers.batch_layer_norm.data import numbered, ranked, words
+from lnlab.papers.batch_layer_norm.data import (
+    BLAME,
+    PRAISE,
+    WEIGHTS,
+    encode,
+    make_reviews,
+    rank_words,
+    split_words,
+)
 from tests.data import layouts
 
 
 def test_words_are_cut_as_keras_cuts_them():
     text = "It's GREAT -- really (very_good)!<br /><br />10/10, \"isn't\" it?\ttab"
     expected = "it's great really very good br br 10 10 isn't it tab"
-    assert words(text) == expected.split()
+    assert split_words(text) == expected.split()
 
 
 def test_numbers_are_those_of_keras():
     """imdb.load_data: ranks from 4 on, 1 begins, 2 is unknown; pad_sequences: both in front."""
-    known = ranked(["b a b c b", "a d"])
+    known = rank_words(["b a b c b", "a d"])
     assert known == ["b", "a", "c", "d"]
-    cases = numbered(["a b", "x b a b c b", "d c b a"], known, 4)
+    cases = encode(["a b", "x b a b c b", "d c b a"], known, 4)
     assert cases.tolist() == [[0, 1, 5, 4], [5, 4, 6, 4], [7, 6, 4, 5]]
 
 
@@ -33,7 +38,9 @@ def test_imdb_is_read_from_folder_and_archive(tmp_path):
     above = layouts.imdb(tmp_path / "files")
     packed = layouts.imdb_archive(tmp_path / "archive")
     places = [above, above / "aclImdb", packed, packed / "aclImdb_v1.tar.gz"]
-    found = [data.load(f"imdb={place}", "reviews", steps=6, words=12) for place in places]
+    found = [
+        data.load(f"imdb={place}", "reviews", max_length=6, vocab_size=12) for place in places
+    ]
     assert len({one.checksum for one in found}) == 1
     for one in found:
         assert (len(one.train), len(one.valid), len(one.test)) == (16, 4, 20)
@@ -42,8 +49,8 @@ def test_imdb_is_read_from_folder_and_archive(tmp_path):
         assert one.classes == 2
 
 
-def test_cases_have_the_class_of_their_folder_in_an_order_that_mixes_them(tmp_path):
-    found = data.load(f"imdb={layouts.imdb(tmp_path, each=40)}", "reviews", steps=20)
+def test_examples_have_the_class_of_their_folder_in_an_order_that_mixes_them(tmp_path):
+    found = data.load(f"imdb={layouts.imdb(tmp_path, each=40)}", "reviews", max_length=20)
     great = 4 + found.known.index("great")
     for split in (found.train, found.valid, found.test):
         assert torch.equal((split.x == great).any(1).long(), split.y)
@@ -54,10 +61,10 @@ def test_cases_have_the_class_of_their_folder_in_an_order_that_mixes_them(tmp_pa
 
 
 def test_only_so_many_words_have_numbers_and_only_those_of_the_training_reviews(tmp_path):
-    found = data.load(f"imdb={layouts.imdb(tmp_path)}", "reviews", words=8, steps=30)
+    found = data.load(f"imdb={layouts.imdb(tmp_path)}", "reviews", vocab_size=8, max_length=30)
     assert len(found.known) == 4
     assert found.train.x.max() == 7
-    whole = data.load(f"imdb={layouts.imdb(tmp_path / 'again')}", "reviews", steps=30)
+    whole = data.load(f"imdb={layouts.imdb(tmp_path / 'again')}", "reviews", max_length=30)
     assert "test" not in whole.known
     assert "train" in whole.known
 
@@ -74,8 +81,6 @@ def test_only_so_many_words_have_numbers_and_only_those_of_the_training_reviews(
          "more than 5 stars in pos"),
         (lambda f: (f / "test" / "neg" / "3_2.txt").write_bytes(b"bad \xff"), "at byte 4"),
         (lambda f: (f / "test" / "neg" / "3_2.txt").write_bytes(b""), "has 0 bytes"),
-        (lambda f: (f / "test" / "neg" / "3_2.txt").write_bytes(b"a" * (2**20 + 1)),
-         "1,048,577"),
     ],
 )  # fmt: skip
 def test_folders_that_are_no_reviews_are_refused(change, words, tmp_path):
@@ -86,25 +91,11 @@ def test_folders_that_are_no_reviews_are_refused(change, words, tmp_path):
         found.train  # noqa: B018
 
 
-def test_what_makes_no_sense_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="lnlab data fetch imdb"):
-        data.load(f"imdb={tmp_path / 'nothing'}", "reviews")
-    with pytest.raises(ValueError, match="is synthetic, give no path"):
-        data.load(f"opinions={tmp_path}", "reviews")
+def test_what_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="read at least one word"):
-        data.load("opinions", "reviews", steps=-1)
+        data.load("opinions", "reviews", max_length=-1)
     with pytest.raises(ValueError, match="give more than 4"):
-        data.load("opinions", "reviews", words=4)
-
-
-def test_changed_files_are_read_again(tmp_path):
-    above = layouts.imdb(tmp_path)
-    first = data.load(f"imdb={above}", "reviews")
-    before = first.checksum
-    path = above / "aclImdb" / "train" / "pos" / "0_9.txt"
-    path.write_text("another great film")
-    os.utime(path, ns=(1, 1))
-    assert data.load(f"imdb={above}", "reviews").checksum != before
+        data.load("opinions", "reviews", vocab_size=4)
 
 
 def judged(text):
@@ -114,28 +105,22 @@ def judged(text):
         part = re.search(r"the (\w+)(?= is| to be)(?!.*, the )", sentence)
         if "although" in sentence:
             part = re.search(r", the (\w+) is", sentence)
-        if part is None or part[1] not in lnlab.papers.batch_layer_norm.data.PARTS:
+        if part is None or part[1] not in WEIGHTS:
             continue
-        mood = [
-            word
-            for word in re.findall(r"\w+", sentence)
-            if word
-            in lnlab.papers.batch_layer_norm.data.PRAISE
-            + lnlab.papers.batch_layer_norm.data.BLAME
-        ]
-        sign = 1 if mood[-1] in lnlab.papers.batch_layer_norm.data.PRAISE else -1
+        mood = [word for word in re.findall(r"\w+", sentence) if word in PRAISE + BLAME]
+        sign = 1 if mood[-1] in PRAISE else -1
         turned = " is not " in sentence or "which is wrong" in sentence
-        total += (-sign if turned else sign) * lnlab.papers.batch_layer_norm.data.PARTS[part[1]]
+        total += (-sign if turned else sign) * WEIGHTS[part[1]]
     return int(total > 0)
 
 
 def test_an_opinion_is_what_it_says():
-    made = lnlab.papers.batch_layer_norm.data.reviews(300, seed=7)
+    made = make_reviews(300, seed=7)
     assert all(judged(text) == label for text, label in made)
     assert Counter(label for _, label in made) == {0: 150, 1: 150}
-    assert lnlab.papers.batch_layer_norm.data.reviews(20, seed=7) == made[:20]
-    assert lnlab.papers.batch_layer_norm.data.reviews(20, seed=8) != made[:20]
-    lengths = [len(words(text)) for text, _ in made]
+    assert make_reviews(20, seed=7) == made[:20]
+    assert make_reviews(20, seed=8) != made[:20]
+    lengths = [len(split_words(text)) for text, _ in made]
     assert max(lengths) <= 130
     assert 35 < sum(lengths) / len(lengths) < 75
 
@@ -143,23 +128,20 @@ def test_an_opinion_is_what_it_says():
 def test_single_words_do_not_give_an_opinion_away():
     """Counting praise and blame is right far less often than reading."""
     right = 0
-    for text, label in lnlab.papers.batch_layer_norm.data.reviews(1000, seed=3):
-        said = words(text)
-        mood = sum(word in lnlab.papers.batch_layer_norm.data.PRAISE for word in said)
-        mood -= sum(word in lnlab.papers.batch_layer_norm.data.BLAME for word in said)
+    for text, label in make_reviews(1000, seed=3):
+        said = split_words(text)
+        mood = sum(word in PRAISE for word in said)
+        mood -= sum(word in BLAME for word in said)
         right += (mood > 0) == (label == 1) if mood else 0.5
     assert 550 < right < 850
 
 
-def test_opinions_are_always_the_same():
-    one, two = (data.load("opinions", "reviews") for _ in range(2))
-    Random(3).random()
-    assert one.checksum == two.checksum
-    assert (len(one.train), len(one.valid), len(one.test)) == (4_000, 1_000, 2_000)
-    assert not {tuple(row) for row in one.train.x.tolist()} & {
-        tuple(row) for row in one.test.x.tolist()
-    }
-    assert 200 < len(one.known) < 300
+def test_opinions_of_the_splits_are_different():
+    found = data.load("opinions")
+    assert (len(found.train), len(found.valid), len(found.test)) == (4_000, 1_000, 2_000)
+    rows = [{tuple(row) for row in part.x.tolist()} for part in (found.train, found.test)]
+    assert not rows[0] & rows[1]
+    assert 200 < len(found.known) < 300
 
 
 REAL = Path(__file__).parents[2] / "data" / "imdb"

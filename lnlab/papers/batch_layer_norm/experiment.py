@@ -356,7 +356,9 @@ class MixtureReviews(Mixture):
 
     def dataset(self) -> Parts:
         """The first reviews of each split."""
-        whole = load(self.data, "reviews", steps=self.max_length, words=self.vocab_size)
+        whole = load(
+            self.data, "reviews", max_length=self.max_length, vocab_size=self.vocab_size
+        )
         counts = {"train": self.train_size, "valid": self.valid_size, "test": self.test_size}
         return Parts(whole, counts, lambda x: x)
 
