@@ -26,7 +26,7 @@ from torch.nn import functional as F
 
 from benchmarks.recurrent import floor
 from lnlab.papers import SkipThoughtVectors as Task
-from lnlab.papers.skip_thoughts.batches import NumberedBooks
+from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.training import fit, stack
 from lnlab.training.runs import device_name
 
@@ -67,7 +67,7 @@ def books(V: int) -> Any:
 def update(size: tuple[int, int, int]) -> dict[str, Any]:
     """The time of an update with layer norm over that of one without."""
     H, words, V = size
-    numbered = NumberedBooks(books(V), V)
+    numbered = EncodedBooks(books(V), V)
     arms = {
         norm: updates(
             Task(norm=norm, units=(H,), embedding_size=words, vocab_size=V, adam="standard"),
@@ -91,7 +91,7 @@ def updates(task: Any, dataset: Any) -> Iterator[Any]:
 def encoding() -> dict[str, dict[str, Any]]:
     """The time of encoding over that of its own matrix products, and of torch's GRU."""
     H, words, V = ENCODED
-    numbered = NumberedBooks(books(V), V)
+    numbered = EncodedBooks(books(V), V)
     net: Any = Task(units=(H,), embedding_size=words, vocab_size=V).model(0, numbered)
     rows = torch.randint(2, len(net.word), (SENTENCES, LENGTH)).tolist()
     theirs = nn.GRU(words, H)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lnlab.papers.las.data import Speech
     from lnlab.papers.order_embeddings.data import Captions
     from lnlab.papers.skip_thoughts.data import Books
-    from lnlab.papers.skip_thoughts.sentence_tasks import Judges
+    from lnlab.papers.skip_thoughts.downstream import SentenceTasks
 
 __all__ = [
     "Dataset",
@@ -52,7 +52,7 @@ MODULES: dict[What, str] = {
     "questions": "lnlab.papers.attentive_reader.data",
     "reviews": "lnlab.papers.batch_layer_norm.data",
     "books": "lnlab.papers.skip_thoughts.data",
-    "judges": "lnlab.papers.skip_thoughts.sentence_tasks",
+    "tasks": "lnlab.papers.skip_thoughts.downstream",
     "strokes": "lnlab.papers.handwriting.data",
 }
 """The module of each kind of data."""
@@ -78,7 +78,7 @@ def load(spec: str, what: Literal["reviews"], **options: Any) -> "Reviews": ...
 @overload
 def load(spec: str, what: Literal["books"], **options: Any) -> "Books": ...
 @overload
-def load(spec: str, what: Literal["judges"], **options: Any) -> "Judges": ...
+def load(spec: str, what: Literal["tasks"], **options: Any) -> "SentenceTasks": ...
 @overload
 def load(spec: str, what: Literal["strokes"], **options: Any) -> "Strokes": ...
 def load(spec: str = "embedded", what: What | None = None, **options: Any) -> Any:

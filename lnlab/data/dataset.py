@@ -14,7 +14,7 @@ from lnlab.paths import data_folder
 
 Kind = Literal["official", "embedded", "synthetic", "own"]
 What = Literal[
-    "images", "speech", "text", "captions", "questions", "reviews", "strokes", "books", "judges"
+    "images", "speech", "text", "captions", "questions", "reviews", "strokes", "books", "tasks"
 ]
 Split = TypeVar("Split")
 

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks._jupyterlab import choose, opened, plotted, settled, slider, write_notebook
 from lnlab.papers import SkipThoughtVectors
-from lnlab.papers.skip_thoughts.evaluate import snapshots
+from lnlab.papers.skip_thoughts.evaluate import load_snapshots
 from lnlab.papers.skip_thoughts.panel import Thinkers, ThoughtsState, measure, sentence
 from lnlab.training import finish
 
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
 from lnlab.papers import SkipThoughtVectors
-from lnlab.papers.skip_thoughts.evaluate import snapshots
+from lnlab.papers.skip_thoughts.evaluate import load_snapshots
 from lnlab.training import finish
 
 tasks = SkipThoughtVectors.arms("smoke", downstream_tasks="none")
@@ -21,7 +21,7 @@ numbered = tasks["none"].dataset()
 root = Path(tempfile.mkdtemp())
 runs = {name: finish(task, root=root) for name, task in tasks.items()}
 thoughts_panel(
-    {name: snapshots(task, runs[name], numbered) for name, task in tasks.items()}, numbered
+    {name: load_snapshots(task, runs[name], numbered) for name, task in tasks.items()}, numbered
 )
 """
 TYPED = "Anna was glad about the dragon ."
@@ -39,7 +39,8 @@ def there(tmp_path_factory):
     )
     numbered = tasks["none"].dataset()
     nets = {
-        name: snapshots(task, finish(task, root=root), numbered) for name, task in tasks.items()
+        name: load_snapshots(task, finish(task, root=root), numbered)
+        for name, task in tasks.items()
     }
     return Thinkers(nets, numbered)
 

@@ -29,7 +29,7 @@ TEXT = ("tales", "txt")
 CAPTIONS = ("scenes", "coco", "coco-boxes")
 QUESTIONS = ("cloze", "cnn", "cbt")
 REVIEWS = ("opinions", "imdb")
-JUDGES = ("story-tasks", "sentence-tasks")
+TASKS = ("story-tasks", "sentence-tasks")
 BOOKS = ("stories", "bookcorpus", "gutenberg", "cbt-books", "novels")
 STROKES = ("pen", "unipen", "iam")
 WHAT = {
@@ -40,7 +40,7 @@ WHAT = {
     **dict.fromkeys(QUESTIONS, "questions"),
     **dict.fromkeys(REVIEWS, "reviews"),
     **dict.fromkeys(BOOKS, "books"),
-    **dict.fromkeys(JUDGES, "judges"),
+    **dict.fromkeys(TASKS, "tasks"),
     **dict.fromkeys(STROKES, "strokes"),
 }
 
@@ -91,8 +91,8 @@ def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
     cases = {}
     if what == "books":
         return [found.checksum, hashlib.sha256(repr(found.books).encode()).hexdigest()]
-    if what == "judges":
-        return [found.checksum, *(judge.checksum for judge in found.values())]
+    if what == "tasks":
+        return [found.checksum, *(task.checksum for task in found.values())]
     for split in ("test", "train") if backwards else ("train", "test"):
         part = getattr(found, split)
         if what in ("images", "text", "reviews"):

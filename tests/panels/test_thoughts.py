@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lnlab.papers.skip_thoughts.batches import NumberedBooks
+from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.skip_thoughts.panel import (
     LONG,
     NEIGHBOURS,
@@ -20,13 +20,14 @@ from lnlab.papers.skip_thoughts.panel import (
 )
 from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
 from lnlab.training.random_state import default_dtype
-from tests.papers.test_thoughts import SMALL, Written, books
+from tests.papers.test_books import Written, random_books
+from tests.papers.test_skip_thoughts import SMALL
 
 
 def thinkers(*names, words=None):
     """Nets that never learned, at two moments, and a few held-out sentences."""
-    written = books() if words is None else Written([[words, ["b"]] * 600])
-    numbered = NumberedBooks(written, 40)
+    written = random_books() if words is None else Written([[words, ["b"]] * 600])
+    numbered = EncodedBooks(written, 40)
     names = names or ("none", "layer")
     with default_dtype(torch.float32):
         nets = {
@@ -133,6 +134,6 @@ def test_nets_that_cannot_be_shown_are_refused(there):
     )
     with pytest.raises(ValueError, match="written holds out no 5 sentences in a row"):
         thoughts_panel(there.nets, few)
-    other = NumberedBooks(books(words=12), 40)
+    other = EncodedBooks(random_books(words=12), 40)
     with pytest.raises(ValueError, match="none was trained with another vocabulary"):
         thoughts_panel({"none": there.nets["none"]}, other)

@@ -145,7 +145,7 @@ def test_a_folder_without_articles_says_what_it_needs(tmp_path):
 
 def test_books_give_questions_by_the_rule(tmp_path):
     found = load(f"cbt={layouts.cbt(tmp_path)}", sentences=6)
-    books = lnlab.papers.attentive_reader.data.books(tmp_path)
+    books = lnlab.papers.attentive_reader.data.read_cbt_books(tmp_path)
     titles = {
         s: {q.name.split(",")[0] for q in getattr(found, s)} for s in ("train", "valid", "test")
     }
@@ -188,12 +188,12 @@ def test_books_that_are_not_whole_are_said(tmp_path):
     with pytest.raises(FileNotFoundError, match="cbt is not whole"):
         load(f"cbt={tmp_path}")
     folder = layouts.cbt(tmp_path)
-    file = folder / lnlab.papers.attentive_reader.data.FILES[0]
+    file = folder / lnlab.papers.attentive_reader.data.CBT_FILES[0]
     file.write_text("no title\n" + file.read_text())
     with pytest.raises(ValueError, match="line 1: expected _BOOK_TITLE_"):
         len(load(f"cbt={folder}").train)
     file.write_text("\n".join(file.read_text().split("\n")[1:100]))
-    (folder / lnlab.papers.attentive_reader.data.FILES[1]).write_text("")
+    (folder / lnlab.papers.attentive_reader.data.CBT_FILES[1]).write_text("")
     with pytest.raises(ValueError, match="books that train in split 0 give no question"):
         len(load(f"cbt={folder}").train)
 

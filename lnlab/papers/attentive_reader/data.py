@@ -132,7 +132,7 @@ def digest(parts: Mapping[str, Sequence[Question]]) -> bytes:
 # drawn by a hash.
 
 
-FILES = ("data/cbt_valid.txt", "data/cbt_test.txt")
+CBT_FILES = ("data/cbt_valid.txt", "data/cbt_test.txt")
 """The files of books, below the set's folder; those of its training books are not read."""
 TITLE = "_BOOK_TITLE_ :"
 COMMON = 150
@@ -146,14 +146,14 @@ OPENS = ("`", "``", "'", "''", '"', ".", "!", "?", ":")
 Book = list[list[str]]
 
 
-def books(folder: Path) -> dict[str, Book]:
+def read_cbt_books(folder: Path) -> dict[str, Book]:
     """The books in the files, by title: sentences of words.
 
     Raises:
         ValueError: for a line before the first title, or a file that is no UTF-8.
     """
     found: dict[str, Book] = {}
-    for file in (folder / name for name in FILES):
+    for file in (folder / name for name in CBT_FILES):
         try:
             lines = file.read_bytes().decode("utf-8").split("\n")
         except UnicodeDecodeError as error:
@@ -181,7 +181,7 @@ def corpus(folder: Path, sentences: int, split: int) -> dict[str, tuple[Question
     Raises:
         ValueError: if a split has no questions.
     """
-    there = books(folder)
+    there = read_cbt_books(folder)
     seen = Counter(word.lower() for book in there.values() for line in book for word in line)
     common = {word for word, _ in seen.most_common(COMMON)}
     order = sorted(there, key=lambda title: drawn(split, title))
@@ -572,7 +572,7 @@ def load(
         parts = {name: Articles(folder, sentences or 0) for name, folder in folders.items()}
         files = [file for part in parts.values() for file in part.files]
         return Questions(source, lambda: parts, lambda: f"{sentences} {file_stamp(files)}")
-    files = require_files(source, place, FILES)
+    files = require_files(source, place, CBT_FILES)
     given = sentences or BEFORE, split or 0
     return Questions(
         source,

@@ -1,6 +1,6 @@
 """Layer norm in skip-thoughts: Ba et al. (2016), section 6.3, Fig. 3 and Table 3."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from lnlab.data import load
 from lnlab.kernels import fuse
 from lnlab.nn import STARTS, Identity, LayerNorm, Norm
-from lnlab.papers.skip_thoughts.batches import NumberedBooks, OfOneLength
-from lnlab.papers.skip_thoughts.evaluate import measured, words_alone
-from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts
-from lnlab.training import Experiment, Moment, setting
+from lnlab.papers.skip_thoughts.data import EncodedBooks
+from lnlab.papers.skip_thoughts.evaluate import bag_of_words_scores, measure
+from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, Triples
+from lnlab.training import Bucketed, Experiment, Moment, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import (
     Adam,
@@ -21,7 +21,7 @@ from lnlab.training.optim import (
     before_step,
     clip_grad_norm_,
 )
-from lnlab.training.random_state import seeded
+from lnlab.training.random_state import generator, seeded
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the three GRUs."""
@@ -56,7 +56,7 @@ class SkipThoughtVectors(Experiment):
     """``stories``, which are made here, ``bookcorpus=PATH``, ``gutenberg=PATH``,
     ``cbt-books=PATH``, or both of these as ``novels=PATH``."""
     downstream_tasks: str = "sentence-tasks"
-    """The judges of vectors: ``story-tasks``, ``sentence-tasks=PATH``, or ``none``."""
+    """On what vectors are scored: ``story-tasks``, ``sentence-tasks=PATH``, or ``none``."""
     max_sentences: int = setting(0, least=0)
     """The number of sentences to read, in whole books; 0: all."""
     shuffled: bool = False
@@ -65,7 +65,7 @@ class SkipThoughtVectors(Experiment):
     epochs: int = 5
     learning_rate: float = THEIR_RATE
     max_grad_norm: float = setting(5.0, above=0)
-    """Norm to which the gradient of the whole net is cut."""
+    """Norm to which the gradient of the whole network is clipped."""
     units: tuple[int, ...] = setting((2400,), least=1, count=1)
     """H, of all three GRUs: the length of a vector."""
     embedding_size: int = setting(620, least=1)
@@ -77,9 +77,9 @@ class SkipThoughtVectors(Experiment):
     eval_every: int = setting(1000, least=1)
     """Updates from one validation to the next."""
     downstream_every: int = setting(50_000, least=1)
-    """Updates from one time that vectors are judged to the next."""
+    """Updates from one scoring of vectors to the next."""
     snapshots: bool = False
-    """True if the weights are kept each time that vectors are judged, in half precision."""
+    """True if the weights are kept at each scoring of vectors, in half precision."""
 
     name = "skip_thoughts"
     falls = ("valid_nll",)
@@ -112,27 +112,24 @@ class SkipThoughtVectors(Experiment):
         }
 
     def config(self) -> dict[str, Any]:
-        """As of every experiment; of judges, too, the name and not the path."""
-        own = super().config()
-        return own | {"downstream_tasks": self.downstream_tasks.split("=")[0]}
+        """As of every experiment; of downstream tasks, too, the name and not the path."""
+        return super().config() | {"downstream_tasks": self.downstream_tasks.split("=")[0]}
 
-    def dataset(self) -> NumberedBooks:
-        """Books by number, and what judges the vectors.
+    def dataset(self) -> EncodedBooks:
+        """Books by number, and the tasks on which vectors are scored.
 
         Raises:
             ValueError: as what it reads.
             FileNotFoundError: where something that is named is not there.
         """
         books = load(self.data, "books", longest=self.max_length - 1)
-        judges = (
-            {} if self.downstream_tasks == "none" else load(self.downstream_tasks, "judges")
-        )
-        return NumberedBooks(
-            books, self.vocab_size, self.max_sentences, judges, shuffled=self.shuffled
-        )
+        none = self.downstream_tasks == "none"
+        tasks = {} if none else load(self.downstream_tasks, "tasks")
+        size = self.vocab_size, self.max_sentences
+        return EncodedBooks(books, *size, tasks, shuffled=self.shuffled)
 
-    def model(self, seed: int, dataset: NumberedBooks) -> nn.Module:
-        """The net of one seed; its weights depend on the seed and the sizes alone."""
+    def model(self, seed: int, dataset: EncodedBooks) -> nn.Module:
+        """The network of one seed; its weights depend on the seed and the sizes alone."""
         initial = STARTS[self.initialisation]
         if self.norm != "none":
             initial = replace(initial, recurrent_gain=self.gain)
@@ -150,15 +147,15 @@ class SkipThoughtVectors(Experiment):
 
     def batches(
         self,
-        dataset: NumberedBooks,
+        dataset: EncodedBooks,
         split: str = "train",
         *,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
-    ) -> OfOneLength:
+    ) -> "TripleBatches":
         """Sentences of one length together, each with its neighbours."""
-        places = getattr(dataset, split)
-        return OfOneLength(dataset, places, self.batch_size, self.seeds, device)
+        indices = getattr(dataset, split)
+        return TripleBatches(dataset, indices, self.batch_size, self.seeds, device)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         published = self.adam == "published"
@@ -184,19 +181,69 @@ class SkipThoughtVectors(Experiment):
         return set(range(0, self.length(updates_per_epoch) + 1, self.eval_every))
 
     def measure(
-        self, model: Any, dataset: NumberedBooks, moment: Moment = Moment.END
+        self, model: Any, dataset: EncodedBooks, moment: Moment = Moment.END
     ) -> dict[str, list[Any]]:
-        """Per seed: see :func:`.measured.measured`; at the end :func:`.measured.words_alone`,
-        too."""
-        words = words_alone(dataset) if moment is Moment.END else {}
-        rows = [
-            measured(
-                one,
-                dataset,
-                moment,
-                snapshot=self.snapshots,
-            )
-            | words
-            for one in model.unstack()
+        """Per seed: see :func:`.evaluate.measure`; at the end, too, the scores of
+        :func:`.evaluate.bag_of_words_scores`."""
+        baselines = bag_of_words_scores(dataset) if moment is Moment.END else {}
+        return collate(
+            [
+                measure(net, dataset, moment, snapshot=self.snapshots) | baselines
+                for net in model.unstack()
+            ]
+        )
+
+
+class TripleBatches(Bucketed):
+    """Sentences in batches of one length, with neighbours of any.
+
+    The lengths come in an order that depends on the epoch alone, so that seeds can be trained
+    side by side; which sentences come depends on (seed, epoch). The last batch of a length may
+    be smaller, as in the authors' code.
+
+    Args:
+        books: where the sentences are.
+        indices: which of them.
+        batch_size, seeds, device: as of :class:`lnlab.training.Bucketed`.
+    """
+
+    def __init__(
+        self,
+        books: EncodedBooks,
+        indices: Tensor,
+        batch_size: int,
+        seeds: Sequence[int],
+        device: torch.device,
+    ) -> None:
+        lengths = books.lengths[indices]
+
+        def batch(chosen: list[int]) -> tuple[Triples, Tensor]:
+            triples = books.triples(indices[chosen])
+            return triples, triples.counts.sum(1)
+
+        super().__init__(lengths.tolist(), batch, batch_size, seeds, device)
+        self.by_length = {
+            int(length): (lengths == length).nonzero().squeeze(1) for length in lengths.unique()
+        }
+
+    def __len__(self) -> int:
+        """The number of updates in an epoch."""
+        return len(self._lengths())
+
+    def _lengths(self) -> list[int]:
+        """Return the length of each batch of an epoch, the shortest first."""
+        return [
+            length
+            for length, indices in self.by_length.items()
+            for _ in range(0, len(indices), self.size)
         ]
-        return collate(rows)
+
+    def _order(self, seed: int, epoch: int) -> list[list[int]]:
+        random = generator(f"order of seed {seed} in epoch {epoch}")
+        batches = {
+            length: iter(some[torch.randperm(len(some), generator=random)].split(self.size))
+            for length, some in self.by_length.items()
+        }
+        lengths = self._lengths()
+        order = torch.randperm(len(lengths), generator=generator(f"lengths of epoch {epoch}"))
+        return [next(batches[lengths[k]]).tolist() for k in order.tolist()]

@@ -1,4 +1,4 @@
-"""A sentence read by one GRU, and its two neighbours told by two more."""
+"""A sentence read by one GRU, and its two neighbours predicted by two more."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,20 +14,20 @@ from lnlab.nn.recurrent import GRU
 from lnlab.papers.vocabularies import VocabularyModel
 
 CONDITIONS = ("start", "every step")
-"""The way in which a decoder knows the sentence: it starts from its vector, as in the authors'
+"""Ways in which a decoder knows the sentence: it starts from its vector, as in the authors'
 code, or reads it beside every word, as Kiros et al. (2015) have it."""
 SIDES = ("before", "after")
 """The neighbours of a sentence, in the order of the decoders."""
 ROWS = 512
-"""Words whose scores, (ROWS, V), are in memory at once: a processor's cache is not large."""
+"""Words whose logits, (ROWS, V), are in memory at once: a processor's cache is not large."""
 
 
-class Told(NamedTuple):
+class Triples(NamedTuple):
     """Sentences of one length, each with its two neighbours, by number.
 
     Attributes:
         middle: the sentences, their ends included (B, T).
-        before, after: their neighbours, ends included and :data:`END` behind them (B, U).
+        before, after: their neighbours, ends included, padded with :data:`END` (B, U).
         counts: words of both, ends included (B, 2), on the CPU.
     """
 
@@ -39,20 +39,20 @@ class Told(NamedTuple):
 
 
 class SkipThoughts(VocabularyModel):
-    r"""Kiros et al. (2015): :class:`Told` to the nats that its neighbours cost, (2,).
+    r"""Kiros et al. (2015): :class:`Triples` to the nats that the neighbours cost, (2,).
 
     A sentence is the last state of a GRU over its words, :math:`h`. Each neighbour has a GRU of
     its own, whose state after the words before it says which word comes:
 
     .. math:: p(w_t \mid w_{<t}, h) \propto \exp(v_{w_t}^T h_t + b_{w_t}).
 
-    The numbers of words and the output layer (v, b) serve all three. Layer norm stands in all
-    three GRUs (Ba et al., 2016, eq. 26-28).
+    The word vectors and the output layer (v, b) serve all three. Layer norm stands in all three
+    GRUs (Ba et al., 2016, eq. 26-28).
 
     Args:
-        vocabulary: that the words are of; weights that were trained with another are refused.
-        units: H.
-        words: numbers a word.
+        vocabulary: of the words; weights that were trained with another are refused.
+        hidden_size: H.
+        embedding_size: numbers a word.
         norm: makes the normalizers of all GRUs.
         initialisation: "paper" is U(-0.1, 0.1), square weights orthogonal; "modern"
             N(0, 1/fan-in) and words N(0, 1).
@@ -65,8 +65,8 @@ class SkipThoughts(VocabularyModel):
     def __init__(
         self,
         vocabulary: Vocabulary,
-        units: int,
-        words: int,
+        hidden_size: int,
+        embedding_size: int,
         norm: Norm,
         initialisation: str = "paper",
         condition: str = "start",
@@ -74,8 +74,8 @@ class SkipThoughts(VocabularyModel):
     ) -> None:
         super().__init__(vocabulary)
         self.condition = condition
-        self.word = nn.Parameter(torch.empty(len(vocabulary), words))
-        self.v = nn.Parameter(torch.empty(len(vocabulary), units))
+        self.word = nn.Parameter(torch.empty(len(vocabulary), embedding_size))
+        self.v = nn.Parameter(torch.empty(len(vocabulary), hidden_size))
         self.b = nn.Parameter(torch.zeros(len(vocabulary)))
         with torch.no_grad():
             if initialisation == "paper":
@@ -84,49 +84,45 @@ class SkipThoughts(VocabularyModel):
             else:
                 self.word.normal_()
                 STARTS[initialisation].draw(self.v)
-        self.encoder = GRU(words, units, norm=norm, **settings)
-        self.decoders = nn.ModuleList(GRU(words, units, norm=norm, **settings) for _ in SIDES)
+        self.encoder, *decoders = (
+            GRU(embedding_size, hidden_size, norm=norm, **settings) for _ in ("", *SIDES)
+        )
         if condition == "every step":
-            for place, decoder in enumerate([*self.decoders]):
-                self.decoders[place] = widened(decoder, norm, **settings)
+            decoders = [widened(decoder, norm, **settings) for decoder in decoders]
+        self.decoders = nn.ModuleList(decoders)
 
-    def forward(self, told: Told) -> Tensor:
-        h = self.read(told.middle)
-        return torch.stack([
-            self.nats(decoder, h, words, count).sum()
-            for decoder, words, count in zip(
-                self.decoders, (told.before, told.after), told.counts.T, strict=True
-            )
-        ])  # fmt: skip
+    def forward(self, triples: Triples) -> Tensor:
+        h = self.encode(triples.middle)
+        neighbours = (triples.before, triples.after)
+        each = zip(self.decoders, neighbours, triples.counts.T, strict=True)
+        return torch.stack([self.nats(decoder, h, *words).sum() for decoder, *words in each])
 
-    def read(self, words: Tensor) -> Tensor:
-        """The vectors (B, H) of sentences of one length (B, T)."""
+    def encode(self, words: Tensor) -> Tensor:
+        """Return the vectors (B, H) of sentences of one length (B, T)."""
         _, last = self.encoder(F.embedding(words.T, self.word))
         return last[-1]
 
     def nats(self, decoder: nn.Module, h: Tensor, words: Tensor, counts: Tensor) -> Tensor:
-        """The nats of each word of neighbours (B, U), one after the other: (words,).
+        """Return the nats of each word of neighbours (B, U), one after the other: (words,).
 
         Args:
             h: the vectors of the sentences (B, H).
             counts: words of each neighbour, its end included (B,).
         """
         x = F.pad(F.embedding(words[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
-        y, _ = self.tell(decoder, x, h)
+        y, _ = self.decode(decoder, x, h)
         inside = places(within(counts, words.shape[1]).T, y.device)
-        ys, rights = y.flatten(0, 1)[inside], words.T.flatten()[inside]
-        parts = zip(ys.split(ROWS), rights.split(ROWS), strict=True)
-        return torch.cat(
-            [
-                F.cross_entropy(self.scores(some), right, reduction="none")
-                for some, right in parts
-            ]
-        )
+        states, targets = y.flatten(0, 1)[inside], words.T.flatten()[inside]
+        nats = [
+            F.cross_entropy(self.logits(some), right, reduction="none")
+            for some, right in zip(states.split(ROWS), targets.split(ROWS), strict=True)
+        ]
+        return torch.cat(nats)
 
-    def tell(
+    def decode(
         self, decoder: nn.Module, x: Tensor, h: Tensor, state: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The states of a decoder (U, B, H), and the last (1, B, H), over words x (U, B, E).
+        """Return the states of a decoder over words x (U, B, E): all (U, B, H), and the last.
 
         Args:
             h: the vectors of the sentences (B, H).
@@ -138,78 +134,76 @@ class SkipThoughts(VocabularyModel):
             state = h.unsqueeze(0)
         return decoder(x, state)
 
-    def scores(self, y: Tensor) -> Tensor:
-        """The scores of words (..., V) by states (..., H)."""
+    def logits(self, y: Tensor) -> Tensor:
+        """Return the logits of words (..., V) by states (..., H)."""
         return F.linear(y, self.v, self.b)
 
     @torch.no_grad()
     def vectors(self, sentences: Sequence[Sequence[int]]) -> Tensor:
-        """The vectors (N, H) of sentences of any lengths, those of one length read at once.
+        """Return the vectors (N, H) of sentences of any lengths, those of one length together.
 
         Raises:
             ValueError: for a sentence without words.
         """
         if not all(map(len, sentences)):
-            place = [*map(len, sentences)].index(0)
-            raise ValueError(f"sentence {place} has no words: leave it out.")
-        batches, device = of_one_length(sentences), self.word.device
-        read = [
-            self.read(torch.tensor([sentences[place] for place in places]).to(device))
-            for places in batches
+            index = [*map(len, sentences)].index(0)
+            raise ValueError(f"sentence {index} has no words: leave it out.")
+        batches, device = group_by_length(sentences), self.word.device
+        vectors = [
+            self.encode(torch.tensor([sentences[index] for index in batch]).to(device))
+            for batch in batches
         ]
-        order = torch.tensor([place for places in batches for place in places]).argsort()
-        return torch.cat(read).index_select(0, order.to(device))
+        order = torch.tensor([index for batch in batches for index in batch]).argsort()
+        return torch.cat(vectors).index_select(0, order.to(device))
 
     @torch.no_grad()
-    def say(self, h: Tensor, side: str = "after", most: int = 30) -> list[int]:
-        """The neighbour that a decoder tells of a sentence's vector (H,), word by word the
-        likeliest known one, without its end.
+    def generate(self, h: Tensor, side: str = "after", max_length: int = 30) -> list[int]:
+        """Return the neighbour predicted from a vector (H,), the likeliest word each time.
 
         Args:
             side: one of :data:`SIDES`.
-            most: words after which it is cut off.
+            max_length: words after which it is cut off.
         """
         decoder = self.decoders[SIDES.index(side)]
-        h = h.unsqueeze(0)
         x, state = self.word.new_zeros(1, 1, self.word.shape[1]), None
-        said: list[int] = []
-        while len(said) < most:
-            y, state = self.tell(decoder, x, h, state)
-            scores = self.scores(y[0, 0])
-            scores[UNKNOWN] = -torch.inf
-            word = int(scores.argmax())
+        words: list[int] = []
+        while len(words) < max_length:
+            y, state = self.decode(decoder, x, h.unsqueeze(0), state)
+            logits = self.logits(y[0, 0])
+            logits[UNKNOWN] = -torch.inf
+            word = int(logits.argmax())
             if word == END:
                 break
-            said.append(word)
+            words.append(word)
             x = self.word[word].view(1, 1, -1)
-        return said
+        return words
 
 
 @torch.no_grad()
 def widened(decoder: Any, norm: Norm, **settings: Any) -> GRU:
-    """A decoder that reads the vector of the sentence, too, behind every word.
+    """Return a decoder that reads the vector of the sentence, too, behind every word.
 
     The weights that it has already stay: arms that are compared start alike.
     """
-    words, units = decoder.input_size, decoder.hidden_size
+    embedding_size, hidden_size = decoder.input_size, decoder.hidden_size
     with torch.random.fork_rng(devices=[]):
-        wide = GRU(words + units, units, norm=norm, **settings)
-    (own,), (cell,) = decoder.cells, wide.cells
-    C = torch.empty(len(own.W_x), units)
-    for gate in C.split(units):
-        own.initial.draw(gate)
-    cell.W_x.copy_(torch.cat([own.W_x, C], dim=1))
-    cell.W_h.copy_(own.W_h)
+        wide = GRU(embedding_size + hidden_size, hidden_size, norm=norm, **settings)
+    (narrow,), (cell,) = decoder.cells, wide.cells
+    C = torch.empty(len(narrow.W_x), hidden_size)
+    for gate in C.split(hidden_size):
+        narrow.initial.draw(gate)
+    cell.W_x.copy_(torch.cat([narrow.W_x, C], dim=1))
+    cell.W_h.copy_(narrow.W_h)
     return wide
 
 
-def of_one_length(sentences: Sequence[Sequence[int]], most: int = 256) -> list[list[int]]:
-    """The places of sentences in batches of one length, at most ``most`` in each."""
+def group_by_length(sentences: Sequence[Sequence[int]], most: int = 256) -> list[list[int]]:
+    """Return the indices of sentences in batches of one length, at most ``most`` in each."""
     by_length: dict[int, list[int]] = {}
-    for place, sentence in enumerate(sentences):
-        by_length.setdefault(len(sentence), []).append(place)
+    for index, sentence in enumerate(sentences):
+        by_length.setdefault(len(sentence), []).append(index)
     return [
-        places[k : k + most]
-        for _, places in sorted(by_length.items())
-        for k in range(0, len(places), most)
+        indices[k : k + most]
+        for _, indices in sorted(by_length.items())
+        for k in range(0, len(indices), most)
     ]

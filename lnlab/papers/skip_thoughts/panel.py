@@ -27,8 +27,7 @@ from lnlab.figures.style import (
 )
 from lnlab.panels.old_controls import WIDTH, choice, choice_slider, in_columns
 from lnlab.panels.old_panel import Drawing, Panel, Settable, View
-from lnlab.papers.skip_thoughts.batches import NumberedBooks
-from lnlab.papers.skip_thoughts.data import tokenize
+from lnlab.papers.skip_thoughts.data import EncodedBooks, tokenize
 
 # The state of the thoughts panel: a sentence, a book, a moment of the training.
 
@@ -238,7 +237,7 @@ class Thinkers:
             or no passage is held out.
     """
 
-    def __init__(self, nets: Mapping[str, Mapping[int, Any]], numbered: NumberedBooks) -> None:
+    def __init__(self, nets: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks) -> None:
         if not 1 <= len(nets) <= SLOTS:
             raise ValueError(f"there are {len(nets)} nets: give 1 to {SLOTS}, trained ones.")
         for name, moments in nets.items():
@@ -354,7 +353,7 @@ def _thought(there: Thinkers, name: str, state: ThoughtsState) -> Thought:
             near.setdefault(there.texts[place], cosines[place])
     net = there.net(name, state.update)
     rows = [there.numbered.vocabulary.encode(state.sentence)]
-    told = net.say(net.vectors(rows)[0])
+    told = net.generate(net.vectors(rows)[0])
     known = there.numbered.vocabulary.words
     return Thought(
         ((vectors - mean) @ axes).numpy(), ((own - mean) @ axes).numpy(), [*near.items()],
@@ -413,7 +412,7 @@ FIRST = 4
 
 
 def thoughts(
-    nets: Mapping[str, Mapping[int, Any]], numbered: NumberedBooks, **settings: Any
+    nets: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks, **settings: Any
 ) -> Panel:
     """Type a sentence, or choose one, and see its neighbours change while nets are trained.
 

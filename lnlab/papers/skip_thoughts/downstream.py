@@ -1,0 +1,516 @@
+"""Downstream tasks for sentence vectors: generated here, and five of Kiros et al. (2015).
+
+- SICK (Marelli et al., 2014): how much the two sentences of a pair have to do with each other.
+- MR (Pang and Lee, 2005), CR (Hu and Liu, 2004): good or bad reviews of films, of products.
+- SUBJ (Pang and Lee, 2004): subjective or objective.
+- MPQA (Wiebe et al., 2005): the polarity of an opinion in a phrase.
+"""
+
+import csv
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from lnlab.data.cache import file_stamp
+from lnlab.data.dataset import Dataset, Source
+from lnlab.papers.skip_thoughts import data
+from lnlab.papers.skip_thoughts.data import (
+    BAD,
+    GLAD,
+    GOOD,
+    SAD,
+    SUBJECTS,
+    Cast,
+    Event,
+    Sentences,
+    cached_tokens,
+    decode,
+    join,
+    random_cast,
+    random_event,
+    tokenize,
+    two_events,
+)
+from lnlab.paths import data_folder
+
+ONLY = {"only": "names of tasks with commas between them; all if nothing is said"}
+STORY_TASKS = Source(
+    name="story-tasks",
+    title="Sentences of the stories: roles, order, negation, who feels; what is found good",
+    kind="synthetic",
+    licence="made on this machine",
+    citation="lnlab.papers.skip_thoughts.downstream",
+    offers="tasks",
+    options=ONLY,
+)
+SENTENCE_TASKS = Source(
+    name="sentence-tasks",
+    title="SICK, MR, CR, SUBJ and MPQA, the official files, in a folder or below",
+    kind="official",
+    licence="SICK: CC BY-NC-SA 3.0; MR, SUBJ: CC BY 4.0; CR, MPQA: of their authors, research",
+    citation="as Kiros et al. (2015), https://github.com/ryankiros/skip-thoughts",
+    offers="tasks",
+    options=ONLY,
+)
+SOURCES = (STORY_TASKS, SENTENCE_TASKS)
+
+FOLDS = 10
+"""As the authors of skip-thoughts have it."""
+TRAIN, TRIAL, TEST = range(3)
+"""The splits of pairs."""
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceTask:
+    """Examples that a linear model on top of frozen vectors is to get right.
+
+    Attributes:
+        name: of the task.
+        sentences: of words (N).
+        others: the second sentence of each pair (N); empty where examples are single sentences.
+        targets: float64 (N,): how much the sentences of a pair have to do with each other, from
+            1 to 5; else the class, 0 or 1.
+        splits: int64 (N,): of pairs :data:`TRAIN`, :data:`TRIAL`, :data:`TEST`; else the fold.
+        blank: the number of lines without words, which were left out.
+
+    Raises:
+        ValueError: for a split without examples, or one class alone in what a fold, or one
+            within it, trains on.
+    """
+
+    name: str
+    sentences: Sentences
+    others: Sentences
+    targets: np.ndarray
+    splits: np.ndarray
+    blank: int = 0
+
+    def __post_init__(self) -> None:
+        count = 1 + TEST if self.others else FOLDS
+        missing = {*range(count)} - {*self.splits.tolist()}
+        if missing:
+            raise ValueError(
+                f"{self.name} has {len(self)} examples, none of them in split {min(missing)} "
+                f"of {count}: give more."
+            )
+        if not self.pairs:
+            train, _ = nested_folds(self)
+            ones = self.targets @ train
+            if not ((ones > 0) & (ones < train.sum(0))).all():
+                few = int(self.targets.mean() < 0.5)
+                raise ValueError(
+                    f"{self.name} has {(self.targets == few).sum()} examples of class {few}, "
+                    "none of which is in what some fold trains on: give more of them."
+                )
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def pairs(self) -> bool:
+        """True if an example is two sentences."""
+        return bool(self.others)
+
+    @property
+    def all_sentences(self) -> Sentences:
+        """All sentences, those of the second place behind those of the first."""
+        return [*self.sentences, *self.others]
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of all examples."""
+        total = hashlib.sha256(f"{self.name}\n{join(self.all_sentences)}\0".encode())
+        total.update(self.targets.astype("<f8").tobytes() + self.splits.astype("<i8").tobytes())
+        return total.hexdigest()
+
+
+def assign_folds(name: str, count: int) -> np.ndarray:
+    """Return the fold of each of so many examples (N,), as even as can be, by a hash."""
+    hashes = [hashlib.sha256(f"{name} {index}".encode()).digest() for index in range(count)]
+    order = np.array(sorted(range(count), key=hashes.__getitem__), np.int64)
+    folds = np.empty(count, np.int64)
+    folds[order] = np.arange(count) * FOLDS // max(1, count)
+    return folds
+
+
+@lru_cache(maxsize=16)
+def nested_folds(task: SentenceTask) -> tuple[np.ndarray, np.ndarray]:
+    """Return which examples train each of 110 models, and which test it (N, 110).
+
+    The first ten are those of the folds; then come, fold by fold, those of the ten folds within
+    what trains.
+    """
+    folds = [task.splits]
+    for fold in range(FOLDS):
+        inside = np.flatnonzero(task.splits != fold)
+        inner = np.full(len(task), -1)  # the outer fold has no part in it
+        inner[inside] = assign_folds(f"{task.name} within {fold}", len(inside))
+        folds.append(inner)
+    test = np.array([each == fold for each in folds for fold in range(FOLDS)])
+    known = np.repeat([each >= 0 for each in folds], FOLDS, axis=0)
+    return (known & ~test).T.copy(), test.T.copy()
+
+
+# Tasks generated here, of sentences in the grammar of the stories: words alone do not decide.
+#
+# Many sentences are changed: who did it to whom, what came first, what a negation denies, who
+# feels something. The words of a sentence and of the changed one are the same, or nearly, and
+# as similar as those of a sentence that means the same.
+
+SCORES = {"same": 5.0, "near": 3.5, "turned": 2.5, "other": 2.0, "far": 1.0}
+"""The relatedness of two sentences, by what was done to the second."""
+WEIGHTS = {"same": 3, "near": 1, "turned": 3, "other": 1, "far": 2}
+PAIRS = {TRAIN: 700, TRIAL: 200, TEST: 500}
+SINGLE = 600
+"""Sentences of a task of single ones; half of each class."""
+DENIED = 0.3
+"""The fraction of phrases that deny their words."""
+ALONE = 0.6
+"""The fraction of customers of whom nobody else's mood is told."""
+Pair = tuple[str, str]
+
+
+def make_tasks() -> dict[str, SentenceTask]:
+    """Generate all of them, always the same: a SICK, a SUBJ, an MR, an MPQA, a CR in small."""
+    return {
+        "relatedness": _make_pairs(),
+        **{name: _make_classes(name, make) for name, make in GENERATORS.items()},
+    }
+
+
+def _make_pairs() -> SentenceTask:
+    """Generate pairs: the second sentence means the same, or is changed, or is another."""
+    rng = Random("relatedness")
+    relations = rng.choices([*WEIGHTS], [*WEIGHTS.values()], k=sum(PAIRS.values()))
+    pairs = [rng.choice(PAIR_GENERATORS)(rng, relation) for relation in relations]
+    return SentenceTask(
+        "relatedness",
+        [first.split() for first, _ in pairs],
+        [second.split() for _, second in pairs],
+        np.array([SCORES[relation] for relation in relations]),
+        np.repeat([*PAIRS], [*PAIRS.values()]),
+    )
+
+
+def _make_classes(name: str, make: Callable[[Random, bool], str]) -> SentenceTask:
+    """Generate different sentences of both classes in turn."""
+    rng, classes = Random(name), dict[str, bool]()
+    while len(classes) < SINGLE:
+        label = len(classes) % 2 == 1
+        classes.setdefault(make(rng, label), label)
+    targets = np.array([*classes.values()], np.float64)
+    sentences = [line.split() for line in classes]
+    return SentenceTask(name, sentences, [], targets, assign_folds(name, SINGLE))
+
+
+def _roles(rng: Random, relation: str) -> Pair:
+    """Draw a pair about who did it to whom."""
+    cast = random_cast(rng)
+    event = next(event for event in _events(rng, cast) if event.recipient)
+    form, other = rng.sample(range(len(event.paraphrases)), 2)
+    first = event.paraphrases[form]
+    if relation == "same":
+        return first, event.paraphrases[other]
+    if relation == "turned":
+        return first, event.swapped.paraphrases[other]
+    if relation == "near" and event.thing:
+        things = [thing for thing in SUBJECTS[cast.subject] if thing != event.thing]
+        return first, replace(event, thing=rng.choice(things)).paraphrases[form]
+    if relation == "near":
+        verbs = [verb for verb in data.REACTIONS if verb != event.verb]
+        return first, replace(event, verb=rng.choice(verbs)).paraphrases[form]
+    return first, _unrelated(rng, cast, relation, event)
+
+
+def _order(rng: Random, relation: str) -> Pair:
+    """Draw a pair about the order of two events."""
+    cast = random_cast(rng)
+    first, second = two_events(rng, cast)
+    form = rng.randrange(2)
+    sentence = data.in_sequence(first, second)[form]
+    if relation == "same":
+        return sentence, data.in_sequence(first, second)[1 - form]
+    if relation == "turned":
+        return sentence, rng.choice(data.in_sequence(second, first))
+    if relation == "near":
+        return sentence, rng.choice(first.paraphrases)
+    return sentence, _unrelated(rng, cast, relation, first, second)
+
+
+def _scope(rng: Random, relation: str) -> Pair:
+    """Draw a pair about a negation: it denies that it was said, or that it was done."""
+    cast = random_cast(rng)
+    event, teller = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
+    forms = [data.not_said(teller, event), data.said_not(teller, event)]
+    rng.shuffle(forms)
+    form = rng.randrange(2)
+    if relation in ("same", "turned"):
+        return forms[0][form], forms[relation == "turned"][1 - form]
+    if relation == "near":
+        return forms[0][form], rng.choice(event.paraphrases)
+    return forms[0][form], _unrelated(rng, cast, relation, event)
+
+
+PAIR_GENERATORS = (_roles, _order, _scope)
+
+
+def _events(rng: Random, cast: Cast) -> Iterator[Event]:
+    while True:
+        yield random_event(rng, cast)
+
+
+def _unrelated(rng: Random, cast: Cast, relation: str, *events: Event) -> str:
+    """Draw a sentence on another event: of the same people there, or of others elsewhere."""
+    if relation == "far":
+        while True:
+            other = random_cast(rng)
+            people = {other.hero, other.friend} & {cast.hero, cast.friend}
+            if other.subject != cast.subject and not people:
+                return rng.choice(random_event(rng, other).paraphrases)
+    verbs, things = {one.verb for one in events}, {one.thing for one in events}
+    return next(
+        rng.choice(event.paraphrases)
+        for event in _events(rng, cast)
+        if event.verb not in verbs and event.thing not in things
+    )
+
+
+def _teller(rng: Random, subjective: bool) -> str:
+    """Draw a sentence: subjective if the teller of the story feels it, else somebody else."""
+    cast = random_cast(rng)
+    somebody = rng.choice((cast.hero, cast.friend))
+    sentence = rng.choice(random_event(rng, cast).paraphrases)
+    adverb = rng.choice(("luckily", "sadly"))
+    if rng.random() < 0.75:
+        if subjective:
+            return f"{adverb} , {somebody} knew that {sentence}"
+        return f"{somebody} knew that {adverb} , {sentence}"
+    found = f"the {rng.choice([*SUBJECTS[cast.subject]])} was {rng.choice(GOOD + BAD)}"
+    return found if subjective else rng.choice((f"{somebody} knew that {found}", sentence))
+
+
+def _opinion(rng: Random, good: bool) -> str:
+    """Draw an opinion: good if the thing that it is about is found good."""
+    thing, other = rng.sample([*SUBJECTS[rng.choice([*SUBJECTS])]], 2)
+    return data.opinion(rng, thing, other, good)
+
+
+def _phrase(rng: Random, good: bool) -> str:
+    """Draw a few words that praise or blame, by themselves or by denying the contrary."""
+    thing = rng.choice([*SUBJECTS[rng.choice([*SUBJECTS])]])
+    denied = rng.random() < DENIED
+    word = rng.choice(GOOD if good != denied else BAD)
+    mood = rng.choice(GLAD if good != denied else SAD)
+    denial, really = "not " * denied, rng.choice(("", "really "))
+    return rng.choice(
+        (f"{denial}a {really}{word} {thing}", f"was {denial}{really}{mood} about the {thing}")
+    )
+
+
+def _customer(rng: Random, content: bool) -> str:
+    """Draw a sentence: good if who got a thing is content, whatever who gave it feels."""
+    cast = random_cast(rng)
+    giver, customer = rng.sample([cast.hero, cast.friend], 2)
+    thing = rng.choice([*SUBJECTS[cast.subject]])
+    got = rng.choice(Event(giver, "gave", thing, customer).paraphrases)
+    moods, contrary = (GLAD, SAD) if content else (SAD, GLAD)
+    liked = "liked" if content else "hated"
+    if rng.random() < ALONE:
+        mood = f"{got} , {customer} was {rng.choice(moods)} about it"
+        return rng.choice((mood, f"{got} , {customer} {liked} it"))
+    both = [f"{customer} was {rng.choice(moods)}", f"{giver} was {rng.choice(contrary)}"]
+    rng.shuffle(both)
+    return " , ".join((got, *both))
+
+
+GENERATORS = {
+    "teller": _teller,
+    "opinion": _opinion,
+    "phrase": _phrase,
+    "customer": _customer,
+}
+"""Tasks of single sentences, and what generates them."""
+
+# Tasks in files.
+
+CLASSES = {
+    "MR": (("rt-polarity.neg", "mr.neg"), ("rt-polarity.pos", "mr.pos")),
+    "CR": (("custrev.neg", "cr.neg"), ("custrev.pos", "cr.pos")),
+    "SUBJ": (
+        ("plot.tok.gt9.5000", "subj.objective"),
+        ("quote.tok.gt9.5000", "subj.subjective"),
+    ),
+    "MPQA": (("mpqa.neg",), ("mpqa.pos",)),
+}
+"""The files of classes 0 and 1, first by their official names; ``.txt`` may follow."""
+ENCODINGS = {"MR": "windows-1252", "SUBJ": "windows-1252"}
+"""The encodings of official files that are not in UTF-8."""
+SICK = (
+    ("SICK_train.txt",),
+    ("SICK_trial.txt",),
+    ("SICK_test_annotated.txt", "SICK_test.txt"),
+)
+"""The files of SemEval-2014; ``SICK.txt`` has all pairs, and the split of each in a column."""
+SICK_SPLITS = {"TRAIN": TRAIN, "TRIAL": TRIAL, "TEST": TEST}
+NAMES = "SICK", *CLASSES
+
+
+class SentenceTasks(Dataset[SentenceTask], Mapping[str, SentenceTask]):
+    """Tasks by name; as :class:`Dataset`, but for its splits."""
+
+    def __init__(
+        self,
+        source: Source,
+        names: Sequence[str],
+        read: Callable[[], Mapping[str, SentenceTask]],
+        key: Callable[[], str],
+    ) -> None:
+        def noted() -> tuple[Mapping[str, SentenceTask], str]:
+            tasks = read()
+            blank = sum(task.blank for task in tasks.values())
+            return tasks, f"{blank} blank lines left out" if blank else ""
+
+        super().__init__(source, noted, lambda: f"{','.join(names)} {key()}", noted=True)
+        self.names = tuple(names)
+
+    def __getitem__(self, name: str) -> SentenceTask:
+        if name not in self.names:
+            raise KeyError(name)
+        return self._verified[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def _digest(self) -> bytes:
+        checksums = (task.checksum for task in self._splits.values())
+        return hashlib.sha256("\n".join(checksums).encode()).digest()
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{name} {len(task):,}" for name, task in self.items())
+        return f"{self.kind} data: {self.name}: {counts} examples"
+
+
+def load(source: Source, path: Path | None = None, *, only: str = "") -> SentenceTasks:
+    """Return the tasks of a source, for :func:`lnlab.data.load`.
+
+    - ``story-tasks``: 1,400 pairs and 600 sentences each, generated here, always the same.
+    - ``sentence-tasks``: the files of :data:`SICK` and :data:`CLASSES`, in the folder or two
+      below.
+
+    Args:
+        path: the folder. None: the source's own place in the data folder.
+        only: names of tasks, with commas between them; empty for all.
+
+    Raises:
+        ValueError: for a task that there is not; later, for a missing column, another encoding,
+            a relatedness that is none, too few examples.
+        FileNotFoundError: where files are not; names them.
+    """
+    every = ("relatedness", *GENERATORS) if source is STORY_TASKS else NAMES
+    names = [name.strip() for name in only.split(",")] if only else [*every]
+    if unknown := sorted({*names} - {*every}):
+        raise ValueError(
+            f"{source.name} has no {unknown[0]!r}: choose from {', '.join(every)}."
+        )
+    if source is STORY_TASKS:
+        return SentenceTasks(
+            source, names, lambda: {n: t for n, t in make_tasks().items() if n in names}, str
+        )
+    folder = path or data_folder() / source.name
+    # links to folders are followed, which ** would not do
+    found = [file for depth in ("*", "*/*", "*/*/*") for file in sorted(folder.glob(depth))]
+    by_name = {file.name.lower(): file for file in found if file.is_file()}
+    files = {name: _files(name, by_name, folder) for name in names}
+
+    def read() -> dict[str, SentenceTask]:
+        return {
+            name: _read_sick(paths) if name == "SICK" else _read_classes(name, paths)
+            for name, paths in files.items()
+        }
+
+    return SentenceTasks(source, names, read, lambda: file_stamp(chain(*files.values())))
+
+
+def _files(name: str, by_name: Mapping[str, Path], folder: Path) -> list[Path]:
+    """Return the files of a task, its classes or splits in their order."""
+    if name == "SICK" and "sick.txt" in by_name:
+        return [by_name["sick.txt"]]
+    files = []
+    for names in SICK if name == "SICK" else CLASSES[name]:
+        known = [f"{one}{end}".lower() for one in names for end in ("", ".txt")]
+        paths = [by_name[one] for one in known if one in by_name]
+        if not paths:
+            raise FileNotFoundError(
+                f"{name} is not whole in {folder}: there is no {' or '.join(names)} "
+                f"({SENTENCE_TASKS.citation}). Put it there, or name the folder that has the "
+                "files of all tasks: sentence-tasks=PATH."
+            )
+        files.append(paths[0])
+    return files
+
+
+def _read_classes(name: str, files: Sequence[Path]) -> SentenceTask:
+    """Read the sentences of class 0, then of class 1, a line each."""
+    encodings = ["utf-8", *([ENCODINGS[name]] if name in ENCODINGS else [])]
+    read = [_lines(file, encodings) for file in files]
+    lines = [line for part in read for line in part if line.strip()]
+    counts = [sum(bool(line.strip()) for line in part) for part in read]
+    targets, blank = np.repeat([0.0, 1.0], counts), sum(map(len, read)) - len(lines)
+    folds = assign_folds(name, len(lines))
+    return _task(files, name, _tokens(lines), [], targets, folds, blank)
+
+
+def _read_sick(files: Sequence[Path]) -> SentenceTask:
+    """Read pairs from tables with tabs, of all splits in one file, or of each in its own."""
+    rows, blank = [], 0
+    for split, file in enumerate(files):
+        lines = _lines(file, ["utf-8"])
+        blank += sum(not line.strip() for line in lines)
+        table = csv.DictReader(
+            [line if line.strip() else "" for line in lines],
+            delimiter="\t",
+            quoting=csv.QUOTE_NONE,
+        )
+        for row in table:
+            try:
+                first, second = row["sentence_A"], row["sentence_B"]
+                score = float(row["relatedness_score"])
+                split = SICK_SPLITS[row["SemEval_set"]] if len(files) == 1 else split
+                if not (1 <= score <= 5 and first.strip() and second.strip()):
+                    raise ValueError
+            except (KeyError, TypeError, ValueError, AttributeError):
+                raise ValueError(
+                    f"{file}, line {table.line_num}: expected sentence_A, sentence_B and a "
+                    f"relatedness_score from 1 to 5, found {str(row)[:200]}."
+                ) from None
+            rows.append((first, second, score, split))
+    first, second, scores, splits = zip(*rows, strict=True) if rows else ((),) * 4
+    targets, splits = np.array(scores, float), np.array(splits, np.int64)
+    return _task(files, "SICK", _tokens(first), _tokens(second), targets, splits, blank)
+
+
+def _lines(file: Path, encodings: Sequence[str]) -> list[str]:
+    text = decode(file, encodings)
+    return text.removeprefix("\ufeff").removesuffix("\n").split("\n")
+
+
+def _tokens(lines: Iterable[str]) -> Sentences:
+    lines = [*lines]
+    return cached_tokens("words", "\n".join(lines), lambda: [tokenize(line) for line in lines])
+
+
+def _task(files: Sequence[Path], *fields: object) -> SentenceTask:
+    """Return a task; an error names its files."""
+    try:
+        return SentenceTask(*fields)  # pyright: ignore[reportArgumentType]
+    except ValueError as error:
+        raise ValueError(f"{', '.join(map(str, files))}: {error}") from error
