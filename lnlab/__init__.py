@@ -7,12 +7,14 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "audit": "lnlab.auditing",
+    "check_invariances": "lnlab.analysis.invariances",
     "effective_learning_rate": "lnlab.analysis.rotation",
     "extreme_eigenvalues": "lnlab.analysis.hessian",
     "fisher_information": "lnlab.analysis.fisher",
     "gradient_smoothness": "lnlab.analysis.smoothness",
     "hessian_spectrum": "lnlab.analysis.hessian",
     "hessian_trace": "lnlab.analysis.hessian",
+    "identify_norm": "lnlab.analysis.norm_identity",
     "loss_landscape": "lnlab.analysis.landscape",
     "playground": "lnlab.live",
     "record": "lnlab.analysis.recorder",

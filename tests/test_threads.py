@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab import auditing, threads
-from lnlab.analysis.certify import certify
 from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
+from lnlab.analysis.invariances import check_invariances
 from lnlab.analysis.landscape import loss_landscape
 from lnlab.analysis.objective import Objective, train_and_yield
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
@@ -65,7 +65,7 @@ WORK = {
     "trace": lambda net: hessian_trace(objective(net), draws=2),
     "density": lambda net: hessian_spectrum(objective(net), draws=1, steps=3),
     "smoothness": lambda net: gradient_smoothness(objective(net), eta=step_sizes(0.1)),
-    "certificate": lambda net: certify(net, X),
+    "certificate": lambda net: check_invariances(net, X),
     "audit": lambda net: auditing.audit(net, X, checks=["normalizers"]),
     "training": fitted,
     "training that is looked at": looked_at,
@@ -89,7 +89,7 @@ def test_large_work_keeps_the_users_number():
 
 def test_the_number_is_restored_after_an_error():
     with pytest.raises(ValueError, match="Watched"):
-        certify(Watched(), X[:, :2])
+        check_invariances(Watched(), X[:, :2])
     assert torch.get_num_threads() == 2
 
 

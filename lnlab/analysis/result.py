@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,3 +46,30 @@ class AnalysisResult:
         else:
             raise ValueError(f"{path} ends in {path.suffix!r}: choose .html, .csv or .json.")
         return path
+
+
+NARROW = 11
+"""The letters to which a column of a printed table may be cut: "approximate" fits into them."""
+
+
+def text_table(
+    rows: Sequence[Sequence[str]], *, whole: Collection[int] = (), width: int = 100
+) -> Iterator[str]:
+    """Yield the lines of a table; cells are wrapped if they do not fit beside each other.
+
+    Args:
+        rows: the header first.
+        whole: the columns that are never wrapped.
+        width: of a line, in letters.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    least = [w if i in whole else min(w, NARROW) for i, w in enumerate(widths)]
+    while sum(widths) + 2 * (len(widths) - 1) > width and widths != least:
+        # the widest first: it is the one that tells most, and still has most room
+        widest = max(range(len(widths)), key=lambda i: (widths[i] > least[i], widths[i]))
+        widths[widest] -= 1
+    for row in rows:
+        cells = [wrap(text, w) or [""] for text, w in zip(row, widths, strict=True)]
+        for line in zip_longest(*cells, fillvalue=""):
+            padded = (text.ljust(w) for text, w in zip(line, widths, strict=True))
+            yield "  ".join(padded).rstrip()

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.certificate import Grade
-from lnlab.analysis.certify import certify
+from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.analysis.magnitudes import root_mean_square, vector_norm
 from lnlab.analysis.module_copy import check_model, check_type
 from lnlab.analysis.recorder import HookContext
@@ -36,15 +35,15 @@ WHOLE, ROWS, NONE = "whole", "rows", "none"
 def scale_invariant_weights(model: nn.Module, x: Tensor, **settings: Any) -> dict[str, str]:
     """Return the weights on whose scale ``model`` does not depend, by name: "whole" or "rows".
 
-    They are found by trying (:func:`certify`, columns 1 and 3, in training mode), not by names.
-    An invariance that only the eps of a normalizer prevents counts.
+    They are found by trying, not by names (:func:`check_invariances`, columns 1 and 3, in
+    training mode). An invariance that only the eps of a normalizer prevents counts.
 
     Args:
         model: called as ``model(x)``.
         x: its input (B, ...).
-        settings: of :func:`certify`.
+        settings: of :func:`check_invariances`.
     """
-    found = certify(model, x, columns=(1, 3), dtypes=(torch.float64,), **settings)
+    found = check_invariances(model, x, columns=(1, 3), dtypes=(torch.float64,), **settings)
     mode = "train" if any(v.mode == "train" for v in found.invariances) else "evaluation"
     # column 1 of Table 1 re-scales all of a weight, column 3 one of its rows
     holds = {

@@ -12,11 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from lnlab.analysis.certificate import Grade
-from lnlab.analysis.certify import USUAL, Judge, certify, changes_of
-from lnlab.analysis.conformance import Report
 from lnlab.analysis.covariate_shift import group_by_layer
 from lnlab.analysis.hessian import extreme_eigenvalues
+from lnlab.analysis.invariances import USUAL, Grade, Tester, changes_of
+from lnlab.analysis.invariances import check_invariances as check_module
 from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square, vector_norm
 from lnlab.analysis.module_copy import ModuleCopy, find_weights
 from lnlab.analysis.norm_gradients import (
@@ -25,6 +24,7 @@ from lnlab.analysis.norm_gradients import (
     gradient_parts,
     norm_call,
 )
+from lnlab.analysis.norm_identity import NormReport
 from lnlab.analysis.recorder import as_matrix, mean_cosine, stable_rank
 from lnlab.analysis.rotation import ROWS, WHOLE
 from lnlab.auditing.finding import (
@@ -53,9 +53,9 @@ STAND_IN = (
 OF_WEIGHTS, OF_SCALE = (1, 2, 3, 7, 8, 10), (1, 3)
 """Columns of Table 1 and its extension: all that change weights, those that re-scale them."""
 PATIENCE = 20.0
-"""Seconds that a certificate of all columns may take; beyond, only scales are tried, once."""
+"""Seconds that a check of all columns may take; beyond, only scales are tried, once."""
 EVALUATIONS = 40
-"""Evaluations that a certificate takes for each weight, about."""
+"""Evaluations that such a check takes for each weight, about."""
 TIMED = 3
 """Evaluations that are timed."""
 FORMULAS = {T.column: T.formula for T in TRANSFORMATIONS}
@@ -96,7 +96,7 @@ class Invariances:
 
 
 def check_invariances(subject: AuditSubject) -> list[Finding]:
-    """A certificate of the weights, or in large nets whether their scales are seen."""
+    """Find the invariances of the weights, in large networks only those of scale."""
     found = invariances(subject)
     rows = [
         {"weight": name} | {FORMULAS[column]: grade for column, grade in columns.items()}
@@ -141,7 +141,7 @@ def _try_weights(subject: AuditSubject) -> Invariances:
         raise CannotCheck("the module has no matrix or kernel.")
     if len(weights) * EVALUATIONS * _seconds(subject.copy()) > PATIENCE:
         return _try_scales(subject)
-    certificate = certify(
+    report = check_module(
         subject.module,
         subject.x,
         columns=OF_WEIGHTS,
@@ -149,17 +149,17 @@ def _try_weights(subject: AuditSubject) -> Invariances:
         modes=("train", "evaluation"),
         read=subject.read,
     )
-    modes = {v.mode for v in certificate.invariances}
+    modes = {v.mode for v in report.invariances}
     mode = "train" if "train" in modes else "evaluation"
     grades: dict[str, dict[int, str]] = {}
     exact = set()
-    for v in certificate.invariances:
+    for v in report.invariances:
         if v.mode == mode:
             without = f", exact without {v.exact_without}" if v.exact_without else ""
             grades.setdefault(v.where, {})[v.column] = v.grade.value + without
             if v.grade is Grade.EXACT or v.exact_without == "eps":
                 exact.add((v.where, v.column))
-    note = f"As in {mode}, {certificate.evaluations} evaluations in float64."
+    note = f"As in {mode}, {report.evaluations} evaluations in float64."
     return Invariances(grades, exact, note)
 
 
@@ -178,22 +178,22 @@ def _try_scales(subject: AuditSubject) -> Invariances:
     """Try the scales of each weight and of a quarter of its rows at one delta, without eps."""
     evaluated = subject.copy()
     evaluated = evaluated.without(eps=True) or evaluated
-    judge = Judge(evaluated, find_weights(evaluated.module))
+    tester = Tester(evaluated, find_weights(evaluated.module))
     grades: dict[str, dict[int, str]] = {}
     exact = set()
-    for change in changes_of(judge.weights.values(), evaluated, judge.base.called, None):
+    for change in changes_of(tester.weights.values(), evaluated, tester.base.called, None):
         column = change.transformation.column
         if column not in OF_SCALE or change.where == "x":
             continue
-        defect = judge.outputs(change, USUAL)
-        holds = defect <= EXACT[judge.dtype]
+        defect = tester.defect(change, USUAL)
+        holds = defect <= EXACT[tester.dtype]
         grade = "exact" if holds else f"broken ({defect:.2g})"
         grades.setdefault(change.where, {})[column] = grade
         if holds:
             exact.add((change.where, column))
     note = (
         f"The module is large: of {len(grades)} weights only scales were tried, at delta = "
-        f"{USUAL} and eps = 0; certify(module, x, weights=[...]) does more."
+        f"{USUAL} and eps = 0; check_invariances(module, x, weights=[...]) does more."
     )
     return Invariances(grades, exact, note, scales_only=True)
 
@@ -458,7 +458,7 @@ def check_backward(subject: AuditSubject) -> list[Finding]:
     return list(_backward_findings(rows))
 
 
-def like_ours(norm: nn.Module, report: Report | None, a: Tensor) -> nn.Module:
+def like_ours(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.Module:
     """Return ``norm`` itself where its rule is known; one that turned out to be LayerNorm or
     RMSNorm of the units of ``a``, as ours with its gain, bias and eps.
 
@@ -470,8 +470,8 @@ def like_ours(norm: nn.Module, report: Report | None, a: Tensor) -> nn.Module:
     except TypeError:
         if report is None or report.kind not in OURS:
             raise
-        aspects = {f.what: f.found for f in report.findings}
-        wrong = {f.what for f in report.findings if f.wrong and "differs" not in f.what}
+        aspects = {f.what: f.found for f in report.properties}
+        wrong = {f.what for f in report.properties if f.wrong and "differs" not in f.what}
         own = {n: p for n, p in norm.named_parameters() if p.dim() == 1 and n in aspects}
         settings = _layout(aspects["statistics over"], a.dim())
         known = wrong <= {"variance", "eps"} and "sum" not in aspects.get("variance", "")

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.activations import NORMALIZERS
-from lnlab.analysis.conformance import NOTHING, Report, conformance
 from lnlab.analysis.module_copy import EPS, copy_module
+from lnlab.analysis.norm_identity import NOTHING, NormReport, identify_norm
 from lnlab.auditing.subject import AuditSubject, ModuleCall, restored_random_state
 
 NORM_NAME = re.compile(r"norm(?!al_)|^ln\d*$|^bn\d*$", re.IGNORECASE)
 """Class names that promise a normalizer."""
 
 SHORT_AXIS = 6
-"""Axes that a normalizer does not insist on are cut to so many places: conformance looks at
+"""Axes that a normalizer does not insist on are cut to so many places: identify_norm looks at
 shapes alone, and its work grows with them."""
 
 
@@ -34,7 +34,7 @@ class NormGroup:
     """
 
     calls: tuple[ModuleCall, ...]
-    report: Report | None
+    report: NormReport | None
     why: str = ""
 
     @property
@@ -54,7 +54,7 @@ class NormGroup:
     @property
     def aspects(self) -> dict[str, str]:
         """The findings of the report, by subject: "eps", "variance"."""
-        return {f.what: f.found for f in self.report.findings} if self.report else {}
+        return {f.what: f.found for f in self.report.properties} if self.report else {}
 
 
 def find_norms(subject: AuditSubject) -> list[NormGroup]:
@@ -111,7 +111,7 @@ def _identify(calls: tuple[ModuleCall, ...]) -> NormGroup:
     for shape in _shapes(x.shape):
         try:
             with restored_random_state():
-                return NormGroup(calls, conformance(module, torch.zeros(shape)))
+                return NormGroup(calls, identify_norm(module, torch.zeros(shape)))
         except Exception as error:  # a user's module may raise anything
             why = str(error)
     return NormGroup(calls, None, why)

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from lnlab.analysis.activations import NORMALIZERS, Site, dead_units
-from lnlab.analysis.conformance import NOTHING
 from lnlab.analysis.magnitudes import EXACT, relative_change
 from lnlab.analysis.module_copy import ModuleCopy, Replacement, batch_norms, copy_module
+from lnlab.analysis.norm_identity import NOTHING
 from lnlab.analysis.random import normal
 from lnlab.auditing.finding import (
     CannotCheck,
@@ -44,7 +44,7 @@ DIFFERENCES = {
     "variance": "variance-unbiased",
     "eps": "eps-outside-root",
 }
-"""The rules of what conformance finds to be otherwise than in torch.nn."""
+"""The rules of the properties that are otherwise than in torch.nn."""
 
 PROMISES = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm", "InstanceNorm")
 """The operators of torch.nn that a class name may promise."""
@@ -55,7 +55,7 @@ STEEP = 1e-6
 """An eps below this lets a constant case multiply gradients by more than 1000."""
 
 OVER_CASES = re.compile(r"statistics over ax[ei]s 0\b")
-"""The words of conformance for statistics that run over the cases of a batch."""
+"""The words of identify_norm for statistics that run over the cases of a batch."""
 
 SILENT = 1e-3
 """A gain that is this fraction of the largest one switches its unit off."""
@@ -151,10 +151,10 @@ def _merge(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _differences(norms: NormGroup) -> Iterator[Finding]:
-    """The findings of conformance that are otherwise than in torch, each by itself."""
+    """The properties that are otherwise than in torch, each by itself."""
     if norms.report is None or norms.report.kind == NOTHING:
         return
-    for f in norms.report.findings:
+    for f in norms.report.properties:
         if not f.wrong or f.what.startswith("differs"):
             continue
         floor = f.what == "eps" and "at least" in f.found

@@ -10,8 +10,6 @@ from torch.nn import functional as F
 
 import lnlab.nn
 from lnlab.analysis import fisher
-from lnlab.analysis.certify import certify
-from lnlab.analysis.conformance import conformance
 from lnlab.analysis.covariate_shift import train_with_shifts
 from lnlab.analysis.feature_maps import (
     contrast,
@@ -20,6 +18,7 @@ from lnlab.analysis.feature_maps import (
     unit_contributions,
 )
 from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
+from lnlab.analysis.invariances import check_invariances
 from lnlab.analysis.landscape import (
     linear_interpolation,
     loss_landscape,
@@ -29,6 +28,7 @@ from lnlab.analysis.landscape import (
 )
 from lnlab.analysis.module_copy import BN_STATS
 from lnlab.analysis.norm_gradients import gradient_norms, norm_call
+from lnlab.analysis.norm_identity import identify_norm
 from lnlab.analysis.objective import Objective, train_and_yield
 from lnlab.analysis.recorder import record
 from lnlab.analysis.rnn_dynamics import disagreement, dynamics, output_scales, same_weights
@@ -188,7 +188,7 @@ def test_what_is_fused_on_a_device_has_the_derivatives_of_the_cpu(make, bn_stats
 def test_invariances_have_the_grades_of_the_cpu(norm, device):
     module = nn.Sequential(lnlab.nn.Linear(5, 6, norm), nn.ReLU(), nn.Linear(6, 3))
     x = torch.randn(8, 5)
-    expected, found = (certify(module.to(d), x.to(d)) for d in ("cpu", device))
+    expected, found = (check_invariances(module.to(d), x.to(d)) for d in ("cpu", device))
     assert found.evaluations == expected.evaluations
     assert found.not_tried == expected.not_tried == {}
     for one, other in zip(found.invariances, expected.invariances, strict=True):
@@ -207,8 +207,8 @@ def test_invariances_have_the_grades_of_the_cpu(norm, device):
 )
 def test_a_normalizer_is_identified_as_on_the_cpu(norm, device):
     x = torch.randn(8, 6)
-    expected, found = (conformance(norm.to(d), x.to(d)) for d in ("cpu", device))
+    expected, found = (identify_norm(norm.to(d), x.to(d)) for d in ("cpu", device))
     assert found.kind == expected.kind
-    rows = [[(f.what, f.wrong) for f in each.findings] for each in (found, expected)]
+    rows = [[(f.what, f.wrong) for f in each.properties] for each in (found, expected)]
     assert rows[0] == rows[1]
-    assert conformance(lnlab.nn.LayerNorm(6).to(device)).conforms  # given an input there
+    assert identify_norm(lnlab.nn.LayerNorm(6).to(device)).conforms  # given an input there

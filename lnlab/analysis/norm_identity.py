@@ -1,0 +1,833 @@
+"""Is this really layer normalization? A normalizer identified by what it computes.
+
+Names are not trusted: many a module called LayerNorm divides by H - 1 or adds eps to sigma.
+Every normalizer with statistics is taken to be of the form
+
+    y = gain * d / s(var) + bias,      d = x - mean, or x,      var = mean of d²,
+
+mean and var over some axes of x. What the axes are, whether the mean is removed, how s grows
+with var and where its eps stands follow from how y responds to changes of x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from html import escape
+from itertools import chain, groupby
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.module_copy import (
+    ModuleCopy,
+    Read,
+    Replacement,
+    check_input,
+    check_model,
+    first_tensor,
+)
+from lnlab.analysis.random import normal
+from lnlab.analysis.result import AnalysisResult, text_table
+from lnlab.threads import in_one_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The module as a black box.
+
+
+SAME = 1e-9
+"""Relative difference of two outputs in float64 below which they are one."""
+
+
+class BlackBox:
+    """A module in float64 of which only inputs and outputs are compared.
+
+    Attributes:
+        weights: parameters by name, in place of the module's own.
+    """
+
+    def __init__(self, module: ModuleCopy) -> None:
+        self.module = module
+        self.weights: dict[str, Tensor] = {}
+
+    def __call__(self, x: Tensor, **weights: Tensor) -> Tensor:
+        return self.module.run(Replacement(x, {**self.weights, **weights})).y
+
+    def odd(self, x: Tensor, **weights: Tensor) -> Tensor:
+        """Return half of y(x) - y(-x), x (B, ...): what is left without the bias."""
+        return (self(x, **weights) - self(-x, **weights)) / 2
+
+    def even(self, x: Tensor, **weights: Tensor) -> Tensor:
+        """Return half of y(x) + y(-x), x (B, ...): the bias."""
+        return (self(x, **weights) + self(-x, **weights)) / 2
+
+    def filled(self, name: str, value: float) -> Tensor:
+        """Return a parameter's shape full of ``value``."""
+        return torch.full_like(self.module.parameters[name].data, value)
+
+    def drawn(self, name: str) -> Tensor:
+        """Return a parameter's shape of random numbers above 1.5."""
+        p = self.module.parameters[name].data
+        return (1.5 + normal(5, 0, p.numel()).abs().view_as(p)).to(p)
+
+
+def _alike(one: Tensor, other: Tensor, tolerance: float = SAME) -> bool:
+    """Return True if two outputs are the same but for rounding."""
+    return float((one - other).abs().max()) <= tolerance * float(other.abs().max())
+
+
+# The values that a statistic is taken over.
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The values that one statistic is taken over.
+
+    Attributes:
+        axes: those of x.
+        split: the one of them that is cut into groups, each with a statistic; None: none is.
+        groups: into how many it is cut.
+        size: how many values one statistic is taken of.
+    """
+
+    axes: tuple[int, ...]
+    split: int | None
+    groups: int
+    size: int
+
+    def grouped(self, x: Tensor) -> Tensor:
+        """Return x (B, ...) with the split axis cut into (groups, members)."""
+        return x if self.split is None else x.unflatten(self.split, (self.groups, -1))
+
+    @property
+    def grouped_axes(self) -> tuple[int, ...]:
+        """The axes of :meth:`grouped` that a statistic is taken over."""
+        if self.split is None:
+            return self.axes
+        return tuple(a + (a >= self.split) for a in self.axes)  # one axis more before these
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Return the mean over the extent, in the shape of x (B, ...)."""
+        grouped = self.grouped(x)
+        return grouped.mean(self.grouped_axes, keepdim=True).expand_as(grouped).reshape(x.shape)
+
+
+PROBES = 64
+"""At most so many inputs along an axis are changed, evenly spread over it."""
+
+
+def find_extents(box: BlackBox, x: Tensor) -> list[tuple[int, dict[int, Extent | None]]]:
+    """Return the extents of inputs x (B, ...) along each axis but the first, if they differ."""
+    middle = [n // 2 for n in x.shape]
+    differing = []
+    for axis in range(1, x.dim()):
+        positions = range(0, x.shape[axis], -(-x.shape[axis] // PROBES))
+        at = {p: (*middle[:axis], p, *middle[axis + 1 :]) for p in positions}
+        along = {position: find_extent(box, x, index) for position, index in at.items()}
+        if len(set(along.values())) > 1:
+            differing.append((axis, along))
+    return differing
+
+
+def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> Extent | None:
+    """Return the outputs that a change of one input of x (B, ...) reaches.
+
+    None if they form no such pattern.
+
+    Args:
+        box: the module.
+        x: its input.
+        at: the index of the one that is changed; None: the middle.
+    """
+    at = tuple(n // 2 for n in x.shape) if at is None else at
+    nudged = x.clone()
+    nudged[at] += 1.0
+    y = box(x)
+    # all values that share a statistic with the one that was changed, and no other
+    reached = (box(nudged) - y).abs() > SAME * float(y.abs().max())
+    lines = [
+        reached[tuple(slice(None) if i == a else n for i, n in enumerate(at))]
+        for a in range(x.dim())
+    ]
+    # a statistic runs over a box of axes: what is reached must be the product of its lines
+    product = torch.ones_like(reached)
+    for axis, line in enumerate(lines):
+        product &= line.reshape(tuple(-1 if i == axis else 1 for i in range(x.dim())))
+    if not torch.equal(product, reached) or not bool(reached.any()):
+        return None
+    axes = tuple(a for a, line in enumerate(lines) if int(line.sum()) > 1)
+    partly = [(a, int(n)) for a, n in enumerate(map(torch.sum, lines)) if 1 < n < x.shape[a]]
+    if len(partly) > 1 or any(x.shape[a] % members for a, members in partly):
+        return None
+    split, groups = (
+        (partly[0][0], x.shape[partly[0][0]] // partly[0][1]) if partly else (None, 1)
+    )
+    return Extent(axes, split, groups, int(reached.sum()))
+
+
+# The roles of the parameters.
+
+
+@dataclass(frozen=True)
+class ParameterRole:
+    """The role of a parameter of a normalizer.
+
+    Attributes:
+        name: of the parameter.
+        role: a key of :data:`ROLES`.
+        axes: those of the output along which it varies.
+    """
+
+    name: str
+    role: str
+    axes: tuple[int, ...] = ()
+
+
+ROLES = {
+    "gain": "multiplies the normalized",
+    "gain, 1 + ": "1 + it multiplies the normalized",
+    "bias": "added last",
+    "bias, times the gain": "added before the gain multiplies",
+    "unused": "unused",
+    "inside": "acts before the statistics are taken, or on none of this form",
+}
+
+
+def find_roles(box: BlackBox, x: Tensor) -> list[ParameterRole]:
+    """Return the role of each parameter on x (B, ...), and set gains to 1 and biases to 0."""
+    names = list(box.module.parameters)
+    gains = {name: gain for name in names if (gain := _as_gain(box, x, name))}
+    for name, gain in gains.items():
+        box.weights[name] = box.filled(name, 2.0 if gain.role == "gain" else 1.0)
+    roles = [gains.get(name) or _as_bias(box, x, name) for name in names]
+    for role in roles:
+        if role.role not in ("inside", "unused"):
+            box.weights[role.name] = box.filled(role.name, float(role.role == "gain"))
+    return roles
+
+
+def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
+    """Return the role if it is a factor of what is left without the bias, whatever x."""
+    zero, one = box.filled(name, 0.0), box.filled(name, 1.0)
+    # y = gain * n(x) + bias and n(-x) = -n(x): the odd part is gain * n(x), and its ratio to
+    # that of a gain of 1 is the gain, whatever x. What acts before the statistics changes n,
+    # and with it the ratio.
+    odd, drawn = box.odd(x, **{name: one}), {name: box.drawn(name)}
+    ratio = box.odd(x, **drawn) / odd
+    elsewhere = 2 * x.flip(0) + 1
+    again = box.odd(elsewhere, **drawn) / box.odd(elsewhere, **{name: one})
+    if not _alike(again, ratio, 1e-6) or _alike(ratio, torch.ones_like(ratio), 1e-6):
+        return None
+    at_zero = box.odd(x, **{name: zero})
+    if float(at_zero.abs().max()) <= SAME * float(odd.abs().max()):
+        return ParameterRole(name, "gain", _varying_axes(ratio))
+    one_plus = _alike(odd, 2 * at_zero)
+    return ParameterRole(name, "gain, 1 + ", _varying_axes(ratio)) if one_plus else None
+
+
+def _as_bias(box: BlackBox, x: Tensor, name: str) -> ParameterRole:
+    """Return the role of a summand, after the gain or before it; gains are 2 by now."""
+    drawn, zero = {name: box.drawn(name)}, {name: box.filled(name, 0.0)}
+    step, elsewhere = box(x, **drawn) - box(x, **zero), 2 * x.flip(0) + 1
+    if not float(step.abs().max()):
+        return ParameterRole(name, "unused")
+    if not _alike(box(elsewhere, **drawn) - box(elsewhere, **zero), step, 1e-6):
+        return ParameterRole(name, "inside")
+    # after the gain a bias of 1 adds 1; before it, a gain of 2 makes it 2
+    by_one = box(x, **{name: box.filled(name, 1.0)}) - box(x, **zero)
+    last = _alike(by_one, torch.ones_like(by_one), 1e-6)
+    return ParameterRole(name, "bias" if last else "bias, times the gain", _varying_axes(step))
+
+
+def _varying_axes(v: Tensor) -> tuple[int, ...]:
+    """Return the axes along which v is not constant."""
+    means = [v.mean(axis, keepdim=True).expand_as(v) for axis in range(v.dim())]
+    return tuple(axis for axis, mean in enumerate(means) if not _alike(v, mean, 1e-6))
+
+
+# What the deviation is divided by.
+
+
+@dataclass(frozen=True)
+class Divisor:
+    """s(var) = (factor * var + eps) ** power, or with eps elsewhere.
+
+    Attributes:
+        centred: whether d is x less its mean.
+        about_mean: whether var is about the mean; else the mean square.
+        power: 1/2 for a root.
+        factor: 1 for the biased variance, N/(N-1) for the unbiased.
+        eps: the small number, 0 if none can be seen.
+        place: of eps: "inside" the power, "outside", or "at least": s is never smaller.
+    """
+
+    centred: bool
+    about_mean: bool
+    power: float
+    factor: float
+    eps: float
+    place: str
+
+
+SCALES = (1e-30, *(10.0**k for k in range(-12, 3)), 1e6, 1e8)
+"""Factors by which x is multiplied to see s."""
+
+
+def find_divisor(box: BlackBox, x: Tensor, over: Extent) -> Divisor | None:
+    """Return the law by which s (B, ...) grows with var; None if y is not of the form d / s."""
+    outputs = {scale: box.odd(scale * x) for scale in SCALES}
+    mean = over.mean(x)
+    for centred in (True, False):
+        d = x - mean if centred else x
+        # by least squares in the extent of each statistic: y = d / s
+        s = {k: k * over.mean(d * d) / over.mean(d * y) for k, y in outputs.items()}
+        if all(_alike(k * d / s[k], y, 1e-6) for k, y in outputs.items()):
+            # x - mean over the root of mean x², or x over that of the variance, are half-made
+            # copies: tried if the form that belongs together does not fit
+            for about_mean in (centred, not centred):
+                var = over.mean((x - mean).square() if about_mean else x.square())
+                law = _law(var, s)
+                if law is not None:
+                    return Divisor(centred, about_mean, *law)
+    return None
+
+
+def _law(var: Tensor, s: dict[float, Tensor]) -> tuple[float, float, float, str] | None:
+    """Return (power, factor, eps, place) from s at each scale of x."""
+    # far above any eps s = (factor scale² var)^power: its slope over log scale is 2 power
+    power = float((s[1e8] / s[1e6]).log().mean()) / (2 * math.log(1e2))
+    # the sum of squares over N makes it 1, over N - 1 it is N/(N-1), the sum itself N
+    factors = s[1e8] ** (1 / power) / (1e16 * var)
+    factor = float(factors.mean())
+    if not _alike(factors, torch.full_like(factors, factor), 1e-6):
+        return None
+    plain = {scale: (factor * scale**2 * var) ** power for scale in s}
+    # far below it eps alone is left: eps^power inside the power, eps itself elsewhere
+    floor = float(s[1e-30].mean())
+    if _alike(s[1e-30], plain[1e-30], 1e-6):
+        return power, factor, 0.0, "inside"
+    eps = floor ** (1 / power)
+    models = {
+        "inside": (eps, lambda p: (p ** (1 / power) + eps) ** power),
+        "outside": (floor, lambda p: p + floor),
+        "at least": (floor, lambda p: p.clamp(min=floor)),
+    }
+    for place, (value, model) in models.items():
+        if all(_alike(model(plain[scale]), s[scale], 1e-5) for scale in s):
+            return power, factor, value, place
+    return None
+
+
+# The operator of torch.nn that a normalizer comes nearest to.
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of torch.nn, on inputs of a certain shape.
+
+    Attributes:
+        name: "LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm(4)", "InstanceNorm", or, if
+            nothing distinguishes them, "LayerNorm or InstanceNorm".
+        axes: of its statistics.
+        gain_axes: along which its gain may vary.
+        groups: into how many it cuts axis 1; 1 for all but GroupNorm.
+    """
+
+    name: str
+    axes: tuple[int, ...]
+    gain_axes: tuple[int, ...]
+    groups: int = 1
+
+    def __call__(self, x: Tensor, eps: float) -> Tensor:
+        """Return the operator without gain and bias, as torch computes it."""
+        if self.name == "BatchNorm":
+            (unit,) = (a for a in range(x.dim()) if a not in self.axes)
+            moved = x.movedim(unit, 1)
+            return F.batch_norm(moved, None, None, training=True, eps=eps).movedim(1, unit)
+        if self.groups > 1:
+            return F.group_norm(x, self.groups, eps=eps)
+        last = tuple(range(-len(self.axes), 0))
+        moved = x.movedim(self.axes, last)
+        shape = moved.shape[-len(self.axes) :]
+        operator = F.rms_norm if self.name == "RMSNorm" else F.layer_norm
+        return operator(moved, shape, eps=eps).movedim(last, self.axes)
+
+
+def nearest_operator(
+    over: Extent, divisor: Divisor, roles: list[ParameterRole], x: Tensor
+) -> Operator:
+    """Return the operator whose statistics are most like those found on x (B, ...).
+
+    The extent decides, then whether anything is centred; between operators that differ only in
+    what the gain belongs to, the gain does.
+    """
+    gains = {axis for role in roles if role.role.startswith("gain") for axis in role.axes}
+    of_case = tuple(range(1, x.dim()))
+    if 0 in over.axes:
+        # the axis of the gain is that of the units, else the one that is left, else the second
+        rest = [a for a in range(x.dim()) if a not in over.axes or a == over.split]
+        unit = rest[0] if len(rest) == 1 else 1
+        if len(gains) == 1 and gains <= set(rest):
+            (unit,) = gains
+        return Operator("BatchNorm", tuple(a for a in range(x.dim()) if a != unit), (unit,))
+    if over.split is not None:
+        return Operator(f"GroupNorm({over.groups})", of_case, (1,), over.groups)
+    # The gain distinguishes what has the same statistics: over a whole case (C, T), LayerNorm
+    # has one for each of the C T values, GroupNorm of one group one for each of the C channels.
+    joint = x.dim() > 2 and over.axes == of_case and gains == {1}
+    if not (divisor.centred or divisor.about_mean):
+        axes = over.axes if joint or not gains else tuple(sorted(gains))
+        return Operator("RMSNorm", axes, axes)
+    if joint:
+        return Operator("GroupNorm(1)", of_case, (1,))
+    if x.dim() > 2 and over.axes == of_case[1:] and gains <= {1}:
+        # over T of (B, C, T) without a gain: LayerNorm(T) and InstanceNorm are one function
+        either = x.dim() == 3 and not gains
+        name = "LayerNorm or InstanceNorm" if either else "InstanceNorm"
+        return Operator(name, over.axes, (1,))
+    axes = tuple(sorted(gains)) or over.axes
+    return Operator("LayerNorm", axes, axes)
+
+
+# The running statistics that a normalizer keeps of its batches.
+
+
+@dataclass(frozen=True)
+class RunningStats:
+    """The rule by which evaluation takes account of a training batch.
+
+    Attributes:
+        momentum: the weight of the newest batch, 0.1 in torch; None if all batches weigh alike;
+            NaN if it follows no such rule.
+        variance: what is averaged: "biased variance", "unbiased variance", "biased sigma",
+            "unbiased sigma", or "unknown".
+    """
+
+    momentum: float | None
+    variance: str
+
+
+@torch.no_grad()
+def find_running_stats(
+    box: BlackBox, x: Tensor, over: Extent, divisor: Divisor
+) -> RunningStats | None:
+    """Return the rule for batches like x (B, ...); None if evaluation does not depend on them.
+
+    In evaluation mode each unit is an affine map, and its slope and offset are those of the
+    running mean and variance.
+
+    Args:
+        box: the module in training mode, gains 1 and biases 0.
+        x: a batch.
+        over: the extent of statistics in training.
+        divisor: how they enter.
+    """
+    module = deepcopy(box.module.module)
+    for name, value in box.weights.items():
+        module.get_parameter(name).data = value
+
+    def evaluate(x: Tensor) -> Tensor:
+        module.eval()
+        return box.module.read(module(x)).clone()
+
+    # an affine function has no second difference, and one x nudged moves one y
+    curvature = evaluate(x + 2) - 2 * evaluate(x + 1) + evaluate(x)
+    nudged = x.clone()
+    nudged[(0,) * x.dim()] += 1
+    moved = int((evaluate(nudged) != evaluate(x)).sum())
+    if moved != 1 or not float(curvature.abs().max()) < 1e-9:
+        return None
+    running = [_running(evaluate, x, divisor)]
+    batches = (x, 2 * x.flip(0) + 1)
+    for batch in batches:
+        module.train()
+        module(batch)
+        running.append(_running(evaluate, x, divisor))
+    weights = []
+    for (before, _), (after, _), batch in zip(running, running[1:], batches, strict=False):
+        # after = before + momentum (mean of the batch - before): momentum by least squares
+        towards, step = over.mean(batch) - before, after - before
+        weight = float((step * towards).mean() / towards.square().mean())
+        weights.append(weight if _alike(before + weight * towards, after, 1e-6) else math.nan)
+    first, second = weights
+    momentum = first if abs(first - second) < 1e-6 else math.nan
+    if abs(first - 1) < 1e-6 and abs(second - 0.5) < 1e-6:
+        momentum = None  # a mean of all batches gives the n-th the weight 1/n
+    variances = running[0][1], running[1][1]
+    return RunningStats(momentum, _estimator(*variances, batches[0], first, over))
+
+
+def _running(
+    evaluate: Callable[[Tensor], Tensor], like: Tensor, divisor: Divisor
+) -> tuple[Tensor, Tensor]:
+    """Return (mean, variance), each in the shape of x: y = (x - mean) / s(variance)."""
+    # y(0) = -mean / s and y(1) - y(0) = 1 / s, then s = var ** power, with eps in its place
+    offset = evaluate(torch.zeros_like(like))
+    slope = evaluate(torch.ones_like(like)) - offset
+    s = 1 / slope
+    if divisor.place == "outside":
+        s = s - divisor.eps
+    var = s ** (1 / divisor.power)
+    return -offset / slope, var - divisor.eps if divisor.place == "inside" else var
+
+
+def _estimator(
+    before: Tensor, after: Tensor, batch: Tensor, weight: float, over: Extent
+) -> str:
+    """Return which estimate of the batch's variance moved the running one."""
+    biased = over.mean((batch - over.mean(batch)).square())
+    unbiased = biased * (over.size / (over.size - 1))
+    if not abs(weight) > 1e-9:
+        return "unknown"
+    for what, root in (("variance", 1.0), ("sigma", 0.5)):
+        # after = before + weight (target - before), solved for what the batch contributed
+        target = before**root + (after**root - before**root) / weight
+        for name, estimate in (("biased", biased), ("unbiased", unbiased)):
+            if _alike(target, estimate**root, 1e-6):
+                return f"{name} {what}"
+    return "unknown"
+
+
+# The result: one line a property, beside torch's.
+
+
+NOTHING = "no normalizer"
+
+
+@dataclass(frozen=True)
+class Property:
+    """One property of a normalizer.
+
+    Attributes:
+        what: it is about.
+        found: how the module does it.
+        torch: how torch.nn's operator does it.
+        wrong: whether that makes another function of it.
+    """
+
+    what: str
+    found: str
+    torch: str
+    wrong: bool
+
+
+@dataclass(frozen=True)
+class NormReport(AnalysisResult):
+    """The normalizer that a module turned out to be; prints as a table.
+
+    Attributes:
+        module: its class, from which nothing is concluded.
+        kind: the operator of torch.nn that it is, or comes nearest to; "no normalizer".
+        properties: one a line.
+        over: the values that a statistic is taken over; None for what is no normalizer.
+    """
+
+    module: str
+    kind: str
+    properties: tuple[Property, ...]
+    over: Extent | None = None
+
+    @property
+    def conforms(self) -> bool:
+        """True if it is torch.nn's operator, eps and parameters aside."""
+        return self.kind != NOTHING and not self.defects
+
+    @property
+    def defects(self) -> list[str]:
+        """The lines on what is done otherwise."""
+        return [f"{p.what}: {p.found}, not {p.torch}" for p in self.properties if p.wrong]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per property."""
+        import pandas as pd
+
+        return pd.DataFrame(self.properties)
+
+    def _head(self) -> str:
+        if self.kind == NOTHING:
+            return f"{self.module} is {self.kind} that torch.nn has"
+        if self.conforms:
+            return f"{self.module} is {self.kind}"
+        return f"{self.module} comes nearest to {self.kind}, but for {len(self.defects)} things"
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        marked = (f"! {p.what}" if p.wrong else p.what for p in self.properties)
+        rows = [(m, p.found, p.torch) for m, p in zip(marked, self.properties, strict=True)]
+        return [("", "found", "torch.nn"), *rows]
+
+    def __str__(self) -> str:
+        return "\n".join([self._head(), *text_table(self._rows(), width=200)])
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        header, *rows = self._rows()
+        table = pd.DataFrame(rows, columns=list(header)).to_html(index=False, border=0)
+        return f"<p>{escape(self._head())}</p>{table}"
+
+
+CASES = 8
+"""At least so many cases are made up: statistics of one or two values say nothing."""
+
+LARGE_MEAN = 1e4
+UNBIASED = "unbiased variance"
+MANY = 4
+"""If the extents along an axis change more often, inputs are chosen by their values."""
+
+
+@in_one_thread
+def identify_norm(
+    model: nn.Module, x: Tensor | None = None, *, read: Read = first_tensor
+) -> NormReport:
+    """Return what a normalizer computes, and where that is not what torch.nn's does.
+
+    It is a black box in float64: the axes of its statistics, whether the mean is removed, the
+    estimator of the variance, what it is divided by, where eps stands and what it is, what
+    gains and biases do, what is kept for evaluation, and whether the variance cancels in
+    float32.
+
+    Args:
+        model: the normalizer; its output has the shape of its input.
+        x: an input, of which only the shape is used, and the device if the module has no
+            tensor of its own; None: made up from the module's ``normalized_shape``,
+            ``num_features``, ``num_channels`` or ``units``.
+        read: from what the module returns to the tensor that is analyzed.
+
+    Raises:
+        TypeError: if ``model`` is no module, or x no tensor.
+        ValueError: if no input can be made up, the module does not take one, or its output has
+            another shape.
+    """
+    check_model(model)
+    if x is not None:
+        check_input(x)
+        if x.dim() < 2:
+            raise ValueError(f"x has shape {tuple(x.shape)}: give cases along the first axis.")
+    own = chain(model.parameters(), model.buffers(), () if x is None else (x,))
+    device = next((tensor.device for tensor in own), torch.device("cpu"))
+    shape = _shape(model, device) if x is None else (max(CASES, len(x)), *x.shape[1:])
+    # a mean of 1/2, a deviation of 2: if they are not removed, it shows
+    z = (2 * normal(3, 0, *shape) + 0.5).to(device)
+    training, evaluation = (
+        BlackBox(ModuleCopy(model, z, dtype=torch.float64, bn_stats=bn_stats, read=read))
+        for bn_stats in ("batch", "running")
+    )
+    y = training(z)
+    if y.shape != z.shape:
+        raise ValueError(
+            f"{type(model).__name__} makes {tuple(y.shape)} of {tuple(z.shape)}: identify_norm "
+            "is for normalizers, which keep the shape; check_invariances takes any module."
+        )
+    return _report(model, training, evaluation, z)
+
+
+def _shape(model: nn.Module, device: torch.device) -> tuple[int, ...]:
+    """Return a shape that ``model`` says it takes."""
+    if (shape := getattr(model, "normalized_shape", None)) is not None:
+        return CASES, *((shape,) if isinstance(shape, int) else shape)
+    if (units := getattr(model, "units", None)) is not None:
+        return CASES, units, *(4,) * getattr(model, "space", 0)
+    if (channels := getattr(model, "num_channels", None)) is not None:
+        return CASES, channels, 5
+    if (channels := getattr(model, "num_features", None)) is not None:
+        for space in ((), (5,), (4, 4), (3, 3, 3))[isinstance(model, _InstanceNorm) :]:
+            x = torch.zeros(CASES, channels, *space, device=device)
+            try:
+                ModuleCopy(model, x, dtype=torch.float64).run()
+            except ValueError:
+                continue
+            return CASES, channels, *space
+    raise ValueError(
+        f"{type(model).__name__} does not say what it normalizes: give x, an input of the "
+        "shape that it takes."
+    )
+
+
+def _report(
+    model: nn.Module, training: BlackBox, evaluation: BlackBox, z: Tensor
+) -> NormReport:
+    name = type(model).__name__
+    # with all parameters away from 0: behind a gain of 0 nothing can be seen
+    training.weights = {name: training.drawn(name) for name in training.module.parameters}
+    over, differing = find_extent(training, z), find_extents(training, z)
+    training.weights = {}
+    if differing:
+        return NormReport(name, NOTHING, tuple(_differing(*each) for each in differing))
+    # two values are -1 and 1 once they are normalized, whatever they were
+    if over is None or over.size < 3:
+        words = _of(over)
+        if over is not None and over.size > 1:
+            words += ": too few to see what is done with them; give a larger x"
+        statistics = Property("statistics", words, "over axes of x", True)
+        return NormReport(name, NOTHING, (statistics,))
+    roles = find_roles(training, z)
+    evaluation.weights = training.weights
+    divisor = find_divisor(training, z, over)
+    if divisor is None:
+        form = Property("form", "no multiple of x or of x - mean", "(x - mean) / sigma", True)
+        return NormReport(name, NOTHING, (_of_extent(over, z, over.axes), form))
+    operator = nearest_operator(over, divisor, roles, z)
+    properties = [
+        _of_extent(over, z, operator.axes),
+        *_of_divisor(divisor, over, operator),
+        *(_of_parameter(role, operator) for role in roles),
+        *_of_evaluation(training, evaluation, z, over, divisor, operator),
+        *_of_precision(model, training, operator, divisor),
+        _difference(training, z, divisor, operator),
+    ]
+    if float(training.even(z).abs().max()) > SAME:
+        properties.append(Property("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)", True))
+    return NormReport(name, operator.name, tuple(properties), over)
+
+
+def _differing(axis: int, along: dict[int, Extent | None]) -> Property:
+    """Describe the extents along an axis: "0 to 5: of 6 values"."""
+    positions, words = list(along), []
+    for _, group in groupby(range(len(positions)), key=lambda i: along[positions[i]]):
+        run = list(group)
+        first, last = positions[run[0]], positions[run[-1]]
+        words.append(f"{first} to {last}: {_of(along[first])}")
+    if len(words) > MANY:
+        words = ["of inputs that their values choose, as by a median or a maximum"]
+    found = f"along axis {axis}, {'; '.join(words)}"
+    return Property("statistics", found, "the same for all", True)
+
+
+def _of(over: Extent | None) -> str:
+    if over is None:
+        return "of no regular set of inputs"
+    if over.size == 1:
+        return "none, each output depends on its own input alone"
+    return f"of {over.size} values"
+
+
+def _axes(axes: tuple[int, ...]) -> str:
+    return ("axis " if len(axes) == 1 else "axes ") + ", ".join(map(str, axes))
+
+
+def _of_extent(over: Extent, z: Tensor, right: tuple[int, ...]) -> Property:
+    groups = "" if over.split is None else f", axis {over.split} in {over.groups} parts"
+    found = f"{_axes(over.axes)} of {tuple(z.shape)}{groups}: {over.size} values"
+    # along an axis of a single value no statistic can be seen to run
+    own, its = ([a for a in axes if z.shape[a] > 1] for axes in (over.axes, right))
+    other_split = over.split is not None and (over.split, 0) != (1, right[0] - 1)
+    return Property("statistics over", found, _axes(right), own != its or other_split)
+
+
+def _of_divisor(divisor: Divisor, over: Extent, operator: Operator) -> list[Property]:
+    """Describe what is subtracted and what is divided by."""
+    mean = {
+        (True, True): "removed",
+        (False, False): "kept",
+        (True, False): "removed, but not from the variance",
+        (False, True): "kept, but not in the variance",
+    }[divisor.centred, divisor.about_mean]
+    right_mean = "kept" if operator.name == "RMSNorm" else "removed"
+    square = "variance" if divisor.about_mean else "mean square"
+    N, factor = over.size, divisor.factor
+    known = {
+        1.0: "1/N",
+        N / (N - 1): "1/(N-1), unbiased",
+        float(N): "the sum: outputs 1/sqrt(N) as large",
+        float(N) ** 2: "N times the sum: outputs 1/N as large",
+    }
+    close = (words for v, words in known.items() if math.isclose(factor, v, rel_tol=1e-6))
+    other = f"{factor:.6g}/N: outputs {factor**-0.5:.4g} times as large"
+    estimate = next(close, other)
+    is_root = abs(divisor.power - 0.5) < 1e-6
+    root = "its root" if is_root else f"its power {divisor.power:.3g}"
+    places = {
+        "inside": f"{divisor.eps:.1e} added to the {square}",
+        "outside": f"{divisor.eps:.1e} added to sigma",
+        "at least": f"sigma at least {divisor.eps:.1e}",
+    }
+    eps = places[divisor.place] if divisor.eps else "none"
+    misplaced = bool(divisor.eps) and divisor.place != "inside"
+    return [
+        Property("mean", mean, right_mean, mean != right_mean),
+        Property(square, estimate, "1/N", estimate != "1/N"),
+        Property("divided by", root, "its root", not is_root),
+        Property("eps", eps, f"added to the {square}", misplaced),
+    ]
+
+
+def _of_parameter(role: ParameterRole, operator: Operator) -> Property:
+    """Describe a gain, right along the operator's axes, or a bias, right after the gain."""
+    along = f", along {_axes(role.axes)}" if role.axes else ""
+    plain = role.role in ("gain", "bias", "unused")
+    right = ROLES["bias" if role.role.startswith("bias") else "gain"]
+    wrong = not plain or not set(role.axes) <= set(operator.gain_axes)
+    expected = f"{right}, along {_axes(operator.gain_axes)}"
+    return Property(role.name, ROLES[role.role] + along, expected, wrong)
+
+
+def _of_evaluation(
+    training: BlackBox, evaluation: BlackBox, z: Tensor, over: Extent, divisor: Divisor,
+    operator: Operator,
+) -> list[Property]:  # fmt: skip
+    """Describe evaluation, and the running statistics that it takes."""
+    if 0 not in operator.axes:
+        same = _alike(evaluation(z), training(z))
+        found = "as training" if same else "another function"
+        return [Property("evaluation", found, "as training", not same)]
+    right = "by running statistics"
+    running = find_running_stats(training, z, over, divisor)
+    if running is None:
+        return [Property("evaluation", "by the statistics of its own batch", right, True)]
+    m, variance = running.momentum, running.variance
+    weight = "all batches alike" if m is None else f"{m:.3g} for the newest batch"
+    no_rule = m is not None and math.isnan(m)
+    return [
+        Property("evaluation", right, right, False),
+        Property("momentum", weight, "0.1 for the newest batch", no_rule),
+        Property("running variance", variance, UNBIASED, variance != UNBIASED),
+    ]
+
+
+def _of_precision(
+    model: nn.Module, training: BlackBox, operator: Operator, divisor: Divisor
+) -> list[Property]:
+    """Describe whether mean(x²) - mean(x)² cancels: float32 at a mean of 1e4.
+
+    With gains of 1 and biases of 0: a gain of 0, or a large bias, would hide it.
+    """
+    if not divisor.about_mean:
+        return []
+    # mean x² is 1e8 here, which float32 holds to the nearest 8: of mean(x²) - mean(x)², a
+    # variance of 1, nothing is left, while the mean of (x - mean)² has all its digits
+    z, read = training.module.x, training.module.read
+    x = (LARGE_MEAN + normal(4, 0, *z.shape)).float().to(z.device)
+    weights = {name: w.float() for name, w in training.weights.items()}
+    try:
+        single = ModuleCopy(model, x, dtype=torch.float32, bn_stats="batch", read=read)
+        y = single.run(Replacement(x, weights)).y
+    except ValueError:
+        return []
+    error = relative_change(y, training(x.double()))
+    torchs = relative_change(operator(x, 1e-5), operator(x.double(), 1e-5))
+    wrong = not error <= max(0.05, 10 * torchs)
+    found = f"off by {error:.1g}" + (", the variance cancels" if wrong else "")
+    return [Property("float32 at mean 1e4", found, f"off by {torchs:.1g}", wrong)]
+
+
+def _difference(
+    training: BlackBox, z: Tensor, divisor: Divisor, operator: Operator
+) -> Property:
+    """Describe the difference of the outputs from torch's, gains 1 and biases 0."""
+    # with torch's own eps if it is in another place, so that the place alone differs; 1e-300
+    # is as good as none, which torch does not take
+    eps = divisor.eps if divisor.place == "inside" and divisor.eps else 1e-5
+    off = (training(z) - operator(z, eps if divisor.eps else 1e-300)).abs()
+    largest = float(off.max())
+    where = tuple((off == off.max()).nonzero()[0].tolist())
+    same = largest < SAME
+    found = "nothing" if same else f"up to {largest:.2g}, at {where}"
+    return Property(f"differs from {operator.name} by", found, "nothing", not same)

@@ -1,0 +1,456 @@
+"""Modules of any make have the rows of Table 1, and what breaks an invariance is named."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from lnlab.analysis.invariances import Grade, Invariance, check_invariances
+from lnlab.nn import AdaNorm, Conv2d, DyT, LayerNorm, Linear, outside_root
+from lnlab.nn.table1 import ROWS, Place, Statistics
+
+D, H, B = 7, 12, 8
+DOUBLE = (torch.float64,)
+MODES = ("train", "running", "recomputed")
+MODE = {Statistics.FROZEN: "running", Statistics.RECOMPUTED: "recomputed"}
+
+
+def randomized(module: nn.Module) -> nn.Module:
+    """Gains and biases that are not 1 and 0; every eps as good as 0."""
+    for part in module.modules():
+        if isinstance(getattr(part, "eps", None), float):
+            vars(part)["eps"] = 1e-300  # torch's BatchNorm refuses 0
+        for name in ("weight", "bias", "g", "b"):
+            p = getattr(part, name, None)
+            if isinstance(p, nn.Parameter) and p.dim() == 1:
+                nn.init.uniform_(p, 0.5, 1.5)
+    return module
+
+
+def agrees(module: nn.Module, x: torch.Tensor, weight: str, row: str, mode: str = "") -> None:
+    """Every cell of the report is that of the row."""
+    report = check_invariances(randomized(module), x, dtypes=DOUBLE)
+    for v in report.invariances:
+        if v.where in ("x", weight) and (not mode or v.mode == mode):
+            claimed = ROWS[row].claims(v.column)
+            assert (v.grade is Grade.EXACT) == claimed, (v.where, v.column, v.mode, str(v))
+            assert claimed or v.grade is Grade.BROKEN, (v.column, str(v))
+    found = {v.column for v in report.invariances if not mode or v.mode == mode}
+    assert found >= set(range(1, 7)) | {9, 10}
+
+
+def dense(norm: nn.Module) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(D, H, bias=False), norm).double()
+
+
+@pytest.mark.parametrize(
+    ("norm", "row"),
+    [
+        (nn.Identity(), "none"),
+        (nn.LayerNorm(H), "layer"),
+        (nn.RMSNorm(H, eps=0.0), "rms"),
+        (nn.GroupNorm(4, H), "group"),
+        (DyT(H), "dyt"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_torchs_normalizers_get_their_rows(norm, row):
+    agrees(dense(norm), torch.randn(B, D), "0.weight", row)
+
+
+@pytest.mark.parametrize(
+    ("mode", "row"),
+    [("train", "batch"), ("running", "batch, frozen"), ("recomputed", "batch, recomputed")],
+)
+def test_torchs_batch_norm_gets_a_row_for_each_mode(mode, row):
+    agrees(dense(nn.BatchNorm1d(H)), torch.randn(B, D), "0.weight", row, mode)
+
+
+# The one-case-at-a-time row is no module; eps of WeightStandardization would be of no use here.
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.batch is None])
+def test_our_layers_get_their_rows(name):
+    row = ROWS[name]
+    if row.place is Place.DENSE:
+        layer, x = Linear(D, H, row.norm), torch.randn(B, D)
+    else:
+        norm = partial(row.norm, space=2)
+        padding = 1 if row.place is Place.PADDED else 0
+        layer, x = Conv2d(D, H, 3, norm, padding=padding), torch.randn(B, D, 6, 6)
+    if name == "recurrent batch":
+        layer = AtStep0(layer)
+    weight = "layer.W" if isinstance(layer, AtStep0) else "W"
+    with_statistics = "batch" in name
+    mode = MODE.get(row.statistics, "train") if with_statistics else ""
+    agrees(layer, x, weight, name, mode)
+
+
+class AtStep0(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x, 0)
+
+
+# Eps and the bias inside: how far, with what law, and what is to blame.
+
+
+@pytest.mark.parametrize(("root", "rate"), [(None, 2), (outside_root, 1)])
+def test_eps_is_approximate_with_its_law_and_its_knee(root, rate):
+    eps, settings = 1e-6, {} if root is None else {"root": root}
+    layer, x = Linear(D, H, partial(LayerNorm, eps=eps, **settings)), torch.randn(B, D)
+    v = next(v for v in check_invariances(layer, x, dtypes=DOUBLE).invariances if v.column == 1)
+    assert v.grade is Grade.APPROXIMATE
+    assert v.exact_without == "eps"
+    assert v.rate == pytest.approx(rate, abs=0.1)
+    var = (x @ layer.W.detach().T).var(1, correction=0)
+    knees = eps / var.sqrt() if root else (eps / var).sqrt()
+    # The defect weighs each case by its largest output.
+    assert float(knees.min()) < v.knee < 1.2 * float(knees.max())
+    largest = max(defect for delta, defect in v.curve if delta > 1)
+    assert largest < v.defect * 1.5  # 1 - delta^-p: 0.73 at 3.7 where p = 1
+    assert largest < 1e-4
+    below, above = (dict(v.curve)[delta] for delta in (1e-12, 1e3))
+    assert below > 0.9 > 1e-4 > above
+
+
+def test_a_bias_inside_is_named():
+    norm = nn.LayerNorm(H, eps=0.0)
+    net = nn.Sequential(nn.Linear(D, H), norm)
+    v = next(
+        v
+        for v in check_invariances(net, torch.randn(B, D), dtypes=DOUBLE).invariances
+        if v.column == 1
+    )
+    assert v.grade is Grade.BROKEN
+    assert v.exact_without == "bias inside"
+    norm.eps = 1e-5
+    v = next(
+        v
+        for v in check_invariances(net, torch.randn(B, D), dtypes=DOUBLE).invariances
+        if v.column == 1
+    )
+    assert v.exact_without == "eps and bias inside"
+
+
+# Precision and sign.
+
+
+def test_an_invariance_that_a_precision_destroys_is_broken_there():
+    class Overflowing(nn.Module):
+        """x over its 8-norm: 1e8^8 is beyond float32."""
+
+        def forward(self, x):
+            return x / x.pow(8).mean(-1, keepdim=True).pow(1 / 8)
+
+    report = check_invariances(Overflowing(), torch.randn(B, D), columns=[4])
+    assert report.grade("x", 4, dtype="float64") is Grade.EXACT
+    assert report.grade("x", 4, dtype="float32") is Grade.BROKEN
+
+
+@pytest.mark.parametrize(
+    ("norm", "sign"), [(LayerNorm, "flips"), (partial(AdaNorm, eps=0.0), "other")]
+)
+def test_delta_below_zero(norm, sign):
+    layer = randomized(Linear(D, H, norm))
+    for v in check_invariances(
+        layer, torch.randn(B, D), columns=[1, 4], dtypes=DOUBLE
+    ).invariances:
+        assert v.sign == sign
+
+
+# A ReLU that is shut.
+
+
+def shut(units: list[int]) -> nn.Module:
+    squashing = DyT(H)
+    with torch.no_grad():
+        squashing.b[units] = -5
+    return nn.Sequential(nn.Linear(D, H, bias=False), squashing, nn.ReLU())
+
+
+def test_a_shut_relu_is_no_invariance():
+    report = check_invariances(shut(list(range(H))), torch.randn(B, D), dtypes=DOUBLE)
+    for v in report.invariances:
+        if v.column != 11:
+            assert v.grade is Grade.NOT_JUDGED, v.column
+            assert v.inside is Grade.BROKEN
+    assert report.dead == {"2: relu": (H, H)}
+    assert "dead in all cases: 12 of 12 units at 2: relu" in str(report)
+
+
+@pytest.mark.parametrize("f", [nn.ReLU(inplace=True), lambda a: a.clamp(min=0), torch.relu])
+def test_shut_units_are_seen_whatever_shuts_them(f):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dense = nn.Linear(D, H)
+            nn.init.constant_(self.dense.bias, -1e9)
+
+        def forward(self, x):
+            return f(self.dense(x))
+
+    report = check_invariances(Net(), torch.randn(B, D), dtypes=DOUBLE, columns=[2])
+    assert report.grade("dense.weight", 2) is Grade.NOT_JUDGED
+    assert list(report.dead.values()) == [(H, H)]
+
+
+def test_what_a_later_layer_takes_out_again_is_an_invariance():
+    net = nn.Sequential(
+        nn.Linear(D, H, bias=False), nn.ReLU(), nn.Linear(H, H, bias=False),
+        nn.LayerNorm(H, eps=0.0),
+    )  # fmt: skip
+    v = next(
+        v
+        for v in check_invariances(net, torch.randn(B, D), dtypes=DOUBLE).invariances
+        if v.column == 1
+    )
+    assert v.grade is Grade.EXACT
+    assert v.inside is Grade.BROKEN
+
+
+# The module is left as it was.
+
+
+class Drawing(nn.Module):
+    """Draws from a generator of its own, which nobody puts back."""
+
+    def __init__(self):
+        super().__init__()
+        self.generator = [torch.Generator()]
+
+    def __deepcopy__(self, memo):
+        return Drawing()
+
+    def forward(self, x):
+        return x + torch.rand(1, generator=self.generator[0])
+
+
+def test_a_module_that_draws_from_elsewhere_is_refused():
+    with pytest.raises(ValueError, match="two evaluations from one random state differ"):
+        check_invariances(Drawing(), torch.randn(B, D))
+
+
+# What modules do and people give.
+
+
+def test_a_precision_that_the_module_cannot_compute_in_is_said():
+    class SinglePrecision(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.W = [torch.randn(H, D, dtype=torch.float32)]  # no parameter, no buffer
+
+        def forward(self, x):
+            return x @ self.W[0].T
+
+    report = check_invariances(SinglePrecision(), torch.randn(B, D, dtype=torch.float32))
+    assert {v.dtype for v in report.invariances} == {"float32"}
+    assert set(report.not_tried) == {"float64, evaluation", "bfloat16, evaluation"}
+    assert "not tried: float64, evaluation" in str(report)
+
+
+def test_a_batch_of_one_cannot_train_batch_norm_and_the_rest_is_tried():
+    report = check_invariances(dense(nn.BatchNorm1d(H)), torch.randn(1, D), dtypes=DOUBLE)
+    assert "float64, train" in report.not_tried
+    assert "more than 1 value" in report.not_tried["float64, train"]
+    assert {v.mode for v in report.invariances} >= {"running"}
+
+
+def behind_batch_norm(*between: nn.Module) -> nn.Sequential:
+    """Two layers with batch norm, the smallest net of which two modes could differ."""
+    torch.manual_seed(0)
+    first = nn.Linear(D, H, bias=False), nn.BatchNorm1d(H, eps=1e-3), nn.ReLU()
+    return nn.Sequential(*first, *between, nn.Linear(H, 5, bias=False), nn.BatchNorm1d(5))
+
+
+def test_recomputed_statistics_are_those_of_training_without_dropout():
+    net, x = behind_batch_norm(), torch.randn(B, D)
+    both, alone = check_invariances(net, x), check_invariances(net, x, modes=("recomputed",))
+    found = [v for v in both.invariances if v.mode == "recomputed"]
+    assert len(found) == len(alone.invariances)
+    for own, its in zip(found, alone.invariances, strict=True):
+        assert (own.where, own.column, own.dtype) == (its.where, its.column, its.dtype)
+        assert own.grade is its.grade
+        # what has no defect to speak of has one of rounding, which no two kernels share
+        exact = {"float64": 1e-12, "float32": 1e-4, "bfloat16": 0.1}[own.dtype]
+        assert own.defect == pytest.approx(its.defect, rel=exact, abs=exact)
+    separate = sum(check_invariances(net, x, modes=(mode,)).evaluations for mode in MODES)
+    assert both.evaluations < 0.8 * separate
+
+
+def test_the_first_tensor_is_read_from_what_is_returned():
+    lstm, x = nn.LSTM(D, H, batch_first=True), torch.randn(B, 5, D)
+    weights = ["weight_ih_l0"]
+    first = check_invariances(lstm, x, weights=weights, columns=[1], dtypes=DOUBLE)
+    last = check_invariances(
+        lstm, x, weights=weights, columns=[1], dtypes=DOUBLE, read=lambda out: out[1][1][0]
+    )
+    assert first.grade("weight_ih_l0", 1) is last.grade("weight_ih_l0", 1) is Grade.BROKEN
+    assert first.invariances[0].defect != last.invariances[0].defect
+    assert "judged: the first of 3 tensors returned" in str(first)
+    assert "judged: " not in str(last)
+
+
+class Returns(nn.Module):
+    def __init__(self, make):
+        super().__init__()
+        self.make = make
+
+    def forward(self, x):
+        return self.make(x)
+
+
+LINEAR, X = nn.Linear(3, 2), torch.randn(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("net", "x", "settings", "error", "match"),
+    [
+        (Returns(lambda x: "no tensor"), X, {}, TypeError, "give read="),
+        (Returns(lambda x: x), X, {"read": str}, TypeError, "a function that returns a tensor"),
+        (Returns(lambda x: x.argmax(1)), X, {}, ValueError, "floating point"),
+        (Returns(lambda x: x.log()), -X.abs(), {}, ValueError, "NaN or an infinity"),
+        (LINEAR, torch.full((2, 3), math.nan), {}, ValueError, "^x is nan at"),
+        (LINEAR, torch.randn(2, 4), {}, ValueError, r"Linear does not take .*\(2, 4\)"),
+        (LINEAR, [[1.0]], {}, TypeError, "x is of class list"),
+        (LINEAR, X, {"columns": [12]}, ValueError, r"no columns \[12\]"),
+        (LINEAR, X, {"weights": ["W"]}, ValueError, "there are weight"),
+        (LINEAR, X, {"modes": "train"}, ValueError, r"the model has \['evaluation'\]"),
+        (LINEAR, X, {"dtypes": [torch.int8]}, ValueError, "tolerance"),
+        (nn.Embedding(5, 2), torch.tensor([1, 2]), {}, ValueError, "after the embedding"),
+    ],
+)
+def test_errors_say_what_to_do(net, x, settings, error, match):
+    with pytest.raises(error, match=match):
+        check_invariances(net, x, **settings)
+
+
+def test_an_input_that_nothing_depends_on_is_said():
+    net = dense(nn.LayerNorm(H))
+    nn.init.zeros_(net[0].weight)
+    report = check_invariances(net, torch.randn(B, D), dtypes=DOUBLE)
+    assert {v.where for v in report.invariances} == {"0.weight"}
+    assert report.not_tried["x"] == "nothing that can be seen depends on it"
+    assert report.not_tried["0.weight W → δW"] == "it changes nothing: 0.weight is 0"
+    assert {v.column for v in report.invariances} == {2, 7, 8, 10}
+
+
+def test_a_weight_that_nothing_depends_on_is_said():
+    class Idle(nn.Linear):
+        def forward(self, input):
+            return input / input.norm(dim=-1, keepdim=True)
+
+    report = check_invariances(Idle(D, H), torch.randn(B, D), dtypes=DOUBLE)
+    assert {v.where for v in report.invariances} == {"x"}
+    assert report.not_tried["weight"] == "nothing that can be seen depends on it"
+
+
+def test_summed_inputs_that_cannot_be_reached_are_not_claimed():
+    attention = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    report = check_invariances(attention, torch.randn(2, 5, 8), dtypes=DOUBLE)
+    columns = {v.column for v in report.invariances if v.where == "self_attn.out_proj.weight"}
+    assert columns == {1, 2, 3, 10}
+
+
+def test_units_of_a_transposed_convolution():
+    net = nn.Sequential(nn.ConvTranspose2d(3, 5, 3, bias=False), nn.InstanceNorm2d(5, eps=0.0))
+    report = check_invariances(net, torch.randn(4, 3, 6, 6), dtypes=DOUBLE)
+    assert report.grade("0.weight", 3) is Grade.EXACT  # each unit over its own space
+
+
+# How it is read.
+
+
+def test_rows_that_are_alike_are_folded():
+    layers = [Linear(H, H, LayerNorm) for _ in range(3)]
+    report = check_invariances(
+        nn.Sequential(*layers), torch.randn(B, H), columns=[3], dtypes=DOUBLE
+    )
+    (row,) = [line for line in str(report).splitlines() if "w₁ → δw₁" in line]
+    sizes = sorted(v.defect for v in report.invariances)
+    assert row.startswith("0.W and 2 others")
+    assert f"broken ({sizes[0]:.2g} to {sizes[-1]:.2g})" in row
+
+
+@pytest.mark.parametrize(
+    ("defect", "worst", "said"),
+    [
+        (0.0, math.nan, "broken (not a number at δ = 1e-30, case 0)"),
+        (math.nan, math.nan, "broken (not a number at δ = 1e-30, case 0)"),
+        (0.0, math.inf, "broken (∞ at δ = 1e-30, case 0)"),
+        (0.0, 0.0, "broken (not seen in float32, case 0)"),
+        (0.0, 0.4, "broken (0.4 at δ = 1e-30, case 0)"),
+        (0.2, 0.4, "broken (0.2; 0.4 at 1e-30, case 0)"),
+    ],
+)
+def test_a_break_is_never_said_to_be_of_size_0(defect, worst, said):
+    found = Invariance(
+        "x", 4, "", "X → δX", "train", "float32", Grade.BROKEN, Grade.BROKEN, defect, worst,
+        worst_delta=1e-30, worst_case=0, worst_site="", rate=math.nan, knee=math.nan,
+        exact_without="", sign="", curve=(),
+    )  # fmt: skip
+    assert str(found) == said
+
+
+def test_a_knee_that_no_law_gives_is_where_delta_squared_var_is_eps():
+    eps, x = 1e-6, torch.randn(1, D)
+    layer = Linear(D, H, partial(LayerNorm, eps=eps))
+    v = next(
+        v
+        for v in check_invariances(layer, x, dtypes=[torch.float32]).invariances
+        if v.column == 1
+    )
+    assert math.isnan(v.rate)  # too few points of float32 lie on the slope
+    var = float((x @ layer.W.detach().T).var(1, correction=0))
+    assert v.knee == pytest.approx((eps / var) ** 0.5, rel=5e-3)  # 12 halvings of decades
+
+
+def test_outputs_that_are_0_are_said_to_be():
+    net = nn.Linear(5, 4)
+    nn.init.zeros_(net.weight)
+    nn.init.zeros_(net.bias)
+    report = str(check_invariances(net, torch.randn(B, 5), dtypes=DOUBLE))
+    assert "outputs are 0 before any change: next to that every movement is ∞" in report
+    assert "broken (∞, case" in report
+
+
+def test_it_prints_frames_and_draws():
+    net = nn.Sequential()
+    net.add_module("<img src=x>", nn.Linear(D, H, bias=False))
+    net.add_module("norm", nn.BatchNorm1d(H, eps=1e-300))
+    report = check_invariances(net, torch.randn(B, D), columns=[1, 2, 3])
+    first, _, blank, *table = str(report).splitlines()
+    assert first == "Sequential of x (8, 7): 4 of 9 invariances are exact, 5 broken in float64."
+    assert not blank
+    assert max(map(len, table)) <= 100
+    assert all(any(v.formula in line for line in table) for v in report.invariances)
+    page = report._repr_html_()
+    assert "<img" not in page
+    assert "&lt;img src=x&gt;" in page
+    frame = report.to_frame()
+    assert set(frame["mode"]) == {"train", "running", "recomputed"}
+    assert len(frame) == len(report.invariances)
+    assert len(report.plot().data) == 3
+
+
+class Overflowing(nn.Module):
+    """What goes into a rectifier is no number once the summed inputs are large."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(D, H, bias=False), LayerNorm(H)
+        self.last = nn.Linear(H, 3)
+
+    def forward(self, x):
+        a = self.first(x)
+        return self.last(self.norm(a)) + 0 * (a.exp() - a.exp()).relu().nan_to_num().sum()
+
+
+def test_what_is_no_number_inside_is_not_unchanged():
+    report = check_invariances(randomized(Overflowing()), torch.randn(B, D), dtypes=DOUBLE)
+    (scaled,) = [v for v in report.invariances if v.where == "first.weight" and v.column == 1]
+    assert scaled.grade is Grade.EXACT
+    assert scaled.inside is Grade.BROKEN
