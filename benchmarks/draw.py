@@ -23,6 +23,7 @@ from lnlab.papers import PictureDrawing as Task
 from lnlab.papers.draw.experiment import TWO_CORES
 from lnlab.papers.draw.kernels import FastDraw
 from lnlab.training import stack
+from lnlab.training.optim import before_step
 from lnlab.training.runs import device_name
 
 MNIST: Any = SimpleNamespace(shape=(28, 28))
@@ -72,6 +73,7 @@ def update(task: Task) -> Callable[[], None]:
     """One update of one seed, on a batch of random pictures that is always the same."""
     model = stack([task.model(0, MNIST)])
     optimizer = task.optimizer(model.parameters())
+    before_step(optimizer, task.clip_)
     x = (torch.rand(1, task.batch_size, 28 * 28) < 0.13).float()
 
     def step() -> None:

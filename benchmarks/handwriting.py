@@ -22,6 +22,7 @@ from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.kernels import FastHandwriting
 from lnlab.papers.handwriting.model import HandwritingNet, Written
 from lnlab.training import stack
+from lnlab.training.optim import before_step
 from lnlab.training.runs import device_name
 
 UNITS = 64, 128
@@ -87,6 +88,7 @@ def update(task: Task, net: Any) -> Callable[[], None]:
     """One update of one net, on a batch that is always the same."""
     model = stack([net])
     optimizer = task.optimizer(model.parameters())
+    before_step(optimizer, task.clip_)
     batch = Written(*(a.unsqueeze(0) for a in lines(task.batch_size)))
     y = torch.rand(*batch.x.shape).round(), torch.full(batch.x.shape[:2], POINTS)
 

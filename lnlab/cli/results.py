@@ -80,16 +80,16 @@ def compare(keys: tuple[str, ...], csv: bool, everything: bool, root: Path | Non
 @where
 def resume(key: str, data: str | None, root: Path | None) -> None:
     """Go on with a run that was stopped, whatever its settings were."""
-    from lnlab.training import finish
+    from lnlab.training import train
 
     run = named(key, root)
     if run.done:
         show_run(run)
         return
     kind = find_experiment(run.task)
-    task = kind.of(run.config, **({"data": data} if data else {}))
+    task = kind.from_config(run.config, **({"data": data} if data else {}))
     where = {"device": run.config["device"], "precision": run.config["precision"]}
-    show_run(finish(task, root=run.folder.parents[1], **where))
+    show_run(train(task, root=run.folder.parents[1], **where))
 
 
 @results.command()

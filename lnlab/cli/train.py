@@ -135,7 +135,7 @@ def parse_value(field: "Field", text: str) -> Any:
     Raises:
         ValueError: it does not fit.
     """
-    from lnlab.training.experiment import checked
+    from lnlab.training.experiment import check_field
 
     if field.name == "seeds":
         return read_seeds(text)
@@ -147,7 +147,7 @@ def parse_value(field: "Field", text: str) -> Any:
         value = text
     if get_origin(field.kind) is tuple and not isinstance(value, tuple | list):
         value = (value,)
-    return checked(value, field)
+    return check_field(value, field)
 
 
 # The commands.
@@ -198,7 +198,7 @@ def train(
 
     task = experiment.budget(budget, **parse_settings(experiment, settings, data))
     place = {"root": out or paths.place("runs"), "device": device, "precision": precision}
-    show_run(training.finish(task, save_every=save_every, **place))
+    show_run(training.train(task, save_every=save_every, **place))
 
 
 @click.command(cls=OnExperiment)
@@ -291,7 +291,7 @@ def run_sweep(tasks: list[Any], **where: Any) -> None:
     if back := sum(outcome.read_back for outcome in outcomes):
         click.echo(f"{back} of {len(tasks)} read back: they were done before")
     place = {"root": where["root"], "device": where["device"]}
-    runs = [run for task in tasks if (run := training.found(task, **place))]
+    runs = [run for task in tasks if (run := training.find_run(task, **place))]
     if runs:
         click.echo(overview(runs))
     failed = [outcome for outcome in outcomes if outcome.error]

@@ -14,7 +14,7 @@ from lnlab.analysis.covariate_shift import covariate_shift
 from lnlab.analysis.objective import Objective
 from lnlab.data import Images, load
 from lnlab.data.images import Split
-from lnlab.training import Experiment, Moment, cross_entropy, evaluate, setting
+from lnlab.training import Evaluation, Experiment, cross_entropy, evaluate, setting
 
 TRAINING_CASES = 5_000
 """The number of training cases, the first ones, whose loss is measured: more would cost time
@@ -54,7 +54,7 @@ class Classification(Experiment):
     """The number of training cases, the last ones, that are not trained on: they validate, to
     choose a learning rate by. 0: none, and the paper's whole training set."""
 
-    falls = ("train_nll", "test_nll", "test_error")
+    lower_is_better = ("train_nll", "test_nll", "test_error")
 
     def dataset(self) -> Any:
         """:class:`~lnlab.data.Images`, or those with cases held out."""
@@ -65,15 +65,15 @@ class Classification(Experiment):
         """The negative log likelihood in nats: logits (S, B, classes), y (S, B) to (S,)."""
         return cross_entropy(output, y)
 
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
+    def eval_points(self, updates_per_epoch: int) -> set[int]:
         """Before the first update, log-spaced through the first epoch, and then after every
         half epoch."""
         first = {round(updates_per_epoch * 2.0**-k) for k in range(8)}
-        halves = 2 * self.passes(updates_per_epoch)
+        halves = 2 * self.num_epochs(updates_per_epoch)
         return first | {half * updates_per_epoch // 2 for half in range(halves + 1)}
 
-    def measure(
-        self, model: nn.Module, dataset: Any, moment: Moment = Moment.END
+    def evaluate(
+        self, model: nn.Module, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, list[float]]:
         """Per seed, in evaluation mode: NLL of the first training cases (nats), NLL and error
         rate of the test cases; the same of the validation cases, where some are held out."""
@@ -133,9 +133,7 @@ def moved(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
             return dict.fromkeys(
                 ("gradient_angle", "mean_shift", "gradient_change", "weight_norm"), float("nan")
             )
-    loss = Objective(
-        net, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64
-    )
+    loss = Objective(net, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
     there = loss.start - STEP * loss.gradient()[1]
     lengths = torch.stack([layer.W.detach().norm() for layer in net.layers[:-1]])
     return {

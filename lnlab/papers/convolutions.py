@@ -36,7 +36,7 @@ from lnlab.nn import (
 )
 from lnlab.nn.linear import INITIALISATIONS, Layer
 from lnlab.papers.classification import Classification, measured
-from lnlab.training import Moment, setting
+from lnlab.training import Evaluation, setting
 
 # A LeNet and a ResNet-8, with any normalizer at every layer but the logits.
 
@@ -302,33 +302,31 @@ class Convolutions(Classification):
             warnings.simplefilter("ignore", LeftOnReference)
             return fuse(net)
 
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
+    def eval_points(self, updates_per_epoch: int) -> set[int]:
         """Before the first update, and after every epoch."""
-        return {
-            epoch * updates_per_epoch for epoch in range(self.passes(updates_per_epoch) + 1)
-        }
+        return self.every(updates_per_epoch, updates_per_epoch)
 
-    def glances(self, updates_per_epoch: int) -> set[int]:
+    def log_points(self, updates_per_epoch: int) -> set[int]:
         """Log-spaced through the first epoch, and then after every half epoch."""
-        return super().evaluation_points(updates_per_epoch)
+        return super().eval_points(updates_per_epoch)
 
-    def measure(
-        self, model: Any, dataset: Any, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, list[float]]:
         """Per seed, in evaluation mode: NLL (nats) and error rate of test and validation, NLL
         of training cases; at a glance no test. Before the first and after the last update also
         units by their place (:func:`placed`)."""
         few = min(SOME, self.test_size or SOME)
-        some = (self.test_size or None) if moment is Moment.END else few
+        some = (self.test_size or None) if evaluation is Evaluation.FINAL else few
         found = {"train_nll": measured(model, dataset.train, few)["nll"]}
         if dataset.valid is not None:
             valid = measured(model, dataset.valid, some)
             found |= {"valid_nll": valid["nll"], "valid_error": valid["error"]}
-        if moment is Moment.CHEAP:
+        if evaluation is Evaluation.LIGHT:
             return found
         test = measured(model, dataset.test, some)
         found |= {"test_nll": test["nll"], "test_error": test["error"]}
-        if moment in (Moment.START, Moment.END):
+        if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
             cases = min(PROBED, self.test_size or PROBED)
             each = [placed(net, dataset, cases) for net in model.unstack()]
             found |= {name: [one[name] for one in each] for name in each[0]}

@@ -17,7 +17,7 @@ from lnlab.nn import BatchNorm, Identity, LayerNorm, Linear, Norm, RMSNorm, Weig
 from lnlab.nn.linear import INITIALISATIONS
 from lnlab.papers.classification import CASES, Classification, moved
 from lnlab.threads import in_one_thread
-from lnlab.training import Batches, Moment, setting
+from lnlab.training import Batches, Evaluation, setting
 from lnlab.training.experiment import collate
 from lnlab.training.optim import SGD, Adam
 from lnlab.training.random_state import default_dtype
@@ -142,18 +142,19 @@ class PermutationInvariantMNIST(Classification):
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         return DESCENTS[self.solver](parameters, lr=self.learning_rate)
 
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
+    def eval_points(self, updates_per_epoch: int) -> set[int]:
         """Those of every classification, and every so many updates."""
-        found = super().evaluation_points(updates_per_epoch)
-        last = self.length(updates_per_epoch)
-        return found | set(range(0, last + 1, self.eval_every or last))
+        found = super().eval_points(updates_per_epoch)
+        return found | (
+            self.every(self.eval_every, updates_per_epoch) if self.eval_every else set()
+        )
 
-    def measure(
-        self, model: Any, dataset: Any, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, list[float]]:
         """The measurements of every classification, and with ``step_effects`` shift and
         smoothness on the first training cases."""
-        found = super().measure(model, dataset, moment)
+        found = super().evaluate(model, dataset, evaluation)
         if not self.step_effects:
             return found
         nets = model.unstack()

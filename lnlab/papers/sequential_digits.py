@@ -29,7 +29,7 @@ from lnlab.nn import (
 )
 from lnlab.nn.recurrent import GRU, LSTM, RNN, Recurrent
 from lnlab.papers.classification import Classification
-from lnlab.training import Moment, setting
+from lnlab.training import Evaluation, setting
 from lnlab.training.random_state import seeded
 
 ARMS: dict[str, Callable[[int], Norm]] = {
@@ -137,11 +137,11 @@ class SequentialDigits(Classification):
             )
         return D // self.pixels_per_step
 
-    def measure(
-        self, model: Any, dataset: Any, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, list[float]]:
         """The measurements of every classification, and what ``gradient_factor`` asks for."""
-        found = super().measure(model, dataset, moment)
+        found = super().evaluate(model, dataset, evaluation)
         if not self.gradient_factor:
             return found
         x = dataset.test.x[:CASES]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lnlab.training.batches import Batches, Bucketed
-    from lnlab.training.experiment import Experiment, Moment, setting
+    from lnlab.training.experiment import Evaluation, Experiment, setting
     from lnlab.training.random_state import read_device
     from lnlab.training.stacking import Stacked, stack
     from lnlab.training.trainer import (
@@ -16,48 +16,48 @@ if TYPE_CHECKING:
         cross_entropy,
         evaluate,
         evaluating,
-        finish,
+        find_run,
         fit,
-        found,
         train,
+        train_steps,
     )
 
 __all__ = [
     "Batches",
     "Bucketed",
+    "Evaluation",
     "Experiment",
-    "Moment",
     "Stacked",
     "Step",
     "cross_entropy",
     "evaluate",
     "evaluating",
-    "finish",
+    "find_run",
     "fit",
-    "found",
     "read_device",
     "setting",
     "stack",
     "train",
+    "train_steps",
 ]
 
 MODULES = {
-    "Batches": "lnlab.training.batches",
-    "Bucketed": "lnlab.training.batches",
-    "Experiment": "lnlab.training.experiment",
-    "Moment": "lnlab.training.experiment",
-    "Stacked": "lnlab.training.stacking",
-    "Step": "lnlab.training.trainer",
-    "cross_entropy": "lnlab.training.trainer",
-    "evaluate": "lnlab.training.trainer",
-    "evaluating": "lnlab.training.trainer",
-    "finish": "lnlab.training.trainer",
-    "fit": "lnlab.training.trainer",
-    "found": "lnlab.training.trainer",
-    "read_device": "lnlab.training.random_state",
-    "setting": "lnlab.training.experiment",
-    "stack": "lnlab.training.stacking",
-    "train": "lnlab.training.trainer",
+    "Batches": "batches",
+    "Bucketed": "batches",
+    "Evaluation": "experiment",
+    "Experiment": "experiment",
+    "Stacked": "stacking",
+    "Step": "trainer",
+    "cross_entropy": "trainer",
+    "evaluate": "trainer",
+    "evaluating": "trainer",
+    "find_run": "trainer",
+    "fit": "trainer",
+    "read_device": "random_state",
+    "setting": "experiment",
+    "stack": "stacking",
+    "train": "trainer",
+    "train_steps": "trainer",
 }
 """The module of each name."""
 
@@ -65,4 +65,4 @@ MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(MODULES[name]), name)
+    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""The contract of an experiment: all that training asks of it, of its data and its batches."""
+"""The contract of an experiment: its fields, and what training asks of it."""
 
 import json
 import math
@@ -8,28 +8,18 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
 from types import UnionType
-from typing import (
-    Any,
-    ClassVar,
-    NamedTuple,
-    Protocol,
-    Self,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, Union, get_args, get_origin
+from typing import get_type_hints as type_hints
 
 import torch
 from torch import Tensor, nn
 
 from lnlab.seeds import read_seeds
 from lnlab.training.batches import Batches
-from lnlab.training.optim import Adam
+from lnlab.training.optim import Adam, clip_grad_norm_
 from lnlab.training.random_state import placed
 
-# Fields of an experiment: what each may be, and an error that says so where it is not.
-
+# The fields of an experiment: what each may be, and an error that says so where it is not.
 
 WORDS = {
     int: ("a whole number", "whole numbers"),
@@ -50,7 +40,7 @@ def setting(
     count: int | None = None,
     measured: bool = False,
 ) -> Any:
-    """A field of an experiment: its default, and what else it may be.
+    """Return a field of an experiment: its default, and what else it may be.
 
     Args:
         default: the value where nothing is said, of the type of the field.
@@ -61,9 +51,9 @@ def setting(
         measured: True if the field adds measurements and changes nothing else: runs that
             differ in it alone are trained alike.
     """
-    known = {"least": least, "most": most, "above": above, "count": count}
-    known |= {"measured": measured}
-    return field(default=default, metadata={**known, "choices": tuple(choices)})
+    allowed = {"least": least, "most": most, "above": above, "count": count}
+    allowed |= {"choices": tuple(choices), "measured": measured}
+    return field(default=default, metadata=allowed)
 
 
 class Field(NamedTuple):
@@ -77,11 +67,11 @@ class Field(NamedTuple):
 
 @cache
 def declared(experiment: type) -> dict[str, Field]:
-    """The fields of a class of experiments by name.
+    """Return the fields of a class of experiments by name.
 
     Where a class gives a field another default only, it may be what it may be above.
     """
-    hints = get_type_hints(experiment)
+    hints = type_hints(experiment)
     allowed: dict[str, Mapping[str, Any]] = {}
     for kind in reversed(experiment.__mro__):
         own = vars(kind).get("__dataclass_fields__", {})
@@ -92,47 +82,38 @@ def declared(experiment: type) -> dict[str, Field]:
     }
 
 
-def checked(value: Any, one: Field) -> Any:
-    """A value as its field holds it: a list as a tuple, a whole number where any is asked as
-    a float.
+def check_field(value: Any, field: Field) -> Any:
+    """Return a value as its field holds it: a list as a tuple, an int as a float.
 
     Raises:
         ValueError: if it may not be that; names the field, and says what it may be.
     """
-    kind, allowed = one.kind, one.allowed
-    value = _as(value, kind)
-    several = get_origin(kind) is tuple
-    count = allowed.get("count")
-    members = value if several and isinstance(value, tuple) else (value,)
-    fits = _fits(value, kind) and all(_within(member, allowed) for member in members)
-    if fits and several:
-        fits = len(members) == count if count else len(members) > 0
+    value = _convert(value, field.kind)
+    members = value if isinstance(value, tuple) else (value,)
+    fits = _has_type(value, field.kind) and all(_in_range(m, field.allowed) for m in members)
+    if get_origin(field.kind) is tuple:
+        count = field.allowed.get("count")
+        fits = fits and (len(members) == count if count else len(members) > 0)
     if not fits:
-        raise ValueError(f"{one.name} is {value!r}: {_advice(one)}.")
+        raise ValueError(f"{field.name} is {value!r}: {_advice(field)}.")
     return value
 
 
-def _as(value: Any, kind: Any) -> Any:
-    if get_origin(kind) is tuple:
-        if isinstance(value, list | tuple):
-            return tuple(_as(member, get_args(kind)[0]) for member in value)
-    elif kind is float and type(value) is int:
-        return float(value)
-    return value
+def _convert(value: Any, kind: Any) -> Any:
+    if get_origin(kind) is tuple and isinstance(value, list | tuple):
+        return tuple(_convert(member, get_args(kind)[0]) for member in value)
+    return float(value) if kind is float and type(value) is int else value
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _has_type(value: Any, kind: Any) -> bool:
     if get_origin(kind) is tuple:
-        member = get_args(kind)[0]
-        return isinstance(value, tuple) and all(_fits(one, member) for one in value)
+        return type(value) is tuple and all(_has_type(m, get_args(kind)[0]) for m in value)
     if get_origin(kind) in (Union, UnionType):
-        return any(_fits(value, one) for one in get_args(kind))
-    if kind is float:
-        return type(value) is float and math.isfinite(value)
-    return type(value) is kind  # True is no whole number
+        return any(_has_type(value, one) for one in get_args(kind))
+    return type(value) is kind and (kind is not float or math.isfinite(value))
 
 
-def _within(value: Any, allowed: Any) -> bool:
+def _in_range(value: Any, allowed: Mapping[str, Any]) -> bool:
     if allowed.get("choices"):
         return value in allowed["choices"]
     if type(value) not in (int, float):
@@ -164,25 +145,8 @@ def _advice(field: Field) -> str:
 
 CPU = torch.device("cpu")
 
-AROUND = ("device", "precision")
+PLACE = ("device", "precision")
 """The settings that :func:`lnlab.training.train` adds to an experiment's configuration."""
-
-
-class Described(Protocol):
-    """The name, kind, licence and checksum of a data set; its cases are the experiment's
-    affair."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def licence(self) -> str: ...
-
-    @property
-    def checksum(self) -> str: ...
 
 
 class Epochs(Protocol):
@@ -197,25 +161,13 @@ class Epochs(Protocol):
         ...
 
 
-class Beside(Protocol):
-    """A companion of a training: entered while it lasts, kept in its checkpoints."""
+class Evaluation(Enum):
+    """A kind of evaluation, which decides how much it may cost."""
 
-    def __enter__(self) -> Any: ...
-
-    def __exit__(self, *error: Any) -> None: ...
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-
-class Moment(Enum):
-    """A time of measuring, which decides how much it may cost."""
-
-    START = "before the first update"
-    CHEAP = "on the way, often: what costs little"
-    DEAR = "on the way, seldom: everything that is looked at on the way"
-    END = "after the last update, of the weights that count"
+    INITIAL = "before the first update"
+    LIGHT = "on the way, often: what costs little"
+    FULL = "on the way, seldom: everything that is measured on the way"
+    FINAL = "after the last update, of the selected weights"
 
 
 @dataclass(frozen=True)
@@ -228,9 +180,11 @@ class Experiment(ABC):
 
     Attributes:
         name: what its runs are called.
-        falls, rises: the metrics that every finished run of it has and that are better when
-            smaller, or when larger. What else :meth:`measure` gives is neither. Tables of runs
+        lower_is_better, higher_is_better: the metrics that every finished run of it has, by
+            which way is better. What else :meth:`evaluate` gives is neither. Tables of runs
             show the last one.
+        eval_every: updates from one full evaluation to the next; 0: an epoch.
+        max_grad_norm: the norm to which longer gradients are clipped; 0: none.
     """
 
     norm: str = "layer"
@@ -248,27 +202,35 @@ class Experiment(ABC):
     learning_rate: float = setting(1e-3, least=0)
     """The length of a step, as the optimizer has it."""
     best_metric: str = ""
-    """The weights that count: those at the best value of this metric (one of ``falls`` or
-    ``rises``, of a validation set), or, where it is empty, the last."""
+    """The weights that count: those at the best value of this metric (of a validation set), or,
+    where it is empty, the last."""
     fused: bool = True
     """True if fast equivalents take the place of the reference, where there are any."""
 
     name: ClassVar[str]
-    falls: ClassVar[tuple[str, ...]] = ()
-    rises: ClassVar[tuple[str, ...]] = ()
+    lower_is_better: ClassVar[tuple[str, ...]] = ()
+    higher_is_better: ClassVar[tuple[str, ...]] = ()
+    # without annotations: an experiment that has them as fields gives them one
+    eval_every = 0
+    max_grad_norm = 0.0
 
     def __post_init__(self) -> None:
         if isinstance(self.seeds, int | str):
             object.__setattr__(self, "seeds", read_seeds(self.seeds))
         for name, one in declared(type(self)).items():
-            object.__setattr__(self, name, checked(getattr(self, name), one))
+            object.__setattr__(self, name, check_field(getattr(self, name), one))
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds is {self.seeds}: each once, or intervals are too narrow.")
-        if self.best_metric and self.best_metric not in (*self.falls, *self.rises):
-            known = ", ".join((*self.falls, *self.rises)) or "no metric, leave it empty"
+        if self.best_metric and self.best_metric not in self.metrics:
+            known = ", ".join(self.metrics) or "no metric, leave it empty"
             raise ValueError(f"best_metric is {self.best_metric!r}: choose from {known}.")
 
     # what it is: budgets, arms, configuration
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that every finished run has."""
+        return (*self.lower_is_better, *self.higher_is_better)
 
     @classmethod
     @abstractmethod
@@ -276,13 +238,13 @@ class Experiment(ABC):
         """``smoke`` (seconds, for tests), ``notebook`` and ``paper``."""
 
     @classmethod
-    def implied(cls, budget: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Changes that follow from those that were said, where nothing else is said."""
+    def implied(cls, budget: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Changes that follow from those that were made, where nothing else is said."""
         return {}
 
     @classmethod
     def budget(cls, name: str, **changes: Any) -> Self:
-        """The experiment at ``smoke`` (seconds), ``notebook`` or ``paper``, with ``changes``.
+        """Return the experiment at ``smoke``, ``notebook`` or ``paper``, with ``changes``.
 
         A change that is None or empty leaves the budget's own.
 
@@ -293,8 +255,8 @@ class Experiment(ABC):
         if name not in budgets:
             raise ValueError(f"no budget is called {name!r}: choose from {', '.join(budgets)}.")
         empty = (None, "", (), [])
-        said = {field: value for field, value in changes.items() if value not in empty}
-        return replace(budgets[name], **{**cls.implied(name, said), **said})
+        changes = {field: value for field, value in changes.items() if value not in empty}
+        return replace(budgets[name], **{**cls.implied(name, changes), **changes})
 
     @classmethod
     def arms(
@@ -304,7 +266,7 @@ class Experiment(ABC):
         values: Sequence[Any] | Mapping[str, Mapping[str, Any]] | None = None,
         **changes: Any,
     ) -> dict[str, Self]:
-        """The arms of a comparison at one budget, by label: equal in all but what they compare.
+        """Return the arms of a comparison, by label: equal in all but what they compare.
 
         Each seed has the same batches in every arm, and the same initial weights where these
         have the same names and shapes.
@@ -356,8 +318,8 @@ class Experiment(ABC):
         return json.loads(json.dumps(fields)) | config
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], **changes: Any) -> Self:
-        """The experiment that a run's configuration is of.
+    def from_config(cls, config: Mapping[str, Any], **changes: Any) -> Self:
+        """Return the experiment that a run's configuration is of.
 
         Args:
             config: as :attr:`lnlab.training.runs.Run.config` gives it back.
@@ -366,7 +328,7 @@ class Experiment(ABC):
         Raises:
             ValueError: if it has a field that the experiment lacks.
         """
-        fields = {name: value for name, value in config.items() if name not in AROUND}
+        fields = {name: value for name, value in config.items() if name not in PLACE}
         if unknown := [name for name in fields if name not in declared(cls)]:
             raise ValueError(f"this is no configuration of {cls.name}: it has {unknown}.")
         return cls(**{**fields, **changes})
@@ -375,26 +337,27 @@ class Experiment(ABC):
 
     @abstractmethod
     def dataset(self) -> Any:
-        """The data set, :class:`Described`, as :func:`lnlab.data.load` gives it."""
+        """The data set as :func:`lnlab.data.load` gives it, with name, kind, checksum and
+        licence."""
 
     @abstractmethod
     def model(self, seed: int, dataset: Any) -> nn.Module:
         """One model; torch, numpy and Python have been seeded with ``seed`` before."""
 
-    def trained(self, weights: Mapping[str, Tensor], dataset: Any, seed: int) -> Any:
-        """The model of one seed with the weights of a run.
+    def load_model(self, weights: Mapping[str, Tensor], dataset: Any, seed: int) -> Any:
+        """Return the model of one seed with the weights of a run.
 
         Args:
             weights: as :meth:`lnlab.training.runs.Run.weights` has them, each of the shape of
                 its own.
 
         Raises:
-            ValueError: if they do not fit it: those of another vocabulary, say.
+            RuntimeError: if they do not fit it: those of another vocabulary, say.
         """
         model = self.model(seed, dataset)
-        own = f"{seed}."
+        of_seed = f"{seed}."
         model.load_state_dict(
-            {n.removeprefix(own): w for n, w in weights.items() if n.startswith(own)}
+            {n.removeprefix(of_seed): w for n, w in weights.items() if n.startswith(of_seed)}
         )
         return model
 
@@ -403,78 +366,81 @@ class Experiment(ABC):
         """The loss of each model (S,): outputs and targets are trees of tensors (S, B, ...)."""
 
     def batches(
-        self,
-        dataset: Any,
-        split: str = "train",
-        *,
-        device: torch.device = CPU,
-        dtype: torch.dtype = torch.float32,
+        self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> Epochs:
-        """The batches of a split, one order for each seed, whole numbers as they are.
+        """The training batches on a device, one order for each seed.
 
-        Args:
-            split: train, valid or test.
-            device, dtype: where they go, and what floating-point numbers become.
+        Floating-point numbers become ``dtype``; whole numbers remain as they are.
         """
-        cases = getattr(dataset, split)
-        x, y = placed((cases.x, cases.y), device, dtype)
+        x, y = placed((dataset.train.x, dataset.train.y), device, dtype)
         return Batches(x, y, self.batch_size, self.seeds)
 
-    def length(self, updates_per_epoch: int) -> int:
+    def num_updates(self, updates_per_epoch: int) -> int:
         """The number of updates of the whole run."""
         return self.updates or self.epochs * updates_per_epoch
 
-    def passes(self, updates_per_epoch: int) -> int:
+    def num_epochs(self, updates_per_epoch: int) -> int:
         """The number of epochs that the run begins."""
-        return -(-self.updates // updates_per_epoch) or self.epochs
+        return math.ceil(self.num_updates(updates_per_epoch) / updates_per_epoch)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimizer of all models' parameters, each (S, ...): Adam."""
         return Adam(parameters, lr=self.learning_rate, fused=True)
 
-    def schedule(self, part: float) -> float:
+    def clip_(self, optimizer: torch.optim.Optimizer) -> None:
+        """Clip the gradient of each model before a step: to ``max_grad_norm``, if it is set."""
+        if self.max_grad_norm:
+            clip_grad_norm_(optimizer, self.max_grad_norm, len(self.seeds))
+
+    def schedule(self, progress: float) -> float:
         """The factor of the learning rate when a part of the updates is over, from 0 to 1."""
         return 1.0
 
     # what is measured, and when
 
-    @abstractmethod
-    def evaluation_points(self, updates_per_epoch: int) -> Collection[int]:
-        """After which updates to measure; 0 is before the first. The last always is one, and
-        those behind it are none."""
+    def eval_points(self, updates_per_epoch: int) -> Collection[int]:
+        """The updates after which all is measured: 0, then every ``eval_every``.
 
-    def glances(self, updates_per_epoch: int) -> Collection[int]:
-        """Further updates after which only what costs little is measured (``Moment.CHEAP``)."""
+        The last update always is one, and those behind it are none.
+        """
+        return self.every(self.eval_every or updates_per_epoch, updates_per_epoch)
+
+    def log_points(self, updates_per_epoch: int) -> Collection[int]:
+        """Further updates after which only what costs little is measured."""
         return ()
 
+    def every(self, updates: int, updates_per_epoch: int) -> set[int]:
+        """0 and every so many updates after it, as long as the run lasts."""
+        return set(range(0, self.num_updates(updates_per_epoch) + 1, updates))
+
     @abstractmethod
-    def measure(
-        self, model: Any, dataset: Any, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, Sequence[Any]]:
-        """Measurements by name: for each seed a number, or a picture (an array or a tensor
-        with axes).
+        """Metrics by name: for each seed a number, or a picture (an array or a tensor with
+        axes).
 
         Args:
             model: a :class:`lnlab.training.Stacked`, which is left as it was.
-            moment: decides how much may be measured.
+            evaluation: decides how much may be measured.
         """
 
 
-def collate(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return measurements by name, a list over the seeds, from a mapping for each seed."""
-    return {name: [row[name] for row in rows] for name in rows[0]}
-
-
 def label(field: str, value: Any) -> str:
-    """The name of an arm that differs from others in one field: "layer", "gain 0.1"."""
+    """Return the name of an arm that differs from others in one field: "layer", "gain 0.1"."""
     return value if isinstance(value, str) and value else f"{field} {value!r}"
 
 
-def measured_after(task: Experiment, updates_per_epoch: int) -> dict[int, Moment]:
-    """The updates after which an experiment is measured, each with its moment."""
-    last = task.length(updates_per_epoch)
-    found = dict.fromkeys(task.glances(updates_per_epoch), Moment.CHEAP)
-    found |= dict.fromkeys(task.evaluation_points(updates_per_epoch), Moment.DEAR)
-    if 0 in found:
-        found[0] = Moment.START
-    return {update: found[update] for update in found if update < last} | {last: Moment.END}
+def collate(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the measurements of each seed as a list for each name, as ``evaluate`` gives."""
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def evaluations(experiment: Experiment, updates_per_epoch: int) -> dict[int, Evaluation]:
+    """Return the updates after which an experiment is evaluated, and how."""
+    last = experiment.num_updates(updates_per_epoch)
+    points = dict.fromkeys(experiment.log_points(updates_per_epoch), Evaluation.LIGHT)
+    points |= dict.fromkeys(experiment.eval_points(updates_per_epoch), Evaluation.FULL)
+    if 0 in points:
+        points[0] = Evaluation.INITIAL
+    return {n: points[n] for n in points if n < last} | {last: Evaluation.FINAL}

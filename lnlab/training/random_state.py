@@ -64,6 +64,13 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
+def seed_all(seed: int) -> None:
+    """Seed the global generators of torch, numpy and Python."""
+    torch.default_generator.manual_seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    random.seed(seed)
+
+
 def seconds_until_idle(device: torch.device) -> float:
     """Wait until an accelerator has done what it was given; how long that took."""
     if device.type == "cpu":

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lnlab.training import Experiment, train
+from lnlab.training import Experiment, train_steps
 from lnlab.training.runs import Busy
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def complete(task: Experiment, **where: Any) -> Ended | None:
     """
     began = time.monotonic()
     try:
-        updates = sum(1 for _ in train(task, **where))
+        updates = sum(1 for _ in train_steps(task, **where))
     except Busy:
         time.sleep(PATIENCE)
         return None

@@ -1,12 +1,11 @@
-"""A whole run of an experiment: opened, resumed, saved, finished, and found again."""
+"""Training: the loop of an experiment, its evaluations and checkpoints, and its run on disk."""
 
 import math
-import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from torch.utils._pytree import tree_map
 
 from lnlab.progress import progress
 from lnlab.threads import in_one_thread, one_thread
-from lnlab.training.experiment import Beside, Described, Experiment, Moment, measured_after
+from lnlab.training.experiment import Epochs, Evaluation, Experiment, evaluations
 from lnlab.training.random_state import (
     Noise,
     available,
@@ -24,86 +23,10 @@ from lnlab.training.random_state import (
     placed,
     read_device,
     seconds_until_idle,
+    seed_all,
 )
 from lnlab.training.runs import Run
 from lnlab.training.stacking import Stacked, stack
-
-if TYPE_CHECKING:
-    from lnlab.training.experiment import Epochs
-
-
-# The weights that count: of each model those at its best value of a metric.
-
-
-class Best:
-    """The weights of stacked models at the best value of a metric, each model's own.
-
-    Args:
-        metric: its name among what is measured.
-        rises: whether it is better when larger.
-        model: whose weights are kept; those that it has now until there is a value.
-    """
-
-    def __init__(self, metric: str, rises: bool, model: Stacked) -> None:
-        self.metric, self.rises, self.model = metric, rises, model
-        self.values: list[float | None] = [None] * model.count
-        self.updates = [0] * model.count
-        self.weights = {name: value.clone() for name, value in model.state_dict().items()}
-
-    def look(self, update: int, measured: Mapping[str, Sequence[Any]]) -> None:
-        """Keep the weights of the models whose metric is better than ever; NaN never is.
-
-        Raises:
-            ValueError: if the metric was not measured.
-        """
-        if self.metric not in measured:
-            raise ValueError(
-                f"best_metric is {self.metric!r}, and only {', '.join(measured)} were measured "
-                f"after update {update}: name one of them, or let measure() give it there."
-            )
-        for index, value in enumerate(map(float, measured[self.metric])):
-            if math.isnan(value) or not self._better(value, self.values[index]):
-                continue
-            self.values[index], self.updates[index] = value, update
-            for name, now in self.model.state_dict().items():
-                self._slice(self.weights[name], index).copy_(self._slice(now, index))
-
-    def put(self) -> None:
-        """Give the model the weights that count; one that never had a value keeps its own."""
-        now = self.model.state_dict()
-        for index, value in enumerate(self.values):
-            if value is None:
-                for name, kept in self.weights.items():
-                    self._slice(kept, index).copy_(self._slice(now[name], index))
-        self.model.load_state_dict(self.weights)
-
-    def _better(self, value: float, before: float | None) -> bool:
-        return before is None or (value > before if self.rises else value < before)
-
-    def _slice(self, tensor: Tensor, index: int) -> Tensor:
-        return tensor[index] if self.model.count > 1 else tensor
-
-    def report(self, index: int) -> dict[str, Any]:
-        """The entry in a result: metric, value, and the update after which it was measured."""
-        return {
-            "metric": self.metric,
-            "value": self.values[index],
-            "update": self.updates[index],
-        }
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on."""
-        return {"values": self.values, "updates": self.updates, "weights": self.weights}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from where a :meth:`state_dict` was taken."""
-        self.values, self.updates = list(state["values"]), list(state["updates"])
-        for name, kept in self.weights.items():
-            kept.copy_(state["weights"][name])
-
-
-# The loop over updates, and measurements that leave no trace in the model.
-
 
 Loss = Callable[[Any, Any], Tensor]
 """A loss: from outputs and targets of S models to their losses (S,), means over the cases."""
@@ -116,7 +39,8 @@ class Step(NamedTuple):
         update: how many there were, this one included.
         epoch: how many passes over the data they make; whole at the end of one.
         loss: the loss of each model (S,) on the batch, before the update; on the device.
-        seconds: how long training took so far; what is done between two steps is not counted.
+        seconds: how long training took so far, without evaluations, checkpoints, and whatever
+            is done between two steps.
         cpu_seconds: the processor time of the same.
     """
 
@@ -127,71 +51,454 @@ class Step(NamedTuple):
     cpu_seconds: float
 
 
-def fit(
-    model: nn.Module,
-    batches: "Epochs",
-    loss: Loss,
-    optimizer: torch.optim.Optimizer,
-    epochs: int,
-    *,
-    start: int = 0,
-    mixed: bool = False,
-) -> Generator[Step, None, None]:
-    """Train, one update each time that the next :class:`Step` is asked for.
+class Trainer:
+    """An experiment in training: model, optimizer, random numbers, and where they stand.
 
-    Between two steps the model is at rest: it may be measured, saved, or left where it is.
-    The losses of the models are added, so each has the gradient that it would have alone.
-    They are not read here, which on an accelerator would mean to wait for them: whoever
-    reads them sees whether they are finite.
+    Iterating goes on from there to the end; what is measured is logged to the run.
+
+    Attributes:
+        diverged: the update after which a seed's loss or weights were not finite, by seed.
+        best: the best weights so far, where those count and not the last.
+        companion: what is entered while the training lasts and kept in its checkpoints, if
+            anything is.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        dataset: Any,
+        run: Run,
+        device: torch.device,
+        precision: str,
+        save_every: float,
+        companion: Callable[[nn.Module], Any] | None,
+    ) -> None:
+        self.experiment, self.dataset, self.run, self.device = experiment, dataset, run, device
+        self.mixed, self.save_every = precision == "mixed", save_every
+        dtype = PRECISIONS[precision]
+        self.model = stack(initial_models(experiment, dataset)).to(device, dtype)
+        self.optimizer = experiment.optimizer(self.model.parameters())
+        self.learning_rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.batches = experiment.batches(dataset, device, dtype)
+        self.noise = Noise(f"noise of seeds {experiment.seeds}", device)
+        self.companion = companion(self.model) if companion else None
+        metric = experiment.best_metric
+        larger = metric in experiment.higher_is_better
+        self.best = BestWeights(metric, larger, self.model) if metric else None
+        self.diverged: dict[int, int] = {}
+        self.step = Step(0, 0.0, torch.full((len(experiment.seeds),), math.nan), 0.0, 0.0)
+        state = run.restore()
+        if state is not None:
+            self.load_state_dict(state)
+
+    def __iter__(self) -> Iterator[Step]:
+        experiment, model, optimizer = self.experiment, self.model, self.optimizer
+        per_epoch = len(self.batches)
+        last = experiment.num_updates(per_epoch)
+        points = evaluations(experiment, per_epoch)
+        batches = self._remaining_batches()
+        saved = time.monotonic()
+        model.train()
+        if self.step.update == 0 and 0 in points:
+            self.evaluate(points[0])
+
+        while self.step.update < last and not all(self.has_diverged):
+            began, cpu_began = time.perf_counter(), time.process_time()
+            for group, rate in zip(optimizer.param_groups, self.learning_rates, strict=True):
+                group["lr"] = rate * experiment.schedule(self.step.update / last)
+            with self.noise:
+                x, y = next(batches)
+                with one_thread(model):
+                    optimizer.zero_grad()
+                    # the losses of the models are added: each has the gradient that it would
+                    # have alone
+                    output = mixed_forward(model, x) if self.mixed else model(x)
+                    losses = experiment.loss(output, y)
+                    losses.sum().backward()
+                    experiment.clip_(optimizer)
+                    optimizer.step()
+            update, seconds, cpu_seconds = self.step.update + 1, *self.step[3:]
+            self.step = Step(
+                update,
+                update / per_epoch,
+                losses.detach(),
+                seconds + time.perf_counter() - began,
+                cpu_seconds + time.process_time() - cpu_began,
+            )
+
+            # between evaluations an accelerator would have to be waited for
+            if update in points or self.device.type == "cpu":
+                self.check_finite(torch.isfinite(self.step.loss))
+            if update in points:  # the loss is of before the update, which may be the last
+                self.check_finite(model.finite())
+            if update in points or all(self.has_diverged):
+                waited = seconds_until_idle(self.device)
+                self.step = self.step._replace(seconds=self.step.seconds + waited)
+                self.evaluate(Evaluation.FINAL if all(self.has_diverged) else points[update])
+            if time.monotonic() - saved >= self.save_every:
+                self.save()
+                saved = time.monotonic()
+            try:
+                yield self.step
+            except GeneratorExit:  # between two updates: nothing is half done
+                self.save()
+                raise
+
+    def _remaining_batches(self) -> Iterator[tuple[Any, Any]]:
+        """The batches from the next update on, one epoch after the other."""
+        epoch, start = divmod(self.step.update, len(self.batches))
+        while True:
+            yield from self.batches.epoch(epoch, start)
+            epoch, start = epoch + 1, 0
+
+    def check_finite(self, finite: Tensor) -> None:
+        """Note which seeds have diverged by now, by what is finite of each (S,)."""
+        if not bool(finite.all()):
+            for seed, fine in zip(self.experiment.seeds, finite.tolist(), strict=True):
+                if not fine:
+                    self.diverged.setdefault(seed, self.step.update)
+
+    @property
+    def has_diverged(self) -> list[bool]:
+        """True for each seed that has diverged (S,)."""
+        return [seed in self.diverged for seed in self.experiment.seeds]
+
+    def evaluate(self, evaluation: Evaluation) -> None:
+        """Measure and log; at the end, the selected weights, which the model then has."""
+        skipped = self.has_diverged
+        if self.best and evaluation is Evaluation.FINAL:
+            self._evaluate(Evaluation.FULL, skipped)  # the last weights may be the best
+            self.best.restore()
+            skipped = [
+                gone and value is None
+                for gone, value in zip(skipped, self.best.values, strict=True)
+            ]
+        self._evaluate(evaluation, skipped)
+
+    def _evaluate(self, evaluation: Evaluation, skipped: list[bool]) -> None:
+        metrics: Mapping[str, Sequence[Any]] = {}
+        if not all(skipped):
+            model = self.model.without(skipped) if any(skipped) else self.model
+            with self.noise:
+                metrics = self.experiment.evaluate(model, self.dataset, evaluation)
+            if self.best and evaluation in (Evaluation.INITIAL, Evaluation.FULL):
+                self.best.update(self.step.update, metrics, skipped)
+
+        losses = self.step.loss.tolist()
+        for index, seed in enumerate(self.experiment.seeds):
+            row = {
+                "update": self.step.update,
+                "epoch": self.step.epoch,
+                "seconds": self.step.seconds,
+                "cpu_seconds": self.step.cpu_seconds,
+                "seed": seed,
+                "loss": losses[index] if self.step.update else None,
+            }
+            if seed in self.diverged:
+                row |= {"loss": None, "diverged": self.diverged[seed]}
+            if skipped[index]:
+                self.run.log(row | dict.fromkeys(self.experiment.metrics))
+                continue
+            values = {name: of_seeds[index] for name, of_seeds in metrics.items()}
+            pictures = {
+                name: value
+                for name, value in values.items()
+                if isinstance(value, Tensor | np.ndarray) and value.ndim > 0
+            }
+            numbers = {name: value for name, value in values.items() if name not in pictures}
+            self.run.log(row | numbers, pictures)
+
+    def save(self) -> None:
+        """Keep a checkpoint."""
+        self.run.checkpoint(self.state_dict())
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the rest of the training depends on."""
+        return {
+            "step": tuple(self.step),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "noise": self.noise.state,
+            "diverged": self.diverged,
+            "best": self.best.state_dict() if self.best else None,
+            "companion": self.companion.state_dict() if self.companion else None,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from where a :meth:`state_dict` was taken."""
+        self.step = Step(*state["step"])
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.noise.state = state["noise"]
+        self.diverged = dict(state["diverged"])
+        if self.best:
+            self.best.load_state_dict(state["best"])
+        if self.companion and state["companion"] is not None:
+            self.companion.load_state_dict(state["companion"])
+
+    def finish(self) -> None:
+        """Write the weights, by ``<seed>.<name>``, and the result of the run."""
+        outcomes, weights = {}, {}
+        models = self.model.unstack()
+        for index, seed in enumerate(self.experiment.seeds):
+            diverged = self.diverged.get(seed)
+            outcomes[str(seed)] = {
+                "outcome": "finished" if diverged is None else "diverged",
+                "update": self.step.update if diverged is None else diverged,
+            } | ({"best": self.best.report(index)} if self.best else {})
+            for name, tensor in models[index].state_dict().items():
+                weights[f"{seed}.{name}"] = tensor
+        result = {
+            "updates": self.step.update,
+            "seconds": self.step.seconds,
+            "cpu_seconds": self.step.cpu_seconds,
+            "main_metrics": self.experiment.metrics,
+            "outcomes": outcomes,
+        }
+        self.run.finish(result, weights)
+
+
+class BestWeights:
+    """The weights of stacked models at the best value of a metric, each model's own.
 
     Args:
-        model: from x to outputs; put in training mode at the start.
-        batches: the data.
-        loss: from outputs and targets to the loss of each model.
-        optimizer: what moves the parameters of the model.
-        epochs: how many in all, those before ``start`` included.
-        start: how many updates there were already.
-        mixed: whether the model's products of matrices are made in bfloat16 (autocast);
-            statistics, the loss and the weights stay in float32.
+        metric: its name among what is measured.
+        higher_is_better: whether the largest value is the best.
+        model: whose weights are kept; those that it has now until there is a value.
     """
-    model.train()
-    seconds = cpu_seconds = 0.0
-    update = start
-    for epoch in range(start // len(batches), epochs):
-        cases = batches.epoch(epoch, update - epoch * len(batches))
-        while True:
-            began, cpu_began = time.perf_counter(), time.process_time()
-            batch = next(cases, None)
-            if batch is None:
-                break
-            x, y = batch
-            with one_thread(model):
-                optimizer.zero_grad()
-                losses = loss(_mixed(model, x) if mixed else model(x), y)
-                # the sum, as for a gradient given torch would import a second of sympy
-                losses.sum().backward()
-                optimizer.step()
-            update += 1
-            seconds += time.perf_counter() - began
-            cpu_seconds += time.process_time() - cpu_began
-            yield Step(update, update / len(batches), losses.detach(), seconds, cpu_seconds)
+
+    def __init__(self, metric: str, higher_is_better: bool, model: Stacked) -> None:
+        self.metric, self.sign, self.model = metric, 1 if higher_is_better else -1, model
+        self.values: list[float | None] = [None] * model.count
+        self.updates = [0] * model.count
+        self.weights = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def update(
+        self, update: int, metrics: Mapping[str, Sequence[Any]], skipped: Sequence[bool]
+    ) -> None:
+        """Keep the weights of models whose metric is better than before; NaN never is.
+
+        Raises:
+            ValueError: if the metric was not measured.
+        """
+        if self.metric not in metrics:
+            raise ValueError(
+                f"best_metric is {self.metric!r}, and only {', '.join(metrics)} were measured "
+                f"after update {update}: name one of them, or let evaluate() give it there."
+            )
+        for index, value in enumerate(map(float, metrics[self.metric])):
+            best = self.values[index]
+            if skipped[index] or math.isnan(value):
+                continue
+            if best is None or self.sign * value > self.sign * best:
+                self.values[index], self.updates[index] = value, update
+                self._copy(self.model.state_dict(), index)
+
+    def restore(self) -> None:
+        """Give the model its best weights; one that never had a value keeps its own."""
+        for index, value in enumerate(self.values):
+            if value is None:
+                self._copy(self.model.state_dict(), index)
+        self.model.load_state_dict(self.weights)
+
+    def _copy(self, weights: Mapping[str, Tensor], index: int) -> None:
+        """Keep the weights of one model, which are a slice of a stack of several."""
+        which = index if self.model.count > 1 else ...
+        for name, kept in self.weights.items():
+            kept[which] = weights[name][which]
+
+    def report(self, index: int) -> dict[str, Any]:
+        """The entry in a result: metric, value, and the update after which it was measured."""
+        value, update = self.values[index], self.updates[index]
+        return {"metric": self.metric, "value": value, "update": update}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on."""
+        return {"values": self.values, "updates": self.updates, "weights": self.weights}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from where a :meth:`state_dict` was taken."""
+        self.values, self.updates = list(state["values"]), list(state["updates"])
+        for name, kept in self.weights.items():
+            kept.copy_(state["weights"][name])
 
 
-def _mixed(model: nn.Module, x: Any) -> Any:
-    """The outputs of a model whose products are made in bfloat16, in the weights' precision."""
+def mixed_forward(model: nn.Module, x: Any) -> Any:
+    """Return a model's outputs, its matrix products made in bfloat16, in the weights' dtype."""
     weight = next(model.parameters())
     with torch.autocast(weight.device.type, torch.bfloat16):
         output = model(x)
 
-    def whole(leaf: Any) -> Any:
+    def to_weights(leaf: Any) -> Any:
         low = isinstance(leaf, Tensor) and leaf.dtype is torch.bfloat16
         return leaf.to(weight.dtype) if low else leaf
 
-    return tree_map(whole, output)
+    return tree_map(to_weights, output)
+
+
+def initial_models(experiment: Experiment, dataset: Any) -> list[nn.Module]:
+    """Return the model of each seed as it is before training, drawn in float32."""
+    models = []
+    with default_dtype(torch.float32), Noise("models", torch.device("cpu")):
+        for seed in experiment.seeds:
+            seed_all(seed)
+            models.append(experiment.model(seed, dataset))
+    return models
+
+
+# Runs of experiments
+
+PRECISIONS = {"float32": torch.float32, "float64": torch.float64, "mixed": torch.float32}
+"""The dtype of weights and data; "mixed" makes products of matrices in bfloat16 in training."""
+
+
+def train(experiment: Experiment, label: str = "", **settings: Any) -> Run:
+    """Train an experiment to its end, with a progress bar, and return its run.
+
+    A run that was done before is read back; a line says so.
+
+    Args:
+        experiment: what to train.
+        label: what it is called meanwhile; by default as the experiment is.
+        settings: arguments of :func:`train_steps`: ``root`` and ``device``, say.
+    """
+    steps, label = train_steps(experiment, **settings), label or experiment.name
+    try:
+        step = next(steps)
+    except StopIteration as stop:
+        when = f", trained {stop.value.finished} UTC" if stop.value.finished else ""
+        print(f"{label}: read back from run {stop.value.key}{when}", flush=True)
+        return stop.value
+    run: Any = None
+
+    def remaining() -> Generator[Step, None, None]:
+        nonlocal run
+        yield step
+        run = yield from steps
+
+    last = experiment.num_updates(round(step.update / step.epoch))
+    for _ in progress(remaining(), last - step.update + 1, label):
+        pass
+    return run
+
+
+def train_steps(
+    experiment: Experiment,
+    *,
+    root: Path,
+    device: str | torch.device = "auto",
+    precision: str = "float32",
+    save_every: float = 30.0,
+    companion: Callable[[nn.Module], Any] | None = None,
+) -> Generator[Step, None, Run]:
+    """Train an experiment to its end, yielding each :class:`Step`; return its run.
+
+    The seeds train side by side, in one thread. At evaluations a row for each seed goes to the
+    metrics of the run, with ``update``, ``epoch``, ``seconds``, ``cpu_seconds``, ``seed``,
+    ``loss`` (of the last batch) and what the experiment measures. Killed at any moment, the
+    next call goes on to the same bytes, times aside. If the run is done there are no steps.
+
+    A seed whose loss is no longer finite has diverged, which is an ending like another: the
+    rows say ``diverged``, its update, and have nothing else of it; the other seeds are
+    trained on, to the very same weights. The result has ``outcomes``, by seed: "finished" or
+    "diverged", and after which update.
+
+    Args:
+        experiment: what to train.
+        root: where runs are kept; the run is ``root/<experiment>/<key>``.
+        device: where to compute; "auto" is CUDA where there is one, else the CPU. The one that
+            it is becomes part of the configuration, as results differ in the last bits.
+        precision: float32, float64, or mixed: float32, but for the products of matrices of a
+            training step, which are made in bfloat16; part of the configuration.
+        save_every: seconds between checkpoints; one is also kept when the iterator is closed.
+        companion: makes, of the stacked models, what is entered while they train and resumed
+            with them: ``lambda model: record(model, every=10)``
+            (:mod:`lnlab.analysis.recorder`).
+
+    Raises:
+        Busy: if the run is being written already.
+        ValueError: if the device is not there, or the precision is unknown.
+    """
+    device = available(device)
+    _check_precision(precision)
+    return _train_steps(experiment, Path(root), device, precision, save_every, companion)
+
+
+def _train_steps(
+    experiment: Experiment,
+    root: Path,
+    device: torch.device,
+    precision: str,
+    save_every: float,
+    companion: Callable[[nn.Module], Any] | None,
+) -> Generator[Step, None, Run]:
+    dataset = experiment.dataset()
+    config, data = _identity(experiment, dataset, device, precision)
+    # of any size: how sums are cut among threads shows in their last bits
+    with one_thread(), Run.open(experiment.name, config, data, root, device) as run:
+        if not run.done:
+            trainer = Trainer(
+                experiment, dataset, run, device, precision, save_every, companion
+            )
+            beside: AbstractContextManager[Any] = trainer.companion or nullcontext()
+            with beside:
+                yield from trainer
+            trainer.finish()
+    return run
+
+
+def find_run(
+    experiment: Experiment,
+    *,
+    root: Path,
+    device: str | torch.device = "auto",
+    precision: str = "float32",
+) -> Run | None:
+    """Return the run that :func:`train` makes, to read; None if it was never begun."""
+    _check_precision(precision)
+    config, data = _identity(experiment, experiment.dataset(), read_device(device), precision)
+    return Run.find(experiment.name, config, data, root)
+
+
+def _check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
+
+
+def _identity(
+    experiment: Experiment, dataset: Any, device: torch.device, precision: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the configuration of a run and what is known of its data: its identity."""
+    config = {**experiment.config(), "device": device.type, "precision": precision}
+    names = ["name", "kind", "checksum", "licence"]
+    if hasattr(dataset, "checksum_of"):  # data of the user's own may not say
+        names.append("checksum_of")
+    return config, {name: getattr(dataset, name) for name in names}
+
+
+# Without a run
+
+
+def fit(
+    model: nn.Module, batches: Epochs, loss: Loss, optimizer: torch.optim.Optimizer, epochs: int
+) -> Iterator[Tensor]:
+    """Train a stack of models without a run, yielding their losses (S,) at each update.
+
+    An update is made when its losses are asked for; between two the models may be measured.
+    """
+    model.train()
+    for epoch in range(epochs):
+        for x, y in batches.epoch(epoch):
+            with one_thread(model):
+                optimizer.zero_grad()
+                losses = loss(model(x), y)
+                losses.sum().backward()
+                optimizer.step()
+            yield losses.detach()
 
 
 def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
-    """Negative log likelihood in nats: scores (S, B, classes) and classes (S, B) to (S,)."""
+    """Return the NLL in nats: scores (S, B, classes) and classes (S, B) to (S,)."""
     if len(output) == 1:  # less to do for the gradient, least of all in a view
         return F.cross_entropy(output.squeeze(0), y.squeeze(0)).unsqueeze(0)
     losses = F.cross_entropy(output.flatten(0, 1), y.flatten(), reduction="none")
@@ -200,29 +507,29 @@ def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """The model in evaluation mode, without gradients; afterwards each part as it was."""
-    modes = [(part, part.training) for part in model.modules()]
+    """Put a model in evaluation mode, without gradients; afterwards each module as it was."""
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         with torch.no_grad():
             yield model
     finally:
-        for part, mode in modes:
-            part.training = mode
+        for module, mode in modes:
+            module.training = mode
 
 
 @in_one_thread
 def evaluate(
     model: nn.Module, x: Tensor, y: Tensor, loss: Loss, *, size: int = 1000
 ) -> dict[str, list[float]]:
-    """``nll`` and ``error`` of each model: mean loss, and the fraction of wrong classes.
+    """Return ``nll`` and ``error`` of each model: mean loss, fraction of wrong classes.
 
     Args:
         model: from x to a score for each class; a :class:`Stacked` one shows all of its
             models the same cases.
         x: cases (N, ...).
         y: their classes (N,), or several of each case (N, T).
-        loss: as in :func:`fit`.
+        loss: from outputs and targets to the loss of each model.
         size: how many cases are in memory at a time.
 
     Raises:
@@ -247,396 +554,3 @@ def evaluate(
         "nll": (nll / len(x)).reshape(-1).tolist(),
         "error": (wrong.double() / y.numel()).reshape(-1).tolist(),
     }
-
-
-# An experiment on its way: trained, measured, and saved so that it can be gone on with.
-
-
-class Course:
-    """An experiment on its way: model, optimizer, random numbers, clocks, and where they stand.
-
-    Iterating goes on from there to the end, and logs to the run at the evaluation points.
-
-    Attributes:
-        diverged: the update after which a seed's loss or weights were seen not to be finite, by
-            seed.
-        best: the weights that count so far, where these are not the last.
-    """
-
-    def __init__(
-        self,
-        task: Experiment,
-        dataset: Any,
-        run: Run,
-        device: torch.device,
-        dtype: torch.dtype,
-        beside: Callable[[nn.Module], Beside] | None,
-        mixed: bool = False,
-    ) -> None:
-        self.task, self.dataset, self.run, self.device = task, dataset, run, device
-        self.mixed = mixed
-        self.model = stack(models(task, dataset)).to(device, dtype)
-        self.optimizer = task.optimizer(self.model.parameters())
-        self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.batches = task.batches(dataset, device=device, dtype=dtype)
-        self.noise = Noise(f"noise of seeds {task.seeds}", device)
-        self.beside = beside(self.model) if beside else None
-        metric = task.best_metric
-        self.best = Best(metric, metric in task.rises, self.model) if metric else None
-        self.diverged: dict[int, int] = {}
-        self.step = Step(0, 0.0, torch.full((len(task.seeds),), math.nan), 0.0, 0.0)
-        state = run.restore()
-        if state is not None:
-            self.load_state_dict(state)
-
-    def __iter__(self) -> Iterator[Step]:
-        task, before, each = self.task, self.step, len(self.batches)
-        last = task.length(each)
-        points = measured_after(task, each)
-        if before.update == 0 and 0 in points:
-            self._measure(points[0])
-        steps = fit(
-            self.model,
-            self.batches,
-            task.loss,
-            self.optimizer,
-            math.ceil(last / each),
-            start=before.update,
-            mixed=self.mixed,
-        )
-        waited = before.seconds
-        while self.step.update < last and not all(self.lost):
-            self._set_rates(self.step.update / last)
-            with self.noise:
-                step = next(steps)
-            # elsewhere than at these points an accelerator would have to be waited for
-            if step.update in points or self.device.type == "cpu":
-                self._see(step.update, torch.isfinite(step.loss))
-            if step.update in points:  # the loss is of before the update, which may be the last
-                self._see(step.update, self.model.finite())
-            moment = Moment.END if all(self.lost) else points.get(step.update)
-            if moment:
-                waited += seconds_until_idle(self.device)
-            self.step = step._replace(
-                seconds=waited + step.seconds,
-                cpu_seconds=before.cpu_seconds + step.cpu_seconds,
-            )
-            if moment:
-                self._measure(moment)
-            yield self.step
-
-    def _see(self, update: int, finite: Tensor) -> None:
-        """Remember which seeds have diverged by now, and when that was seen."""
-        if not bool(finite.all()):
-            for seed, fine in zip(self.task.seeds, finite.tolist(), strict=True):
-                if not fine:
-                    self.diverged.setdefault(seed, update)
-
-    @property
-    def lost(self) -> list[bool]:
-        """True for each seed that has diverged (S,)."""
-        return [seed in self.diverged for seed in self.task.seeds]
-
-    def _set_rates(self, part: float) -> None:
-        """The learning rates of the next update."""
-        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
-            group["lr"] = rate * self.task.schedule(part)
-
-    def _measure(self, moment: Moment) -> None:
-        """Measure and log; at the end of the weights that count, which the model then has."""
-        lost = self.lost
-        if self.best and moment is Moment.END:
-            self._log(*self._measured(Moment.DEAR, lost))  # the last may be the best
-            self.best.put()
-            lost = [
-                gone and best is None for gone, best in zip(lost, self.best.values, strict=True)
-            ]
-        self._log(*self._measured(moment, lost))
-
-    def _measured(
-        self, moment: Moment, lost: list[bool]
-    ) -> tuple[Mapping[str, Sequence[Any]], list[bool]]:
-        """The task's measurements, NaN for seeds that are lost, and which are lost."""
-        if all(lost):
-            return {}, lost
-        model = self.model if not any(lost) else self.model.without(lost)
-        with self.noise:
-            measured = self.task.measure(model, self.dataset, moment)
-        found = {
-            name: [
-                math.nan if gone else value for gone, value in zip(lost, values, strict=True)
-            ]
-            for name, values in measured.items()
-        }
-        if self.best and moment in (Moment.START, Moment.DEAR):
-            self.best.look(self.step.update, found)
-        return found, lost
-
-    def _log(self, measured: Mapping[str, Sequence[Any]], lost: list[bool]) -> None:
-        """A row for each seed; of one that is lost, with nothing of it."""
-        step, losses = self.step, self.step.loss.tolist()
-        for index, seed in enumerate(self.task.seeds):
-            row: dict[str, Any] = {
-                "update": step.update,
-                "epoch": step.epoch,
-                "seconds": step.seconds,
-                "cpu_seconds": step.cpu_seconds,
-                "seed": seed,
-                "loss": losses[index] if step.update else None,
-            }
-            if seed in self.diverged:
-                row |= {"loss": None, "diverged": self.diverged[seed]}
-            if lost[index]:
-                self.run.log(row | dict.fromkeys((*self.task.falls, *self.task.rises)))
-                continue
-            found = {name: values[index] for name, values in measured.items()}
-            pictures = {name: value for name, value in found.items() if is_picture(value)}
-            numbers = {name: value for name, value in found.items() if name not in pictures}
-            self.run.log(row | numbers, **({"pictures": pictures} if pictures else {}))
-
-    def save(self) -> None:
-        """Keep a checkpoint."""
-        self.run.checkpoint(self.state_dict())
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that the rest of the course depends on."""
-        return {
-            "step": tuple(self.step),
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "noise": self.noise.state,
-            "diverged": self.diverged,
-            "best": self.best.state_dict() if self.best else None,
-            "beside": self.beside.state_dict() if self.beside else None,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from where a :meth:`state_dict` was taken."""
-        self.step = Step(*state["step"])
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.noise.state = state["noise"]
-        self.diverged = dict(state["diverged"])
-        if self.best:
-            self.best.load_state_dict(state["best"])
-        if self.beside and state["beside"] is not None:
-            self.beside.load_state_dict(state["beside"])
-
-    def weights(self) -> dict[str, Tensor]:
-        """Parameters and buffers (as each model has them), by ``<seed>.<name>``."""
-        pairs = zip(self.task.seeds, self.model.unstack(), strict=True)
-        return {
-            f"{seed}.{name}": tensor
-            for seed, model in pairs
-            for name, tensor in model.state_dict().items()
-        }
-
-    def result(self) -> dict[str, Any]:
-        """The time that the run took, the ending of each seed, and the metrics that judge."""
-        return {
-            "updates": self.step.update,
-            "seconds": self.step.seconds,
-            "cpu_seconds": self.step.cpu_seconds,
-            "main_metrics": [*self.task.falls, *self.task.rises],
-            "outcomes": {str(s): self._outcome(i) for i, s in enumerate(self.task.seeds)},
-        }
-
-    def _outcome(self, index: int) -> dict[str, Any]:
-        diverged = self.diverged.get(self.task.seeds[index])
-        outcome = {
-            "outcome": "finished" if diverged is None else "diverged",
-            "update": self.step.update if diverged is None else diverged,
-        }
-        return outcome | ({"best": self.best.report(index)} if self.best else {})
-
-
-def is_picture(value: Any) -> bool:
-    """True if a measurement has axes: attention, a canvas, a stroke."""
-    return isinstance(value, Tensor | np.ndarray) and value.ndim > 0
-
-
-def models(task: Experiment, dataset: Any) -> list[nn.Module]:
-    """The model of each seed of a task as it is before training, drawn in float32."""
-    with default_dtype(torch.float32), Noise("models", torch.device("cpu")):
-        return [_drawn(task, seed, dataset) for seed in task.seeds]
-
-
-def _drawn(task: Experiment, seed: int, dataset: Any) -> nn.Module:
-    torch.default_generator.manual_seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002
-    random.seed(seed)
-    return task.model(seed, dataset)
-
-
-PRECISIONS = {"float32": torch.float32, "float64": torch.float64, "mixed": torch.float32}
-"""The dtype of weights and data; "mixed" makes products of matrices in bfloat16 in training."""
-
-
-def train(
-    task: Experiment,
-    *,
-    root: Path,
-    device: str | torch.device = "auto",
-    precision: str = "float32",
-    save_every: float = 30.0,
-    beside: Callable[[nn.Module], Beside] | None = None,
-) -> Generator[Step, None, Run]:
-    """Run a task to its end, one :class:`Step` at a time, from where it was left.
-
-    What the generator returns is the run.
-
-    The seeds train side by side, in one thread. At the task's evaluation points a row for
-    each seed goes to the metrics of the run, with ``update``, ``epoch``, ``seconds``,
-    ``cpu_seconds``, ``seed``, ``loss`` (of the last batch) and what the task measures. A
-    checkpoint is kept every ``save_every`` seconds, and when the iterator is closed. Killed
-    at any moment, the next call goes on to the same bytes, times aside. If the run is done
-    there are no steps: read it.
-
-    A seed whose loss is no longer finite has diverged, which is an ending like another: the
-    rows say ``diverged``, its update, and have nothing else of it; the other seeds are
-    trained on, to the very same weights. The result has ``outcomes``, by seed: "finished" or
-    "diverged", and after which update.
-
-    Args:
-        task: what to train.
-        root: where runs are kept; the run is ``root/<task>/<key>``.
-        device: where to compute; "auto" is CUDA where there is one, else the CPU. The one that
-            it is becomes part of the configuration, as results differ in the last bits and in
-            their times.
-        precision: float32, float64, or mixed: float32, but for the products of matrices of a
-            training step, which are made in bfloat16; part of the configuration.
-        save_every: seconds between checkpoints.
-        beside: makes, of the stacked models, what goes along with them and is resumed with
-            them: ``lambda model: record(model, every=10)``
-            (:mod:`lnlab.analysis.recorder`).
-
-    Raises:
-        Busy: if the run is being written already.
-        ValueError: if the device is not there, or the precision is unknown.
-        ValueError: if the run is done, and was so before the task promised what it measures.
-    """
-    device = available(device)
-    _known(precision)
-    return _train(task, Path(root), device, precision, save_every, beside)
-
-
-def finish(task: Experiment, text: str = "", **how: Any) -> Run:
-    """The run of a task, trained in view to its end.
-
-    Shown is how many of the updates that were left have come (:func:`progress`). A run that was
-    done before is read back, and that is said, with its key and when it was done.
-
-    Args:
-        task: what to train.
-        text: what it is called meanwhile; by default as the task is.
-        how: arguments of :func:`train`.
-    """
-    steps, text = train(task, **how), text or task.name
-    try:
-        step = next(steps)
-    except StopIteration as ended:
-        when = f", trained {ended.value.finished} UTC" if ended.value.finished else ""
-        print(f"{text}: read back from run {ended.value.key}{when}", flush=True)
-        return ended.value
-    run: Any = None
-
-    def left() -> Generator[Step, None, None]:
-        nonlocal run
-        yield step
-        run = yield from steps
-
-    last = task.length(round(step.update / step.epoch))
-    for _ in progress(left(), last - step.update + 1, text):
-        pass
-    return run
-
-
-def found(
-    task: Experiment,
-    *,
-    root: Path,
-    device: str | torch.device = "auto",
-    precision: str = "float32",
-) -> Run | None:
-    """The run that :func:`train` makes of a task, to read.
-
-    None if it was never begun, and if it is done without what the task promises to measure.
-
-    Raises:
-        ValueError: if the precision is unknown.
-    """
-    _known(precision)
-    config, data = _identity(task, task.dataset(), read_device(device), precision)
-    run = Run.find(task.name, config, data, root)
-    return run if run is not None and not lacking(task, run) else None
-
-
-def _known(precision: str) -> None:
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
-
-
-def lacking(task: Experiment, run: Run) -> list[str]:
-    """The metrics that a task promises and that its run, if it is done, does not have."""
-    promised = (*task.falls, *task.rises)
-    if not promised or not run.done:
-        return []
-    there = run.metrics().columns
-    return [name for name in promised if name not in there]
-
-
-def _identity(
-    task: Experiment, dataset: Described, device: torch.device, precision: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The configuration of a run and what is known of its data: they tell it from others."""
-    config = {**task.config(), "device": device.type, "precision": precision}
-    about = ["name", "kind", "checksum", "licence"]
-    if hasattr(dataset, "checksum_of"):  # data of the user's own may not say
-        about.append("checksum_of")
-    return config, {name: getattr(dataset, name) for name in about}
-
-
-def _train(
-    task: Experiment,
-    root: Path,
-    device: torch.device,
-    precision: str,
-    save_every: float,
-    beside: Callable[[nn.Module], Beside] | None,
-) -> Generator[Step, None, Run]:
-    dataset = task.dataset()
-    config, data = _identity(task, dataset, device, precision)
-    # of any size: how sums are cut among threads shows in their last bits
-    with one_thread(), Run.open(task.name, config, data, root, device) as run:
-        if run.done:
-            _refuse_lacking(task, run)
-            return run
-        mixed = precision == "mixed"
-        course = Course(task, dataset, run, device, PRECISIONS[precision], beside, mixed)
-        with course.beside or nullcontext():
-            yield from _saved(course, save_every)
-        run.finish(course.result(), course.weights())
-    return run
-
-
-def _refuse_lacking(task: Experiment, run: Run) -> None:
-    absent = lacking(task, run)
-    if absent:
-        raise ValueError(
-            f"{run.folder} is done and has no {', '.join(absent)}: delete it to train it "
-            "again, with what is measured now."
-        )
-
-
-def _saved(course: Course, save_every: float) -> Generator[Step, None, None]:
-    """The steps of a course, with checkpoints between them."""
-    saved = time.monotonic()
-    try:
-        for step in course:
-            if time.monotonic() - saved >= save_every:
-                course.save()
-                saved = time.monotonic()
-            yield step
-    except GeneratorExit:  # between two updates: nothing is half done
-        course.save()
-        raise

@@ -12,12 +12,12 @@ from pathlib import Path
 from lnlab.papers.las.panel import attention as attention_panel
 from lnlab.training.runs import read
 from lnlab.papers import Spelling
-from lnlab.training import train
+from lnlab.training import train_steps
 
 root = Path(tempfile.mkdtemp())
 tasks = Spelling.arms("smoke", epochs=2)
 for norm in ("none", "both"):
-    for step in train(tasks[norm], root=root):
+    for step in train_steps(tasks[norm], root=root):
         pass
 found = {run.config["norm"]: run for run in read(root)}
 runs = {norm: found[norm] for norm in ("none", "both")}

@@ -10,12 +10,12 @@ from pathlib import Path
 from lnlab.papers.draw.panel import drawing as drawing_panel
 from lnlab.training.runs import read
 from lnlab.papers import PictureDrawing
-from lnlab.training import train
+from lnlab.training import train_steps
 
 root = Path(tempfile.mkdtemp())
 tasks = PictureDrawing.arms("smoke", values=("none", "layer"), epochs=2)
 for task in tasks.values():
-    for step in train(task, root=root):
+    for step in train_steps(task, root=root):
         pass
 runs = {run.config["norm"]: run for run in read(root)}
 valid = tasks["none"].dataset().valid

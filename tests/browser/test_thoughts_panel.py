@@ -6,7 +6,7 @@ from benchmarks._jupyterlab import choose, opened, plotted, settled, slider, wri
 from lnlab.papers import SkipThoughtVectors
 from lnlab.papers.skip_thoughts.evaluate import load_snapshots
 from lnlab.papers.skip_thoughts.panel import Thinkers, ThoughtsState, measure, sentence
-from lnlab.training import finish
+from lnlab.training import train
 
 SOURCE = """
 import tempfile
@@ -14,12 +14,12 @@ from pathlib import Path
 from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
 from lnlab.papers import SkipThoughtVectors
 from lnlab.papers.skip_thoughts.evaluate import load_snapshots
-from lnlab.training import finish
+from lnlab.training import train
 
 tasks = SkipThoughtVectors.arms("smoke", downstream_tasks="none")
 numbered = tasks["none"].dataset()
 root = Path(tempfile.mkdtemp())
-runs = {name: finish(task, root=root) for name, task in tasks.items()}
+runs = {name: train(task, root=root) for name, task in tasks.items()}
 thoughts_panel(
     {name: load_snapshots(task, runs[name], numbered) for name, task in tasks.items()}, numbered
 )
@@ -39,7 +39,7 @@ def there(tmp_path_factory):
     )
     numbered = tasks["none"].dataset()
     nets = {
-        name: load_snapshots(task, finish(task, root=root), numbered)
+        name: load_snapshots(task, train(task, root=root), numbered)
         for name, task in tasks.items()
     }
     return Thinkers(nets, numbered)

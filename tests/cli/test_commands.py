@@ -17,7 +17,7 @@ from lnlab.cli.train import describe_fields
 from lnlab.papers import TASKS, PermutationInvariantMNIST
 from lnlab.papers import claims as ledger
 from lnlab.papers.claims import Verdict
-from lnlab.training import train
+from lnlab.training import train_steps
 from lnlab.training.runs import Run, read
 from tests.data.layouts import librispeech, put, tone
 
@@ -148,7 +148,7 @@ def test_results_are_listed_shown_and_kept_small(root):
 def test_results_are_compared_resumed_and_removed(root):
     task = PermutationInvariantMNIST.budget("smoke", norm="batch", epochs=1, seeds=(0,))
     lnlab(*SMOKE)
-    steps = train(task, root=root / "runs")
+    steps = train_steps(task, root=root / "runs")
     next(steps)
     steps.close()
     (key,) = (run.key for run in read(root / "runs") if not run.done)
@@ -338,7 +338,7 @@ def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("lnlab.training.runs.code", lambda: "0123")
         lnlab(*SMOKE)
-        steps = train(task, root=root / "runs")
+        steps = train_steps(task, root=root / "runs")
         next(steps)
         steps.close()
     assert "changed since: code was 0123, is" in lnlab(*SMOKE).output

@@ -9,7 +9,7 @@ from torch import nn
 
 from lnlab.analysis.recorder import record
 from lnlab.papers import Spelling
-from lnlab.training import train
+from lnlab.training import train_steps
 from lnlab.training.runs import read
 
 SMALL = Spelling.budget("smoke", train_size=24, epochs=2)
@@ -19,7 +19,7 @@ SMALL = Spelling.budget("smoke", train_size=24, epochs=2)
 def recognizers(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     for norm in ("none", "both"):
-        for _ in train(replace(SMALL, norm=norm), root=root):
+        for _ in train_steps(replace(SMALL, norm=norm), root=root):
             pass
     return {run.config["norm"]: run for run in read(root, "las")}, SMALL.dataset().test
 

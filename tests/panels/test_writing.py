@@ -24,7 +24,7 @@ from lnlab.papers.handwriting.panel import (
 )
 from lnlab.papers.handwriting.panel import writing as writing_panel
 from lnlab.papers.handwriting.pen import Line
-from lnlab.training import finish
+from lnlab.training import train
 from lnlab.training.random_state import default_dtype
 
 SMOKE = Handwriting.budget("smoke", seeds=(0,))
@@ -121,7 +121,7 @@ def test_nets_without_a_common_stage_are_refused():
 def test_nets_are_packed_and_write_the_same_again(tmp_path, few):
     """But for the rounding of their weights to float16."""
     torch.set_default_dtype(torch.float32)
-    runs = [finish(replace(SMOKE, norm=norm), norm, root=tmp_path) for norm in NORMS]
+    runs = [train(replace(SMOKE, norm=norm), norm, root=tmp_path) for norm in NORMS]
     hands = of_runs(runs)
     pack(runs, tmp_path / "hands.safetensors")
     again = shipped(tmp_path / "hands.safetensors")
@@ -138,7 +138,7 @@ def test_nets_are_packed_and_write_the_same_again(tmp_path, few):
 
 def test_runs_of_other_lines_are_not_packed_together(tmp_path, few):
     torch.set_default_dtype(torch.float32)
-    runs = [finish(replace(SMOKE, max_lines=n), f"{n}", root=tmp_path) for n in (16, 32)]
+    runs = [train(replace(SMOKE, max_lines=n), f"{n}", root=tmp_path) for n in (16, 32)]
     with pytest.raises(ValueError, match="2 data sets and have 1 floors"):
         of_runs(runs)
 

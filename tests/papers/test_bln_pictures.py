@@ -14,7 +14,7 @@ from lnlab.papers.batch_layer_norm.evaluate import asking, fitted, score, search
 from lnlab.papers.batch_layer_norm.experiment import Part, Parts
 from lnlab.papers.batch_layer_norm.model import ARMS, Around, KerasBatchNorm, mixtures_of
 from lnlab.papers.classification import LOWER
-from lnlab.training import Moment, stack, train
+from lnlab.training import Evaluation, stack, train_steps
 from lnlab.training.runs import read
 
 M = 5
@@ -219,7 +219,7 @@ def test_training_cases_are_measured_in_their_own_batches_and_in_others():
     one, x64 = task(valid_size=M, test_size=M), torch.float64
     data = dataset(valid=pictures(M))
     model = stack([one.model(0, data)]).double()
-    found = one.measure(model, data, Moment.DEAR)
+    found = one.evaluate(model, data, Evaluation.FULL)
     (single,) = model.unstack()
     for name, batches in (
         (
@@ -247,12 +247,12 @@ def test_a_killed_training_goes_on_to_the_same_scores(m, tmp_path):
     one = MixturePictures.budget(
         "smoke", seeds=(0, 1), epochs=2, train_size=4 * m, batch_size=m
     )
-    *_, _ = train(one, root=tmp_path / "whole")
-    steps = train(one, root=tmp_path / "killed", save_every=0)
+    *_, _ = train_steps(one, root=tmp_path / "whole")
+    steps = train_steps(one, root=tmp_path / "killed", save_every=0)
     for _ in range(6):  # past the first epoch, in the midst of the second
         next(steps)
     steps.close()
-    *_, _ = train(one, root=tmp_path / "killed")
+    *_, _ = train_steps(one, root=tmp_path / "killed")
     whole, killed = (
         next(iter(read(tmp_path / part))).metrics() for part in ("whole", "killed")
     )
@@ -318,7 +318,7 @@ def test_the_shift_is_that_of_a_small_step_in_the_batches_of_the_training(norm):
     )
     model = net(norm)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    row = one.measure(stack([model]), data)
+    row = one.evaluate(stack([model]), data)
     angles = []
     for place in range(4):
         own = one.batches(data).order(0)[place * M : (place + 1) * M]
@@ -345,4 +345,4 @@ def test_the_shift_is_that_of_a_small_step_in_the_batches_of_the_training(norm):
     assert row["gradient_angle"][0] == pytest.approx(sum(angles) / len(angles), rel=1e-4)
     after = model.state_dict()
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
-    assert "gradient_angle" not in task(norm, fused=False).measure(stack([model]), data)
+    assert "gradient_angle" not in task(norm, fused=False).evaluate(stack([model]), data)

@@ -11,11 +11,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from lnlab.nn.normalizer import wide
 from lnlab.papers import TASKS
-from lnlab.training import Experiment, Moment, fit, found, stack, train
+from lnlab.training import Evaluation, Experiment, find_run, stack, train_steps
 from lnlab.training.experiment import declared
 from lnlab.training.random_state import Noise
 from lnlab.training.runs import read
-from lnlab.training.trainer import models
+from lnlab.training.trainer import initial_models, mixed_forward
 
 every_task = pytest.mark.parametrize("kind", TASKS.values(), ids=TASKS)
 
@@ -84,7 +84,7 @@ def test_it_is_an_experiment_that_names_itself(kind):
     for budget, task in kind.budgets().items():
         assert kind.budget(budget) == task
         config = json.loads(json.dumps(task.config()))
-        assert replace(kind.of(config), data=task.data) == task
+        assert replace(kind.from_config(config), data=task.data) == task
 
 
 @pytest.mark.parametrize(("kind", "field", "values"), ARMS, ids=lambda value: str(value)[-30:])
@@ -132,22 +132,25 @@ def test_it_is_measured_at_every_moment_and_left_as_it_was(kind):
     torch.set_default_dtype(torch.float32)
     model = stack([task.model(seed, dataset) for seed in task.seeds])
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    for moment in Moment:
-        measured = task.measure(model, dataset, moment)
+    for evaluation in Evaluation:
+        measured = task.evaluate(model, dataset, evaluation)
         assert all(len(values) == 2 for values in measured.values())
-        assert moment is Moment.CHEAP or {*task.falls, *task.rises} <= measured.keys()
+        assert (
+            evaluation is Evaluation.LIGHT
+            or {*task.lower_is_better, *task.higher_is_better} <= measured.keys()
+        )
     assert all(torch.equal(value, before[n]) for n, value in model.state_dict().items())
 
 
 @every_task
 def test_it_trains_in_updates_and_is_found_again(kind, tmp_path):
     task = kind.budget("smoke", updates=3, seeds=(0,))
-    assert len(list(train(task, root=tmp_path))) == 3
+    assert len(list(train_steps(task, root=tmp_path))) == 3
     (run,) = read(tmp_path)
     assert run.config["updates"] == 3
     (ending,) = run.result["outcomes"].values()
     assert (ending["outcome"], ending["update"]) == ("finished", 3)
-    again = found(kind.of(run.config), root=tmp_path)
+    again = find_run(kind.from_config(run.config), root=tmp_path)
     assert again is not None
     assert again.key == run.key
     around = {"device", "precision"}
@@ -181,13 +184,11 @@ def test_mixed_precision_is_of_products_alone(kind, monkeypatch):
     monkeypatch.setattr("lnlab.nn.normalizer.wide", watched)
     losses, slopes = [], []
     for mixed in (False, True):
-        model, products = stack(models(task, dataset)), Products()
-        steps = fit(
-            model, task.batches(dataset), task.loss, task.optimizer(model.parameters()), 1,
-            mixed=mixed,
-        )  # fmt: skip
+        model, products = stack(initial_models(task, dataset)), Products()
+        x, y = next(task.batches(dataset).epoch(0))
         with products, Noise("the same for both", torch.device("cpu")):
-            losses.append(next(steps).loss)
+            losses.append(task.loss(mixed_forward(model, x) if mixed else model(x), y))
+            losses[-1].sum().backward()
         assert (torch.bfloat16 in products.dtypes) == mixed
         assert {p.dtype for p in model.parameters()} == {torch.float32}
         moved = [p.grad.flatten() for p in model.parameters() if p.grad is not None]

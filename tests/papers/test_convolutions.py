@@ -9,7 +9,7 @@ from lnlab.data.images import Split
 from lnlab.nn import Conv2d, Linear
 from lnlab.papers import Convolutions as Task
 from lnlab.papers.convolutions import ARMS, NETS, PADDINGS, ResidualBlock, convolution, placed
-from lnlab.training import train
+from lnlab.training import train_steps
 from lnlab.training.runs import read
 
 SHAPE = (3, 32, 32)
@@ -146,7 +146,7 @@ def test_units_are_compared_by_their_place():
 
 def test_it_learns_and_says_where_units_are_on(tmp_path):
     task = Task.budget("smoke", seeds=(0,), epochs=4)
-    for _ in train(task, root=tmp_path):
+    for _ in train_steps(task, root=tmp_path):
         pass
     (run,) = read(tmp_path)
     metrics = run.metrics()

@@ -13,7 +13,7 @@ from lnlab.papers import PictureDrawing
 from lnlab.papers.draw import evaluate
 from lnlab.papers.draw.experiment import ARMS, checked
 from lnlab.papers.draw.model import MISTAKES, Draw, filters, kl, window
-from lnlab.training import Moment, found, stack, train
+from lnlab.training import Evaluation, find_run, stack, train_steps
 
 SHAPE, H, Z, T, B = (7, 6), 5, 3, 4, 6
 SMOKE = PictureDrawing.budget("smoke", seeds=(0,))
@@ -344,8 +344,8 @@ def test_windows_that_do_not_fit_and_no_glimpses_are_refused(changes, message):
 
 def test_a_run_keeps_canvases_windows_and_dreams_beside_its_numbers(tmp_path):
     task = replace(SMOKE, glimpses=3, epochs=4)
-    list(train(task, root=tmp_path))
-    run = found(task, root=tmp_path)
+    list(train_steps(task, root=tmp_path))
+    run = find_run(task, root=tmp_path)
     assert run is not None
     metrics, kept = run.metrics(), run.pictures(0)
     assert sorted(kept) == [4, 8]
@@ -362,8 +362,8 @@ def test_a_training_is_the_first_half_of_one_twice_as_long(tmp_path):
     frames = []
     for epochs in (2, 4):
         task = replace(SMOKE, epochs=epochs)
-        list(train(task, root=tmp_path))
-        run = found(task, root=tmp_path)
+        list(train_steps(task, root=tmp_path))
+        run = find_run(task, root=tmp_path)
         assert run is not None
         frames.append(run.metrics()[["update", "loss", "valid_bound"]])
     short, long = frames
@@ -380,6 +380,8 @@ def test_few_canvases_of_a_long_drawing_are_kept_the_last_one_always():
 
 def test_it_is_looked_at_each_time_that_its_training_doubles():
     task = replace(SMOKE, updates=320, drawings=3)
-    assert task.evaluation_points(100) == {40, 80, 160}
-    rows = task.measure(stack([SMOKE.model(0, SMOKE.dataset())]), SMOKE.dataset(), Moment.CHEAP)
+    assert task.eval_points(100) == {40, 80, 160}
+    rows = task.evaluate(
+        stack([SMOKE.model(0, SMOKE.dataset())]), SMOKE.dataset(), Evaluation.LIGHT
+    )
     assert rows.keys() == {"valid_bound", "valid_kl"}

@@ -14,7 +14,7 @@ from lnlab.papers import Handwriting
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.kernels import WRITING, FastHandwriting, fast
 from lnlab.papers.handwriting.model import HandwritingNet, Written
-from lnlab.training import finish, stack
+from lnlab.training import stack, train
 
 NORMS = {"none": Identity, "layer": LayerNorm}
 WIDE = Alphabet(ALPHABETS["unipen"])
@@ -293,7 +293,7 @@ def test_a_training_is_that_of_the_reference(tmp_path):
     metrics = {}
     for fused in (True, False):
         task = Handwriting.budget("smoke", seeds=(0,), fused=fused)
-        metrics[fused] = finish(task, "layer", root=tmp_path / str(fused)).metrics()
+        metrics[fused] = train(task, "layer", root=tmp_path / str(fused)).metrics()
     ours, theirs = (list(metrics[fused].valid_nll) for fused in (True, False))
     assert len(ours) > 1
     assert ours[0] != ours[-1]

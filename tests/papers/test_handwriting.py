@@ -26,7 +26,7 @@ from lnlab.papers.handwriting.model import (
     scaled,
     unscaled,
 )
-from lnlab.training import Moment, finish, stack
+from lnlab.training import Evaluation, stack, train
 
 M, H = 3, 6
 ABC = Alphabet("abc ")
@@ -250,7 +250,7 @@ def test_only_the_first_points_of_a_line_are_read_where_points_says_so():
     task = replace(SMOKE, max_points=40)
     (_, (_, lengths)), *_ = task.batches(dataset).epoch(0)
     assert lengths.max() == 40
-    found = task.measure(stack([task.model(0, dataset)]), dataset)
+    found = task.evaluate(stack([task.model(0, dataset)]), dataset)
     assert found["valid_nll_per_line"][0] / found["valid_nll"][0] <= 40  # points a line
 
 
@@ -368,7 +368,10 @@ def test_what_cannot_be_written_is_refused(text, bias, message):
 def test_it_measures_validation_on_the_way_and_the_test_at_the_end():
     dataset = SMOKE.dataset()
     model = stack([SMOKE.model(0, dataset)])
-    way, end = (SMOKE.measure(model, dataset, moment) for moment in (Moment.DEAR, Moment.END))
+    way, end = (
+        SMOKE.evaluate(model, dataset, evaluation)
+        for evaluation in (Evaluation.FULL, Evaluation.FINAL)
+    )
     assert "test_nll" not in way
     assert {"test_nll", "test_nll_unseen", "window_error", "window_hit"} <= end.keys()
     assert way["window 0"][0].shape == (
@@ -381,7 +384,7 @@ def test_few_lines_are_few_to_be_measured_on_too():
     dataset = task.dataset()
     assert (len(dataset.train), len(dataset.test)) == (3, 6)
     model = stack([task.model(0, dataset)])
-    end = task.measure(model, dataset, Moment.END)
+    end = task.evaluate(model, dataset, Evaluation.FINAL)
     few = Lines(dataset, "test", most=3)
     assert few.lines == list(dataset.test)[:3]
     (one,) = model.unstack()
@@ -394,5 +397,5 @@ def test_layer_norm_learns_to_write(tmp_path, monkeypatch):
     monkeypatch.setattr(pen, "PARTS", {"train": 200, "valid": 8, "test": 8})
     few = {"units": (24,), "max_points": 120, "updates": 60, "eval_every": 60}
     task = Handwriting.budget("notebook", **few, seeds=(0,))
-    metrics = finish(task, "layer", root=tmp_path).metrics()
+    metrics = train(task, "layer", root=tmp_path).metrics()
     assert metrics.valid_nll.iloc[0] - metrics.valid_nll.iloc[-1] > 1.5  # nats a point

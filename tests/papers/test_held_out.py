@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lnlab.papers import PermutationInvariantMNIST, SequentialDigits
-from lnlab.training import stack, train
+from lnlab.training import stack, train_steps
 from lnlab.training.runs import read
 
 both = pytest.mark.parametrize("kind", [PermutationInvariantMNIST, SequentialDigits])
@@ -43,7 +43,7 @@ def test_without_held_out_cases_a_run_is_what_it_always_was(kind):
     task = kind.budget("smoke")
     assert task.config()["valid_size"] == 0
     assert replace(task, valid_size=9).config()["valid_size"] == 9
-    measured = task.measure(_same_for_all(task), task.dataset())
+    measured = task.evaluate(_same_for_all(task), task.dataset())
     assert {*measured} == {"train_nll", "test_nll", "test_error"}
 
 
@@ -60,7 +60,7 @@ def _same_for_all(task):
 def test_a_net_that_knows_nothing_has_the_nll_of_a_guess(kind):
     task = replace(kind.budget("smoke"), valid_size=HELD_OUT)
     dataset = task.dataset()
-    measured = task.measure(_same_for_all(task), dataset)
+    measured = task.evaluate(_same_for_all(task), dataset)
     wrong = float((dataset.valid.y != 0).double().mean())  # the first of equal scores
     for nll, error in zip(measured["valid_nll"], measured["valid_error"], strict=True):
         assert nll == pytest.approx(torch.tensor(10.0).log().item(), abs=1e-6)  # float32
@@ -70,7 +70,7 @@ def test_a_net_that_knows_nothing_has_the_nll_of_a_guess(kind):
 @both
 def test_a_run_measures_them_at_every_evaluation(kind, tmp_path):
     task = replace(kind.budget("smoke"), valid_size=HELD_OUT, epochs=1)
-    for _ in train(task, root=tmp_path):
+    for _ in train_steps(task, root=tmp_path):
         pass
     (run,) = read(tmp_path)
     assert not run.metrics()[["valid_nll", "valid_error"]].isna().any(axis=None)

@@ -26,7 +26,7 @@ def kept(request):
 def test_every_configuration_rebuilds_its_task_and_key(kept):
     assert kept
     for run in kept:
-        task = TASKS[run.task].of(run.config)
+        task = TASKS[run.task].from_config(run.config)
         around = {name: run.config[name] for name in ("device", "precision")}
         again = key({**task.config(), **around}, run.data["checksum"])
         assert (again, json.loads(json.dumps({**task.config(), **around}))) == (
@@ -37,5 +37,5 @@ def test_every_configuration_rebuilds_its_task_and_key(kept):
 
 def test_what_a_task_promises_is_in_its_runs(kept):
     for run in kept:
-        task = TASKS[run.task].of(run.config)
-        assert {*task.falls, *task.rises} <= {*run.metrics()}
+        task = TASKS[run.task].from_config(run.config)
+        assert {*task.lower_is_better, *task.higher_is_better} <= {*run.metrics()}

@@ -13,7 +13,7 @@ from lnlab.nn import BatchNorm, LayerNorm, Linear
 from lnlab.nn.linear import INITIALISATIONS
 from lnlab.papers import PermutationInvariantMNIST as Task
 from lnlab.papers.mnist import ARMS
-from lnlab.training import Batches, evaluate, fit, stack, train
+from lnlab.training import Batches, evaluate, fit, stack, train_steps
 from lnlab.training.runs import read
 
 every_arm = pytest.mark.parametrize("arm", ARMS)
@@ -89,7 +89,7 @@ def test_arms_are_fed_the_same_batches(tmp_path):
 
     for arm in ("layer", "batch"):
         task = Listening.budget("smoke", norm=arm, batch_size=200, seeds=(0, 1))
-        for _ in train(task, root=tmp_path):
+        for _ in train_steps(task, root=tmp_path):
             pass
     layer, batch = (torch.stack(seen[arm]) for arm in ("layer", "batch"))
     assert layer.shape == (2 * 6, 2, 200)
@@ -174,7 +174,7 @@ def test_the_order_of_the_pixels_does_not_matter(arm, digits):
             first.W.data.copy_(first.W[:, order])
             x = x[:, order]
         steps = fit(net, Batches(x, y, 8, [0]), task.loss, task.optimizer(net.parameters()), 2)
-        losses = torch.stack([step.loss for step in steps])
+        losses = torch.stack([*steps])
         trained.append((losses, net.eval()(x.unsqueeze(0))))
     # ten updates of roundings: sums over the pixels run in another order
     torch.testing.assert_close(trained[1], trained[0], rtol=1e-9, atol=1e-9)
@@ -254,7 +254,7 @@ def test_an_unknown_budget_is_told_what_there_is():
 @pytest.mark.parametrize("updates", [1, 9, 429, 13750])
 def test_measurements_are_dense_at_the_start_and_twice_an_epoch(updates):
     task = Task(epochs=3)
-    points = task.evaluation_points(updates)
+    points = task.eval_points(updates)
     assert {0, updates, 2 * updates, 3 * updates} <= points
     assert max(points) == 3 * updates
     assert min(points) == 0
@@ -266,9 +266,9 @@ def test_measurements_are_dense_at_the_start_and_twice_an_epoch(updates):
 
 def test_measurements_every_so_many_updates_are_made_besides():
     plain, often = Task(epochs=2), Task(epochs=2, eval_every=200)
-    assert often.evaluation_points(429) - plain.evaluation_points(429) == {200, 400, 600, 800}
-    assert often.evaluation_points(429) > plain.evaluation_points(429)
-    assert {10, 20, 30} < Task(eval_every=10, updates=35).evaluation_points(429)
+    assert often.eval_points(429) - plain.eval_points(429) == {200, 400, 600, 800}
+    assert often.eval_points(429) > plain.eval_points(429)
+    assert {10, 20, 30} < Task(eval_every=10, updates=35).eval_points(429)
 
 
 def test_its_length_is_of_whole_batches(digits):
@@ -276,7 +276,7 @@ def test_its_length_is_of_whole_batches(digits):
         (Task.budget("smoke"), 2 * (1200 // 128)),
         (Task.budget("smoke", batch_size=4), 300),
     ):
-        assert task.length(len(task.batches(digits))) == length
+        assert task.num_updates(len(task.batches(digits))) == length
 
 
 @pytest.mark.parametrize("arm", ["layer", "batch"])
@@ -285,7 +285,7 @@ def test_measuring_is_of_every_seed_in_evaluation_mode_and_leaves_no_trace(arm, 
     net = models(task, digits).train()
     net(some(digits, 2, 64)[0])
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
-    found = task.measure(net, digits)
+    found = task.evaluate(net, digits)
     assert net.training
     assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
     x, y = digits.test.x.double(), digits.test.y
@@ -300,7 +300,7 @@ def test_measuring_is_of_every_seed_in_evaluation_mode_and_leaves_no_trace(arm, 
 
 def metrics(task, root):
     """What a run of the task measured, but its times."""
-    for _ in train(task, root=root, precision="float64"):
+    for _ in train_steps(task, root=root, precision="float64"):
         pass
     (run,) = (run for run in read(root) if run.config["fused"] == task.fused)
     return run.metrics().drop(columns=["seconds", "cpu_seconds"])
@@ -329,7 +329,7 @@ def test_seeds_train_together_as_they_do_alone(tmp_path):
 def test_metrics_have_a_row_for_each_seed_and_point(tmp_path):
     task = Task.budget("smoke")
     found = metrics(task, tmp_path)
-    points = sorted(task.evaluation_points(9))
+    points = sorted(task.eval_points(9))
     assert Counter(found.seed) == {0: len(points), 1: len(points)}
     assert sorted(set(found["update"])) == points
     assert found.query("update == 0").loss.isna().all()

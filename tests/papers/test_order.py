@@ -17,7 +17,7 @@ from lnlab.papers.order_embeddings.model import (
     contrastive_loss,
     order_violation,
 )
-from lnlab.training import Moment, train
+from lnlab.training import Evaluation, train_steps
 from lnlab.training.runs import read
 
 H, D, E = 6, 5, 4
@@ -204,7 +204,7 @@ def test_the_order_of_captions_is_their_violation_pair_by_pair():
 
 def test_the_test_is_of_the_best_on_validation(tmp_path):
     task = replace(SMOKE, epochs=3, eval_every=1, learning_rate=0.05)
-    list(train(task, root=tmp_path))
+    list(train_steps(task, root=tmp_path))
     (run,) = read(tmp_path)
     *way, end = run.metrics().to_dict("records")
     assert not any(row["test_image_r1"] == row["test_image_r1"] for row in way)  # NaN
@@ -219,6 +219,8 @@ def test_only_the_end_looks_at_the_test():
     dataset = SMOKE.dataset()
     model = torch.nn.Module()
     model.unstack = lambda: [SMOKE.model(0, dataset)]
-    for moment in Moment:
-        names = SMOKE.measure(model, dataset, moment)
-        assert any(name.startswith("test") for name in names) == (moment is Moment.END)
+    for evaluation in Evaluation:
+        names = SMOKE.evaluate(model, dataset, evaluation)
+        assert any(name.startswith("test") for name in names) == (
+            evaluation is Evaluation.FINAL
+        )

@@ -17,7 +17,7 @@ from lnlab.papers.attentive_reader.batches import NumberedQuestions, rename
 from lnlab.papers.attentive_reader.data import BLANK, Question
 from lnlab.papers.attentive_reader.evaluate import answered, batches, measured, remembered
 from lnlab.papers.attentive_reader.model import Asked, AttentiveReader, glorot, reseeded
-from lnlab.training import Moment
+from lnlab.training import Evaluation
 from lnlab.training.optim import clip_like_attentive_reader_
 
 H, E = 6, 5
@@ -289,9 +289,11 @@ def test_only_the_end_looks_at_the_test():
     dataset = SMOKE.dataset()
     model = torch.nn.Module()
     model.unstack = lambda: [SMOKE.model(0, dataset)]
-    for moment in Moment:
-        names = SMOKE.measure(model, dataset, moment)
-        assert any(name.startswith("test") for name in names) == (moment is Moment.END)
+    for evaluation in Evaluation:
+        names = SMOKE.evaluate(model, dataset, evaluation)
+        assert any(name.startswith("test") for name in names) == (
+            evaluation is Evaluation.FINAL
+        )
 
 
 def test_a_batch_has_two_questions_or_more():

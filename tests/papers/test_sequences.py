@@ -10,7 +10,7 @@ from lnlab.nn import STARTS, LayerNorm, RecurrentBatchNorm
 from lnlab.nn.recurrent import Recurrent
 from lnlab.papers import SequentialDigits as Task
 from lnlab.papers.sequential_digits import ARMS, CELLS
-from lnlab.training import stack, train
+from lnlab.training import stack, train_steps
 from lnlab.training.random_state import default_dtype
 from lnlab.training.runs import read
 
@@ -82,15 +82,15 @@ def test_seeds_together_are_the_seeds_one_by_one(arm, digits):
 
 def test_a_run_is_resumed_and_names_what_it_is(tmp_path):
     task = Task.budget("smoke", norm="batch", gain=0.1)
-    steps = train(task, root=tmp_path)
+    steps = train_steps(task, root=tmp_path)
     for _ in range(20):
         next(steps)
     steps.close()
     assert not read(tmp_path, task.name)[0].done
-    last = [step.update for step in train(task, root=tmp_path)][-1]
+    last = [step.update for step in train_steps(task, root=tmp_path)][-1]
     (run,) = read(tmp_path, task.name)
     assert run.done
-    assert last == task.length(len(task.batches(task.dataset()))) == 37
+    assert last == task.num_updates(len(task.batches(task.dataset()))) == 37
     assert run.config == json.loads(json.dumps(task.config())) | {
         "device": "cpu",
         "precision": "float32",
@@ -153,6 +153,6 @@ def test_factors_are_measured_where_they_are_asked_for(arm, tmp_path, digits):
 
 def made(task, folder):
     """The metrics of a whole run."""
-    for _ in train(task, root=folder):
+    for _ in train_steps(task, root=folder):
         pass
     return read(folder)[0].metrics()

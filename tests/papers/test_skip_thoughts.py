@@ -17,7 +17,7 @@ from lnlab.papers.skip_thoughts.downstream import SentenceTask
 from lnlab.papers.skip_thoughts.evaluate import BEST, NESTED, with_ending
 from lnlab.papers.skip_thoughts.experiment import SkipThoughtVectors, TripleBatches
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, group_by_length
-from lnlab.training import Moment, finish
+from lnlab.training import Evaluation, train
 from tests.papers.test_books import random_books
 
 NORMS = {"none": Identity, "layer": LayerNorm}
@@ -233,7 +233,7 @@ def test_ends_of_sentences_are_read_of_pairs_alone(books):
 def test_snapshots_are_the_models_at_each_moment(tmp_path):
     task = replace(SkipThoughtVectors.budget("smoke", downstream_tasks="none"), updates=6)
     dataset = task.dataset()
-    run = finish(task, root=tmp_path)
+    run = train(task, root=tmp_path)
     models = evaluate.load_snapshots(task, run, dataset)
     assert [*models] == [0, 3, 6]
     weights = run.weights()
@@ -256,5 +256,5 @@ def test_configuration_and_checksum_are_of_the_tasks_wherever_they_lie(books):
 
 def test_on_the_way_often_only_nats_are_measured(books):
     model = make_model(books)
-    names = evaluate.measure(model, books, Moment.CHEAP, snapshot=True).keys()
+    names = evaluate.measure(model, books, Evaluation.LIGHT, snapshot=True).keys()
     assert names == {"valid_nll", "valid_nll_before", "valid_nll_after"}

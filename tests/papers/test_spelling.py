@@ -14,7 +14,7 @@ from lnlab.nn.padding import cross_entropy
 from lnlab.papers.las.evaluate import errors, inside, recognized, ribbon, validated
 from lnlab.papers.las.experiment import PLACES, Spelling
 from lnlab.papers.las.model import gathered, paired
-from lnlab.training import stack, train
+from lnlab.training import stack, train_steps
 from lnlab.training.runs import read
 
 CPU = torch.device("cpu")
@@ -132,7 +132,7 @@ def test_seeds_side_by_side_hear_their_own(corpus):
 
 def test_seeds_trained_together_are_those_alone(tmp_path):
     for seeds in ((0, 1), (0,), (1,)):
-        for _ in train(
+        for _ in train_steps(
             replace(SMALL, norm="both", seeds=seeds), root=tmp_path, precision="float64"
         ):
             pass
@@ -152,11 +152,11 @@ def test_seeds_trained_together_are_those_alone(tmp_path):
 
 def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path):
     task = replace(SMALL, norm="encoder")
-    steps = train(task, root=tmp_path / "stopped")
+    steps = train_steps(task, root=tmp_path / "stopped")
     for _ in range(3):
         next(steps)
     steps.close()
-    last = [list(train(task, root=tmp_path / place)) for place in ("stopped", "whole")]
+    last = [list(train_steps(task, root=tmp_path / place)) for place in ("stopped", "whole")]
     assert torch.equal(last[0][-1].loss, last[1][-1].loss)
     assert len(last[0]) == len(last[1]) - 3
 
@@ -170,18 +170,18 @@ def test_noise_of_every_kind_goes_on_where_it_was(tmp_path):
         scheduled_sampling=0.5,
         learning_rate_decay=0.1,
     )
-    steps = train(task, root=tmp_path / "stopped")
+    steps = train_steps(task, root=tmp_path / "stopped")
     for _ in range(3):
         next(steps)
     steps.close()
     for place in ("stopped", "whole"):
-        for _ in train(task, root=tmp_path / place):
+        for _ in train_steps(task, root=tmp_path / place):
             pass
     stopped, whole = (read(tmp_path / place, "las")[0] for place in ("stopped", "whole"))
     for name, value in whole.weights().items():
         assert torch.equal(value, stopped.weights()[name]), name
     plain = replace(task, input_noise=0.0, dropout=0.0, scheduled_sampling=0.0)
-    for _ in train(plain, root=tmp_path / "plain"):
+    for _ in train_steps(plain, root=tmp_path / "plain"):
         pass
     (plain_run,) = read(tmp_path / "plain", "las")
     assert any(not torch.equal(v, plain_run.weights()[n]) for n, v in whole.weights().items())
@@ -208,7 +208,7 @@ def test_the_study_s_own_settings_train(corpus):
 
 
 def test_what_was_attended_to_is_kept(tmp_path, corpus):
-    for _ in train(replace(SMALL, norm="both"), root=tmp_path):
+    for _ in train_steps(replace(SMALL, norm="both"), root=tmp_path):
         pass
     (run,) = read(tmp_path, "las")
     kept = run.pictures(0)
@@ -239,7 +239,7 @@ def test_the_validation_cases_are_measured_as_the_test_cases_are(corpus):
 def test_validation_is_measured_at_each_evaluation_where_asked_for(tmp_path):
     old, new = replace(SMALL, epochs=1), replace(SMALL, epochs=1, validate=True)
     for task in (old, new):
-        for _ in train(task, root=tmp_path):
+        for _ in train_steps(task, root=tmp_path):
             pass
     runs = {run.config["validate"]: run.metrics() for run in read(tmp_path)}
     measured = {"valid_nll", "valid_error"}
@@ -327,7 +327,7 @@ def test_inside_is_the_gradient_of_the_loss_and_all_parameters(corpus, norm):
 
 
 def test_a_ribbon_is_what_was_seen_along_the_run(tmp_path):
-    for _ in train(SMALL, root=tmp_path):
+    for _ in train_steps(SMALL, root=tmp_path):
         pass
     metrics = read(tmp_path, "las")[0].metrics()
     frame = ribbon(metrics, "speller.readout.W")

@@ -10,7 +10,7 @@ from lnlab.nn import LayerNorm, Linear
 from lnlab.papers import CharacterModel
 from lnlab.papers.transformer import evaluate
 from lnlab.papers.transformer.model import ARMS, Embedding, SelfAttention, Transformer, Turned
-from lnlab.training import Moment, stack, train
+from lnlab.training import Evaluation, stack, train_steps
 from lnlab.training.random_state import generator
 
 V, T, D, HEADS, L = 11, 6, 8, 2, 2
@@ -175,8 +175,8 @@ def test_decay_is_of_matrices_alone_and_the_rate_rises_to_where_it_stays(tmp_pat
     assert {p.dim() for p in decayed["params"]} == {3}
     assert {p.dim() for p in other["params"]} == {2}
     assert [task.schedule(part) for part in (0, 0.05, 0.1, 1)] == [0, 0.5, 1, 1]
-    losses = [step.loss for step in train(task, root=tmp_path)]
+    losses = [step.loss for step in train_steps(task, root=tmp_path)]
     assert all(loss.isfinite().all() for loss in losses)
-    measured = task.measure(model, task.dataset(), Moment.END)
+    measured = task.evaluate(model, task.dataset(), Evaluation.FINAL)
     assert {f"gradient_norm_{layer}" for layer in (1, 2)} <= measured.keys()
     assert {f"rotation_{m}" for m in ("Q", "K", "V", "O", "1", "2")} <= measured.keys()

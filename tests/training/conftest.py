@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.training import Experiment, Moment, cross_entropy, evaluate
+from lnlab.training import Evaluation, Experiment, cross_entropy, evaluate
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Tiny(Experiment):
     learning_rate: float = 1e-2
 
     name = "tiny"
-    falls = ("train_nll", "train_error")
+    lower_is_better = ("train_nll", "train_error")
 
     @classmethod
     def budgets(cls):
@@ -45,10 +45,10 @@ class Tiny(Experiment):
     def optimizer(self, parameters):
         return torch.optim.Adam(parameters, lr=self.learning_rate)
 
-    def evaluation_points(self, updates_per_epoch):
+    def eval_points(self, updates_per_epoch):
         return {0, 1, updates_per_epoch}
 
-    def measure(self, model, dataset, moment=Moment.END):
+    def evaluate(self, model, dataset, evaluation=Evaluation.FINAL):
         found = evaluate(model, dataset.train.x, dataset.train.y, self.loss)
         return {"train_nll": found["nll"], "train_error": found["error"]}
 

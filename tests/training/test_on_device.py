@@ -7,7 +7,7 @@ import torch
 
 from lnlab.papers import TASKS, PermutationInvariantMNIST, SequentialDigits, Spelling
 from lnlab.papers.las.evaluate import inside
-from lnlab.training import found, train
+from lnlab.training import find_run, train_steps
 from lnlab.training.runs import read
 
 pytestmark = pytest.mark.gpu
@@ -28,7 +28,7 @@ def label(task):
 
 
 def metrics(task, root, device):
-    return numbers(found(task, root=root, device=device))
+    return numbers(find_run(task, root=root, device=device))
 
 
 def numbers(run):
@@ -41,8 +41,10 @@ def trained_without_a_wait(task, root, device):
     from tests.pretend import waited
 
     per_epoch = len(task.dataset().train.x) // task.batch_size
-    points = {*task.evaluation_points(per_epoch), task.epochs * per_epoch}
-    steps = train(task, root=root, device=device, save_every=math.inf)  # saving waits, too
+    points = {*task.eval_points(per_epoch), task.epochs * per_epoch}
+    steps = train_steps(
+        task, root=root, device=device, save_every=math.inf
+    )  # saving waits, too
     next(steps)
     waited.clear()
     counted = 0
@@ -56,7 +58,7 @@ def trained_without_a_wait(task, root, device):
 
 @pytest.mark.parametrize("task", SMALL, ids=label)
 def test_a_run_has_the_numbers_of_the_cpu_and_never_waits(task, tmp_path, device):
-    assert list(train(task, root=tmp_path, device="cpu"))
+    assert list(train_steps(task, root=tmp_path, device="cpu"))
     trained_without_a_wait(task, tmp_path, device)
     expected = metrics(task, tmp_path, "cpu").to_numpy(float)
     measured = metrics(task, tmp_path, device).to_numpy(float)
@@ -95,10 +97,10 @@ def test_an_update_reads_nothing_from_the_device(task, tmp_path, device, monkeyp
     from tests.pretend import waited
 
     best = {task.best_metric: [0.0]} if task.best_metric else {}
-    monkeypatch.setattr(type(task), "measure", lambda *_: best)
-    monkeypatch.setattr(type(task), "evaluation_points", lambda *_: {0})
-    monkeypatch.setattr(type(task), "glances", lambda *_: ())
-    steps = train(task, root=tmp_path, device=device, save_every=math.inf)
+    monkeypatch.setattr(type(task), "evaluate", lambda *_: best)
+    monkeypatch.setattr(type(task), "eval_points", lambda *_: {0})
+    monkeypatch.setattr(type(task), "log_points", lambda *_: ())
+    steps = train_steps(task, root=tmp_path, device=device, save_every=math.inf)
     next(steps), waited.clear()
     next(steps)
     assert not waited
@@ -108,8 +110,8 @@ def test_an_update_reads_nothing_from_the_device(task, tmp_path, device, monkeyp
 @pytest.mark.parametrize("task", REFERENCES, ids=label)
 def test_a_reference_is_where_its_weights_are(task, tmp_path, device, monkeypatch):
     best = {task.best_metric: [0.0]} if task.best_metric else {}
-    monkeypatch.setattr(type(task), "measure", lambda *_: best)
-    assert len([*train(task, root=tmp_path, device=device)]) == 1
+    monkeypatch.setattr(type(task), "evaluate", lambda *_: best)
+    assert len([*train_steps(task, root=tmp_path, device=device)]) == 1
 
 
 NOISE_THERE = ("draw", "batch_layer_norm_reviews")
@@ -127,7 +129,7 @@ def test_every_task_has_the_numbers_of_the_cpu(kind, tmp_path, device):
         pytest.skip(f"{kind.name} draws noise on the device, whose numbers are its own")
     task = kind.budget("smoke", updates=1, seeds=(0,))
     for where in ("cpu", device):
-        assert list(train(task, root=tmp_path, device=where))
+        assert list(train_steps(task, root=tmp_path, device=where))
     expected, measured = (metrics(task, tmp_path, d).to_numpy(float) for d in ("cpu", device))
     # float32, other orders of summation
     torch.testing.assert_close(
@@ -139,7 +141,7 @@ def test_every_task_has_the_numbers_of_the_cpu(kind, tmp_path, device):
 @pytest.mark.parametrize("task", RAGGED, ids=label)
 def test_a_recognizer_has_the_numbers_of_the_cpu(task, tmp_path, device):
     for where in ("cpu", device):
-        assert list(train(task, root=tmp_path, device=where))
+        assert list(train_steps(task, root=tmp_path, device=where))
     names = ["loss", "test_nll", "entropy"]
     expected, measured = (metrics(task, tmp_path, d)[names] for d in ("cpu", device))
     # float32, other orders of summation
@@ -172,16 +174,20 @@ ARMS = [task for kind in TASKS.values() for task in kind.arms("smoke", **TWO).va
 @pytest.mark.parametrize("task", ARMS, ids=label)
 def test_a_run_that_is_killed_goes_on_to_the_same_weights(task, tmp_path, device, monkeypatch):
     best = {task.best_metric: [0.0]} if task.best_metric else {}
-    monkeypatch.setattr(type(task), "measure", lambda *_: best)
-    assert [step.update for step in train(task, root=tmp_path / "whole", device=device)] == [
+    monkeypatch.setattr(type(task), "evaluate", lambda *_: best)
+    assert [
+        step.update for step in train_steps(task, root=tmp_path / "whole", device=device)
+    ] == [
         1,
         2,
     ]
-    steps = train(task, root=tmp_path / "cut", device=device, save_every=0)
+    steps = train_steps(task, root=tmp_path / "cut", device=device, save_every=0)
     next(steps)
     with pytest.raises(Killed):  # a process that is killed saves nothing more
         steps.throw(Killed)
-    assert [step.update for step in train(task, root=tmp_path / "cut", device=device)] == [2]
+    assert [
+        step.update for step in train_steps(task, root=tmp_path / "cut", device=device)
+    ] == [2]
     (whole,), (gone_on,) = (read(tmp_path / name) for name in ("whole", "cut"))
     assert numbers(gone_on).equals(numbers(whole))
     expected, weights = whole.weights(), gone_on.weights()

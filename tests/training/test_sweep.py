@@ -87,7 +87,7 @@ def test_nothing_is_done_twice(full, tmp_path):
 
 def test_run_that_fails_is_reported_and_stops_no_other(tmp_path):
     class Broken(PermutationInvariantMNIST):
-        def measure(self, model, dataset, moment):
+        def evaluate(self, model, dataset, moment):
             raise ArithmeticError("no")
 
     some = tasks(False)[:3]
@@ -104,7 +104,7 @@ def test_killed_workers_cost_no_run_and_a_fatal_one_is_given_up(serial, full, tm
     """Cores of this machine; also: nobody else can reach the workers."""
 
     class Fatal(PermutationInvariantMNIST):
-        def measure(self, model, dataset, moment):
+        def evaluate(self, model, dataset, moment):
             os.kill(os.getpid(), signal.SIGKILL)
 
     fatal = Fatal.budget("smoke", epochs=1)

@@ -1,6 +1,6 @@
 """Normalizers in a reader of articles: Ba et al. (2016), section 6.2 and Fig. 2."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -16,9 +16,9 @@ from lnlab.papers.attentive_reader.batches import Renamed, numbered
 from lnlab.papers.attentive_reader.data import Questions
 from lnlab.papers.attentive_reader.evaluate import measured
 from lnlab.papers.attentive_reader.model import PADDING, STARTS, AttentiveReader
-from lnlab.training import Experiment, Moment, setting
+from lnlab.training import Evaluation, Experiment, setting
 from lnlab.training.experiment import CPU, collate
-from lnlab.training.optim import Adam, before_step, clip_grad_norm_, clip_like_attentive_reader_
+from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
 from lnlab.training.random_state import seeded
 
 Places = Callable[[int], Norm]
@@ -96,7 +96,7 @@ class AttentiveReading(Experiment):
     """Updates from one validation to the next."""
 
     name = "attentive_reader"
-    falls = ("valid_nll", "valid_error")
+    lower_is_better = ("valid_nll", "valid_error")
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -156,36 +156,24 @@ class AttentiveReading(Experiment):
         return fuse(net) if self.fused else net
 
     def batches(
-        self,
-        dataset: Questions,
-        split: str = "train",
-        *,
-        device: torch.device = CPU,
-        dtype: torch.dtype = torch.float32,
+        self, dataset: Questions, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> Renamed:
         """Questions of like length together, their entities renamed."""
-        questions = numbered(dataset, split)
+        questions = numbered(dataset, "train")
         return Renamed(questions, dataset.anonymous, self.batch_size, self.seeds, device)
 
-    def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
-        before_step(optimizer, CLIPS[self.clipping], **clip)
-        return optimizer
+    def clip_(self, optimizer: torch.optim.Optimizer) -> None:
+        CLIPS[self.clipping](optimizer, self.max_grad_norm, len(self.seeds))
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """Nats a question: logits (S, B, V) to (S,)."""
         return torch.stack([F.cross_entropy(*each) for each in zip(output, y, strict=True)])
 
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """After every ``eval_every`` updates."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.eval_every))
-
-    def measure(
-        self, model: Any, dataset: Questions, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: Questions, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.reading.measured`; the test at the end alone."""
-        parts = ("train", "valid", *(["test"] if moment is Moment.END else []))
+        parts = ("train", "valid", *(["test"] if evaluation is Evaluation.FINAL else []))
         asked = {part: numbered(dataset, part) for part in parts}
         rows = [
             measured(one, asked, self.batch_size, test="test" in parts)

@@ -25,7 +25,7 @@ from lnlab.papers.batch_layer_norm.model import (
     settled,
 )
 from lnlab.papers.classification import angle, promised
-from lnlab.training import Batches, Experiment, Moment, cross_entropy, setting
+from lnlab.training import Batches, Evaluation, Experiment, cross_entropy, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import Adam
 from lnlab.training.random_state import placed, seeded
@@ -109,7 +109,7 @@ class Mixture(Experiment):
     best_metric: str = "valid_nll"
     seeds: tuple[int, ...] = (0, 1, 2)
 
-    falls = ("train_nll", "valid_nll")
+    lower_is_better = ("train_nll", "valid_nll")
 
     @abstractmethod
     def net(self, dataset: Any, norm: Any) -> nn.Module:
@@ -144,40 +144,33 @@ class Mixture(Experiment):
             return fuse(net)
 
     def batches(
-        self,
-        dataset: Any,
-        split: str = "train",
-        *,
-        device: torch.device = CPU,
-        dtype: torch.dtype = torch.float32,
+        self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> SameOrder:
         """The same batches in the same order in every epoch, another order for each seed."""
-        cases = getattr(dataset, split)
-        x, y = placed((cases.x, cases.y), device, dtype)
+        x, y = placed((dataset.train.x, dataset.train.y), device, dtype)
         return SameOrder(x, y, self.batch_size, self.seeds)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         return Adam(parameters, lr=self.learning_rate, eps=1e-8, fused=True)
 
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
+    def eval_points(self, updates_per_epoch: int) -> set[int]:
         """The last update of each epoch; as in the authors' code, none before the first."""
-        epochs = self.passes(updates_per_epoch)
-        return {epoch * updates_per_epoch for epoch in range(1, epochs + 1)}
+        return self.every(updates_per_epoch, updates_per_epoch) - {0}
 
-    def measure(
-        self, model: Any, dataset: Any, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[float]]:
         """Per seed: loss (nats) and accuracy of training cases, in their own batches and in
         others, and of validation cases; at the end, of the weights that count, all that
         :func:`.inference.searched` finds."""
         rows = [
-            self._of(one, seed, dataset, moment)
+            self._of(one, seed, dataset, evaluation)
             for one, seed in zip(model.unstack(), self.seeds, strict=True)
         ]
         return collate(rows)
 
     def _of(
-        self, model: nn.Module, seed: int, dataset: Any, moment: Moment
+        self, model: nn.Module, seed: int, dataset: Any, evaluation: Evaluation
     ) -> dict[str, float]:
         m, train = self.batch_size, dataset.train
         order = self.batches(dataset).order(seed)[:MEASURED]
@@ -192,7 +185,7 @@ class Mixture(Experiment):
             )
             for name, value in one._asdict().items()
         }
-        if moment is Moment.END:
+        if evaluation is Evaluation.FINAL:
             splits = {"valid": dataset.valid, "test": dataset.test}
             found |= searched(model, splits, m, self.judge)
         return found
@@ -286,9 +279,9 @@ class MixturePictures(Mixture):
         return F.cross_entropy(output, y, reduction="none"), output.argmax(-1) == y
 
     def _of(
-        self, model: nn.Module, seed: int, dataset: Any, moment: Moment
+        self, model: nn.Module, seed: int, dataset: Any, evaluation: Evaluation
     ) -> dict[str, float]:
-        found = super()._of(model, seed, dataset, moment)
+        found = super()._of(model, seed, dataset, evaluation)
         if self.gradient_angle:
             order = self.batches(dataset).order(seed)[: TURNED * self.batch_size]
             train = dataset.train

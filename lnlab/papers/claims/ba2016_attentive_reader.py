@@ -266,7 +266,7 @@ def of(runs: Sequence[Run], task: AttentiveReading) -> dict[int, Run]:
     found: dict[int, Run] = {}
     for run in runs:
         if run.task == task.name and run.done:
-            own = AttentiveReading.of(run.config, data=task.data, seeds=task.seeds)
+            own = AttentiveReading.from_config(run.config, data=task.data, seeds=task.seeds)
             if own == task and run.config["data"] == task.config()["data"]:
                 found |= {seed: run for seed in run.config["seeds"] if seed in SEEDS}
     return found

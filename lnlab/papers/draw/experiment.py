@@ -1,10 +1,9 @@
 """Layer norm in a net that draws: Ba et al. (2016), section 6.4 and Fig. 4."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-import torch
 from torch import Tensor, nn
 
 from lnlab.data import Images, load
@@ -12,9 +11,8 @@ from lnlab.nn import Identity, LayerNorm, Norm
 from lnlab.papers.draw.evaluate import measured
 from lnlab.papers.draw.kernels import fast
 from lnlab.papers.draw.model import MISTAKES, STARTS, Draw
-from lnlab.training import Experiment, Moment, setting
+from lnlab.training import Evaluation, Experiment, setting
 from lnlab.training.experiment import collate
-from lnlab.training.optim import Adam, before_step, clip_grad_norm_
 from lnlab.training.random_state import seeded
 
 ARMS: dict[str, tuple[Norm, Norm]] = {
@@ -70,7 +68,7 @@ class PictureDrawing(Experiment):
     """The times on the way at which drawings are kept."""
 
     name = "draw"
-    falls = ("valid_bound",)
+    lower_is_better = ("valid_bound",)
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -118,32 +116,29 @@ class PictureDrawing(Experiment):
             )  # fmt: skip
         return fast(net) if self.fused else net
 
-    def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
-        before_step(optimizer, clip_grad_norm_, **clip)
-        return optimizer
-
     def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
         """The bound in nats a picture: of the canvas and of z, each (S, B), to (S,)."""
         canvas, kl = output
         return (canvas + kl).mean(-1)
 
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
+    def eval_points(self, updates_per_epoch: int) -> set[int]:
         """At ``drawings`` moments on the way, each twice as late as the one before: what is
         drawn is kept then, and at the end."""
-        last = self.length(updates_per_epoch)
+        last = self.num_updates(updates_per_epoch)
         return {round(last / 2**k) for k in range(1, self.drawings + 1)} - {0}
 
-    def glances(self, updates_per_epoch: int) -> set[int]:
+    def log_points(self, updates_per_epoch: int) -> set[int]:
         """After every ``eval_every`` updates: the bound alone."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.eval_every))
+        return self.every(self.eval_every, updates_per_epoch)
 
-    def measure(
-        self, model: Any, dataset: Images, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: Images, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.bound.measured`; the test at the end alone."""
-        looks, end = moment in (Moment.DEAR, Moment.END), moment is Moment.END
+        looks, end = (
+            evaluation in (Evaluation.FULL, Evaluation.FINAL),
+            evaluation is Evaluation.FINAL,
+        )
         rows = [measured(one, dataset, looks=looks, end=end) for one in model.unstack()]
         return collate(rows)
 

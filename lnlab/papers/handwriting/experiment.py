@@ -1,6 +1,6 @@
 """Layer norm in a net that writes by hand: Ba et al. (2016), section 6.5 and Fig. 5."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -21,9 +21,8 @@ from lnlab.papers.handwriting.model import (
     log_loss,
     mixture,
 )
-from lnlab.training import Bucketed, Experiment, Moment, setting
+from lnlab.training import Bucketed, Evaluation, Experiment, setting
 from lnlab.training.experiment import CPU, collate
-from lnlab.training.optim import Adam, before_step, clip_grad_norm_
 from lnlab.training.random_state import seeded
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
@@ -81,7 +80,7 @@ class Handwriting(Experiment):
     """Updates from one validation to the next."""
 
     name = "handwriting"
-    falls = ("valid_nll",)
+    lower_is_better = ("valid_nll",)
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -161,28 +160,16 @@ class Handwriting(Experiment):
         )
 
     def batches(
-        self,
-        dataset: Strokes,
-        split: str = "train",
-        *,
-        device: torch.device = CPU,
-        dtype: torch.dtype = torch.float32,
+        self, dataset: Strokes, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> Bucketed:
         """Lines of like length together."""
-        lines = Lines(dataset, split, self.max_points)
+        lines = Lines(dataset, "train", self.max_points)
 
         def batch(places: list[int]) -> Any:
             written, (points, lengths) = lines.gathered(places)
             return written._replace(x=written.x.to(dtype)), (points.to(dtype), lengths)
 
         return Bucketed(lines.lengths, batch, self.batch_size, self.seeds, device, fill=-1)
-
-    def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        if self.max_grad_norm:
-            clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
-            before_step(optimizer, clip_grad_norm_, **clip)
-        return optimizer
 
     def loss(self, output: Tensor, y: Target) -> Tensor:
         """Nats a point: outputs (S, B, T, 1 + 6 M) to (S,)."""
@@ -196,15 +183,11 @@ class Handwriting(Experiment):
         nats = log_loss(mixture(output, floor=self.std_floor), points)
         return torch.where(inside, nats, 0.0).sum((1, 2)) / counts
 
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """After every ``eval_every`` updates."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.eval_every))
-
-    def measure(
-        self, model: Any, dataset: Strokes, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: Strokes, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.writing.measured`; the test at the end alone."""
-        parts = ("valid", *(["test"] if moment is Moment.END else []))
+        parts = ("valid", *(["test"] if evaluation is Evaluation.FINAL else []))
         lines = {part: Lines(dataset, part, self.max_points, self.max_lines) for part in parts}
         tested = len(lines["test"]) if "test" in parts else 0
         unseen = [place for place in dataset.unseen if place < tested]

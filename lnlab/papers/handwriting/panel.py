@@ -323,9 +323,9 @@ def of_runs(runs: Iterable[Run], data: str = "") -> Hands:
     nets: dict[str, dict[int, HandwritingNet]] = {}
     made, floors, scales = [], set(), {}
     for run in runs:
-        task = Handwriting.of(run.config, **({"data": data} if data else {}))
+        task = Handwriting.from_config(run.config, **({"data": data} if data else {}))
         dataset, seed = task.dataset(), task.seeds[0]
-        net = task.trained(run.weights(), dataset, seed)
+        net = task.load_model(run.weights(), dataset, seed)
         assert isinstance(net, HandwritingNet)
         metrics: Any = run.metrics()
         update = int(metrics["update"].max())
@@ -380,7 +380,9 @@ def shipped(path: Path = SHIPPED) -> Hands:
         told = json.loads(file.metadata()["hands"])
         names = sorted({tuple(key.split("/")[:2]) for key in file.keys()})  # noqa: SIM118
         for arm, stage in names:
-            net = _drawn(Handwriting.of(told["configs"][arm]), Alphabet(told["alphabet"]))
+            net = _drawn(
+                Handwriting.from_config(told["configs"][arm]), Alphabet(told["alphabet"])
+            )
             for name, value in net.named_parameters():
                 value.data.copy_(file.get_tensor(f"{arm}/{stage}/{name}"))
             nets.setdefault(arm, {})[int(stage)] = net

@@ -23,9 +23,9 @@ from lnlab.papers.las.model import (
     Speller,
     gathered,
 )
-from lnlab.training import Bucketed, Experiment, Moment, setting
+from lnlab.training import Bucketed, Evaluation, Experiment, setting
 from lnlab.training.experiment import CPU, collate
-from lnlab.training.optim import Adam, before_step, clip_grad_norm_
+from lnlab.training.optim import Adam
 from lnlab.training.random_state import seeded
 
 PLACES: dict[str, tuple[bool, bool]] = {
@@ -123,7 +123,7 @@ class Spelling(Experiment):
     """True if what is measured of the test cases is measured of the validation cases, too."""
 
     name = "las"
-    falls = ("test_nll", "test_error")
+    lower_is_better = ("test_nll", "test_error")
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -217,15 +217,10 @@ class Spelling(Experiment):
         return {"norm": LayerNorm, "initial": replace(initial, recurrent_gain=self.gain)}
 
     def batches(
-        self,
-        dataset: Speech,
-        split: str = "train",
-        *,
-        device: torch.device = CPU,
-        dtype: torch.dtype = torch.float32,
+        self, dataset: Speech, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> Bucketed:
         """Utterances of like length together."""
-        utterances = getattr(dataset, split)
+        utterances = dataset.train
         numbers = {unit: number for number, unit in enumerate(dataset.units)}
 
         def batch(places: list[int]) -> tuple[Heeded, tuple[Tensor, Tensor]]:
@@ -237,13 +232,10 @@ class Spelling(Experiment):
         return Bucketed(lengths, batch, self.batch_size, self.seeds, device, fill=len(numbers))
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer = Adam(parameters, lr=self.learning_rate)
-        clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
-        before_step(optimizer, clip_grad_norm_, **clip)
-        return optimizer
+        return Adam(parameters, lr=self.learning_rate)
 
-    def schedule(self, part: float) -> float:
-        return self.learning_rate_decay**part
+    def schedule(self, progress: float) -> float:
+        return self.learning_rate_decay**progress
 
     def loss(self, output: Tensor, y: tuple[Tensor, Tensor]) -> Tensor:
         """Nats a unit: logits (S, B, U, V) to (S,)."""
@@ -254,13 +246,8 @@ class Spelling(Experiment):
             ]
         )
 
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """After every epoch."""
-        epochs = range(self.passes(updates_per_epoch) + 1)
-        return {epoch * updates_per_epoch for epoch in epochs}
-
-    def measure(
-        self, model: Any, dataset: Speech, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: Speech, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.recognition.recognized` and :func:`.inside.inside`, and with
         ``validate`` :func:`.recognition.validated`."""

@@ -14,7 +14,7 @@ from lnlab.nn import STARTS, Identity, LayerNorm, Norm
 from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.evaluate import measure
 from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrastive_loss
-from lnlab.training import Experiment, Moment, setting
+from lnlab.training import Evaluation, Experiment, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import (
     Adam,
@@ -75,7 +75,7 @@ class OrderEmbeddings(Experiment):
     """R@1 + R@5 + R@10 of image retrieval, as the authors choose the model that is tested."""
 
     name = "order_embeddings"
-    rises = ("valid_recall",)
+    higher_is_better = ("valid_recall",)
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -118,24 +118,20 @@ class OrderEmbeddings(Experiment):
         return fuse(net) if self.fused else net
 
     def batches(
-        self,
-        dataset: Captions,
-        split: str = "train",
-        *,
-        device: torch.device = CPU,
-        dtype: torch.dtype = torch.float32,
+        self, dataset: Captions, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> "CaptionBatches":
         """Each image once an epoch, with one of its captions at random."""
-        images, size = getattr(dataset, split), self.batch_size
+        images, size = dataset.train, self.batch_size
         return CaptionBatches(images, dataset.vocabulary, size, self.seeds, device, dtype)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
-        before_step(optimizer, clip_grad_norm_per_tensor_, **clip)
         if self.adam == "published":
             before_step(optimizer, adam_without_bias_correction_)
         return optimizer
+
+    def clip_(self, optimizer: torch.optim.Optimizer) -> None:
+        clip_grad_norm_per_tensor_(optimizer, self.max_grad_norm, len(self.seeds))
 
     def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
         """The hinges of a batch, summed as in the authors' code: points (S, B, H) to (S,)."""
@@ -143,16 +139,12 @@ class OrderEmbeddings(Experiment):
             [contrastive_loss(*points, self.margin) for points in zip(*output, y, strict=True)]
         )
 
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
-        """After every ``eval_every`` updates."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.eval_every))
-
-    def measure(
-        self, model: Any, dataset: Captions, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: Captions, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[float]]:
         """Per seed: see :func:`.evaluate.measure`; the test at the end alone, of the model that
         is best on validation."""
-        test = moment is Moment.END
+        test = evaluation is Evaluation.FINAL
         nets = model.unstack()
         return collate([measure(net, dataset, fold=self.fold_size, test=test) for net in nets])
 

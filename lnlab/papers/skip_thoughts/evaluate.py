@@ -39,7 +39,7 @@ from lnlab.papers.skip_thoughts.downstream import (
     nested_folds,
 )
 from lnlab.papers.skip_thoughts.model import SkipThoughts, group_by_length
-from lnlab.training import Moment
+from lnlab.training import Evaluation
 from lnlab.training.random_state import placed
 
 HELD_OUT = 1000
@@ -445,17 +445,19 @@ def unknown_words(books: EncodedBooks) -> dict[str, float]:
     }
 
 
-def measure(net: Any, books: EncodedBooks, moment: Moment, *, snapshot: bool) -> dict[str, Any]:
+def measure(
+    net: Any, books: EncodedBooks, evaluation: Evaluation, *, snapshot: bool
+) -> dict[str, Any]:
     """Return all that is measured of a model at a moment.
 
     On the way often :func:`held_out_nats` alone; seldom the scores of its vectors, and its
     weights, where they are asked for; at the end how many words of the tasks are unknown.
     """
     values: dict[str, Any] = held_out_nats(net.eval(), books)
-    if moment is Moment.CHEAP:
+    if evaluation is Evaluation.LIGHT:
         return values
     values |= vector_scores(net, books)
-    if moment is Moment.END:
+    if evaluation is Evaluation.FINAL:
         values |= unknown_words(books)
     if snapshot:
         values |= {f"{WEIGHTS}{n}": p.detach().half() for n, p in net.named_parameters()}

@@ -13,13 +13,12 @@ from lnlab.nn import STARTS, Identity, LayerNorm, Norm
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.skip_thoughts.evaluate import bag_of_words_scores, measure
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, Triples
-from lnlab.training import Bucketed, Experiment, Moment, setting
+from lnlab.training import Bucketed, Evaluation, Experiment, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import (
     Adam,
     adam_without_bias_correction_,
     before_step,
-    clip_grad_norm_,
 )
 from lnlab.training.random_state import generator, seeded
 
@@ -82,7 +81,7 @@ class SkipThoughtVectors(Experiment):
     """True if the weights are kept at each scoring of vectors, in half precision."""
 
     name = "skip_thoughts"
-    falls = ("valid_nll",)
+    lower_is_better = ("valid_nll",)
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
@@ -148,21 +147,16 @@ class SkipThoughtVectors(Experiment):
     def batches(
         self,
         dataset: EncodedBooks,
-        split: str = "train",
-        *,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
     ) -> "TripleBatches":
         """Sentences of one length together, each with its neighbours."""
-        indices = getattr(dataset, split)
-        return TripleBatches(dataset, indices, self.batch_size, self.seeds, device)
+        return TripleBatches(dataset, dataset.train, self.batch_size, self.seeds, device)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         published = self.adam == "published"
         rate = THEIR_RATE if published else self.learning_rate
         optimizer = Adam(parameters, lr=rate, fused=True)
-        clip = {"max_norm": self.max_grad_norm, "models": len(self.seeds)}
-        before_step(optimizer, clip_grad_norm_, **clip)
         if published:
             before_step(optimizer, adam_without_bias_correction_)
         return optimizer
@@ -172,23 +166,23 @@ class SkipThoughtVectors(Experiment):
         side (S, 2) to (S,)."""
         return output.sum(-1)
 
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
+    def eval_points(self, updates_per_epoch: int) -> set[int]:
         """After every ``downstream_every`` updates."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.downstream_every))
+        return self.every(self.downstream_every, updates_per_epoch)
 
-    def glances(self, updates_per_epoch: int) -> set[int]:
+    def log_points(self, updates_per_epoch: int) -> set[int]:
         """After every ``eval_every`` updates."""
-        return set(range(0, self.length(updates_per_epoch) + 1, self.eval_every))
+        return self.every(self.eval_every, updates_per_epoch)
 
-    def measure(
-        self, model: Any, dataset: EncodedBooks, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: EncodedBooks, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
         """Per seed: see :func:`.evaluate.measure`; at the end, too, the scores of
         :func:`.evaluate.bag_of_words_scores`."""
-        baselines = bag_of_words_scores(dataset) if moment is Moment.END else {}
+        baselines = bag_of_words_scores(dataset) if evaluation is Evaluation.FINAL else {}
         return collate(
             [
-                measure(net, dataset, moment, snapshot=self.snapshots) | baselines
+                measure(net, dataset, evaluation, snapshot=self.snapshots) | baselines
                 for net in model.unstack()
             ]
         )

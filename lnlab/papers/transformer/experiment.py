@@ -15,7 +15,7 @@ from lnlab.data import Text, load
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.papers.transformer.evaluate import largest, objective, profile, streams
 from lnlab.papers.transformer.model import ARMS, Transformer, Turned
-from lnlab.training import Experiment, Moment, Stacked, cross_entropy, evaluate, setting
+from lnlab.training import Evaluation, Experiment, Stacked, cross_entropy, evaluate, setting
 from lnlab.training.experiment import collate
 from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator
@@ -59,7 +59,7 @@ class CharacterModel(Experiment):
     """The decay of every matrix, decoupled (AdamW). Where there is any, turns are measured."""
 
     name = "transformer"
-    falls = ("train_nll", "valid_nll", "test_nll")
+    lower_is_better = ("train_nll", "valid_nll", "test_nll")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,16 +123,16 @@ class CharacterModel(Experiment):
             lr=self.learning_rate, weight_decay=self.weight_decay, fused=True,
         )  # fmt: skip
 
-    def schedule(self, part: float) -> float:
-        return min(1.0, part / self.warmup) if self.warmup else 1.0
+    def schedule(self, progress: float) -> float:
+        return min(1.0, progress / self.warmup) if self.warmup else 1.0
 
-    def evaluation_points(self, updates_per_epoch: int) -> set[int]:
+    def eval_points(self, updates_per_epoch: int) -> set[int]:
         """Before the first update, and then five times, the last time at the end."""
-        last = self.length(updates_per_epoch)
+        last = self.num_updates(updates_per_epoch)
         return {round(last * fifth / 5) for fifth in range(6)}
 
-    def measure(
-        self, model: Any, dataset: Text, moment: Moment = Moment.END
+    def evaluate(
+        self, model: Any, dataset: Text, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, list[float]]:
         """Per seed: NLL of the first cases of each split, in nats a character.
 
@@ -143,12 +143,12 @@ class CharacterModel(Experiment):
         the layers, as a multiple of
         :func:`~lnlab.analysis.rotation.equilibrium_angle`.
         """
-        found, few = {}, self.eval_size if moment is Moment.END else CASES
+        found, few = {}, self.eval_size if evaluation is Evaluation.FINAL else CASES
         for split in ("train", "valid", "test"):
             cases = getattr(dataset, split)
             measured = evaluate(model, cases.x[:few], cases.y[:few], self.loss)
             found[f"{split}_nll"] = measured["nll"]
-        if moment in (Moment.START, Moment.END):
+        if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
             rows = [self._inside(net, dataset) for net in model.unstack()]
             found |= collate(rows)
         return found | (self._turns(model) if self.weight_decay else {})

@@ -12,7 +12,7 @@ from lnlab.papers import PermutationInvariantMNIST as Task
 from lnlab.papers.claims.measurement import Measurement, Tuning, each
 from lnlab.papers.claims.paired import final
 from lnlab.papers.claims.rule import Setting
-from lnlab.training import train
+from lnlab.training import train_steps
 from lnlab.training.runs import read
 
 TASK = Task.budget("paper", seeds=(100, 101, 102), epochs=2)
@@ -268,7 +268,7 @@ def test_the_grid_holds_cases_out_and_names_what_to_train_next(tmp_path):
     for _, fields in ARMS:
         for rate in tuning.grid:
             more = {"learning_rate": rate, "seeds": (99,), "valid_size": 200}
-            for _ in train(replace(digits, **fields, **more), root=tmp_path):
+            for _ in train_steps(replace(digits, **fields, **more), root=tmp_path):
                 pass
     assert test.differences(read(tmp_path)) is None
     finals = test.then(read(tmp_path)).split(" && ")
@@ -276,7 +276,7 @@ def test_the_grid_holds_cases_out_and_names_what_to_train_next(tmp_path):
     assert all("learning_rate=0.01" in words for words in finals), "1e-6 learns nothing"
     assert all("seeds=100,101" in words and "valid_size" not in words for words in finals)
     for _, fields in ARMS:
-        for _ in train(replace(digits, **fields, learning_rate=1e-2), root=tmp_path):
+        for _ in train_steps(replace(digits, **fields, learning_rate=1e-2), root=tmp_path):
             pass
     ours, theirs = (
         next(

@@ -20,7 +20,7 @@ from lnlab.papers.claims.measurement import (
 )
 from lnlab.papers.claims.paired import along, final
 from lnlab.papers.claims.tables import beside_table_3, beside_words, compared, how_far
-from lnlab.training import finish
+from lnlab.training import train
 
 
 def run(words=0.0, **metrics):
@@ -223,7 +223,7 @@ def test_a_table_takes_the_seeds_that_its_rows_are_judged_on(monkeypatch):
 
 
 def test_tables_say_how_far(tmp_path):
-    run = finish(
+    run = train(
         SkipThoughtVectors.budget("smoke", vocab_size=100, downstream_every=6), root=tmp_path
     )
     last = run.metrics().iloc[-1]

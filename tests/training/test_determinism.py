@@ -1,0 +1,163 @@
+"""The same bytes in every process, on any number of threads, killed at any moment."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lnlab.training.runs import read, table
+
+HERE = Path(__file__).parent
+MODELS = {
+    "layer": ("lnlab.papers:PermutationInvariantMNIST", {"norm": "layer"}),
+    "running statistics": ("lnlab.papers:PermutationInvariantMNIST", {"norm": "batch"}),
+    "recurrent": ("lnlab.papers:SequentialDigits", {"norm": "layer", "cell": "lstm"}),
+    "every generator": (f"{HERE / 'conftest.py'}:Drawing", {"epochs": 5}),
+}
+
+HEAD = """
+import gc, importlib.util, json, os, random, signal, sys, time
+import sklearn.datasets, torch, torch._dynamo  # else each child would import them
+from lnlab.papers import PermutationInvariantMNIST
+from lnlab.training import train_steps
+from lnlab.training.runs import environment, read
+
+def experiment(place, changes):
+    place, _, name = place.rpartition(":")
+    if not place.endswith(".py"):
+        kind = getattr(importlib.import_module(place), name)
+        return kind.budget("smoke", seeds=(0, 1), epochs=1, batch_size=32, **changes)
+    spec = importlib.util.spec_from_file_location("task", place)
+    module = sys.modules["task"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)(**changes)
+
+def train(experiment, root, save_every=30, update_done=lambda: None):
+    for _ in train_steps(experiment, root=root, save_every=save_every):
+        update_done()
+"""
+
+# one process imports torch, and its children are forked from it
+KILLED = f"""{HEAD}
+def child(root, save_every, tell=None):
+    "A process that trains to the end, and writes a byte at each update."
+    pid = os.fork()
+    if pid:
+        return pid
+    train(task, root, save_every, lambda: tell is not None and os.write(tell, b"."))
+    os._exit(0)
+
+def killed(root, updates):
+    "Whether a child died of being killed, after so many updates and a moment."
+    told, tell = os.pipe()
+    pid = child(root, chance.choice([0, 0.01]), tell)
+    os.close(tell)
+    for _ in range(updates):
+        os.read(told, 1)
+    time.sleep(chance.uniform(0, 0.005))
+    os.kill(pid, signal.SIGKILL)
+    os.close(told)
+    return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+
+environment()  # asks git, which each child would do
+chance = random.Random(0)
+for model, (place, changes) in json.loads(sys.argv[1]).items():
+    task = experiment(place, changes)
+    for root in sys.argv[2:]:
+        # at most a quarter of the updates each: the second kill finds it on its way
+        times = 0 if root.endswith("clean") else chance.choice([2, 2, 3])
+        kills = sum(killed(f"{{root}}/{{model}}", chance.randrange(1, 8)) for _ in range(times))
+        print(kills == times, os.waitpid(child(f"{{root}}/{{model}}", 30), 0)[1])
+"""
+
+
+def contents(root: Path) -> tuple[bytes, str]:
+    (run,) = read(root)
+    assert run.done
+    assert not list(run.folder.glob("*.part"))
+    rows = run.metrics().drop(columns=["seconds", "cpu_seconds"]).to_csv()
+    return (run.folder / "weights.safetensors").read_bytes(), rows
+
+
+@pytest.mark.dear
+@pytest.mark.stress
+def test_killed_at_any_moment_it_ends_in_the_same_bytes(full, tmp_path):
+    """``--full``: 10 runs of each model."""
+    clean, *roots = [tmp_path / "clean", *(tmp_path / str(i) for i in range(10 if full else 1))]
+    arguments = [json.dumps(MODELS), str(clean), *map(str, roots)]
+    command = [sys.executable, "-c", KILLED, *arguments]
+    output = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert output.returncode == 0, output.stderr
+    assert output.stdout.splitlines() == ["True 0"] * len(MODELS) * (1 + len(roots)), output
+    for model in MODELS:
+        expected = contents(clean / model)
+        assert [contents(root / model) == expected for root in roots] == [True] * len(roots)
+
+
+FRESH = f"""{HEAD}
+print(torch.get_num_threads())
+for model, (place, changes) in json.loads(sys.argv[1]).items():
+    train(experiment(place, changes), f"{{sys.argv[2]}}/{{model}}")
+"""
+
+
+@pytest.mark.dear
+@pytest.mark.stress
+def test_fresh_processes_on_one_thread_and_two_end_in_the_same_bytes(tmp_path):
+    """With other hashes of text and in other folders."""
+    programs = []
+    for index, threads in enumerate("122"):
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        count = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads)
+        env = os.environ | count | {"PYTHONHASHSEED": str(index)}
+        command = [sys.executable, "-c", FRESH, json.dumps(MODELS), str(folder)]
+        programs.append(
+            subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
+        )
+    threads = [program.communicate(timeout=120)[0] for program in programs]
+    assert threads == ["1\n", "2\n", "2\n"]
+    for model in MODELS:
+        found = [contents(tmp_path / str(index) / model) for index in range(3)]
+        assert found[0] == found[1] == found[2], model
+
+
+MANY = f"""{HEAD}
+def used():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]), len(os.listdir("/proc/self/fd"))
+
+root, times = sys.argv[1], int(sys.argv[2])
+for index in range(times):
+    norm = ("none", "layer", "batch")[index % 3]
+    train(PermutationInvariantMNIST.budget("smoke", norm=norm, seeds=(index,), epochs=1), root)
+    if index == times // 6:
+        before = used()
+print(*before, *used(), sum(run.done for run in read(root)))
+"""
+
+
+@pytest.mark.dear
+@pytest.mark.stress
+def test_many_runs_in_one_process_do_not_fill_it(full, tmp_path):
+    """``--full``: 300. Memory grows by less than 5 %, no file stays open, and who reads the
+    growing folder all the while sees no error."""
+    times = 300 if full else 30
+    seen = [0]
+    command = [sys.executable, "-c", MANY, str(tmp_path), str(times)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        while program.poll() is None:
+            seen.append(len(table(read(tmp_path))))
+            time.sleep(0.01)
+        assert program.returncode == 0
+        assert program.stdout is not None
+        before, files_before, after, files, done = map(int, program.stdout.read().split())
+    assert (done, files) == (times, files_before)
+    assert after < 1.05 * before
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 5

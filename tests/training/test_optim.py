@@ -1,0 +1,114 @@
+"""Optimizers are torch's without its compiler; gradients are clipped model by model."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from lnlab.training import optim, stack
+from lnlab.training.optim import (
+    adam_without_bias_correction_,
+    before_step,
+    clip_grad_norm_,
+    clip_grad_norm_per_tensor_,
+    uncorrected_step_ratio,
+)
+
+SETTINGS = {
+    "Adam": {"fused": True},
+    "AdamW": {"weight_decay": 0.1},
+    "SGD": {"lr": 0.1, "momentum": 0.9},
+}
+
+
+def trained(kind, settings):
+    """Parameters after six updates, the optimizer exchanged for a loaded one on the way."""
+    generator = torch.Generator().manual_seed(0)
+    w = [torch.randn(4, 3, generator=generator).requires_grad_() for _ in range(2)]
+    optimizer, hooked = kind(w, **settings), []
+    for update in range(6):
+        if update == 3:
+            state = optimizer.state_dict()
+            optimizer = kind(w, **settings)
+            optimizer.load_state_dict(state)
+            optimizer.register_step_post_hook(lambda *_: hooked.append(1))
+        optimizer.zero_grad()
+        (w[0] * w[1]).sum().cos().backward()
+        optimizer.step()
+    assert len(hooked) == 3
+    return w
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_steps_are_torchs_to_the_last_bit(name):
+    ours = trained(getattr(optim, name), SETTINGS[name])
+    theirs = trained(getattr(torch.optim, name), SETTINGS[name])
+    assert all(map(torch.equal, ours, theirs))
+
+
+def test_the_compiler_is_not_imported():
+    code = """
+import sys, torch
+from lnlab.training.optim import Adam
+w = torch.ones(3, requires_grad=True)
+adam = Adam([w], fused=True)
+w.square().sum().backward()
+adam.step(), adam.zero_grad(), adam.load_state_dict(adam.state_dict())
+print("torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("clip", [clip_grad_norm_, clip_grad_norm_per_tensor_])
+def test_gradients_are_clipped_model_by_model(clip, count):
+    models = [nn.Linear(4, 3) for _ in range(count)]
+    together = stack(models)
+    for p in together.parameters():
+        p.grad = torch.randn_like(p)
+        p.grad.view(count, -1)[1:] *= 1e-3  # short enough
+    for index, model in enumerate(models):
+        for p, stacked in zip(model.parameters(), together.parameters(), strict=True):
+            assert stacked.grad is not None
+            p.grad = stacked.grad.view(count, *p.shape)[index].clone()
+        parameters = [*model.parameters()]
+        for clipped in [parameters] if clip is clip_grad_norm_ else parameters:
+            nn.utils.clip_grad_norm_(clipped, 0.5)
+    clip(torch.optim.SGD(together.parameters()), 0.5, count)
+    for p, *ones in zip(together.parameters(), *(m.parameters() for m in models), strict=True):
+        assert p.grad is not None
+        expected = torch.stack([one.grad for one in ones])
+        # torch adds 1e-6 below, as we do
+        torch.testing.assert_close(p.grad.view_as(expected), expected, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize(("t", "ratio"), [(1, 3.51), (13, 6.56), (100, 3.24), (5000, 1.00)])
+def test_steps_are_as_many_times_as_long(t, ratio):
+    assert uncorrected_step_ratio(t) == pytest.approx(ratio, abs=0.006)
+
+
+def authors(p, grads, rate):
+    """``optim.adam`` of ivendrov/order-embedding, line by line; its epsilon is another."""
+    b1, b2, e = 0.1, 0.001, 0.0
+    m, v = torch.zeros_like(p), torch.zeros_like(p)
+    for t, g in enumerate(grads, start=1):
+        fix1, fix2 = 1 - b1**t, 1 - b2**t
+        m = b1 * g + (1 - b1) * m
+        v = b2 * g**2 + (1 - b2) * v
+        p = p - rate * fix2**0.5 / fix1 * m / (v.sqrt() + e)
+    return p
+
+
+def test_adam_without_bias_correction_takes_the_authors_steps():
+    start, grads = torch.randn(5), [torch.randn(5) for _ in range(30)]
+    p = nn.Parameter(start.clone())
+    optimizer = torch.optim.Adam([p], lr=0.01, eps=0)
+    before_step(optimizer, adam_without_bias_correction_)
+    for grad in grads:
+        optimizer.param_groups[0]["lr"] = 0.01  # as training sets it before each update
+        p.grad = grad
+        optimizer.step()
+    torch.testing.assert_close(p.detach(), authors(start, grads, 0.01))

@@ -1,0 +1,465 @@
+"""Training ends in the same bytes however often it was stopped; to diverge is a result."""
+
+import copy
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lnlab.analysis.recorder import record
+from lnlab.training import (
+    Batches,
+    cross_entropy,
+    evaluate,
+    evaluating,
+    find_run,
+    fit,
+    stack,
+    train,
+    train_steps,
+)
+from lnlab.training.runs import Run, read
+from lnlab.training.trainer import BestWeights, initial_models
+
+TIMES = ["seconds", "cpu_seconds"]
+LIBRARIES = ["torch", "numpy", "Python"]
+
+
+def finished(experiment, root, **settings) -> Run:
+    """The run of an experiment, trained to its end."""
+    for _ in train_steps(experiment, root=root, **settings):
+        pass
+    (run,) = read(root)
+    return run
+
+
+def stopped(experiment, root, *updates, **settings) -> Run:
+    """Likewise, but stopped after some updates and taken up again."""
+    for update in updates:
+        steps = train_steps(experiment, root=root, **settings)
+        assert any(step.update == update for step in steps)
+        steps.close()
+    return finished(experiment, root, **settings)
+
+
+def contents(run: Run) -> tuple:
+    """What must be the same whenever the configuration is: weights and metrics, less times."""
+    rows = run.metrics().drop(columns=TIMES).to_csv()
+    weights = (run.folder / "weights.safetensors").read_bytes()
+    return weights, rows, run.result["outcomes"]
+
+
+def test_a_run_has_a_row_for_each_seed_at_each_evaluation(tiny, tmp_path):
+    steps = list(train_steps(tiny(), root=tmp_path))
+    assert [step.update for step in steps] == list(range(1, 22))
+    (run,) = read(tmp_path, "tiny")
+    metrics = run.metrics()
+    assert metrics["update"].tolist() == [0, 0, 1, 1, 7, 7, 21, 21]
+    assert metrics["seed"].tolist() == [3, 4] * 4
+    assert metrics["epoch"].tolist() == [0, 0, 1 / 7, 1 / 7, 1, 1, 3, 3]
+    assert metrics["loss"].isna().tolist() == [True, True] + [False] * 6
+    assert metrics["loss"].tolist()[2:4] == steps[0].loss.tolist()
+    assert metrics["seconds"].tolist()[::2] == [0.0, *(steps[i].seconds for i in (0, 6, 20))]
+    nll = metrics["train_nll"].tolist()
+    assert sum(nll[6:]) < sum(nll[:2])
+    assert (run.result["updates"], run.result["seconds"]) == (21, steps[-1].seconds)
+    assert run.result["main_metrics"] == ["train_nll", "train_error"]
+    assert list(train_steps(tiny(), root=tmp_path)) == []
+
+
+def test_the_loop_is_the_plain_loop_to_the_last_bit(tiny, tmp_path):
+    """The weights of one seed are those of a few lines of torch."""
+
+    class Plain(type(tiny())):
+        def model(self, seed, dataset):
+            return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+
+        max_grad_norm = 0.1
+
+        def schedule(self, progress):
+            return 0.1**progress
+
+    task = Plain(seeds=(3,))
+    run = finished(task, tmp_path)
+    (model,) = initial_models(task, None)
+    model = model.float()
+    optimizer, data, update = task.optimizer(model.parameters()), task.dataset().train, 0
+    for epoch in range(3):
+        for x, y in Batches(data.x, data.y, 4, (3,)).epoch(epoch):
+            optimizer.param_groups[0]["lr"] = task.learning_rate * 0.1 ** (update / 21)
+            optimizer.zero_grad()
+            F.cross_entropy(model(x[0]), y[0]).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            optimizer.step()
+            update += 1
+    for name, value in model.state_dict().items():
+        assert torch.equal(run.weights()[f"3.{name}"], value), name
+
+
+def test_weights_are_those_that_were_measured_last(tiny, tmp_path):
+    task = tiny()
+    run = finished(task, tmp_path)
+    for seed in task.seeds:
+        model = task.load_model(run.weights(), task.dataset(), seed).float()
+        measured = task.evaluate(stack([model]), task.dataset())
+        last = run.metrics().query("seed == @seed").iloc[-1]
+        # side by side the sums are taken in another order: float32
+        assert measured["train_nll"][0] == pytest.approx(last["train_nll"], rel=1e-5)
+
+
+# the same bytes
+
+
+@pytest.mark.parametrize("seeds", [(3, 4), (3,)])
+@pytest.mark.parametrize("stops", [[1], [7], [20], [21], [2, 3, 9]])
+def test_stopped_and_taken_up_again_it_ends_in_the_same_bytes(seeds, stops, tiny, tmp_path):
+    task = tiny(seeds=seeds)
+    expected = contents(finished(task, tmp_path / "clean"))
+    assert contents(stopped(task, tmp_path / "stopped", *stops)) == expected
+
+
+def test_mixed_precision_goes_on_where_it_stopped(tiny, tmp_path):
+    run = finished(tiny(), tmp_path / "a", precision="mixed")
+    again = stopped(tiny(), tmp_path / "b", 10, precision="mixed", save_every=0)
+    assert contents(again) == contents(run)
+    assert contents(run) != contents(finished(tiny(), tmp_path / "c"))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_random_numbers_of_every_library_are_resumed(library, drawing, draw, tmp_path):
+    task = drawing(draws=(library,))
+    expected = contents(finished(task, tmp_path / "clean"))
+    assert contents(stopped(task, tmp_path / "stopped", 1, 4, 9)) == expected
+
+
+def test_whatever_goes_on_around_it_is_the_same_and_left_alone(drawing, draw, tmp_path):
+    expected = contents(finished(drawing(), tmp_path / "a"))
+
+    def drawn(between) -> list[float]:
+        for seed in (torch.manual_seed, np.random.seed, random.seed):
+            seed(5)
+        before = [draw(library) for library in LIBRARIES * 2]  # some are drawn in pairs
+        between()
+        return before + [draw(library) for library in LIBRARIES * 2]
+
+    alone = drawn(lambda: None)
+    assert drawn(lambda: finished(drawing(), tmp_path / "b")) == alone
+    torch.set_default_dtype(torch.float32)
+    torch.set_num_threads(2)
+    for _ in train_steps(drawing(), root=tmp_path / "c"):
+        for library in LIBRARIES:
+            draw(library)
+    assert torch.get_num_threads() == 2
+    for name in ("b", "c"):
+        assert contents(read(tmp_path / name)[0]) == expected
+
+
+def test_a_companion_is_resumed_too(tiny, tmp_path):
+    task, recorders = tiny(seeds=(3,)), []
+
+    def companion(model):
+        recorders.append(record(model, ["module.0"], every=2))
+        return recorders[-1]
+
+    finished(task, tmp_path / "clean", companion=companion)
+    stopped(task, tmp_path / "stopped", 9, companion=companion)
+    clean, half, resumed = (recorder.to_frame() for recorder in recorders)
+    assert len(half) < len(resumed)
+    assert resumed.equals(clean)
+
+
+def test_seeds_start_the_same_alone_and_together(tiny):
+    together, alone = initial_models(tiny(), None), initial_models(tiny(seeds=(4,)), None)
+    for name, value in alone[0].state_dict().items():
+        assert torch.equal(together[1].state_dict()[name], value)
+    torch.manual_seed(3)
+    torch.set_default_dtype(torch.float32)
+    assert torch.equal(together[0].get_parameter("0.weight"), nn.Linear(6, 5).weight)
+
+
+# runs
+
+
+def test_a_run_is_found_by_its_configuration(tiny, tmp_path):
+    assert find_run(tiny(), root=tmp_path) is None
+    steps = train_steps(tiny(), root=tmp_path)
+    next(steps)
+    begun = find_run(tiny(), root=tmp_path)
+    assert begun is not None
+    assert not begun.done
+    with pytest.raises(RuntimeError, match="is being written"):
+        next(train_steps(tiny(), root=tmp_path))
+    steps.close()
+    assert find_run(tiny(), root=tmp_path, precision="float64") is None
+    assert find_run(tiny(epochs=1), root=tmp_path) is None
+    run = finished(tiny(), tmp_path / "64", precision="float64")
+    assert (run.config["precision"], run.config["device"]) == ("float64", "cpu")
+    assert run.weights()["3.0.weight"].dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"device": "cuda:99"}, "device 'cuda:99' cannot be used here"),
+        ({"precision": "float8"}, "precision 'float8': choose from float32, float64, mixed"),
+    ],
+)
+def test_impossible_settings_are_refused_at_once(settings, message, tiny, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        train_steps(tiny(), root=tmp_path, **settings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_was_done_is_read_back_and_says_so(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LNLAB_HEADLESS", "1")
+    steps = train_steps(tiny(), root=tmp_path)
+    for _ in range(5):
+        next(steps)
+    steps.close()
+    run = train(tiny(), "batch norm", root=tmp_path)
+    assert run.done
+    assert capsys.readouterr().out.startswith("batch norm: 16 of 16 in "), "of 21, 5 were made"
+    assert train(tiny(), "batch norm", root=tmp_path).key == run.key
+    text = f"batch norm: read back from run {run.key}, trained {run.finished} UTC\n"
+    assert capsys.readouterr().out == text
+
+
+def test_an_array_is_kept_as_a_picture_and_resumed(tiny, tmp_path):
+    class Drawn(type(tiny())):
+        def evaluate(self, model, dataset, evaluation):
+            metrics = super().evaluate(model, dataset)
+            pictures = [torch.full((2, 3), nll).float() for nll in metrics["train_nll"]]
+            return {**metrics, "canvas": pictures}
+
+    run = stopped(Drawn(), tmp_path, 9)
+    assert "canvas" not in run.metrics()
+    for seed in (3, 4):
+        rows, pictures = run.metrics().query("seed == @seed"), run.pictures(seed)
+        assert [*pictures] == rows["update"].tolist() == [0, 1, 7, 21]
+        for update, nll in zip(rows["update"], rows["train_nll"], strict=True):
+            assert (pictures[update]["canvas"] == np.float32(nll)).all()
+
+
+# seeds that diverge
+
+FROM = 9
+"""The update at which the loss of some seeds is infinite."""
+
+
+@pytest.fixture
+def breaking(tiny):
+    """The small experiment of three seeds, of which some diverge."""
+
+    class Breaking(type(tiny())):
+        broken = ()
+
+        def schedule(self, progress):
+            object.__setattr__(self, "update", round(progress * 21) + 1)
+            return 1.0
+
+        def loss(self, output, y):
+            factor = torch.ones(3)
+            if torch.is_grad_enabled() and self.update >= FROM:
+                factor[list(self.broken)] = math.inf
+            return super().loss(output, y) * factor
+
+        def evaluate(self, model, dataset, *evaluation):
+            found = super().evaluate(model, dataset, *evaluation)
+            assert all(map(math.isfinite, found["train_nll"]))
+            return found
+
+    return lambda *broken: type("Breaking", (Breaking,), {"broken": broken})(seeds=(3, 4, 5))
+
+
+def test_of_three_seeds_one_diverges_and_the_others_are_what_they_would_be(breaking, tmp_path):
+    run, whole = finished(breaking(1), tmp_path / "1"), finished(breaking(), tmp_path / "none")
+    assert run.result["outcomes"] == {
+        "3": {"outcome": "finished", "update": 21},
+        "4": {"outcome": "diverged", "update": FROM},
+        "5": {"outcome": "finished", "update": 21},
+    }
+    for name, value in whole.weights().items():
+        assert name.startswith("4.") or torch.equal(run.weights()[name], value), name
+    rows = {
+        name: one.metrics().drop(columns=[*TIMES, "diverged"], errors="ignore").groupby("seed")
+        for name, one in (("one", run), ("none", whole))
+    }
+    for seed in (3, 5):
+        assert rows["one"].get_group(seed).equals(rows["none"].get_group(seed))
+    last = run.metrics().query("seed == 4").iloc[-1]
+    assert last["diverged"] == FROM
+    assert last[["loss", "train_nll", "train_error"]].isna().all()
+    for stop in (FROM - 1, FROM, FROM + 3):
+        again = stopped(breaking(1), tmp_path / str(stop), stop)
+        assert contents(again) == contents(run)
+
+
+def test_where_all_have_diverged_the_run_ends(breaking, tmp_path):
+    run = finished(breaking(0, 1, 2), tmp_path)
+    assert run.done
+    assert run.result["updates"] == FROM
+    assert {o["update"] for o in run.result["outcomes"].values()} == {FROM}
+    assert run.metrics()["update"].unique().tolist() == [0, 1, 7, FROM]
+
+
+@pytest.mark.parametrize("broken", [(1,), (0, 1, 2)])
+def test_weights_that_are_not_finite_are_not_evaluated(broken, breaking, tmp_path):
+    """Those that the very update before an evaluation has broken, whose loss was finite."""
+
+    class Stepping(type(breaking())):
+        def optimizer(self, parameters):
+            parameters = [*parameters]
+            optimizer, steps = super().optimizer(parameters), []
+
+            def after(*_):
+                steps.append(1)
+                if len(steps) == 7:  # after which they are evaluated
+                    for p in parameters:
+                        p.data[list(broken)] = math.nan
+
+            optimizer.register_step_post_hook(after)
+            return optimizer
+
+    run = finished(Stepping(seeds=(3, 4, 5)), tmp_path)
+    outcomes = run.result["outcomes"]
+    diverged = {seed: o["update"] for seed, o in outcomes.items() if o["outcome"] == "diverged"}
+    assert diverged == {str(3 + index): 7 for index in broken}
+    assert run.metrics().iloc[-1]["update"] == (7 if len(broken) == 3 else 21)
+
+
+# the best weights
+
+VALID = {3: [0.5, 0.4, 0.3, 0.9], 4: [0.2, math.nan, 0.6, 0.7]}
+"""The validation metric of seeds 3 and 4 at updates 0, 1, 7 and 21."""
+
+
+@pytest.fixture
+def selecting(breaking):
+    """The small experiment whose weights that count are the best by a made-up validation."""
+
+    class Selecting(type(breaking())):
+        higher_is_better = ("recall",)
+        lower_is_better = ("valid",)
+        update = 0
+
+        def evaluate(self, model, dataset, evaluation):
+            index = {0: 0, 1: 1, 7: 2, 21: 3}[self.update]
+            values = [VALID[seed][index] for seed in self.seeds]
+            nll = super().evaluate(model, dataset)["train_nll"]
+            name = "test" if evaluation.name == "FINAL" else "nll"
+            return {"valid": values, "recall": [-v for v in values], name: nll}
+
+        def loss(self, output, y):
+            losses = cross_entropy(output, y)
+            if self.broken and torch.is_grad_enabled() and self.update >= 12:
+                losses = losses * torch.tensor([math.nan, 1.0])
+            return losses
+
+    return lambda broken=(), **fields: type("Selecting", (Selecting,), {"broken": broken})(
+        **{"seeds": (3, 4), "best_metric": "valid"} | fields
+    )
+
+
+@pytest.mark.parametrize("metric", ["valid", "recall"])
+@pytest.mark.parametrize("seeds", [(3, 4), (3,)])
+def test_the_best_weights_count_whichever_way_is_better(metric, seeds, selecting, tmp_path):
+    run = finished(selecting(best_metric=metric, seeds=seeds), tmp_path)
+    sign = 1 if metric == "valid" else -1
+    for seed in seeds:
+        update, value = {3: (7, 0.3), 4: (0, 0.2)}[seed]
+        best = {"metric": metric, "value": sign * value, "update": update}
+        assert run.result["outcomes"][str(seed)]["best"] == best
+        rows = run.metrics().query("seed == @seed")
+        assert rows["update"].tolist() == [0, 1, 7, 21, 21]
+        # at the end what counts is measured: the weights of that update
+        assert rows["test"].iloc[-1] == rows.query("update == @update")["nll"].iloc[0]
+        assert rows["test"].iloc[:-1].isna().all()
+        assert rows["nll"].iloc[-2] != rows["test"].iloc[-1]
+
+
+@pytest.mark.parametrize("stop", [5, 12, 20, 21])
+def test_the_best_weights_are_resumed(stop, selecting, tmp_path):
+    expected = contents(finished(selecting(), tmp_path / "whole"))
+    assert contents(stopped(selecting(), tmp_path / "stopped", stop)) == expected
+
+
+def test_a_seed_that_has_diverged_has_the_best_weights_it_had(selecting, tmp_path):
+    run = finished(selecting(broken=(0,)), tmp_path)
+    outcome = run.result["outcomes"]["3"]
+    assert (outcome["outcome"], outcome["update"]) == ("diverged", 12)
+    assert outcome["best"]["update"] == 7
+    assert all(weight.isfinite().all() for weight in run.weights().values())
+    rows = run.metrics().query("seed == 3")
+    assert rows["test"].iloc[-1] == rows.query("update == 7")["nll"].iloc[0]
+
+
+def test_a_best_metric_that_is_not_measured_is_named():
+    best = BestWeights("valid", False, stack([nn.Linear(2, 2)]))
+    with pytest.raises(ValueError, match="best_metric is 'valid', and only nll were measured"):
+        best.update(0, {"nll": [0.0]}, [False])
+
+
+# without a run
+
+X = torch.randn(40, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+Y = (X[:, 0] > 0).long()
+
+
+def net() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def test_fit_is_the_plain_loop_one_update_at_a_time():
+    plain = net()
+    model = stack([plain])
+    optimizers = [torch.optim.Adam(m.parameters(), lr=0.01) for m in (model, plain)]
+    steps = fit(model.eval(), Batches(X, Y, 4, (0,)), cross_entropy, optimizers[0], 3)
+    for epoch in range(3):
+        for x, y in Batches(X, Y, 4, (0,)).epoch(epoch):
+            optimizers[1].zero_grad()
+            loss = F.cross_entropy(plain(x[0]), y[0])
+            loss.backward()
+            optimizers[1].step()
+            assert next(steps).item() == loss.item()
+            for name, value in plain.state_dict().items():
+                assert torch.equal(model.module.state_dict()[name], value)
+    assert next(steps, None) is None
+
+
+def test_evaluate_is_the_mean_over_all_cases_and_leaves_no_trace():
+    models = [net() for _ in range(3)]
+    model = stack(models)
+    model(X[:10].expand(3, 10, 6)).sum().backward()
+    model.get_submodule("module.1").eval()  # somebody froze the statistics
+    modes = [module.training for module in model.modules()]
+    state = copy.deepcopy(model.state_dict())
+    grads = [p.grad.clone() for p in model.parameters()]
+    found = evaluate(model, X, Y, cross_entropy, size=7)
+    assert evaluate(model, X.float(), Y, cross_entropy)["nll"] == pytest.approx(found["nll"])
+    assert [module.training for module in model.modules()] == modes
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    for p, grad in zip(model.parameters(), grads, strict=True):
+        assert torch.equal(p.grad, grad)
+    for index, one in enumerate(model.unstack()):
+        output = one.eval()(X)
+        nll, error = F.cross_entropy(output, Y), (output.argmax(1) != Y).double().mean()
+        assert found["nll"][index] == pytest.approx(nll.item(), rel=1e-13)
+        assert found["error"][index] == error.item()
+        alone = evaluate(one, X, Y, F.cross_entropy, size=7)
+        assert alone["nll"][0] == pytest.approx(nll.item(), rel=1e-13)
+    with pytest.raises(ValueError, match="no cases"):
+        evaluate(model, X[:0], Y[:0], cross_entropy)
+    with pytest.raises(KeyError), evaluating(model):
+        raise KeyError
+    assert [module.training for module in model.modules()] == modes
+
+
+def test_loss_of_each_model_is_the_mean_over_its_cases():
+    output, targets = torch.randn(3, 5, 4), torch.randint(4, (3, 5))
+    expected = [F.cross_entropy(o, t) for o, t in zip(output, targets, strict=True)]
+    torch.testing.assert_close(cross_entropy(output, targets), torch.stack(expected))
+    assert torch.equal(cross_entropy(output[:1], targets[:1]), expected[0][None])
