@@ -78,7 +78,7 @@ def small() -> None:
     lnlab.papers.las.data.STRINGS = synthesizer.SIZES = (
         lnlab.papers.order_embeddings.data.SCENE_SIZES
     ) = shapes.SIZES = lnlab.papers.attentive_reader.data.PARTS = SMALL
-    lnlab.papers.batch_layer_norm.data.SIZES = pen.PARTS = SMALL
+    lnlab.papers.batch_layer_norm.data.SIZES = pen.SIZES = SMALL
     lnlab.papers.skip_thoughts.data.COUNT = 6
     lnlab.papers.order_embeddings.data.HELD_OUT = 2
     images.BATCH, images.VALID = layouts.CIFAR_BATCH, 20
@@ -128,7 +128,7 @@ def made_small(monkeypatch):
     monkeypatch.setattr(shapes, "SIZES", SMALL)
     monkeypatch.setattr(lnlab.papers.batch_layer_norm.data, "SIZES", SMALL)
     monkeypatch.setattr(lnlab.papers.skip_thoughts.data, "COUNT", 6)
-    monkeypatch.setattr(pen, "PARTS", SMALL)
+    monkeypatch.setattr(pen, "SIZES", SMALL)
     monkeypatch.setattr(images, "BATCH", layouts.CIFAR_BATCH)
     monkeypatch.setattr(images, "VALID", 20)
     monkeypatch.setattr(lnlab.papers.attentive_reader.data, "PARTS", SMALL)

@@ -53,7 +53,7 @@ def line(text="a fox", writer="w") -> Line:
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(pen, "PARTS", {"train": 32, "valid": 6, "test": 6})
+    monkeypatch.setattr(pen, "SIZES", {"train": 32, "valid": 6, "test": 6})
 
 
 def test_the_pen_has_come_as_far_as_is_said():

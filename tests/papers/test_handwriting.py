@@ -36,7 +36,7 @@ NORMS = {"none": Identity, "layer": LayerNorm}
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(pen, "PARTS", {"train": 32, "valid": 6, "test": 6})
+    monkeypatch.setattr(pen, "SIZES", {"train": 32, "valid": 6, "test": 6})
 
 
 def net(norm="layer", **settings):
@@ -394,7 +394,7 @@ def test_few_lines_are_few_to_be_measured_on_too():
 @pytest.mark.slow
 def test_layer_norm_learns_to_write(tmp_path, monkeypatch):
     """The log loss falls by more than a nat a point and a half."""
-    monkeypatch.setattr(pen, "PARTS", {"train": 200, "valid": 8, "test": 8})
+    monkeypatch.setattr(pen, "SIZES", {"train": 200, "valid": 8, "test": 8})
     few = {"units": (24,), "max_points": 120, "updates": 60, "eval_every": 60}
     task = Handwriting.budget("notebook", **few, seeds=(0,))
     metrics = train(task, "layer", root=tmp_path).metrics()

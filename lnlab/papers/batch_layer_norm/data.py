@@ -55,7 +55,7 @@ def rank_words(texts: Iterable[str]) -> list[str]:
 
 
 def encode(texts: Sequence[str], known: Sequence[str], max_length: int) -> np.ndarray:
-    """Return the numbers of the last ``max_length`` words of each text (N, T), padded in front."""
+    """Return the numbers of the last words of each text (N, max_length), padded in front."""
     numbers = {word: FIRST + rank for rank, word in enumerate(known)}
     encoded = np.full((len(texts), max_length), PAD, np.int32)
     for row, text in zip(encoded, texts, strict=True):

@@ -169,8 +169,8 @@ def write(
     if bias < 0:
         raise ValueError(f"bias is {bias}: give 0 or more.")
     net.eval()
-    numbers = net.alphabet.known(text)
-    before = net.alphabet.numbers(f"{like.text} ") if like else []
+    numbers = net.alphabet.encode(text, strict=True)
+    before = net.alphabet.encode(f"{like.text} ") if like else []
     weight, random = net.move.W, torch.Generator().manual_seed(seed)
     whole = torch.tensor([before + numbers]).to(weight.device)
     memory, x = _begun(net, whole, scale, like)

@@ -359,7 +359,7 @@ class Lines:
         """Some of the lines as a batch, filled up behind."""
         chosen = [self.lines[place] for place in places]
         rows = [self.points(line) for line in chosen]
-        texts = [torch.tensor(self.alphabet.numbers(line.text)) for line in chosen]
+        texts = [torch.tensor(self.alphabet.encode(line.text)) for line in chosen]
         whole = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         text = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=-1)
         lengths = torch.tensor([len(row) - 1 for row in rows])

@@ -1,12 +1,11 @@
-"""Handwriting made here: the skeletons of four fonts, written by hands that differ.
+"""Lines of handwriting as the path of a pen, and lines made here of four fonts.
 
-A writer has a font, a slant, a width, and a way of his own with every letter. A line drifts,
-no letter is twice the same, and the pen is slow where its way is bent, as hands are: its speed
-falls with the cube root of the curvature (the two-thirds law). Script is joined. Of every
-point it is known which character it belongs to.
+A writer has a font, a slant, a width, and deformations of each letter. A line drifts, no
+letter is the same twice, and the pen is slow where its path is bent: its speed falls with the
+cube root of the curvature (the two-thirds law). Script is joined. The character of every point
+is known.
 """
 
-import hashlib
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# A line of handwriting as the way of a pen, and points at equal distances along it.
-
-
 Stroke = np.ndarray
-"""The places of a pen from where it is put down to where it is lifted (N, 2), y upwards."""
+"""The points of a pen from where it is put down to where it is lifted (N, 2), y upwards."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +24,13 @@ class Line:
     """A line of handwriting.
 
     Attributes:
-        name: where it is from.
-        writer: whose it is; the same name, the same hand.
+        name: of the line.
+        writer: who wrote it.
         text: what is written.
         offsets: from each point to the next, (T + 1, 3): dx, dy, and 1 where the pen is lifted
             behind a point. The first row is the first point, 0 away from itself.
-        places: the place in the text of the character that each point belongs to (T + 1,);
-            None where nobody knows.
+        places: the index in the text of the character that each point belongs to (T + 1,);
+            None if unknown.
     """
 
     name: str
@@ -50,12 +46,12 @@ class Line:
 
     @property
     def strokes(self) -> list[Stroke]:
-        """The strokes again, the first point at 0."""
+        """The strokes, the first point at 0."""
         return strokes(self.offsets)
 
 
 def offsets(strokes: Sequence[Stroke]) -> np.ndarray:
-    """The offsets (T + 1, 3) of strokes, in float32: see :class:`Line`."""
+    """Return the offsets (T + 1, 3) of strokes, in float32: see :class:`Line`."""
     whole = np.concatenate(strokes).astype(float)
     lifted = np.zeros(len(whole))
     lifted[np.cumsum([len(stroke) for stroke in strokes]) - 1] = 1
@@ -64,19 +60,19 @@ def offsets(strokes: Sequence[Stroke]) -> np.ndarray:
 
 
 def strokes(offsets: np.ndarray) -> list[Stroke]:
-    """The strokes of offsets (T + 1, 3); the last may end with the pen on the paper."""
+    """Return the strokes of offsets (T + 1, 3); the last may end with the pen down."""
     places = offsets[:, :2].astype(float).cumsum(0)
     ends = np.flatnonzero(offsets[:, 2] > 0.5) + 1
     return [part for part in np.split(places, ends) if len(part)]
 
 
 def length(strokes: Iterable[Stroke]) -> float:
-    """The length of ink."""
+    """Return the length of strokes."""
     return float(sum(np.linalg.norm(np.diff(one, axis=0), axis=1).sum() for one in strokes))
 
 
-def resampled(stroke: Stroke, step: float) -> Stroke:
-    """A stroke with points at equal distances, near ``step``; both its ends stay.
+def resample(stroke: Stroke, step: float) -> Stroke:
+    """Return a stroke with points at equal distances, near ``step``; both ends stay.
 
     A dot, whose points are all closer together than half a step, becomes one point.
     """
@@ -87,19 +83,6 @@ def resampled(stroke: Stroke, step: float) -> Stroke:
         return stroke[:1]
     at = np.linspace(0.0, along[-1], parts + 1)
     return np.column_stack([np.interp(at, along, stroke[:, axis]) for axis in range(2)])
-
-
-def digest(parts: Mapping[str, Sequence[Line]]) -> bytes:
-    """The SHA-256 of lines, split by split."""
-    total = hashlib.sha256()
-    for split, part in parts.items():
-        total.update(f"{split} {len(part)}\n".encode())
-        for line in part:
-            total.update(f"{line.name}\0{line.writer}\0{line.text}\0".encode())
-            total.update(line.offsets.astype("<f4").tobytes())
-            if line.places is not None:
-                total.update(line.places.astype("<i2").tobytes())
-    return total.digest()
 
 
 FONTS = ("futural", "rowmans", "scripts", "cursive")
@@ -121,14 +104,14 @@ joy box jazz
 """
 WORDS = tuple(COMMON.split())
 INVENTED = 0.4
-"""The part of words that are letters in any order: no letter is rare."""
+"""The share of words that are random letters: no letter is rare."""
 LONGEST = 12
 """Characters of a line at most."""
 JOINED = 4.0
-"""The distance, in units of the font, below which one letter goes on into the next."""
+"""The distance, in units of the font, below which a script joins two letters."""
 PER_POINT = 5.0
-"""Units of the font that the pen goes between two points, where its way is straight."""
-PARTS = {"train": 2000, "valid": 200, "test": 200}
+"""Units of the font from point to point where the path is straight."""
+SIZES = {"train": 2000, "valid": 200, "test": 200}
 """Lines of each split."""
 WRITERS = {"train": 40, "valid": 8, "test": 8}
 
@@ -140,41 +123,48 @@ class Glyph(NamedTuple):
     width: float
 
 
-class Hand(NamedTuple):
-    """The way of a writer: what is the same in all of his lines."""
+class Writer(NamedTuple):
+    """A writer: what is the same in all of their lines."""
 
     name: str
     font: str
     slant: float
     width: float
     spacing: float
-    quirks: dict[str, np.ndarray]
+    deformations: dict[str, np.ndarray]
 
 
-def lines(split: str, count: int) -> list[Line]:
-    """``count`` lines by the writers of a split; the same ones on every machine."""
-    hands = [hand(f"{split} {number}") for number in range(WRITERS[split])]
-    return [written(split, number, hands[number % len(hands)]) for number in range(count)]
+def make_splits(sizes: Mapping[str, int]) -> dict[str, list[Line]]:
+    """Make lines by the writers of each split; the same ones on every machine."""
+    return {split: make_lines(split, count) for split, count in sizes.items()}
 
 
-def hand(name: str) -> Hand:
-    """The writer of a name."""
-    chance = _chance(f"hand of {name}")
-    quirks = {letter: np.eye(2) + chance.normal(0, 0.06, (2, 2)) for letter in LETTERS}
-    return Hand(
-        name, str(chance.choice(FONTS)), chance.normal(0.15, 0.2), chance.uniform(0.8, 1.2),
-        chance.uniform(0.85, 1.15), quirks,
-    )  # fmt: skip
+def make_lines(split: str, count: int) -> list[Line]:
+    """Make the first lines of a split."""
+    writers = [make_writer(f"{split} {number}") for number in range(WRITERS[split])]
+    lines = []
+    for number in range(count):
+        text = make_text(random.Random(f"text {split} {number}"))
+        lines.append(_write(f"{split} {number}", text, writers[number % len(writers)]))
+    return lines
 
 
-def written(split: str, number: int, by: Hand) -> Line:
-    """A line of words, by a writer."""
-    text = words(random.Random(f"text {split} {number}"))
-    return _line(f"{split} {number}", text, by)
+def make_writer(name: str) -> Writer:
+    """Make the writer of a name."""
+    chance = _generator(f"hand of {name}")
+    deformations = {letter: np.eye(2) + chance.normal(0, 0.06, (2, 2)) for letter in LETTERS}
+    return Writer(
+        name,
+        font=str(chance.choice(FONTS)),
+        slant=chance.normal(0.15, 0.2),
+        width=chance.uniform(0.8, 1.2),
+        spacing=chance.uniform(0.85, 1.15),
+        deformations=deformations,
+    )
 
 
-def words(chance: random.Random) -> str:
-    """Words of up to :data:`LONGEST` characters in all, with spaces between them."""
+def make_text(chance: random.Random) -> str:
+    """Return words of up to :data:`LONGEST` characters in all, with spaces between them."""
     text = _word(chance)
     while len(more := f"{text} {_word(chance)}") <= LONGEST:
         text = more
@@ -187,45 +177,50 @@ def _word(chance: random.Random) -> str:
     return chance.choice(WORDS)
 
 
-def _chance(of: str) -> np.random.Generator:
-    """Random numbers that depend on a text alone."""
-    return np.random.default_rng(list(of.encode()))
+def _generator(text: str) -> np.random.Generator:
+    """Return a random generator that depends on a text alone."""
+    return np.random.default_rng(list(text.encode()))
 
 
-def _line(name: str, text: str, by: Hand) -> Line:
-    chance = _chance(f"line {name}")
-    strokes, places = _joined(*_placed(text, by, chance), by.font in ("scripts", "cursive"))
-    pieces = [_timed(*each) for each in zip(strokes, places, strict=True)]
-    ink = [_shaken(stroke, chance) for stroke, _ in pieces]
+def _write(name: str, text: str, writer: Writer) -> Line:
+    chance = _generator(f"line {name}")
+    script = writer.font in ("scripts", "cursive")
+    strokes, places = _join(*_place(text, writer, chance), script)
+    timed = [_at_equal_times(*each) for each in zip(strokes, places, strict=True)]
+    ink = [stroke + chance.normal(0, 0.12, stroke.shape) for stroke, _ in timed]  # tremor
     return Line(
-        name, by.name, text, offsets([stroke / PER_POINT for stroke in ink]),
-        np.concatenate([place for _, place in pieces]).astype(np.int16),
-    )  # fmt: skip
+        name,
+        writer.name,
+        text,
+        offsets([stroke / PER_POINT for stroke in ink]),
+        np.concatenate([place for _, place in timed]).astype(np.int16),
+    )
 
 
-def _placed(
-    text: str, by: Hand, chance: np.random.Generator
+def _place(
+    text: str, writer: Writer, chance: np.random.Generator
 ) -> tuple[list[np.ndarray], list[int]]:
-    """The strokes of a text from left to right, and the character of each."""
+    """Return the strokes of a text from left to right, and the character of each."""
     x, drift = 0.0, chance.normal(0, 0.02)
     rise = chance.normal(0, 0.6, len(text)).cumsum() * 0.3
     strokes, places = [], []
     for place, letter in enumerate(text):
-        shape = glyph(by.font, letter)
-        own = by.quirks.get(letter, np.eye(2)) + chance.normal(0, 0.03, (2, 2))
+        shape = glyph(writer.font, letter)
+        deformation = writer.deformations.get(letter, np.eye(2))
+        deformation = deformation + chance.normal(0, 0.03, (2, 2))
         for stroke in shape.strokes:
-            bent = stroke @ own.T
-            along = x + by.width * bent[:, 0] + by.slant * bent[:, 1]
-            strokes.append(np.column_stack([along, bent[:, 1] + drift * along + rise[place]]))
+            bent = stroke @ deformation.T
+            across = x + writer.width * bent[:, 0] + writer.slant * bent[:, 1]
+            strokes.append(np.column_stack([across, bent[:, 1] + drift * across + rise[place]]))
             places.append(place)
-        x += by.width * by.spacing * shape.width + chance.normal(0, 0.5)
+        x += writer.width * writer.spacing * shape.width + chance.normal(0, 0.5)
     return strokes, places
 
 
-def _joined(
+def _join(
     strokes: list[np.ndarray], of: list[int], script: bool
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Strokes, those joined that a script joins, and the character of each corner."""
+    """Join the strokes that a script joins; return them and the character of each corner."""
     ink: list[np.ndarray] = []
     places: list[np.ndarray] = []
     for stroke, place in zip(strokes, of, strict=True):
@@ -241,27 +236,27 @@ def _joined(
     return ink, places
 
 
-def _timed(corners: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The points of a stroke at equal times, and the character of each."""
+def _at_equal_times(corners: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points of a stroke at equal times, and the character of each."""
     if len(corners) < 2:
         return corners, places
-    way, parts = _smooth(corners)
-    ds = np.linalg.norm(np.diff(way, axis=0), axis=1) + 1e-9
+    path, parts = _smooth(corners)
+    ds = np.linalg.norm(np.diff(path, axis=0), axis=1) + 1e-9
     along = np.concatenate([[0.0], ds.cumsum()])
     middle, total = (along[1:] + along[:-1]) / 2, along[-1]
-    turn = np.abs(np.diff(np.unwrap(np.arctan2(*np.diff(way, axis=0).T[::-1]))))
+    turn = np.abs(np.diff(np.unwrap(np.arctan2(*np.diff(path, axis=0).T[::-1]))))
     bend = np.concatenate([[0.0], turn / ((ds[1:] + ds[:-1]) / 2)])
     end = np.minimum(middle, total - middle)  # slow where it begins and ends
     speed = (1 + 8 * bend) ** (-1 / 3) * (0.5 + 0.5 * np.minimum(1.0, end / 4))
     time = np.concatenate([[0.0], (ds / speed).cumsum()])
     at = np.linspace(0.0, time[-1], max(2, int(np.rint(time[-1] / PER_POINT)) + 1))
-    x, y, part = (np.interp(at, time, axis) for axis in (*way.T, parts))
+    x, y, part = (np.interp(at, time, axis) for axis in (*path.T, parts))
     corner = np.minimum(np.ceil(part), len(corners) - 1).astype(int)
     return np.column_stack([x, y]), places[corner]
 
 
 def _smooth(corners: np.ndarray, fine: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Catmull and Rom's curve through corners, and between which two each point is."""
+    """Return Catmull and Rom's curve through corners, and between which two each point is."""
     p = np.concatenate([corners[:1], corners, corners[-1:]])
     t = np.arange(fine)[:, None, None] / fine
     a, b, c, d = (p[k : len(p) - 3 + k] for k in range(4))
@@ -270,18 +265,13 @@ def _smooth(corners: np.ndarray, fine: int = 8) -> tuple[np.ndarray, np.ndarray]
         + (3 * b - a - 3 * c + d) * t**3
     )  # fmt: skip
     parts = np.arange(len(b))[:, None] + np.arange(fine)[None] / fine
-    way = np.concatenate([curve.transpose(1, 0, 2).reshape(-1, 2), corners[-1:]])
-    return way, np.concatenate([parts.ravel(), [len(corners) - 1.0]])
-
-
-def _shaken(stroke: np.ndarray, chance: np.random.Generator) -> np.ndarray:
-    """A stroke with the tremor of a hand."""
-    return stroke + chance.normal(0, 0.12, stroke.shape)
+    path = np.concatenate([curve.transpose(1, 0, 2).reshape(-1, 2), corners[-1:]])
+    return path, np.concatenate([parts.ravel(), [len(corners) - 1.0]])
 
 
 @cache
 def glyph(font: str, letter: str) -> Glyph:
-    """A character of a font in James Hurt's format, the base line at 0."""
+    """Return a character of a font in James Hurt's format, the base line at 0."""
     rows = (Path(__file__).parent / "hershey" / f"{font}.jhf").read_text("ascii").splitlines()
     row = [row for row in rows if not row.startswith("#")][ord(letter) - ord(" ")]
     left, right = (ord(side) - ord("R") for side in row[8:10])
@@ -290,6 +280,6 @@ def glyph(font: str, letter: str) -> Glyph:
 
 
 def _corners(part: str, left: int) -> np.ndarray:
-    """The corners (N, 2) that two letters each stand for; the base line is at ``[``."""
+    """Return the corners (N, 2) that two letters each stand for; the base line is ``[``."""
     codes = np.frombuffer(part.encode("ascii"), np.uint8).astype(float).reshape(-1, 2)
     return np.column_stack([codes[:, 0] - ord("R") - left, ord("[") - codes[:, 1]])
