@@ -80,6 +80,8 @@ class Attention(nn.Module):
         inside = within(lengths, h.shape[1], h.device)
         if isinstance(self.key.norm, Identity):
             return Annotations(h, self.key(h), inside)
+        # only steps that are no padding reach the normalizer, whose statistics over cases would
+        # otherwise take padding for cases
         steps = places(within(lengths, h.shape[1]), h.device)
         keys = self.key(h.flatten(0, 1)[steps])
         none = keys.new_zeros(inside.numel(), keys.shape[1])
@@ -92,10 +94,13 @@ class Attention(nn.Module):
 
         ``last`` (B, T) is the alpha of the step before.
         """
+        # e_t = v · tanh(W_s s + W_h h_t + b): W_h h_t does not depend on s and is computed once
         summed = annotations.keys + self.query(s).unsqueeze(1)
         if self.kernels is not None and self.place is not None:
+            # Chorowski et al. (2015): where it looked last, filtered, helps to look further
             summed = summed + self.place(self.kernels(last.unsqueeze(1)).transpose(1, 2))
         e = self.v(torch.tanh(summed)).squeeze(-1)
+        # exp(-inf) = 0: padding has no weight, and the others still sum to 1
         alpha = e.masked_fill(~annotations.inside, -torch.inf).softmax(-1)
         return torch.bmm(alpha.unsqueeze(1), annotations.h).squeeze(1), alpha
 
@@ -238,6 +243,8 @@ def search(
     for u in range(longest):
         logits, memory = decoder.step(last, memory, wide, u)
         V = logits.shape[1]
+        # log p of a sequence is the sum of log p(unit | those before): the best of width * V
+        # continuations are kept, whichever beginning they continue
         scores = total.unsqueeze(-1) + logits.log_softmax(-1).view(-1, width, V)
         total, chosen = scores.flatten(1).topk(width)  # (B, width)
         firsts = width * torch.arange(len(cases), device=chosen.device)[:, None]
@@ -256,6 +263,7 @@ def search(
             case, row = cases[slot], slot * width + place
             said = Hypothesis(
                 units[row, : u if ended else u + 1].tolist(),
+                # without it the shortest would win, as every unit makes log p smaller
                 value / (u + 1) ** penalty,
                 alpha[row],
                 ended,

@@ -46,6 +46,7 @@ def move(running: Tensor, new: Tensor, momentum: float) -> None:
     After k batches the newest weighs momentum, the one before it momentum (1 - momentum), and
     the start value still (1 - momentum)^k: 0.35 after ten batches at 0.1.
     """
+    # in place, as buffers are shared with fused models and saved by name
     running.mul_(1 - momentum).add_(new, alpha=momentum)
 
 
@@ -82,6 +83,7 @@ class OverCases(AffineNormalizer):
 
     def corrected(self, var: Tensor, m: int) -> Tensor:
         """A biased variance (H,) of m values with the asked-for correction; of one value, 0."""
+        # a variance of one value is 0/0; 0 is what the biased one is
         return var * (m / (m - self.correction)) if m > self.correction else var
 
     @abstractmethod
@@ -111,6 +113,7 @@ class BatchNorm(OverCases):
         if not self.from_batch:
             mu, var = (wide(statistic) for statistic in self.recalled(t))
         else:
+            # eq. 2 of Ba et al. (2016): expectations over the data, estimated by the mini-batch
             mu, var, m = batch_moments(a, self.unit_axis)
             if self.training:
                 self.remember(mu.detach(), var.detach(), m, t)

@@ -234,6 +234,8 @@ class BatchLayerNorm(Normalizer):
         if self.copies != "both":
             return float(self.copies == "cases"), float(self.copies == "features")
         m = self.m or cases
+        # eq. 16: the larger the batch, the more its own statistics are trusted. The weights sum
+        # to 1 - 2 eps and not to 1, as printed
         return 1 - (1 / m + self.eps_weights), 1 / m - self.eps_weights
 
     def check(self, a: Tensor) -> None:
@@ -292,6 +294,7 @@ class BatchLayerNorm(Normalizer):
         Over the cases, eq. 10, 11, 18 and 19; over the units, eq. 12, 13, 20 and 21. Kept
         axes: (1, H, *space) over the cases, (B, 1, *space) over the units.
         """
+        # 1/m and 1/d, the biased variances of eq. 11 and 13
         var, mu = torch.var_mean(a, dim=axis, correction=0, keepdim=True)
         if self.training:
             self.remember(average, mu, var, len(a))
@@ -311,6 +314,8 @@ class BatchLayerNorm(Normalizer):
         """The population's sigma, shaped as ``spread``: eq. 19 and 21, or the code's."""
         factor = self.factor(self.m or cases)
         if self.reading.of_variance:
+            # spread is the averaged variance here, and the averaged sigma below: the mean of
+            # roots is smaller than the root of the mean (Jensen), so that the two differ
             return (factor * spread + self.eps).sqrt()
         return factor * spread
 
@@ -338,6 +343,7 @@ class BatchLayerNorm(Normalizer):
             return  # the code drops the last, smaller batch
         spread = var if self.reading.of_variance else (var + self.eps).sqrt()
         if average is self.over_features and not self.reading.by_slot:
+            # one statistic for all cases: that of a place in the batch is of unrelated cases
             mu, spread = mu.mean(0, keepdim=True), spread.mean(0, keepdim=True)
         average.take(mu, spread)
 

@@ -480,6 +480,7 @@ class GRUCell(Cell):
         Wx = self.norm_W(F.linear(x, self.norm_W.weight(W), b_W), W, t)
         Uh = self.norm_U(F.linear(h, self.norm_U.weight(U), self.b_h), U, t)
         candidate = (Wx + r * Uh).tanh()
+        # torch and Cho et al. (2014) have z keep the state, eq. 28 has it write the candidate
         if self.update is Update.KEEPS:
             z = 1 - z
         return ((1 - z) * h + z * candidate,)

@@ -45,6 +45,7 @@ class Layer(nn.Module, ABC):
         nn.init.uniform_(self.W, -bound, bound, generator=generator)
         if self.b_inside is not None:
             nn.init.zeros_(self.b_inside)
+        # rules on weights begin at the function of the plain layer: weight norm has g = ||w||
         self.norm.start(self.W)
 
     @abstractmethod
@@ -53,6 +54,8 @@ class Layer(nn.Module, ABC):
 
     def forward(self, x: Tensor, t: int | None = None) -> Tensor:
         """The normalized summed inputs (B, H) of x (B, D) at time step ``t``."""
+        # weight(W) is what multiplies x (weight standardization changes it), and W itself goes
+        # along for rules whose sigma is that of the weights (weight norm)
         norm, W = self.norm, self.W
         return norm(self.summed(x, norm.weight(W)), W, t)
 
@@ -77,6 +80,7 @@ class Linear(Layer):
 
     def summed(self, x: Tensor, W: Tensor) -> Tensor:
         if W.dim() == 2:
+            # eq. 1: a_i = w_i · x, and b inside a only if asked for
             return F.linear(x, W, self.b_inside)
         if self.b_inside is None:  # W (S, H, D) and x (S, B, D) of S models
             return torch.bmm(x, W.mT)
@@ -135,6 +139,7 @@ class Conv2d(Layer):
     def summed(self, x: Tensor, W: Tensor) -> Tensor:
         padding = self.padding
         if padding and self.edge != "zeros":
+            # conv2d itself pads with zeros only
             x, padding = F.pad(x, (padding,) * 4, EDGES[self.edge]), 0
         return F.conv2d(x, W, self.b_inside, self.stride, padding, self.dilation)
 
@@ -152,6 +157,8 @@ class Conv2d(Layer):
 Initialise = Callable[[Tensor, torch.Generator], Tensor]
 
 INITIALISATIONS: dict[str, Initialise] = {
+    # N(0, 2/D) keeps the mean square of a ReLU layer: half of the units are 0, so that
+    # E[h²] = Var[a]/2 = D Var[W] E[x²]/2
     "he": lambda W, generator: W.normal_(0, (2 / W.shape[1]) ** 0.5, generator=generator),
     "torch": lambda W, generator: W.uniform_(-1, 1, generator=generator) / W.shape[1] ** 0.5,
     "authors": lambda W, generator: W.uniform_(-0.1, 0.1, generator=generator),

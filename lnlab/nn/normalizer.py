@@ -131,6 +131,7 @@ class Normalizer(nn.Module, ABC):
                 f"{type(self).__name__}({self.extra_repr()}) got summed inputs of shape "
                 f"{tuple(a.shape)}: axis {self.unit_axis} must hold its {self.units} units."
             )
+        # an integer tensor would be normalized and rounded to 0 and 1
         if not a.is_floating_point():
             raise TypeError(f"summed inputs are {a.dtype}: convert them to floating point.")
 
@@ -180,6 +181,8 @@ class AffineNormalizer(Normalizer):
 
     def affine(self, centred: Tensor, sigma: Tensor) -> Tensor:
         """g/sigma * (a - mu) + b (*cases, H, *space); affine=False: without g and b."""
+        # eq. 5: one number g/sigma a unit or a case, where dividing a and then multiplying it
+        # would make two more tensors of the shape of a
         scale = 1 / sigma if self.g is None else self.along_units(wide(self.g)) / sigma
         h = scale * centred
         return h if self.b is None else h + self.along_units(self.b)

@@ -33,6 +33,7 @@ def padded(parts: Sequence[Tensor], fill: int) -> Tensor:
     if parts[0].dim() == 1:
         return torch.stack(list(parts))
     longest = max(part.shape[1] for part in parts)
+    # numbers that are padded are not read: 0 keeps arithmetic on them finite
     whole = parts[0].new_full(
         (len(parts), len(parts[0]), longest, *parts[0].shape[2:]),
         0 if parts[0].is_floating_point() else fill,
@@ -51,6 +52,7 @@ def cross_entropy(logits: Tensor, y: Tensor, lengths: Tensor, smoothing: float =
         smoothing: the share of each label that is spread evenly over all V units, as in
             Szegedy et al. (2016); 0 leaves the labels as they are.
     """
+    # torch averages over the units that are not ignored: those of long cases weigh more
     right = y.masked_fill(~within(lengths, y.shape[1], y.device), PADDING)
     return F.cross_entropy(
         logits.flatten(0, 1), right.flatten(), ignore_index=PADDING, label_smoothing=smoothing

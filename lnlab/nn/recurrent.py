@@ -53,6 +53,7 @@ def unroll(
     lengths = checked(cell, x, state, lengths, mask)
     if reverse:
         y, last = unroll(cell, flip(x, lengths), state, lengths, mask=mask)
+        # the state after the first step of the sequence, which is read last
         return flip(y, lengths), last
     now: State = state or cell.start(x)
     hs = []
@@ -79,6 +80,7 @@ def flip(x: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return x.flip(0)
     # inside a sequence step t is read from length - 1 - t; padding stays where it is
+    # the reversal is within each sequence, or the backward direction would begin with padding
     t, lengths = torch.arange(len(x), device=x.device)[:, None], lengths.to(x.device)
     t = torch.where(t < lengths, lengths - 1 - t, t)  # (T, B)
     return x[t, torch.arange(x.shape[1], device=x.device)]
@@ -237,6 +239,7 @@ class Recurrent(nn.Module):
         directions = len(self.cells) // self.num_layers
         for layer in range(self.num_layers):
             if layer:
+                # as in torch: between layers, never after the last
                 x = F.dropout(x, self.dropout, self.training)
             ys = []
             for direction in range(directions):
@@ -265,6 +268,7 @@ class Recurrent(nn.Module):
         y, last = self._layers(padded, self._states(parts, padded.shape[1]), lengths)
         if x.unsorted_indices is not None:
             last = tuple(s.index_select(1, x.unsorted_indices) for s in last)
+        # the loop has them sorted by length; the caller has not
         y = pack_padded_sequence(y, lengths).data
         return PackedSequence(y, x.batch_sizes, x.sorted_indices, x.unsorted_indices), last
 
@@ -278,6 +282,7 @@ class Recurrent(nn.Module):
         for i, (cell, end) in enumerate(zip(self.cells, ends, strict=True)):
             if f"{prefix}weight_ih_{end}" not in state_dict:
                 continue
+            # torch adds two biases, b_ih + b_hh; a cell here has the one that eq. 20 has
             W_x, W_h = (state_dict.pop(f"{prefix}weight_{p}_{end}") for p in ("ih", "hh"))
             none = W_x.new_zeros(len(W_x))
             b_x, b_h = (state_dict.pop(f"{prefix}bias_{p}_{end}", none) for p in ("ih", "hh"))

@@ -72,6 +72,7 @@ class MeanOnlyBatchNorm(BatchNorm):
     """
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+        # mu over the cases takes away what W adds to all of them; sigma needs no statistic of a
         sigma = self.along_units(rows(W, self).norm(dim=1))
         return Stats(super().stats(a, W, t).mu, sigma)
 
@@ -111,6 +112,7 @@ class WeightStandardization(Normalizer):
 
     def weight(self, W: Tensor) -> Tensor:
         w = rows(W, self)
+        # a row of one weight has no unbiased variance; its mean takes all of it away
         correction = min(self.correction, w.shape[1] - 1)
         var, mean = torch.var_mean(w, dim=1, correction=correction, keepdim=True)
         return ((w - mean) / self.root(var, self.eps)).reshape(W.shape).to(W.dtype)
@@ -168,6 +170,7 @@ class SpectralNorm(AffineNormalizer):
         """Move ``u`` towards the first left singular vector of ``w`` (H, D)."""
         u = self.u.to(w.dtype)
         for _ in range(iterations):
+            # each turn multiplies the part of u along the i-th singular vector by sigma_i²
             v = F.normalize(w.T @ u, dim=0, eps=self.eps)
             u = F.normalize(w @ v, dim=0, eps=self.eps)
         self.u.copy_(u)
