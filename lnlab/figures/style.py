@@ -400,19 +400,6 @@ def number(defect: float) -> str:
     return f"{digit}e{int(power)}"
 
 
-# Traces made once, and filled and moved in place.
-
-
-Traces = dict[int | str, dict[str, Any]]
-"""Attributes of traces by their names."""
-
-
-def fill(figure: go.Figure, traces: Mapping[int | str, Mapping[str, Any]]) -> None:
-    """Give the named traces of ``figure`` their attributes."""
-    for name, new in traces.items():
-        figure.update_traces(new, selector={"name": name})
-
-
 # Figures as plain data, as panels make them: all their traces in every state.
 
 

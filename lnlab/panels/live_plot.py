@@ -75,7 +75,11 @@ class LivePlot(anywidget.AnyWidget):
         names = [trace.get("name") for trace in known["data"]]
         self._indices = {name: i for i, name in enumerate(names) if names.count(name) == 1}
         self._indices |= {i: i for i in range(len(names))}
-        self._moved: dict[int, dict[str, Any]] = {}
+        # what a page that was opened late has to be told; arrays, so that it has them as such
+        self._moved = {
+            i: {key: value for key, value in trace.items() if isinstance(value, np.ndarray)}
+            for i, trace in self._traces.items()
+        }
         self._moved_layout: dict[str, Any] = {}
         self.on_msg(self._answer)
 
@@ -103,7 +107,7 @@ class LivePlot(anywidget.AnyWidget):
             new = changed(self._traces[index], wanted)
             if new:
                 patch[index] = new
-                self._moved.setdefault(index, {}).update(new)
+                self._moved[index].update(new)
         moved = changed(self._layout, layout or {})
         self._moved_layout |= moved
         if patch or moved:
@@ -124,7 +128,8 @@ class LivePlot(anywidget.AnyWidget):
     def _answer(self, _: object, content: dict[str, Any], __: object) -> None:
         # A page that was opened or reloaded late has only the first figure.
         if content.get("kind") == "ready":
-            self._send_patch(self._moved, self._moved_layout)
+            moved = {index: new for index, new in self._moved.items() if new}
+            self._send_patch(moved, self._moved_layout)
 
     def _send_patch(
         self, traces: Mapping[int, Mapping[str, Any]], layout: Mapping[str, Any]

@@ -5,7 +5,8 @@ import pytest
 from benchmarks._jupyterlab import choose, opened, plotted, settled, slider, write_notebook
 from lnlab.papers import SkipThoughtVectors
 from lnlab.papers.skip_thoughts.evaluate import load_snapshots
-from lnlab.papers.skip_thoughts.panel import Thinkers, ThoughtsState, measure, sentence
+from lnlab.papers.skip_thoughts.panel import SentenceMap
+from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
 from lnlab.training import train
 
 SOURCE = """
@@ -42,15 +43,16 @@ def there(tmp_path_factory):
         name: load_snapshots(task, train(task, root=root), numbered)
         for name, task in tasks.items()
     }
-    return Thinkers(nets, numbered)
+    return nets, SentenceMap(nets, numbered)
 
 
 def test_picture_and_words_follow_what_is_typed_chosen_and_dragged(
     browser, address, folder, there
 ):
+    nets, of = there
+
     def said(**settings):
-        state = there.whole(ThoughtsState(**settings))
-        return sentence(state, measure(there, state))
+        return thoughts_panel(nets, of.numbered, **settings).bar.sentence
 
     write_notebook(folder / "thoughts.ipynb", [SOURCE])
     with opened(browser, address, "thoughts.ipynb") as page:
@@ -77,12 +79,12 @@ def test_picture_and_words_follow_what_is_typed_chosen_and_dragged(
         typed = said(sentence=TYPED)
         assert "do not know, all read as one unknown word: dragon" in typed
         moved(typed)
-        box.fill(there.texts[1])
+        box.fill(of.texts[1])
         box.press("Enter")
-        moved(said(sentence=there.texts[1]))
-        choose(page, "book", f"2: {there.texts[there.books[1][0]]}")
+        moved(said(sentence=of.texts[1]))
+        choose(page, "book", f"2: {of.texts[of.books[1][0]]}")
         page.wait_for_function(
             f"was => ({PLOTTED})() !== was", arg=pictures[-1]
         )  # another path; the sentence says what follows in the book
-        settled(page, said(sentence=there.texts[1], book=1))
+        settled(page, said(sentence=of.texts[1], book=1))
         assert errors == []

@@ -2,7 +2,6 @@
 
 import html
 import pkgutil
-import re
 from collections.abc import Iterator
 from importlib import import_module
 from inspect import getmembers, isfunction
@@ -18,14 +17,8 @@ import lnlab
 import lnlab.figures.curves
 import lnlab.figures.style
 import lnlab.papers.claims.figure
-import lnlab.papers.handwriting.panel
-import lnlab.papers.order_embeddings.panel
-import lnlab.papers.skip_thoughts.panel
 from lnlab.figures import curves, landscape, tables
 from lnlab.figures.style import GREY, INK, NORMALIZERS
-from lnlab.panels import (
-    positions_panel,
-)
 
 TAG = "<img src=x onerror=alert`1`>"
 AT = np.linspace(0.1, 1, 4)
@@ -44,27 +37,6 @@ def claims(text) -> pd.DataFrame:
         "interval": [(-2.0, -1.0)], "values": [(-1.0, -2.0)], "margin": [0.5],
     }  # fmt: skip
     return pd.DataFrame(claim, index=[text])
-
-
-def ordered(text) -> go.Figure:
-    things = [lnlab.papers.order_embeddings.panel.Thing(text, "", "", (0.1, 0.1, 0.5, 0.5))]
-    shown = [
-        lnlab.papers.order_embeddings.panel.NearPicture(things, 0.1, None),
-        lnlab.papers.order_embeddings.panel.NearPicture(things, 0.2, True),
-    ]
-    around = [lnlab.papers.order_embeddings.panel.Neighbour(text, 0.1)]
-    return lnlab.papers.order_embeddings.panel.order_figure(
-        text, shown, AT, AT > 0.5, around, around
-    )
-
-
-def thought(text) -> go.Figure:
-    one = lnlab.papers.skip_thoughts.panel.Thought(
-        np.zeros((2, 2)), AT[:2], [(text, 0.5)], text
-    )
-    return lnlab.papers.skip_thoughts.panel.thoughts_figure(
-        text, [text, "b"], [0, 1], {text: one}
-    )
 
 
 def plane(*at) -> Any:
@@ -91,9 +63,6 @@ FIGURES = {
     tables.pictures: lambda text: tables.pictures(
         np.zeros((1, 2, 3, 4, 4)), rows=[text], made_on=text
     ),
-    positions_panel.positions_figure: lambda text: positions_panel.positions_figure(
-        {text: np.eye(4)}, reaches={text: 1.0}
-    ),
     tables.table: lambda text: tables.table(pd.DataFrame({text: [text]})),
     tables.kept: lambda text: tables.kept({text: 3.0}, unit=text),
     landscape.bands: lambda text: landscape.bands(
@@ -110,22 +79,6 @@ FIGURES = {
         )
     ),
     tables.matrices: lambda text: tables.matrices({text: SEEDS}, rows=text, columns=text),
-    lnlab.papers.order_embeddings.panel.order_figure: ordered,
-    lnlab.papers.handwriting.panel.writing_figure: lambda text: (
-        lnlab.papers.handwriting.panel.writing_figure(
-            text,
-            {
-                text: lnlab.papers.handwriting.panel.Penned(
-                    [SEEDS[:2].T], np.ones((len(AT), len(text))), text
-                )
-            },
-            0.5,
-        )
-    ),
-    lnlab.papers.handwriting.panel.window: lambda text: lnlab.papers.handwriting.panel.window(
-        text, {text: np.ones((len(AT), len(text)))}, AT, made_on=text
-    ),
-    lnlab.papers.skip_thoughts.panel.thoughts_figure: thought,
     lnlab.figures.curves.race: lambda text: lnlab.figures.curves.race(
         {text: {"LN-GRU, fused": [RATIO]}}, made_on=text
     ),
@@ -160,7 +113,7 @@ WITHOUT_TEXT = {tables.timeline, tables.step}
 
 def functions_that_draw():
     for module in pkgutil.walk_packages(lnlab.__path__, "lnlab."):
-        if not re.match(r"lnlab\.(figures\.|papers\.claims\.figure)", module.name):
+        if not module.name.startswith("lnlab.figures."):
             continue
         for name, function in getmembers(import_module(module.name), isfunction):
             own = function.__module__ == module.name and not name.startswith("_")

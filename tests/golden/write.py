@@ -111,9 +111,6 @@ def shown(panel: Any) -> tuple[str, Mapping[str, str], Mapping[str, Any]]:
     """What a panel shows: a sentence, and the titles and the figures of its plots."""
     import plotly.graph_objects as go
 
-    if hasattr(panel, "_look"):
-        view = panel._look(panel.state)
-        return view.sentence, view.titles, panel._drawn(panel.state)
     sentence, frames = panel.view(panel.state)
     titles = {name: frame.title for name, frame in frames.items()}
     return sentence, titles, {name: go.Figure(it.figure) for name, it in frames.items()}

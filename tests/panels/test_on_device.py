@@ -69,8 +69,8 @@ def test_a_panel_shows_what_it_shows_on_the_cpu(name, device):
         for field, new in case.other.items():
             panel.controls[field].value = new
             assert panel.bar.error == ""
-            look = panel._look(panel.state)
-            drawn = {plot: (one.traces, one.layout) for plot, one in look.drawings.items()}
-            shown.setdefault(str(place), []).append((look.sentence, drawn))
+            figure, _, sentence = panel._show(panel.state)
+            layout = {key: it for key, it in figure["layout"].items() if key != "template"}
+            shown.setdefault(str(place), []).append((sentence, figure["data"], layout))
     assert not waited["indices of the CPU"]
     alike(shown[str(device)], shown["cpu"], name)

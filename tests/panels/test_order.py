@@ -6,7 +6,6 @@ import nbformat
 import numpy as np
 import pytest
 
-import lnlab.papers.order_embeddings.panel
 from lnlab import paths
 from lnlab.data import Vocabulary
 from lnlab.nn import LayerNorm
@@ -14,7 +13,15 @@ from lnlab.papers import OrderEmbeddings
 from lnlab.papers.order_embeddings.data import parse
 from lnlab.papers.order_embeddings.evaluate import embed_captions, embed_images
 from lnlab.papers.order_embeddings.model import OrderEmbedding, order_violation
-from lnlab.papers.order_embeddings.panel import EXAMPLES, Embedded, OrderState, measure
+from lnlab.papers.order_embeddings.panel import (
+    EXAMPLES,
+    OUTLINES,
+    CaptionLocator,
+    OrderState,
+    Thing,
+    order_figure,
+    outline,
+)
 from lnlab.papers.order_embeddings.panel import order as order_panel
 
 from .test_every_panel import embeddings
@@ -22,31 +29,30 @@ from .test_every_panel import embeddings
 
 @pytest.fixture(scope="module")
 def there():
-    return Embedded(*embeddings())
+    return CaptionLocator(*embeddings())
 
 
 def test_the_nearest_are_those_of_least_violation_and_their_truth_is_the_scenes(there):
-    state = OrderState("a heart left of a thing", "layer")
-    found, net = measure(there, state), there.nets["layer"]
+    state, net = OrderState("a heart left of a thing", "layer"), there.nets["layer"]
+    found = there.locate(state)
     own = embed_captions(net, (state.caption,), there.dataset.vocabulary)
     expected = order_violation(own, embed_images(net, there.dataset.test))[0].numpy()
     np.testing.assert_allclose(found.violations, expected, rtol=1e-5)  # float32
-    shown = [one.violation for one in found.nearest]
+    shown = found.violations[found.nearest].tolist()
     assert shown == sorted(shown) == pytest.approx(sorted(expected)[:8], rel=1e-5)
-    first = int(expected.argmin())
-    assert found.nearest[0].true == bool(found.true[first])
-    names = [thing.name for thing in found.nearest[0].things]
-    kinds = there.dataset.test.boxes[first].categories
+    assert np.array_equal(found.true, there.dataset.truth([state.caption])[0])
+    kinds = there.dataset.test.boxes[found.nearest[0]].categories
+    names = [thing.name for thing in found.things[0]]
     assert names == [there.dataset.categories[kind] for kind in kinds]
 
 
 def test_captions_above_say_less_and_those_below_say_more(there):
-    found = measure(there, OrderState("a heart and a polygon"))
-    said = parse(found.caption)
+    found = there.locate(OrderState("a heart and a polygon", "none"))
+    meaning = parse(found.caption)
     assert found.above
     assert found.below
-    assert all(said.entails(parse(one.text)) for one in found.above)
-    assert all(parse(one.text).entails(said) for one in found.below)
+    assert all(meaning.entails(parse(one.text)) for one in found.above)
+    assert all(parse(one.text).entails(meaning) for one in found.below)
 
 
 def test_what_cannot_be_understood_is_said_in_the_panel_and_changes_no_picture(there):
@@ -80,20 +86,14 @@ def test_a_net_of_another_vocabulary_is_refused(there):
 
 
 def test_every_thing_is_drawn_inside_its_box():
-    for shape, unit in lnlab.papers.order_embeddings.panel.OUTLINES.items():
-        place = (0.2, 0.4, 0.5, 0.6)
-        drawn = lnlab.papers.order_embeddings.panel.outline(
-            lnlab.papers.order_embeddings.panel.Thing(shape, shape, "red", place)
-        )
+    for shape, unit in OUTLINES.items():
+        drawn = outline(Thing(shape, shape, "red", (0.2, 0.4, 0.5, 0.6)))
         inside = np.clip(drawn, [0.2, 0.4], [0.5, 0.6])
         np.testing.assert_allclose(drawn, inside, atol=1e-12)
         np.testing.assert_allclose(unit[0], unit[-1], atol=1e-12)  # closed
 
 
 def test_pictures_that_it_is_true_of_stand_before_those_that_it_is_not(there):
-    found = measure(there, OrderState("a heart and a polygon"))
-    names = [
-        trace.name
-        for trace in lnlab.papers.order_embeddings.panel.order_figure(*found[:6]).data
-    ]
+    figure = order_figure(there.locate(OrderState("a heart and a polygon", "none")))
+    names = [trace["name"] for trace in figure["data"]]
     assert names.index("pictures true") > names.index("pictures false")

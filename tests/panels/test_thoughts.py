@@ -14,9 +14,7 @@ from lnlab.papers.skip_thoughts.panel import (
     LONG,
     NEIGHBOURS,
     SLOTS,
-    Thinkers,
-    ThoughtsState,
-    measure,
+    SentenceMap,
 )
 from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
 from lnlab.training.random_state import default_dtype
@@ -42,16 +40,15 @@ def thinkers(*names, words=None):
 
 @pytest.fixture(scope="module")
 def there():
-    return Thinkers(*thinkers())
+    return SentenceMap(*thinkers())
 
 
 def test_the_nearest_are_those_of_the_greatest_cosine(there):
-    state = ThoughtsState("w3 w5 w7", update=10)
-    found = measure(there, state).seen["layer"]
-    net, numbers = there.nets["layer"][10], there.numbered.vocabulary.encode
-    own = net.vectors([numbers(state.sentence)])
-    others = net.vectors([numbers(text) for text in there.texts])
-    cosine = F.cosine_similarity(others, own).numpy()
+    sentence = "w3 w5 w7"
+    found = there.thought("layer", 10, sentence)
+    net, encode = there.nets["layer"][10], there.numbered.vocabulary.encode
+    own = net.vectors([encode(sentence)])
+    cosine = F.cosine_similarity(net.vectors([*map(encode, there.texts)]), own).numpy()
     shown = [c for _, c in found.near]
     assert shown == sorted(shown, reverse=True)
     assert len({text for text, _ in found.near}) == len(found.near) == NEIGHBOURS
@@ -61,18 +58,17 @@ def test_the_nearest_are_those_of_the_greatest_cosine(there):
 
 
 def test_a_sentence_of_the_book_is_not_its_own_neighbour_and_lies_on_its_path(there):
-    found = measure(there, ThoughtsState(book=1))
-    assert found.sentence == there.texts[there.books[1][0]]
-    assert found.follows == there.texts[there.books[1][1]]
-    for one in found.seen.values():
-        assert found.sentence not in [text for text, _ in one.near]
-        np.testing.assert_allclose(one.points[found.path[0]], one.here, atol=1e-9)
+    first = there.books[1][0]
+    for name in there.nets:
+        one = there.thought(name, 10, there.texts[first])
+        assert there.texts[first] not in [text for text, _ in one.near]
+        np.testing.assert_allclose(one.points[first], one.here, atol=1e-9)
 
 
 def test_the_map_has_the_directions_of_greatest_spread_at_every_moment(there):
     for update in there.updates:
         vectors = there.vectors("none", update)
-        mean, axes = there.map("none", update)
+        mean, axes = there.plane("none", update)
         torch.testing.assert_close(axes.T @ axes, torch.eye(2, dtype=torch.float64))
         spread = torch.linalg.svdvals(vectors - vectors.mean(0))[:2].square().sum()
         torch.testing.assert_close(((vectors - mean) @ axes).square().sum(), spread)
@@ -81,10 +77,10 @@ def test_the_map_has_the_directions_of_greatest_spread_at_every_moment(there):
 def test_a_map_is_turned_towards_that_of_the_last_update(there):
     def apart(update, axes):
         vectors, last = (there.vectors("none", u) for u in (update, there.updates[-1]))
-        mean, final = there.map("none", there.updates[-1])
+        mean, final = there.plane("none", there.updates[-1])
         return ((vectors - vectors.mean(0)) @ axes - (last - mean) @ final).norm()
 
-    _, axes = there.map("none", 0)
+    _, axes = there.plane("none", 0)
     for angle in np.linspace(0, 6, 13):
         c, s = np.cos(angle), np.sin(angle)
         turned = axes @ torch.tensor([[c, -s], [s, c]])
@@ -112,16 +108,17 @@ def test_what_is_typed_is_cut_into_words_as_books_are(there):
 
 def test_the_words_say_what_the_nets_say(there):
     panel = thoughts_panel(there.nets, there.numbered, book=1)
-    found = measure(there, panel.state)
-    for name, one in found.seen.items():
+    first = there.books[1][0]
+    for name in there.nets:
+        one = there.thought(name, 10, there.texts[first])
         (text, cosine) = one.near[0]
         assert f"{name}: nearest is “{text}” (cosine {cosine:.2f})" in panel.bar.sentence
         said = re.search(f"{name}: nearest .*?, and “(.*?)” would follow", panel.bar.sentence)
         assert said
         assert len(said[1]) <= LONG
-        assert one.told.startswith(said[1].removesuffix(" …"))
-        assert (said[1] == one.told) == (len(one.told) <= LONG)
-    assert f"there follows “{found.follows}”" in panel.bar.sentence
+        assert one.follows.startswith(said[1].removesuffix(" …"))
+        assert (said[1] == one.follows) == (len(one.follows) <= LONG)
+    assert f"there follows “{there.texts[first + 1]}”" in panel.bar.sentence
 
 
 def test_nets_that_cannot_be_shown_are_refused(there):

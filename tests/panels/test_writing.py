@@ -14,13 +14,12 @@ from lnlab.papers.handwriting.model import HandwritingNet, Written
 from lnlab.papers.handwriting.panel import (
     SHIPPED,
     Hands,
-    Writers,
     WritingState,
     joined,
-    measure,
     of_runs,
     pack,
     shipped,
+    window,
 )
 from lnlab.papers.handwriting.panel import writing as writing_panel
 from lnlab.papers.handwriting.pen import Line
@@ -57,20 +56,20 @@ def few(monkeypatch):
 
 
 def test_the_pen_has_come_as_far_as_is_said():
-    panel = writing_panel(hands())
+    panel = writing_panel(hands(), text="fox")
+    plot = panel.plots["writing"]
     for part in (0, 50, 100):
-        state = WritingState("fox", update=7, pen=part)
-        drawing = panel._look(state).drawings["writing"]
-        traces = drawing.traces
-        for slot, phi in enumerate(
-            one.phi for one in measure(Writers(hands()), state).lines.values()
-        ):
-            now = round(part / 100 * len(phi))
-            points = np.isfinite(traces[f"ink {slot}"]["x"]).sum()
-            assert points == now + 1
-            assert traces[f"now {slot}"]["x"][0] == now
-            assert traces[f"pen {slot}"]["x"][0] == traces[f"ink {slot}"]["x"][-1]
-            assert np.isfinite(traces[f"rest {slot}"]["x"]).sum() == len(phi) + 1
+        panel.controls["pen"].value = part
+        for slot in range(2):
+            ink, rest, now, pen = (
+                plot.current(f"{kind} {slot}") for kind in ("ink", "rest", "now", "pen")
+            )
+            count = plot.current(f"window {slot}")["z"].shape[1]
+            written = round(part / 100 * count)
+            assert np.isfinite(ink["x"]).sum() == written + 1
+            assert now["x"][0] == written
+            assert pen["x"][0] == ink["x"][-1]
+            assert np.isfinite(rest["x"]).sum() == count + 1
 
 
 def test_strokes_stand_apart():
@@ -91,28 +90,33 @@ def test_what_is_typed_is_written_or_refused_by_name():
 
 
 def test_each_stage_has_its_net_and_each_hand_its_line():
-    writers = Writers(hands(), [line()])
-    phis = {}
+    panel = writing_panel(hands(), [line()], text="fox")
+    phis = set()
     for update in (0, 7):
         for like in (-1, 0):
-            shown = measure(writers, WritingState("fox", update=update, like=like))
-            phis[update, like] = shown.lines["layer"].phi
-            assert shown.lines["layer"].phi.shape[1] == 3
-    assert len({phi.tobytes() for phi in phis.values()}) == 4
+            panel.state = WritingState("fox", update=update, like=like)
+            phi = panel.plots["writing"].current("window 1")["z"]
+            assert phi.shape[0] == 3
+            phis.add(phi.tobytes())
+    assert len(phis) == 4
 
 
 def test_the_nearest_stage_is_taken():
-    writers = Writers(hands())
-    assert writers.whole(WritingState(update=2)).update == 0
-    assert writers.whole(WritingState(update=99)).update == 7
-    assert writers.whole(WritingState()).update == 7
+    for update, nearest in ((2, 0), (99, 7), (-1, 7)):
+        assert writing_panel(hands(), text="fox", update=update).state.update == nearest
 
 
 def test_nets_without_a_common_stage_are_refused():
     apart = hands()
     alone = {"none": {1: apart.nets["none"][0]}, "layer": {2: apart.nets["layer"][7]}}
     with pytest.raises(ValueError, match="2 arms with 0 common stages"):
-        Writers(Hands(alone, apart.scale, 0.0, ""))
+        writing_panel(Hands(alone, apart.scale, 0.0, ""))
+
+
+def test_a_window_of_somebody_elses_line_shows_text_as_letters(strings):
+    tag = "<img src=x>"
+    figure = window(tag, {tag: np.ones((4, len(tag)))}, np.arange(4), made_on=tag)
+    assert not [text for text in strings(figure) if tag in text]
 
 
 # --- nets that come with lnlab ---------------------------------------------------------------

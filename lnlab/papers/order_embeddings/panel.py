@@ -1,14 +1,12 @@
 """The panel of notebook 08: type a caption, and see where it lies."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from statistics import mean
 from typing import Any, NamedTuple
 
-import ipywidgets
 import numpy as np
-import plotly.graph_objects as go
 from torch import Tensor
 
 from lnlab.figures.style import (
@@ -19,17 +17,34 @@ from lnlab.figures.style import (
     ORANGE,
     TEMPLATE,
     VERMILLION,
-    Traces,
-    fill,
     grid,
     literal,
+    trace,
 )
-from lnlab.panels.old_controls import WIDTH, choice, in_columns, one_of
-from lnlab.panels.old_panel import Drawing, Panel, Settable, View
+from lnlab.panels.controls import choice, one_of, text_box
+from lnlab.panels.panel import Panel, Shown
+from lnlab.panels.playable import Figure
 from lnlab.papers.order_embeddings import evaluate
 from lnlab.papers.order_embeddings.data import PER_IMAGE, SCENES, Captions, Meaning, parse
 
-# The state of the order panel: a caption, and the net that reads it.
+SLOTS = 8
+"""Pictures that are drawn, four in a row."""
+NEIGHBOURS = 5
+"""Captions that are shown above, and below."""
+NAMED = 3
+"""Things of a picture whose names are written, the largest."""
+PAINTS = {
+    "red": "#D7263D", "pink": "#F49AC2", "yellow": "#F2C14E", "green": "#2E933C",
+    "blue": "#1B6FC2", "purple": "#7B3FA0", "": GREY,
+}  # fmt: skip
+"""The colours of things; "" is a thing of which only the box is known."""
+EXAMPLES = (
+    "a red heart", "a heart", "a small thing", "a large warm polygon", "a star and a ring",
+    "a blue star left of a ring", "a green thing above a square", "a cool curve",
+)  # fmt: skip
+"""Captions to begin with, of scenes."""
+FIRST = 8
+"""Captions of photographs to begin with, each of another picture."""
 
 
 @dataclass(frozen=True)
@@ -44,33 +59,8 @@ class OrderState:
     caption: str = ""
     net: str = ""
 
-    def saying(self, caption: str) -> "OrderState":
-        """Another caption, read by the same net."""
-        return replace(self, caption=caption)
 
-    def read_by(self, net: str) -> "OrderState":
-        """The same caption, read by another net."""
-        return replace(self, net=net)
-
-
-# A caption in the order: the pictures nearest to it, all pictures, and captions around it.
-
-
-SLOTS = 8
-"""Pictures that are drawn, four in a row."""
-NEIGHBOURS = 5
-"""Captions that are shown above, and below."""
-PAINTS = {
-    "red": "#D7263D", "pink": "#F49AC2", "yellow": "#F2C14E", "green": "#2E933C",
-    "blue": "#1B6FC2", "purple": "#7B3FA0", "": GREY,
-}  # fmt: skip
-"""The colours of things; "" is a thing of which only the box is known."""
-NAMED = 3
-"""Things of a picture whose names are written, the largest."""
-
-
-@dataclass(frozen=True)
-class Thing:
+class Thing(NamedTuple):
     """A thing in a picture.
 
     Attributes:
@@ -86,255 +76,37 @@ class Thing:
     place: tuple[float, float, float, float]
 
 
-@dataclass(frozen=True)
-class NearPicture:
-    """A picture: its things, how far the caption lies beyond it, whether it is true of it."""
-
-    things: Sequence[Thing]
-    violation: float
-    true: bool | None
-
-
-@dataclass(frozen=True)
-class Neighbour:
+class Neighbour(NamedTuple):
     """A caption above or below another, and the violation of the upper one by the lower one."""
 
     text: str
     violation: float
 
 
-def order_figure(
-    caption: str,
-    nearest: Sequence[NearPicture],
-    violations: np.ndarray,
-    true: np.ndarray | None,
-    above: Sequence[Neighbour],
-    below: Sequence[Neighbour],
-) -> go.Figure:
-    """Eight pictures, the violation by every picture, and the captions above and below.
+class Location(NamedTuple):
+    """The place of a caption among pictures and captions.
 
-    Args:
-        nearest: the first eight pictures.
-        violations: how much each picture violates the order below the caption (P,).
+    Attributes:
+        caption: as it was typed.
+        violations: of the order, by every test picture (P,).
         true: whether it is true of each (P,); None where nobody knows.
+        nearest: indices of the pictures of least violation.
+        things: of each of these.
+        above, below: captions that say less, and more.
+        unknown: its words that the vocabulary does not have.
     """
-    figure = go.Figure(layout={"template": TEMPLATE, "height": 640, "showlegend": False})
-    figure.update_layout(meta={"light": True})  # "a red heart" is red on a dark page, too
-    for paint, colour in PAINTS.items():
-        figure.add_scatter(
-            name=f"things {paint}", xaxis="x", yaxis="y", mode="lines", hoverinfo="skip",
-            fill="toself" if paint else "none", fillcolor=colour,
-            line={"color": colour, "width": 1.5},
-        )  # fmt: skip
-    # of pictures in one bin those that it is true of stand before the others, which are more
-    for name, colour in (("false", VERMILLION), ("true", GREEN), ("unknown", GREY)):
-        figure.add_scatter(
-            name=f"frames {name}", xaxis="x", yaxis="y", mode="lines", hoverinfo="skip",
-            line={"color": colour, "width": 2.5},
-        )  # fmt: skip
-        figure.add_histogram(
-            name=f"pictures {name}", xaxis="x3", yaxis="y3", marker={"color": colour},
-            opacity=0.75, hovertemplate="%{x:.3f}: %{y}<extra></extra>",
-        )  # fmt: skip
-    figure.add_scatter(
-        name="words", xaxis="x", yaxis="y", mode="text", hoverinfo="skip",
-        textfont={"size": 11, "color": INK},
-    )  # fmt: skip
-    for name, colour in (("above", ORANGE), ("below", BLUE)):
-        figure.add_bar(
-            name=name, xaxis="x2", yaxis="y2", orientation="h", width=0.55,
-            marker={"color": colour}, textposition="none",
-            hovertemplate="%{text}: %{x:.3f}<extra></extra>",
-        )  # fmt: skip
-    given = caption, nearest, violations, true, above, below
-    fill(figure, order_traces(*given))
-    return figure.update_layout(order_layout(*given))
+
+    caption: str
+    violations: np.ndarray
+    true: np.ndarray | None
+    nearest: list[int]
+    things: list[list[Thing]]
+    above: list[Neighbour]
+    below: list[Neighbour]
+    unknown: list[str]
 
 
-def order_traces(
-    caption: str,
-    nearest: Sequence[NearPicture],
-    violations: np.ndarray,
-    true: np.ndarray | None,
-    above: Sequence[Neighbour],
-    below: Sequence[Neighbour],
-) -> Traces:
-    """The traces of :func:`order`."""
-    traces: Traces = {}
-    for paint in PAINTS:
-        drawn = [
-            corner(slot) + outline(thing)
-            for slot, shown in enumerate(nearest)
-            for thing in shown.things
-            if thing.paint == paint
-        ]
-        traces[f"things {paint}"] = polygons(drawn)
-    unknown = np.full(len(violations), true is None)
-    known = unknown if true is None else true
-    parts = {
-        "true": (True, known & ~unknown), "false": (False, ~known), "unknown": (None, unknown)
-    }  # fmt: skip
-    for name, (wanted, mine) in parts.items():
-        frames = [
-            corner(slot) + FRAME for slot, one in enumerate(nearest) if one.true is wanted
-        ]
-        traces[f"frames {name}"] = polygons(frames)
-        traces[f"pictures {name}"] = {"x": violations[mine], "xbins": _bins(violations)}
-    traces["words"] = _words(nearest)
-    for name, neighbours, sign in (("above", above, 1), ("below", below, -1)):
-        traces[name] = {
-            "x": np.array([one.violation for one in neighbours]),
-            "y": sign * np.arange(1.0, len(neighbours) + 1),
-            "text": [literal(one.text) for one in neighbours],
-        }
-    return traces
-
-
-def order_layout(
-    caption: str,
-    nearest: Sequence[NearPicture],
-    violations: np.ndarray,
-    true: np.ndarray | None,
-    above: Sequence[Neighbour],
-    below: Sequence[Neighbour],
-) -> dict[str, Any]:
-    """The axes and the words of :func:`order`."""
-    quiet, places = {"visible": False, "fixedrange": True}, _places()
-    widest = max([0.01, *(one.violation for one in (*above, *below))])
-    lines = [(0.0, f"<b>{literal(caption)}</b>")]
-    lines += [(k + 1.0, literal(one.text)) for k, one in enumerate(above)]
-    lines += [(-k - 1.0, literal(one.text)) for k, one in enumerate(below)]
-    notes: list[dict[str, Any]] = [
-        {"x": 0, "xref": "x2", "y": y + 0.42, "yref": "y2", "text": text, "showarrow": False,
-         "xanchor": "left", "font": {"size": 11, "color": INK}}
-        for y, text in lines
-    ]  # fmt: skip
-    heads = [
-        (0.0, 1.05, "the nearest pictures, and how far the caption lies beyond them"),
-        (0.6, 1.05, "says less ↑"), (0.6, -0.075, "says more ↓"),
-    ]  # fmt: skip
-    notes += [
-        {"x": x, "xref": "paper", "y": y, "yref": "paper", "text": text, "showarrow": False,
-         "xanchor": "left", "font": {"size": 13}}
-        for x, y, text in heads
-    ]  # fmt: skip
-    return {
-        "margin": {"l": 50, "r": 14, "t": 50, "b": 50},
-        "barmode": "overlay",
-        "xaxis": places["xaxis"] | quiet | {"range": [-0.05, 4.4]},
-        "yaxis": places["yaxis"] | quiet | {"range": [2.62, -0.05]},
-        "xaxis2": places["xaxis2"]
-        | {"range": [0, 1.15 * widest], "title": {"text": "violation"}},
-        "yaxis2": places["yaxis2"]
-        | quiet | {"range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]},
-        "xaxis3": places["xaxis3"]
-        | {"title": {"text": "violation of the caption by each picture"}},
-        "yaxis3": places["yaxis3"]
-        | {"type": "log", "title": {"text": "pictures"}, "dtick": 1},
-        "annotations": notes,
-    }  # fmt: skip
-
-
-@cache
-def _places() -> dict[str, dict[str, Any]]:
-    """The pictures above their histogram, and right of both the captions."""
-    return grid(
-        2, 2, specs=[[{}, {"rowspan": 2, "b": 0.04}], [{}, None]],
-        column_widths=[0.56, 0.4], horizontal_spacing=0.04,
-        row_heights=[0.54, 0.34], vertical_spacing=0.12,
-    )  # fmt: skip
-
-
-FRAME = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], float)
-"""The edge of a picture, across and down."""
-
-
-def corner(slot: int) -> np.ndarray:
-    """The top left of a picture (2,), in units of its side."""
-    return np.array([1.1 * (slot % 4), 1.32 * (slot // 4)])
-
-
-def polygons(parts: Sequence[np.ndarray]) -> dict[str, Any]:
-    """Polygons (K, 2) as one line that is broken between them."""
-    gap = np.full((1, 2), np.nan)
-    line = np.concatenate([piece for part in parts for piece in (part, gap)] or [gap])
-    return {"x": line[:, 0], "y": line[:, 1]}
-
-
-def outline(thing: Thing) -> np.ndarray:
-    """The outline of a thing in its picture (K, 2), closed."""
-    left, top, right, bottom = thing.place
-    unit = OUTLINES.get(thing.shape, FRAME)
-    return np.array([left, top]) + unit * np.array([right - left, bottom - top])
-
-
-def _turned(radii: np.ndarray, start: float = -0.25) -> np.ndarray:
-    """Points at distances from the middle of the unit square, once around, closed."""
-    around = 2 * np.pi * (start + np.arange(len(radii)) / len(radii))
-    points = 0.5 + 0.5 * radii[:, None] * np.stack([np.cos(around), np.sin(around)], 1)
-    return np.concatenate([points, points[:1]])
-
-
-def _heart() -> np.ndarray:
-    t = np.linspace(0, 2 * np.pi, 41)
-    x = 16 * np.sin(t) ** 3
-    y = -(13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t))
-    return np.stack([(x + 16) / 32, (y - y.min()) / np.ptp(y)], 1)
-
-
-_CIRCLE = _turned(np.ones(32))
-OUTLINES = {
-    "circle": _CIRCLE,
-    "ring": np.concatenate([_CIRCLE, 0.5 + 0.55 * (_CIRCLE[::-1] - 0.5), _CIRCLE[:1]]),
-    "heart": _heart(),
-    "triangle": np.array([[0.5, 0], [1, 1], [0, 1], [0.5, 0]]),
-    "square": FRAME,
-    "star": _turned(np.tile([1.0, 0.4], 5)),
-}
-"""Outlines of shapes in the unit square, across and down."""
-
-
-def _words(nearest: Sequence[NearPicture]) -> dict[str, Any]:
-    """The words below every picture, and in the boxes of which only the kind is known."""
-    at, text = [], []
-    for slot, shown in enumerate(nearest):
-        at.append(corner(slot) + np.array([0.5, 1.09]))
-        said = {True: "true", False: "not true", None: ""}[shown.true]
-        text.append(f"{shown.violation:.3f} {said}".strip())
-        large = sorted(shown.things, key=lambda thing: -_area(thing))[:NAMED]
-        for thing in large:
-            if not thing.shape:
-                left, top, right, bottom = thing.place
-                middle = np.array([(left + right) / 2, (top + bottom) / 2])
-                at.append(corner(slot) + middle)
-                text.append(literal(thing.name))
-    places = np.array(at).reshape(-1, 2)
-    return {"x": places[:, 0], "y": places[:, 1], "text": text}
-
-
-def _area(thing: Thing) -> float:
-    left, top, right, bottom = thing.place
-    return (right - left) * (bottom - top)
-
-
-def _bins(violations: np.ndarray) -> dict[str, float]:
-    low, high = float(violations.min()), float(violations.max())
-    return {"start": low, "end": high + 1e-9, "size": max((high - low) / 40, 1e-9)}
-
-
-# The place of a caption among pictures and captions: a pure function of the panel's state.
-
-
-EXAMPLES = (
-    "a red heart", "a heart", "a small thing", "a large warm polygon", "a star and a ring",
-    "a blue star left of a ring", "a green thing above a square", "a cool curve",
-)  # fmt: skip
-"""Captions to begin with, of scenes."""
-FIRST = 8
-"""Captions of photographs to begin with, each of another picture."""
-
-
-class Embedded:
+class CaptionLocator:
     """Trained nets, and the test pictures as each of them sees these.
 
     Args:
@@ -354,26 +126,13 @@ class Embedded:
                     f"{name} was trained with another vocabulary: its words have other numbers."
                 )
         self.nets, self.dataset = dict(nets), dataset
-        self.seen: dict[str, Tensor] = {}
+        self.pictures = cache(lambda net: evaluate.embed_images(nets[net], dataset.test))
         self.of_scenes = dataset.source is SCENES
         own = dataset.test.captions[: FIRST * PER_IMAGE : PER_IMAGE]
         self.examples = EXAMPLES if self.of_scenes else own
 
-    def whole(self, state: OrderState) -> OrderState:
-        """A state with a caption and a net.
-
-        Raises:
-            ValueError: for a net that is not there, or a caption that cannot be understood.
-        """
-        state = OrderState(
-            state.caption or self.examples[0], state.net or next(iter(self.nets))
-        )
-        one_of("net", state.net, [*self.nets])
-        self.said(state.caption)
-        return state
-
-    def said(self, caption: str) -> Meaning | None:
-        """The meaning of a caption; None where nobody but its author knows.
+    def meaning(self, caption: str) -> Meaning | None:
+        """Return the meaning of a caption; None where nobody but its author knows.
 
         Raises:
             ValueError: if it has no words, or, of scenes, is not understood.
@@ -383,132 +142,62 @@ class Embedded:
         self.dataset.vocabulary.encode(caption)
         return None
 
-    def pictures(self, net: str) -> Tensor:
-        """The test pictures as a net sees them (P, H)."""
-        if net not in self.seen:
-            self.seen[net] = evaluate.embed_images(self.nets[net], self.dataset.test)
-        return self.seen[net]
-
-    def points(self, net: str, captions: tuple[str, ...]) -> Tensor:
-        """Captions as a net reads them (C, H)."""
+    def points(self, net: str, captions: Sequence[str]) -> Tensor:
+        """Return captions as a net reads them (C, H)."""
+        captions = tuple(captions)
         return evaluate.embed_captions(self.nets[net], captions, self.dataset.vocabulary)
 
-    def things(self, place: int) -> list[Thing]:
-        """The things in a test picture."""
-        boxes = self.dataset.test.boxes
+    def things(self, picture: int) -> list[Thing]:
+        """Return the things in a test picture."""
+        boxes, things = self.dataset.test.boxes, []
         if not boxes:
             return []
-        found = []
-        for kind, where in zip(boxes[place].categories, boxes[place].corners, strict=True):
+        for kind, corners in zip(
+            boxes[picture].categories, boxes[picture].corners, strict=True
+        ):
             name = self.dataset.categories[kind]
             paint, shape = name.split() if self.of_scenes else ("", "")
-            left, top, right, bottom = map(float, where)
-            found.append(Thing(name, shape, paint, (left, top, right, bottom)))
-        return found
+            left, top, right, bottom = map(float, corners)
+            things.append(Thing(name, shape, paint, (left, top, right, bottom)))
+        return things
 
-
-class OrderMeasurement(NamedTuple):
-    """The place of a caption.
-
-    Attributes:
-        caption: as it was said.
-        nearest: the first pictures.
-        violations: by every test picture (P,).
-        true: whether it is true of each (P,); None where nobody knows.
-        above, below: captions that say less, and more.
-        unknown: its words that the vocabulary does not have.
-    """
-
-    caption: str
-    nearest: list[NearPicture]
-    violations: np.ndarray
-    true: np.ndarray | None
-    above: list[Neighbour]
-    below: list[Neighbour]
-    unknown: tuple[str, ...]
-
-
-def measure(there: Embedded, state: OrderState) -> OrderMeasurement:
-    """The place of the caption of a state; the one way into this room for a move."""
-    state = there.whole(state)
-    said, dataset = there.said(state.caption), there.dataset
-    own = there.points(state.net, (str(said) if said else state.caption.lower(),))
-    violations = evaluate.order_violations(own, there.pictures(state.net))[0]
-    true = dataset.truth([state.caption])
-    first = violations.argsort()[:SLOTS].tolist()
-    nearest = [
-        NearPicture(
-            there.things(place),
-            float(violations[place]),
-            None if true is None else bool(true[0, place]),
+    def locate(self, state: OrderState) -> Location:
+        """Return the place of the caption of a state."""
+        meaning, dataset = self.meaning(state.caption), self.dataset
+        own = self.points(state.net, [str(meaning) if meaning else state.caption.lower()])
+        violations = evaluate.order_violations(own, self.pictures(state.net))[0]
+        nearest, true = violations.argsort()[:SLOTS].tolist(), dataset.truth([state.caption])
+        less, more, unknown = [], [], []
+        if meaning:
+            less = [*map(str, meaning.generalizations())][:NEIGHBOURS]
+            more = self.special_captions(meaning)
+        else:
+            words = state.caption.lower().split()
+            unknown = [word for word in words if word not in dataset.vocabulary]
+        above, below = (
+            [
+                Neighbour(text, float((sign * (own[0] - point)).relu().square().sum()))
+                for text, point in zip(
+                    texts, self.points(state.net, texts) if texts else [], strict=True
+                )
+            ]
+            for texts, sign in ((less, -1), (more, 1))
         )
-        for place in first
-    ]
-    less = tuple(map(str, said.generalizations()))[:NEIGHBOURS] if said else ()
-    more = specials(there, said) if said else ()
-    above = [
-        Neighbour(text, float((general - own[0]).relu().square().sum()))
-        for text, general in _read(there, state.net, less)
-    ]
-    below = [
-        Neighbour(text, float((own[0] - special).relu().square().sum()))
-        for text, special in _read(there, state.net, more)
-    ]
-    unknown = tuple(w for w in state.caption.lower().split() if w not in dataset.vocabulary)
-    return OrderMeasurement(
-        state.caption, nearest, violations.numpy().astype(float),
-        None if true is None else true[0], above, below, () if said else unknown,
-    )  # fmt: skip
+        return Location(
+            state.caption, violations.numpy().astype(float), None if true is None else true[0],
+            nearest, [self.things(picture) for picture in nearest], above, below, unknown,
+        )  # fmt: skip
 
-
-def specials(there: Embedded, said: Meaning) -> tuple[str, ...]:
-    """Test captions that say more, the first that are found."""
-    found: dict[str, None] = {}
-    for text in there.dataset.test.captions:
-        special = parse(text)
-        if special != said and special.entails(said):
-            found[text] = None
-        if len(found) == NEIGHBOURS:
-            break
-    return (*found,)
-
-
-def _read(there: Embedded, net: str, texts: tuple[str, ...]) -> list[tuple[str, Tensor]]:
-    return [*zip(texts, there.points(net, texts), strict=True)] if texts else []
-
-
-# The sentence of the order panel, of a caption.
-
-
-def sentence(state: OrderState, measurement: OrderMeasurement) -> str:
-    """The number of nearest pictures that it is true of, and how the captions around it lie."""
-    said = [f"“{measurement.caption}”, read by {state.net}."]
-    if measurement.unknown:
-        unknown = ", ".join(measurement.unknown)
-        said.append(f"Words that it never met, all read as one unknown word: {unknown}.")
-    if measurement.true is None:
-        said.append("Whether it is true of a picture, only the one who wrote it knows.")
-    else:
-        right = sum(bool(shown.true) for shown in measurement.nearest)
-        said.append(
-            f"It is true of {right} of the {len(measurement.nearest)} nearest pictures, and of "
-            f"{int(measurement.true.sum())} of all {len(measurement.true)}."
-        )
-    for words, captions in (("less", measurement.above), ("more", measurement.below)):
-        if captions:
-            violation = mean(one.violation for one in captions)
-            said.append(
-                f"The order to captions that say {words} is violated by {violation:.3f}."
-            )
-    return " ".join(said)
-
-
-ABOUT = {
-    "order": (
-        "The eight pictures nearest to a caption, framed by whether it is true of them; how "
-        "far it lies beyond every picture; and captions that say less and more"
-    ),
-}
+    def special_captions(self, meaning: Meaning) -> list[str]:
+        """Return test captions that say more, the first that are found."""
+        found: dict[str, None] = {}
+        for text in self.dataset.test.captions:
+            special = parse(text)
+            if special != meaning and special.entails(meaning):
+                found[text] = None
+            if len(found) == NEIGHBOURS:
+                break
+        return [*found]
 
 
 def order(
@@ -522,37 +211,228 @@ def order(
         notebook: number of the one whose parameter ``panel`` takes the state; "": none.
         settings: fields of :class:`OrderState`: where the panel starts, and what Reset returns
             to.
+
+    Raises:
+        ValueError: for a net that is not there, or a caption that cannot be understood.
     """
-    there = Embedded(nets, dataset)
-    state = there.whole(OrderState(**settings))
+    locator = CaptionLocator(nets, dataset)
+
+    def show(state: OrderState) -> Shown:
+        location = locator.locate(state)
+        title = f"{location.caption}, {state.net}"
+        return Shown(order_figure(location), title, sentence(location, state.net))
+
+    state = OrderState(**settings)
+    state = OrderState(state.caption or locator.examples[0], state.net or next(iter(nets)))
+    one_of("net", state.net, [*nets])
     controls = {
-        "caption": ipywidgets.Combobox(
-            options=there.examples, description="caption", continuous_update=False,
-            placeholder="type a caption", style={"description_width": WIDTH},
-            layout={"width": "476px"},
-        ),
-        "net": choice("net", [(name, name) for name in there.nets]),
-    }  # fmt: skip
-    arrangement: ipywidgets.DOMWidget = in_columns([*controls.values()])
-
-    def drawn(state: OrderState) -> dict[str, go.Figure]:
-        return {"order": order_figure(*measure(there, state)[:6])}
-
-    def look(state: OrderState) -> View:
-        measurement = measure(there, state)
-        shown = measurement[:6]
-        drawing = Drawing(order_traces(*shown), order_layout(*shown))
-        titles = {"order": f"{measurement.caption}, {state.net}"}
-        return View(sentence(state, measurement), titles, {"order": drawing})
-
-    def settable(state: OrderState) -> list[Settable]:
-        captions = {text: text for text in dict.fromkeys((state.caption, *there.examples))}
-        nets = {name: name for name in there.nets}
-        return [
-            Settable("caption", captions, state.caption, OrderState.saying, slides=False),
-            Settable("net", nets, state.net, OrderState.read_by, slides=False),
-        ]
-
+        "caption": text_box("caption", locator.examples),
+        "net": choice("net", nets.keys()),
+    }
+    alt = (
+        "The eight pictures nearest to a caption, framed by whether it is true of them; how "
+        "far it lies beyond every picture; and captions that say less and more"
+    )
     return Panel(
-        "order", notebook, state, arrangement, controls, ABOUT, look, drawn, settable,
+        state, controls, show, alt={"order": alt}, notebook=notebook,
+        on_page=["caption", "net"], columns=1,
     )  # fmt: skip
+
+
+def sentence(location: Location, net: str) -> str:
+    """Return of how many pictures a caption is true, and how the captions around it lie."""
+    parts = [f"“{location.caption}”, read by {net}."]
+    if location.unknown:
+        unknown = ", ".join(location.unknown)
+        parts.append(f"Words that it never met, all read as one unknown word: {unknown}.")
+    if location.true is None:
+        parts.append("Whether it is true of a picture, only the one who wrote it knows.")
+    else:
+        right = int(location.true[location.nearest].sum())
+        parts.append(
+            f"It is true of {right} of the {len(location.nearest)} nearest pictures, and of "
+            f"{int(location.true.sum())} of all {len(location.true)}."
+        )
+    for words, captions in (("less", location.above), ("more", location.below)):
+        if captions:
+            violation = mean(each.violation for each in captions)
+            parts.append(
+                f"The order to captions that say {words} is violated by {violation:.3f}."
+            )
+    return " ".join(parts)
+
+
+def order_figure(location: Location) -> Figure:
+    """Return eight pictures, the violation by every picture, and the captions around."""
+    line = {"mode": "lines", "hoverinfo": "skip"}
+    things = [(slot, each) for slot, some in enumerate(location.things) for each in some]
+    data = [
+        trace(
+            "scatter", f"things {paint}", 0, **line, fill="toself" if paint else "none",
+            fillcolor=colour, line={"color": colour, "width": 1.5},
+            **polygons(corner(slot) + outline(it) for slot, it in things if it.paint == paint),
+        )
+        for paint, colour in PAINTS.items()
+    ]  # fmt: skip
+    known = location.true is not None
+    true = location.true if known else np.full(len(location.violations), False)
+    low, high = float(location.violations.min()), float(location.violations.max())
+    bins = {"start": low, "end": high + 1e-9, "size": max((high - low) / 40, 1e-9)}
+    # of pictures in one bin those that it is true of stand before the others, which are more
+    parts = (("false", VERMILLION, known & ~true), ("true", GREEN, known & true),
+             ("unknown", GREY, np.full(len(true), not known)))  # fmt: skip
+    for name, colour, mine in parts:
+        frames = [corner(slot) + FRAME for slot, it in enumerate(location.nearest) if mine[it]]
+        data += [
+            trace(
+                "scatter", f"frames {name}", 0, **line, line={"color": colour, "width": 2.5},
+                **polygons(frames),
+            ),
+            trace(
+                "histogram", f"pictures {name}", 2, marker={"color": colour}, opacity=0.75,
+                hovertemplate="%{x:.3f}: %{y}<extra></extra>", x=location.violations[mine],
+                xbins=bins,
+            ),
+        ]  # fmt: skip
+    data.append(trace(
+        "scatter", "words", 0, mode="text", hoverinfo="skip",
+        textfont={"size": 11, "color": INK}, **words_in_pictures(location),
+    ))  # fmt: skip
+    around = (("above", ORANGE, location.above, 1), ("below", BLUE, location.below, -1))
+    for name, colour, neighbours, sign in around:
+        data.append(trace(
+            "bar", name, 1, orientation="h", width=0.55, marker={"color": colour},
+            textposition="none", hovertemplate="%{text}: %{x:.3f}<extra></extra>",
+            x=np.array([each.violation for each in neighbours]),
+            y=sign * np.arange(1.0, len(neighbours) + 1),
+            text=[literal(each.text) for each in neighbours],
+        ))  # fmt: skip
+    return {"data": data, "layout": order_layout(location)}
+
+
+def order_layout(location: Location) -> dict[str, Any]:
+    """Return the axes and the words of the figure."""
+    quiet, domains = {"visible": False, "fixedrange": True}, order_domains()
+    neighbours = [*location.above, *location.below]
+    widest = max([0.01, *(each.violation for each in neighbours)])
+    rows = [(0.0, f"<b>{literal(location.caption)}</b>")]
+    rows += [(k + 1.0, literal(each.text)) for k, each in enumerate(location.above)]
+    rows += [(-k - 1.0, literal(each.text)) for k, each in enumerate(location.below)]
+    plain = {"showarrow": False, "xanchor": "left"}
+    small, font = {"size": 11, "color": INK}, {"size": 13}
+    notes = [
+        {"x": 0, "xref": "x2", "y": y + 0.42, "yref": "y2", "text": text, "font": small} | plain
+        for y, text in rows
+    ]
+    heads = [
+        (0.0, 1.05, "the nearest pictures, and how far the caption lies beyond them"),
+        (0.6, 1.05, "says less ↑"), (0.6, -0.075, "says more ↓"),
+    ]  # fmt: skip
+    notes += [
+        {"x": x, "xref": "paper", "y": y, "yref": "paper", "text": text, "font": font} | plain
+        for x, y, text in heads
+    ]
+    by_pictures = {"title": {"text": "violation of the caption by each picture"}}
+    return {
+        "template": TEMPLATE,
+        "height": 640,
+        "showlegend": False,
+        "meta": {"light": True},  # "a red heart" is red on a dark page, too
+        "margin": {"l": 50, "r": 14, "t": 50, "b": 50},
+        "barmode": "overlay",
+        "xaxis": domains["xaxis"] | quiet | {"range": [-0.05, 4.4]},
+        "yaxis": domains["yaxis"] | quiet | {"range": [2.62, -0.05]},
+        "xaxis2": domains["xaxis2"]
+        | {"range": [0, 1.15 * widest], "title": {"text": "violation"}},
+        "yaxis2": domains["yaxis2"] | quiet | {"range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]},
+        "xaxis3": domains["xaxis3"] | by_pictures,
+        "yaxis3": domains["yaxis3"]
+        | {"type": "log", "title": {"text": "pictures"}, "dtick": 1},
+        "annotations": notes,
+    }
+
+
+@cache
+def order_domains() -> dict[str, dict[str, Any]]:
+    """Return the axes of the pictures above their histogram, and right of both the captions."""
+    return grid(
+        2, 2, specs=[[{}, {"rowspan": 2, "b": 0.04}], [{}, None]],
+        column_widths=[0.56, 0.4], horizontal_spacing=0.04,
+        row_heights=[0.54, 0.34], vertical_spacing=0.12,
+    )  # fmt: skip
+
+
+def words_in_pictures(location: Location) -> dict[str, Any]:
+    """Return the words below every picture, and in boxes of which only the kind is known."""
+    places, texts = [], []
+    for slot, picture in enumerate(location.nearest):
+        places.append(corner(slot) + np.array([0.5, 1.09]))
+        truth = ""
+        if location.true is not None:
+            truth = " true" if location.true[picture] else " not true"
+        texts.append(f"{location.violations[picture]:.3f}{truth}")
+        largest = sorted(location.things[slot], key=area, reverse=True)[:NAMED]
+        for thing in largest:
+            if not thing.shape:
+                left, top, right, bottom = thing.place
+                middle = np.array([(left + right) / 2, (top + bottom) / 2])
+                places.append(corner(slot) + middle)
+                texts.append(literal(thing.name))
+    x, y = np.array(places).reshape(-1, 2).T
+    return {"x": x, "y": y, "text": texts}
+
+
+def area(thing: Thing) -> float:
+    """Return the part of a picture that the box of a thing takes."""
+    left, top, right, bottom = thing.place
+    return (right - left) * (bottom - top)
+
+
+def corner(slot: int) -> np.ndarray:
+    """Return the top left of a picture (2,), in units of its side."""
+    return np.array([1.1 * (slot % 4), 1.32 * (slot // 4)])
+
+
+def polygons(parts: Iterable[np.ndarray]) -> dict[str, Any]:
+    """Return polygons (K, 2) as one line that is broken between them."""
+    gap = np.full((1, 2), np.nan)
+    line = np.concatenate([piece for part in parts for piece in (part, gap)] or [gap])
+    return {"x": line[:, 0], "y": line[:, 1]}
+
+
+FRAME = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], float)
+"""The edge of a picture, across and down."""
+
+
+def outline(thing: Thing) -> np.ndarray:
+    """Return the outline of a thing in its picture (K, 2), closed."""
+    left, top, right, bottom = thing.place
+    unit = OUTLINES.get(thing.shape, FRAME)
+    return np.array([left, top]) + unit * np.array([right - left, bottom - top])
+
+
+def around(radii: np.ndarray, start: float = -0.25) -> np.ndarray:
+    """Return points at distances from the middle of the unit square, once around, closed."""
+    angles = 2 * np.pi * (start + np.arange(len(radii)) / len(radii))
+    points = 0.5 + 0.5 * radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], 1)
+    return np.concatenate([points, points[:1]])
+
+
+def heart() -> np.ndarray:
+    """Return the outline of a heart in the unit square (K, 2)."""
+    t = np.linspace(0, 2 * np.pi, 41)
+    x = 16 * np.sin(t) ** 3
+    y = -(13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t))
+    return np.stack([(x + 16) / 32, (y - y.min()) / np.ptp(y)], 1)
+
+
+CIRCLE = around(np.ones(32))
+OUTLINES = {
+    "circle": CIRCLE,
+    "ring": np.concatenate([CIRCLE, 0.5 + 0.55 * (CIRCLE[::-1] - 0.5), CIRCLE[:1]]),
+    "heart": heart(),
+    "triangle": np.array([[0.5, 0], [1, 1], [0, 1], [0.5, 0]]),
+    "square": FRAME,
+    "star": around(np.tile([1.0, 0.4], 5)),
+}
+"""Outlines of shapes in the unit square, across and down."""
