@@ -41,9 +41,7 @@ TEX = LatexToMathML(fancy_error=False, macros={"widetilde": r"\tilde{#1}"})
 
 
 def mathml(tex: str, *, display: bool) -> str:
-    r"""A formula of LaTeX as MathML.
-
-    As in JupyterLab nothing is numbered but what carries a ``\tag``.
+    r"""Return a formula of LaTeX as MathML; as in JupyterLab only a ``\tag`` numbers it.
 
     Raises:
         ValueError: The formula has a command or a structure that is not understood.
@@ -52,17 +50,11 @@ def mathml(tex: str, *, display: bool) -> str:
     if r"\tag" in tex and not re.match(r"\s*\\begin\{(equation|align|gather)\*\}", tex):
         tex = rf"\begin{{equation*}}{tex}\end{{equation*}}"
     try:
-        return overlined(TEX.convert_with_local_state(tex, displaystyle=display))
+        formula = TEX.convert_with_local_state(tex, displaystyle=display)
     except LatexError as error:
         raise ValueError(f"{error} (at that character of {tex!r})") from None
-
-
-def overlined(formula: str) -> str:
-    """A formula of MathML whose lines over terms lie over them.
-
-    math-core makes them of the character for a line under a letter, as an accent: a browser
-    draws that through the letter.
-    """
+    # math-core makes a line over a term of the character for one under a letter, as an accent:
+    # a browser draws that through the letter
     lone = r'<mover accent="true">((?:(?!<mover).)*)<mo stretchy="true">\u0332</mo>'
     formula = re.sub(lone, r'<mover>\1<mo stretchy="true">‾</mo>', formula)
     return formula.replace("\u0332", "‾")
@@ -93,7 +85,7 @@ class Renderer(IPythonRenderer):
 
 
 def markdown(source: str, *, trusted: bool, **cell: Any) -> str:
-    """The HTML of a Markdown text, with formulas between dollars or in a LaTeX environment.
+    """Return the HTML of a Markdown text, with formulas in dollars or a LaTeX environment.
 
     Args:
         source: The text.
@@ -101,28 +93,22 @@ def markdown(source: str, *, trusted: bool, **cell: Any) -> str:
         cell: The ``attachments`` of its cell, if it has any.
     """
     renderer = Renderer(escape=not trusted, allow_harmful_protocols=False, **cell)
-    return together(MarkdownWithMath(renderer=renderer).render(source))
+    return _without_bad_breaks(MarkdownWithMath(renderer=renderer).render(source))
 
 
-def together(page: str) -> str:
-    """HTML in which no line ends between a formula and the bracket, quote or comma at it, nor
-    between a number and its per cent or within the "--data" of a command."""
-    page = re.sub(
-        r"(<(code|pre)\b.*?</\2>)|(?<=\d) (?=%)",
-        lambda m: m[1] or "\xa0",
-        page,
-        flags=re.DOTALL,
-    )
-    command = r"(?<![^\s>])--[\w-]+(?=[^<]*</code>)"
-    page = re.sub(command, lambda m: f'<span class="together">{m[0]}</span>', page)
+def _without_bad_breaks(page: str) -> str:
+    """Return HTML in which no line ends between a formula and the bracket, quote or comma at
+    it, nor between a number and its per cent or within the "--data" of a command."""
+
+    def join(found: re.Match[str]) -> str:
+        return f'<span class="together">{found[0]}</span>'
+
+    code_or_space = r"(?s)(<(code|pre)\b.*?</\2>)|(?<=\d) (?=%)"
+    page = re.sub(code_or_space, lambda found: found[1] or "\xa0", page)
+    page = re.sub(r"(?<![^\s>])--[\w-]+(?=[^<]*</code>)", join, page)
     formula = r'<math(?![^>]*display="block")[^>]*>(?:(?!</math>).)*</math>'
-    at = rf"(\(?)({formula})((?:[,.;:!?)”]|&quot;)*)"
-    return re.sub(at, _joined, page, flags=re.DOTALL)
-
-
-def _joined(found: re.Match[str]) -> str:
-    opening, formula, closing = found.groups()
-    return f'<span class="together">{found[0]}</span>' if opening or closing else formula
+    marks = r"(?:[,.;:!?)”]|&quot;)"
+    return re.sub(rf"(?s)\({formula}{marks}*|{formula}{marks}+", join, page)
 
 
 # The outputs of a cell as HTML: figures live, everything else escaped or cleaned.
@@ -147,22 +133,25 @@ TABLES = SanitizeHTML(
 
 
 def text(lines: str) -> str:
-    """Text as it would stand in a terminal: colours kept, overwritten lines gone."""
+    """Return text as a terminal shows it: colours kept, overwritten lines gone."""
     shown = re.sub(r"[^\n]*\r(?!\n|$)", "", lines.replace("\r\n", "\n"))
     return f"<pre>{ansi2html(shown)}</pre>"
 
 
 def figure(spec: dict[str, Any], number: str) -> str:
-    """A place for a plotly figure and its data; ``figures.js`` draws the one from the other."""
+    """Return a plotly figure as its data and a place in which ``figures.js`` draws them."""
     # inside a script only "</script" and "<!--" mean something: no "<" is left
     layout = spec.get("layout", {})
     meta = layout.get("meta") or {}
     if "frames" in meta:  # all of them; plotly's own are those along one choice
         spec = {key: value for key, value in spec.items() if key != "frames"}
     data = json.dumps(spec).replace("<", "\\u003c")
-    taken = sum(meta.get(part, 0) for part in ("above", "below", "signature"))
-    height = int(layout.get("height") or 450) - taken
+    outside = sum(meta.get(part, 0) for part in ("above", "below", "signature"))
+    height = int(layout.get("height") or 450) - outside
     least = width(spec)
+    # what a figure says below itself of data and seeds is a paragraph
+    notes = (plain_text(n["text"]) for n in layout.get("annotations", ()) if is_signature(n))
+    signature = "".join(f'<p class="note">{html.escape(note)}</p>' for note in notes)
     return (
         f'<figure class="plot{" light" if meta.get("light") else ""}">'
         '<p class="title" hidden></p>'
@@ -170,99 +159,84 @@ def figure(spec: dict[str, Any], number: str) -> str:
         f'<div class="scrolled" style="--least:{least}px">'
         f'<div id="{number}" class="picture" role="img" '
         f'style="min-height:{height}px;min-width:{least}px" '
-        f'aria-label="{html.escape(seen(spec))}"></div></div>'
-        f"{signature(layout)}"
+        f'aria-label="{html.escape(describe(spec))}"></div></div>'
+        f"{signature}"
         f'<script type="application/json">{data}</script></figure>'
     )
 
 
-def signature(layout: dict[str, Any]) -> str:
-    """The paragraph of what a figure says below itself of data and seeds; "" if nothing."""
-    notes = [unmarked(n["text"]) for n in layout.get("annotations", ()) if signs(n)]
-    return "".join(f'<p class="note">{html.escape(note)}</p>' for note in notes)
-
-
-def signs(note: dict[str, Any]) -> bool:
-    """True of the annotation that is a figure's signature."""
+def is_signature(note: dict[str, Any]) -> bool:
+    """Return True for the annotation that is a figure's signature."""
     return note.get("name") == "signature"
 
 
 def width(spec: dict[str, Any]) -> int:
-    """The least width of a figure in pixels: in less its words overlap, so it is scrolled."""
+    """Return the least width of a figure in pixels: in less, its words overlap."""
     layout = spec.get("layout", {})
-    said = (layout.get("meta") or {}).get("width")
-    if said:
-        return said
+    own_width = (layout.get("meta") or {}).get("width")
+    if own_width:
+        return own_width
     axes = [v for name, v in layout.items() if re.fullmatch(r"(xaxis|scene)\d*", name)]
-    beside = len({first(axis.get("domain", (0, 1))) for axis in axes})
+    domains = [axis.get("domain", (0, 1)) for axis in axes]
+    # plots beside each other have other left ends; a scene has domains of both directions
+    columns = len({(d["x"] if isinstance(d, dict) else d)[0] for d in domains})
     margin = {"l": 80, "r": 80} | (layout.get("margin") or {})
-    left = max(margin["l"], labels(spec) + 30)
-    notes = [note for note in layout.get("annotations", ()) if not signs(note)]
+    left = max(margin["l"], _label_width(spec) + 30)
+    notes = [note for note in layout.get("annotations", ()) if not is_signature(note)]
     over = [n["text"] for n in notes if n.get("xanchor") == "center" and n.get("text")]
     under = [(axis.get("title") or {}).get("text") or "" for axis in axes]
     along = [note.get("text", "") for note in notes if note.get("text") not in over]
-    own = max((20 + line_width(text) for text in over + under), default=0)
+    column = max((20 + line_width(text) for text in over + under), default=0)
     longest = max(map(line_width, along), default=0)
-    least = 420 if beside < 2 else min(760, 320 * beside)
-    return max(least, left + margin["r"] + max(beside * own, longest))
+    least = 420 if columns < 2 else min(760, 320 * columns)
+    return max(least, left + margin["r"] + max(columns * column, longest))
 
 
-def first(domain: Any) -> float:
-    """The left end of a plot, 0 to 1 across the figure, given what its axis or scene spans."""
-    return (domain["x"] if isinstance(domain, dict) else domain)[0]
-
-
-def labels(spec: dict[str, Any]) -> int:
-    """The width in pixels of the longest label at the left of a figure."""
-    layout = spec.get("layout", {})
-    words = [
-        t
-        for name, axis in layout.items()
-        if re.fullmatch(r"yaxis\d*", name)
-        for t in axis.get("ticktext") or ()
-    ]
+def _label_width(spec: dict[str, Any]) -> int:
+    """Return the width in pixels of the longest label at the left of a figure."""
+    axes = (a for k, a in spec.get("layout", {}).items() if re.fullmatch(r"yaxis\d*", k))
+    labels = [label for axis in axes for label in axis.get("ticktext") or ()]
     values = (trace.get("y") for trace in spec.get("data", ()))
-    words += [y for each in values if isinstance(each, list) for y in each]
-    return max((line_width(word) for word in words if isinstance(word, str)), default=0)
+    labels += [y for each in values if isinstance(each, list) for y in each]
+    return max((line_width(label) for label in labels if isinstance(label, str)), default=0)
 
 
 def line_width(text: str) -> int:
-    """Pixels that the longest line of a text of plotly takes, in its usual size of notes."""
+    """Return the pixels of the longest line of a text of plotly, in its usual size of notes."""
     # a letter of 12 pixels is some 6.5 wide
-    return max(round(6.5 * len(unmarked(line))) for line in re.split(r"<br */?>", text))
+    return max(round(6.5 * len(plain_text(line))) for line in re.split(r"<br */?>", text))
 
 
-def seen(spec: dict[str, Any]) -> str:
-    """The contents of a figure in words: titles, axes, the names of its lines."""
+def describe(spec: dict[str, Any]) -> str:
+    """Return the contents of a figure in words: titles, axes, the names of its lines."""
     layout = spec.get("layout", {})
     axes = [value for name, value in layout.items() if re.match("[xyz]axis", name)]
-    axes += [
-        axis for name, scene in layout.items() if "scene" in name for axis in scene.values()
-    ]
-    titles = [titled.get("title") for titled in (layout, *axes) if isinstance(titled, dict)]
+    scenes = [value for name, value in layout.items() if "scene" in name]
+    axes += [axis for scene in scenes for axis in scene.values()]
+    titles = [each.get("title") for each in (layout, *axes) if isinstance(each, dict)]
     texts = [title.get("text") if isinstance(title, dict) else title for title in titles]
     texts += [note.get("text") for note in layout.get("annotations", ())]
     # plotly has a legend where there is more than one trace, unless it is told otherwise
-    legend = layout.get("showlegend", len(spec["data"]) > 1)
-    names = [t.get("name") for t in spec["data"] if legend and t.get("showlegend", True)]
-    words = [unmarked(text) for text in texts + names if isinstance(text, str) and text]
+    if layout.get("showlegend", len(spec["data"]) > 1):
+        texts += [t.get("name") for t in spec["data"] if t.get("showlegend", True)]
+    words = [plain_text(text) for text in texts if isinstance(text, str) and text]
     return "; ".join(dict.fromkeys(filter(None, words))) or "a figure"
 
 
-def unmarked(text: str) -> str:
-    """A text of plotly without its tags and entities."""
+def plain_text(text: str) -> str:
+    """Return a text of plotly without its tags and entities."""
     return " ".join(html.unescape(re.sub(r"<[a-z/][^>]*>", " ", text)).split())
 
 
 def table(source: str) -> str:
-    """HTML from an output: plain markup stays; scripts, style sheets and handlers go."""
+    """Return HTML of an output: plain markup stays; scripts, styles and handlers go."""
     plain = re.sub(r"(?is)<(style|script)\b.*?</\1\s*>", "", source)
-    plain = re.sub(r"(?s)<thead>.*?</thead>", headed, plain)
+    plain = re.sub(r"(?s)<thead>.*?</thead>", _merge_heads, plain)
     return f'<div class="wide">{TABLES.sanitize_html_tags(plain)}</div>'
 
 
-def headed(head: re.Match[str]) -> str:
-    """The head of a table of pandas without the line that has the names of its index alone.
+def _merge_heads(head: re.Match[str]) -> str:
+    """Return the head of a table of pandas without a line for the names of its index alone.
 
     The names stand over the index then, where pandas has nothing or the name of its columns.
     """
@@ -271,27 +245,23 @@ def headed(head: re.Match[str]) -> str:
     names = [th for th in below if th not in ("", "&nbsp;")]
     if len(lines) != 2 or names == below or names != below[: len(names)]:
         return head[0]
-    over = iter(names)
-    line = re.sub(
-        r"(?s)(<th[^>]*>)(.*?)(</th>)",
-        lambda th: f"{th[1]}{next(over, th[2])}{th[3]}",
-        lines[0],
-    )
+    left = iter(names)
+    cell = r"(?s)(<th[^>]*>)(.*?)(</th>)"
+    line = re.sub(cell, lambda th: f"{th[1]}{next(left, th[2])}{th[3]}", lines[0])
     return head[0].replace(lines[0], line).replace(lines[1], "")
 
 
 def sounds(source: str) -> str:
-    """The sounds in HTML from an output, as ``IPython.display.Audio`` puts them there."""
-    found = re.findall(
-        r'src="data:audio/(wav|mpeg|ogg|flac);base64,([A-Za-z0-9+/=\s]+)"', source
-    )
+    """Return the sounds in HTML of an output, as ``IPython.display.Audio`` puts them there."""
+    sound = r'src="data:audio/(wav|mpeg|ogg|flac);base64,([A-Za-z0-9+/=\s]+)"'
     return "".join(
         f'<audio controls src="data:audio/{kind};base64,{"".join(data.split())}"></audio>'
-        for kind, data in found
+        for kind, data in re.findall(sound, source)
     )
 
 
 def image(kind: str, data: str, alt: str) -> str:
+    """Return an image of an output."""
     if kind == "image/svg+xml":
         # as an image, not as part of the page, an SVG cannot run scripts
         data = "utf8," + html.escape(re.sub(r"[%#<>]", lambda m: f"%{ord(m[0]):02X}", data))
@@ -301,7 +271,7 @@ def image(kind: str, data: str, alt: str) -> str:
 
 
 def displayed(data: dict[str, Any], metadata: dict[str, Any], number: str) -> str:
-    """The best a page can do with what a cell displayed, in a fixed order of preference."""
+    """Return the best a page can do with what a cell displayed, in an order of preference."""
     if PLOTLY in data:
         return figure(data[PLOTLY], number)
     if PLAYGROUND in data:
@@ -321,25 +291,26 @@ def displayed(data: dict[str, Any], metadata: dict[str, Any], number: str) -> st
     return text(data.get("text/plain", ""))
 
 
-def merged(outputs: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The outputs with neighbouring pieces of one stream joined."""
-    for stream, group in groupby(outputs, lambda output: output.get("name")):
-        if stream is None:
-            yield from group
-        else:
-            yield {"output_type": "stream", "text": "".join(piece["text"] for piece in group)}
-
-
 def rendered(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tuple[str, str]]:
-    """Kind (``stream``, ``error`` or ``display``) and HTML of each output of a cell."""
-    for position, output in enumerate(merged(outputs)):
-        if output["output_type"] == "stream":
-            yield "stream", text(output["text"])
-        elif output["output_type"] == "error":
-            yield "error", text("\n".join(output["traceback"]))
-        else:
-            number = f"{cell}-{position}"
-            yield "display", displayed(output["data"], output.get("metadata", {}), number)
+    """Yield kind (``stream``, ``error`` or ``display``) and HTML of each output of a cell."""
+    position = 0
+    for stream, group in groupby(outputs, lambda output: output.get("name")):
+        pieces = list(group)
+        if stream is not None:  # neighbouring pieces of one stream are joined
+            pieces = [{"output_type": "stream", "text": "".join(p["text"] for p in pieces)}]
+        for output in pieces:
+            if output["output_type"] == "stream":
+                yield "stream", text(output["text"])
+            elif output["output_type"] == "error":
+                yield "error", text("\n".join(output["traceback"]))
+            else:
+                number = f"{cell}-{position}"
+                metadata = output.get("metadata", {})
+                yield "display", displayed(output["data"], metadata, number)
+            position += 1
+
+
+# Pages: one for each notebook, and the table of contents.
 
 
 FAILED = ".failed.ipynb"
@@ -349,10 +320,9 @@ FONT_FILE = Path(str(distribution("ziamath").locate_file(f"ziamath/fonts/{FONT}"
 OWN = Path(__file__).parent / "templates"
 HIGHLIGHT = Highlight2HTML(pygments_lexer="ipython3")
 
-EXERCISES = '<h2 id="Exercises">'
-WANTED = (
-    '</h2><p class="live">They want the notebook itself, in JupyterLab: a page has no kernel, '
-    "and of a panel it has what could be taken along.</p>"
+NEEDS_KERNEL = (
+    '<p class="live">They want the notebook itself, in JupyterLab: a page has no kernel, and '
+    "of a panel it has what could be taken along.</p>"
 )
 
 # what a template does not mark as safe is escaped
@@ -384,34 +354,39 @@ class Chapter:
         return self.name.split("_")[0]
 
     @property
+    def page(self) -> str | None:
+        return f"{self.name}.html" if self.run else None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return self.run["parameters"] if self.run else {}
+
+    @property
     def settings(self) -> list[tuple[str, Any]]:
         """The parameters of the run: what matters most first, without the panel's and
         those that say nothing."""
         first = ("budget", "seeds", "data", "device")
-        known = self.run["parameters"] if self.run else {}
-        names = [*first, *(name for name in known if name not in (*first, "panel"))]
-        own = ("seeds", "data")  # where they are empty, the budget has them
+        names = dict.fromkeys([*first, *self.parameters])
+        of_budget = ("seeds", "data")  # where they are empty, the budget has them
         return [
-            (name, known[name])
+            (name, self.parameters[name])
             for name in names
-            if name in known and (name in own or known[name] not in ("", [], {}, None))
+            if name in self.parameters
+            and name != "panel"
+            and (name in of_budget or self.parameters[name] not in ("", [], {}, None))
         ]
 
     @property
     def other(self) -> bool:
         """True where a run may show other numbers than its text, which speaks of the budget
         ``notebook``; of a smoke run the page says more."""
-        known = self.run["parameters"] if self.run else {}
-        told = known.get("seeds") or known.get("data")
-        return known.get("budget") in (("notebook", "paper") if told else ("paper",))
-
-    @property
-    def page(self) -> str | None:
-        return f"{self.name}.html" if self.run else None
+        own = self.parameters.get("seeds") or self.parameters.get("data")
+        budgets = ("notebook", "paper") if own else ("paper",)
+        return self.parameters.get("budget") in budgets
 
 
 def chapter(source: Path, out: Path) -> tuple[Chapter, nbformat.NotebookNode]:
-    """The facts about a notebook: its opening, and how its last runs in ``out`` ended.
+    """Return what is known of a notebook: its opening, and how its runs in ``out`` ended.
 
     A run that failed does not take the place of one that did not.
     """
@@ -427,15 +402,15 @@ def chapter(source: Path, out: Path) -> tuple[Chapter, nbformat.NotebookNode]:
 
 
 def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
-    """The parts of each cell that the template shows."""
+    """Return the parts of each cell that the template shows."""
     shown = []
     for position, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             attachments = cell.get("attachments", {})
             prose = markdown(cell.source, trusted=True, attachments=attachments)
-            if EXERCISES in prose:
-                before, after = prose.split(EXERCISES, 1)
-                prose = before + EXERCISES + after.replace("</h2>", WANTED, 1)
+            before, exercises, after = prose.partition('<h2 id="Exercises">')
+            if exercises:
+                prose = before + exercises + after.replace("</h2>", f"</h2>{NEEDS_KERNEL}", 1)
             shown.append({"prose": prose})
         elif cell.cell_type == "code" and cell.source.strip():
             outputs = list(rendered(cell.outputs, f"output-{position}"))
@@ -445,12 +420,6 @@ def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
                 {"code": HIGHLIGHT(cell.source), "outputs": outputs, "covered": covered}
             )
     return shown
-
-
-def headings(shown: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The headings of the second level, as ``cells`` has them: anchor and words of each."""
-    prose = "".join(cell.get("prose", "") for cell in shown)
-    return re.findall(r'(?s)<h2 id="([^"]+)">(.*?)<a class="anchor-link"', prose)
 
 
 def displays(notebook: nbformat.NotebookNode, kind: str) -> bool:
@@ -478,33 +447,27 @@ def publish(
     for this, notebook in known:
         if this.page is None or (only and this.name not in only):
             continue
+        shown = cells(notebook)
+        prose = "".join(cell.get("prose", "") for cell in shown)
+        outputs = [html for cell in shown for _, html in cell.get("outputs", ())]
+        values = {
+            "chapter": this,
+            "cells": shown,
+            "headings": re.findall(r'(?s)<h2 id="([^"]+)">(.*?)<a class="anchor-link"', prose),
+            "plots": displays(notebook, PLOTLY),
+            "playground": module() if displays(notebook, PLAYGROUND) else "",
+            "tables": any('class="lnlab-table"' in html for html in outputs),
+        }
         place = ran.index(this)
-        written = cells(notebook)
-        shown = {"chapter": this, "cells": written, "plots": displays(notebook, PLOTLY)}
-        shown["headings"] = headings(written)
-        shown["playground"] = module() if displays(notebook, PLAYGROUND) else ""
-        shown["tables"] = any(
-            'class="lnlab-table"' in html
-            for cell in written
-            for _, html in cell.get("outputs", ())
-        )
-        write(
-            out / this.page,
-            "notebook.html",
-            names,
-            **shown,
-            before=ran[place - 1] if place else None,
-            after=ran[place + 1] if place + 1 < len(ran) else None,
-        )
+        before, after = ([None, *ran, None][place], [*ran, None][place + 1])
+        write(out / this.page, "notebook.html", names, **values, before=before, after=after)
         if this.name in embed:
             (out / "handout").mkdir(exist_ok=True)
-            write(out / "handout" / this.page, "notebook.html", **shown, parts=parts())
+            write(out / "handout" / this.page, "notebook.html", **values, parts=parts())
     share(out)
     contents = out / "index.html"
-    chapters = [chapter for chapter, _ in known]
-    write(
-        contents, "contents.html", names, chapters=chapters, today=datetime.now().astimezone()
-    )
+    chapters, today = [chapter for chapter, _ in known], datetime.now().astimezone()
+    write(contents, "contents.html", names, chapters=chapters, today=today)
     return contents
 
 
@@ -524,7 +487,7 @@ def write(path: Path, template: str, there: Collection[str] = (), **values: Any)
 
 
 def parts() -> dict[str, str]:
-    """The parts within a page in one file: style sheet, plotly.js, our scripts, and the font of
+    """Return what a page in one file has within: style, plotly.js, our scripts, and the font of
     its mathematics."""
     font = base64.b64encode(FONT_FILE.read_bytes()).decode()
     style = (OWN / "page.css").read_text(encoding="utf-8")
@@ -554,9 +517,6 @@ def share(out: Path) -> None:
 # Tables of many rows that can be read: filtered, sorted, long texts below their rows.
 
 
-SCRIPT = Path(__file__).parent / "templates" / "tables.js"
-
-
 class Readable:
     """A table of a frame, as JupyterLab and the pages show it.
 
@@ -581,37 +541,35 @@ class Readable:
 
     def _repr_html_(self) -> str:
         beside = self.frame.drop(columns=[*self.under])
+        below = self.frame[[*self.under]].itertuples(index=False, name=None)
         names = [str(beside.index.name or ""), *map(str, beside)]
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-        below = self.frame[[*self.under]].itertuples(index=False, name=None)
-        bodies = "".join(
-            self._body(row, texts, len(names))
-            for row, texts in zip(beside.itertuples(name=None), below, strict=True)
-        )
-        table = f'<table class="lnlab-table"><thead><tr>{head}</tr></thead>{bodies}</table>'
-        rows = f'<div class="lnlab-rows">{table}</div>'
-        return f"{rows}<script>{SCRIPT.read_text(encoding='utf-8')}</script>"
-
-    def _body(self, row: Sequence[Any], texts: Sequence[Any], width: int) -> str:
-        """A row and what stands below it: one tbody, so that they stay together."""
-        name, *values = map(written, row)
-        cells = "".join(f"<td>{escape(value)}</td>" for value in values)
-        below = "".join(
-            f'<tr class="under"><td colspan="{width}"><div><em>{escape(column)}:</em> '
-            f"{options_whole(escape(written(text)))}</div></td></tr>"
-            for column, text in zip(self.under, texts, strict=True)
-            if written(text)
-        )
-        return f'<tbody><tr><th scope="row">{escape(name)}</th>{cells}</tr>{below}</tbody>'
+        bodies = []
+        for row, texts in zip(beside.itertuples(name=None), below, strict=True):
+            name, *values = map(written, row)
+            cells = "".join(f"<td>{escape(value)}</td>" for value in values)
+            under = ""
+            for column, text in zip(self.under, map(written, texts), strict=True):
+                if text:
+                    note = f"<em>{escape(column)}:</em> {options_whole(escape(text))}"
+                    cell = f'<td colspan="{len(names)}"><div>{note}</div></td>'
+                    under += f'<tr class="under">{cell}</tr>'
+            # one tbody, so that a row and what stands below it stay together
+            row_html = f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+            bodies.append(f"<tbody>{row_html}{under}</tbody>")
+        head = f"<thead><tr>{head}</tr></thead>"
+        table = f'<table class="lnlab-table">{head}{"".join(bodies)}</table>'
+        script = (OWN / "tables.js").read_text(encoding="utf-8")
+        return f'<div class="lnlab-rows">{table}</div><script>{script}</script>'
 
 
 def options_whole(html: str) -> str:
-    """HTML in which no line ends within an option of a command or before its value."""
+    """Return HTML in which no line ends within an option of a command or before its value."""
     return re.sub(r"--\w[\w-]*( [^\s-]\S*)?", r'<span class="option">\g<0></span>', html)
 
 
 def written(value: Any) -> str:
-    """A value in a table: numbers in two digits, lists joined, nothing where nothing is."""
+    """Return a value in a table: numbers in two digits, lists joined, nothing for nothing."""
     if isinstance(value, list | tuple):
         return "; ".join(map(written, value))
     if isinstance(value, dict):

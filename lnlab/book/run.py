@@ -1,4 +1,4 @@
-"""Notebooks run headless, side by side; what is good of them is kept."""
+"""Run notebooks headless, several at a time; of one that fails the last good run stays."""
 
 import asyncio
 import logging
@@ -30,30 +30,30 @@ from lnlab.book.notebooks import parameters, value
 from lnlab.training.random_state import read_device
 from lnlab.training.runs import device_name
 
-Hear = Callable[[str, str], None]
-
+Listener = Callable[[str, str], None]
+"""Called with the name of a notebook and each line that it prints."""
 
 KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 
 
 def opened(path: Path) -> nbformat.NotebookNode:
-    """A notebook as papermill takes it: with a kernel, whether it names one or not."""
+    """Return a notebook as papermill takes it: with a kernel, even if it names none."""
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata["kernelspec"] = KERNEL
     return notebook
 
 
 def settled(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The values of all parameters of a notebook that is told ``wanted``; of the device that
-    is chosen by itself, the one that is."""
-    found: dict[str, Any] = {}
+    """Return all parameters of a notebook that is run with ``wanted``, its own of the others;
+    the device "auto" is the one that is chosen."""
+    values: dict[str, Any] = {}
     for name, text in parameters(path).items():
-        asked = re.fullmatch(r"""os\.environ\.get\(["'](\w+)["'], ["'](\w*)["']\)""", text)
-        found[name] = os.environ.get(*asked.groups()) if asked else value(text)
-    found |= wanted
-    if found.get("device") == "auto":
-        found["device"] = str(read_device("auto"))
-    return found
+        variable = re.fullmatch(r"""os\.environ\.get\(["'](\w+)["'], ["'](\w*)["']\)""", text)
+        values[name] = os.environ.get(*variable.groups()) if variable else value(text)
+    values |= wanted
+    if values.get("device") == "auto":
+        values["device"] = str(read_device("auto"))
+    return values
 
 
 def with_gpu(device: str, hardware: str) -> str:
@@ -63,17 +63,17 @@ def with_gpu(device: str, hardware: str) -> str:
 
 
 def seconds_before(path: Path, out: Path) -> float:
-    """The seconds of a notebook's last run into ``out``, else those its first cell says."""
+    """Return the seconds of the last run of a notebook, or those that its first cell says."""
     try:
         return nbformat.read(out / path.name, as_version=4).metadata["lnlab"]["seconds"]
     except (OSError, ValueError, KeyError):
         first = nbformat.read(path, as_version=4).cells[0].source
-        said = re.search(r"(\d+)\s+(second|minute)", first)
-        return float(said[1]) * (60 if said[2] == "minute" else 1) if said else 60.0
+        stated = re.search(r"(\d+)\s+(second|minute)", first)
+        return float(stated[1]) * (60 if stated[2] == "minute" else 1) if stated else 60.0
 
 
 def turns(seconds: dict[Path, float], jobs: int) -> list[Path]:
-    """The order in which notebooks of so many seconds begin: quick ones first.
+    """Return the order in which notebooks of so many seconds begin: quick ones first.
 
     With several at a time one begins with the longest, which would end alone.
     """
@@ -116,29 +116,28 @@ class Executed:
         return f"FAILED  {self.name} {where} after {self.seconds} s: {self.error}"
 
 
-class OwnKernel(AsyncKernelManager):
-    """The interpreter that runs lnlab, whatever kernels are installed elsewhere."""
+def kernel_manager(cpu_seconds: list[float]) -> type[AsyncKernelManager]:
+    """Return a manager of kernels that appends the CPU-seconds of its kernel at the end.
 
-    def _transport_encryption_default(self) -> str:
-        # code and outputs pass through TCP, where other users of the machine could read them
-        return "auto"
+    The kernel is the interpreter that runs lnlab, whatever kernels are installed elsewhere.
+    """
 
-    def _kernel_spec_manager_default(self) -> KernelSpecManager:
-        # no folders: what is left is the kernel of sys.executable
-        return KernelSpecManager(kernel_dirs=[])
+    class Manager(AsyncKernelManager):
+        def _transport_encryption_default(self) -> str:
+            # code and outputs pass through TCP, where other users of the machine could read
+            return "auto"
 
+        def _kernel_spec_manager_default(self) -> KernelSpecManager:
+            # no folders: what is left is the kernel of sys.executable
+            return KernelSpecManager(kernel_dirs=[])
 
-def clocked(spent: list[float]) -> type[OwnKernel]:
-    """The kernel manager that leaves in ``spent`` the CPU-seconds of its kernel."""
-
-    class Clocked(OwnKernel):
         async def shutdown_kernel(self, now: bool = False, restart: bool = False) -> None:
             with suppress(psutil.Error, AttributeError):  # it is gone already
                 process = psutil.Process(self.provisioner.pid)  # pyright: ignore
-                spent.append(sum(process.cpu_times()[:4]))  # and of those that it waited for
+                cpu_seconds.append(sum(process.cpu_times()[:4]))  # with those it waited for
             await self._async_shutdown_kernel(now=now, restart=restart)
 
-    return Clocked
+    return Manager
 
 
 class WrittenOnce(NBClientEngine):
@@ -162,23 +161,20 @@ papermill_engines.register(ENGINE, WrittenOnce)
 
 
 def last_place(notebook: nbformat.NotebookNode) -> str | None:
-    """The cell that was begun last: its place among those that were written, its first line."""
-    written = [
-        cell
-        for cell in notebook.cells
-        if "injected-parameters" not in cell.metadata.get("tags", [])
-    ]
+    """Return number and first line of the cell that was begun last, of those in the source."""
+    injected = "injected-parameters"
+    own = [c for c in notebook.cells if injected not in c.metadata.get("tags", [])]
     # papermill's times can be trusted, its status not: it is "completed" for cells never run
-    times = [cell.metadata.get("papermill", {}).get("start_time") for cell in written]
-    begun = [number for number, at in enumerate(times, 1) if at]
-    if not begun:
-        return None
-    line = written[begun[-1] - 1].source.strip().split("\n")[0]
-    return f"in cell {begun[-1]} ({line})"
+    begun = [
+        f"in cell {number} ({cell.source.strip().partition(chr(10))[0]})"
+        for number, cell in enumerate(own, 1)
+        if cell.metadata.get("papermill", {}).get("start_time")
+    ]
+    return begun[-1] if begun else None
 
 
 def failure(error: Exception, timeout: int) -> str:
-    """One line that says what went wrong, in words a reader of the notebook can use."""
+    """Return one line that says what went wrong, for a reader of the notebook."""
     if isinstance(error, PapermillExecutionError):
         return f"{error.ename}: {error.evalue}"
     if isinstance(error, CellTimeoutError):
@@ -189,22 +185,22 @@ def failure(error: Exception, timeout: int) -> str:
 
 
 @dataclass(frozen=True)
-class Ear:
+class LineWriter:
     """A file that papermill writes a notebook's standard output to; it passes lines on."""
 
     name: str
-    hear: Hear
+    listener: Listener
 
     def write(self, text: str) -> None:
         lines = [line.strip() for line in re.split(r"[\r\n]", text)]
         for line in filter(None, lines):
-            self.hear(self.name, line)
+            self.listener(self.name, line)
 
     def flush(self) -> None: ...
 
 
-def silence(name: str, line: str) -> None:
-    """Hear what a notebook prints, and say nothing."""
+def ignore(name: str, line: str) -> None:
+    """Do nothing with a line that a notebook prints."""
 
 
 def run_one(
@@ -212,7 +208,7 @@ def run_one(
     out: Path,
     wanted: dict[str, Any],
     timeout: int,
-    hear: Hear = silence,
+    listener: Listener = ignore,
     hardware: str = "",
 ) -> Executed:
     """Execute one notebook into ``out/NAME.ipynb``, or ``NAME.failed.ipynb``.
@@ -224,12 +220,12 @@ def run_one(
         out: An existing folder.
         wanted: Values for its parameters.
         timeout: Seconds that one cell may take.
-        hear: Told the name and each line that the notebook prints, as it is printed.
+        listener: Called with the name and each line that the notebook prints.
         hardware: What it runs on, in words; a GPU is added to it.
     """
     draft = out / f".{path.stem}.{os.getpid()}.ipynb"
     start, error = time.monotonic(), None
-    spent: list[float] = []
+    cpu_seconds: list[float] = []
     try:
         # nbclient makes an event loop in each thread, and leaves it open
         with asyncio.Runner(loop_factory=ensure_event_loop):
@@ -238,12 +234,12 @@ def run_one(
                 str(draft),
                 wanted,
                 engine_name=ENGINE,
-                kernel_manager_class=clocked(spent),
+                kernel_manager_class=kernel_manager(cpu_seconds),
                 # what it would log (a reply cut off by the timeout) the outcome says in words
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
                 progress_bar=False,
                 execution_timeout=timeout,
-                stdout_file=Ear(path.stem, hear),
+                stdout_file=LineWriter(path.stem, listener),
                 # widget states make a notebook of 50 kB one of 5 MB, and no page needs them
                 store_widget_state=False,
                 # the working directory: papermill's own `cwd` moves the whole process
@@ -251,7 +247,11 @@ def run_one(
             )
     except Exception as problem:
         error = problem
-    notebook = remove_error_markers(executed(draft, path))
+    try:
+        notebook = nbformat.read(draft, as_version=4)
+    except (OSError, ValueError):  # it failed before its first cell
+        notebook = opened(path)
+    notebook = remove_error_markers(notebook)
     settings = settled(path, wanted)
     outcome = Executed(
         name=path.stem,
@@ -261,28 +261,15 @@ def run_one(
         error=error and failure(error, timeout),
         place=last_place(notebook) if error else None,
         hardware=with_gpu(settings.get("device", "cpu"), hardware),
-        cpu_seconds=round(spent[-1], 1) if spent else None,
+        cpu_seconds=round(cpu_seconds[-1], 1) if cpu_seconds else None,
     )
-    settle(draft, notebook, outcome, out)
-    return outcome
-
-
-def executed(draft: Path, path: Path) -> nbformat.NotebookNode:
-    """The output of a run so far: the draft, or the notebook itself if there is none."""
-    try:
-        return nbformat.read(draft, as_version=4)
-    except (OSError, ValueError):
-        return opened(path)
-
-
-def settle(draft: Path, notebook: nbformat.NotebookNode, outcome: Executed, out: Path) -> None:
-    """Give the executed notebook its final name in one step."""
-    good, bad = out / f"{outcome.name}.ipynb", out / f"{outcome.name}.failed.ipynb"
+    good, bad = out / path.name, out / f"{path.stem}.failed.ipynb"
     notebook.metadata["lnlab"] = asdict(outcome)
     nbformat.write(notebook, draft)
     os.replace(draft, bad if outcome.error else good)
     if not outcome.error:
         bad.unlink(missing_ok=True)
+    return outcome
 
 
 def sweep_drafts(out: Path) -> None:
@@ -293,7 +280,7 @@ def sweep_drafts(out: Path) -> None:
 
 
 def drafts(out: Path) -> Iterator[tuple[Path, int]]:
-    """The half-written notebooks and pages in a folder, and the process that writes each."""
+    """Yield the half-written notebooks and pages in a folder, and who writes each."""
     for folder in (out, out / "handout"):
         for draft in folder.glob(".*.*.*"):
             number = draft.name.split(".")[-2]
@@ -301,7 +288,7 @@ def drafts(out: Path) -> Iterator[tuple[Path, int]]:
                 yield draft, int(number)
 
 
-PULSE = 1.0
+SIGNAL_INTERVAL = 1.0
 """Seconds after which a run looks whether it was told to stop."""
 
 
@@ -311,7 +298,7 @@ def run(
     *,
     jobs: int,
     timeout: int,
-    hear: Hear = silence,
+    listener: Listener = ignore,
     hardware: str = "",
 ) -> Iterator[Executed]:
     """Execute notebooks by :func:`turns`, ``jobs`` at a time; yield outcomes as they come."""
@@ -320,13 +307,13 @@ def run(
     pool = ThreadPoolExecutor(jobs)
     try:
         runs = [
-            pool.submit(run_one, path, out, wanted[path], timeout, hear, hardware)
+            pool.submit(run_one, path, out, wanted[path], timeout, listener, hardware)
             for path in turns({path: seconds_before(path, out) for path in wanted}, jobs)
         ]
         pending = set(runs)
         while pending:
-            # in pulses: a signal that another thread caught is heard when this one moves
-            done, pending = wait(pending, PULSE, FIRST_COMPLETED)
+            # again and again: a signal that another thread caught comes when this one moves
+            done, pending = wait(pending, SIGNAL_INTERVAL, FIRST_COMPLETED)
             for finished in done:
                 yield finished.result()
     finally:

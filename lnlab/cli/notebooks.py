@@ -317,12 +317,12 @@ def run_with_bar(
     total = sum(expected.values())
     with tqdm(total=total, bar_format=form, leave=False, disable=None) as bar:
 
-        def hear(name: str, line: str) -> None:
+        def show(name: str, line: str) -> None:
             bar.set_postfix_str(f"{name.split('_')[0]}: {line[:60]}")
 
         outcomes = []
         for outcome in lnlab.book.run.run(
-            wanted, out, jobs=jobs, timeout=timeout, hear=hear, hardware=hardware
+            wanted, out, jobs=jobs, timeout=timeout, listener=show, hardware=hardware
         ):
             bar.set_postfix_str("", refresh=False)
             bar.write(str(outcome))
