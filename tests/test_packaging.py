@@ -176,11 +176,16 @@ def built(kind: str, checkout: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
-def test_an_installation_brings_jupyterlab_its_style_sheet(kind, tmp_path):
+def test_an_installation_brings_all_files_and_jupyterlab_its_style_sheet(kind, tmp_path):
     with zipfile.ZipFile(built(kind, tmp_path / "lnlab")) as archive:
         place = "data/share/jupyter/labextensions/lnlab/"
-        brought = {name.split(place)[1] for name in archive.namelist() if place in name}
+        names = {*archive.namelist()}
+    brought = {name.split(place)[1] for name in names if place in name}
     assert brought == {"package.json", "static/style.js", "static/live_plot.css"}
+    read = (".py", ".csv", ".toml", ".jhf", ".safetensors", ".cpp", ".h", ".js", ".css")
+    files = [path for path in (ROOT / "lnlab").rglob("*") if path.suffix in read]
+    missing = {path.relative_to(ROOT).as_posix() for path in files} - names
+    assert kind == "editable" or not missing, "add them to package-data in pyproject.toml"
 
 
 @pytest.mark.slow

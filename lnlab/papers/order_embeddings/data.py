@@ -19,37 +19,11 @@ from typing import Any
 import numpy as np
 
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source, require_files
+from lnlab.data.dataset import Dataset, Source, read_sources, require_files
 from lnlab.data.vocabulary import Vocabulary, by_frequency
 from lnlab.paths import data_folder
 
-SCENES = Source(
-    name="scenes",
-    title="Scenes of two or three things, captions whose truth is known",
-    kind="synthetic",
-    licence="made on this machine",
-    citation="lnlab.papers.order_embeddings.data",
-    offers="captions",
-    options={"most": "how many scenes to train on at most"},
-)
-COCO = Source(
-    name="coco",
-    title="COCO as order embeddings had it: Karpathy's split, VGG19 features of 10 crops",
-    kind="official",
-    licence="captions CC BY 4.0; pictures under the terms of Flickr",
-    citation="Vendrov et al. (2016), https://github.com/ivendrov/order-embedding",
-    offers="captions",
-)
-COCO_BOXES = Source(
-    name="coco-boxes",
-    title="COCO val2017: all captions, pictures as the boxes of 80 kinds of things, no pixels",
-    kind="official",
-    licence="annotations CC BY 4.0",
-    citation="Lin et al. (2014), https://cocodataset.org",
-    offers="captions",
-    options={"split": "which pictures train, validate and test: a whole number"},
-)
-SOURCES = (SCENES, COCO, COCO_BOXES)
+SCENES, COCO, COCO_BOXES = SOURCES = read_sources("captions")
 
 PER_IMAGE = 5
 """Captions of an image that are read, the first."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lnlab.data.cache import cache_arrays, file_stamp
-from lnlab.data.dataset import Dataset, Source, require_files
+from lnlab.data.dataset import Dataset, Source, read_sources, require_files
 from lnlab.data.text import CHARACTERS
 from lnlab.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary, by_frequency
 from lnlab.papers.attentive_reader.data import CBT_FILES, read_cbt_books
@@ -36,53 +36,7 @@ Sentences = list[list[str]]
 Library = dict[str, Sentences]
 """Books by title."""
 
-OPTIONS = {"longest": "words of a sentence at most; 29 if nothing is said"}
-STORIES = Source(
-    name="stories",
-    title="Stories made here, in which what comes next follows from who did what to whom",
-    kind="synthetic",
-    licence="made on this machine",
-    citation="lnlab.papers.skip_thoughts.data",
-    offers="books",
-    options=OPTIONS,
-)
-BOOKCORPUS = Source(
-    name="bookcorpus",
-    title="Books in the layout of BookCorpus: a file each, a sentence a line, words cut",
-    kind="own",
-    licence="of BookCorpus: that of each book",
-    citation="Zhu et al. (2015), https://yknzhu.wixsite.com/mbweb",
-    offers="books",
-    options=OPTIONS,
-)
-GUTENBERG = Source(
-    name="gutenberg",
-    title="Novels in text files of Project Gutenberg",
-    kind="official",
-    licence="public domain in the USA; the Project Gutenberg licence is in the files",
-    citation="https://www.gutenberg.org",
-    offers="books",
-    options=OPTIONS,
-)
-CBT_BOOKS = Source(
-    name="cbt-books",
-    title="Ten books of the Children's Book Test, whole",
-    kind="official",
-    licence="GNU FDL 1.2; the books are in the public domain",
-    citation="Hill et al. (2016), https://research.facebook.com/downloads/babi/",
-    offers="books",
-    options=OPTIONS,
-)
-NOVELS = Source(
-    name="novels",
-    title="Both of these: a folder with gutenberg/*.txt and cbt/CBTest/data/cbt_*.txt",
-    kind="official",
-    licence="as gutenberg and cbt-books",
-    citation="Project Gutenberg; Hill et al. (2016)",
-    offers="books",
-    options=OPTIONS,
-)
-SOURCES = (STORIES, BOOKCORPUS, GUTENBERG, CBT_BOOKS, NOVELS)
+STORIES, BOOKCORPUS, GUTENBERG, CBT_BOOKS, NOVELS = SOURCES = read_sources("books")
 
 # Text cut into sentences and words by NLTK, with the tools of Kiros et al. (2015).
 #
@@ -521,7 +475,7 @@ def load(source: Source, path: Path | None = None, *, longest: int = MAX_LENGTH)
         FileNotFoundError: where there are no files; says which.
     """
     if longest < 1:
-        raise ValueError(f"longest is {longest}: {OPTIONS['longest']}, from 1.")
+        raise ValueError(f"longest is {longest}: {source.options['longest']}, from 1.")
     if source is STORIES:
         return Books(source, _stories, lambda: str(COUNT), max_length=longest)
     files, read = _reader(source, path or data_folder() / source.name)

@@ -18,7 +18,7 @@ from random import Random
 import numpy as np
 
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source
+from lnlab.data.dataset import Dataset, Source, read_sources
 from lnlab.papers.skip_thoughts import data
 from lnlab.papers.skip_thoughts.data import (
     BAD,
@@ -39,26 +39,7 @@ from lnlab.papers.skip_thoughts.data import (
 )
 from lnlab.paths import data_folder
 
-ONLY = {"only": "names of tasks with commas between them; all if nothing is said"}
-STORY_TASKS = Source(
-    name="story-tasks",
-    title="Sentences of the stories: roles, order, negation, who feels; what is found good",
-    kind="synthetic",
-    licence="made on this machine",
-    citation="lnlab.papers.skip_thoughts.downstream",
-    offers="tasks",
-    options=ONLY,
-)
-SENTENCE_TASKS = Source(
-    name="sentence-tasks",
-    title="SICK, MR, CR, SUBJ and MPQA, the official files, in a folder or below",
-    kind="official",
-    licence="SICK: CC BY-NC-SA 3.0; MR, SUBJ: CC BY 4.0; CR, MPQA: of their authors, research",
-    citation="as Kiros et al. (2015), https://github.com/ryankiros/skip-thoughts",
-    offers="tasks",
-    options=ONLY,
-)
-SOURCES = (STORY_TASKS, SENTENCE_TASKS)
+STORY_TASKS, SENTENCE_TASKS = SOURCES = read_sources("tasks")
 
 FOLDS = 10
 """As the authors of skip-thoughts have it."""
