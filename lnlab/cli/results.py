@@ -12,12 +12,12 @@ from lnlab.cli.train import find_experiment
 if TYPE_CHECKING:
     from lnlab.training.runs import Damaged, Run
 
-    Named = TypeVar("Named", bound="Run | Damaged")
+    AnyRun = TypeVar("AnyRun", bound="Run | Damaged")
 
-NAMED = 8
+MOST_KEYS = 8
 """The most keys that an error names."""
 
-where = click.option(
+root_option = click.option(
     "--root", type=click.Path(path_type=Path), help="Where runs are kept [runs]."
 )
 
@@ -27,37 +27,37 @@ def results() -> None:
     """List the runs, show, compare, resume, keep in git or remove them."""
 
 
-everything = click.option(
+all_option = click.option(
     "--all", "everything", is_flag=True, help=f"All of them, not the {SHOWN} latest."
 )
 
 
 @results.command("list")
-@everything
-@where
+@all_option
+@root_option
 def list_runs(everything: bool, root: Path | None) -> None:
     """List the runs, the latest first: those kept in results/ and those in runs/."""
     from lnlab.training import runs
 
-    there, damaged = runs.survey(places(root))
-    click.echo(overview(there, ("batch_size", "seeds"), None if everything else SHOWN))
-    for one in damaged:
-        click.echo(f"{one.key}  {one.task:<12} damaged: {one.error}")
+    readable, damaged = runs.survey(folders(root))
+    click.echo(overview(readable, ("batch_size", "seeds"), None if everything else SHOWN))
+    for run in damaged:
+        click.echo(f"{run.key}  {run.task:<12} damaged: {run.error}")
 
 
 @results.command()
 @click.argument("key")
-@where
+@root_option
 def show(key: str, root: Path | None) -> None:
     """Show a run: its settings, data, machine, and last numbers."""
-    show_run(named(key, root))
+    show_run(find_run(key, root))
 
 
 @results.command()
 @click.argument("keys", nargs=-1, metavar="[KEY OR TASK]...")
 @click.option("--csv", is_flag=True, help="Print comma-separated values.")
-@everything
-@where
+@all_option
+@root_option
 def compare(keys: tuple[str, ...], csv: bool, everything: bool, root: Path | None) -> None:
     """Compare runs, all or those named, by key or task: where they differ, and what matters.
 
@@ -65,9 +65,11 @@ def compare(keys: tuple[str, ...], csv: bool, everything: bool, root: Path | Non
     """
     from lnlab.training import runs
 
-    there = known(root)
-    of_task = {key: [run for run in there if run.task == key] for key in keys}
-    wanted = [run for key in keys for run in of_task[key] or [named(key, root)]] or there
+    readable, damaged = runs.survey(folders(root))
+    for run in damaged:
+        click.echo(f"left out: {run.error}", err=True)
+    of_task = {key: [run for run in readable if run.task == key] for key in keys}
+    wanted = [run for key in keys for run in of_task[key] or [find_run(key, root)]] or readable
     if csv:
         click.echo(runs.table(wanted).to_csv(index=False), nl=False)
     else:
@@ -77,12 +79,12 @@ def compare(keys: tuple[str, ...], csv: bool, everything: bool, root: Path | Non
 @results.command()
 @click.argument("key")
 @click.option("--data", help="NAME=PATH, for data of your own.")
-@where
+@root_option
 def resume(key: str, data: str | None, root: Path | None) -> None:
     """Go on with a run that was stopped, whatever its settings were."""
     from lnlab.training import train
 
-    run = named(key, root)
+    run = find_run(key, root)
     if run.done:
         show_run(run)
         return
@@ -95,16 +97,14 @@ def resume(key: str, data: str | None, root: Path | None) -> None:
 @results.command()
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@where
+@root_option
 def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
     """Remove runs with all that they left; what is kept in results/ is git's."""
     from lnlab import paths
     from lnlab.training import runs
 
-    place = root or paths.place("runs")
-    ours, damaged = runs.survey(place)
-    there = [*ours, *damaged]
-    for run in [among(there, key) for key in keys]:
+    readable, damaged = runs.survey(root or paths.place("runs"))
+    for run in [match_key([*readable, *damaged], key) for key in keys]:
         word = "damaged" if isinstance(run, runs.Damaged) else state(run)
         if yes or click.confirm(f"Remove {run.folder} ({word})?"):
             runs.remove(run)
@@ -113,58 +113,48 @@ def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
 
 @results.command()
 @click.argument("key")
-@where
+@root_option
 def keep(key: str, root: Path | None) -> None:
     """Copy a finished run to results/, small: without checkpoint and weights."""
     from lnlab import paths
     from lnlab.training import runs
 
-    click.echo(runs.keep(named(key, root), paths.place("results")).folder)
+    click.echo(runs.keep(find_run(key, root), paths.place("results")).folder)
 
 
-def places(root: Path | None) -> list[Path]:
-    """Folders of runs: those kept in git, and those made here."""
+def folders(root: Path | None) -> list[Path]:
+    """Return the folders of runs: those kept in git, and those made here."""
     from lnlab import paths
 
     return [paths.place("results"), root or paths.place("runs")]
 
 
-def known(root: Path | None) -> "list[Run]":
-    """The runs that can be read; of those that cannot it is said that they are left out."""
-    from lnlab.training import runs
-
-    there, damaged = runs.survey(places(root))
-    for one in damaged:
-        click.echo(f"left out: {one.error}", err=True)
-    return there
-
-
-def named(key: str, root: Path | None) -> "Run":
-    """The run whose key begins so, wherever it lies.
+def find_run(key: str, root: Path | None) -> "Run":
+    """Return the run whose key begins so, wherever it is.
 
     Raises:
         ValueError: none does, or several do, or it is damaged.
     """
     from lnlab.training import runs
 
-    there, damaged = runs.survey(places(root))
-    found = among([*there, *damaged], key)
-    if isinstance(found, runs.Damaged):
-        raise ValueError(f"{found.error}\n`lnlab results rm {found.key}` removes it.")
-    return found
+    readable, damaged = runs.survey(folders(root))
+    run = match_key([*readable, *damaged], key)
+    if isinstance(run, runs.Damaged):
+        raise ValueError(f"{run.error}\n`lnlab results rm {run.key}` removes it.")
+    return run
 
 
-def among(runs: "Sequence[Named]", key: str) -> "Named":
-    """The run whose key begins so.
+def match_key(runs: "Sequence[AnyRun]", key: str) -> "AnyRun":
+    """Return the run whose key begins so.
 
     Raises:
         ValueError: none does, or several do.
     """
-    found = [run for run in runs if run.key.startswith(key)]
-    if len(found) != 1:
-        like = [run.key for run in found or runs]
-        choice = ", ".join(like[:NAMED]) or "none"
-        if len(like) > NAMED:
-            choice += f" and {len(like) - NAMED} more, which `lnlab results list` shows"
-        raise ValueError(f"{len(found)} runs have a key like {key!r}. There are: {choice}")
-    return found[0]
+    matching = [run for run in runs if run.key.startswith(key)]
+    if len(matching) != 1:
+        keys = [run.key for run in matching or runs]
+        choice = ", ".join(keys[:MOST_KEYS]) or "none"
+        if len(keys) > MOST_KEYS:
+            choice += f" and {len(keys) - MOST_KEYS} more, which `lnlab results list` shows"
+        raise ValueError(f"{len(matching)} runs have a key like {key!r}. There are: {choice}")
+    return matching[0]

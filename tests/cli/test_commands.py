@@ -188,12 +188,11 @@ def test_a_damaged_run_is_in_nobodys_way_and_can_be_removed(root):
     assert whole.exists()
 
 
-@pytest.mark.parametrize("gone", [["metrics.jsonl"], ["metrics.jsonl", "result.json"]])
-def test_a_run_with_damaged_metrics_is_listed_as_such(root, gone):
+def test_a_run_with_damaged_metrics_is_listed_as_such(root):
     lnlab(*SMOKE)
     run = only_run(root / "runs")
     (run / "metrics.jsonl").write_text("{}")
-    for damage in (lambda: None, *((run / name).unlink for name in gone)):
+    for damage in (lambda: None, (run / "metrics.jsonl").unlink):
         damage()
         listed = lnlab("results", "list")
         assert listed.exit_code == 0
@@ -201,7 +200,7 @@ def test_a_run_with_damaged_metrics_is_listed_as_such(root, gone):
     assert "metrics.jsonl is missing" in lnlab("results", "show", run.name).output
 
 
-@pytest.mark.parametrize("width", [100, 130, 170])
+@pytest.mark.parametrize("width", [100, 170])
 def test_comparing_what_is_kept_fits_a_screen(monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     everything = lnlab("results", "compare", "--all", "--root", "nowhere").output
@@ -256,32 +255,12 @@ def test_settings_are_written_in_few_letters():
     assert brief("x" * 100).endswith("…")
 
 
-def test_what_a_killed_run_left_before_it_began_is_named_and_removed(root):
-    lnlab(*SMOKE)
-    left = root / "runs" / "mnist" / "0123456789ab"
-    left.mkdir()
-    (left / "checkpoint.bin").write_bytes(b"half")
-    assert re.search(
-        r"(?m)^0123456789ab +mnist +damaged: .*config\.json is missing",
-        lnlab("results", "list").output,
-    )
-    assert lnlab("results", "rm", "0123", "--yes").exit_code == 0
-    assert not left.exists()
-    assert len(read(root / "runs")) == 1
-
-
 def test_an_unknown_key_is_answered_in_few_lines():
     said = lnlab("results", "show", "zzz", "--root", "nowhere")
     assert said.exit_code == 1
     assert "0 runs have a key like 'zzz'" in said.output
     assert re.search(r"and \d+ more, which `lnlab results list` shows", said.output)
     assert len(said.output) < 400
-
-
-def test_help_on_fields_has_no_markup(root):
-    for name in ("mnist", "las", "transformer"):
-        said = lnlab("train", name, "--help").output
-        assert not re.search(r":\w+:`|``", said)
 
 
 def test_the_number_of_a_run_is_what_chose_its_weights_or_what_judges_it(root):
@@ -308,6 +287,7 @@ def test_every_field_of_a_task_is_said_in_words(name):
     for field, about in describe_fields(TASKS[name]):
         _, _, words = about.partition("] ")
         assert words, field
+        assert not re.search(r":\w+:`|``", words), field
         assert not re.fullmatch(r"One of [^.]*\.", words), field
 
 
@@ -355,7 +335,6 @@ def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
         (["train", "mnits"], r"no task 'mnits'.*mnist"),
         (["train", "mnist", "--budget", "huge"], r"'huge'.*smoke, notebook, paper"),
         (["train", "mnist", "--set", "nrom=layer"], r"'nrom=layer'.* field of norm, seeds, "),
-        (["train", "mnist", "--set", "norm"], "write FIELD=VALUE"),
         (["train", "mnist", "--set", "epochs=many"], "epochs is 'many': give a whole number"),
         (
             ["train", "mnist", "--set", "units=()"],
@@ -366,10 +345,7 @@ def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
         (["sweep", "mnist", "--set", "epochs=1,many"], "epochs is 'many': give"),
         (["sweep", "mnist", "--arm", "nrom"], "no field 'nrom': choose from norm, seeds"),
         (["sweep", "mnist", "--arm", "epochs"], "epochs has no list to choose from"),
-        (["train", "mnist", "--set", "units=(8.5,)"], r"units is \(8.5,\): give .* whole num"),
-        (["train", "mnist", "--set", "units=(-3,)"], r"units is \(-3,\): .* at least 1"),
         (["train", "mnist", "--set", "seeds=[1"], r"seeds .\[1.: write how many"),
-        (["sweep", "mnist", "--set", "nrom=a,b"], r"'nrom=a'.* field of norm, seeds, "),
         (["results", "show", "abc"], r"'abc'. There are: none"),
         (["data", "fetch", "nmist"], "unknown data 'nmist'.*mnist"),
         (["data", "fetch", "fsdd"], "fsdd has no files.* get it from its authors.* fsdd=PATH"),
@@ -410,15 +386,10 @@ def test_data_lists_what_is_here_and_what_a_fetch_brings(tmp_path, monkeypatch):
     assert f"here: {tmp_path / 'mnist'}, 2.0 MB" in lnlab("data", "list").output
 
 
-def test_data_lists_kind_and_licence():
-    said = lnlab("data", "list").output
-    assert re.search(r"^mnist +official ", said, re.M)
-    assert said.count("licence:") >= 2
-
-
 def test_data_are_listed_in_columns_of_a_page(tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
     lines = lnlab("data", "list").output.splitlines()
+    assert any(re.match("mnist +official ", line) for line in lines)
     assert max(map(len, lines)) <= 100
     first = lines[0].index("embedded")
     rows = [line for line in lines if line[0] != " "]
