@@ -77,7 +77,7 @@ def small() -> None:
     """Have the corpora that are made here small, in this process."""
     lnlab.papers.las.data.STRINGS = synthesizer.SIZES = (
         lnlab.papers.order_embeddings.data.SCENE_SIZES
-    ) = shapes.SIZES = lnlab.papers.attentive_reader.data.PARTS = SMALL
+    ) = shapes.SIZES = lnlab.papers.attentive_reader.data.CLOZE_SIZES = SMALL
     lnlab.papers.batch_layer_norm.data.SIZES = pen.SIZES = SMALL
     lnlab.papers.skip_thoughts.data.COUNT = 6
     lnlab.papers.order_embeddings.data.HELD_OUT = 2
@@ -131,7 +131,7 @@ def made_small(monkeypatch):
     monkeypatch.setattr(pen, "SIZES", SMALL)
     monkeypatch.setattr(images, "BATCH", layouts.CIFAR_BATCH)
     monkeypatch.setattr(images, "VALID", 20)
-    monkeypatch.setattr(lnlab.papers.attentive_reader.data, "PARTS", SMALL)
+    monkeypatch.setattr(lnlab.papers.attentive_reader.data, "CLOZE_SIZES", SMALL)
     monkeypatch.setattr(lnlab.papers.attentive_reader.data, "COMMON", 4)
 
 

@@ -1,6 +1,6 @@
 """Normalizers in a reader of articles: Ba et al. (2016), section 6.2 and Fig. 2."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -10,28 +10,35 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data import load
+from lnlab.data.vocabulary import END
 from lnlab.kernels import fuse
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Norm, Normalizer, RecurrentBatchNorm
-from lnlab.papers.attentive_reader.batches import Renamed, numbered
-from lnlab.papers.attentive_reader.data import Questions
-from lnlab.papers.attentive_reader.evaluate import measured
-from lnlab.papers.attentive_reader.model import PADDING, STARTS, AttentiveReader
-from lnlab.training import Evaluation, Experiment, setting
+from lnlab.papers.attentive_reader.data import EncodedQuestions, Questions
+from lnlab.papers.attentive_reader.evaluate import measure
+from lnlab.papers.attentive_reader.model import (
+    PADDING,
+    STARTS,
+    AttentiveReader,
+    QuestionBatch,
+)
+from lnlab.training import Bucketed, Evaluation, Experiment, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
-from lnlab.training.random_state import seeded
+from lnlab.training.random_state import generator, placed, seeded
 
-Places = Callable[[int], Norm]
+OfSteps = Callable[[int], Norm]
+"""A normalizer, for a number of time steps."""
 
-ARMS: dict[str, tuple[Places, Norm, float]] = {
+
+def _batch(steps: int) -> Norm:
+    return partial(RecurrentBatchNorm, steps=steps)
+
+
+ARMS: dict[str, tuple[OfSteps, Norm, float]] = {
     "none": (lambda steps: Identity, Identity, 1.0),
     "layer": (lambda steps: LayerNorm, Identity, 1.0),
-    "batch": (lambda steps: partial(RecurrentBatchNorm, steps=steps), Identity, 0.1),
-    "batch everywhere": (
-        lambda steps: partial(RecurrentBatchNorm, steps=steps),
-        BatchNorm,
-        0.1,
-    ),
+    "batch": (_batch, Identity, 0.1),
+    "batch everywhere": (_batch, BatchNorm, 0.1),
 }
 """The normalizers of the LSTMs, for a number of time steps; those of all other sums; and the
 gain with which all of them start, unless it is said."""
@@ -46,7 +53,7 @@ FIGURE_2: dict[str, dict[str, Any]] = {
 """The five curves of Fig. 2: LSTM, BN-LSTM, BN-everywhere, LN with gains of 1 and of 0.1."""
 
 CLIPS = {"published": clip_like_attentive_reader_, "standard": clip_grad_norm_}
-"""The ways in which long gradients are cut; the published one is a slip, see
+"""The ways in which long gradients are clipped; the published one is a slip, see
 :func:`lnlab.training.optim.clip_like_attentive_reader_`."""
 
 
@@ -68,9 +75,9 @@ class AttentiveReading(Experiment):
     """"published" begins every matrix with the same random numbers, "paper" draws one after
     the other, "modern" is N(0, 1/fan-in)."""
     max_grad_norm: float = setting(10.0, above=0)
-    """The norm to which longer gradients are cut."""
+    """The norm to which longer gradients are clipped."""
     clipping: str = setting("published", choices=CLIPS)
-    """The way in which gradients longer than ``max_grad_norm`` are cut."""
+    """The way in which gradients longer than ``max_grad_norm`` are clipped."""
     padding: str = setting("apart", choices=PADDING)
     """The steps behind the ends of sequences; careless ones enter batch norm's statistics."""
     answers: str = setting("candidates", choices=("candidates", "vocabulary"))
@@ -126,15 +133,15 @@ class AttentiveReading(Experiment):
 
     def dataset(self) -> Questions:
         """As :func:`lnlab.data.load` gives it."""
-        given: Any = {
+        options: Any = {
             "sentences": self.sentences or None,
             "split": self.split or None,
             "most": self.train_size or None,
         }
-        return load(self.data, "questions", **given)
+        return load(self.data, "questions", **options)
 
     def model(self, seed: int, dataset: Questions) -> nn.Module:
-        """The net of one seed; its weights depend on the seed and the sizes alone."""
+        """The network of one seed; its weights depend on the seed and the sizes alone."""
         recurrent, everywhere, gain = ARMS[self.norm]
         passage, query = dataset.longest
         with seeded(seed):
@@ -147,20 +154,20 @@ class AttentiveReading(Experiment):
                 self.initialisation,
                 padding=self.padding,
                 dropout=self.dropout,
-                open=self.answers == "vocabulary",
+                any_word=self.answers == "vocabulary",
             )
-        for part in net.modules():
-            g = getattr(part, "g", None)
-            if isinstance(part, Normalizer) and isinstance(g, Tensor):
+        for module in net.modules():
+            g = getattr(module, "g", None)
+            if isinstance(module, Normalizer) and isinstance(g, Tensor):
                 nn.init.constant_(g, self.gain or gain)
         return fuse(net) if self.fused else net
 
     def batches(
         self, dataset: Questions, device: torch.device = CPU, dtype: torch.dtype = torch.float32
-    ) -> Renamed:
+    ) -> "RenamedBatches":
         """Questions of like length together, their entities renamed."""
-        questions = numbered(dataset, "train")
-        return Renamed(questions, dataset.anonymous, self.batch_size, self.seeds, device)
+        questions, ids = dataset.encoded("train"), dataset.entity_ids
+        return RenamedBatches(questions, ids, self.batch_size, self.seeds, device)
 
     def clip_(self, optimizer: torch.optim.Optimizer) -> None:
         CLIPS[self.clipping](optimizer, self.max_grad_norm, len(self.seeds))
@@ -172,11 +179,62 @@ class AttentiveReading(Experiment):
     def evaluate(
         self, model: Any, dataset: Questions, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
-        """Per seed: see :func:`.reading.measured`; the test at the end alone."""
-        parts = ("train", "valid", *(["test"] if evaluation is Evaluation.FINAL else []))
-        asked = {part: numbered(dataset, part) for part in parts}
-        rows = [
-            measured(one, asked, self.batch_size, test="test" in parts)
-            for one in model.unstack()
-        ]
-        return collate(rows)
+        """Per seed: see :func:`.evaluate.measure`; the test at the end alone."""
+        test = evaluation is Evaluation.FINAL
+        names = ("train", "valid", "test") if test else ("train", "valid")
+        splits = {name: dataset.encoded(name) for name in names}
+        return collate(
+            [measure(net, splits, self.batch_size, test=test) for net in model.unstack()]
+        )
+
+
+class RenamedBatches(Bucketed):
+    """Questions of like length together, their entities renamed at each batch.
+
+    Every question has a permutation of its own, the same in its passage, its question and its
+    candidates. It depends on (seed, epoch, update) alone: all arms of a comparison have the
+    same.
+
+    Args:
+        questions: by number.
+        entity_ids: the numbers of entities.
+        batch_size, seeds, device: as of :class:`lnlab.training.Bucketed`.
+    """
+
+    def __init__(
+        self,
+        questions: EncodedQuestions,
+        entity_ids: range,
+        batch_size: int,
+        seeds: Sequence[int],
+        device: torch.device,
+    ) -> None:
+        lengths = questions.lengths
+        super().__init__(lengths, questions.batch, batch_size, seeds, device, fill=END)
+        self.entity_ids = entity_ids
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[QuestionBatch, Tensor]]:
+        """Yield the batches of an epoch from ``start`` on: questions and answers (S, B)."""
+        for update, (x, y) in enumerate(super().epoch(epoch, start), start=start):
+            orders = [
+                self._order_of_names(seed, epoch, update, y.shape[1]) for seed in self.seeds
+            ]
+            renamed = partial(rename, placed(torch.stack(orders), self.device), self.entity_ids)
+            words = x._replace(
+                passage=renamed(x.passage),
+                query=renamed(x.query),
+                candidates=renamed(x.candidates),
+            )
+            yield words, renamed(y.unsqueeze(-1)).squeeze(-1)
+
+    def _order_of_names(self, seed: int, epoch: int, update: int, size: int) -> Tensor:
+        """Return a permutation of the entities for each question (B, E)."""
+        random = generator(f"names of seed {seed} in epoch {epoch}, update {update}")
+        return torch.rand(size, len(self.entity_ids), generator=random).argsort(1)
+
+
+def rename(order: Tensor, entity_ids: range, words: Tensor) -> Tensor:
+    """Return words (..., N) whose entities have new numbers, permuted by ``order`` (..., E)."""
+    entity = (words >= entity_ids.start) & (words < entity_ids.stop)
+    index = torch.where(entity, words - entity_ids.start, 0)
+    return torch.where(entity, entity_ids.start + order.gather(-1, index), words)
