@@ -1,0 +1,192 @@
+"""Curves and ribbons are means, quantiles and spreads; a bar that holds zero is grey."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lnlab.figures.curves import (
+    CONTENDERS,
+    FLOOR,
+    LETTERS,
+    contenders,
+    curves,
+    learning_curves,
+    level,
+    over_depth,
+    paired_differences,
+    race,
+    ribbons,
+    smoothness_ribbons,
+    sweeps,
+)
+from lnlab.figures.style import GREY
+
+X = np.array([0.0, 1, 10, 100])
+Y = np.array([[4.0, 3, 2, 1], [6, 5, 2, 3], [5, 1, 2, 2]])
+MADE = "embedded data: digits; 3 seeds"
+
+
+def drawn(panels, made_on=MADE, **logs: bool) -> Any:
+    return learning_curves(panels, x="updates", y="NLL (nats)", made_on=made_on, **logs)
+
+
+def test_curves_have_one_name_in_all_panels_and_show_text_as_text():
+    x = np.arange(3.0)
+    panels = {"<b>a</b>": {"layer": (x, x), "none": (x, x)}, "b": {"none": (x, 2 * x)}}
+    figure: Any = curves(panels, x="t", y="y", mark=(1.0, "here <i>"), dots=["layer"])
+    assert [t.mode for t in figure.data] == ["markers", "lines", "lines"]
+    assert [t.name for t in figure.data if t.showlegend] == ["layer", "none"]
+    texts = [annotation.text for annotation in figure.layout.annotations]
+    assert texts[0] == "&lt;b&gt;a&lt;/b&gt;"
+    assert "here &lt;i&gt;" in texts
+
+
+def test_a_line_is_the_mean_and_a_band_holds_every_seed():
+    band, mean = drawn({"batch 128": {"layer": (X, Y)}}).data
+    np.testing.assert_array_equal(mean.x, X)
+    np.testing.assert_array_equal(mean.y, [5, 3, 2, 2])
+    np.testing.assert_array_equal(band.x, [*X, *X[::-1]])
+    np.testing.assert_array_equal(band.y, [6, 5, 2, 3, 1, 2, 1, 4])
+    assert band.fill == "toself"
+
+
+def test_panels_share_the_legend_and_the_scale_and_say_what_they_were_made_on():
+    both, one = {"layer": (X, Y), "batch": (X, Y)}, {"layer": (X, Y), "none": (X, Y)}
+    figure = drawn({"batch 128": both, "batch 4": one})
+    names = [trace.name for trace in figure.data if trace.showlegend]
+    assert names == ["layer", "batch", "none"]
+    assert figure.layout.yaxis2.matches == "y"
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("linear", "log")
+    notes = [note.text for note in figure.layout.annotations]
+    assert notes[:2] == ["batch 128", "batch 4"]
+    assert notes[2].startswith(f"{MADE}. ")
+
+
+def test_a_logarithmic_axis_leaves_out_what_it_has_no_place_for():
+    figure = drawn({"": {"layer": (X, Y)}}, log_x=True, log_y=False)
+    band, mean = figure.data
+    np.testing.assert_array_equal(mean.x, X[1:])
+    assert len(band.x) == len(band.y) == 6
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "linear")
+
+
+def test_a_place_without_neighbours_is_seen():
+    assert drawn({"": {"layer": (X[:1], Y[:, :1])}}).data[1].mode == "markers"
+    alone, pair = (np.where(np.isin(X, at), Y, np.nan) for at in ([1, 100], [1, 10]))
+    _, apart, _, joined = drawn({"": {"layer": (X, alone), "none": (X, pair)}}).data
+    assert (apart.mode, joined.mode) == ("markers", "lines")
+
+
+@pytest.mark.parametrize(
+    ("ends", "decided"), [((-3.0, -1.0), True), ((1.0, 3.0), True), ((-1.0, 3.0), False)]
+)
+def test_a_bar_that_holds_zero_is_grey(ends, decided):
+    name = "CIFAR-10, LeNet, batch 128: layer − layer, per position"
+    differences = {name: ([-1.0, 2.0, 3.0], ends)}
+    figure: Any = paired_differences(differences, x="nats", made_on="digits")
+    bar, dots = figure.data
+    assert bar.x == ends
+    assert bar.y[0] == "CIFAR-10, LeNet, batch 128:<br>layer − layer, per position"
+    assert dots.x == (-1.0, 2.0, 3.0)
+    assert bar.line.color == dots.marker.color
+    assert (bar.line.color != GREY) == decided
+    left, right = figure.layout.xaxis.range
+    assert left < min(ends) < max(ends) < right
+    (zero,) = figure.layout.shapes
+    assert zero.x0 == zero.x1 == 0
+
+
+def test_the_edges_of_a_ribbon_are_its_quantiles():
+    quantiles = ["q05", "q25", "q50", "q75", "q95"]
+    values = {q: i + np.arange(3) for i, q in enumerate(quantiles)}
+    frame = pd.DataFrame({"step": [0, 5, 10]} | values, index=[7, 3, 5])
+    figure: Any = ribbons({"layer": frame, "none": frame}, x="updates", y="a")
+    wide, half, median = figure.data[:3]
+    np.testing.assert_array_equal(median.y, frame["q50"])
+    for ribbon, low, high in ((wide, "q05", "q95"), (half, "q25", "q75")):
+        np.testing.assert_array_equal(ribbon.x, [0, 5, 10, 10, 5, 0])
+        np.testing.assert_array_equal(ribbon.y, [*frame[high], *frame[low][::-1]])
+    assert wide.opacity < half.opacity
+    assert figure.layout.yaxis2.matches == "y"
+
+
+def test_ribbons_reach_from_the_mean_low_to_the_mean_high_end_in_rows_of_their_own():
+    at, low = np.arange(3.0), np.array([[1.0, 1, 1], [3, 3, 3]])
+    row = {"layer": (at, low, low + 4), "batch": (at, low, low + 4)}
+    figure: Any = smoothness_ribbons({"a (nats)": row, "b": row}, made_on=MADE)
+    seeds, mean, edge = figure.data[:3]
+    np.testing.assert_array_equal(mean.y, [6, 6, 6, 2, 2, 2])
+    np.testing.assert_array_equal(seeds.y, [7, 7, 7, 1, 1, 1])
+    np.testing.assert_array_equal(edge.y, [6, 6, 6])
+    layout = figure.layout
+    assert (layout.yaxis.title.text, layout.yaxis3.title.text) == ("a (nats)", "b")
+    assert (layout.yaxis2.matches, layout.yaxis3.matches) == ("y", None)
+
+
+@pytest.mark.parametrize("log_y", [True, False])
+def test_a_level_is_at_its_value_with_its_words_at_the_end_that_is_asked_for(log_y):
+    curve = {"layer": (np.arange(3.0), np.ones((2, 3)))}
+    for left in (False, True):
+        figure = level(drawn({"a": curve, "b": curve}, log_y=log_y), 20.0, "2/η", left=left)
+        assert [shape.y0 for shape in figure.layout.shapes] == [20.0, 20.0]
+        note = figure.layout.annotations[-1]
+        assert note.y == pytest.approx(np.log10(20.0) if log_y else 20.0)
+        assert (note.x, note.xref) == (0 if left else 1, "x2 domain")
+
+
+def test_zero_stands_at_the_foot_and_nan_nowhere():
+    at = np.array([1e-3, 1.0, 1e3])
+    names = [f"layer, eps = {eps:g}" for eps in (0, 1e-12, 1e-5, 1e-3)]
+    values = dict.fromkeys(names, np.array([0.0, np.nan, 1e-16]))
+    figure: Any = sweeps(at, values, x="delta", y="defect")
+    np.testing.assert_array_equal(figure.data[0].y, [FLOOR, np.nan, 1e-16])
+    assert figure.layout.yaxis.range[0] == np.log10(FLOOR)
+    assert len({curve.line.color for curve in figure.data}) == 4
+
+
+def test_every_part_of_a_net_is_drawn_in_its_order_and_those_that_fit_are_named():
+    names = [f"blocks.{i}.attention.output.projection.weight" for i in range(60)]
+    values = [0.0, *range(1, 60)]
+    figure: Any = over_depth(names, {"norm": values}, y="||dL/dW||")
+    (line,) = figure.data
+    assert list(line.y) == [None, *range(1, 60)], "what has no logarithm is left out"
+    assert list(line.customdata) == names
+    shown = figure.layout.xaxis.ticktext
+    assert len(shown) <= 24
+    assert all(len(text) <= LETTERS + 1 for text in shown)
+
+
+def test_values_that_are_close_are_labelled_as_the_whole_decade_is():
+    figure: Any = over_depth(["first", "last"], {"rate": [2.78, 3.12]}, y="1 / ||w||²")
+    axis = figure.layout.yaxis
+    assert axis.range == (0, 1)
+    assert [at for at in axis.tickvals if 1 <= at <= 10] == [1, 2, 5, 10]
+
+
+def row(cell: str, phase: str, T: int, ratio: float) -> dict:
+    times = {"ours_ms": ratio * 10, "torch_ms": 10.0, "reference_ms": 40.0, "floor_ms": 5.0}
+    script = {"script_ms": 30.0} if cell == "LN-LSTM" else {}
+    shown = {"ratio": ratio, "range": [ratio - 0.1, ratio + 0.2]}
+    return {"cell": cell, "phase": phase, "size": [T, 8, 4, 16], **shown, **times, **script}
+
+
+def test_contenders_are_read_from_the_rows_of_the_benchmark():
+    rows = [row(c, p, T, 0.7) for T in (10, 20) for c in ("LN-LSTM", "LN-GRU") for p in "ab"]
+    panel = contenders(rows, 0, "a")
+    assert set(panel) == set(CONTENDERS)
+    fused, loop = panel["LN-LSTM, fused"], panel["LN-LSTM, loop of operators"]
+    np.testing.assert_allclose(fused, [(10, 0.7, 0.6, 0.9), (20, 0.7, 0.6, 0.9)])
+    np.testing.assert_allclose(loop, [(10, 4, 4, 4), (20, 4, 4, 4)])
+
+
+def test_the_race_draws_medians_and_quartiles():
+    panel = contenders([row("LN-LSTM", "train", T, 0.5) for T in (10, 20)], 0, "train")
+    figure: Any = race({"T": panel, "again": panel}, made_on="<here>")
+    (first, *_) = [t for t in figure.data if t.name == "LN-LSTM, fused"]
+    np.testing.assert_allclose(first.y, [0.5, 0.5])
+    np.testing.assert_allclose(first.error_y.array, [0.2, 0.2])
+    np.testing.assert_allclose(first.error_y.arrayminus, [0.1, 0.1])
+    assert len([t for t in figure.data if t.showlegend]) == len(panel)
+    assert [s.y0 for s in figure.layout.shapes] == [1, 1]

@@ -1,0 +1,129 @@
+"""Matrices, configurations and pictures: every number and every part where it belongs."""
+
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+from plotly.colors import sample_colorscale
+
+from lnlab.book.html import line_width, width
+from lnlab.figures.style import SIZES, upon
+from lnlab.figures.tables import (
+    WORK,
+    configurations,
+    kept,
+    matrices,
+    pictures,
+    step,
+    timeline,
+)
+
+A = np.array([[1.0, -2, 3], [4, -5, 0]])
+CONFIGURATIONS = ["".join(letters) for letters in product("TF", repeat=4)]
+
+
+def test_cells_are_the_numbers_on_one_scale_or_on_their_own():
+    arrays = {"a": A, "mu": A.mean(1, keepdims=True)}
+    figure: Any = matrices(arrays, rows="case", columns="unit")
+    first, _ = figure.data
+    np.testing.assert_array_equal(first.z, A)
+    assert {(heat.zmin, heat.zmax) for heat in figure.data} == {(-5, 5)}
+    assert first.hovertemplate.startswith("case %{y}, unit %{x}: ")
+    own: Any = matrices(arrays, own_scale=True)
+    assert [(heat.zmin, heat.zmax) for heat in own.data] == [(-5, 5), (-2 / 3, 2 / 3)]
+    unbounded: Any = matrices({"a": np.array([[1.0, np.nan], [-np.inf, 0.5]])})
+    assert unbounded.data[0].zmax == 1.0
+    statistic: Any = matrices({"mu": A.mean(0)})
+    assert np.shape(statistic.data[0].z) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("value", "columns", "lettering"),
+    [
+        (-2.19, (8, 8), ("%{z:.2f}", 12)),
+        (-2.19, (8, 8, 8, 8), ("%{z:.1f}", 10)),
+        (-12.12, (8, 1, 1, 8), ("%{z:.1f}", 12)),
+    ],
+)
+def test_no_number_covers_its_neighbour_in_jupyterlab(value, columns, lettering):
+    figure: Any = matrices({str(n): np.full((6, H), value) for n, H in enumerate(columns)})
+    assert {(heat.texttemplate, heat.textfont.size) for heat in figure.data} == {lettering}
+    printed = lettering[1] * 0.6 * (len(f"{value:.{int(lettering[0][-3])}f}") - 1)
+    axes = [getattr(figure.layout, f"xaxis{n or ''}") for n in (0, *range(2, len(columns) + 1))]
+    for axis, H in zip(axes, columns, strict=True):
+        low, high = axis.domain
+        assert (high - low) * (848 - 40) / H >= printed
+    assert figure.layout.meta["width"] <= 848
+
+
+def test_every_configuration_stands_in_its_cell_in_black_or_white():
+    means = np.linspace(0.0, 1.0, 16)
+    squares = {"validation": (means, means - 0.1, means + 0.1), "test": (means,) * 3}
+    figure: Any = configurations(
+        squares, value="accuracy", made_on="synthetic data", outlined={"test": 6}
+    )
+    heat = figure.data[0]
+    for place, letters in enumerate(CONFIGURATIONS):
+        row, column = divmod(place, 4)
+        assert heat.z[row][column] == means[place]
+        expected = [letters, means[place] - 0.1, means[place] + 0.1]
+        assert list(heat.customdata[row][column]) == expected
+        (ground,) = sample_colorscale(SIZES, [means[place]])
+        assert f"color:{upon(ground)}" in heat.text[row][column]
+    (shape,) = figure.layout.shapes  # around TFFT
+    assert (shape.x0 + shape.x1, shape.y0 + shape.y1, shape.xref) == (4, 2, "x2")
+
+
+def test_impossible_configurations_say_so():
+    possible = [letters[1] == letters[3] == "F" for letters in CONFIGURATIONS]
+    means = np.where(possible, 0.5, np.nan)
+    made_on = "synthetic data: " + "some words " * 12
+    for low, intervals in ((means - 0.1, True), (means * np.nan, False)):
+        figure = configurations({"test": (means, low, low)}, value="accuracy", made_on=made_on)
+        notes = [note.text for note in figure.layout.annotations]
+        assert notes.count("impossible") == 12
+        (note,) = (text for text in notes if text.startswith("synthetic"))
+        assert ("interval" in note) == intervals
+        room = width(figure.to_dict()) - figure.layout.margin.l
+        assert room >= line_width(note)
+
+
+@pytest.mark.parametrize("slices", [[16], [8, 8, 9]])
+def test_every_thread_has_every_step_in_both_ways_and_only_the_loop_waits(slices):
+    figure: Any = timeline(slices, steps=5, chunk=2)
+    n = len(slices)
+
+    def boxes(work):
+        return [s for s in figure.layout.shapes if s.fillcolor == WORK[work][1]]
+
+    assert len(boxes("recurrent")) == 2 * n * 5
+    assert len(boxes("input")) == n + n * 3  # once for all, and once a chunk
+    waits = [s for s in figure.layout.shapes if s.type == "line"]
+    assert len(waits) == 1 + 5 * 5
+    assert min(s.y0 for s in waits) > max(s.y1 for s in boxes("recurrent") if s.y1 < n)
+    rects = [s for s in figure.layout.shapes if s.type == "rect"]
+    for lane in {s.y0 for s in rects}:
+        spans = sorted((s.x0, s.x1) for s in rects if s.y0 == lane)
+        assert all(a[1] <= b[0] + 1e-9 for a, b in pairwise(spans)), "no box covers another"
+
+
+def test_a_step_says_what_is_kept_and_bars_how_much():
+    one: Any = step()
+    framed = [s for s in one.layout.shapes if s.line.width == 4]
+    # h and c of both steps, both products, three times mu and sigma
+    assert len(framed) == 9
+    figure: Any = kept({"<a>": 3.0, "b": 5.0}, unit="bytes")
+    assert list(figure.data[0].x) == [3.0, 5.0]
+    assert figure.data[0].y[0] == "&lt;a&gt;"
+
+
+def test_every_picture_stands_in_its_row_and_column_inside_a_white_frame():
+    cases = np.random.default_rng(0).random((2, 3, 3, 4, 5))
+    figure: Any = pictures(cases, rows=["a", "b"], made_on="synthetic data")
+    sheet = figure.data[0].z
+    assert sheet.shape == (2 * 6, 3 * 7, 3)
+    there = sheet[6 + 1 : 6 + 5, 2 * 7 + 1 : 2 * 7 + 6]
+    np.testing.assert_array_equal(there, np.rint(255 * cases[1, 2].transpose(1, 2, 0)))
+    assert (sheet[[0, 5, 6, 11]] == 255).all()
+    assert (sheet[:, [0, 6, 7, 20]] == 255).all()
