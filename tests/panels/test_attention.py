@@ -18,14 +18,18 @@ from lnlab.papers.las.panel import (
     sound_figure,
 )
 from lnlab.papers.las.panel import attention as attention_panel
-from lnlab.papers.las.recordings import Samples, Utterance
+from lnlab.papers.las.recordings import Utterance, from_samples
 
 
 def utterance(known=True) -> Any:
     sound = np.random.default_rng(0).normal(0, 0.1, 400 + 79 * 160)  # 80 frames
     times = {"begins": np.array([0.1, 0.3]), "ends": np.array([0.3, 0.7])} if known else {}
     return Utterance(
-        name="a<b>", speaker="c", units=("k", "<s>"), heard=Samples(sound, 16_000), **times
+        name="a<b>",
+        speaker="c",
+        units=("k", "<s>"),
+        recording=from_samples(sound, 16_000),
+        **times,
     )
 
 

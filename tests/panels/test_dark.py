@@ -82,14 +82,3 @@ def test_a_line_on_a_map_keeps_its_hue_in_the_dark(browser):
     red, green, blue = pixel(page, ".scatterlayer path.js-line")
     page.close()
     assert red > green + 50 > blue + 80
-
-
-@pytest.mark.browser
-def test_a_coloured_name_beside_a_map_keeps_its_hue_in_the_dark(browser):
-    name = f"<span style='color:rgb{ORANGE};font-size:60px'>█</span>"
-    axis = {"ticktext": [name], "tickvals": [1], "automargin": True}
-    figure = go.Figure(go.Heatmap(z=np.eye(3)), {"template": TEMPLATE, "yaxis": axis})
-    page = opened(browser, figure)
-    red, green, blue = pixel(page, ".ytick text")
-    page.close()
-    assert red > green + 50 > blue + 80

@@ -68,21 +68,11 @@ def test_the_sentence_has_the_ratio_of_widths(panel):
     assert panel.bar.sentence.endswith("none 1, layer 5e-4.")
 
 
-def test_no_arm_is_a_state_too(panel):
-    panel.controls["arms"].value = ()
-    assert panel.bar.error == ""
-    assert panel.bar.sentence.endswith("Choose a normalizer to see its layers.")
-
-
 def test_what_was_not_recorded_shows_nothing(frames):
     heard = {"net": {"none": frames["shallow"]["none"].query("what == 'activations'")}}
     panel = panels.distributions(heard, what="gradients")
     assert panel.bar.error == ""
     assert panel.bar.sentence.endswith("There is nothing to see of it.")
-
-
-def test_a_step_that_was_not_recorded_is_the_nearest_one(frames):
-    assert panels.distributions(frames, step=1000).state.step == 6
 
 
 def test_records_of_different_steps_are_refused(frames):

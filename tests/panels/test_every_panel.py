@@ -162,8 +162,6 @@ CASES = {
         [
             ({"net": "thin"}, "net is 'thin'"),
             ({"arms": ["batch"]}, "'batch'"),
-            ({"what": "weights"}, "what is 'weights'"),
-            ({"arms": ["none"] * 5}, "at most 4"),
         ],
     ),
     "geometry": Case(
@@ -177,10 +175,7 @@ CASES = {
             "units": 8,
         },
         [
-            ({"family": "Poisson"}, "family is 'Poisson'"),
-            ({"length": 0.0}, "length is 0"),
             ({"inputs": 11.0}, "inputs is 11"),
-            ({"units": 3}, "units is 3"),
             ({"normalizers": ["rms"]}, "'rms'"),
         ],
     ),
@@ -194,14 +189,8 @@ CASES = {
         [
             ({"normalizers": ("nobody",)}, "a normalizer is 'nobody': choose from none"),
             ({"normalizers": ["layer"] * 5}, "5 normalizers: compare at most 4"),
-            ({"transformation": 11}, "transformation is 11: choose from 1, 2"),
             ({"delta": 0.0}, "delta is 0.0 in size"),
-            ({"shift": 1e9}, "shift is 1000000000.0 in size"),
-            ({"delta": float("nan")}, "delta is nan"),
-            ({"eps": 3.0}, "eps is 3.0: choose from 0.0, 1e-12"),
             ({"dtype": "float16"}, "dtype is 'float16': choose from float64"),
-            ({"batch": 3}, "batch is 3: choose from 1, 2"),
-            ({"mode": "eval"}, "mode is 'eval': choose from batch, frozen, recomputed"),
         ],
     ),
     "landscape": Case(
@@ -214,10 +203,6 @@ CASES = {
         [
             ({"normalizer": "ghost"}, "normalizer is 'ghost'"),
             ({"statistics": "stale"}, "statistics is 'stale'"),
-            ({"size": 0.0}, "size is 0"),
-            ({"lengths": "long"}, "lengths is 'long'"),
-            ({"extent": 3.0}, "extent is 3"),
-            ({"seed": 9}, "seed is 9"),
         ],
     ),
     "order": Case(
@@ -235,9 +220,6 @@ CASES = {
         {"norm": "none", "padding": "layer", "time": "after", "layer": "second"},
         [
             ({"norm": "batch"}, "norm is 'batch': choose from layer, none"),
-            ({"padding": "reflection"}, "padding is 'reflection'"),
-            ({"time": "never"}, "time is 'never': choose from before, after"),
-            ({"layer": "third"}, "layer is 'third': choose from layer, second"),
         ],
     ),
     "drawing": Case(
@@ -261,10 +243,7 @@ CASES = {
         },
         [
             ({"cell": "QRNN"}, "cell is 'QRNN'"),
-            ({"recurrent": 0.0}, "recurrent is 0"),
-            ({"steps": 3}, "steps is 3"),
             ({"normalizers": ["ghost"]}, "'ghost'"),
-            ({"normalizers": ["layer"] * 5}, "at most 4"),
         ],
     ),
     "thoughts": Case(
@@ -279,8 +258,6 @@ CASES = {
         {"places": ("sandwich",), "kind": "dyt", "depth": 4},
         [
             ({"places": ["middle"]}, "a place is 'middle': choose from pre, post, sandwich"),
-            ({"kind": "batch"}, "kind is 'batch': choose from layer, rms"),
-            ({"depth": 5}, "depth is 5: choose from 1, 2"),
         ],
     ),
     "writing": Case(
@@ -290,8 +267,6 @@ CASES = {
         [
             ({"text": " "}, "text is ' ': give 1 to 40 characters"),
             ({"text": "Fox"}, "'F', which this net never learned"),
-            ({"bias": 9.0}, "bias is 9.0: choose from 0.0"),
-            ({"like": 1}, "like is 1: choose from -1, 0"),
             ({"pen": 101}, "pen is 101: give 0 to 100"),
         ],
     ),
@@ -453,11 +428,3 @@ def test_text_of_data_is_shown_as_letters(name, strings):
         found = strings(figure)
         assert not [said for said in found if TAG in said]
         assert [said for said in found if html.escape(TAG) in said]
-
-
-@pytest.mark.parametrize("name", sorted({*CASES} - {*GIVEN}))
-def test_other_panels_take_no_text_of_anybody(name):
-    for field, new in CASES[name].other.items():
-        if isinstance(new, str | tuple):
-            with pytest.raises(ValueError, match="img src"):
-                made(name, **{field: TAG if isinstance(new, str) else (TAG,)})

@@ -67,12 +67,6 @@ def test_more_units_bring_eq_13_closer_under_layer_norm_alone(panel):
     assert value(panel, "error", WEIGHT) < 1e-14
 
 
-def test_no_normalizer_is_a_state_too(panel):
-    panel.controls["normalizers"].value = ()
-    assert panel.bar.error == ""
-    assert panel.bar.sentence.endswith("Choose a normalizer to see what a step costs.")
-
-
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_lines_lie_on_their_axes_and_what_is_nothing_at_the_foot(scale):
     at = np.array([0.1, 1.0, 10.0])

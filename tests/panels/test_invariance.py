@@ -12,13 +12,10 @@ from torch import nn
 import lnlab.nn
 from lnlab import panels
 from lnlab.analysis.magnitudes import EXACT
-from lnlab.figures.style import number
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, Statistics, eps_ratio
 from lnlab.panels.controls import digits
 from lnlab.panels.invariance_panel import (
-    FAMILIES,
     FLOOR,
-    LETTERS,
     NORMALIZERS,
     PAPER,
     SWEEP,
@@ -28,8 +25,6 @@ from lnlab.panels.invariance_panel import (
     change_in_words,
     defect,
     histogram,
-    in_two_lines,
-    layer,
     layers,
     on_axis,
     page_change,
@@ -185,15 +180,6 @@ def test_on_a_page_the_one_slider_is_the_size_of_whichever_change(delta):
             assert np.sign(there.delta) == np.sign(delta)
 
 
-@pytest.mark.parametrize("names", FAMILIES)
-def test_titles_of_a_family_have_room_beside_each_other(names):
-    titles = ["summed inputs a", *names]
-    for title in titles:
-        rows = in_two_lines(title, LETTERS // len(titles)).split("<br>")
-        assert " ".join(rows) == title
-        assert max(map(len, rows)) <= LETTERS // len(titles)
-
-
 # What it measures.
 
 
@@ -306,13 +292,6 @@ def test_a_number_is_never_rounded_to_nothing(defect, words):
     assert change_in_words(defect, 1e-12) == words
 
 
-def test_layers_leave_torchs_generator_alone():
-    state = torch.get_rng_state()
-    layer.cache_clear()
-    show(InvarianceState(normalizers=("layer", "batch", "weight")))
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 # How it draws.
 
 
@@ -356,14 +335,6 @@ def test_an_exact_zero_stands_on_the_floor_where_it_says_0():
 )
 def test_a_cell_says_whether_the_claim_holds(defect, claim, text):
     assert cell(defect, claim, 1e-12) == text
-
-
-@pytest.mark.parametrize(
-    ("defect", "text"),
-    [(0.0, "0"), (5e-324, "5e-324"), (0.0123, "0.012"), (684.0, "680"), (12345.0, "1e4")],
-)
-def test_only_an_exact_zero_is_written_zero(defect, text):
-    assert number(defect) == text
 
 
 def test_the_table_frames_the_papers_cells_and_the_column_and_colours_the_rows():

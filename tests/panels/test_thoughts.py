@@ -87,16 +87,6 @@ def test_a_map_is_turned_towards_that_of_the_last_update(there):
         assert apart(0, axes) <= apart(0, turned) + 1e-9
 
 
-def test_words_that_are_typed_are_read_and_unknown_ones_named(there):
-    panel = thoughts_panel(there.nets, there.numbered)
-    panel.controls["sentence"].value = "W3  dragon w5"
-    assert panel.bar.error == ""
-    assert panel.bar.sentence.startswith("“w3 dragon w5” after update 10.")
-    assert "one unknown word: dragon." in panel.bar.sentence
-    panel.controls["update"].value = 0
-    assert "after update 0." in panel.bar.sentence
-
-
 def test_what_is_typed_is_cut_into_words_as_books_are(there):
     panel = thoughts_panel(there.nets, there.numbered)
     panel.controls["sentence"].value = "W3 isn't <end>."

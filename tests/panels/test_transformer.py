@@ -10,20 +10,16 @@ from lnlab.papers.transformer import evaluate
 from lnlab.papers.transformer.model import Placed, Transformer
 from lnlab.papers.transformer.panel import (
     CONTEXT,
-    DEPTHS,
     HEADS,
     STEPS,
     WIDTH,
-    TransformerState,
     first_steps,
     labelled,
     profile,
     profile_figure,
     start,
     steps_figure,
-    title,
 )
-from lnlab.papers.transformer.panel import transformer as transformer_panel
 from lnlab.training.random_state import generator
 
 
@@ -67,28 +63,6 @@ def test_without_a_normalizer_places_are_the_same_and_a_step_can_explode():
         first_steps("pre", "none", 12), first_steps("post", "none", 12)
     )
     assert first_steps("pre", "none", 12).max() > 100 > first_steps("pre", "layer", 12).max()
-
-
-def test_dragging_the_depth_moves_both_pictures():
-    panel = transformer_panel(depth=1)
-    for depth in DEPTHS[:3]:
-        panel.controls["depth"].value = depth
-        assert panel.plots["profile"].current("mean 0")["x"].tolist() == [*range(1, depth + 1)]
-        np.testing.assert_allclose(
-            panel.plots["steps"].current("mean 1")["y"],
-            first_steps("post", "layer", depth).mean(0),
-        )
-    assert panel.bar.error == ""
-
-
-def test_no_place_is_asked_for_one():
-    panel = transformer_panel(places=(), depth=1)
-    assert "Choose a place" in panel.bar.sentence
-
-
-def test_a_title_counts_its_layers():
-    for depth, count in ((1, "1 layer"), (2, "2 layers")):
-        assert f", {count}, before" in title(TransformerState(depth=depth))
 
 
 def test_lines_are_means_and_bands_hold_every_draw():

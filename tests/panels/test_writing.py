@@ -15,11 +15,9 @@ from lnlab.papers.handwriting.panel import (
     SHIPPED,
     Hands,
     WritingState,
-    joined,
     of_runs,
     pack,
     shipped,
-    window,
 )
 from lnlab.papers.handwriting.panel import writing as writing_panel
 from lnlab.papers.handwriting.pen import Line
@@ -72,11 +70,6 @@ def test_the_pen_has_come_as_far_as_is_said():
             assert np.isfinite(rest["x"]).sum() == count + 1
 
 
-def test_strokes_stand_apart():
-    strokes = [np.zeros((2, 2)), np.ones((1, 2)), np.ones((3, 2))]
-    assert np.isnan(joined(strokes)[:, 0]).tolist() == [0, 0, 1, 0, 1, 0, 0, 0]
-
-
 def test_what_is_typed_is_written_or_refused_by_name():
     panel = writing_panel(hands())
     panel.controls["text"].value = "fox"
@@ -101,22 +94,11 @@ def test_each_stage_has_its_net_and_each_hand_its_line():
     assert len(phis) == 4
 
 
-def test_the_nearest_stage_is_taken():
-    for update, nearest in ((2, 0), (99, 7), (-1, 7)):
-        assert writing_panel(hands(), text="fox", update=update).state.update == nearest
-
-
 def test_nets_without_a_common_stage_are_refused():
     apart = hands()
     alone = {"none": {1: apart.nets["none"][0]}, "layer": {2: apart.nets["layer"][7]}}
     with pytest.raises(ValueError, match="2 arms with 0 common stages"):
         writing_panel(Hands(alone, apart.scale, 0.0, ""))
-
-
-def test_a_window_of_somebody_elses_line_shows_text_as_letters(strings):
-    tag = "<img src=x>"
-    figure = window(tag, {tag: np.ones((4, len(tag)))}, np.arange(4), made_on=tag)
-    assert not [text for text in strings(figure) if tag in text]
 
 
 # --- nets that come with lnlab ---------------------------------------------------------------
