@@ -508,25 +508,6 @@ def _law(points: list[Point], exact: float) -> tuple[float, float]:
     return -slope, (2 * size) ** 0.5 if -slope > 1.5 else size
 
 
-class Jitter:
-    """A change of every input and weight by about one rounding, at random."""
-
-    def __init__(self, module: ModuleCopy, weights: Collection[str]) -> None:
-        self.own = {name: module.parameters[name].data for name in weights}
-        self.factors = {n: _roundings(W, 2 + i) for i, (n, W) in enumerate(self.own.items())}
-        self.of_x = _roundings(module.x, 1)
-
-    def __call__(self, new: Replacement) -> Replacement:
-        """Return ``new`` off by one rounding, its shifted summed inputs too."""
-        weights = {**self.own, **new.weights}
-        off = {name: W * self.factors[name] for name, W in weights.items()}
-        shift = new.shift
-        if shift is not None:
-            owner, plain = shift
-            shift = owner, lambda a: plain(a) * _roundings(a, 0)
-        return Replacement(new.x * self.of_x, off, shift)
-
-
 def _roundings(like: Tensor, stream: int) -> Tensor:
     """Return 1 and one unit in the last place more or less, in the shape of ``like``."""
     if not like.is_floating_point():
@@ -534,6 +515,15 @@ def _roundings(like: Tensor, stream: int) -> Tensor:
     # eps is the unit in the last place of 1; a rounding is off by half of one at most
     noise = torch.sign(normal(1, stream, like.numel())).view_as(like)
     return (1 + torch.finfo(like.dtype).eps * noise).to(like)
+
+
+def _redrawn(like: Tensor, size: float, stream: int) -> Tensor:
+    """Return random numbers, ``size`` times as large as those of ``like``; integers stay."""
+    if not like.is_floating_point():
+        return like
+    # of the size of what is there: other sizes might leave the range of a precision
+    rms = size * float(root_mean_square(like))
+    return (rms * normal(2, stream, like.numel())).view_as(like).to(like)
 
 
 # Changes tried on one module copy.
@@ -586,7 +576,6 @@ class Tester:
         self.silent = self._largest[id(y)] == 0
         self.dtype = y.dtype
         self.exact = EXACT[y.dtype] if y.dtype in EXACT else EXACT[torch.bfloat16]
-        self._jitter: Jitter | None = None
 
     def run(self, new: Replacement | None) -> Observation:
         """Evaluate the module, see :meth:`.ModuleCopy.run`; counted."""
@@ -597,63 +586,42 @@ class Tester:
         """Return True if both compute the same to rounding, outside and inside.
 
         Compared are what they compute as they are, and with all weights and inputs drawn anew,
-        of sizes between which an eps would be seen.
+        of two sizes between which an eps would be seen.
         """
         pairs = [(self.base, other.base)]
         for size in (1.0, 1e-3):
-            new = self._redrawn(size)
+            x, own = self.module.x, self.module.parameters
+            weights = {
+                n: _redrawn(own[n].data, size, 2 + i) for i, n in enumerate(self.weights)
+            }
+            new = Replacement(_redrawn(x, size, 1), weights)
             pairs.append((self.run(new), other.run(new)))
         return all(
             defect <= self.exact
-            for own, its in pairs
+            for one, another in pairs
             for defect in (
-                relative_change(own.y, its.y),
-                *self._site_defects(own.sites, its.sites).values(),
+                relative_change(one.y, another.y),
+                *self._site_defects(one.sites, another.sites).values(),
             )
         )
 
-    def _redrawn(self, size: float) -> Replacement:
-        """Return random weights and inputs, ``size`` times as large as those of the module."""
+    def depends_on(self, where: str) -> bool:
+        """Return True if anything that can be seen depends on a weight, or on "x".
 
-        def drawn(like: Tensor, stream: int) -> Tensor:
-            # of the size of what is there: other sizes might leave the range of a precision
-            rms = size * float(root_mean_square(like))
-            return (rms * normal(2, stream, like.numel())).view_as(like).to(like)
-
-        x, own = self.module.x, self.module.parameters
-        weights = {name: drawn(own[name].data, 2 + i) for i, name in enumerate(self.weights)}
-        return Replacement(drawn(x, 1) if x.is_floating_point() else x, weights)
-
-    def uses(self, weight: Weight) -> bool:
-        """Return True if anything that can be seen depends on ``weight``."""
-        W = self.module.parameters[weight.name].data
-        other = normal(2, 0, W.numel()).view_as(W).to(W)
-        return self._matters(Replacement(self.module.x, {weight.name: other}))
-
-    @cache  # noqa: B019  a tester lives as long as its changes are tried
-    def uses_x(self) -> bool:
-        """Return True if anything that can be seen depends on x; integers are not tried."""
+        An input of integers is not tried.
+        """
         x = self.module.x
-        if not x.is_floating_point():
+        own = x if where == "x" else self.module.parameters[where].data
+        if not own.is_floating_point():
             return True
-        return self._matters(Replacement(x + normal(2, 1, x.numel()).view_as(x).to(x)))
-
-    def _matters(self, new: Replacement) -> bool:
+        if where == "x":
+            new = Replacement(x + normal(2, 1, x.numel()).view_as(x).to(x))
+        else:
+            new = Replacement(x, {where: normal(2, 0, own.numel()).view_as(own).to(own)})
         changed = self.run(new)
         sites = zip(changed.sites, self.base.sites, strict=False)
         return not torch.equal(changed.y, self.base.y) or not all(
-            torch.equal(one.a, other.a) for one, other in sites
-        )
-
-    def changes_something(self, change: Change) -> bool:
-        """Return True if a change changes anything: 0 is re-scaled to itself."""
-        scales = change.transformation.scales
-        new = change.replacement(self.module, USUAL if scales else 1.0)
-        own = self.module.parameters
-        return (
-            new.shift is not None
-            or not torch.equal(new.x, self.module.x)
-            or any(not torch.equal(W, own[name].data) for name, W in new.weights.items())
+            torch.equal(one.a, another.a) for one, another in sites
         )
 
     def test(self, change: Change, mode: str, *, known_broken: bool = False) -> Invariance:
@@ -762,15 +730,24 @@ class Tester:
 
     def _rounding(self, change: Change, point: Point) -> tuple[float, float]:
         """Return the effect of one rounding of weights and inputs, on outputs and inside."""
-        if self._jitter is None:
-            self._jitter = Jitter(self.module, self.weights)
         changed, _ = self._compared(change, point.delta)
-        off = self.run(self._jitter(change.replacement(self.module, point.delta)))
+        off = self.run(self._rounded(change.replacement(self.module, point.delta)))
         off = _first_case(off) if change.first_case_only else off
-        defects = self._site_defects(off.sites, changed.sites)
-        return relative_change(off.y, changed.y), max(
-            defects.values(), key=_badness, default=0.0
-        )
+        inside = self._site_defects(off.sites, changed.sites).values()
+        return relative_change(off.y, changed.y), max(inside, key=_badness, default=0.0)
+
+    def _rounded(self, new: Replacement) -> Replacement:
+        """Return ``new`` with every input, weight and shifted sum off by one rounding."""
+        own = {name: self.module.parameters[name].data for name in self.weights}
+        weights = {
+            name: new.weights.get(name, W) * _roundings(W, 2 + i)
+            for i, (name, W) in enumerate(own.items())
+        }
+        shift = new.shift
+        if shift is not None:
+            owner, plain = shift
+            shift = owner, lambda a: plain(a) * _roundings(a, 0)
+        return Replacement(new.x * _roundings(new.x, 1), weights, shift)
 
     def _site_defects(self, now: list[Site], before: list[Site]) -> dict[str, float]:
         """Return the defect at each site; infinite at one that is not what it was."""
@@ -920,7 +897,7 @@ class _Search:
         self.columns, self.feature_axis = columns, feature_axis
         self.found: list[Invariance] = []
         self.first: dict[tuple, Invariance] = {}
-        self.used: dict[str, list[Weight]] = {}
+        self.used: dict[str, list[str]] = {}
         self.not_tried: dict[str, str] = {}
         self.dead: dict[str, tuple[int, int]] = {}
         self.silent = False
@@ -933,15 +910,18 @@ class _Search:
             self.dead = dead_units(tester.module.run(find_shut=True).sites)
         first_precision = mode not in {m for *_, m in self.first}
         plainer = _plainer(tester) if first_precision and mode != "running" else {}
+        places = [*tester.weights, *(["x"] if {*OF_INPUTS, 11} & {*self.columns} else [])]
         if mode not in self.used:  # the same in every precision
-            self.used[mode] = [w for w in tester.weights.values() if tester.uses(w)]
-        used = self.used[mode]
-        for name in tester.weights.keys() - {weight.name for weight in used}:
-            self.not_tried[name] = "nothing that can be seen depends on it"
+            self.used[mode] = [place for place in places if tester.depends_on(place)]
+        for place in {*places} - {*self.used[mode]}:
+            self.not_tried[place] = "nothing that can be seen depends on it"
+        used = [w for name, w in tester.weights.items() if name in self.used[mode]]
         changes = [
             change
             for change in changes_of(used, tester.module, tester.base.called, self.feature_axis)
-            if change.transformation.column in self.columns and self._effective(change, tester)
+            if change.transformation.column in self.columns
+            and (change.where != "x" or "x" in self.used[mode])
+            and self._changes_something(change, tester)
         ]
         for change in changes:
             yield change
@@ -971,16 +951,20 @@ class _Search:
         ]
         self.evaluations += tester.evaluations
 
-    def _effective(self, change: Change, tester: Tester) -> bool:
-        """Return True if a change can be seen at all: if not, exact would mean nothing."""
-        if change.where == "x" and not tester.uses_x():
-            self.not_tried["x"] = "nothing that can be seen depends on it"
-            return False
-        if not tester.changes_something(change):
-            what = f"{change.where} {change.transformation.formula}"
-            self.not_tried[what] = f"it changes nothing: {change.where} is 0"
-            return False
-        return True
+    def _changes_something(self, change: Change, tester: Tester) -> bool:
+        """Return True unless it re-scales 0: that it does not move would mean nothing."""
+        scales = change.transformation.scales
+        new = change.replacement(tester.module, USUAL if scales else 1.0)
+        module, own = tester.module, tester.module.parameters
+        if (
+            new.shift is not None
+            or not torch.equal(new.x, module.x)
+            or any(not torch.equal(W, own[n].data) for n, W in new.weights.items())
+        ):
+            return True
+        what = f"{change.where} {change.transformation.formula}"
+        self.not_tried[what] = f"it changes nothing: {change.where} is 0"
+        return False
 
 
 def _plainer(tester: Tester) -> dict[str, Tester]:

@@ -129,17 +129,6 @@ def test_steps_that_nothing_sees_shift_the_directions_of_no_gradient():
     assert covariate_shift(found, moved)[2].relative < 1e-14
 
 
-def test_parameters_belong_to_the_layer_they_follow():
-    found = objective(nn.Sequential(nn.LayerNorm(D), net(), nn.Linear(CLASSES, 3)), *batch())
-    assert group_by_layer(found) == {
-        "0.weight": ["0.weight", "0.bias"],
-        "1.0.W": ["1.0.W", "1.0.norm.g", "1.0.norm.b"],
-        "1.2.W": ["1.2.W", "1.2.norm.g", "1.2.norm.b"],
-        "1.4.W": ["1.4.W", "1.4.b_inside"],
-        "2.weight": ["2.weight", "2.bias"],
-    }
-
-
 @pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm])
 def test_measuring_changes_nothing_of_the_training(norm):
     measured = net(norm)

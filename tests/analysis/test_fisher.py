@@ -147,15 +147,6 @@ def test_steps_along_an_invariance_cost_nothing(norm, free):
 
 
 @pytest.mark.parametrize("norm", [LayerNorm, BatchNorm, WeightNorm])
-def test_at_twice_the_weights_the_curvature_is_a_quarter(norm):
-    model = glm(norm)
-    F, F_2 = metric(model), metric(replace(model, W=2 * model.W))
-    torch.testing.assert_close(F_2[:, :D, :, :D], F[:, :D, :, :D] / 4)
-    torch.testing.assert_close(F_2[:, :D, :, D:], F[:, :D, :, D:] / 2)
-    torch.testing.assert_close(F_2[:, D:, :, D:], F[:, D:, :, D:])
-
-
-@pytest.mark.parametrize("norm", [LayerNorm, BatchNorm, WeightNorm])
 def test_the_gains_have_the_metric_of_eq_33_and_34(norm):
     model = glm(norm)
     torch.testing.assert_close(gain_metric(model), metric(model)[:, D + 1, :, D + 1])
@@ -179,14 +170,6 @@ def test_eq_32_holds_of_gaussian_outputs_and_not_of_bernoulli_ones():
     assert (off - off.diag().diag()).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize(
-    ("norm", "factor"), [(Identity, 100), (WeightNorm, 100), (LayerNorm, 1), (BatchNorm, 1)]
-)
-def test_inputs_ten_times_as_large_leave_the_gains_of_layer_and_batch_norm_alone(norm, factor):
-    model = glm(norm, GAUSSIAN)
-    torch.testing.assert_close(gain_metric(model.rescaled(10)), factor * gain_metric(model))
-
-
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_a_family_is_the_slopes_of_its_log_partition(family):
     h = torch.randn(H)
@@ -207,13 +190,6 @@ def test_divergences_are_torch_s():
     for family, made in theirs.items():
         expected = kl_divergence(made(h), made(moved))
         torch.testing.assert_close(family.kl(h, moved), expected)
-
-
-def test_bernoulli_has_a_curvature_however_sure_it_is():
-    h = torch.tensor([30.0], requires_grad=True)
-    (slope,) = torch.autograd.grad(BERNOULLI.eta(h), h, create_graph=True)
-    (bend,) = torch.autograd.grad(slope, h)
-    torch.testing.assert_close(bend, torch.exp(-h).detach(), rtol=1e-3, atol=0)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import copy
 import warnings
-from collections import namedtuple
 from contextlib import suppress
 from typing import Any
 
@@ -24,8 +23,6 @@ from lnlab.analysis.module_copy import (
     Replacement,
     copy_module,
     find_weights,
-    first_tensor,
-    tensors,
 )
 from lnlab.analysis.norm_gradients import gradient_norms, norm_call
 from lnlab.analysis.objective import Objective
@@ -193,11 +190,3 @@ def test_weights_are_matrices_and_kernels_but_those_of_normalizers_and_embedding
     assert [*find_weights(net, ["embedding.weight"])] == ["embedding.weight"]
     with pytest.raises(ValueError, match=r"no weight is called \['up'\]: there are up.weight"):
         find_weights(net, ["up"])
-
-
-def test_the_first_tensor_is_found_at_any_depth():
-    Pair = namedtuple("Pair", "a b")
-    output = [Pair(None, {"x": (torch.ones(2), torch.zeros(1))}), torch.zeros(3)]
-    assert [len(v) for v in tensors(output)] == [2, 1, 3]
-    with pytest.raises(TypeError, match="returned str, which holds no tensor: give read="):
-        first_tensor("logits")

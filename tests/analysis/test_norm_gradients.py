@@ -163,37 +163,6 @@ def test_norms_of_gradients_are_autograd_s():
         assert size == pytest.approx(module.get_parameter(name).grad.norm().item())
 
 
-def transformer(depth, pre):
-    """Layers as in Xiong et al. (2020), drawn as there; D = 32, one head."""
-    layers = [
-        nn.TransformerEncoderLayer(32, 1, 32, dropout=0.0, batch_first=True, norm_first=pre)
-        for _ in range(depth)
-    ]
-    made = nn.Sequential(*layers, nn.LayerNorm(32) if pre else nn.Identity(), nn.Linear(32, 8))
-    for p in made.parameters():
-        if p.dim() > 1:
-            nn.init.xavier_normal_(p)
-    return made
-
-
-def test_depth_quiets_the_last_layer_of_a_transformer_only_with_pre_ln():
-    """Xiong et al. (2020), theorem 1: its gradient falls as 1/sqrt(L), and without as 1."""
-    x, y = torch.randn(16, 1, 32), torch.randint(8, (16,))
-
-    def size(depth, pre):
-        def loss(output, y):
-            return F.cross_entropy(output.squeeze(1), y)
-
-        name = f"{depth - 1}.linear2.weight"
-        given = {"bn_stats": "running", "params": [name]}
-        made = [transformer(depth, pre) for _ in range(10)]
-        return sum(gradient_norms(Objective(m, x, y, loss, **given))[name] for m in made)
-
-    # 4 times as deep: a half, reached where L is large; the theorem's are upper bounds
-    assert 0.45 < size(8, pre=True) / size(2, pre=True) < 0.8
-    assert size(8, pre=False) / size(2, pre=False) > 0.95
-
-
 def test_what_cannot_be_split_is_refused():
     with pytest.raises(TypeError, match="DyT is no rule"):
         DetachedNorm(H, lnlab.nn.DyT)

@@ -222,11 +222,6 @@ def test_a_loss_without_gradient_says_so(loss_fn):
             call()
 
 
-def test_vector_of_another_length_is_refused():
-    with pytest.raises(ValueError, match=r"\(69,\)"):
-        objective(net(nn.LayerNorm)).value(torch.zeros(7))
-
-
 # A training that is looked at is the training that it would have been.
 
 

@@ -169,12 +169,6 @@ def test_without_a_bias_two_of_them_are_one_function(drawn_with):
             assert far[-1] > 0.05
 
 
-def test_a_bias_used_twice_is_another_function(drawn_with):
-    apart = disagreement(drawn_with(torch.randn(4 * H)), torch.randn(T, B, D))
-    assert apart[THEANO].min() > 0.01
-    assert apart[HASTE][1:].min() > 0.01  # once there is something to forget
-
-
 def test_what_is_read_off_is_what_was_set(drawn_with):
     cells = drawn_with(torch.zeros(4 * H))
     readings = {name: describe_variant(cell) for name, cell in cells.items()}

@@ -48,16 +48,6 @@ def test_what_is_scale_invariant_is_found_by_trying(norm, found, eps):
     assert here == expected
 
 
-@pytest.mark.parametrize(
-    ("norm", "expected"),
-    [(nn.BatchNorm1d, {"0.weight": ROWS}), (nn.LayerNorm, {}), (nn.Identity, {})],
-)
-def test_a_bias_that_batch_norm_takes_away_is_in_nobody_s_way(norm, expected):
-    """Torch's own layers: a bias inside a, and an eps."""
-    model = nn.Sequential(nn.Linear(D, H), norm(H), nn.Tanh(), nn.Linear(H, CLASSES))
-    assert scale_invariant_weights(model, torch.randn(B, D)) == expected
-
-
 class Noise(nn.Module):
     """A random function of the direction of w, another one at each call."""
 
@@ -145,12 +135,6 @@ def test_the_angle_is_that_of_its_definition_and_exact_where_it_is_small():
     flat = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1e-12])
     assert float(angle(*flat)) == pytest.approx(1e-12, rel=1e-9)
     assert float(angle(w[0], -w[0])) == pytest.approx(math.pi)
-
-
-def test_a_step_that_lengthens_is_told_from_one_that_shortens():
-    w, moved = torch.tensor([1.0, 0.0]), torch.tensor([1.1, 0.0])
-    assert rotation(w, moved, torch.tensor([-1.0, 0.0]), rows=False)["cos"] == -1
-    assert rotation(w, moved, torch.tensor([1.0, 0.0]), rows=False)["cos"] == 1
 
 
 def test_rows_are_a_root_mean_square():
