@@ -5,22 +5,32 @@ receptive field lies near the boundary of the image are rarely on, and have othe
 than the rest of the layer, with which layer norm throws them together.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.module_copy import check_input, copy_module
+from lnlab.analysis.result import AnalysisResult
 from lnlab.threads import in_one_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
 
 CASES = 250
 """The number of cases in memory at a time."""
 
 
-class MapStatistics(NamedTuple):
+@dataclass(frozen=True)
+class MapStatistics(AnalysisResult):
     """Statistics of H units at each position, over the cases; each (H, height, width).
 
     Attributes:
@@ -32,6 +42,27 @@ class MapStatistics(NamedTuple):
     on: Tensor
     mean: Tensor
     deviation: Tensor
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per unit and position."""
+        import pandas as pd
+
+        index = torch.cartesian_prod(*(torch.arange(n) for n in self.on.shape))
+        columns = dict(zip(("unit", "row", "column"), index.T.numpy(), strict=True))
+        values = {name: v.flatten().cpu().numpy() for name, v in vars(self).items()}
+        return pd.DataFrame({**columns, **values})
+
+    def plot(self) -> go.Figure:
+        """Return how often units are on, by their distance from the border."""
+        from lnlab.figures.curves import curves
+
+        frame = self.to_frame()
+        height, width = self.on.shape[1:]
+        row, column = frame["row"].to_numpy(), frame["column"].to_numpy()
+        distance = np.minimum.reduce([row, column, height - 1 - row, width - 1 - column])
+        on = frame["on"].groupby(distance).mean()
+        lines = {"on": (on.index.to_numpy(), on.to_numpy())}
+        return curves({"": lines}, x="distance from the border", y="on", log_y=False)
 
 
 class Contrast(NamedTuple):
@@ -120,7 +151,7 @@ def mean_over_units(of: MapStatistics) -> dict[str, Tensor]:
     mean, var = (statistic[:, None, None] for statistic in _pooled(of, everywhere))
     size = torch.where(var > 0, var.sqrt(), 1.0)
     shares = of.on, (of.mean - mean).abs() / size, of.deviation / size
-    return {name: share.mean(0) for name, share in zip(of._fields, shares, strict=True)}
+    return {name: share.mean(0) for name, share in zip(vars(of), shares, strict=True)}
 
 
 def _pooled(of: MapStatistics, where: Tensor) -> tuple[Tensor, Tensor]:

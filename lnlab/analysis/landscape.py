@@ -296,7 +296,7 @@ def random_directions(
 
 
 @dataclass(frozen=True)
-class TrainingPath:
+class TrainingPath(AnalysisResult):
     """A training, seen in the plane that is nearest to it.
 
     Attributes:
@@ -311,6 +311,23 @@ class TrainingPath:
     coordinates: Tensor
     explained: Tensor
     distances: Tensor
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per moment: its coordinates and its distance from the plane."""
+        import pandas as pd
+
+        first, second = self.coordinates.T.numpy()
+        columns = {"component 1": first, "component 2": second}
+        return pd.DataFrame({**columns, "distance": self.distances.numpy()})
+
+    def plot(self) -> go.Figure:
+        """Return the distances from the end, in the plane and from it."""
+        from lnlab.figures.curves import curves
+
+        moment = torch.arange(len(self.distances)).numpy()
+        lengths = {"in the plane": vector_norm(self.coordinates, 1), "from it": self.distances}
+        lines = {name: (moment, v.numpy()) for name, v in lengths.items()}
+        return curves({"": lines}, x="moment", y="distance from the end", log_y=False)
 
 
 @in_one_thread

@@ -12,7 +12,9 @@ The path through mu moves the mean of the gradient to 0, and that through sigma 
 variance smaller.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +22,8 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.module_copy import Buffers, check_type, copy_module
-from lnlab.analysis.objective import Objective
+from lnlab.analysis.objective import Loss, Objective, as_objective
+from lnlab.analysis.result import AnalysisResult
 from lnlab.nn import (
     AffineNormalizer,
     BatchNorm,
@@ -32,6 +35,10 @@ from lnlab.nn import (
     wide,
 )
 from lnlab.threads import in_one_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
 
 
 class DetachedNorm(AffineNormalizer):
@@ -245,14 +252,37 @@ def case_moments(gradient: Tensor) -> tuple[Tensor, Tensor]:
     return mean, var
 
 
-def gradient_norms(objective: Objective) -> dict[str, float]:
-    """Return the Frobenius norm of the gradient of every parameter, by name.
+class GradientNorms(dict[str, float], AnalysisResult):
+    """The Frobenius norm of the gradient of every parameter, by name."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per parameter."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.items()), columns=["parameter", "gradient"])
+
+    def plot(self) -> go.Figure:
+        """Return the norms in the order of the parameters."""
+        from lnlab.figures.curves import over_depth
+
+        return over_depth(list(self), {"gradient": list(self.values())}, y="‖dL/dW‖")
+
+
+def gradient_norms(
+    model: nn.Module | Objective,
+    x: Tensor | None = None,
+    y: Any = None,
+    loss_fn: Loss | None = None,
+    *,
+    bn_stats: str | None = None,
+) -> GradientNorms:
+    """Return the norm of the gradient of every parameter; arguments as of :class:`Objective`.
 
     Of the matrices of a deep network from bottom to top this is the profile of Xiong et al.
     (2020, arXiv:2002.04745): at the start that of a post-LN transformer is large at the top and
     does not shrink with depth, that of a pre-LN one goes as 1/sqrt(L) for L layers.
     """
+    objective = as_objective(model, x, y, loss_fn, bn_stats)
     _, slope = objective.gradient()
-    return {
-        name: float(vector_norm(slope[place])) for name, place in objective.slices().items()
-    }
+    places = objective.slices().items()
+    return GradientNorms({name: float(vector_norm(slope[place])) for name, place in places})

@@ -1,7 +1,9 @@
 """Signals and gradients in a recurrent network, from one time step to the next."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +12,13 @@ from torch.nn import functional as F
 from lnlab.analysis.magnitudes import root_mean_square, vector_norm
 from lnlab.analysis.module_copy import check_input, check_type
 from lnlab.analysis.random import normal
+from lnlab.analysis.result import AnalysisResult
 from lnlab.nn import AffineNormalizer, GroupNorm, Identity, Normalizer
 from lnlab.threads import in_one_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
 
 
 class CellProtocol(Protocol):
@@ -30,7 +37,13 @@ class CellProtocol(Protocol):
     ) -> tuple[Tensor, ...]: ...
 
 
-class Dynamics(NamedTuple):
+class _Sizes(NamedTuple):
+    summed: Tensor
+    hidden: Tensor
+    gradient: Tensor
+
+
+class Dynamics(_Sizes, AnalysisResult):
     """Root mean squares at T time steps, each (T,).
 
     Attributes:
@@ -40,16 +53,26 @@ class Dynamics(NamedTuple):
             as a multiple of the one by the state after the last step.
     """
 
-    summed: Tensor
-    hidden: Tensor
-    gradient: Tensor
-
     @property
     def rate(self) -> float:
         """The factor of the gradient in a step backwards, on average over the steps."""
         # the last is 1 by definition: the first is the product of T - 1 factors, one a step
         T = len(self.gradient)
         return float(self.gradient[0] ** (1 / (T - 1))) if T > 1 else 1.0
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per time step."""
+        import pandas as pd
+
+        return pd.DataFrame({name: v.cpu().numpy() for name, v in self._asdict().items()})
+
+    def plot(self) -> go.Figure:
+        """Return the three against time, on a logarithmic axis."""
+        from lnlab.figures.curves import curves
+
+        frame = self.to_frame()
+        lines = {name: (frame.index.to_numpy() + 1, frame[name].to_numpy()) for name in frame}
+        return curves({"": lines}, x="time step", y="root mean square")
 
 
 def hidden_states(cell: CellProtocol, x: Tensor) -> list[tuple[Tensor, ...]]:

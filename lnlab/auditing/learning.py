@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from lnlab.analysis.covariate_shift import group_by_layer
 from lnlab.analysis.hessian import extreme_eigenvalues
+from lnlab.analysis.internal_covariate_shift import group_by_layer
 from lnlab.analysis.invariances import USUAL, Grade, Tester, changes_of
 from lnlab.analysis.invariances import check_invariances as check_module
 from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square, vector_norm

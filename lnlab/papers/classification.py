@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.analysis.covariate_shift import covariate_shift
+from lnlab.analysis.internal_covariate_shift import covariate_shift
 from lnlab.analysis.objective import Objective
 from lnlab.data import Images, load
 from lnlab.data.images import Split

@@ -170,17 +170,6 @@ def test_path_says_how_far_it_is_from_the_plane():
     assert float(walk.explained.sum()) == pytest.approx(expected, abs=0.02)
 
 
-def test_landscapes_are_drawn_and_saved(tmp_path):
-    loss = objective(plain())
-    plane, line = loss_landscape(loss, points=3), random_lines(loss, count=1, points=3)[0]
-    assert plane.plot().data[0].type == "surface"
-    assert line.plot().data[-1].type == "scatter"
-    assert plane.save(tmp_path / "plane.csv").read_text().count("\n") == 10
-    assert "plotly" in plane.save(tmp_path / "plane.html").read_text()
-    with pytest.raises(ValueError, match=r"choose .html, .csv or .json"):
-        plane.save(tmp_path / "plane.pdf")
-
-
 WRONG = {
     "another model": (lambda o: linear_interpolation(o, nn.Linear(36, 3)), "as the first was"),
     "shape": (lambda o: loss_landscape(o, directions=torch.ones(2, 7)), "one row of"),

@@ -13,9 +13,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import lnlab.nn
-from lnlab.analysis.covariate_shift import covariate_shift
 from lnlab.analysis.fisher import fisher_information
 from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
+from lnlab.analysis.internal_covariate_shift import covariate_shift
 from lnlab.analysis.landscape import loss_landscape
 from lnlab.analysis.module_copy import (
     BN_STATS,

@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 import lnlab.nn
 from lnlab.analysis import fisher
-from lnlab.analysis.covariate_shift import train_with_shifts
 from lnlab.analysis.feature_maps import (
     contrast,
     map_statistics,
@@ -18,6 +17,7 @@ from lnlab.analysis.feature_maps import (
     unit_contributions,
 )
 from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
+from lnlab.analysis.internal_covariate_shift import train_with_shifts
 from lnlab.analysis.invariances import check_invariances
 from lnlab.analysis.landscape import (
     linear_interpolation,
@@ -125,7 +125,7 @@ def inside(device):
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     seen = train_and_yield(net, [(x, y)] * 3, F.cross_entropy, optimizer)
     return {
-        "maps": torch.stack(found),
+        "maps": torch.stack([*vars(found).values()]),
         "contrast": torch.tensor(contrast(found)),
         "over units": torch.stack([*mean_over_units(found).values()]),
         "contributions": unit_contributions(net, x, y, ["first"], summed)["first"],

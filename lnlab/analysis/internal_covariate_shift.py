@@ -12,16 +12,29 @@ The shift of layer i is :math:`\lVert G_i - G'_i \rVert`, and the cosine between
 if there is none.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.objective import Loss, Objective, check_training, train_step
+from lnlab.analysis.objective import (
+    Loss,
+    Objective,
+    as_objective,
+    check_training,
+    train_step,
+)
+from lnlab.analysis.result import AnalysisResult
 from lnlab.nn import Norm, Normalizer
 from lnlab.threads import in_one_thread
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
 
 PARAMETRIZATION = ".parametrizations."
 """The part of a name by which torch marks what it makes a weight of: its length, say."""
@@ -42,6 +55,23 @@ class Shift(NamedTuple):
     distance: float
     relative: float
     cosine: float
+
+
+class LayerShifts(list[Shift], AnalysisResult):
+    """The shift of every layer, from the first that is called to the last."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per layer: its distance, relative distance and cosine."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self), columns=list(Shift._fields))
+
+    def plot(self) -> go.Figure:
+        """Return the relative distance over the depth."""
+        from lnlab.figures.curves import over_depth
+
+        relative = {"shift": [shift.relative for shift in self]}
+        return over_depth([s.layer for s in self], relative, y="‖G − G′‖ / ‖G‖")
 
 
 def group_by_layer(objective: Objective) -> dict[str, list[str]]:
@@ -93,25 +123,38 @@ def _first_calls(objective: Objective) -> dict[str, int]:
 
 
 @in_one_thread
-def covariate_shift(objective: Objective, moved: Tensor) -> list[Shift]:
+def covariate_shift(
+    model: nn.Module | Objective,
+    moved: nn.Module | Tensor,
+    x: Tensor | None = None,
+    y: Any = None,
+    loss_fn: Loss | None = None,
+    *,
+    bn_stats: str | None = None,
+) -> LayerShifts:
     """Return Definition 2.1 for every layer, the first of which cannot shift.
 
     Args:
-        objective: the loss of the batch of the step, at the parameters before it; with the
-            statistics of the batch, as in training.
-        moved: all parameters (P,) after the step, ``objective.parameters_of(model)``.
+        model: before the step, or an :class:`Objective` in place of it and the three below.
+        moved: the model after the step, or its parameters (P,).
+        x: the input of the batch of the step.
+        y: what the loss compares with.
+        loss_fn: ``loss_fn(output, y)``, a scalar.
+        bn_stats: as for :class:`Objective`; in training they are those of the "batch".
     """
-    objective.check_vector("moved", moved)
+    objective = as_objective(model, x, y, loss_fn, bn_stats)
+    after = objective.parameters_of(moved) if isinstance(moved, nn.Module) else moved
+    objective.check_vector("moved", after)
     slices = objective.slices()
     _, G = objective.gradient()
-    w, shifts = objective.start.clone(), []
+    w, shifts = objective.start.clone(), LayerShifts()
     for first, names in group_by_layer(objective).items():
         own = torch.cat([torch.arange(slices[n].start, slices[n].stop) for n in names])
         own = own.to(w.device)
         # w holds W^(t+1) of all layers before this one, and W^(t) from it on: G'_i
         _, shifted = objective.gradient(w)
         shifts.append(_shift(first, G[own], shifted[own]))
-        w[own] = moved[own]
+        w[own] = after[own]
     return shifts
 
 
@@ -131,7 +174,7 @@ def train_with_shifts(
     optimizer: torch.optim.Optimizer,
     *,
     every: int = 1,
-) -> Iterator[tuple[int, list[Shift]]]:
+) -> Iterator[tuple[int, LayerShifts]]:
     """Train, one update a batch, and yield the shifts of every so many of them.
 
     Measuring costs a gradient a layer, and does not change what is trained.
@@ -153,7 +196,7 @@ def train_with_shifts(
         before = measured and Objective(model, x, y, loss_fn, bn_stats="batch")
         train_step(model, x, y, loss_fn, optimizer)
         if before:
-            yield update, covariate_shift(before, before.parameters_of(model))
+            yield update, covariate_shift(before, model)
 
 
 class NoisyNorm(Normalizer):

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import lnlab.nn
-from lnlab.analysis.covariate_shift import (
+from lnlab.analysis.internal_covariate_shift import (
     NoisyNorm,
     covariate_shift,
     group_by_layer,
