@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "audit": "lnlab.auditing",
     "check_invariances": "lnlab.analysis.invariances",
+    "claims": "lnlab.papers.claims",
     "effective_learning_rate": "lnlab.analysis.rotation",
     "extreme_eigenvalues": "lnlab.analysis.hessian",
     "fisher_information": "lnlab.analysis.fisher",

@@ -25,6 +25,8 @@ from nbconvert.preprocessors.sanitize import SanitizeHTML
 from plotly.offline import get_plotlyjs
 
 import lnlab
+from lnlab.book.claims_page import MIME as CLAIMS
+from lnlab.book.claims_page import fragment
 from lnlab.book.notebooks import opening
 from lnlab.live.bundle import MIME as PLAYGROUND
 from lnlab.live.bundle import element, module
@@ -276,6 +278,8 @@ def displayed(data: dict[str, Any], metadata: dict[str, Any], number: str) -> st
         return figure(data[PLOTLY], number)
     if PLAYGROUND in data:
         return element(data[PLAYGROUND])
+    if CLAIMS in data:
+        return fragment(**data[CLAIMS])
     for kind in ("image/svg+xml", "image/png", "image/jpeg"):
         if kind in data:
             alt = metadata.get("alt") or data.get("text/plain", "")

@@ -2,12 +2,13 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
+from lnlab.book import claims_page
 from lnlab.book.html import (
     OWN,
     PLOTLY,
@@ -27,21 +28,21 @@ def site(
     pages: Path,
     out: Path,
     *,
-    claims: Iterable[Mapping[str, Any]],
-    table: str,
+    claims: Sequence[Mapping[str, Any]],
+    findings: str,
     repository: str = "",
 ) -> Path:
     """The folder that a static host serves: every page of a run, and ``index.html``.
 
-    The first page has the question, the playground, the verdicts, and each notebook beside the
+    The first page has the question, the playground, the findings, and each notebook beside the
     first picture in it.
 
     Args:
         sources: every notebook of the workbook, in reading order.
         pages: where ``lnlab run`` left notebooks and pages.
         out: the folder; what is in it of these names is replaced.
-        claims: statements of the papers, each with its ``verdict``.
-        table: what became of their experiments, in Markdown.
+        claims: records of the statements of the papers.
+        findings: what was found, in Markdown, with links to ``claims.html``.
         repository: its address; empty: nothing links to it.
 
     Raises:
@@ -58,7 +59,9 @@ def site(
         shutil.copyfile(pages / f"{one.page}", out / f"{one.page}")
     share(out)
     put(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
-    return first_page(sources, pages, out, claims=claims, table=table, repository=repository)
+    return first_page(
+        sources, pages, out, claims=claims, findings=findings, repository=repository
+    )
 
 
 def chapters(sources: Sequence[Path], pages: Path) -> tuple[list[Chapter], list[Chapter]]:
@@ -72,8 +75,8 @@ def first_page(
     pages: Path,
     out: Path,
     *,
-    claims: Iterable[Mapping[str, Any]],
-    table: str,
+    claims: Sequence[Mapping[str, Any]],
+    findings: str,
     repository: str = "",
 ) -> Path:
     """Write the first page of a site, or of the folder of a run, and return it.
@@ -89,8 +92,9 @@ def first_page(
     put(out / "site.js", (OWN / "site.js").read_bytes())
     put(out / "playground.html", page({}).encode())
     pictures = {one.name: first_picture(pages / f"{one.name}.ipynb") for one in ran}
-    verdicts = Counter(claim["verdict"] for claim in claims).most_common()
-    verdicts.sort(key=lambda counted: counted[0] == "not yet run")
+    found = markdown(findings, trusted=True)
+    title = "<h1>What became of the claims</h1>"
+    put(out / "claims.html", claims_page.page(claims, f"{title}\n{found}").encode())
     write(
         index,
         "site.html",
@@ -100,8 +104,8 @@ def first_page(
         playground=element({"simple": True}),
         module=module(),
         pictures={name: spec and figure(spec, name) for name, spec in pictures.items()},
-        verdicts=verdicts,
-        table=markdown(table, trusted=True),
+        words=Counter(claim["word"] for claim in claims).most_common(),
+        findings=found,
         repository=repository,
     )
     return index

@@ -236,10 +236,12 @@ def shown_first() -> dict[str, Any]:
     import lnlab.paths
     from lnlab.papers import claims
 
-    table = f"{claims.markdown()}\n\nWrong as printed:\n\n{claims.faults()}"
+    found = claims.findings("claims.html").replace(", [errata](docs/errata.md)", "")
     return {
-        "claims": claims.entries(), "table": table, "repository": lnlab.paths.repository()
-    }  # fmt: skip
+        "claims": claims.claims().records,
+        "findings": found,
+        "repository": lnlab.paths.repository(),
+    }
 
 
 UNFINISHED = "unfinished.json"

@@ -16,11 +16,12 @@ from lnlab import paths
 from lnlab.book.html import PLOTLY, publish
 from lnlab.book.site import first_page, site
 from lnlab.cli.notebooks import site as site_of
+from lnlab.papers.claims import claims
 from tests.book.test_page import executed, figure
 
-CLAIMS = [{"verdict": "not yet run"}] * 3 + [{"verdict": "holds"}] * 2
-TABLE = "| claim | verdict |\n|---|---|\n| of $\\sigma$ | **holds** |"
-GIVEN: dict[str, Any] = {"claims": CLAIMS, "table": TABLE}
+CLAIMS = claims("ba2016-table1", "ba2016-6.5").records
+FINDINGS = "- $\\sigma$ is found ([here](claims.html#ba2016-6.5-faster))"
+GIVEN: dict[str, Any] = {"claims": CLAIMS, "findings": FINDINGS}
 
 
 @pytest.fixture
@@ -44,19 +45,20 @@ def test_it_has_the_pages_of_runs_without_a_mistake_and_what_they_use(ran, tmp_p
     assert not {"18_second.html", "19_third.html"} & files
     page = index.read_text()
     links = set(re.findall(r'href="([^"#]+\.html)"', page))
-    assert links == {"00_first.html", "playground.html"}
+    assert links == {"00_first.html", "playground.html", "claims.html"}
     for used in re.findall(r'(?:src|href)="([^"#]+)"', page):
         assert (index.parent / used).is_file(), used
 
 
-def test_the_first_page_has_playground_verdicts_and_a_picture_of_each_notebook(ran, tmp_path):
+def test_the_first_page_has_playground_findings_and_a_picture_of_each_notebook(ran, tmp_path):
     page = site(ran[0], ran[1], tmp_path / "site", **GIVEN).read_text()
     (picture,) = re.findall(r'<script type="application/json">(.*?)</script>', page)
     assert "data-playground=" in page
     assert '"choices"' not in picture
-    assert "<strong>2</strong> holds, <strong>3</strong> not yet run." in page
-    assert "<em>also seen</em> or not" in page  # and what that means
-    assert "<td>of <math>" in page
+    assert "<strong>4</strong> correct" in page
+    assert "<math>" in page
+    assert 'href="claims.html#ba2016-6.5-faster"' in page
+    assert 'id="ba2016-6.5-faster"' in (tmp_path / "site/claims.html").read_text()
 
 
 def test_the_one_link_to_another_host_is_of_a_setting(ran, tmp_path):

@@ -31,12 +31,9 @@ def layers(text) -> pd.DataFrame:
     return pd.DataFrame({**NUMBERS, "step": np.arange(4), "name": [text + "0", "1", "2", "3"]})
 
 
-def claims(text) -> pd.DataFrame:
-    claim = {
-        "source": [f"{text} (2016), 1"], "verdict": ["reproduced"], "quantity": [text],
-        "interval": [(-2.0, -1.0)], "values": [(-1.0, -2.0)], "margin": [0.5],
-    }  # fmt: skip
-    return pd.DataFrame(claim, index=[text])
+def claims(text) -> list[dict]:
+    said = dict.fromkeys(("id", "says", "verdict", "effect", "setting"), text)
+    return [{**said, "word": "supported", "size": "", "n": 5, "axis": [1.0, 0.5, 9.0]}]
 
 
 def plane(*at) -> Any:
@@ -99,12 +96,7 @@ FIGURES = {
     ),
     lnlab.figures.style.signed: lambda text: lnlab.figures.style.signed(drawn(), text),
     lnlab.figures.style.titled: lambda text: lnlab.figures.style.titled(drawn(), text, text),
-    lnlab.papers.claims.figure.verdicts: lambda text: lnlab.papers.claims.figure.verdicts(
-        claims(text)
-    ),
-    lnlab.papers.claims.figure.margins: lambda text: lnlab.papers.claims.figure.margins(
-        claims(text)
-    ),
+    lnlab.papers.claims.figure.dots: lambda text: lnlab.papers.claims.figure.dots(claims(text)),
 }
 """Every figure, drawn with a text wherever it takes one."""
 

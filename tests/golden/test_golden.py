@@ -11,7 +11,7 @@ import pytest
 
 from tests.golden import write
 
-HEAVY = ("variants", "claims", "runs", "notebooks")
+HEAVY = ("variants", "runs", "notebooks")
 """Parts that take some 80 seconds of processor together; the others take 50."""
 
 

@@ -52,8 +52,6 @@ LNLAB = {
     "Maps": "lnlab.analysis.feature_maps:MapStatistics",
     "landscape_networks": "lnlab.papers.mnist:train_landscape_networks",
     "shipped_writers": "lnlab.papers.handwriting.panel:shipped",
-    "evidence": "lnlab.papers.claims.judging:evidence",
-    "claims": "lnlab.papers.claims.judging:CLAIMS",
     "read_runs": "lnlab.training.runs:read",
 }
 """Where each thing that is used below is imported from."""
@@ -415,34 +413,6 @@ def panels_given() -> dict[str, tuple[tuple, list[dict[str, Any]]]]:
     }  # fmt: skip
 
 
-def claims() -> Iterator[tuple[str, Any]]:
-    """What became of every claim: the word, and the numbers that decide it."""
-    found = lnlab.evidence(lnlab.read_runs(ROOT / "results"))
-    for claim in lnlab.claims:
-        one = found[claim.id]
-        entry = {
-            "word": one.verdict.value,
-            "kind": claim.kind.value,
-            "seeds": one.seeds,
-            "values": one.values,  # noqa: PD011
-            "interval": one.interval,
-            "confidence": one.confidence,
-            "outcome": one.outcome and one.outcome.value,
-            "setting": one.setting and one.setting.value,
-            "margin": claim.declared and claim.declared.margin,
-            "p": one.p,
-            "p_signs": one.p_signs,
-            "detectable": one.detectable,
-            "worst": one.worst,
-            "failures": one.failures,
-            "data": one.data,
-        }
-        yield (
-            claim.id,
-            {name: value for name, value in entry.items() if value not in (None, ())},
-        )
-
-
 def runs() -> Iterator[tuple[str, Any]]:
     """Every kept run: configuration, data, endings, and a hash of each column of its metrics.
 
@@ -731,7 +701,6 @@ PARTS: dict[str, Callable[[], Iterator[tuple[str, Any]]]] = {
     "experiments": experiments,
     "variants": variants,
     "panels": panels,
-    "claims": claims,
     "runs": runs,
     "notebooks": notebooks,
 }
@@ -969,9 +938,7 @@ def against(revision: str, parts: Sequence[str]) -> int:
             part: compared(part, *(read(part, folder / out) for out in ("before", "after")))
             for part in parts
         }
-    # where torch begins to add depends on where an array lies: the last bits of some claims
-    loose = said(found.pop("claims")) if "claims" in found else 0
-    return said((one for several in found.values() for one in several), least=0.0) or loose
+    return said((one for several in found.values() for one in several), least=0.0)
 
 
 if __name__ == "__main__":

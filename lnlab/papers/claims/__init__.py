@@ -1,32 +1,10 @@
-"""The ledger: every statement of the three papers, what tests it, and its verdict.
+"""Claims of the papers, and what became of them: one entry per statement.
 
-What stands here reads verdicts that are kept, without torch; :mod:`lnlab.papers.claims.judging`
-makes them.
+The entries are TOML files (:mod:`lnlab.papers.claims.entries` describes them), ``judge`` makes
+a word of one number per seed, ``pairs`` and ``measures`` read these numbers from kept runs, and
+``equations`` checks formulas. Nothing here needs torch until something is judged anew.
 """
 
-from lnlab.analysis.statistics import ends, interval
-from lnlab.papers.claims.kept import (
-    ROOTS,
-    current,
-    entries,
-    faults,
-    frame,
-    judge,
-    markdown,
-    table,
-)
-from lnlab.papers.claims.rule import Verdict
+from lnlab.papers.claims.table import Claims, claims, findings
 
-__all__ = [
-    "ROOTS",
-    "Verdict",
-    "current",
-    "ends",
-    "entries",
-    "faults",
-    "frame",
-    "interval",
-    "judge",
-    "markdown",
-    "table",
-]
+__all__ = ["Claims", "claims", "findings"]

@@ -9,6 +9,7 @@ import json
 import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,8 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         "n": decision.n, "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
         "ruled_out": _ruled_out(of, decision, expected, matters), "command": command,
         "note": of.note or ("runs not kept" if of.numbers else ""),
-        "kept": not of.numbers, "tuned_on": of.tuned_on, "matters": _matters(of),
+        "in": "per cent" if of.effect == "ratio" else of.unit, "kept": not of.numbers,
+        "tuned_on": of.tuned_on, "matters": _matters(of),
         "values": [_shown(of, one) for one in effects], "seeds": list(of.seeds),
     }  # fmt: skip
     if of.numbers:
@@ -256,7 +258,12 @@ def write_command(runs: Iterable[Any]) -> str:
     """Return the shell commands that train runs, the nearest of the budgets first."""
     from lnlab.papers import TASKS
 
-    return " && ".join(dict.fromkeys(_train(TASKS[run.task].of(run.config)) for run in runs))
+    seeds: dict[Any, list[int]] = {}
+    for run in runs:  # runs that differ in their seeds alone are one
+        experiment = TASKS[run.task].from_config(run.config)
+        one = seeds.setdefault(replace(experiment, seeds=(0,)), [])
+        one += [seed for seed in experiment.seeds if seed not in one]
+    return " && ".join(_train(replace(one, seeds=tuple(own))) for one, own in seeds.items())
 
 
 def _train(experiment: Any) -> str:

@@ -1,9 +1,8 @@
-"""Claims about training: one arm against another, seed by seed, from the same start."""
+"""Kept runs as notebooks show them: selected, paired by seed, as numbers and as curves."""
 
 import json
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -26,8 +25,8 @@ TIMES = ("seconds", "cpu_seconds")
 """Metrics that seeds trained side by side share."""
 
 
-def along(metric: str) -> NumberOfRuns:
-    """The mean of a metric over the updates of a run.
+def mean_along(metric: str) -> NumberOfRuns:
+    """Return the mean of a metric over the updates of a run.
 
     The area under the learning curve: it is lower for what learns faster.
     """
@@ -41,50 +40,41 @@ def along(metric: str) -> NumberOfRuns:
 
 
 def after(metric: str, epochs: float) -> NumberOfRuns:
-    """A metric at the first measurement when ``epochs`` are over."""
+    """Return a metric at the first evaluation when ``epochs`` are over."""
     return lambda metrics: float(metrics.loc[metrics.epoch >= epochs, metric].iloc[0])
 
 
 def final(metric: str) -> NumberOfRuns:
-    """A metric at the end of a run."""
+    """Return a metric at the end of a run."""
     return lambda metrics: float(metrics[metric].iloc[-1])
 
 
 def logarithm(number: NumberOfRuns) -> NumberOfRuns:
-    """The logarithm of a number: differences of it are of ratios, whatever the unit."""
+    """Return the logarithm of a number: differences of it are of ratios, whatever the unit."""
     return lambda metrics: float(np.log(number(metrics)))
 
 
-def numbers(runs: Mapping[int, Run], number: NumberOfRuns) -> dict[int, float]:
-    """One number for each seed, read from the metrics of its run."""
+def numbers_by_seed(runs: Mapping[int, Run], number: NumberOfRuns) -> dict[int, float]:
+    """Return one number for each seed, read from the metrics of its run."""
     frames = {run: run.metrics() for run in set(runs.values())}
     return {seed: number(rows(frames[run], seed)) for seed, run in runs.items()}
 
 
-_READ: WeakKeyDictionary[Run, pd.DataFrame] = WeakKeyDictionary()
-
-
-def metrics(run: Run) -> pd.DataFrame:
-    """The metrics of a run that is done, which are read once, as they change no more."""
-    if run not in _READ:
-        _READ[run] = run.metrics()
-    return _READ[run]
-
-
 def rows(metrics: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """The rows that metrics have of one seed."""
+    """Return the rows that metrics have of one seed."""
     return metrics.loc[metrics.seed == seed]
 
 
 def differences(arms: Arms, arm: str, other: str, number: NumberOfRuns) -> dict[int, float]:
-    """``arm`` - ``other`` for each seed that both have."""
-    ours, theirs = numbers(arms[arm], number), numbers(arms[other], number)
+    """Return ``arm`` - ``other`` for each seed that both have."""
+    ours, theirs = numbers_by_seed(arms[arm], number), numbers_by_seed(arms[other], number)
     return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
 
 
-def sets(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) -> list[Arms]:
-    """The finished runs of a task, each set one in all but normalizer and seed; arms in the
-    order of their choices, seeds in theirs.
+def group_runs(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) -> list[Arms]:
+    """Return the finished runs of a task in sets that differ in normalizer and seed alone.
+
+    Arms are in the order of their choices, seeds in theirs.
 
     If several runs contain the same seed, the one that measured what the task asks for and no
     more is used, and of those the one with most seeds.
@@ -129,10 +119,10 @@ def more(run: Run, task: Experiment) -> bool:
     return any(own[name] and not getattr(task, name) for name in measured(task))
 
 
-def like(
+def select_runs(
     runs: Iterable[Run], task: Experiment, device: str = "", seeds: Container[int] | None = None
 ) -> Arms:
-    """The finished runs that differ from ``task`` in normalizer and seed alone.
+    """Return the finished runs that differ from ``task`` in normalizer and seed alone.
 
     Args:
         device: what they were trained on, "cpu" or "cuda:1". By default, and where there
@@ -142,7 +132,7 @@ def like(
     """
     kind = device.partition(":")[0]
     there = [run for run in runs if run.config.get("device") == kind or not kind]
-    found = [only(arms, seeds) for arms in sets(there, task)]
+    found = [only(arms, seeds) for arms in group_runs(there, task)]
 
     def size(arms: Arms) -> tuple[int, int]:
         every = [run for by_seed in arms.values() for run in by_seed.values()]
@@ -151,13 +141,13 @@ def like(
     return max(found, key=size, default={})
 
 
-def asked(runs: Iterable[Run], task: Experiment) -> Arms:
-    """:func:`like`, of the seeds of ``task`` alone: those that a notebook was told to show."""
-    return like(runs, task, seeds=task.seeds)
+def runs_of_task(runs: Iterable[Run], task: Experiment) -> Arms:
+    """Return :func:`select_runs` of the seeds of ``task`` alone."""
+    return select_runs(runs, task, seeds=task.seeds)
 
 
 def only(arms: Arms, seeds: Container[int] | None) -> Arms:
-    """Arms without other seeds than these, and without those that have none of them."""
+    """Return arms with these seeds alone, without those that have none of them."""
     if seeds is None:
         return arms
     left = {
@@ -167,8 +157,8 @@ def only(arms: Arms, seeds: Container[int] | None) -> Arms:
     return {arm: by_seed for arm, by_seed in left.items() if by_seed}
 
 
-def made_on(arms: Arms) -> str:
-    """The words that every figure needs: data and their kind, seeds, hardware."""
+def provenance(arms: Arms) -> str:
+    """Return what every figure says of its runs: data and their kind, seeds, hardware."""
     runs = [run for by_seed in arms.values() for run in by_seed.values()]
     seeds = sorted({len(by_seed) for by_seed in arms.values()})
     data, machines = runs[0].data, {run.environment["device_name"] for run in runs}
@@ -177,25 +167,25 @@ def made_on(arms: Arms) -> str:
     return f"{data['kind']} data: {data['name']}; {count}; {', '.join(sorted(machines))}"
 
 
-def compare(
+def compare_arms(
     arms: Arms, arm: str, other: str, number: NumberOfRuns
 ) -> tuple[tuple[float, ...], tuple[float, float]]:
-    """``arm`` - ``other`` of every seed that both have, and the bounds of the mean."""
+    """Return the differences of two arms by seed, and the interval of their mean."""
     values = tuple(differences(arms, arm, other, number).values())
-    return values, bounds(values)
+    return values, confidence_interval(values)
 
 
-def bounds(values: Sequence[float]) -> tuple[float, float]:
-    """The interval of the mean, or none: of one seed, which has no spread, all numbers."""
+def confidence_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of the mean; of one seed, all numbers."""
     return interval(values) if len(values) > 1 else (-np.inf, np.inf)
 
 
-def against(
+def differences_from(
     panels: Mapping[str, Arms], arm: str, number: NumberOfRuns
 ) -> dict[str, tuple[tuple[float, ...], tuple[float, float]]]:
-    """:func:`compare` of ``arm`` with every other, in every panel, in words."""
+    """Return :func:`compare_arms` of ``arm`` with every other, in every panel."""
     return {
-        f"{name}: {arm} − {other}": compare(arms, arm, other, number)
+        f"{name}: {arm} − {other}": compare_arms(arms, arm, other, number)
         for name, arms in panels.items()
         for other in sorted(arms.keys() - {arm})
     }
@@ -204,7 +194,7 @@ def against(
 def curves(
     panels: Mapping[str, Arms], metric: str, x: str = "update"
 ) -> dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]:
-    """:func:`trajectories` of every panel."""
+    """Return :func:`trajectories` of every panel."""
     return {name: trajectories(arms, metric, x) for name, arms in panels.items()}
 
 
@@ -214,7 +204,7 @@ def trajectories(
     x: str = "update",
     read: Callable[[pd.DataFrame], pd.DataFrame] = lambda metrics: metrics,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Along the runs of each arm: ``x`` (K,), averaged over seeds, and a metric (S, K).
+    """Return the curves of each arm: ``x`` (K,), averaged over seeds, and a metric (S, K).
 
     The times of seeds that trained side by side are divided among them.
 

@@ -1,0 +1,128 @@
+"""The claims as :func:`lnlab.claims` gives them: a table, a figure, a page, a paragraph."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import fill, shorten
+from typing import TYPE_CHECKING, Any
+
+from lnlab.papers.claims.results import Record, judged
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+WIDTH = 100
+
+
+class Claims(Sequence[Record]):
+    """Statements of the papers and what became of them: one record each.
+
+    Prints as a table in a terminal, and as a page that folds out in a notebook.
+    """
+
+    def __init__(self, records: Sequence[Record], *, controls: bool = True) -> None:
+        self.records, self._controls = list(records), controls
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.records[place]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def text(self, width: int = WIDTH) -> str:
+        """Return a table, so many letters wide: word, id, effect; below it the statement."""
+        word = max((len(one["verdict"]) for one in self), default=0) + 2
+        lines = []
+        for one in self:
+            room = max(width - word - len(one["id"]) - 2, 30)
+            effect = shorten(one["effect"], room, placeholder=" …")
+            lines.append(f"{one['verdict']:{word}}{one['id']}  {effect}".rstrip())
+            lines.append(" " * word + shorten(one["says"], width - word, placeholder=" …"))
+        counts = Counter(one["word"] for one in self)
+        total = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+        return "\n".join([*lines, f"{len(self)} statements: {total}"])
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return a row per statement, named by its id."""
+        import pandas as pd
+
+        from lnlab.book.claims_page import COLUMNS
+
+        rows = [{name: one.get(name) for name in COLUMNS} for one in self]
+        return pd.DataFrame(rows, columns=list(COLUMNS)).set_index("id")
+
+    def plot(self) -> "go.Figure":
+        """Return the measured statements: a dot with its interval each."""
+        from lnlab.papers.claims.figure import dots
+
+        return dots(self.records)
+
+    def save(self, path: Path | str) -> Path:
+        """Write the page of the claims in one file, or a table (.csv, .json)."""
+        from lnlab.book.claims_page import page
+
+        path = Path(path)
+        if path.suffix == ".csv":
+            self.to_frame().to_csv(path)
+        elif path.suffix == ".json":
+            self.to_frame().reset_index().to_json(path, orient="records", force_ascii=False)
+        else:
+            title = "<h1>What became of the claims</h1>"
+            path.write_text(page(self.records, title), encoding="utf-8")
+        return path
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        from lnlab.book.claims_page import MIME, fragment
+
+        shown = {"records": self.records, "controls": self._controls}
+        html = fragment(**shown)
+        return {"text/plain": repr(self), "text/html": html, MIME: shown}
+
+
+def claims(*ids: str) -> Claims:
+    """Return the statements of the papers and what became of them.
+
+    Args:
+        ids: the beginnings of ids, "ba2016-6.1"; by default all statements.
+    """
+    chosen = [one for one in judged() if not any(ids) or one["id"].startswith(ids)]
+    return Claims(chosen, controls=not any(ids))
+
+
+def findings(page: str = "") -> str:
+    """Return the ten findings in Markdown, with links to the statements on a page."""
+    text = (Path(__file__).parent / "findings.md").read_text(encoding="utf-8")
+    errata = "docs/errata.md" if page else "../docs/errata.md"
+    return text.replace("](#", f"]({page}#").replace("](errata.md)", f"]({errata})")
+
+
+def paragraph(record: Record, width: int = WIDTH) -> str:
+    """Return what is known of one statement, in sentences."""
+    lines = [
+        f"{record['says']} ({record['paper']}, {record['source']}: “{record['quote']}”)",
+        f"{record['verdict'][0].upper()}{record['verdict'][1:]}: {record['effect']}.",
+    ]
+    if record["setting"]:
+        setting = f"{record['setting']} ({record['nearness']}), {record['n']} pairs"
+        q = "" if record["q"] is None else f", q = {record['q']:.2g}"
+        lines.append(f"Measured on {setting}{q}. Declared: {record['declared']}.")
+    lines += [f"{record[name]}." for name in ("ruled_out", "contrary") if record.get(name)]
+    lines += [record["note"]] * bool(record["note"])
+    others = [one for one in record["settings"] if not one.get("headline")]
+    text = fill(" ".join(lines), width)
+    for one in others:
+        asks = f" (asks: {one['asks']})" if one["asks"] else ""
+        text += "\n" + fill(
+            f"{one['name']}{asks}: {one['effect']}; {one['verdict']}.",
+            width, initial_indent="  ", subsequent_indent="    ",
+        )  # fmt: skip
+    if record["command"]:
+        text += f"\n\n{record['command']}"
+    return text

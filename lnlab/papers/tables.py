@@ -1,0 +1,485 @@
+"""Tables of kept runs beside the numbers that the papers print, as the notebooks show them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lnlab.analysis.statistics import ends, interval
+from lnlab.nn import CONFIGURATIONS
+from lnlab.papers.attentive_reader.experiment import FIGURE_2, AttentiveReading
+from lnlab.papers.batch_layer_norm import published
+from lnlab.papers.batch_layer_norm.experiment import Mixture, MixturePictures, MixtureReviews
+from lnlab.papers.batch_layer_norm.model import ARMS
+from lnlab.papers.claims.measures import (
+    WORDS,
+    common_level,
+    common_levels,
+    least,
+    on_the_way,
+    scored,
+    time_to,
+)
+from lnlab.papers.draw.experiment import PictureDrawing
+from lnlab.papers.las.experiment import Spelling
+from lnlab.papers.order_embeddings.evaluate import chance
+from lnlab.papers.order_embeddings.experiment import OrderEmbeddings
+from lnlab.papers.results import (
+    Arms,
+    NumberOfRuns,
+    confidence_interval,
+    differences,
+    final,
+    logarithm,
+    mean_along,
+    numbers_by_seed,
+    rows,
+    runs_of_task,
+    select_runs,
+    trajectories,
+)
+from lnlab.papers.skip_thoughts.evaluate import NESTED
+from lnlab.papers.skip_thoughts.experiment import SkipThoughtVectors
+from lnlab.training.runs import Run
+
+SEEDS = tuple(range(100, 105))
+BOTH = ("none", "layer")
+
+
+def mean_of_seeds(runs: Mapping[int, Run], number: NumberOfRuns, digits: int = 3) -> float:
+    """Return the mean of a number over seeds, rounded."""
+    return round(float(np.mean([*numbers_by_seed(runs, number).values()])), digits)
+
+
+# convolutions
+
+
+def arms_of(claim: str, setting: str) -> Arms:
+    """Return the kept runs of a setting of a claim by arm, in the order of the entry."""
+    from lnlab.papers.claims.entries import load
+    from lnlab.papers.claims.pairs import PairedRuns, Runs
+    from lnlab.papers.claims.results import ROOT
+    from lnlab.training.runs import read
+
+    (entry,) = (one for one in load() if one.id == claim)
+    (of,) = (one for one in entry.settings if one.name == setting)
+    (by_seed,) = PairedRuns(of, Runs(read(ROOT, of.experiment))).runs
+    return {
+        arm["norm"]: {
+            seed: runs[place][0] for seed, runs in zip(of.seeds, by_seed, strict=True)
+        }
+        for place, arm in enumerate(of.arms)
+    }
+
+
+def rank_arms(arms: Arms) -> pd.DataFrame:
+    """Return a row for each arm, the fastest first: means over seeds, and the ratio to BN.
+
+    ``over batch norm`` is the interval (95 %, each by itself) of the ratio of the mean training
+    loss along the run to that of batch norm: above 1 where batch norm is the faster one.
+    """
+    loss, table = mean_along("train_nll"), {}
+    for arm, runs in arms.items():
+        ratios = differences(arms, arm, "batch", logarithm(loss)).values()
+        low, high = np.exp(confidence_interval([*ratios]))
+        (rate,) = {run.config["learning_rate"] for run in runs.values()}
+        table[arm] = {
+            "rate": rate,
+            "training NLL along the run": mean_of_seeds(runs, loss),
+            "over batch norm": "" if arm == "batch" else f"{low:.2f} to {high:.2f}",
+            "training NLL at the end": mean_of_seeds(runs, final("train_nll")),
+            "test error": mean_of_seeds(runs, final("test_error")),
+        }
+    frame = pd.DataFrame(table).T
+    return frame.sort_values("training NLL along the run").rename_axis(index="arm")
+
+
+# order embeddings
+
+BOXES = OrderEmbeddings(data="coco-boxes", units=(256,), epochs=30, eval_every=46, split=0)
+SHARED = 1_000 / 2_952
+"""Test pictures over those of the training, of which two splits have most in common."""
+TABLE_2 = {
+    ("caption", "r1"): (46.6, 48.5), ("caption", "r5"): (79.3, 80.6),
+    ("caption", "r10"): (89.1, 89.8), ("caption", "mean_rank"): (5.2, 5.1),
+    ("image", "r1"): (37.8, 38.9), ("image", "r5"): (73.6, 74.3),
+    ("image", "r10"): (85.7, 86.3), ("image", "mean_rank"): (7.9, 7.6),
+}  # fmt: skip
+"""Without and with layer norm: recall in per cent, mean rank."""
+WORDS_ALONE = {
+    "caption_r1": 18.64, "caption_r5": 43.46, "caption_r10": 59.14, "caption_mean_rank": 23.11,
+    "image_r1": 10.84, "image_r5": 35.07, "image_r10": 55.18, "image_mean_rank": 34.36,
+}  # fmt: skip
+"""Results of the bag-of-words baseline on the boxes: means over the five splits."""
+RECALLS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "mean_rank": "mean rank"}
+
+
+def paired_splits(runs: Sequence[Run]) -> dict[int, Arms]:
+    """Return the kept runs on boxes by split, where both arms are there."""
+    found = {}
+    for split, seed in enumerate(SEEDS):
+        arms = runs_of_task(runs, replace(BOXES, split=split, seeds=(seed,)))
+        if {*BOTH} <= arms.keys():
+            found[split] = arms
+    return found
+
+
+def compare_with_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
+    """Return a row for each number of Table 2: means over splits, their difference, baselines
+    and what the paper has."""
+    guessed, table = chance(BOXES.fold_size), {}
+    for (way_of, name), printed in TABLE_2.items():
+        metric = f"{way_of}_{name}"
+        number = final(f"test_{metric}")
+        by_arm = {
+            arm: [
+                next(iter(numbers_by_seed(arms[arm], number).values()))
+                for arms in splits.values()
+            ]
+            for arm in BOTH
+        }
+        apart = [b - a for a, b in zip(by_arm["none"], by_arm["layer"], strict=True)]
+        bounds = interval(apart, shared=SHARED) if len(apart) > 1 else None
+        table[f"{RECALLS[name]}, {way_of} retrieval"] = {
+            **{arm: round(sum(v) / len(v), 2) for arm, v in by_arm.items()},
+            "layer − none": f"{sum(apart) / len(apart):.2f} ({ends(bounds)})",
+            "guessing": round(guessed[metric], 2),
+            "words alone": WORDS_ALONE[metric],
+            "paper, none": printed[0],
+            "paper, layer": printed[1],
+        }
+    return pd.DataFrame(table).T
+
+
+# attentive reader
+
+CLOZE = AttentiveReading.budget("notebook", updates=700, seeds=SEEDS)
+
+
+def compare_with_figure_2(runs: Sequence[Run], task: AttentiveReading) -> pd.DataFrame:
+    """Return a row for each curve of Fig. 2 that has kept runs: the least trend of validation
+    errors with both statistics of BN, and the interval of LN less it."""
+    arms = {
+        curve: by_seed
+        for curve, changes in FIGURE_2.items()
+        for by_seed in select_runs(runs, replace(task, **changes), seeds=SEEDS).values()
+        if next(iter(by_seed.values())).config["norm"] == changes["norm"]
+    }
+    metrics = {"batch": "valid_error_batch", "population": "valid_error"}
+    table: dict[str, dict[str, Any]] = {}
+    for curve, by_seed in arms.items():
+        errors = {way: percent_error(by_seed, metric) for way, metric in metrics.items()}
+        table[curve] = {"seeds": len(by_seed)} | {
+            f"error %, {way}": round(sum(found.values()) / len(found), 2)
+            for way, found in errors.items()
+        }
+        ours = percent_error(arms.get("layer", {}), metrics["batch"])
+        shared = sorted(ours.keys() & by_seed.keys())
+        if curve != "layer" and len(shared) > 1:
+            apart = [ours[seed] - errors["batch"][seed] for seed in shared]
+            table[curve]["LN less it"] = ends(interval(apart))
+    return pd.DataFrame(table).T
+
+
+def percent_error(runs: Mapping[int, Run], metric: str) -> dict[int, float]:
+    """Return the least of the trend of an error, in per cent, by seed."""
+    return numbers_by_seed(runs, lambda frame: 100 * least(frame, metric))
+
+
+# skip-thoughts
+
+TABLE_3 = {
+    "sick_r": ("Pearson's r on SICK", 0.842, 0.854),
+    "sick_rho": ("Spearman's rho on SICK", 0.767, 0.785),
+    "sick_mse": ("mean squared error on SICK", 0.298, 0.277),
+    "mr": ("accuracy on MR", 77.3, 79.5),
+    "cr": ("accuracy on CR", 81.8, 82.6),
+    "subj": ("accuracy on SUBJ", 92.6, 93.4),
+    "mpqa": ("accuracy on MPQA", 87.9, 89.0),
+}
+"""The numbers of Table 3 after 1M updates, in words, without and with LN, by metric."""
+STAND_INS = {"sick": "relatedness", "mr": "opinion", "subj": "teller", "mpqa": "phrase"}
+"""The generated downstream tasks, by those in whose place they stand with the stories."""
+
+
+def skip_thought_tasks() -> dict[str, SkipThoughtVectors]:
+    """Return the trainings that have kept runs, by the data that they read."""
+    paper = SkipThoughtVectors.budget("paper", seeds=SEEDS[:3])
+    novels = replace(
+        paper, data="novels", units=(256,), embedding_size=128, vocab_size=8000,
+        updates=10_000, eval_every=500, downstream_every=1000,
+    )  # fmt: skip
+    small = replace(
+        novels, units=(128,), embedding_size=64, vocab_size=4000, updates=3000, eval_every=150,
+        downstream_every=375, seeds=SEEDS,
+    )  # fmt: skip
+    stories = SkipThoughtVectors.budget("notebook", seeds=SEEDS, downstream_every=65)
+    return {
+        "novels": novels,
+        "novels, small": small,
+        "stories": replace(stories, snapshots=False),
+    }
+
+
+def select_pair(runs: Sequence[Run], task: Any) -> Arms:
+    """Return the kept runs of a task's own seeds by arm; empty without both arms."""
+    arms = select_runs(runs, task, seeds=task.seeds)
+    return arms if {*BOTH} <= arms.keys() else {}
+
+
+def describe_length(arms: Arms) -> str:
+    """Return the length of runs in updates and epochs, and the number of seeds, in words."""
+    runs = arms["layer"]
+    last = next(iter(runs.values())).metrics().iloc[-1]
+    return f"{last['update']:,.0f} updates, {last['epoch']:.1f} epochs, {len(runs)} seeds"
+
+
+def compare_with_table_3(runs: Sequence[Run], task: SkipThoughtVectors) -> pd.DataFrame:
+    """Return a row for each number of Table 3: means over seeds, baselines, the paper's.
+
+    Each arm goes from before its first update to its end. The interval is over seeds, of the
+    difference at the end with C chosen by inner folds. Scores of generated tasks along a run
+    have C = 256.
+    """
+    arms, table = select_pair(runs, task), {}
+    C = 256.0 if task.data == "stories" else 0.0
+    for metric, (words, *paper) in TABLE_3.items() if arms else ():
+        own = metric
+        if C:
+            name, _, number = metric.partition("_")
+            if name not in STAND_INS:
+                continue
+            own = "_".join(filter(None, (STAND_INS[name], number)))
+            words = f"{words}: here {STAND_INS[name]}"
+        less = differences(arms, "layer", "none", final(own + NESTED))
+        low, high = confidence_interval([*less.values()])
+        table[words] = {
+            "layer − none": f"{low:.3g} to {high:.3g}",
+            **{f"{arm}, start → end": start_and_end(arms[arm], own, C) for arm in BOTH},
+            "words": significant(arms["layer"], score_at(own + WORDS, -1, C)),
+            **{f"paper, {arm}": value for arm, value in zip(BOTH, paper, strict=True)},
+        }
+    return pd.DataFrame(table).T
+
+
+def score_at(metric: str, place: int, C: float = 0.0) -> NumberOfRuns:
+    """Return a score in one of the rows in which it was measured, C as of ``scored``."""
+    return lambda metrics: float(scored(metrics, metric, C)[metric].iloc[place])
+
+
+def significant(runs: Mapping[int, Run], number: NumberOfRuns) -> float:
+    """Return the mean of a number over seeds, to three digits that count."""
+    values = numbers_by_seed(runs, number).values()
+    return float(f"{sum(values) / len(values):.3g}")
+
+
+def start_and_end(runs: Mapping[int, Run], metric: str, C: float) -> str:
+    """Return the mean of a score before the first update and at the end."""
+    first, last = (significant(runs, score_at(metric, place, C)) for place in (0, -1))
+    return f"{first}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}{last}"
+
+
+def curves_with_words(arms: Arms, metric: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the curves of a score along the runs of both arms, and of a bag of words."""
+    pair = {arm: arms[arm] for arm in BOTH}
+    curves = trajectories(pair, metric, read=lambda metrics: scored(metrics, metric))
+    along, _ = curves["layer"]
+    words = significant(arms["layer"], score_at(metric + WORDS, -1))
+    return curves | {"bag of words": (along, np.full((1, len(along)), words))}
+
+
+# DRAW
+
+DRAW_DIGITS = PictureDrawing.budget("notebook", epochs=24, drawings=2, seeds=SEEDS)
+
+
+def time_ratios(arms: Arms, of: str = "update") -> pd.DataFrame:
+    """Return the time of LN over that without it to each of twenty levels of the bound.
+
+    Columns: the level in nats and the ratio, each a mean over seeds (of logarithms), and the
+    ends of its interval where there are two seeds or more. Below 1 LN is the faster one.
+
+    Args:
+        arms: "layer" and "none".
+        of: the column of time: "update" or "cpu_seconds".
+    """
+    bound, levels, logs = "valid_bound", [], []
+    for seed in sorted(arms["layer"].keys() & arms["none"].keys()):
+        frames = [rows(arms[arm][seed].metrics(), seed) for arm in ("layer", "none")]
+        levels.append(common_levels(frames, bound))
+        layer, none = (
+            [np.log1p(time_to(frame, bound, level, of)) for level in levels[-1]]
+            for frame in frames
+        )
+        logs.append(np.subtract(layer, none))
+    table = pd.DataFrame({
+        "level": np.mean(levels, axis=0), "ratio": np.exp(np.mean(logs, axis=0))
+    })  # fmt: skip
+    if len(logs) > 1:
+        bounds = np.exp([interval(list(values)) for values in np.transpose(logs)])
+        table["low"], table["high"] = bounds.T
+    return table
+
+
+# Listen, Attend and Spell
+
+FSDD = Spelling(data="fsdd", epochs=16)
+STUDY = {
+    "none": (0.268, 15947), "encoder": (0.245, 9976), "both": (0.253, 15552),
+    "decoder": (0.666, 15600),
+}  # fmt: skip
+"""Tables 1 and 3: phone error rate on TIMIT, and the steps to it."""
+STUDY_LIBRISPEECH = {"none": (0.426, 96785), "encoder": (0.401, 64354)}
+"""Table 2: word error rate on LibriSpeech, and the steps to it."""
+ERRORS = {
+    "error": final("test_error"),
+    "substitutions": final("substitutions"),
+    "deletions": final("deletions"),
+    "insertions": final("insertions"),
+    "units (N)": final("reference_length"),
+    "error, ends in N": final("test_error_with_end"),
+}
+"""Errors at the end of a run."""
+
+
+def compare_with_study(arms: Arms) -> pd.DataFrame:
+    """Return a row for each arm: means over seeds, and tables 1 to 3 of the study.
+
+    ``updates`` are those until the trend of the test error is at a level that all arms of a
+    seed reach; the study's are steps to a stop of its own.
+    """
+    table = pd.DataFrame(
+        {
+            arm: {
+                name: np.mean([*numbers_by_seed(runs, number).values()])
+                for name, number in ERRORS.items()
+            }
+            | {"seeds": len(runs)}
+            for arm, runs in arms.items()
+        }
+    ).T.loc[sorted(arms, key=[*STUDY, *arms].index)]
+    times: dict[str, list[float]] = {arm: [] for arm in arms}
+    for seed in sorted(set.intersection(*(set(runs) for runs in arms.values()))):
+        frames = {arm: rows(runs[seed].metrics(), seed) for arm, runs in arms.items()}
+        level = common_level([*frames.values()], "test_error")
+        for arm, frame in frames.items():
+            times[arm].append(time_to(frame, "test_error", level))
+    table["updates"] = pd.Series({arm: sum(t) / len(t) for arm, t in times.items() if t})
+    for title, study in (("TIMIT", STUDY), ("LibriSpeech", STUDY_LIBRISPEECH)):
+        for place, name in enumerate(("error", "steps")):
+            table[f"study, {title}: {name}"] = [
+                study.get(arm, (float("nan"),) * 2)[place] for arm in table.index
+            ]
+    return table
+
+
+# batch layer normalization
+
+IMAGES = MixturePictures.budget("paper", seeds=SEEDS)
+"""20 % of the training pictures, batch size 25."""
+REVIEWS = MixtureReviews.budget("paper", seeds=SEEDS)
+REVIEWS_ALONE = replace(REVIEWS, batch_size=1, seeds=(110, 111, 112))
+OF_THE_PAPER = ("batch", "layer", "batch layer")
+RATES = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
+RATES_ALONE = (2e-4, 5e-4, 1e-3, 2e-3, 5e-3)
+TRIED = (97, 98, 99)
+"""Seeds of every rate that was tried; the last one chose."""
+COMPARED = tuple(range(100, 110))
+"""Seeds that are compared at the published rate."""
+
+
+def same_task(runs: Sequence[Run], task: Mixture, seeds: Sequence[int] = COMPARED) -> Arms:
+    """Return the kept runs that differ from a task in normalizer and seed alone."""
+    return select_runs(runs, task, seeds=seeds)
+
+
+def configuration_means(
+    runs: Mapping[int, Run], metric: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return means over seeds of a metric in each configuration, and their intervals' ends.
+
+    Args:
+        runs: of one arm, by seed.
+        metric: ``"test_accuracy"`` say.
+
+    Returns:
+        Three arrays (16,), in the order of :data:`lnlab.nn.CONFIGURATIONS`; NaN where a
+        configuration is impossible, and ends NaN of a single seed.
+    """
+    found = []
+    for letters in CONFIGURATIONS:
+        values = [*numbers_by_seed(runs, final(f"{metric}_{letters}")).values()]
+        bounds = interval(values) if len(values) > 1 else (np.nan, np.nan)
+        found.append((np.mean(values), *bounds))
+    means, lows, highs = np.array(found).T
+    return means, lows, highs
+
+
+def compare_with_logs(arms: Arms, task: Mixture) -> pd.DataFrame:
+    """Return a row for each arm: means over seeds, and what was published of one training.
+
+    ``chosen`` is the test accuracy of the configuration that is best on validation, ``on the
+    test`` of the one that is best on the test itself, as published. NaN where nothing was
+    published.
+    """
+    logs = published.LOGS.get((task.name, task.batch_size), {})
+    tested = published.TESTED[task.name, task.batch_size]
+    table = {}
+    for arm in sorted(arms, key=[*ARMS].index):
+        runs, log = arms[arm], logs.get(arm)
+        table[arm] = {
+            "seeds": len(runs),
+            "training": mean_of_seeds(runs, last_epoch("train_accuracy")),
+            "chosen": mean_of_seeds(runs, final("chosen_accuracy")),
+            "on the test": mean_of_seeds(runs, final("optimistic_accuracy")),
+            "paper, training": log.train_accuracy[-1] if log else np.nan,
+            "paper, on the test": tested[arm][1] if arm in tested else np.nan,
+        }
+    return pd.DataFrame(table).T
+
+
+def last_epoch(metric: str) -> NumberOfRuns:
+    """Return a metric after the last epoch, not that of the weights that were chosen."""
+    return lambda frame: final(metric)(on_the_way(frame))
+
+
+def metric_over_rates(
+    runs: Sequence[Run],
+    task: Mixture,
+    number: Callable[[pd.DataFrame], float],
+    rates: Sequence[float] = RATES,
+    seeds: Sequence[int] = TRIED,
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the rates (K,) at which each arm was tried, and a number per seed there (S, K)."""
+    found: dict[str, dict[float, list[float]]] = {}
+    for rate in rates:
+        tried = select_runs(runs, replace(task, learning_rate=rate), seeds=seeds)
+        for arm, by_seed in tried.items():
+            if len(by_seed) == len(seeds):
+                values = [v for _, v in sorted(numbers_by_seed(by_seed, number).items())]
+                found.setdefault(arm, {})[rate] = values
+    return {arm: (np.array([*at]), np.array([*at.values()]).T) for arm, at in found.items()}
+
+
+def losses_in_own_batches(arms: Arms, epochs: int = 5) -> pd.DataFrame:
+    """Return a row for each arm: training loss in the batches of the training and in others.
+
+    Both over the last epochs and all seeds, in nats: of the last batch of each epoch, before
+    its update, and of the first 1,000 cases in batches in which they were never trained.
+    """
+
+    def late(frame: pd.DataFrame, metric: str) -> float:
+        return float(np.mean(on_the_way(frame)[metric].tail(epochs)))
+
+    return pd.DataFrame(
+        {
+            arm: {
+                words: mean_of_seeds(arms[arm], partial(late, metric=metric))
+                for words, metric in (("own batches", "loss"), ("other batches", "train_nll"))
+            }
+            for arm in sorted(arms, key=[*ARMS].index)
+        }
+    ).T

@@ -1,0 +1,140 @@
+"""Judged claims: what is kept is current, and what is told of it is true."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lnlab.book.claims_page import dot, fragment
+from lnlab.papers.claims import claims, findings
+from lnlab.papers.claims.entries import AFTER, Comparison, read
+from lnlab.papers.claims.judge import WORDS, Decision
+from lnlab.papers.claims.results import ROOT, describe, judge_all, judged, source
+
+RECORDS = judged()
+BY_ID = {one["id"]: one for one in RECORDS}
+README = Path(__file__).parents[3] / "README.md"
+
+
+def test_the_kept_records_are_current():
+    import json
+
+    kept = json.loads((ROOT / "claims.json").read_text(encoding="utf-8"))
+    assert kept["source"] == source(), "run `lnlab claims judge`"
+
+
+def test_every_record_has_a_word_and_a_headline():
+    assert {one["word"] for one in RECORDS} <= {*WORDS}
+    for one in RECORDS:
+        headlines = [s for s in one["settings"] if s.get("headline")]
+        assert len(headlines) == bool(one["settings"]), one["id"]
+        for setting in one["settings"]:
+            assert len(setting["values"]) == setting["n"] or setting["word"] == "not tested"
+        declared_before = one["declared"] not in ("", AFTER)
+        assert (one["q"] is not None) == (declared_before and one["p"] is not None), one["id"]
+
+
+def test_a_fork_of_rates_is_shown_on_both_sides():
+    one = BY_ID["ba2016-6.6-faster-128"]
+    assert one["word"] == "mixed"
+    words = {s["tuned_on"]: s["word"] for s in one["settings"] if "MNIST, best" in s["name"]}
+    assert words == {"validation": "contradicted", "training": "supported"}
+    assert not next(s for s in one["settings"] if s.get("headline"))["kept"]
+
+
+def test_nothing_learned_is_not_tested():
+    one = BY_ID["ba2016-6.2-better-baseline"]
+    books = [s for s in one["settings"] if "Book Test" in s["name"]]
+    assert {s["verdict"] for s in books} == {"not tested: nothing learned"}
+    assert (
+        "seeds that learned: 2 of 5 (5 to 85 %) with LN" in BY_ID["ba2016-6.4-bound"]["effect"]
+    )
+
+
+def comparison(**given):
+    return Comparison(
+        name="", near="paper", arms=[{}, {}], measure="", matters=0.1, reason="", seeds=(0,),
+        **{"unit": "updates", "effect": "ratio", **given},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("of", "estimate", "ends", "text"),
+    [
+        ({}, -0.31, (-0.39, -0.24), "27 % fewer updates (21 to 32)"),
+        ({}, 0.05, (-0.05, 0.15), "5 % more updates (5 % fewer to 16 % more)"),
+        ({"unit": "loss"}, 1.1, (0.9, 1.3), "3 times the loss (2.5 to 3.7)"),
+        ({"expect": 0.6}, -0.45, (-0.6, -0.3), "0.64 times the updates (0.55 to 0.74)"),
+        ({"effect": "difference", "unit": "points", "digits": 1}, 11.0, (5.0, 17.0),
+         "+11.0 points (+5.0 to +17.0)"),
+    ],
+)  # fmt: skip
+def test_effects_are_told_in_natural_units(of, estimate, ends, text):
+    assert describe(comparison(**of), estimate, ends) == text
+
+
+def test_judging_names_the_entry_that_it_cannot_judge(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text(
+        'paper = "P"\n[[claim]]\nid = "one"\nsource = "1"\ntheme = "Results"\nquote = "q"\n'
+        'says = "s."\narms = [{ norm = "layer" }]\nmeasure = "unheard_of(loss)"\n'
+        'matters = 0.1\nreason = "r"\nunit = "nats"\n'
+        'settings = [{ name = "digits", near = "smaller", '
+        'experiment = "mnist", runs = { data = "mnist" }, seeds = [0, 1] }]\n'
+    )
+    with pytest.raises(ValueError, match="one, digits: runs with seed 0"):
+        judge_all(tmp_path, read(path))
+
+
+def test_the_page_escapes_what_it_is_given_and_has_an_address_per_statement():
+    one = {**BY_ID["ba2016-6.5-faster"], "says": "<b>bold</b>", "quote": '"><script>x'}
+    html = fragment([one])
+    assert "<b>bold" not in html
+    assert "<script>x" not in html
+    assert 'id="ba2016-6.5-faster"' in html
+    assert html.count("<svg") == 1 + len(one["settings"])
+
+
+def test_a_dot_stays_on_its_axis():
+    far = dot([40.0, 30.0, 50.0])
+    assert 'class="tip"' in far
+    assert max(map(float, re.findall(r'cx="([\d.]+)"', far))) < 220
+    assert dot(None) == ""
+
+
+def test_claims_print_as_a_table_and_plot():
+    some = claims("ba2016-6.5")
+    assert repr(some).splitlines()[-1].startswith("4 statements: ")
+    assert len(some.to_frame()) == 4
+    figure = some.plot()
+    assert sum(len(trace.x) for trace in figure.data) == 3
+    assert {*some._repr_mimebundle_()} >= {"text/plain", "text/html"}
+
+
+def test_every_figure_of_a_finding_is_that_of_a_judged_setting():
+    lines = findings().splitlines()
+    assert len(lines) == 10
+    for line in lines:
+        ids = re.findall(r"\]\(#([\w.-]+)\)", line)
+        effects = {s["effect"] for id in ids for s in BY_ID[id]["settings"]}
+        said = re.findall(r"[-+]?[\d.]+ (?:% )?[a-z][a-z ]*? \([-+\d. to]+\)", line)
+        assert ids, line
+        assert all(one in effects for one in said), (said, line)
+        assert said or "Table 1" in line
+    wrong, open_ = (
+        sum(one["word"] == word for one in RECORDS)
+        for word in ("wrong as printed", "ambiguous")
+    )
+    assert f"{wrong} statements" in lines[0]
+    assert f"{open_} more are ambiguous" in lines[0]
+
+
+def test_the_readme_opens_with_the_findings():
+    text = README.read_text(encoding="utf-8")
+    assert findings("notebooks/18_claims.ipynb") in text
+    assert f"all {len(RECORDS)} statements" in text
+
+
+def test_small_effects_are_pale_words():
+    assert Decision("supported", "small").verdict == "supported, but small"
+    assert Decision("supported", "open").verdict == "supported"
