@@ -15,6 +15,7 @@ from lnlab.figures.style import (
     OTHERS,
     PREDICTED,
     TEMPLATE,
+    band,
     line,
     linear,
     lines,
@@ -28,6 +29,12 @@ from lnlab.figures.style import (
 Curve = tuple[np.ndarray, np.ndarray]
 """Places and values, each (K,)."""
 
+LearningCurve = tuple[np.ndarray, np.ndarray]
+"""The places of measurements (K,), and their values, one row a seed (S, K)."""
+
+Panel = Mapping[str, LearningCurve]
+"""Curves by the name of their normalizer."""
+
 
 def curves(
     panels: Mapping[str, Mapping[str, Curve]],
@@ -40,7 +47,7 @@ def curves(
     predicted: Collection[str] = (),
     mark: tuple[float, str] | None = None,
 ) -> go.Figure:
-    """Panels side by side on one scale, a line for each name.
+    """Draw panels side by side on one scale, a line for each name.
 
     Args:
         panels: the curves of each panel by its title.
@@ -50,10 +57,7 @@ def curves(
         predicted: names whose values were not measured; their lines are dashed.
         mark: a place on the axis of x, and what is there.
     """
-    titles = [literal(title) for title in panels]
-    figure = make_subplots(
-        1, len(panels), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.06
-    )
+    figure = curve_panels(panels, x, y, log_x, log_y, horizontal_spacing=0.06)
     looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
     named = set()
     for column, panel in enumerate(panels.values(), start=1):
@@ -72,25 +76,26 @@ def curves(
             annotation={"text": literal(mark[1]), "font": {"color": "#4B5563"}},
             annotation_position="top right",
         )  # fmt: skip
-    all_of = [curve for panel in panels.values() for curve in panel.values()]
-    figure.update_xaxes((logarithmic if log_x else linear)(at for at, _ in all_of))
-    figure.update_yaxes(
-        logarithmic(values for _, values in all_of) if log_y else {"type": "linear"}
-    )
+    return figure.update_layout(height=430)
+
+
+def curve_panels(
+    panels: Mapping[str, Mapping[str, Curve]],
+    x: str,
+    y: str,
+    log_x: bool,
+    log_y: bool,
+    **options: Any,
+) -> go.Figure:
+    """Return empty panels side by side, whose axes hold all curves."""
+    titles = [literal(title) for title in panels]
+    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles, **options)
+    every = [curve for panel in panels.values() for curve in panel.values()]
+    figure.update_xaxes((logarithmic if log_x else linear)(at for at, _ in every))
+    values = (values for _, values in every)
+    figure.update_yaxes(logarithmic(values) if log_y else {"type": "linear"})
     figure.update_xaxes(title_text=literal(x)).update_yaxes(title_text=literal(y), col=1)
-    return figure.update_layout(
-        template=TEMPLATE, height=430, legend={"y": 1.09}, margin={"t": 75}
-    )
-
-
-# Learning curves with the spread of their seeds, and paired differences with an interval.
-
-
-LearningCurve = tuple[np.ndarray, np.ndarray]
-"""The places of measurements (K,), and their values, one row a seed (S, K)."""
-
-Panel = Mapping[str, LearningCurve]
-"""Curves by the name of their normalizer."""
+    return figure.update_layout(template=TEMPLATE, legend={"y": 1.09}, margin={"t": 75})
 
 
 def learning_curves(
@@ -102,7 +107,7 @@ def learning_curves(
     log_x: bool = False,
     log_y: bool = True,
 ) -> go.Figure:
-    """Panels side by side on one scale: lines are means, bands go from least to greatest seed.
+    """Draw panels side by side on one scale: lines are means, bands hold all seeds.
 
     What was measured at x = 0 has no place on a logarithmic axis and is left out there.
 
@@ -112,61 +117,41 @@ def learning_curves(
         y: likewise of y.
         made_on: the data's kind and the hardware, printed below.
     """
-    titles = [literal(title) for title in panels]
-    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
+    figure = curve_panels(panels, x, y, log_x, log_y)
     looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
     named = set()
     for column, panel in enumerate(panels.values(), start=1):
         for name, (at, values) in panel.items():
             drawn = at > 0 if log_x else np.full(at.shape, True)
-            curve = at[drawn], values[:, drawn]
-            band = _band(name, curve, looks[name], first=name not in named)
-            figure.add_traces(band, 1, column)
+            traces = mean_and_band(name, at[drawn], values[:, drawn], looks[name])
+            traces[1].showlegend = name not in named
+            figure.add_traces(traces, 1, column)
             named.add(name)
-    all_of = [curve for panel in panels.values() for curve in panel.values()]
-    figure.update_xaxes((logarithmic if log_x else linear)(at for at, _ in all_of))
-    figure.update_yaxes(
-        logarithmic(values for _, values in all_of) if log_y else {"type": "linear"}
-    )
-    figure.update_xaxes(title_text=literal(x)).update_yaxes(title_text=literal(y), col=1)
-    figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.09}, margin={"t": 75})
-    several = any(len(values) > 1 for _, values in all_of)
-    said = " Line: mean; band: least to greatest of the seeds." if several else ""
-    return signed(figure, f"{made_on}.{said}")
+    every = [values for panel in panels.values() for _, values in panel.values()]
+    several = any(len(values) > 1 for values in every)
+    note = " Line: mean; band: least to greatest of the seeds." if several else ""
+    return signed(figure.update_layout(height=460), f"{made_on}.{note}")
 
 
-def _band(
-    text: str, curve: LearningCurve, look: Mapping[str, Any], *, first: bool
+def mean_and_band(
+    text: str, x: np.ndarray, y: np.ndarray, look: Mapping[str, Any]
 ) -> list[go.Scatter]:
-    (x, y), name = curve, literal(text)
-    low, high, middle = y.min(axis=0), y.max(axis=0), y.mean(axis=0)
-    there = np.isfinite(middle)
-    joined = (there[1:] & there[:-1]).any()
-    band = go.Scatter(
-        x=np.concatenate([x, x[::-1]]),
-        y=np.concatenate([high, low[::-1]]),
-        mode="lines",
-        fill="toself",
-        fillcolor=look["color"],
-        opacity=0.18,
-        line={"width": 0},
-        hoverinfo="skip",
-        showlegend=False,
-        legendgroup=name,
-    )
+    """Return the spread of seeds (S, K) over x (K,) and their mean, one group of a legend."""
+    name, middle = literal(text), y.mean(axis=0)
+    finite = np.isfinite(middle)
+    joined = (finite[1:] & finite[:-1]).any()
+    edges = y.min(axis=0), y.max(axis=0)
+    area = go.Scatter(band(x, *edges, look["color"]), showlegend=False, legendgroup=name)
     mean = go.Scatter(
-        x=x,
-        y=middle,
-        name=name,
+        x=x, y=middle, name=name, legendrank=rank(text), legendgroup=name, line=look,
         mode="lines" if joined else "markers",  # a line through one place is not seen
-        line=look,
         marker={"color": look["color"], "size": 9},
-        legendrank=rank(text),
-        legendgroup=name,
-        showlegend=first,
         hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
-    )
-    return [band, mean]
+    )  # fmt: skip
+    return [area, mean]
+
+
+# Paired differences with an interval.
 
 
 ROW = 30
@@ -174,7 +159,7 @@ ROW = 30
 
 
 def _row(text: str) -> str:
-    """The label of a row, "set: one − other", in two lines where one would be long."""
+    """Return the label of a row, "set: one − other", in two lines where one would be long."""
     label = literal(text)
     if len(text) <= ROW:
         return label
@@ -189,7 +174,7 @@ Difference = tuple[Sequence[float], tuple[float, float]]
 def paired_differences(
     differences: Mapping[str, Difference], *, x: str, made_on: str
 ) -> go.Figure:
-    """A row for each comparison: its seeds as dots, its interval as a bar, and the zero.
+    """Draw a row for each comparison: its seeds as dots, its interval as a bar, the zero.
 
     Where the bar reaches the zero, nobody has won.
     """
@@ -230,7 +215,7 @@ LIGHT, DARK = ("q05", "q95"), ("q25", "q75")
 def ribbons(
     frames: Mapping[str, pd.DataFrame], *, x: str = "updates", y: str = ""
 ) -> go.Figure:
-    """One ribbon a panel, all on one scale: median, the middle half, the middle nine tenths.
+    """Draw one ribbon a panel on one scale: median, the middle half, the middle nine tenths.
 
     Args:
         frames: by name, a row a step with ``step``, ``q05``, ``q25``, ``q50``, ``q75`` and
@@ -242,13 +227,11 @@ def ribbons(
     figure = make_subplots(1, len(frames), shared_yaxes=True, subplot_titles=titles)
     for column, (name, frame) in enumerate(frames.items(), start=1):
         look = line(name)
+        step = frame["step"].to_numpy()
         for (low, high), opacity in ((LIGHT, 0.18), (DARK, 0.35)):
-            around = np.concatenate([frame["step"], frame["step"][::-1]])
-            edge = np.concatenate([frame[high], frame[low][::-1]])
-            figure.add_scatter(
-                x=around, y=edge, mode="lines", fill="toself", fillcolor=look["color"],
-                opacity=opacity, line={"width": 0}, hoverinfo="skip", row=1, col=column,
-            )  # fmt: skip
+            edges = frame[low].to_numpy(), frame[high].to_numpy()
+            area = go.Scatter(band(step, *edges, look["color"], opacity))
+            figure.add_trace(area, 1, column)
         figure.add_scatter(
             x=frame["step"], y=frame["q50"], mode="lines", line=look,
             hovertemplate="%{x}: median %{y:.3g}<extra></extra>", row=1, col=column,
@@ -268,7 +251,7 @@ Ribbon = tuple[np.ndarray, np.ndarray, np.ndarray]
 def smoothness_ribbons(
     rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str, x: str = "updates"
 ) -> go.Figure:
-    """Ribbons between the ends of a band along a training, a panel for each normalizer.
+    """Draw ribbons between the ends of a band along a training, a panel for each normalizer.
 
     The ribbon goes from the mean of the lower ends over the seeds to that of the upper ones;
     the one around it from the least seed to the greatest.
@@ -301,12 +284,10 @@ def smoothness_ribbons(
 
 def _ribbon(ribbon: Ribbon, color: str) -> list[go.Scatter]:
     at, low, high = ribbon
-    around = np.concatenate([at, at[::-1]])
     areas = [
         go.Scatter(
-            x=around, y=np.concatenate([upper, lower[::-1]]), mode="lines", fill="toself",
-            fillcolor=color, opacity=opacity, line={"width": 0, "color": color},
-            hoverinfo="skip",
+            band(at, lower, upper, color, opacity),
+            line={"width": 0, "color": color},
         )
         for lower, upper, opacity in (
             (low.min(0), high.max(0), 0.2),
@@ -321,8 +302,10 @@ def _ribbon(ribbon: Ribbon, color: str) -> list[go.Scatter]:
 
 
 def level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> go.Figure:
-    """``figure`` with a dotted line at ``y`` in every panel, and what it is in the last: at its
-    right end, or at its left where curves cover the right one."""
+    """Add a dotted line at ``y`` to every panel, and what it is to the last.
+
+    The words stand at its right end, or at its left where curves cover the right one.
+    """
     look = {"color": INK, "width": 1.5, "dash": "dot"}
     figure.add_hline(y, line=look, row="all", col="all")
     drawn: Any = figure
@@ -344,7 +327,7 @@ FLOOR = 1e-17
 
 
 def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) -> go.Figure:
-    """Curves by name over ``at`` (K,), both axes logarithmic.
+    """Draw curves by name over ``at`` (K,), both axes logarithmic.
 
     What is exactly 0 is drawn at 1e-17, the foot of the axis; what is not a number is left out.
     """
@@ -373,7 +356,7 @@ LETTERS = 34
 def over_depth(
     places: Sequence[str], values: Mapping[str, Sequence[float]], *, y: str
 ) -> go.Figure:
-    """A line for each name over the parts of a net, in the order of the computation.
+    """Draw a line for each name over the parts of a net, in the order of the computation.
 
     Args:
         places: the names of the parts; of several calls of one, each.
@@ -445,7 +428,7 @@ TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 def contenders(
     rows: Sequence[Mapping[str, Any]], place: int, phase: str
 ) -> dict[str, list[Ratio]]:
-    """The bars of :func:`race`, made of rows of benchmarks/recurrent.py.
+    """Return the bars of :func:`race`, made of rows of benchmarks/recurrent.py.
 
     The ratio of a fused layer is the median over rounds, with its quartiles; those of the
     others are ratios of medians.
@@ -469,7 +452,7 @@ def contenders(
 
 
 def race(panels: Mapping[str, Mapping[str, Sequence[Ratio]]], *, made_on: str) -> go.Figure:
-    """Panels side by side, both axes logarithmic; a line at 1, below which nothing is lost.
+    """Draw panels side by side on logarithmic axes; below the line at 1 nothing is lost.
 
     Args:
         panels: the :func:`contenders` of each; its title is what its axis of x is.

@@ -13,6 +13,7 @@ from lnlab.figures.style import (
     SIZES,
     TEMPLATE,
     VERMILLION,
+    band,
     lines,
     literal,
     logarithmic,
@@ -113,26 +114,19 @@ def band_traces(
     at = np.asarray(several[0].at[0])
     losses = np.stack([np.asarray(line.losses) for line in several])
     group = {"legendgroup": literal(name), "name": literal(name), "legendrank": rank(name)}
-    band = go.Scatter(
-        x=np.concatenate([at, at[::-1]]),
-        y=np.concatenate([losses.max(0), losses.min(0)[::-1]]),
-        mode="lines", fill="toself", fillcolor=look["color"], opacity=0.18,
-        line={"width": 0, "color": look["color"]}, hoverinfo="skip", showlegend=False, **group,
+    area = go.Scatter(
+        band(at, losses.min(0), losses.max(0), look["color"]),
+        line={"width": 0, "color": look["color"]}, showlegend=False, **group,
     )  # fmt: skip
     hover = f"{literal(name)}<br>%{{x:.3g}}: %{{y:.3g}}<extra></extra>"
     each = [
         go.Scatter(
-            x=at,
-            y=values,
-            mode="lines",
-            line={**look, "width": 1.2},
-            showlegend=False,
-            hovertemplate=hover,
-            **group,
+            x=at, y=values, mode="lines", line={**look, "width": 1.2}, showlegend=False,
+            hovertemplate=hover, **group,
         )
         for values in losses
-    ]
-    return [band, *each]
+    ]  # fmt: skip
+    return [area, *each]
 
 
 # The loss on planes through a minimum, and the path of a training on one.

@@ -440,6 +440,22 @@ def axes(subplot: int, x: Mapping[str, Any], y: Mapping[str, Any]) -> dict[str, 
     }
 
 
+def band(
+    x: np.ndarray, low: np.ndarray, high: np.ndarray, color: str, opacity: float = 0.18
+) -> dict[str, Any]:
+    """Return the attributes of a filled area between two curves over ``x`` (K,)."""
+    return {
+        "x": np.concatenate([x, x[::-1]]),
+        "y": np.concatenate([high, low[::-1]]),
+        "mode": "lines",
+        "fill": "toself",
+        "fillcolor": color,
+        "opacity": opacity,
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+    }
+
+
 def thinning_lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return :func:`lines`, each thinner than the one before: none is hidden behind another."""
     looks = lines(names)
