@@ -36,12 +36,6 @@ def test_a_folder_of_books_is_read_line_by_line(tmp_path):
     assert corpus.checksum != longer.checksum
 
 
-def test_blank_lines_and_large_letters_count_for_nothing(tmp_path):
-    layouts.put(tmp_path / "a.txt", text="One two .\n\n \nThree .\r\nFOUR .")
-    expected = [["one", "two", "."], ["three", "."], ["four", "."]]
-    assert load(f"bookcorpus={tmp_path}").books == [expected]
-
-
 def test_a_novel_is_its_text_in_sentences(tmp_path):
     novels = load(f"gutenberg={layouts.gutenberg(tmp_path)}")
     opening = (
@@ -275,11 +269,6 @@ def test_the_vocabulary_is_the_most_frequent_words_that_train():
     assert len(few.vocabulary) == 7
     rows = few.triples(few.train[few.lengths[few.train] == 8][:20]).middle
     assert (rows == UNKNOWN).any()
-
-
-def test_few_sentences_are_whole_books():
-    few = EncodedBooks(random_books(), 40, max_sentences=1101)
-    assert few.ends.tolist() == [110 * k for k in range(1, 12)]
 
 
 def test_shuffled_sentences_are_the_same_ones_in_other_places(encoded):

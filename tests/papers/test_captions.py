@@ -1,6 +1,5 @@
 """Images with captions: files in their layouts, whole and damaged, and truth of scenes."""
 
-import json
 import random
 
 import numpy as np
@@ -102,15 +101,6 @@ def test_boxes_that_fit_nothing_are_refused(tmp_path, line, message):
     path = tmp_path / "boxes" / "coco_val2017.txt"
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(ValueError, match=message):
-        load(f"coco-boxes={tmp_path}").train  # noqa: B018
-
-
-def test_an_image_with_too_few_captions_is_an_error(tmp_path):
-    path = layouts.coco_boxes(tmp_path) / "annotations" / "captions_val2017.json"
-    content = json.loads(path.read_text())
-    content["annotations"] = [a for a in content["annotations"] if a["id"] not in (30, 31)]
-    path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"captions: give 5 of each"):
         load(f"coco-boxes={tmp_path}").train  # noqa: B018
 
 

@@ -17,7 +17,7 @@ from lnlab.papers.order_embeddings.model import (
     contrastive_loss,
     order_violation,
 )
-from lnlab.training import Evaluation, train_steps
+from lnlab.training import train_steps
 from lnlab.training.runs import read
 
 H, D, E = 6, 5, 4
@@ -160,18 +160,6 @@ def test_chance_is_what_guessing_gives():
         assert mean == pytest.approx(expected, rel=0.08), name  # 6,000 guesses
 
 
-def test_folds_are_searched_apart():
-    violation = torch.rand(50, 10)
-    halves = [
-        evaluate.retrieval(violation[25 * k : 25 * k + 25, 5 * k : 5 * k + 5], "t", 5)
-        for k in range(2)
-    ]
-    both = evaluate.retrieval(violation, "t", 5)
-    assert both == {n: pytest.approx(np.mean([h[n] for h in halves])) for n in both}
-    smaller = evaluate.retrieval(violation, "t", 4)
-    assert smaller["t_image_mean_rank"] < both["t_image_mean_rank"]  # two left out
-
-
 def test_precision_is_of_those_that_it_is_true_of():
     truth = torch.rand(30, 12).numpy() < 0.3
     perfect = evaluate.precision(torch.from_numpy(1.0 - truth), truth, "t")
@@ -213,14 +201,3 @@ def test_the_test_is_of_the_best_on_validation(tmp_path):
     assert best == pytest.approx(run.result["outcomes"]["0"]["best"]["value"])
     assert way[-1]["valid_recall"] < best, "else this shows nothing"
     assert 0 <= end["test_true_1"] <= 100
-
-
-def test_only_the_end_looks_at_the_test():
-    dataset = SMOKE.dataset()
-    model = torch.nn.Module()
-    model.unstack = lambda: [SMOKE.model(0, dataset)]
-    for evaluation in Evaluation:
-        names = SMOKE.evaluate(model, dataset, evaluation)
-        assert any(name.startswith("test") for name in names) == (
-            evaluation is Evaluation.FINAL
-        )

@@ -6,7 +6,6 @@ from collections import Counter
 import pytest
 
 from lnlab import data
-from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.papers.attentive_reader import data as questions
 from lnlab.papers.attentive_reader.data import (
     BLANK,
@@ -81,23 +80,6 @@ def test_articles_are_read_when_they_are_asked_for(tmp_path, monkeypatch):
     monkeypatch.setattr(questions, "read_article", lambda file: read.append(file.name))
     cnn.train[3]
     assert len(read) == 1
-
-
-def test_the_words_are_counted_once_on_a_machine(tmp_path, monkeypatch):
-    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "kept"))
-    one, again = (load(f"cnn={layouts.cnn(tmp_path / 'files')}") for _ in range(2))
-    words = one.vocabulary.words
-    monkeypatch.setattr(again, "_count", None)
-    assert again.vocabulary.words == words
-
-
-def test_of_an_article_the_sentences_most_like_the_question_are_kept(tmp_path):
-    folder = layouts.cnn(tmp_path)
-    whole, few = load(f"cnn={folder}"), load(f"cnn={folder}", sentences=1)
-    assert [q.answerable for q in whole.test] == [True] * 3
-    assert [len(q.sentences) for q in few.test] == [1] * 3
-    assert shortcuts(few.test)["ceiling"] == 0
-    assert few.checksum != whole.checksum
 
 
 @pytest.mark.parametrize(
@@ -215,17 +197,6 @@ def test_guessers_look_where_they_say():
         "one of the sentence most like the question": ["@entity0", "@entity1"],
     }
     assert shortcuts([question])["one of the sentence most like the question"] == 0.5
-
-
-def test_words_have_numbers_and_unknown_ones_are_unknown():
-    cloze = load("cloze", most=50)
-    assert len(cloze.train) == 50
-    vocabulary = cloze.vocabulary
-    numbers = [2, *vocabulary.encode("met")[:1], 3, UNKNOWN, END]
-    assert vocabulary.encode(f"{BLANK} met @entity0 xyz") == numbers
-    assert [vocabulary.words[n] for n in cloze.entity_ids] == [f"@entity{k}" for k in range(8)]
-    longest = [max(len(q.passage.split()) for q in cloze.train), 4]
-    assert [n - 1 for n in cloze.longest] == longest
 
 
 @pytest.mark.parametrize(

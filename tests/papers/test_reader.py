@@ -15,7 +15,6 @@ from lnlab.nn.batch import OverCases
 from lnlab.papers import AttentiveReading
 from lnlab.papers.attentive_reader import evaluate
 from lnlab.papers.attentive_reader.data import BLANK, EncodedQuestions, Question
-from lnlab.papers.attentive_reader.experiment import rename
 from lnlab.papers.attentive_reader.model import (
     AttentiveReader,
     QuestionBatch,
@@ -154,15 +153,6 @@ def test_fused_it_is_the_same_function_with_the_same_gradients(norm):
         torch.testing.assert_close(both[True][name], expected, rtol=1e-7, atol=1e-9, msg=name)
 
 
-@pytest.mark.parametrize(
-    ("norm", "gain", "g"), [("layer", 0.0, 1.0), ("batch", 0.0, 0.1), ("layer", 0.1, 0.1)]
-)
-def test_gains_are_those_that_are_said(norm, gain, g):
-    model = replace(SMOKE, norm=norm, gain=gain).model(0, SMOKE.dataset())
-    for cell in (*model.passage.cells, *model.question.cells):
-        assert all((part.g == g).all() for part in (cell.norm_h, cell.norm_x, cell.norm_c))
-
-
 # --- batches ---------------------------------------------------------------------------------
 
 
@@ -195,11 +185,6 @@ def pattern(x, y, row, dataset):
     return tuple(
         f"e{names.setdefault(w, len(names))}" if w in dataset.entity_ids else w for w in words
     )
-
-
-def test_renaming_leaves_other_words_alone():
-    words = rename(torch.tensor([[2, 0, 1]]), range(3, 6), torch.tensor([[0, 3, 4, 5, 6, 2]]))
-    assert words.tolist() == [[0, 5, 3, 4, 6, 2]]
 
 
 # --- what is measured ------------------------------------------------------------------------
@@ -244,19 +229,6 @@ def test_what_is_measured_is_what_the_model_answers(norm):
         assert values[f"attention {k}"].shape == (len(question.passage.split()) + 1,)
         assert float(values[f"attention {k}"].sum()) == pytest.approx(1, abs=0.01)  # half
         assert sum(values["candidate_probabilities"][k]) == pytest.approx(1, abs=0.01)
-
-
-def test_probabilities_are_those_of_a_question_s_own_candidates():
-    questions = EncodedQuestions(QUESTIONS, KNOWN)
-    answers = evaluate.answer(make_model(any_word=True), questions, 4)
-    expected = [len(q.candidates) for q in QUESTIONS]
-    assert [len(each) for each in answers.probabilities] == expected
-
-
-def test_batches_of_questions_are_all_of_like_size():
-    batches = evaluate.length_batches(EncodedQuestions(QUESTIONS * 7, KNOWN), 4)
-    assert {len(batch) for batch in batches} == {4, 5}
-    assert sorted(index for batch in batches for index in batch) == [*range(21)]
 
 
 def test_only_the_end_looks_at_the_test():

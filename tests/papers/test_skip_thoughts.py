@@ -17,7 +17,7 @@ from lnlab.papers.skip_thoughts.downstream import SentenceTask
 from lnlab.papers.skip_thoughts.evaluate import BEST, NESTED, with_ending
 from lnlab.papers.skip_thoughts.experiment import SkipThoughtVectors, TripleBatches
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, group_by_length
-from lnlab.training import Evaluation, train
+from lnlab.training import train
 from tests.papers.test_books import random_books
 
 NORMS = {"none": Identity, "layer": LayerNorm}
@@ -221,15 +221,6 @@ def test_scores_have_the_names_of_their_tasks(tmp_path, monkeypatch):
     assert evaluate.unknown_words(books) == {"long_unknown": 0.0, "near_unknown": 0.0}
 
 
-def test_ends_of_sentences_are_read_of_pairs_alone(books):
-    model = make_model(books)
-    for task, end in ((make_task("Long", False), []), (make_task("Near", True), [END])):
-        vectors = evaluate.sentence_vectors(model, books.vocabulary, task)
-        rows = [books.vocabulary.encode(" ".join(words))[:-1] for words in task.all_sentences]
-        expected = model.vectors([[*row, *end] for row in rows])
-        torch.testing.assert_close(torch.from_numpy(vectors), expected)
-
-
 def test_snapshots_are_the_models_at_each_moment(tmp_path):
     task = replace(SkipThoughtVectors.budget("smoke", downstream_tasks="none"), updates=6)
     dataset = task.dataset()
@@ -252,9 +243,3 @@ def test_configuration_and_checksum_are_of_the_tasks_wherever_they_lie(books):
     ]
     assert len({books.checksum, *both}) == 3
     assert books.checksum == "1"
-
-
-def test_on_the_way_often_only_nats_are_measured(books):
-    model = make_model(books)
-    names = evaluate.measure(model, books, Evaluation.LIGHT, snapshot=True).keys()
-    assert names == {"valid_nll", "valid_nll_before", "valid_nll_after"}
