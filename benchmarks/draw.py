@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.thoughts import summary, table, timed
 from lnlab.papers import PictureDrawing as Task
 from lnlab.papers.draw.experiment import TWO_CORES
-from lnlab.papers.draw.kernels import FastDraw
+from lnlab.papers.draw.kernels import FusedDRAW
 from lnlab.training import stack
 from lnlab.training.optim import before_step
 from lnlab.training.runs import device_name
@@ -88,7 +88,7 @@ def update(task: Task) -> Callable[[], None]:
 def floor(task: Task) -> Callable[[], object]:
     """The matrix products of the compiled loop, there and back, and nothing else."""
     net = task.model(0, MNIST)
-    assert isinstance(net, FastDraw)
+    assert isinstance(net, FusedDRAW)
     of = net.loop()
     assert of is not None
     x = torch.zeros(task.batch_size, 28 * 28)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lnlab.papers.draw.evaluate import DREAMS
+from lnlab.papers.draw.evaluate import SAMPLES
 from lnlab.papers.draw.panel import DrawingState, FilterGrid, outline, tiled
 from lnlab.papers.draw.panel import drawing as drawing_panel
 
@@ -29,7 +29,7 @@ def drawer(seed=0, glimpses=GLIMPSES) -> Any:
         update: {
             "canvas": random.integers(0, 256, (glimpses, 2, SIDE, SIDE), np.uint8),
             "windows": random.uniform(1, 4, (2, 4, glimpses, 2)).astype(np.float32),
-            "dreams": random.integers(0, 256, (DREAMS, SIDE, SIDE), np.uint8),
+            "dreams": random.integers(0, 256, (SAMPLES, SIDE, SIDE), np.uint8),
         }
         for update in (40, 80)
     }

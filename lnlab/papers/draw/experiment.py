@@ -1,4 +1,4 @@
-"""Layer norm in a net that draws: Ba et al. (2016), section 6.4 and Fig. 4."""
+"""Layer norm in DRAW: Ba et al. (2016), section 6.4 and Fig. 4."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from lnlab.data import Images, load
 from lnlab.nn import Identity, LayerNorm, Norm
-from lnlab.papers.draw.evaluate import measured
-from lnlab.papers.draw.kernels import fast
-from lnlab.papers.draw.model import MISTAKES, STARTS, Draw
+from lnlab.papers.draw.evaluate import measure
+from lnlab.papers.draw.kernels import fuse_draw
+from lnlab.papers.draw.model import DRAW, MISTAKES, STARTS
 from lnlab.training import Evaluation, Experiment, setting
 from lnlab.training.experiment import collate
 from lnlab.training.random_state import seeded
@@ -20,7 +20,7 @@ ARMS: dict[str, tuple[Norm, Norm]] = {
     "layer": (LayerNorm, Identity),
     "layer everywhere": (LayerNorm, LayerNorm),
 }
-"""The normalizers of the cell (eq. 31) and of the summed inputs of the gates, in both LSTMs."""
+"""The normalizers of the cell (eq. 31) and of the gates' pre-activations, in both LSTMs."""
 
 TWO_CORES: dict[str, Any] = {
     "glimpses": 10, "units": (128,), "epochs": 20, "eval_every": 195, "drawings": 2,
@@ -51,7 +51,7 @@ class PictureDrawing(Experiment):
     epochs: int = 200
     learning_rate: float = 1e-3
     max_grad_norm: float = setting(10.0, above=0)
-    """The norm to which longer gradients are cut."""
+    """The norm to which longer gradients are clipped."""
     glimpses: int = setting(64, least=1)
     """T."""
     units: tuple[int, ...] = setting((256,), least=1, count=1)
@@ -99,22 +99,28 @@ class PictureDrawing(Experiment):
             ValueError: if it has no validation pictures, they are coloured, or one of them is
                 not binary and ``mistake`` is not "grey"; names it.
         """
-        given: Any = {"most": self.train_size or None}
-        if self.mistake == "grey":
-            given["grey"] = True
-        return checked(load(self.data, "images", **given), self.mistake == "grey")
+        grey = self.mistake == "grey"
+        options: Any = {"most": self.train_size or None, "grey": grey}
+        return check_drawable(load(self.data, "images", **options), grey)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        """The net of one seed; its weights depend on the seed and the sizes alone."""
+        """The network of one seed; its weights depend on the seed and the sizes alone."""
         norm, gates = ARMS[self.norm]
         height, width = dataset.shape
         with seeded(seed):
-            net = Draw(
-                (height, width), self.units[0], self.latent_size, self.glimpses, self.read_size,
-                self.write_size, norm, gates,
-                initialisation=self.initialisation, mistake=self.mistake,
-            )  # fmt: skip
-        return fast(net) if self.fused else net
+            net = DRAW(
+                (height, width),
+                self.units[0],
+                self.latent_size,
+                self.glimpses,
+                self.read_size,
+                self.write_size,
+                norm,
+                gates,
+                initialisation=self.initialisation,
+                mistake=self.mistake,
+            )
+        return fuse_draw(net) if self.fused else net
 
     def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
         """The bound in nats a picture: of the canvas and of z, each (S, B), to (S,)."""
@@ -134,17 +140,15 @@ class PictureDrawing(Experiment):
     def evaluate(
         self, model: Any, dataset: Images, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
-        """Per seed: see :func:`.bound.measured`; the test at the end alone."""
-        looks, end = (
-            evaluation in (Evaluation.FULL, Evaluation.FINAL),
-            evaluation is Evaluation.FINAL,
-        )
-        rows = [measured(one, dataset, looks=looks, end=end) for one in model.unstack()]
-        return collate(rows)
+        """Per seed: see :func:`.evaluate.measure`; the test at the end alone."""
+        test = evaluation is Evaluation.FINAL
+        pictures = test or evaluation is Evaluation.FULL
+        nets = model.unstack()
+        return collate([measure(net, dataset, pictures=pictures, test=test) for net in nets])
 
 
-def checked(dataset: Images, grey: bool = False) -> Images:
-    """A data set whose pictures can be drawn.
+def check_drawable(dataset: Images, grey: bool = False) -> Images:
+    """Return a data set whose images can be drawn.
 
     Raises:
         ValueError: if it has no validation pictures, they are coloured, or one of them is

@@ -15,7 +15,7 @@ from lnlab.kernels.library import KernelLibrary, fields
 from lnlab.kernels.recurrent import Pooled
 from lnlab.kernels.stepped import affine, bias, formed, kernel, run
 from lnlab.nn import Linear
-from lnlab.papers.draw.model import Draw, Drawn, window
+from lnlab.papers.draw.model import DRAW, Drawing, make_window
 
 # All glimpses of a DRAW net in one call forward and one back: glimpses.h from Python.
 
@@ -152,8 +152,8 @@ class Glimpses(torch.autograd.Function):
         return None, None, None, *slopes
 
 
-class FastDraw(Draw):
-    """:class:`Draw` as a compiled loop computes it, with the reference's parameters and noise.
+class FusedDRAW(DRAW):
+    """:class:`DRAW` as a compiled loop computes it, with the reference's parameters and noise.
 
     The reference serves whatever the loop has no form for: hooks, a method or a part that is
     somebody else's, other normalizers, other devices and dtypes, pictures that want a gradient,
@@ -173,16 +173,16 @@ class FastDraw(Draw):
         looped = loop(x, self.noise(x), self.tensors())
         return self.nats(x, looped.canvas), self.kl(looped.mean, looped.log_sigma).sum(0)
 
-    def draw(self, x: Tensor, noise: Tensor) -> Drawn:
+    def draw(self, x: Tensor, noise: Tensor) -> Drawing:
         alone = not torch.is_grad_enabled() and self._takes(x) and noise.dtype == x.dtype
         loop = self.loop(whole=True) if alone else None
         if loop is None:
             return super().draw(x, noise)
         looped = loop(x, noise, self.tensors())
-        return Drawn(
+        return Drawing(
             looped.canvases, looped.mean, looped.log_sigma, looped.z,
-            read=window(looped.reads, self.shape, self.read),
-            write=window(looped.writes, self.shape, self.write),
+            read=make_window(looped.reads, self.shape, self.read),
+            write=make_window(looped.writes, self.shape, self.write),
         )  # fmt: skip
 
     def _takes(self, x: Tensor) -> bool:
@@ -197,7 +197,7 @@ class FastDraw(Draw):
         Args:
             whole: whether canvases and windows of all glimpses are wanted.
         """
-        if not exactly(self, FastDraw) or watched(self) or not all(map(affine, self._affine)):
+        if not exactly(self, FusedDRAW) or watched(self) or not all(map(affine, self._affine)):
             return None
         encoder, decoder = form(self.encoder), form(self.decoder)
         if encoder is None or decoder is None or encoder.kernel != decoder.kernel:
@@ -228,12 +228,12 @@ class FastDraw(Draw):
         return self.q, self.reader, self.writer
 
 
-def fast(net: Draw) -> Draw:
+def fuse_draw(net: DRAW) -> DRAW:
     """``net`` again, with its tensors: fused, and its loop over glimpses compiled.
 
     A subclass keeps its own loop, with what :func:`lnlab.kernels.fuse` finds in it.
     """
     fused = fuse(net)
-    if exactly(fused, Draw):
-        fused.__class__ = FastDraw
+    if exactly(fused, DRAW):
+        fused.__class__ = FusedDRAW
     return fused

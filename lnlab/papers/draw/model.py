@@ -1,4 +1,4 @@
-"""DRAW: an encoder that looks at a picture, a decoder that writes it, some glimpses long."""
+"""DRAW: an encoder that looks at an image, a decoder that draws it, some glimpses long."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -9,75 +9,8 @@ from torch.nn import functional as F
 
 from lnlab.nn import Identity, Initial, Linear, LSTMCell, Norm, State
 
-# A window of N x N Gaussian filters on a picture: where DRAW looks, and where it writes.
-
-
-PARAMETERS = 5
+WINDOW = 5
 """The numbers that make a window."""
-
-
-class Window(NamedTuple):
-    """Windows on B pictures, in pixels counted from 1: Gregor et al. (2015), eq. 19-24.
-
-    Attributes:
-        x, y: g_X and g_Y, the middle of the grid, each (B,).
-        stride: delta, from one filter to the next (B,).
-        variance: sigma squared, of each filter (B,).
-        intensity: gamma (B,).
-    """
-
-    x: Tensor
-    y: Tensor
-    stride: Tensor
-    variance: Tensor
-    intensity: Tensor
-
-
-def window(raw: Tensor, shape: tuple[int, int], count: int) -> Window:
-    """The windows of ``count`` x ``count`` filters that a decoder asks for.
-
-    Of zeros it is the whole picture, looked at with a variance of 1.
-
-    Args:
-        raw: what is linear in h_dec (B, 5): g_X, g_Y, log of sigma squared, of delta, of gamma.
-        shape: height and width of the pictures.
-        count: N, of filters along a side.
-    """
-    height, width = shape
-    x, y, variance, stride, intensity = raw.unbind(-1)
-    return Window(
-        (width + 1) / 2 * (x + 1),
-        (height + 1) / 2 * (y + 1),
-        (max(shape) - 1) / max(1, count - 1) * stride.exp(),
-        variance.exp(),
-        intensity.exp(),
-    )
-
-
-def filters(
-    middle: Tensor, stride: Tensor, variance: Tensor, count: int, pixels: int, first: float = 1
-) -> Tensor:
-    r"""F (B, N, pixels): N Gaussians along a side, each row of sum 1; eq. 19, 20, 25 and 26.
-
-    .. math::
-        \mu^i = g + (i - N/2 - 0.5)\, \delta, \qquad
-        F[i, a] = \frac{1}{Z_i} \exp\left(-\frac{(a - \mu^i)^2}{2 \sigma^2}\right)
-
-    Args:
-        middle, stride, variance: g, delta and sigma squared, each (B,).
-        count: N.
-        pixels: how many there are, a = 1 to ``pixels``.
-        first: the first i, 1. Counted from 0, with the same formula, the grid stands one
-            stride beside its middle.
-    """
-    like = {"device": middle.device, "dtype": middle.dtype}
-    i = torch.arange(count, **like) + first
-    mu = middle[..., None] + (i - count / 2 - 0.5) * stride[..., None]
-    a = torch.arange(1, pixels + 1, **like)
-    narrow = (-2 * variance[..., None, None]).reciprocal()
-    # Z makes it a softmax, which has no row of zeros even where a filter stands outside
-    return ((a - mu[..., None]).square() * narrow).softmax(-1)
-
 
 MISTAKES = {
     "none": "no mistake",
@@ -96,6 +29,73 @@ STARTS = {
 settings of Ba et al. (2016); biases are 0."""
 
 
+class Window(NamedTuple):
+    """N x N Gaussian filters on each of B images: where DRAW looks, and where it writes.
+
+    In pixels counted from 1: Gregor et al. (2015), eq. 19-24.
+
+    Attributes:
+        x, y: g_X and g_Y, the middle of the grid, each (B,).
+        stride: delta, from one filter to the next (B,).
+        variance: sigma squared, of each filter (B,).
+        intensity: gamma (B,).
+    """
+
+    x: Tensor
+    y: Tensor
+    stride: Tensor
+    variance: Tensor
+    intensity: Tensor
+
+
+def make_window(raw: Tensor, shape: tuple[int, int], count: int) -> Window:
+    """Return the windows of ``count`` x ``count`` filters that a decoder asks for.
+
+    Of zeros it is the whole image, looked at with a variance of 1.
+
+    Args:
+        raw: what is linear in h_dec (B, 5): g_X, g_Y, log of sigma squared, of delta, of gamma.
+        shape: height and width of the images.
+        count: N, of filters along a side.
+    """
+    height, width = shape
+    x, y, variance, stride, intensity = raw.unbind(-1)
+    return Window(
+        (width + 1) / 2 * (x + 1),
+        (height + 1) / 2 * (y + 1),
+        (max(shape) - 1) / max(1, count - 1) * stride.exp(),
+        variance.exp(),
+        intensity.exp(),
+    )
+
+
+def filterbank(
+    middle: Tensor, stride: Tensor, variance: Tensor, count: int, pixels: int, first: float = 1
+) -> Tensor:
+    r"""Return F (B, N, pixels): N Gaussians along a side, each row of sum 1.
+
+    Eq. 19, 20, 25 and 26:
+
+    .. math::
+        \mu^i = g + (i - N/2 - 0.5)\, \delta, \qquad
+        F[i, a] = \frac{1}{Z_i} \exp\left(-\frac{(a - \mu^i)^2}{2 \sigma^2}\right)
+
+    Args:
+        middle, stride, variance: g, delta and sigma squared, each (B,).
+        count: N.
+        pixels: how many there are, a = 1 to ``pixels``.
+        first: the first i, 1. Counted from 0, with the same formula, the grid stands one
+            stride beside its middle.
+    """
+    like = {"device": middle.device, "dtype": middle.dtype}
+    i = torch.arange(count, **like) + first
+    mu = middle[..., None] + (i - count / 2 - 0.5) * stride[..., None]
+    a = torch.arange(1, pixels + 1, **like)
+    scale = (-2 * variance[..., None, None]).reciprocal()
+    # Z makes it a softmax, which has no row of zeros even where a filter stands outside
+    return ((a - mu[..., None]).square() * scale).softmax(-1)
+
+
 class Glimpse(NamedTuple):
     """The state between two glimpses: what the encoder, the decoder and the canvas hold."""
 
@@ -104,8 +104,8 @@ class Glimpse(NamedTuple):
     canvas: Tensor
 
 
-class Drawn(NamedTuple):
-    """A drawing of B pictures in T glimpses.
+class Drawing(NamedTuple):
+    """A drawing of B images in T glimpses.
 
     Attributes:
         canvases: logits of the pixels after each glimpse (T, B, D).
@@ -122,13 +122,13 @@ class Drawn(NamedTuple):
     write: Window
 
 
-def kl(mean: Tensor, log_sigma: Tensor) -> Tensor:
-    """KL(N(mean, sigma^2) || N(0, 1)) in nats, of the last axis: (..., Z) to (...)."""
+def kl_divergence(mean: Tensor, log_sigma: Tensor) -> Tensor:
+    """Return KL(N(mean, sigma^2) || N(0, 1)) in nats, of the last axis: (..., Z) to (...)."""
     terms = mean.square() + (2 * log_sigma).exp() - 2 * log_sigma - 1
     return terms.sum(-1) / 2
 
 
-class Draw(nn.Module):
+class DRAW(nn.Module):
     r"""Gregor et al. (2015), with layer norm on the cells as in Ba et al. (2016), eq. 29-31.
 
     .. math::
@@ -137,29 +137,29 @@ class Draw(nn.Module):
         z_t \sim q(z_t | h^{enc}_t) \\
         h^{dec}_t &= LSTM^{dec}(z_t), \qquad c_t = c_{t-1} + write(h^{dec}_t)
 
-    The picture is drawn from Bernoullis with the logits c_T. The first states and the first
+    The image is drawn from Bernoullis with the logits c_T. The first states and the first
     canvas are learned, from 0 on.
 
     Args:
-        shape: height and width of the pictures; D = height x width.
-        units: H, of both LSTMs.
-        latent: Z.
+        shape: height and width of the images; D = height x width.
+        hidden_size: H, of both LSTMs.
+        latent_size: Z.
         glimpses: T.
         read, write: N of the two windows.
         norm: makes the normalizer of the cells.
-        gates: makes those of the summed inputs of the gates; eq. 29 has none.
+        gates: makes those of the gates' pre-activations; eq. 29 has none.
         initialisation: how weights start, of :data:`STARTS`.
         mistake: one of :data:`MISTAKES`; "grey" is one of the data.
 
     Raises:
-        ValueError: if a number is none, or a window is larger than the picture.
+        ValueError: if a number is below 1, or a window is larger than the image.
     """
 
     def __init__(
         self,
         shape: tuple[int, int],
-        units: int,
-        latent: int,
+        hidden_size: int,
+        latent_size: int,
         glimpses: int,
         read: int = 2,
         write: int = 5,
@@ -176,127 +176,118 @@ class Draw(nn.Module):
         for name, size in (("read", read), ("write", write)):
             if size > min(shape):
                 raise ValueError(
-                    f"{name} is {size}: pictures of {shape[0]} x {shape[1]} pixels have no "
+                    f"{name} is {size}: images of {shape[0]} x {shape[1]} pixels have no "
                     f"room for {size} x {size} filters, give at most {min(shape)}."
                 )
-        self.shape, self.latent, self.glimpses = shape, latent, glimpses
+        self.shape, self.latent_size, self.glimpses = shape, latent_size, glimpses
         self.read, self.write, self.mistake = read, write, mistake
-        start = Initial(STARTS[initialisation], learned_state=True)
-        cell = {"norm": norm, "gates": gates, "initial": start}
-        self.encoder = LSTMCell(2 * read**2 + units, units, **cell)
-        self.decoder = LSTMCell(latent, units, **cell)
-        self.q = Linear(units, 2 * latent, bias_inside=True)
-        self.reader = Linear(units, PARAMETERS, bias_inside=True)
-        self.writer = Linear(units, PARAMETERS + write**2, bias_inside=True)
+        H, initial = hidden_size, Initial(STARTS[initialisation], learned_state=True)
+        settings = {"norm": norm, "gates": gates, "initial": initial}
+        self.encoder = LSTMCell(2 * read**2 + H, H, **settings)
+        self.decoder = LSTMCell(latent_size, H, **settings)
+        self.q = Linear(H, 2 * latent_size, bias_inside=True)
+        self.reader = Linear(H, WINDOW, bias_inside=True)
+        self.writer = Linear(H, WINDOW + write**2, bias_inside=True)
         for layer in (self.q, self.reader, self.writer):
             STARTS[initialisation](layer.W)
         self.first = nn.Parameter(torch.zeros(shape[0] * shape[1]))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Nats of pictures x (B, D), whose sum is the bound: of the canvas (B,), KL (B,)."""
+        """Nats of images x (B, D), whose sum is the bound: of the canvas (B,), KL (B,)."""
         steps = [*self._glimpses(x, self.noise(x))]
         mean, log_sigma = (torch.stack([step[k] for step in steps]) for k in (1, 2))
         return self.nats(x, steps[-1][0]), self.kl(mean, log_sigma).sum(0)
 
     def noise(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Standard normal numbers for the drawing of x (B, D): (T, B, Z).
+        """Return standard normal numbers for the drawing of x (B, D): (T, B, Z).
 
         Those of a ``generator`` are the same on every device.
         """
-        size = (1 if self.mistake == "noise" else self.glimpses, len(x), self.latent)
-        if generator:
-            noise = torch.randn(size, generator=generator, dtype=x.dtype).to(x.device)
-        else:
-            noise = torch.randn(size, device=x.device, dtype=x.dtype)
-        return noise.expand(self.glimpses, -1, -1)
+        size = (1 if self.mistake == "noise" else self.glimpses, len(x), self.latent_size)
+        device = "cpu" if generator else x.device
+        noise = torch.randn(size, generator=generator, dtype=x.dtype, device=device)
+        return noise.to(x.device).expand(self.glimpses, -1, -1)
 
     def nats(self, x: Tensor, canvas: Tensor) -> Tensor:
-        """-log p(x | canvas) of pictures (..., D) under Bernoullis with these logits: (...)."""
-        return F.binary_cross_entropy_with_logits(
-            canvas, x.expand_as(canvas), reduction="none"
-        ).sum(-1)
+        """Return -log p(x | canvas) of images (..., D), Bernoullis with these logits: (...)."""
+        x = x.expand_as(canvas)
+        return F.binary_cross_entropy_with_logits(canvas, x, reduction="none").sum(-1)
 
     def kl(self, mean: Tensor, log_sigma: Tensor) -> Tensor:
-        """The KL of each glimpse from the prior in nats (T, B), as it is trained on."""
-        right = kl(mean, log_sigma)
-        return right + (self.latent - 1) / 2 if self.mistake == "kl" else right
+        """Return the KL of each glimpse from the prior in nats (T, B), as it is trained on."""
+        right = kl_divergence(mean, log_sigma)
+        return right + (self.latent_size - 1) / 2 if self.mistake == "kl" else right
 
-    def draw(self, x: Tensor, noise: Tensor) -> Drawn:
-        """The drawing of pictures x (B, D), z_t = mean + sigma times the noise (T, B, Z)."""
-        canvases, mean, log_sigma, z, read, write = zip(*self._glimpses(x, noise), strict=True)
-        return Drawn(
-            *map(torch.stack, (canvases, mean, log_sigma, z)),  # pyright: ignore
-            read=_stacked(read), write=_stacked(write),
-        )  # fmt: skip
+    def draw(self, x: Tensor, noise: Tensor) -> Drawing:
+        """Draw images x (B, D), z_t = mean + sigma times the noise (T, B, Z)."""
+        *tensors, read, write = zip(*self._glimpses(x, noise), strict=True)
+        return Drawing(*map(torch.stack, tensors), stack_windows(read), stack_windows(write))
 
     def _glimpses(self, x: Tensor, noise: Tensor) -> Iterator[tuple[Any, ...]]:
-        """The parts of :class:`Drawn`, glimpse by glimpse."""
-        at = self.start(x)
+        """Yield the fields of :class:`Drawing`, glimpse by glimpse."""
+        state = self.start(x)
         for t, epsilon in enumerate(noise.unbind()):
-            seen = self.looked(at)
-            r = self._read(x, at.canvas, seen)
-            encoder = self.encoder(torch.cat([r, at.decoder[0]], dim=-1), at.encoder, t)
+            read = make_window(self.reader(state.decoder[0]), self.shape, self.read)
+            r = self._read(x, state.canvas, read)
+            encoder = self.encoder(torch.cat([r, state.decoder[0]], dim=-1), state.encoder, t)
             mean, log_sigma = self.q(encoder[0]).chunk(2, dim=-1)
             z = mean + log_sigma.exp() * epsilon
-            decoder, canvas, written = self._written(z, at, t)
-            at = Glimpse(encoder, decoder, canvas)
-            yield canvas, mean, log_sigma, z, seen, written
+            decoder, canvas, write = self._write(z, state, t)
+            state = Glimpse(encoder, decoder, canvas)
+            yield canvas, mean, log_sigma, z, read, write
 
-    def dream(self, z: Tensor) -> tuple[Tensor, Window]:
-        """Canvases (T, B, D) and windows of writing of pictures that nobody has seen, made of
-        z (T, B, Z) drawn from the prior."""
-        at, canvases, windows = self.start(z[0]), [], []
+    def sample(self, z: Tensor) -> tuple[Tensor, Window]:
+        """Return canvases (T, B, D) and windows of writing of new images.
+
+        Args:
+            z: drawn from the prior (T, B, Z).
+        """
+        state, canvases, windows = self.start(z[0]), [], []
         for t, one in enumerate(z):
-            decoder, canvas, written = self._written(one, at, t)
-            at = at._replace(decoder=decoder, canvas=canvas)
+            decoder, canvas, write = self._write(one, state, t)
+            state = state._replace(decoder=decoder, canvas=canvas)
             canvases.append(canvas)
-            windows.append(written)
-        return torch.stack(canvases), _stacked(windows)
+            windows.append(write)
+        return torch.stack(canvases), stack_windows(windows)
 
     def start(self, like: Tensor) -> Glimpse:
-        """The state before the first glimpse, for as many pictures as ``like`` (B, ...) has."""
+        """Return the state before the first glimpse, of as many images as ``like`` (B, ...)."""
         encoder, decoder = self.encoder.start(like), self.decoder.start(like)
         return Glimpse(encoder, decoder, self.first.expand(len(like), -1))
 
-    def looked(self, at: Glimpse) -> Window:
-        """The window through which the encoder looks next."""
-        return window(self.reader(at.decoder[0]), self.shape, self.read)
-
-    def filters(self, on: Window, count: int) -> tuple[Tensor, Tensor]:
-        """F_Y (B, N, height) and F_X (B, N, width) of windows with N = ``count``."""
+    def filterbanks(self, window: Window, count: int) -> tuple[Tensor, Tensor]:
+        """Return F_Y (B, N, height) and F_X (B, N, width) of windows with N = ``count``."""
         first = 0 if self.mistake == "grid" else 1
         height, width = self.shape
+        grid = window.stride, window.variance, count
         if height == width:  # both at once
-            middles = torch.stack([on.y, on.x])
-            both = filters(middles, on.stride, on.variance, count, height, first)
+            both = filterbank(torch.stack([window.y, window.x]), *grid, height, first)
             return both[0], both[1]
         return (
-            filters(on.y, on.stride, on.variance, count, height, first),
-            filters(on.x, on.stride, on.variance, count, width, first),
+            filterbank(window.y, *grid, height, first),
+            filterbank(window.x, *grid, width, first),
         )
 
-    def _read(self, x: Tensor, canvas: Tensor, on: Window) -> Tensor:
-        """gamma [F_Y x F_X', F_Y x^ F_X'] (B, 2 N N): the picture, and what it lacks."""
-        F_Y, F_X = self.filters(on, self.read)
-        picture, painted = (
+    def _read(self, x: Tensor, canvas: Tensor, window: Window) -> Tensor:
+        """Return gamma [F_Y x F_X', F_Y x^ F_X'] (B, 2 N N): the image, and what it lacks."""
+        F_Y, F_X = self.filterbanks(window, self.read)
+        image, painted = (
             (F_Y @ each.unflatten(-1, self.shape) @ F_X.mT).flatten(-2)
             for each in (x, canvas.sigmoid())
         )
-        return on.intensity[..., None] * torch.cat([picture, picture - painted], dim=-1)
+        return window.intensity[..., None] * torch.cat([image, image - painted], dim=-1)
 
-    def _written(self, z: Tensor, at: Glimpse, t: int) -> tuple[State, Tensor, Window]:
-        """The decoder after z (B, Z), the canvas after it has written, and where it wrote."""
-        decoder = self.decoder(z, at.decoder, t)
+    def _write(self, z: Tensor, state: Glimpse, t: int) -> tuple[State, Tensor, Window]:
+        """Return the decoder after z (B, Z), the canvas that it wrote on, and the window."""
+        decoder = self.decoder(z, state.decoder, t)
         raw = self.writer(decoder[0])
-        on = window(raw[..., :PARAMETERS], self.shape, self.write)
-        patch = raw[..., PARAMETERS:].unflatten(-1, (self.write, self.write))
-        F_Y, F_X = self.filters(on, self.write)
-        ink = (F_Y.mT @ patch @ F_X).flatten(-2) / on.intensity[..., None]
-        return decoder, at.canvas + ink, on
+        window = make_window(raw[..., :WINDOW], self.shape, self.write)
+        patch = raw[..., WINDOW:].unflatten(-1, (self.write, self.write))
+        F_Y, F_X = self.filterbanks(window, self.write)
+        ink = (F_Y.mT @ patch @ F_X).flatten(-2) / window.intensity[..., None]
+        return decoder, state.canvas + ink, window
 
 
-def _stacked(windows: Sequence[Window]) -> Window:
-    x, y, stride, variance, intensity = (
-        torch.stack(each) for each in zip(*windows, strict=True)
-    )
-    return Window(x, y, stride, variance, intensity)
+def stack_windows(windows: Sequence[Window]) -> Window:
+    """Return the windows of several glimpses as one, each number (T, B)."""
+    return Window(*map(torch.stack, zip(*windows, strict=True)))
