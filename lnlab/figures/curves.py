@@ -57,7 +57,7 @@ def curves(
         predicted: names whose values were not measured; their lines are dashed.
         mark: a place on the axis of x, and what is there.
     """
-    figure = curve_panels(panels, x, y, log_x, log_y, horizontal_spacing=0.06)
+    figure = _curve_panels(panels, x, y, log_x, log_y, horizontal_spacing=0.06)
     looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
     named = set()
     for column, panel in enumerate(panels.values(), start=1):
@@ -79,7 +79,7 @@ def curves(
     return figure.update_layout(height=430)
 
 
-def curve_panels(
+def _curve_panels(
     panels: Mapping[str, Mapping[str, Curve]],
     x: str,
     y: str,
@@ -117,7 +117,7 @@ def learning_curves(
         y: likewise of y.
         made_on: the data's kind and the hardware, printed below.
     """
-    figure = curve_panels(panels, x, y, log_x, log_y)
+    figure = _curve_panels(panels, x, y, log_x, log_y)
     looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
     named = set()
     for column, panel in enumerate(panels.values(), start=1):
