@@ -32,27 +32,20 @@ OVERPRINTED = """() => [...document.querySelectorAll(".picture")].flatMap((plot)
 
 
 @pytest.mark.browser
-def test_sentences_in_a_table_have_room(tmp_path, browser):
+def test_tables_have_room_for_their_sentences(tmp_path, browser):
     sentence = "what it does to the rest of the net, in some twenty words, " * 2
-    frame = pd.DataFrame({name: [sentence] for name in ("where", "seen", "means", "do")})
-    output = new_output("display_data", {"text/html": frame.to_html()})
+    wide = pd.DataFrame({name: [sentence] for name in ("where", "seen", "means", "do")})
+    narrow = pd.DataFrame({"command": ["lnlab train mnist --set norm=layer " * 3]}, index=["a"])
+    readable = Readable(narrow.rename_axis("id"), under=["command"])
+    outputs = [
+        new_output("display_data", {"text/html": source})
+        for source in (wide.to_html(), readable._repr_html_())
+    ]
     notebook = new_notebook(cells=[new_markdown_cell("# N\n\nWhy?")])
-    notebook.cells.append(new_code_cell("frame", outputs=[output]))
+    notebook.cells.append(new_code_cell("frame", outputs=outputs))
     page = phone(notebook, tmp_path, browser)
-    assert page.locator("tbody tr").bounding_box()["height"] < 250
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.close()
-
-
-@pytest.mark.browser
-def test_notes_below_one_narrow_column_are_as_wide_as_the_page(tmp_path, browser):
-    frame = pd.DataFrame({"command": ["lnlab train mnist --set norm=layer " * 3]}, index=["a"])
-    readable = Readable(frame.rename_axis("id"), under=["command"])
-    output = new_output("display_data", {"text/html": readable._repr_html_()})
-    notebook = new_notebook(cells=[new_markdown_cell("# N\n\nWhy?")])
-    notebook.cells.append(new_code_cell("frame", outputs=[output]))
-    page = phone(notebook, tmp_path, browser)
-    assert page.locator(".under div").bounding_box()["width"] > 250
+    assert page.locator("tbody tr").first.bounding_box()["height"] < 250
+    assert page.locator(".under div").bounding_box()["width"] > 250, "as wide as the page"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.close()
 

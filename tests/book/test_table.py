@@ -38,18 +38,9 @@ def test_a_column_that_is_not_there_is_named():
         Readable(FRAME, under=["notes"])
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, ""),
-        (np.nan, ""),
-        (0.0, "0"),
-        ([1, "a"], "1; a"),
-        ({"v": "open", "r": ""}, "open"),
-    ],
-)
-def test_values_are_written_as_they_are_read(value, text):
-    assert written(value) == text
+def test_values_are_written_as_they_are_read():
+    values = [None, np.nan, 0.0, [1, "a"], {"v": "open", "r": ""}]
+    assert list(map(written, values)) == ["", "", "0", "1; a", "open"]
 
 
 @pytest.mark.browser
@@ -57,14 +48,8 @@ def test_rows_are_filtered_and_sorted_with_what_is_below_them(tmp_path, browser)
     html = Readable(FRAME, under=["note"])._repr_html_()
     outputs = [new_output("display_data", {"text/html": html})]
     cells = [new_markdown_cell("# N\n\nWhy?"), new_code_cell("table", outputs=outputs)]
-    run = {
-        "name": "00_n",
-        "parameters": {},
-        "error": None,
-        "seconds": 1,
-        "at": "",
-        "version": "",
-    }
+    run = {"name": "00_n", "parameters": {}, "error": None, "seconds": 1}
+    run |= {"at": "", "version": ""}
     out = tmp_path / "pages"
     out.mkdir()
     nbformat.write(new_notebook(cells=cells, metadata={"lnlab": run}), out / "00_n.ipynb")
