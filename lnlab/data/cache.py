@@ -45,7 +45,9 @@ def cache_arrays(name: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
         key: all that decides them besides the code of lnlab and its libraries.
         compute: its errors are raised here, and nothing is stored.
     """
-    path = data_folder() / "cache" / f"{name}-{hashlib.sha256(key.encode()).hexdigest()}.npz"
+    path = (
+        data_folder() / "cache" / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:32]}.npz"
+    )
     arrays = _read(path)
     if arrays is not None:
         return arrays

@@ -60,15 +60,6 @@ def test_examples_have_the_class_of_their_folder_in_an_order_that_mixes_them(tmp
     assert found.train.x.max() < 20_000
 
 
-def test_only_so_many_words_have_numbers_and_only_those_of_the_training_reviews(tmp_path):
-    found = data.load(f"imdb={layouts.imdb(tmp_path)}", "reviews", vocab_size=8, max_length=30)
-    assert len(found.known) == 4
-    assert found.train.x.max() == 7
-    whole = data.load(f"imdb={layouts.imdb(tmp_path / 'again')}", "reviews", max_length=30)
-    assert "test" not in whole.known
-    assert "train" in whole.known
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

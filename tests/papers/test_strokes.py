@@ -54,16 +54,6 @@ def test_every_point_made_here_knows_its_character():
         assert set(line.text) <= set(ALPHABETS["pen"])
 
 
-def test_the_places_are_those_of_the_ink():
-    """The middle of a letter lies behind that of the letter before it."""
-    ahead = []
-    for line in data.load("pen", "strokes").train:
-        x = line.offsets[:, 0].cumsum()
-        middles = [x[line.places == place].mean() for place in np.unique(line.places)]
-        ahead += (np.diff(middles) > 0).tolist()
-    assert np.mean(ahead) == 1
-
-
 def test_what_joins_two_letters_belongs_to_the_second():
     corners = np.array([[0.0, 0.0], [10.0, 0.0], [20.0, 0.0], [30.0, 0.0]])
     points, places = pen._at_equal_times(corners, np.array([0, 0, 1, 1]))
@@ -91,13 +81,6 @@ def test_the_pen_is_slow_where_its_way_is_bent():
             near += steps[turn > 0.5].tolist()
             far += steps[turn < 0.1].tolist()
     assert np.mean(near) < 0.9 * np.mean(far)
-
-
-def test_every_letter_of_every_font_is_drawn():
-    for font in pen.FONTS:
-        for letter in pen.LETTERS:
-            assert sum(map(len, pen.glyph(font, letter).strokes)) >= 2, (font, letter)
-        assert pen.glyph(font, " ").strokes == ()
 
 
 def test_the_acknowledgement_is_with_the_fonts():
@@ -133,13 +116,6 @@ def test_lines_of_unipen_are_read_and_writers_parted(tmp_path):
     for line in found.train:
         assert abs(line.steps - PER_CHARACTER * len(line.text)) <= 3
         assert int(line.offsets[:, 2].sum()) == 2
-
-
-def test_who_came_twice_is_one_writer(tmp_path):
-    pens = [layouts.PEN.format(writer=f"Ann_Lee_{k}", y=140) for k in (1, 2)]
-    found = data.load(f"unipen={layouts.unipen(tmp_path, pens=pens)}", "strokes")
-    lines = [*found.train, *found.valid, *found.test]
-    assert [line.writer for line in lines].count("Ann_Lee") == 2
 
 
 def test_the_archive_is_read_as_its_folder(tmp_path, monkeypatch):
@@ -232,21 +208,10 @@ def test_iam_says_how_to_get_it(tmp_path):
         data.load(f"iam={tmp_path}", "strokes")
 
 
-def test_strokes_without_text_and_unknown_characters_are_said(tmp_path):
-    folder = layouts.iam(tmp_path)
-    (text,) = folder.glob("ascii/*/*/a01-000u.txt")
-    text.write_text("OCR:\n\nCSR:\n\nöl 7\n")
-    found = data.load(f"iam={folder}", "strokes")
-    assert "1 lines without text left out" in found.name
-    assert "1 times the unknown '7'" in found.name
-    assert "1 times the unknown 'Ã'" in found.name or "unknown 'ö'" in found.name
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ('<!DOCTYPE a [<!ENTITY b "c">]><a/>', "declares types"),
-        ("<a><b></a>", "no line of IAM-OnDB"),
         (layouts.SESSION.format(strokes='<Stroke><Point x="1"/></Stroke>'), "no line of IAM"),
     ],
 )
