@@ -77,8 +77,8 @@ class SiteRecorder(TorchFunctionMode):
         norm_output, self._norm_output = self._norm_output, None
         if f is None or not args or not isinstance(args[0], Tensor):
             return func(*args, **kwargs)
-        reuse = norm_output is not None and norm_output[0] is args[0]
-        a = norm_output[1] if reuse else args[0].clone()
+        same = norm_output if norm_output and norm_output[0] is args[0] else None
+        a = same[1] if same else args[0].clone()
         h = func(*args, **kwargs)
         shut = _shut(func, a, args[1:], kwargs, h) if self.find_shut else None
         self.sites.append(Site(self._site_name(f), a, h.clone(), shut))

@@ -232,7 +232,7 @@ def extreme_eigenvalues(
     space = KrylovSpace(_random_vector(objective, seed, 0), min(steps, P))
     # the outermost come first: among all p(H) v are those of a p that is large at an end alone
     iterations = space.grow(_product(objective, w))
-    with interruptible(lambda: space.rows and f"{len(space.rows)} of {steps} products"):
+    with interruptible(lambda: len(space.rows), f"{steps} products"):
         for _ in bar(iterations, steps, "eigenvalues", shown=progress):
             values, _, errors = space.ritz()
             outermost = torch.cat([errors[-count:], errors[:1]])
@@ -279,7 +279,7 @@ def hessian_trace(
     if draws < 1:
         raise ValueError(f"draws is {draws}: give 1 or more, 2 for an error.")
     product, values = _product(objective, objective.start if w is None else w), []
-    with interruptible(lambda: values and f"{len(values)} of {draws} draws"):
+    with interruptible(lambda: len(values), f"{draws} draws"):
         for number in bar(range(draws), draws, "trace", shown=progress):
             # E[v vᵀ] is the identity, so that E[vᵀ H v] = tr H (Hutchinson 1990). Signs, not
             # normal numbers: as v_i² is always 1, the diagonal of H comes out exactly, and only
@@ -319,7 +319,7 @@ def hessian_spectrum(
     product = _product(objective, objective.start if w is None else w)
     steps = min(steps, len(objective.start))
     rules: list[tuple[Tensor, Tensor]] = []
-    with interruptible(lambda: rules and f"{len(rules)} of {draws} draws"):
+    with interruptible(lambda: len(rules), f"{draws} draws"):
         for number in bar(range(draws), draws, "spectrum", shown=progress):
             space = KrylovSpace(_random_vector(objective, seed, number), steps)
             for _ in space.grow(product):

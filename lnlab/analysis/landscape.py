@@ -236,7 +236,7 @@ def evaluate_grid(
     losses = torch.full([len(a) for a in at], float("nan"), dtype=torch.float64)
     grid = list(torch.cartesian_prod(*(torch.arange(len(a)) for a in at)).view(-1, len(at)))
     computed = 0
-    with interruptible(lambda: computed and f"{computed} of {losses.numel()} points"):
+    with interruptible(lambda: computed, f"{losses.numel()} points"):
         for index in bar(grid, len(grid), "landscape", shown=progress):
             coordinates = torch.stack([a[i] for a, i in zip(at, index, strict=True)])
             losses[tuple(index)] = objective(w + coordinates.to(w) @ directions).double()

@@ -67,17 +67,19 @@ def as_list(value: Any, kind: type | tuple[type, ...]) -> list:
 
 
 @contextmanager
-def interruptible(progress: Callable[[], str]) -> Iterator[None]:
+def interruptible(count: Callable[[], int], of: str) -> Iterator[None]:
     """End the block at an interrupt and keep what was computed, with a warning.
 
-    An interrupt that comes while ``progress()`` is still empty is raised.
+    Args:
+        count: of what is there; an interrupt before there is anything is raised.
+        of: how many there would be, "30 draws".
     """
     try:
         yield
     except KeyboardInterrupt:
-        if not progress():
+        if not count():
             raise
-        warnings.warn(f"interrupted after {progress()}.", stacklevel=4)
+        warnings.warn(f"interrupted after {count()} of {of}.", stacklevel=4)
 
 
 def tensors(output: Any) -> Iterator[Tensor]:
@@ -391,7 +393,11 @@ class ModuleCopy:
             return module.norm.register_forward_pre_hook(
                 lambda norm, args: (shift(args[0]), *args[1:])
             )
-        return module.register_forward_hook(lambda layer, args, output: shift(output))
+
+        def after(layer: nn.Module, args: tuple, output: Tensor) -> Tensor:
+            return shift(output)
+
+        return module.register_forward_hook(after)
 
 
 def _drop_eps(module: nn.Module) -> bool:

@@ -400,35 +400,25 @@ def nearest_operator(
 # The running statistics that a normalizer keeps of its batches.
 
 
-@dataclass(frozen=True)
-class RunningStats:
-    """The rule by which evaluation takes account of a training batch.
-
-    Attributes:
-        momentum: the weight of the newest batch, 0.1 in torch; None if all batches weigh alike;
-            NaN if it follows no such rule.
-        variance: what is averaged: "biased variance", "unbiased variance", "biased sigma",
-            "unbiased sigma", or "unknown".
-    """
-
-    momentum: float | None
-    variance: str
-
-
 @torch.no_grad()
 def find_running_stats(
     box: BlackBox, x: Tensor, over: Extent, divisor: Divisor
-) -> RunningStats | None:
-    """Return the rule for batches like x (B, ...); None if evaluation does not depend on them.
+) -> tuple[float | None, str] | None:
+    """Return the momentum of running statistics, and the estimate of the variance in them.
 
     In evaluation mode each unit is an affine map, and its slope and offset are those of the
     running mean and variance.
 
     Args:
         box: the module in training mode, gains 1 and biases 0.
-        x: a batch.
+        x: a batch (B, ...).
         over: the extent of statistics in training.
         divisor: how they enter.
+
+    Returns:
+        The weight of the newest batch, 0.1 in torch, None if all batches weigh alike, NaN if it
+        follows no such rule; and "biased variance", "unbiased variance", "biased sigma",
+        "unbiased sigma" or "unknown". None if evaluation does not depend on the batches.
     """
     module = deepcopy(box.module.module)
     for name, value in box.weights.items():
@@ -462,7 +452,7 @@ def find_running_stats(
     if abs(first - 1) < 1e-6 and abs(second - 0.5) < 1e-6:
         momentum = None  # a mean of all batches gives the n-th the weight 1/n
     variances = running[0][1], running[1][1]
-    return RunningStats(momentum, _estimator(*variances, batches[0], first, over))
+    return momentum, _estimator(*variances, batches[0], first, over)
 
 
 def _running(
@@ -782,7 +772,7 @@ def _of_evaluation(
     running = find_running_stats(training, z, over, divisor)
     if running is None:
         return [Property("evaluation", "by the statistics of its own batch", right, True)]
-    m, variance = running.momentum, running.variance
+    m, variance = running
     weight = "all batches alike" if m is None else f"{m:.3g} for the newest batch"
     no_rule = m is not None and math.isnan(m)
     return [

@@ -86,7 +86,7 @@ class Objective:
         self.start = self.flat([own[name] for name in self.names])
         # a shared parameter is in several modules: w has to be put into each of them
         name_of = {id(own[name]): name for name in self.names}
-        self._slots = [
+        self._slots: list[tuple[dict[str, Any], str, str]] = [
             (m._parameters, key, name_of[id(p)])
             for m in self.module.modules()
             for key, p in m._parameters.items()

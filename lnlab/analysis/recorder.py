@@ -308,12 +308,12 @@ class Recorder(HookContext, AnalysisResult):
 
         return hook
 
-    def _add(self, key: Key, tensor: Tensor, step: int | None = None) -> None:
+    def _add(self, key: Key, tensor: Tensor, at: int | None = None) -> None:
         if is_batchedtensor(tensor):
             raise ValueError(
                 "a stack of models hides its numbers: record one of model.unstack()."
             )
-        step = self.step if step is None else step
+        step = self.step if at is None else at
         head = {"step": step, "name": key[0], "what": key[1], "call": key[2]}
         self._rows[key].append(head | summary(tensor) | self._also(key, tensor, step))
         if len(self._rows[key]) > self.rows:
@@ -376,8 +376,9 @@ class Recorder(HookContext, AnalysisResult):
         """Return the distribution of each tensor over the steps: its median and quantiles."""
         from lnlab.figures.curves import ribbons
 
-        groups = self.to_frame().query("call == 0").groupby(["name", "what"], sort=False)
-        return ribbons({f"{name}, {what}": rows for (name, what), rows in groups})
+        frame = self.to_frame().query("call == 0")
+        names = frame["name"] + ", " + frame["what"]
+        return ribbons({str(name): rows for name, rows in frame.groupby(names, sort=False)})
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that was recorded, to continue after a resume."""

@@ -197,7 +197,7 @@ class RotationRecorder(HookContext, AnalysisResult):
         from lnlab.figures.curves import curves
 
         lines = {
-            name: (rows["step"].to_numpy(), rows["angle"].to_numpy())
+            str(name): (rows["step"].to_numpy(), rows["angle"].to_numpy())
             for name, rows in self.to_frame().groupby("name", sort=False)
         }
         return curves({"": lines}, x="step", y="angle of a step (radians)")
