@@ -1,44 +1,17 @@
 """The drawing panel: what it shows is what the runs kept, glimpse by glimpse."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
-import pandas as pd
 import pytest
 
-from lnlab.papers.draw.evaluate import SAMPLES
 from lnlab.papers.draw.panel import DrawingState, FilterGrid, outline, tiled
 from lnlab.papers.draw.panel import drawing as drawing_panel
+from tests.golden.write import digits, drawer
 
 SIDE, GLIMPSES = 6, 3
 
 
-def digits(count=3):
-    return 255 * np.random.default_rng(9).integers(0, 2, (count, SIDE, SIDE), np.uint8)
-
-
-def drawer(seed=0, glimpses=GLIMPSES) -> Any:
-    """A run that kept drawings of two pictures, at two moments; at a third it did not."""
-    random = np.random.default_rng(seed)
-    rows = pd.DataFrame({
-        "seed": 0, "update": [0, 40, 80], "valid_bound": [180.0, 90.25, 80.5],
-        "valid_kl": [0.0, 8, 9],
-    })  # fmt: skip
-    kept = {
-        update: {
-            "canvas": random.integers(0, 256, (glimpses, 2, SIDE, SIDE), np.uint8),
-            "windows": random.uniform(1, 4, (2, 4, glimpses, 2)).astype(np.float32),
-            "dreams": random.integers(0, 256, (SAMPLES, SIDE, SIDE), np.uint8),
-        }
-        for update in (40, 80)
-    }
-    config = {"read_size": 2, "write_size": 5, "glimpses": glimpses}
-    return SimpleNamespace(metrics=lambda: rows, pictures=lambda seed: kept, config=config)
-
-
 def test_what_is_shown_is_what_was_kept():
-    runs = {"none": drawer(), "layer": drawer(1)}
+    runs = {"none": drawer(0), "layer": drawer(1)}
     panel = drawing_panel(runs, digits())
     assert len(panel.controls["picture"].options) == 2, "of the third no drawing was kept"
     panel.state = DrawingState(1, 2, 40)
@@ -62,7 +35,7 @@ def test_what_is_shown_is_what_was_kept():
 
 
 def test_the_nearest_moment_is_shown_and_minus_one_is_the_last():
-    runs = {"none": drawer()}
+    runs = {"none": drawer(0)}
     assert drawing_panel(runs, digits()).state == DrawingState(0, GLIMPSES, 80)
     early = drawing_panel(runs, digits(), glimpse=1, update=3)
     assert early.state == DrawingState(0, 1, 40)
@@ -78,14 +51,15 @@ def test_a_window_has_its_filters_where_the_formula_has_them():
 
 
 def test_a_sheet_has_every_picture_once():
-    sheet = tiled(digits(5))
+    five = np.concatenate([digits(), digits()[:2]])
+    sheet = tiled(five)
     assert sheet.shape == (2 * (SIDE + 1) - 1, 3 * (SIDE + 1) - 1)
-    np.testing.assert_array_equal(sheet[SIDE + 1 :, SIDE + 1 : 2 * SIDE + 1], digits(5)[4])
+    np.testing.assert_array_equal(sheet[SIDE + 1 :, SIDE + 1 : 2 * SIDE + 1], five[4])
     assert not sheet[SIDE].any()
 
 
 def test_runs_that_cannot_stand_together_are_refused():
     with pytest.raises(ValueError, match="4 runs: show at most 3"):
-        drawing_panel({str(k): drawer() for k in range(4)}, digits())
+        drawing_panel({str(k): drawer(0) for k in range(4)}, digits())
     with pytest.raises(ValueError, match=r"\[3, 4\] glimpses"):
-        drawing_panel({"none": drawer(), "layer": drawer(glimpses=4)}, digits())
+        drawing_panel({"none": drawer(0), "layer": drawer(0, glimpses=4)}, digits())

@@ -7,28 +7,23 @@ import sys
 from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import ipywidgets
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 from lnlab import panels
-from lnlab.analysis.feature_maps import MapStatistics
 from lnlab.book import value
 from lnlab.nn import LayerNorm
 from lnlab.panels.controls import COLUMN
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import same
-from lnlab.papers import OrderEmbeddings
 from lnlab.papers.attentive_reader.panel import reading as reading_panel
 from lnlab.papers.draw.panel import drawing as drawing_panel
 from lnlab.papers.handwriting.panel import writing as writing_panel
 from lnlab.papers.las.panel import attention as attention_panel
-from lnlab.papers.las.recordings import Utterance, from_samples
 from lnlab.papers.mnist import train_landscape_networks
 from lnlab.papers.order_embeddings.data import COCO_BOXES, Boxes, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.model import OrderEmbedding
@@ -36,13 +31,12 @@ from lnlab.papers.order_embeddings.panel import order as order_panel
 from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
 from lnlab.papers.transformer.panel import transformer as transformer_panel
 from lnlab.training.random_state import default_dtype
-from tests.panels.test_drawing import digits, drawer
-from tests.panels.test_reading import question, reader
+from tests.golden import write as golden
 from tests.panels.test_thoughts import thinkers
 from tests.panels.test_writing import hands, line
 from tests.unpacked import unpacked
 
-TAG = "<img src=x onerror=alert`1`>"
+TAG = "<img/src=x/onerror=alert`1`>"
 LAB = 848
 """Pixels that JupyterLab gives a cell's output beside its file browser, on a screen of 1280."""
 FUNCTIONS = {name: getattr(panels, name) for name in panels.__all__ if name != "LivePlot"} | {
@@ -55,7 +49,6 @@ FUNCTIONS = {name: getattr(panels, name) for name in panels.__all__ if name != "
     "writing": writing_panel,
 }
 """Every panel by its name."""
-QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 
 
 class Case(NamedTuple):
@@ -74,64 +67,6 @@ class Case(NamedTuple):
     wrong: list[tuple[dict[str, Any], str]]
 
 
-def utterances(text="seven") -> list[Utterance]:
-    times = np.array([0.1, 0.3, 0.6])
-    sound = np.random.default_rng(0).normal(0, 0.1, 400 + 79 * 160)  # 80 frames
-    return [
-        Utterance(
-            name=f"{text} {number}", speaker=text, units=(text, "b"),
-            recording=from_samples(sound, 16_000), begins=times[:2], ends=times[1:],
-        )
-        for number in range(2)
-    ]  # fmt: skip
-
-
-def recognizer(text="seven") -> Any:
-    """A run that kept what it attended to, at two moments."""
-    draw = np.random.default_rng(0)
-    looks = {
-        "hypotheses": [[[text], ["b", text]], [[], ["b"]]],
-        "test_error": [0.5, 0.25],
-    }
-    rows = pd.DataFrame({"seed": [0, 0], "update": [0, 7], "epoch": [0.0, 1.0], **looks})
-    kept = {
-        update: {f"attention {number}": draw.dirichlet(np.ones(40), 2) for number in range(2)}
-        for update in rows["update"]
-    }
-    return SimpleNamespace(
-        metrics=lambda: rows, pictures=lambda seed: kept, config={"encoder_layers": 2}
-    )
-
-
-def recorded(text="layers", scale=1.0) -> pd.DataFrame:
-    rows = [
-        {"what": what, "step": step, "name": f"{text}.{layer}"}
-        | dict(zip(QUANTILES, scale * (step + 1) * np.linspace(-layer, layer, 5), strict=True))
-        for what in ("activations", "gradients")
-        for step in (0, 5, 10)
-        for layer in (1, 2, 3)
-    ]
-    return pd.DataFrame(rows)
-
-
-def embeddings() -> tuple[dict[str, Any], Captions]:
-    """Two nets that never learned, and few scenes."""
-    task = OrderEmbeddings.budget("smoke")
-    dataset = task.dataset()
-    arms = {
-        name: replace(task, norm=norm) for name, norm in (("none", "none"), ("layer", "layer"))
-    }
-    return {name: arm.model(0, dataset) for name, arm in arms.items()}, dataset
-
-
-def maps(text="layer") -> tuple[dict[Any, Any]]:
-    """Maps of two arms with two paddings, before and after, of two layers."""
-    drawn = torch.Generator().manual_seed(0)
-    one = lambda side: MapStatistics(*torch.rand(3, 2, side, side, generator=drawn).double())  # noqa: E731
-    nets = product((text, "none"), ("zeros", text), ("before", "after"))
-    return ({net: {text: one(8), "second": one(4)} for net in nets},)
-
-
 def photographs(text) -> tuple[dict[str, Any], Captions]:
     """A net that never learned, and pictures of which nobody knows what is true."""
     boxes = Boxes(np.array([0]), np.array([[0.1, 0.1, 0.5, 0.5]]))
@@ -145,18 +80,13 @@ def photographs(text) -> tuple[dict[str, Any], Captions]:
 
 CASES = {
     "attention": Case(
-        ({"none": recognizer(), "both": recognizer()}, utterances()),
+        ({"none": golden.recognizer(0), "both": golden.recognizer(1)}, golden.utterances()),
         {},
         {"example": 1, "epoch": 0.0},
         [({"example": 9}, "example is 9: give 0 to 1")],
     ),
     "distributions": Case(
-        (
-            {
-                "deep": {"none": recorded(), "layer": recorded(scale=2.0)},
-                "wide": {"none": recorded(scale=3.0), "layer": recorded(scale=4.0)},
-            },
-        ),
+        (golden.recorded(),),
         {},
         {"arms": ("layer",), "step": 10, "net": "wide", "what": "gradients"},
         [
@@ -206,7 +136,7 @@ CASES = {
         ],
     ),
     "order": Case(
-        embeddings(),
+        golden.untrained("order_embeddings"),
         {"caption": "a star"},
         {"caption": "a small red heart left of a square", "net": "layer"},
         [
@@ -215,21 +145,21 @@ CASES = {
         ],
     ),
     "positions": Case(
-        maps(),
+        (golden.feature_maps(),),
         {},
-        {"norm": "none", "padding": "layer", "time": "after", "layer": "second"},
+        {"norm": "none", "padding": "reflection", "time": "after", "layer": "second"},
         [
             ({"norm": "batch"}, "norm is 'batch': choose from layer, none"),
         ],
     ),
     "drawing": Case(
-        ({"none": drawer(), "layer": drawer(1)}, digits()),
+        ({"none": golden.drawer(0), "layer": golden.drawer(1)}, golden.digits()),
         {},
         {"picture": 1, "glimpse": 2, "update": 40},
         [({"picture": 9}, "picture is 9: give 0 to 1")],
     ),
     "reading": Case(
-        ({"none": reader(), "layer": reader(1)}, [question(number=k) for k in range(2)]),
+        ({"none": golden.reader(0), "layer": golden.reader(1)}, golden.questions()),
         {},
         {"question": 1, "update": 0},
         [({"question": 9}, "question is 9: give 0 to 1")],
@@ -407,12 +337,24 @@ def test_what_makes_no_sense_does_not_start(name, wrong, says):
 
 
 GIVEN = {
-    "attention": ({TAG: recognizer(TAG)}, utterances(TAG)),
-    "distributions": ({TAG: {TAG: recorded(TAG)}},),
-    "drawing": ({TAG: drawer()}, digits()),
+    "attention": (
+        {TAG: golden.recognizer(0)},
+        [
+            replace(each, name=f"{each.name} {TAG}", speaker=TAG, units=(TAG, "b"))
+            for each in golden.utterances()
+        ],
+    ),
+    "distributions": ({TAG: {TAG: golden.recorded()["deep"]["none"]}},),
+    "drawing": ({TAG: golden.drawer(0)}, golden.digits()),
     "order": photographs(TAG),
-    "reading": ({TAG: reader(words=13)}, [question(TAG, k) for k in range(2)]),
-    "thoughts": thinkers(TAG, words=TAG.split()),
+    "reading": (
+        {TAG: golden.reader(0)},
+        [
+            replace(each, query=f"{TAG} @placeholder", sentences=(f"{TAG} a b .",) * 2)
+            for each in golden.questions()
+        ],
+    ),
+    "thoughts": thinkers(TAG, words=[TAG]),
     "writing": (hands(TAG), [line(TAG, TAG)]),
 }
 """The panels that are given data, with a tag wherever these have text."""

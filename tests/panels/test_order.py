@@ -23,13 +23,12 @@ from lnlab.papers.order_embeddings.panel import (
     outline,
 )
 from lnlab.papers.order_embeddings.panel import order as order_panel
-
-from .test_every_panel import embeddings
+from tests.golden.write import untrained
 
 
 @pytest.fixture(scope="module")
 def there():
-    return CaptionLocator(*embeddings())
+    return CaptionLocator(*untrained("order_embeddings"))
 
 
 def test_the_nearest_are_those_of_least_violation_and_their_truth_is_the_scenes(there):

@@ -6,16 +6,11 @@ import pytest
 from lnlab import panels
 from lnlab.analysis.feature_maps import contrast, mean_over_units
 from lnlab.panels.positions_panel import PositionsState
-from tests.panels.test_every_panel import maps
+from tests.golden.write import feature_maps
 
 
-@pytest.fixture
-def measured():
-    (given,) = maps()
-    return given
-
-
-def test_every_state_shows_its_own_maps_in_colours_that_reach_as_far(measured):
+def test_every_state_shows_its_own_maps_in_colours_that_reach_as_far():
+    measured = feature_maps()
     panel = panels.positions(measured)
     every = [mean_over_units(of) for layers in measured.values() for of in layers.values()]
     for (norm, padding, time), layers in measured.items():
@@ -30,7 +25,8 @@ def test_every_state_shows_its_own_maps_in_colours_that_reach_as_far(measured):
             assert f"in the middle in {100 * border.middle:.0f} %" in panel.bar.sentence
 
 
-def test_maps_that_are_not_all_there_are_refused(measured):
+def test_maps_that_are_not_all_there_are_refused():
+    measured = feature_maps()
     with pytest.raises(ValueError, match="there are no maps"):
         panels.positions({})
     measured.pop(("none", "zeros", "after"))

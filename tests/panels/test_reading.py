@@ -3,47 +3,20 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from lnlab.papers.attentive_reader.data import BLANK, Question
 from lnlab.papers.attentive_reader.panel import LETTERS, ReadingState, laid_out
 from lnlab.papers.attentive_reader.panel import reading as reading_panel
-
-
-def question(text="met", number=0):
-    return Question(
-        f"{text} {number}", (f"@entity0 {text} @entity1 .", f"@entity1 {text} @entity2 ."),
-        f"@entity0 {text} {BLANK}", ("@entity0", "@entity1", "@entity2"), "@entity1",
-    )  # fmt: skip
-
-
-def reader(seed=0, count=2, words=9):
-    """A run that kept where it looked, at two moments; it learns."""
-    chance = np.random.default_rng(seed)
-    chances = [[[0.5, 0.2, 0.3]] * count, [[0.1, 0.8, 0.1]] * count]
-    rows = pd.DataFrame(
-        {
-            "seed": [0, 0],
-            "update": [0, 70],
-            "valid_error": [0.5, 0.25],
-            "candidate_probabilities": chances,
-        }
-    )
-    kept = {
-        update: {f"attention {k}": chance.dirichlet(np.ones(words)) for k in range(count)}
-        for update in rows["update"]
-    }
-    return SimpleNamespace(metrics=lambda: rows, pictures=lambda seed: kept, config={})
+from tests.golden.write import questions, reader
 
 
 def test_what_is_shown_is_what_was_kept_word_by_word():
-    runs = {"none": reader(), "layer": reader(1)}
-    panel = reading_panel(runs, [question(number=k) for k in range(5)])
+    runs = {"none": reader(0), "layer": reader(1)}
+    panel = reading_panel(runs, [*questions()] * 3)
     assert len(panel.controls["question"].options) == 2, "of the others nothing was kept"
     panel.state = ReadingState(1, 70)
     plot = panel.plots["reading"]
-    words = [*question().passage.split(), "<end>"]
+    words = [*questions()[0].passage.split(), "<end>"]
     for slot, run in enumerate(runs.values()):
         cells, text = (plot.current(f"{kind} {slot}") for kind in ("attention", "words"))
         alpha = run.pictures(0)[70]["attention 1"]
@@ -54,7 +27,7 @@ def test_what_is_shown_is_what_was_kept_word_by_word():
             )
         assert np.isfinite(cells["z"]).sum() == sum(map(len, words))
         colours = dict(zip(words, text["textfont"]["color"], strict=True))
-        assert len({colours[name] for name in question().candidates}) == 3
+        assert len({colours[name] for name in questions()[0].candidates}) == 3
         assert "(right)" in plot._layout["annotations"][slot + 1]["text"]
     assert not plot.current("words 2")["visible"]
     assert "Said by none: @entity1 (80%); layer" in panel.bar.sentence
@@ -75,6 +48,6 @@ def test_words_are_broken_into_lines_and_none_overlaps():
 
 
 def test_runs_without_attention_are_refused():
-    none = SimpleNamespace(metrics=reader().metrics, pictures=lambda seed: {}, config={})
+    none = SimpleNamespace(metrics=reader(0).metrics, pictures=lambda seed: {}, config={})
     with pytest.raises(ValueError, match="kept no attention"):
-        reading_panel({"none": none}, [question()])
+        reading_panel({"none": none}, questions())
