@@ -19,8 +19,8 @@ from benchmarks.thoughts import summary, table, timed
 from lnlab.kernels import fuse
 from lnlab.papers import Handwriting as Task
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
-from lnlab.papers.handwriting.kernels import FastHandwriting
-from lnlab.papers.handwriting.model import HandwritingNet, Written
+from lnlab.papers.handwriting.kernels import FusedHandwriting
+from lnlab.papers.handwriting.model import HandwritingNet, LineBatch
 from lnlab.training import stack
 from lnlab.training.optim import before_step
 from lnlab.training.runs import device_name
@@ -51,7 +51,7 @@ def ratios(units: int) -> dict[str, dict[str, Any]]:
     """The ratios of times of an update, and of the loop alone, of one size."""
     layer, none = (Task.scaled(norm=norm, units=(units,), seeds=(0,)) for norm in ARMS)
     net = layer.model(0, LINES)
-    assert isinstance(net, FastHandwriting)
+    assert isinstance(net, FusedHandwriting)
     found = timed(
         {
             "an update with layer norm": update(layer, net),
@@ -78,10 +78,10 @@ def stepped(task: Task) -> HandwritingNet:
     return fuse(task.net(LINES.alphabet, CHARACTERS / POINTS))
 
 
-def lines(B: int) -> Written:
+def lines(B: int) -> LineBatch:
     """B lines of random points and characters."""
     text = torch.randint(0, len(LINES.alphabet), (B, CHARACTERS))
-    return Written(torch.randn(B, POINTS, 3), text)
+    return LineBatch(torch.randn(B, POINTS, 3), text)
 
 
 def update(task: Task, net: Any) -> Callable[[], None]:
@@ -89,7 +89,7 @@ def update(task: Task, net: Any) -> Callable[[], None]:
     model = stack([net])
     optimizer = task.optimizer(model.parameters())
     before_step(optimizer, task.clip_)
-    batch = Written(*(a.unsqueeze(0) for a in lines(task.batch_size)))
+    batch = LineBatch(*(a.unsqueeze(0) for a in lines(task.batch_size)))
     y = torch.rand(*batch.x.shape).round(), torch.full(batch.x.shape[:2], POINTS)
 
     def step() -> None:
@@ -101,19 +101,19 @@ def update(task: Task, net: Any) -> Callable[[], None]:
     return step
 
 
-def moved(net: FastHandwriting) -> Callable[[], None]:
+def moved(net: FusedHandwriting) -> Callable[[], None]:
     """The loop of the window, there and back, and nothing above it."""
     batch = lines(16)
     x, start = batch.x.transpose(0, 1), net.start(16)
 
     def run() -> None:
-        h, w, *_ = net._windowed(x, batch.text, start)
+        h, w, *_ = net._run_window(x, batch.text, start)
         torch.autograd.backward([h, w], [torch.ones_like(h), torch.ones_like(w)])
 
     return run
 
 
-def floor(net: FastHandwriting) -> Callable[[], object]:
+def floor(net: FusedHandwriting) -> Callable[[], object]:
     """The matrix products of that loop, there and back, and nothing else."""
     batch, memory = lines(16), net.start(16)
     loop = net.loop(batch.text)

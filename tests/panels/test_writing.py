@@ -10,7 +10,7 @@ from lnlab.nn import Identity, LayerNorm
 from lnlab.papers import Handwriting
 from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
-from lnlab.papers.handwriting.model import HandwritingNet, Written
+from lnlab.papers.handwriting.model import HandwritingNet, LineBatch
 from lnlab.papers.handwriting.panel import (
     SHIPPED,
     Hands,
@@ -115,7 +115,7 @@ def test_nets_are_packed_and_write_the_same_again(tmp_path, few):
     assert again.floor == SMOKE.std_floor
     assert "lnlab train handwriting --budget notebook --set norm=none" in again.made
     np.testing.assert_array_equal(again.scale[1], hands.scale[1])
-    x = Written(torch.randn(1, 9, 3), torch.tensor([[3, 4, 1]]))
+    x = LineBatch(torch.randn(1, 9, 3), torch.tensor([[3, 4, 1]]))
     for arm in NORMS:
         one, other = hands.nets[arm][2], again.nets[arm][2]
         with torch.no_grad():

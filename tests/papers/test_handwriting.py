@@ -13,18 +13,16 @@ from lnlab.nn import Identity, LayerNorm
 from lnlab.papers import Handwriting
 from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
-from lnlab.papers.handwriting.evaluate import distances, judged, write
+from lnlab.papers.handwriting.evaluate import score_lines, window_errors, write
 from lnlab.papers.handwriting.model import (
+    EncodedLines,
     Gaussians,
     HandwritingNet,
-    Lines,
-    Written,
-    drawn,
-    log_loss,
-    mixture,
-    outputs,
-    scaled,
-    unscaled,
+    LineBatch,
+    make_mixture,
+    negative_log_likelihood,
+    output_size,
+    sample_points,
 )
 from lnlab.training import Evaluation, stack, train
 
@@ -46,12 +44,12 @@ def net(norm="layer", **settings):
 
 def written(B=2, T=7):
     x = torch.randn(B, T, 3, generator=torch.Generator().manual_seed(0))
-    return Written(x, torch.tensor([[1, 2, 4, 3], [3, 3, 1, -1]])[:B])
+    return LineBatch(x, torch.tensor([[1, 2, 4, 3], [3, 3, 1, -1]])[:B])
 
 
 def some_outputs(*shape, scale=1.0):
     random = torch.Generator().manual_seed(1)
-    return scale * torch.randn(*shape, outputs(M), generator=random)
+    return scale * torch.randn(*shape, output_size(M), generator=random)
 
 
 # --- sizes -----------------------------------------------------------------------------------
@@ -65,7 +63,7 @@ def test_the_papers_model_has_about_3_7_million_weights(peepholes, weights):
         layers=paper.layers, peepholes=peepholes,
     )  # fmt: skip
     assert sum(p.numel() for p in made.parameters()) == weights
-    assert outputs(paper.components) == 121
+    assert output_size(paper.components) == 121
 
 
 # --- the mixture -----------------------------------------------------------------------------
@@ -94,22 +92,8 @@ def test_the_log_loss_is_that_of_torch(floor, bias):
     y = some_outputs(4, 5)
     points = torch.randn(4, 5, 3)
     points[..., 2] = (points[..., 2] > 0).double()
-    of = mixture(y, floor=floor, bias=bias)
-    torch.testing.assert_close(log_loss(of, points), by_torch(of, points))
-
-
-def test_the_mixture_is_that_of_the_paper():
-    """Graves (2013), eq. 18-22 and, with a bias, 61 and 62; the floor is added."""
-    y = some_outputs(2)
-    of = mixture(y, floor=0.1, bias=0.5)
-    pi, mu_x, mu_y, s_x, s_y, r = y[:, 1:].chunk(6, -1)
-    torch.testing.assert_close(of.log_pi.exp(), (1.5 * pi).softmax(-1))
-    torch.testing.assert_close(of.mu, torch.stack([mu_x, mu_y], -1))
-    torch.testing.assert_close(
-        of.log_sigma.exp(), (torch.stack([s_x, s_y], -1) - 0.5).exp() + 0.1
-    )
-    torch.testing.assert_close(of.r, r)
-    assert torch.equal(of.pen, y[:, 0])
+    of = make_mixture(y, floor=floor, bias=bias)
+    torch.testing.assert_close(negative_log_likelihood(of, points), by_torch(of, points))
 
 
 @pytest.mark.parametrize(("scale", "floor"), [(30.0, 0.0), (30.0, 0.01), (200.0, 0.0)])
@@ -117,7 +101,7 @@ def test_outputs_of_any_size_have_a_finite_loss_and_gradient(scale, floor):
     """In float32, where a density underflows and a correlation rounds to 1."""
     y = some_outputs(50, scale=scale).float().requires_grad_()
     points = torch.randn(50, 3).float().clamp(0, 1)
-    loss = log_loss(mixture(y, floor=floor), points).sum()
+    loss = negative_log_likelihood(make_mixture(y, floor=floor), points).sum()
     (slope,) = torch.autograd.grad(loss, y)
     assert loss.isfinite()
     assert slope.isfinite().all()
@@ -131,7 +115,7 @@ def test_what_is_drawn_has_the_covariance_that_is_said():
         torch.atanh(torch.tensor([0.8])),
     )  # fmt: skip
     many = Gaussians(*(part.expand(200_000, *part.shape) for part in of))
-    points = drawn(many, torch.Generator().manual_seed(0))
+    points = sample_points(many, torch.Generator().manual_seed(0))
     covariance = torch.cov(points[:, :2].T)
     expected = torch.tensor([[0.25, 0.8 * 1.5], [0.8 * 1.5, 9.0]])
     torch.testing.assert_close(covariance, expected, rtol=0.02, atol=0.0)  # 200,000 draws
@@ -203,21 +187,6 @@ def test_peepholes_of_0_are_an_lstm_and_others_are_none():
     assert (plain(batch) - peeping(batch)).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("norm", NORMS)
-def test_fused_is_the_reference(norm):
-    dataset = SMOKE.dataset()
-    x, y = Lines(dataset, "train").gathered([0, 1, 2])
-    losses = []
-    for fused in (True, False):
-        task = replace(SMOKE, norm=norm, fused=fused)
-        torch.set_default_dtype(torch.float32)
-        made = task.model(0, dataset).double()
-        torch.set_default_dtype(torch.float64)
-        out = made(x._replace(x=x.x.double()))[None]
-        losses.append(task.loss(out, (y[0].double()[None], y[1][None])))
-    torch.testing.assert_close(*losses)
-
-
 def test_weights_of_another_alphabet_are_refused():
     other = HandwritingNet(Alphabet("abd "), H, M, 2).double()
     with pytest.raises(ValueError, match="another alphabet"):
@@ -227,22 +196,12 @@ def test_weights_of_another_alphabet_are_refused():
 # --- lines -----------------------------------------------------------------------------------
 
 
-def test_scaled_offsets_come_back():
-    dataset = SMOKE.dataset()
-    line = dataset.train[0]
-    points = scaled(line.offsets, dataset.scale)
-    np.testing.assert_allclose(unscaled(points[1:], dataset.scale), line.offsets, atol=1e-5)
-    every = torch.cat([scaled(one.offsets, dataset.scale)[1:, :2] for one in dataset.train])
-    torch.testing.assert_close(every.mean(0), torch.zeros(2).float(), rtol=0, atol=1e-5)
-    torch.testing.assert_close(every.std(0), torch.ones(2).float(), rtol=1e-3, atol=0)
-
-
 def test_only_the_first_points_of_a_line_are_read_where_points_says_so():
     dataset = SMOKE.dataset()
-    whole, first = Lines(dataset, "train"), Lines(dataset, "train", 40)
+    whole, first = EncodedLines(dataset, "train"), EncodedLines(dataset, "train", 40)
     assert first.lengths == [min(T, 40) for T in whole.lengths]
     assert max(whole.lengths) > 40
-    (x, y), (x_40, y_40) = whole.gathered([0, 1]), first.gathered([0, 1])
+    (x, y), (x_40, y_40) = whole.batch([0, 1]), first.batch([0, 1])
     assert torch.equal(x_40.x, x.x[:, :40])
     assert torch.equal(y_40[0], y[0][:, :40])
     assert torch.equal(x_40.text, x.text)
@@ -254,18 +213,13 @@ def test_only_the_first_points_of_a_line_are_read_where_points_says_so():
     assert found["valid_nll_per_line"][0] / found["valid_nll"][0] <= 40  # points a line
 
 
-def test_the_papers_lines_have_500_points_and_those_of_the_scaled_setting_are_whole():
-    assert Handwriting.budget("paper").config()["max_points"] == 500
-    assert Handwriting.scaled().config()["max_points"] == 0
-
-
 def test_longer_company_changes_no_line():
     """Neither padding of points nor of text enters a line's loss."""
     dataset = SMOKE.dataset()
-    lines, made = Lines(dataset, "train"), SMOKE.model(0, dataset)
+    lines, made = EncodedLines(dataset, "train"), SMOKE.model(0, dataset)
     order = sorted(range(len(lines)), key=lambda place: lines.lengths[place])
-    both, (points, lengths) = lines.gathered([order[0], order[-1]])
-    alone, (own, _) = lines.gathered([order[0]])
+    both, (points, lengths) = lines.batch([order[0], order[-1]])
+    alone, (own, _) = lines.batch([order[0]])
     assert both.text.shape[1] >= alone.text.shape[1]
     T = int(lengths[0])
     assert T == len(own[0]) < points.shape[1]
@@ -273,7 +227,7 @@ def test_longer_company_changes_no_line():
     task = replace(SMOKE, max_output_grad=0.0)
     found = task.loss(made(both)[None], (points[None], lengths[None]))
     each = [task.loss(made(x)[None], (y[None], n[None]))
-            for x, (y, n) in (lines.gathered([k]) for k in (order[0], order[-1]))]  # fmt: skip
+            for x, (y, n) in (lines.batch([k]) for k in (order[0], order[-1]))]  # fmt: skip
     mean = sum(n * one for n, one in zip(lengths, each, strict=True)) / lengths.sum()
     torch.testing.assert_close(found, mean.to(found), rtol=1e-4, atol=1e-4)
 
@@ -297,24 +251,24 @@ def test_slopes_by_outputs_are_cut_where_the_loss_is_a_sum():
 
 def test_judged_line_by_line_is_the_loss():
     dataset = SMOKE.dataset()
-    lines, made = Lines(dataset, "valid"), SMOKE.model(0, dataset)
-    found = judged(made, lines, SMOKE.std_floor)
+    lines, made = EncodedLines(dataset, "valid"), SMOKE.model(0, dataset)
+    found = score_lines(made, lines, SMOKE.std_floor)
     for place in range(len(lines)):
-        x, (y, n) = lines.gathered([place])
+        x, (y, n) = lines.batch([place])
         one = replace(SMOKE, max_output_grad=0.0).loss(made(x)[None], (y[None], n[None]))
         assert found.nats[place] / found.points[place] == pytest.approx(
             float(one.detach()), abs=1e-4
         )
-    assert found.a_point() == pytest.approx(float(found.nats.sum() / found.points.sum()))
-    assert found.a_point([1]) == pytest.approx(float(found.nats[1] / found.points[1]))
+    assert found.per_point() == pytest.approx(float(found.nats.sum() / found.points.sum()))
+    assert found.per_point([1]) == pytest.approx(float(found.nats[1] / found.points[1]))
 
 
 def test_a_window_on_the_true_character_is_no_error():
     line = SMOKE.dataset().valid[0]
     right = F.one_hot(torch.tensor(line.places[1:]).long(), len(line.text))
-    assert not distances(right, line).any()
+    assert not window_errors(right, line).any()
     late = torch.tensor(line.places[1:]).long().add(1).clamp(max=len(line.text) - 1)
-    off = distances(F.one_hot(late, len(line.text)), line)
+    off = window_errors(F.one_hot(late, len(line.text)), line)
     assert set(off.tolist()) == {0, 1}
 
 
@@ -377,18 +331,6 @@ def test_it_measures_validation_on_the_way_and_the_test_at_the_end():
     assert way["window 0"][0].shape == (
         dataset.valid[0].steps, len(dataset.valid[0].text),
     )  # fmt: skip
-
-
-def test_few_lines_are_few_to_be_measured_on_too():
-    task = replace(SMOKE, max_lines=3)
-    dataset = task.dataset()
-    assert (len(dataset.train), len(dataset.test)) == (3, 6)
-    model = stack([task.model(0, dataset)])
-    end = task.evaluate(model, dataset, Evaluation.FINAL)
-    few = Lines(dataset, "test", most=3)
-    assert few.lines == list(dataset.test)[:3]
-    (one,) = model.unstack()
-    assert end["test_nll"] == [judged(one, few, task.std_floor).a_point()]
 
 
 @pytest.mark.slow

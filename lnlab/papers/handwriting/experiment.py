@@ -1,4 +1,4 @@
-"""Layer norm in a net that writes by hand: Ba et al. (2016), section 6.5 and Fig. 5."""
+"""Layer norm in handwriting synthesis: Ba et al. (2016), section 6.5 and Fig. 5."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,15 +11,15 @@ from lnlab.data import load
 from lnlab.nn import STARTS, Identity, LayerNorm, Norm
 from lnlab.nn.padding import within
 from lnlab.papers.handwriting.data import Alphabet, Strokes
-from lnlab.papers.handwriting.evaluate import measured
-from lnlab.papers.handwriting.kernels import fast
+from lnlab.papers.handwriting.evaluate import measure
+from lnlab.papers.handwriting.kernels import fuse_handwriting
 from lnlab.papers.handwriting.model import (
     WINDOWS,
+    EncodedLines,
     HandwritingNet,
-    Lines,
     Target,
-    log_loss,
-    mixture,
+    make_mixture,
+    negative_log_likelihood,
 )
 from lnlab.training import Bucketed, Evaluation, Experiment, setting
 from lnlab.training.experiment import CPU, collate
@@ -131,16 +131,16 @@ class Handwriting(Experiment):
         return load(self.data, "strokes", most=self.max_lines or None)
 
     def model(self, seed: int, dataset: Strokes) -> nn.Module:
-        """The net of one seed; its weights depend on the seed and the sizes alone."""
+        """The network of one seed; its weights depend on the seed and the sizes alone."""
         pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(
             line.steps for line in dataset.train
         )
         with seeded(seed):
             net = self.net(dataset.alphabet, pace)
-        return fast(net) if self.fused and not self.peepholes else net
+        return fuse_handwriting(net) if self.fused and not self.peepholes else net
 
     def net(self, alphabet: Alphabet, pace: float) -> HandwritingNet:
-        """The reference net of these sizes, drawn from torch's random numbers.
+        """Return the reference network of these sizes, drawn from torch's random numbers.
 
         Args:
             pace: characters a point at the start.
@@ -163,11 +163,11 @@ class Handwriting(Experiment):
         self, dataset: Strokes, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> Bucketed:
         """Lines of like length together."""
-        lines = Lines(dataset, "train", self.max_points)
+        lines = EncodedLines(dataset, "train", self.max_points)
 
-        def batch(places: list[int]) -> Any:
-            written, (points, lengths) = lines.gathered(places)
-            return written._replace(x=written.x.to(dtype)), (points.to(dtype), lengths)
+        def batch(indices: list[int]) -> Any:
+            x, (points, lengths) = lines.batch(indices)
+            return x._replace(x=x.x.to(dtype)), (points.to(dtype), lengths)
 
         return Bucketed(lines.lengths, batch, self.batch_size, self.seeds, device, fill=-1)
 
@@ -180,19 +180,17 @@ class Handwriting(Experiment):
             # of the sum over points, of which the loss is the mean
             most = (self.max_output_grad / counts.to(output)).view(-1, 1, 1, 1)
             output.register_hook(lambda slope: slope.clamp(-most, most))
-        nats = log_loss(mixture(output, floor=self.std_floor), points)
+        nats = negative_log_likelihood(make_mixture(output, floor=self.std_floor), points)
         return torch.where(inside, nats, 0.0).sum((1, 2)) / counts
 
     def evaluate(
         self, model: Any, dataset: Strokes, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
-        """Per seed: see :func:`.writing.measured`; the test at the end alone."""
-        parts = ("valid", *(["test"] if evaluation is Evaluation.FINAL else []))
-        lines = {part: Lines(dataset, part, self.max_points, self.max_lines) for part in parts}
-        tested = len(lines["test"]) if "test" in parts else 0
-        unseen = [place for place in dataset.unseen if place < tested]
-        rows = [
-            measured(one, lines, unseen, self.std_floor, dataset.source.name)
-            for one in model.unstack()
-        ]
-        return collate(rows)
+        """Per seed: see :func:`.evaluate.measure`; the test at the end alone."""
+        splits = ("valid", "test") if evaluation is Evaluation.FINAL else ("valid",)
+        most = self.max_points, self.max_lines
+        lines = {split: EncodedLines(dataset, split, *most) for split in splits}
+        tested = len(lines["test"]) if "test" in lines else 0
+        unseen = [index for index in dataset.unseen if index < tested]
+        settings = lines, unseen, self.std_floor, dataset.source.name
+        return collate([measure(net, *settings) for net in model.unstack()])

@@ -15,7 +15,7 @@ from lnlab.kernels.library import KernelLibrary, fields
 from lnlab.kernels.recurrent import Pooled
 from lnlab.kernels.stepped import affine, bias, formed, kernel, run
 from lnlab.nn import State
-from lnlab.papers.handwriting.model import WINDOWS, HandwritingNet, PenMemory
+from lnlab.papers.handwriting.model import WINDOWS, HandwritingNet, WriterState
 
 # The window of a handwriting net over all points in one call: writing.h from Python.
 
@@ -161,7 +161,7 @@ LEAST = 2
 """Points from which on a loop pays: written one by one, weights would be packed for each."""
 
 
-class FastHandwriting(HandwritingNet):
+class FusedHandwriting(HandwritingNet):
     """:class:`HandwritingNet` as a compiled loop computes it, with the same parameters.
 
     The reference serves whatever the loop has no form for: the softplus window, peepholes,
@@ -169,17 +169,17 @@ class FastHandwriting(HandwritingNet):
     dtypes, single points, and a machine without a compiler. There is no second derivative.
     """
 
-    def _windowed(
-        self, x: Tensor, text: Tensor, memory: PenMemory
+    def _run_window(
+        self, x: Tensor, text: Tensor, memory: WriterState
     ) -> tuple[Tensor, Tensor, Tensor, State, Tensor]:
         loop = self.loop(text) if len(x) >= LEAST else None
         # texts are looked into only where there is a loop: not on a GPU
         if loop is None or not self._takes(x, text, memory):
-            return super()._windowed(x, text, memory)
+            return super()._run_window(x, text, memory)
         traced = loop(x, [*memory.states[0], memory.kappa, memory.w], self.tensors())
         return traced.h, traced.w, traced.phi, (traced.h[-1], traced.c), traced.kappa
 
-    def _takes(self, x: Tensor, text: Tensor, memory: PenMemory) -> bool:
+    def _takes(self, x: Tensor, text: Tensor, memory: WriterState) -> bool:
         """True if the loop has a form for points x (T, B, 3) of these texts."""
         W, start = self.move.W, self.start(len(text))
         states = zip(
@@ -202,7 +202,7 @@ class FastHandwriting(HandwritingNet):
     def loop(self, text: Tensor) -> TextLoop | None:
         """The call of the loop for these texts (B, U); None if this net has no form."""
         cell = self.lstms[0].cells[0]
-        if not exactly(self, FastHandwriting) or self.form != WINDOWS["exp"]:
+        if not exactly(self, FusedHandwriting) or self.form != WINDOWS["exp"]:
             return None
         if watched(self.move) or not affine(self.move):
             return None
@@ -228,12 +228,12 @@ class FastHandwriting(HandwritingNet):
         return [cell.W_x, cell.W_h, formed(cell).parameters, self.move.W, bias(self.move)]
 
 
-def fast(net: HandwritingNet) -> HandwritingNet:
+def fuse_handwriting(net: HandwritingNet) -> HandwritingNet:
     """``net`` again, with its tensors: fused, and its window moved by a compiled loop.
 
     A subclass keeps its own loop, with what :func:`lnlab.kernels.fuse` finds in it.
     """
     fused = fuse(net)
     if exactly(fused, HandwritingNet):
-        fused.__class__ = FastHandwriting
+        fused.__class__ = FusedHandwriting
     return fused

@@ -20,9 +20,9 @@ from lnlab.papers.handwriting.pen import Line
 # Everything in logarithms: a density may be larger than any float, a weight smaller.
 
 
-STEEP = 8.0
-"""The largest |r|: beyond, tanh(r) is 1 in float32 and a density is no number."""
-THIN = -12.0
+MAX_R = 8.0
+"""The largest |r|: beyond, tanh(r) is 1 in float32 and a density is not finite."""
+MIN_LOG_SIGMA = -12.0
 """The smallest logarithm of a deviation, for the same reason."""
 
 
@@ -44,13 +44,13 @@ class Gaussians(NamedTuple):
     r: Tensor
 
 
-def outputs(components: int) -> int:
-    """The numbers that a mixture takes: 121 of 20 components."""
+def output_size(components: int) -> int:
+    """Return how many numbers a mixture takes: 121 of 20 components."""
     return 1 + 6 * components
 
 
-def mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> Gaussians:
-    """The mixture of a net's outputs y (..., 1 + 6 M).
+def make_mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> Gaussians:
+    """Return the mixture of a model's outputs y (..., 1 + 6 M).
 
     Args:
         floor: added to every standard deviation; 0 in Graves (2013).
@@ -58,16 +58,16 @@ def mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> Gaussians:
     """
     pen, rest = y[..., 0], y[..., 1:].unflatten(-1, (6, -1))
     pi, mu, log_sigma, r = rest.split((1, 2, 2, 1), dim=-2)
-    log_sigma = (log_sigma.mT - bias).clamp(min=THIN)
+    log_sigma = (log_sigma.mT - bias).clamp(min=MIN_LOG_SIGMA)
     if floor:
         # log(floor + sigma)
         log_sigma = math.log(floor) + F.softplus(log_sigma - math.log(floor))
     log_pi = (pi.squeeze(-2) * (1 + bias)).log_softmax(-1)
-    return Gaussians(pen, log_pi, mu.mT, log_sigma, r.squeeze(-2).clamp(-STEEP, STEEP))
+    return Gaussians(pen, log_pi, mu.mT, log_sigma, r.squeeze(-2).clamp(-MAX_R, MAX_R))
 
 
-def log_loss(of: Gaussians, points: Tensor) -> Tensor:
-    """Minus the logarithm of the probability of each point, in nats (eq. 26).
+def negative_log_likelihood(of: Gaussians, points: Tensor) -> Tensor:
+    """Return minus the logarithm of the probability of each point, in nats (eq. 26).
 
     Args:
         of: the distribution.
@@ -85,8 +85,8 @@ def log_loss(of: Gaussians, points: Tensor) -> Tensor:
     return lifted - (of.log_pi + log_density).logsumexp(-1)
 
 
-def drawn(of: Gaussians, random: torch.Generator) -> Tensor:
-    """Points (B, 3) drawn from mixtures (B,), by random numbers of the CPU.
+def sample_points(of: Gaussians, random: torch.Generator) -> Tensor:
+    """Draw points (B, 3) from mixtures (B,), by random numbers of the CPU.
 
     With the Cholesky factor of the covariance, (s_1, 0; rho s_2, s_2 sqrt(1 - rho^2)): one who
     multiplies by the covariance itself, as published code does, draws from another density.
@@ -102,8 +102,8 @@ def drawn(of: Gaussians, random: torch.Generator) -> Tensor:
     return torch.cat([moved, lifted.to(sigma)[:, None]], -1).to(device)
 
 
-class Written(NamedTuple):
-    """A batch of lines as the net is given it.
+class LineBatch(NamedTuple):
+    """A batch of lines.
 
     Attributes:
         x: each point but the last: its offsets, and whether the pen is lifted (B, T, 3).
@@ -114,7 +114,7 @@ class Written(NamedTuple):
     text: Tensor
 
 
-class Steps(NamedTuple):
+class WindowForm(NamedTuple):
     """The functions by which alpha, beta and the steps of kappa come from their sums."""
 
     width: Callable[[Tensor], Tensor]
@@ -128,8 +128,8 @@ def _inverse_softplus(step: float) -> float:
 
 
 WINDOWS = {
-    "exp": Steps(torch.exp, torch.exp, math.log),
-    "softplus": Steps(
+    "exp": WindowForm(torch.exp, torch.exp, math.log),
+    "softplus": WindowForm(
         lambda a: F.softplus(a).clamp(min=0.01),
         lambda a: F.softplus(a) / 25,
         lambda step: _inverse_softplus(25 * step),
@@ -138,8 +138,8 @@ WINDOWS = {
 """The window of Graves (2013), eq. 48-51, and that of the most used code, sjvasquez's."""
 
 
-class PenMemory(NamedTuple):
-    """The memory that a net hands from point to point.
+class WriterState(NamedTuple):
+    """The state that a model hands from point to point.
 
     Attributes:
         states: (h, c) of each LSTM, each (B, H).
@@ -152,7 +152,7 @@ class PenMemory(NamedTuple):
     w: Tensor
 
 
-class Peepholes(LSTMCell):
+class PeepholeCell(LSTMCell):
     """An LSTM whose gates see the memory: f and i the old c, o the new, as in Graves (2013).
 
     They are added behind the normalization; what is handed on is c, not LN(c).
@@ -177,13 +177,13 @@ class Peepholes(LSTMCell):
 
 
 class PeepholeLSTM(LSTM):
-    """:class:`Peepholes` over time."""
+    """:class:`PeepholeCell` over time."""
 
-    cell = Peepholes
+    cell = PeepholeCell
 
 
 class HandwritingNet(nn.Module):
-    r"""Graves (2013), section 5: a batch :class:`Written` to y (B, T, 1 + 6 M).
+    r"""Graves (2013), section 5: a batch :class:`LineBatch` to y (B, T, 1 + 6 M).
 
     Each of the LSTMs is given the point, the window and what is below it; all of them are
     read. The window is moved by the first, and so has to be found point by point:
@@ -235,7 +235,7 @@ class HandwritingNet(nn.Module):
             kind(3 + V + D, units, norm=norm, **settings) for D in below
         )
         self.move = Linear(units, 3 * window, bias_inside=True)
-        self.out = Linear(layers * units, outputs(components), bias_inside=True)
+        self.out = Linear(layers * units, output_size(components), bias_inside=True)
         self.known: Tensor
         self.register_buffer("known", torch.tensor(list(alphabet.characters.encode())))
         with torch.no_grad():
@@ -260,25 +260,25 @@ class HandwritingNet(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def characters(self, text: Tensor) -> Tensor:
-        """Each character as one of V numbers (B, U, V); nothing but 0 behind the end."""
-        found = F.one_hot(text.clamp(min=0), len(self.alphabet)).to(self.move.W)
-        return found * (text >= 0).unsqueeze(-1)
+        """Return each character as one of V numbers (B, U, V); nothing but 0 behind the end."""
+        one_hot = F.one_hot(text.clamp(min=0), len(self.alphabet)).to(self.move.W)
+        return one_hot * (text >= 0).unsqueeze(-1)
 
-    def start(self, cases: int) -> PenMemory:
-        """The memory before the first point."""
+    def start(self, cases: int) -> WriterState:
+        """Return the state before the first point."""
         one = self.move.W.new_zeros(cases, 1)
         states = tuple(lstm.cells[0].start(one) for lstm in self.lstms)
         kappa, w = one.expand(-1, self.window), one.expand(-1, len(self.alphabet))
-        return PenMemory(states, kappa, w)
+        return WriterState(states, kappa, w)
 
-    def forward(self, batch: Written) -> Tensor:
+    def forward(self, batch: LineBatch) -> Tensor:
         memory = self.start(len(batch.x))
         return self.advance(batch.x, batch.text, memory)[0]
 
     def advance(
-        self, x: Tensor, text: Tensor, memory: PenMemory
-    ) -> tuple[Tensor, Tensor, PenMemory]:
-        """Outputs y (B, T, 1 + 6 M), the window phi (B, T, U + 1), and the memory behind it.
+        self, x: Tensor, text: Tensor, memory: WriterState
+    ) -> tuple[Tensor, Tensor, WriterState]:
+        """Return outputs y (B, T, 1 + 6 M), the window phi (B, T, U + 1), and the last state.
 
         Args:
             x: points (B, T, 3).
@@ -286,7 +286,7 @@ class HandwritingNet(nn.Module):
             memory: from the points before.
         """
         x = x.transpose(0, 1)
-        h, w, phi, state, kappa = self._windowed(x, text, memory)
+        h, w, phi, state, kappa = self._run_window(x, text, memory)
         states, hs = [state], [h]
         for lstm, last in zip(self.lstms[1:], memory.states[1:], strict=True):
             given = torch.cat([x, w, hs[-1]], -1)
@@ -294,13 +294,16 @@ class HandwritingNet(nn.Module):
             states.append(last)
             hs.append(h)
         y = self.out(torch.cat(hs, -1)).transpose(0, 1)
-        return y, phi.transpose(0, 1), PenMemory(tuple(states), kappa, w[-1])
+        return y, phi.transpose(0, 1), WriterState(tuple(states), kappa, w[-1])
 
-    def _windowed(
-        self, x: Tensor, text: Tensor, memory: PenMemory
+    def _run_window(
+        self, x: Tensor, text: Tensor, memory: WriterState
     ) -> tuple[Tensor, Tensor, Tensor, State, Tensor]:
-        """The first LSTM and the window, step by step: h (T, B, H), w (T, B, V), phi
-        (T, B, U + 1), and the last state and kappa."""
+        """Run the first LSTM and the window, step by step.
+
+        Returns:
+            h (T, B, H), w (T, B, V), phi (T, B, U + 1), and the last state and kappa.
+        """
         cell, state = self.lstms[0].cells[0], memory.states[0]
         characters = self.characters(text)
         kappa, w = memory.kappa, memory.w
@@ -320,7 +323,7 @@ class HandwritingNet(nn.Module):
         return torch.stack(hs), torch.stack(ws), torch.stack(phis), state, kappa
 
 
-# Lines of handwriting as a net reads them: offsets of mean 0 and deviation 1, characters by
+# Lines of handwriting as a model reads them: offsets of mean 0 and deviation 1, characters by
 # number.
 
 
@@ -328,8 +331,8 @@ Target = tuple[Tensor, Tensor]
 """The points that follow (B, T, 3), and how many each line has (B,)."""
 
 
-class Lines:
-    """Lines of one split, ready for a net.
+class EncodedLines:
+    """Lines of one split by number.
 
     Args:
         dataset: whose scale and alphabet they have.
@@ -340,7 +343,7 @@ class Lines:
 
     def __init__(self, dataset: Strokes, split: str, length: int = 0, most: int = 0) -> None:
         lines: Sequence[Line] = getattr(dataset, split)[: most or None]
-        self.lines = [begun(line, length) for line in lines] if length else lines
+        self.lines = [truncate(line, length) for line in lines] if length else lines
         self.alphabet, self.scale = dataset.alphabet, dataset.scale
 
     def __len__(self) -> int:
@@ -352,38 +355,39 @@ class Lines:
         return [line.steps for line in self.lines]
 
     def points(self, line: Line) -> Tensor:
-        """The points of a line (T + 1, 3), scaled; the first is 0 away from itself."""
-        return scaled(line.offsets, self.scale)
+        """Return the points of a line (T + 1, 3), standardised; the first is 0 from itself."""
+        return standardise(line.offsets, self.scale)
 
-    def gathered(self, places: Sequence[int]) -> tuple[Written, Target]:
-        """Some of the lines as a batch, filled up behind."""
-        chosen = [self.lines[place] for place in places]
+    def batch(self, indices: Sequence[int]) -> tuple[LineBatch, Target]:
+        """Return some of the lines, padded, and the points that follow."""
+        chosen = [self.lines[index] for index in indices]
         rows = [self.points(line) for line in chosen]
         texts = [torch.tensor(self.alphabet.encode(line.text)) for line in chosen]
         whole = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         text = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=-1)
         lengths = torch.tensor([len(row) - 1 for row in rows])
         inside = (torch.arange(whole.shape[1] - 1) < lengths[:, None]).unsqueeze(-1)
-        return Written(whole[:, :-1] * inside, text), (whole[:, 1:], lengths)
+        return LineBatch(whole[:, :-1] * inside, text), (whole[:, 1:], lengths)
 
 
-def begun(line: Line, length: int) -> Line:
-    """The first ``length`` points of a line, with its whole text."""
+def truncate(line: Line, length: int) -> Line:
+    """Return the first ``length`` points of a line, with its whole text."""
     places = None if line.places is None else line.places[: length + 1]
     return replace(line, offsets=line.offsets[: length + 1], places=places)
 
 
-def scaled(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> Tensor:
-    """Offsets (T + 1, 3) less their mean, over their deviation; the pen as it is."""
+def standardise(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> Tensor:
+    """Return offsets (T + 1, 3) less their mean, over their deviation; the pen as it is."""
     mean, deviation = scale
     moved = (offsets[:, :2] - mean) / deviation
     moved[0] = 0.0
     return torch.from_numpy(np.column_stack([moved, offsets[:, 2]])).float()
 
 
-def unscaled(points: Tensor, scale: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Offsets (T + 1, 3) of scaled points (T, 3) behind a first one."""
+def unstandardise(points: Tensor, scale: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return offsets (T + 1, 3) of standardised points (T, 3) behind a first one."""
     mean, deviation = scale
-    found = points.double().cpu().numpy()
-    moved = found[:, :2] * deviation + mean
-    return np.vstack([np.zeros(3), np.column_stack([moved, found[:, 2]])]).astype(np.float32)
+    values = points.double().cpu().numpy()
+    moved = values[:, :2] * deviation + mean
+    rows = np.vstack([np.zeros(3), np.column_stack([moved, values[:, 2]])])
+    return rows.astype(np.float32)

@@ -32,7 +32,7 @@ from lnlab.panels.controls import NARROW, choice, choice_slider, one_of
 from lnlab.panels.panel import Panel, Shown
 from lnlab.panels.playable import Figure
 from lnlab.papers.handwriting.data import Alphabet
-from lnlab.papers.handwriting.evaluate import Ink, Scale, write
+from lnlab.papers.handwriting.evaluate import Scale, WrittenLine, write
 from lnlab.papers.handwriting.experiment import Handwriting
 from lnlab.papers.handwriting.model import HandwritingNet
 from lnlab.papers.handwriting.pen import Line, strokes
@@ -103,7 +103,7 @@ class Hands:
 
     def write(
         self, arm: str, stage: int, text: str, *, bias: float, like: Line | None = None
-    ) -> Ink:
+    ) -> WrittenLine:
         """Write a text in the hand of an arm; see :func:`lnlab.papers.handwriting.write`."""
         net = self.nets[arm][stage]
         return write(net, text, self.scale, bias=bias, floor=self.floor, like=like)
@@ -235,7 +235,7 @@ def writing(hands: Hands, lines: Sequence[Line] = (), **settings: Any) -> Panel:
         )
 
     @cache
-    def write(arm: str, update: int, text: str, bias: float, like: int) -> Ink:
+    def write(arm: str, update: int, text: str, bias: float, like: int) -> WrittenLine:
         line = None if like == NOBODY else lines[like]
         return hands.write(arm, update, text, bias=bias, like=line)
 
