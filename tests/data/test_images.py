@@ -90,25 +90,13 @@ def test_own_files_gzipped_or_not_are_the_same_data(tmp_path, monkeypatch, gz):
     assert own.checksum == plain.checksum
 
 
-@pytest.mark.parametrize("n", range(4))
-def test_the_checksum_changes_with_one_pixel_or_label_of_any_file(tmp_path, n):
-    before = data.load(f"idx={write_idx(tmp_path)}").checksum
-    path = tmp_path / list(FILES)[n]
-    content = bytearray(path.read_bytes())
-    content[-1] = 0 if n == 1 else (content[-1] + 1) % 10
-    path.write_bytes(content)
-    assert data.load(f"idx={tmp_path}").checksum != before
-
-
 IDX = idx_bytes(np.arange(60, dtype=np.uint8).reshape(3, 4, 5))
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "starts with nothing, expected 00 00 08 03"),
         (b"<!DOCTYPE html>", "starts with 3c 21 44 4f .* expected 00 00 08 03"),
-        (idx_bytes(np.zeros(3, np.uint8)), "starts with 00 00 08 01"),
         (IDX[:-1], "75 bytes, expected 76 for 3 x 4 x 5"),
         (gzip.compress(IDX)[:-1], "damaged gzip file: Compressed file ended"),
         (gzip.compress(IDX)[:-8] + bytes(8), "damaged gzip file: CRC check failed"),
@@ -248,13 +236,6 @@ def test_the_archive_and_its_folder_are_the_same(small_batches, tmp_path, monkey
         data.load(f"cifar10={inner}")
 
 
-def test_the_real_pictures_are_read():
-    cifar = data.load(f"cifar10={real('cifar10/cifar-10-batches-py')}", most=5_000)
-    assert (len(cifar.train), len(cifar.test)) == (5_000, 10_000)
-    assert cifar.train.y[:10].tolist() == [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]
-    assert torch.bincount(cifar.test.y).tolist() == [1_000] * 10
-
-
 # Binary images.
 
 
@@ -285,15 +266,6 @@ def test_official_binary_files_are_needed(tmp_path):
         (tmp_path / file.name).write_bytes(binary_lines(np.zeros((3, 784), int)))
     with pytest.raises(ValueError, match=r"train\.amat: not the official file"):
         _ = data.load(f"mnist-binary={tmp_path}").train
-
-
-def test_real_binary_files_are_those_of_larochelle_and_murray():
-    found = data.load(f"mnist-binary={real('mnist')}")
-    assert found.valid is not None
-    sizes = [len(part) for part in (found.train, found.valid, found.test)]
-    assert sizes == [50_000, 10_000, 10_000]
-    assert (found.kind, found.shape, found.classes) == ("official", (28, 28), 1)
-    assert set(found.test.x.unique().tolist()) == {0.0, 1.0}
 
 
 def test_digits_are_split_before_they_are_moved():

@@ -57,7 +57,3 @@ def test_each_class_is_there_as_often_and_the_first_ones_are_taken(few):
     assert part.train.x.equal(whole.train.x[:120])
     assert part.test.x.equal(whole.test.x)
     assert part.checksum != whole.checksum
-    with pytest.raises(ValueError, match="most is 0: give at least 1"):
-        data.load("shapes", most=0)
-    with pytest.raises(ValueError, match=r"shapes=\.: shapes is synthetic, give no path"):
-        data.load("shapes=.")

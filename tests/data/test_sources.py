@@ -1,4 +1,4 @@
-"""What every source promises: the same cases whatever the process has set or done before."""
+"""What every source promises: the same examples whatever the process has set or done before."""
 
 import hashlib
 import json
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -22,47 +23,37 @@ from lnlab.papers.las import synthesizer
 from tests.data import layouts
 from tests.data.test_images import write_idx
 
-SMALL = {"train": 6, "valid": 2, "test": 3}
-SPEECH = ("spoken", "fsdd", "timit", "librispeech")
-IMAGES = ("digits", "idx", "shapes", "cifar10", "digits-binary")
-TEXT = ("tales", "txt")
-CAPTIONS = ("scenes", "coco", "coco-boxes")
-QUESTIONS = ("cloze", "cnn", "cbt")
-REVIEWS = ("opinions", "imdb")
-TASKS = ("story-tasks", "sentence-tasks")
-BOOKS = ("stories", "bookcorpus", "gutenberg", "cbt-books", "novels")
-STROKES = ("pen", "unipen", "iam")
-WHAT = {
-    **dict.fromkeys(SPEECH, "speech"),
-    **dict.fromkeys(IMAGES, "images"),
-    **dict.fromkeys(TEXT, "text"),
-    **dict.fromkeys(CAPTIONS, "captions"),
-    **dict.fromkeys(QUESTIONS, "questions"),
-    **dict.fromkeys(REVIEWS, "reviews"),
-    **dict.fromkeys(BOOKS, "books"),
-    **dict.fromkeys(TASKS, "tasks"),
-    **dict.fromkeys(STROKES, "strokes"),
-}
+TO_FETCH = ("mnist", "mnist-binary", "shakespeare")
+"""Sources whose official files are the only ones."""
+NAMES = [source.name for source in data.sources() if source.name not in TO_FETCH]
+SIZES = {"train": 6, "valid": 2, "test": 3}
+SMALL = [
+    (lnlab.papers.attentive_reader.data, "CLOZE_SIZES", SIZES),
+    (lnlab.papers.attentive_reader.data, "COMMON", 4),
+    (lnlab.papers.batch_layer_norm.data, "SIZES", SIZES),
+    (lnlab.papers.las.data, "STRINGS", SIZES),
+    (lnlab.papers.order_embeddings.data, "SCENE_SIZES", SIZES),
+    (lnlab.papers.order_embeddings.data, "HELD_OUT", 2),
+    (lnlab.papers.skip_thoughts.data, "COUNT", 6),
+    (images, "BATCH", layouts.CIFAR_BATCH),
+    (images, "VALID", 20),
+    (pen, "SIZES", SIZES),
+    (shapes, "SIZES", SIZES),
+    (synthesizer, "SIZES", SIZES),
+]
+"""What makes the corpora that are made here small."""
 
 
-MADE = (
-    "spoken",
-    "digits",
-    "digits-binary",
-    "shapes",
-    "tales",
-    "scenes",
-    "cloze",
-    "opinions",
-    "stories",
-    "story-tasks",
-    "pen",
-)
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    for module, name, value in SMALL:
+        monkeypatch.setattr(module, name, value)
 
 
-def written(name: str, folder: Path) -> str:
-    """The spec of a source, its files written into the folder if it has any."""
-    if name in MADE:
+def write_files(name: str, folder: Path) -> str:
+    """Write the files of a source, if it has any, and return its spec."""
+    (source,) = (source for source in data.sources() if source.name == name)
+    if source.kind in ("embedded", "synthetic"):
         return name
     if name == "txt":
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,99 +64,65 @@ def written(name: str, folder: Path) -> str:
     return f"{name}={getattr(layouts, name.replace('-', '_'))(folder)}"
 
 
-def small() -> None:
-    """Have the corpora that are made here small, in this process."""
-    lnlab.papers.las.data.STRINGS = synthesizer.SIZES = (
-        lnlab.papers.order_embeddings.data.SCENE_SIZES
-    ) = shapes.SIZES = lnlab.papers.attentive_reader.data.CLOZE_SIZES = SMALL
-    lnlab.papers.batch_layer_norm.data.SIZES = pen.SIZES = SMALL
-    lnlab.papers.skip_thoughts.data.COUNT = 6
-    lnlab.papers.order_embeddings.data.HELD_OUT = 2
-    images.BATCH, images.VALID = layouts.CIFAR_BATCH, 20
-    lnlab.papers.attentive_reader.data.COMMON = 4
+def examples(part, *, backwards: bool):
+    """Names and bytes of all that the examples of a split are."""
+    if hasattr(part, "x"):
+        yield "", part.x.numpy().tobytes() + part.y.numpy().tobytes()
+    elif hasattr(part, "captions"):
+        yield "", part.features.tobytes() + "\n".join(part.captions).encode()
+    else:
+        for one in reversed([*part]) if backwards else part:
+            values = [getattr(one, name, None) for name in ("offsets", "features", "sound")]
+            arrays = b"".join(np.asarray(v).tobytes() for v in values if v is not None)
+            text = one.text if hasattr(one, "text") else getattr(one, "units", None) or one
+            yield one.name, f"{text!r}".encode() + arrays
 
 
-def fingerprint(spec: str, what: str, *, backwards: bool = False) -> list[str]:
-    """The checksum of a data set, and a hash of its cases, read in another order."""
-    found = data.load(spec, what)
-    cases = {}
-    if what == "books":
+def fingerprint(spec: str, *, backwards: bool = False) -> list[str]:
+    """The checksum of a data set, and a hash of its examples, read in another order."""
+    found = data.load(spec)
+    if found.source.offers == "books":
         return [found.checksum, hashlib.sha256(repr(found.books).encode()).hexdigest()]
-    if what == "tasks":
+    if found.source.offers == "tasks":
         return [found.checksum, *(task.checksum for task in found.values())]
-    for split in ("test", "train") if backwards else ("train", "test"):
-        part = getattr(found, split)
-        if what in ("images", "text", "reviews"):
-            cases[split] = part.x.numpy().tobytes() + part.y.numpy().tobytes()
-            continue
-        if what == "questions":
-            asked = reversed([*part]) if backwards else part
-            cases |= {q.name: repr(q).encode() for q in asked}
-            continue
-        if what == "strokes":
-            lines = reversed([*part]) if backwards else part
-            cases |= {line.name: line.text.encode() + line.offsets.tobytes() for line in lines}
-            continue
-        if what == "captions":
-            cases[split] = part.features.tobytes() + "\n".join(part.captions).encode()
-            continue
-        for said in reversed(part) if backwards else part:
-            sound = said.sound.tobytes()
-            units = " ".join(said.units).encode()
-            cases[said.name] = said.features.numpy().tobytes() + sound + units
-    total = hashlib.sha256()
-    for name in sorted(cases):
-        total.update(cases[name])
-    return [found.checksum, total.hexdigest()]
+    rows = [
+        (split, *example)
+        for split in (("test", "train") if backwards else ("train", "test"))
+        for example in examples(getattr(found, split), backwards=backwards)
+    ]
+    return [found.checksum, hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()]
 
 
-@pytest.fixture(autouse=True)
-def made_small(monkeypatch):
-    monkeypatch.setattr(lnlab.papers.las.data, "STRINGS", SMALL)
-    monkeypatch.setattr(synthesizer, "SIZES", SMALL)
-    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "SCENE_SIZES", SMALL)
-    monkeypatch.setattr(lnlab.papers.order_embeddings.data, "HELD_OUT", 2)
-    monkeypatch.setattr(shapes, "SIZES", SMALL)
-    monkeypatch.setattr(lnlab.papers.batch_layer_norm.data, "SIZES", SMALL)
-    monkeypatch.setattr(lnlab.papers.skip_thoughts.data, "COUNT", 6)
-    monkeypatch.setattr(pen, "SIZES", SMALL)
-    monkeypatch.setattr(images, "BATCH", layouts.CIFAR_BATCH)
-    monkeypatch.setattr(images, "VALID", 20)
-    monkeypatch.setattr(lnlab.papers.attentive_reader.data, "CLOZE_SIZES", SMALL)
-    monkeypatch.setattr(lnlab.papers.attentive_reader.data, "COMMON", 4)
-
-
-@pytest.mark.parametrize("name", [*WHAT])
-def test_cases_depend_on_no_setting_and_on_no_order(name, tmp_path, monkeypatch):
-    what = WHAT[name]
-    spec = written(name, tmp_path / "files")
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_depend_on_no_setting_and_on_no_order(name, tmp_path, monkeypatch):
+    spec = write_files(name, tmp_path / "files")
     found = set()
-    for number, dtype in enumerate((torch.float64, torch.float32, torch.float16)):
+    for number, dtype in enumerate((torch.float64, torch.float16)):
         shapes._block.cache_clear()
         torch.set_default_dtype(dtype)
-        torch.set_num_threads(1 + number % 2)
+        torch.set_num_threads(1 + number)
         torch.rand(number)
-        monkeypatch.setenv("LNLAB_DATA", str(tmp_path / f"kept {number}"))
-        found.add(tuple(fingerprint(spec, what, backwards=bool(number % 2))))
-        found.add(tuple(fingerprint(spec, what)))  # from what is kept
+        monkeypatch.setenv("LNLAB_DATA", str(tmp_path / f"data {number}"))
+        found.add(tuple(fingerprint(spec, backwards=bool(number))))
+        found.add(tuple(fingerprint(spec)))  # from the cache
     assert len(found) == 1
 
 
 FRESH = """
 import json, sys
-from tests.data.test_sources import fingerprint, small
-small()
-specs = json.load(sys.stdin)
-print(json.dumps([fingerprint(*each, backwards=True) for each in specs]))
+from tests.data.test_sources import SMALL, fingerprint
+for change in SMALL:
+    setattr(*change)
+print(json.dumps([fingerprint(spec, backwards=True) for spec in json.load(sys.stdin)]))
 """
 
 
 @pytest.mark.dear
-def test_a_fresh_process_has_the_same_cases(tmp_path, monkeypatch):
-    """One with two threads; and this one again, from what the other has kept."""
-    specs = [(written(name, tmp_path / name), what) for name, what in WHAT.items()]
-    here = [fingerprint(*each) for each in specs]
-    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "kept"))
+def test_a_fresh_process_has_the_same_examples(tmp_path, monkeypatch):
+    """One with two threads; and this one again, from what the other has cached."""
+    specs = [write_files(name, tmp_path / name) for name in NAMES]
+    here = [fingerprint(spec) for spec in specs]
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "data"))
     done = subprocess.run(
         [sys.executable, "-c", FRESH],
         input=json.dumps(specs),
@@ -175,29 +132,26 @@ def test_a_fresh_process_has_the_same_cases(tmp_path, monkeypatch):
         check=True,
     )
     assert json.loads(done.stdout) == here
-    assert [fingerprint(*each) for each in specs] == here
+    assert [fingerprint(spec) for spec in specs] == here
 
 
-@pytest.mark.parametrize("name", [*WHAT])
-def test_what_a_data_set_is_costs_no_reading_twice(name, tmp_path, monkeypatch):
-    what = WHAT[name]
-    spec = written(name, tmp_path)
-    first = data.load(spec, what)
-    known = first.name, first.kind, first.licence, first.checksum, first.checksum_of
-    again = data.load(spec, what)
+@pytest.mark.parametrize("name", NAMES)
+def test_name_and_checksum_cost_no_reading_twice(name, tmp_path, monkeypatch):
+    spec = write_files(name, tmp_path)
+    first, again = data.load(spec), data.load(spec)
+    known = first.name, first.kind, first.licence, first.checksum
 
-    def reads() -> None:
-        raise AssertionError("it reads its cases")
+    def read() -> None:
+        raise AssertionError("it reads its examples")
 
-    monkeypatch.setattr(again, "_read", reads)
-    assert (again.name, again.kind, again.licence, again.checksum, "source") == known
+    monkeypatch.setattr(again, "_read", read)
+    assert (again.name, again.kind, again.licence, again.checksum) == known
 
 
 def test_every_source_says_what_it_is_and_is_found_by_its_name():
     names = [source.name for source in data.sources()]
     assert len({*names}) == len(names)
     for source in data.sources():
-        assert source in data.module_of(source.offers).SOURCES
         assert source.title
         assert source.licence
         assert source.kind in ("official", "embedded", "synthetic", "own")
@@ -215,15 +169,13 @@ def test_every_source_says_what_it_is_and_is_found_by_its_name():
         ("embedded", "music", {}, "what is 'music': choose from images, speech, text"),
         ("cifar", None, {}, "unknown data 'cifar': choose from embedded, digits, mnist, idx"),
         ("mnist", "speech", {}, "unknown data 'mnist': choose from embedded, spoken"),
-        ("", None, {}, "write embedded, NAME or NAME=PATH"),
         ("mnist=", None, {}, "write embedded, NAME or NAME=PATH"),
         ("=/tmp", None, {}, "write embedded, NAME or NAME=PATH"),
         ("idx", None, {}, "idx=PATH"),
         ("digits=/tmp", None, {}, "digits=/tmp: digits is embedded, give no path"),
         ("scenes=.", None, {}, "scenes is synthetic, give no path"),
         ("embedded", None, {"classes": 10}, "digits has no option classes: it has none"),
-        ("spoken", None, {"mix": True}, "spoken has no option mix: it has unit, most"),
-        ("coco", None, {"split": 1}, "coco has no option split: it has none"),
+        ("spoken", None, {"unit": "letters"}, "spoken has no letters: choose from phones"),
         ("coco-boxes=.", None, {"split": -1}, "split is -1: which pictures train"),
         ("embedded", "speech", {"most": 0}, "most is 0: give at least 1"),
     ],
@@ -234,7 +186,7 @@ def test_a_spec_that_names_nothing_is_refused(spec, what, options, message):
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "shakespeare", "imdb"])
-def test_what_is_not_there_says_how_to_get_it(name, tmp_path, monkeypatch):
+def test_missing_files_say_how_to_get_them(name, tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
     message = f"{name} is not in .*lnlab data fetch {name}.*{name}=PATH"
     with pytest.raises(FileNotFoundError, match=message):

@@ -53,12 +53,6 @@ def test_a_character_outside_the_vocabulary_is_named():
         text.encode("annÉ")
 
 
-@pytest.mark.parametrize("context", [0, -1])
-def test_a_context_is_at_least_one_character(context):
-    with pytest.raises(ValueError, match=f"context is {context}: give at least one"):
-        data.load("embedded", "text", context=context)
-
-
 def test_a_text_shorter_than_a_context_says_how_long_it_has_to_be(tmp_path):
     text = own(tmp_path, "ab" * 60, context=8)
     with pytest.raises(ValueError, match="the valid part of the text has 6 characters, a case"):
@@ -71,20 +65,15 @@ def test_files_that_are_no_text_are_refused(tmp_path):
         own(tmp_path, b"abc\xff" * 100).train  # noqa: B018
     with pytest.raises(ValueError, match="name your file, txt=PATH"):
         data.load("txt", "text")
-    with pytest.raises(ValueError, match="is synthetic, give no path"):
-        data.load(f"tales={tmp_path}", "text")
     with pytest.raises(FileNotFoundError, match=r"txt is not in .*nothing: .*txt=PATH"):
         data.load(f"txt={tmp_path / 'nothing'}", "text")
 
 
-def test_what_is_not_the_official_text_is_not_taken_for_it(tmp_path, monkeypatch):
+def test_what_is_not_the_official_text_is_not_taken_for_it(tmp_path):
     (tmp_path / "input.txt").write_text("First Citizen:\n" * 1000)
     text = data.load(f"shakespeare={tmp_path}", "text")
     with pytest.raises(ValueError, match=r"has sha256 .* expected 86c4"):
         text.train  # noqa: B018
-    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "none"))
-    with pytest.raises(FileNotFoundError, match="lnlab data fetch shakespeare"):
-        data.load("shakespeare", "text")
 
 
 @pytest.mark.parametrize("as_folder", [True, False])

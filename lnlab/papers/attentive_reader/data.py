@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
-from lnlab.data.dataset import Dataset, Source, require_files
+from lnlab.data.dataset import Dataset, Source, read_sources, require_files
 from lnlab.data.vocabulary import SPECIAL, Vocabulary, by_frequency, pad
 from lnlab.paths import data_folder
 
@@ -23,37 +23,7 @@ if TYPE_CHECKING:
 
     from lnlab.papers.attentive_reader.model import QuestionBatch
 
-CLOZE = Source(
-    name="cloze",
-    title="Who did what to whom: told in three sentences, asked in other words",
-    kind="synthetic",
-    licence="made on this machine",
-    citation="lnlab.papers.attentive_reader.data",
-    offers="questions",
-    options={"most": "how many questions to train on at most"},
-)
-CNN = Source(
-    name="cnn",
-    title="CNN's articles with anonymous entities, the official .question files",
-    kind="official",
-    licence="Apache 2.0 (the scripts); the articles are CNN's",
-    citation="Hermann et al. (2015), https://github.com/google-deepmind/rc-data",
-    offers="questions",
-    options={"sentences": "how many sentences of an article, those most like the question"},
-)
-CBT = Source(
-    name="cbt",
-    title="Questions made here from ten books of the Children's Book Test",
-    kind="official",
-    licence="GNU FDL 1.2; the books are in the public domain",
-    citation="Hill et al. (2016), https://research.facebook.com/downloads/babi/",
-    offers="questions",
-    options={
-        "sentences": "how many sentences before the question, 20 if nothing is said",
-        "split": "which books train, validate and test: a whole number",
-    },
-)
-SOURCES = (CLOZE, CNN, CBT)
+CLOZE, CNN, CBT = SOURCES = read_sources("questions")
 
 BLANK = "@placeholder"
 """The word that stands where the answer is missing."""
