@@ -46,16 +46,20 @@ def fetch(source: Source, folder: Path | None = None, *, progress: bool = True) 
         raise ValueError(f"{source.name} is {source.kind}: it has no files to download")
     folder = folder or data_folder() / source.name
     pooch.get_logger().setLevel("WARNING")
+    unfinished = folder / ".download"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):
-            leftovers = list(folder.glob("tmp*"))  # as pooch names its temporary files
-            if leftovers:
+            if unfinished.exists():
                 print(f"{source.name}: a download was interrupted, it starts again.")
-            for path in leftovers:
-                path.unlink()
-            for file in source.files:
-                _fetch_file(file, source.urls, folder, progress)
+                shutil.rmtree(unfinished)
+            try:
+                for file in source.files:
+                    target = folder / file.name
+                    if not (target.is_file() and pooch.file_hash(target) == file.sha256):
+                        _fetch_file(file, source.urls, unfinished, progress).replace(target)
+            finally:
+                shutil.rmtree(unfinished, ignore_errors=True)
     except (ConnectionError, RequestException):
         raise
     except OSError as error:
@@ -66,8 +70,8 @@ def fetch(source: Source, folder: Path | None = None, *, progress: bool = True) 
     return folder
 
 
-def _fetch_file(file: File, mirrors: tuple[str, ...], folder: Path, progress: bool) -> None:
-    """Download one file from the first mirror that has it."""
+def _fetch_file(file: File, mirrors: tuple[str, ...], folder: Path, progress: bool) -> Path:
+    """Download one file from the first mirror that has it, and return its path."""
     import pooch
     from requests import RequestException
 
@@ -79,8 +83,9 @@ def _fetch_file(file: File, mirrors: tuple[str, ...], folder: Path, progress: bo
         for url in [f"{mirror}{file.name}" for mirror in mirrors]:
             download = pooch.HTTPDownloader(progress, timeout=TIMEOUT, headers=headers)
             try:
-                pooch.retrieve(url, file.sha256, file.name, folder, downloader=download)
-                return
+                return Path(
+                    pooch.retrieve(url, file.sha256, file.name, folder, downloader=download)
+                )
             except RequestException as error:
                 errors[url] = error
                 if error.response is not None:

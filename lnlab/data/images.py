@@ -214,14 +214,14 @@ def load(
         read = partial(read_cifar10, files, most)
     elif source is MNIST_BINARY:
         files, names, white = (
-            find_files(path, (file.name for file in source.files)),
+            find_files(source, path, (file.name for file in source.files)),
             ("digit",),
             1,
         )
         read = partial(read_mnist_binary, files, most)
     else:
         pairs = (name for pair in MNIST_FILES.values() for name in pair)
-        files, names, white = find_files(path, pairs), (), 255
+        files, names, white = find_files(source, path, pairs), (), 255
         read = partial(read_mnist, files, source)
     return Images(
         source,
@@ -234,7 +234,7 @@ def load(
     )
 
 
-def find_files(folder: Path, names: Iterable[str]) -> dict[str, Path]:
+def find_files(source: Source, folder: Path, names: Iterable[str]) -> dict[str, Path]:
     """Return the paths of files by name; each may be gzipped.
 
     Raises:
@@ -244,7 +244,10 @@ def find_files(folder: Path, names: Iterable[str]) -> dict[str, Path]:
     for name in names:
         packed, plain = folder / f"{name}.gz", folder / name
         if not packed.is_file() and not plain.is_file():
-            raise FileNotFoundError(f"there is no {name}.gz and no {name} in {folder}")
+            fetch = f": run `lnlab data fetch {source.name}`" if source.urls else ""
+            raise FileNotFoundError(
+                f"{source.name}: there is no {name}.gz and no {name} in {folder}{fetch}"
+            )
         files[name] = packed if packed.is_file() else plain
     return files
 

@@ -100,13 +100,15 @@ def test_a_file_is_fetched_once_by_many_and_replaced_if_damaged(tmp_path):
 
 
 def test_an_interrupted_download_starts_again_and_says_so(tmp_path, capsys):
-    (tmp_path / "tmpabcdef").write_bytes(CONTENT[:1000])  # of a process that was killed
+    (tmp_path / ".download").mkdir()
+    (tmp_path / ".download" / "tmpabc").write_bytes(b"of a process that was killed")
+    (tmp_path / "tmpabc").write_bytes(b"a user's file")
     with serving(send(sent=9), send()) as server:
         files.fetch(source(server.url), tmp_path)
     output = capsys.readouterr()
     assert "numbers: a download was interrupted, it starts again." in output.out
     assert "100%" in output.err
-    assert names(tmp_path) == [FILE.name]
+    assert names(tmp_path) == [FILE.name, "tmpabc"]
     assert (tmp_path / FILE.name).read_bytes() == CONTENT
 
 
