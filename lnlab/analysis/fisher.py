@@ -71,11 +71,11 @@ class Family:
             raise ValueError(f"phi is {self.phi}: a variance is a positive number.")
 
     def cov(self, h: Tensor) -> Tensor:
-        """Cov[y | x] (..., H, H) at h (..., H)."""
+        """Return Cov[y | x] (..., H, H) at h (..., H)."""
         return self.phi * self.curvature(h)
 
     def kl(self, h: Tensor, moved: Tensor) -> Tensor:
-        """D_KL[P(y; h) || P(y; moved)] in nats, (..., H) to (...)."""
+        """Return D_KL[P(y; h) || P(y; moved)] in nats, (..., H) to (...)."""
         # E[log P(y; h) - log P(y; moved)] by eq. 10: c(y, phi) cancels, and E[y] = eta'(h)
         # makes it what eta at `moved` lies above its tangent at h
         linear = (self.mean(h) * (moved - h)).sum(-1)
@@ -188,7 +188,7 @@ class GLM:
         return norm
 
     def stats(self, W: Tensor) -> Stats:
-        """(mu, sigma) of the summed inputs that weights ``W`` make, each (B, H)."""
+        """Return (mu, sigma) of the summed inputs that weights ``W`` make, each (B, H)."""
         a = self.x @ W.T
         mu, sigma = self._rule.stats(a, W)
         return Stats(mu.expand_as(a), sigma.expand_as(a))
@@ -210,7 +210,7 @@ class GLM:
         return self.outputs(self.theta)
 
     def outputs(self, theta: Tensor) -> Tensor:
-        """h = g/sigma (a - mu) + b (B, H) at other parameters (H, K)."""
+        """Return h = g/sigma (a - mu) + b (B, H) at other parameters (H, K)."""
         D = self.W.shape[1]
         W, b = theta[:, :D], theta[:, D]
         g = 1.0 if self.plain else theta[:, D + 1]
@@ -225,13 +225,13 @@ class GLM:
         return torch.column_stack([self.W, b] if self.plain else [self.W, b, g])
 
     def rescaled(self, factor: float) -> GLM:
-        """The same model given inputs ``factor`` times as large."""
+        """Return the same model with inputs ``factor`` times as large."""
         return replace(self, x=factor * self.x)
 
 
 @in_one_thread
 def metric(glm: GLM) -> Tensor:
-    r"""The Fisher metric (H, K, H, K), eq. 9: exact.
+    r"""Return the Fisher metric (H, K, H, K), eq. 9: exact.
 
     .. math:: F = E_x[J^\top \frac{Cov[y \mid x]}{\phi^2} J], \qquad
               J = \partial h/\partial\theta
@@ -249,7 +249,7 @@ def metric(glm: GLM) -> Tensor:
 
 
 def metric_of_paper(glm: GLM) -> Tensor:
-    """The metric (H, K, H, K) of eq. 13 and 14, and without a normalizer of eq. 12.
+    """Return the metric (H, K, H, K) of eq. 13 and 14, or, without a normalizer, of eq. 12.
 
     As printed: the output of unit k depends on the parameters of unit k alone.
     """
@@ -261,7 +261,7 @@ def metric_of_paper(glm: GLM) -> Tensor:
 
 
 def _own_slopes(glm: GLM) -> Tensor:
-    """dh_i / d[w_i, b_i, g_i] (B, H, K), from the chi of eq. 14."""
+    """Return dh_i / d[w_i, b_i, g_i] (B, H, K), from the chi of eq. 14."""
     # dh/dw = g/sigma chi, dh/db = 1, dh/dg = (a - mu)/sigma: the rows of a block of eq. 13.
     sigma = glm.stats(glm.W).sigma
     g = 1.0 if glm.g is None else glm.g
@@ -272,7 +272,7 @@ def _own_slopes(glm: GLM) -> Tensor:
 
 
 def chi(glm: GLM) -> Tensor:
-    r"""The part of x that a unit's own weight vector still feels, (B, H, D), eq. 14.
+    r"""Return chi (B, H, D), eq. 14: the part of x that changes the output of a unit.
 
     .. math:: \chi_i = x - \frac{\partial\mu_i}{\partial w_i}
               - \frac{a_i - \mu_i}{\sigma_i} \frac{\partial\sigma_i}{\partial w_i}
@@ -283,7 +283,7 @@ def chi(glm: GLM) -> Tensor:
 
 
 def ds2(F: Tensor, delta: Tensor) -> float:
-    """The KL divergence (nats) that a metric F predicts of a small step, eq. 8.
+    """Return the KL divergence (nats) that a metric F predicts of a small step, eq. 8.
 
     Args:
         F: (H, K, H, K).
@@ -297,7 +297,7 @@ def ds2(F: Tensor, delta: Tensor) -> float:
 
 
 def divergence(glm: GLM, delta: Tensor) -> float:
-    """The KL divergence (nats) from P(y | x; theta) to P(y | x; theta + delta) that happens.
+    """Return the KL divergence (nats) from P(y | x; theta) to P(y | x; theta + delta).
 
     Raises:
         ValueError: for a step (H, K) of another shape.
@@ -312,7 +312,7 @@ def _refuse(delta: Tensor, shape: torch.Size) -> None:
 
 
 def radial(glm: GLM) -> dict[str, Tensor]:
-    """Steps (H, K) along which invariances of Table 1 let nothing happen, or might.
+    """Return steps (H, K) along the scales and shifts of Table 1, some of which cost nothing.
 
     "W": all weights grow alike. "w_1": one weight vector grows, the others stay. "shift": a
     vector is added to every row of W.
@@ -339,7 +339,7 @@ class Gap(NamedTuple):
 
 
 def gap(glm: GLM) -> Gap:
-    """The distance of eq. 13 from the metric of this model with independent outputs.
+    """Return the distance of eq. 13 from the metric, for a model with independent outputs.
 
     NaN where a block of the metric is 0, as of layer norm over two units, which are -1 and 1.
 
@@ -359,7 +359,7 @@ def gap(glm: GLM) -> Gap:
 
 
 def gain_metric(glm: GLM) -> Tensor:
-    """The metric (H, H) along the lengths of the weight vectors: exact.
+    """Return the metric (H, H) along the lengths of the weight vectors: exact.
 
     With a normalizer along its gains, eq. 33 and 34; without one along w_i/||w_i||, eq. 35.
     """
@@ -371,7 +371,7 @@ def gain_metric(glm: GLM) -> Tensor:
 
 
 def gain_metric_32(glm: GLM) -> Tensor:
-    """The metric (H, H) along the gains by eq. 32: E[Cov[y | x]]/phi².
+    """Return the metric (H, H) along the gains by eq. 32: E[Cov[y | x]]/phi².
 
     It is the exact one only where outputs are independent of each other and, given x, of the
     same covariance everywhere: of Gaussian outputs under batch norm; not of Bernoulli ones.

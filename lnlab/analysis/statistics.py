@@ -20,7 +20,7 @@ ROUNDING = 1e-12
 def interval(
     values: Sequence[float], confidence: float = 1 - LEVEL, shared: float = 0.0
 ) -> tuple[float, float]:
-    """Student's t interval of the mean of values (paired differences, here).
+    """Return Student's t interval of the mean of values (paired differences, here).
 
     Args:
         shared: of values of several splits of the same cases, the test cases of a split over
@@ -38,7 +38,7 @@ def interval(
 
 
 def standard_error(values: Sequence[float], shared: float = 0.0) -> float:
-    """The standard error of the mean, sqrt(s^2 (1/n + shared)).
+    """Return the standard error of the mean, sqrt(s^2 (1/n + shared)).
 
     Splits of the same cases train on many cases in common, so their values vary less than those
     of new cases would; ``shared``, test cases over training cases, makes up for it (Nadeau &
@@ -48,7 +48,7 @@ def standard_error(values: Sequence[float], shared: float = 0.0) -> float:
 
 
 def exact_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
-    """The interval of the centre of symmetric differences, whatever their distribution.
+    """Return the interval of the centre of symmetric differences of any distribution.
 
     Hartigan (1969): the means of all 2^n - 1 subsets of the values cut the line into 2^n
     parts, and the centre lies in each with the same probability. These are the centres that
@@ -65,7 +65,7 @@ def exact_interval(values: Sequence[float], confidence: float) -> tuple[float, f
 
 
 def p_value(values: Sequence[float], shared: float = 0.0) -> float:
-    """The two-sided p of the paired t test: how likely a mean as far from 0 is by chance."""
+    """Return the two-sided p of the paired t test."""
     mean = float(np.mean(values))
     if np.std(values, ddof=1) <= ROUNDING * np.abs(values).max():
         return 1.0  # equal values tell nothing about chance
@@ -75,7 +75,7 @@ def p_value(values: Sequence[float], shared: float = 0.0) -> float:
 
 
 def sign_flip_p(values: Sequence[float]) -> float:
-    """The two-sided p of the permutation test: the share of the 2^n signs that do as much.
+    """Return the two-sided p of the permutation test over the 2^n signs.
 
     Every pair is as likely to have come out the other way round, if the arms are alike.
     """
@@ -85,7 +85,7 @@ def sign_flip_p(values: Sequence[float]) -> float:
 
 
 def _subsets(values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """The number of values in each of the 2^n subsets, and their sum; the empty one first."""
+    """Return size and sum of each of the 2^n subsets, the empty one first."""
     counts, sums = np.zeros(1), np.zeros(1)
     for value in values:
         counts = np.concatenate([counts, counts + 1])
@@ -94,7 +94,7 @@ def _subsets(values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def holm(p: Sequence[float], size: int | None = None) -> list[float]:
-    """The confidence at which each claim of a family is judged, so that all hold together.
+    """Return the confidence of each claim of a family, so that all hold together.
 
     The smallest p is compared with 5 %/size, the next with 5 %/(size - 1), and so on, until
     one is above; those that follow share its level. A claim whose test rejects is one whose
@@ -117,14 +117,14 @@ def holm(p: Sequence[float], size: int | None = None) -> list[float]:
 def detectable(
     values: Sequence[float], confidence: float, power: float = 0.8, shared: float = 0.0
 ) -> float:
-    """The effect that so many seeds, spread like these, find in ``power`` of all cases."""
+    """Return the effect that so many seeds, spread like these, detect with ``power``."""
     n = len(values)
     reach = special.stdtrit(n - 1, (1 + confidence) / 2) + special.stdtrit(n - 1, power)
     return float(reach * standard_error(values, shared))
 
 
 def ends(interval: Sequence[float | None] | None) -> str:
-    """Both ends of an interval as they stand everywhere, in two digits; "none" without one.
+    """Return both ends of an interval in words, in two digits; "none" without one.
 
     An end that is None or infinite stands for no bound on that side.
     """
