@@ -30,6 +30,19 @@ class AnalysisResult:
 
         return table(self.to_frame())
 
+    def show(self) -> None:
+        """Show the figure, in a script in the browser."""
+        self.plot().show()
+
+    def __str__(self) -> str:
+        try:
+            return self.to_frame().to_string(max_rows=20)
+        except ValueError as error:  # of a recorder that has recorded nothing
+            return str(error)
+
+    def _repr_html_(self) -> str:
+        return self.to_frame().to_html(max_rows=20, index=False, border=0)
+
     def save(self, path: str | Path) -> Path:
         """Write the figure (``.html``) or the table (``.csv``, ``.json``) to a file.
 

@@ -75,6 +75,8 @@ def test_a_result_is_a_table_a_figure_and_a_file(make, tmp_path):
     assert len(frame)
     assert isinstance(figure, go.Figure)
     assert figure.data
+    assert "<table" in result._repr_html_()
+    assert 1 < str(result).count("\n") < 50
     csv = result.save(tmp_path / "result.csv").read_text(encoding="utf-8")
     assert csv.count("\n") == len(frame) + 1
     assert "plotly" in result.save(tmp_path / "page.html").read_text(encoding="utf-8")
