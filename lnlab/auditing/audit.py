@@ -28,7 +28,7 @@ Check = Callable[[AuditSubject], list[Finding]]
 
 CHECKS: dict[str, Check] = {
     "normalizers": structure.check_normalizers,
-    "parameters without effect": structure.check_biases,
+    "parameters without effect": structure.check_parameters,
     "statistics over cases": structure.check_running_statistics,
     "cases apart": structure.check_cases,
     "dead units": structure.check_units,

@@ -208,7 +208,7 @@ RATES_APART = 30.0
 
 
 def check_rates(subject: AuditSubject) -> list[Finding]:
-    """Length, effective rate and turning of every scale-invariant weight."""
+    """Measure length and effective learning rate of every scale-invariant weight."""
     found = invariances(subject)
     by_row = found.weights(3)
     names = found.weights(1)
@@ -282,7 +282,7 @@ SATURATED = 0.5
 
 
 def check_activations(subject: AuditSubject) -> list[Finding]:
-    """Size, outlier channels, stable rank and mean cosine of what each module makes."""
+    """Measure size, outliers, stable rank and mean cosine of what each module makes."""
     rows = [_activation_row(call) for call in subject.trace.calls if _makes_matrix(call)]
     if not rows:
         raise CannotCheck("no part makes a matrix of numbers.")
@@ -359,7 +359,7 @@ FEW_LAYERS = 4
 
 
 def check_gradients(subject: AuditSubject) -> list[Finding]:
-    """||dL/dW|| and ||dL/dW||/||W|| of every layer, from the first that is called."""
+    """Measure ||dL/dW|| and ||dL/dW||/||W|| of every layer, from the first called on."""
     objective = subject.objective
     norms = gradient_norms(objective)
     sizes = {n: float(vector_norm(w)) for n, w in objective.split(objective.start).items()}
@@ -422,7 +422,7 @@ AMPLIFIED = 10.0
 
 
 def check_backward(subject: AuditSubject) -> list[Finding]:
-    """The part of the gradient that mu and sigma of every normalizer take away."""
+    """Measure the part of the gradient that mu and sigma of each normalizer take away."""
     objective = subject.objective
     reports = {name: norms.report for norms in find_norms(subject) for name in norms.names}
     if not reports:
@@ -528,7 +528,7 @@ PRODUCTS = 30
 
 
 def check_curvature(subject: AuditSubject) -> list[Finding]:
-    """The outermost eigenvalues of the Hessian, and the learning rate that they allow."""
+    """Measure the extreme eigenvalues of the Hessian, and the rate that they allow."""
     if not subject.has_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
     row = extreme_eigenvalues(subject.objective, steps=PRODUCTS, tolerance=1e-2).summary()
@@ -542,12 +542,15 @@ def check_curvature(subject: AuditSubject) -> list[Finding]:
         f"the largest eigenvalue of the Hessian is {digits(largest)} (± {error:.0%}), the "
         f"smallest {digits(smallest)}"
     )
-    values = {
-        "rate": digits(row["critical_rate"]),
-        "bends": "; the loss bends down somewhere as well" if smallest < 0 else "",
-        "spherical": digits(row["scale_free"]),
-    }
-    return [make_finding("curvature", [subject.name], message, **values)]
+    finding = make_finding(
+        "curvature",
+        [subject.name],
+        message,
+        rate=digits(row["critical_rate"]),
+        bends="; the loss bends down somewhere as well" if smallest < 0 else "",
+        spherical=digits(row["scale_free"]),
+    )
+    return [finding]
 
 
 # The digits that are lost in the module's own precision, and in half of it.
@@ -557,7 +560,7 @@ LOST = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
 
 
 def check_precision(subject: AuditSubject) -> list[Finding]:
-    """The outputs in lower precisions beside those in float64, in evaluation."""
+    """Compare the outputs in lower precisions with those in float64, in evaluation."""
     subject.require_wide()
     y = subject.copy("running").run().y
     dtypes = dict.fromkeys((subject.dtype, torch.float32, torch.float16, torch.bfloat16))

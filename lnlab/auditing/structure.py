@@ -62,7 +62,7 @@ SILENT = 1e-3
 
 
 def check_normalizers(subject: AuditSubject) -> list[Finding]:
-    """The normalizers, and what of each differs from the operator that its name promises."""
+    """Find the normalizers, and what of each differs from what its name promises."""
     groups = find_norms(subject)
     subject.show([_norm_row(norms) for norms in groups])
     findings = [finding for norms in groups for finding in _norm_findings(norms)]
@@ -177,8 +177,8 @@ def _eps(norms: NormGroup) -> Iterator[Finding]:
         factor = digits(1 / eps if "sigma" in found else eps**-0.5)
         in_half = "0" if eps < 3e-8 else "hardly there"
         message = f"eps is {digits(eps)}, torch's own 1e-5"
-        values = {"factor": factor, "in_half": in_half}
-        yield make_finding("eps-small", norms.names, message, **values)
+        where = norms.names
+        yield make_finding("eps-small", where, message, factor=factor, in_half=in_half)
 
 
 def _nan_at_a_constant(call: ModuleCall) -> bool:
@@ -237,8 +237,8 @@ NO_GRADIENT = 1e-9
 belong to what nothing depends on: it is then tried."""
 
 
-def check_biases(subject: AuditSubject) -> list[Finding]:
-    """The numbers of parameters that can be anything, as far as a training batch tells."""
+def check_parameters(subject: AuditSubject) -> list[Finding]:
+    """Find numbers of parameters that can be anything, as far as a training batch tells."""
     nonzero = subject.without_zeros
     evaluated = nonzero.copy()
     exact = 1e3 * EXACT.get(subject.wide or subject.dtype, 1e-3)
@@ -357,7 +357,7 @@ CASES_TRIED = 0, 1
 
 
 def check_cases(subject: AuditSubject) -> list[Finding]:
-    """The change of what a case gets, module by module, when all others become as it is.
+    """Find cases whose output changes, module by module, when the others become like them.
 
     Evaluation is asked, where no statistics over cases are those of the batch.
     """
@@ -409,7 +409,7 @@ a third or more, one time in three."""
 
 
 def check_units(subject: AuditSubject) -> list[Finding]:
-    """Units in front of an f that answers nothing, in all cases of the input."""
+    """Find units in front of an f that is flat in all cases of the input."""
     sites = [s for s in subject.copy().run(find_shut=True).sites if s.shut is not None]
     if not sites:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
@@ -455,7 +455,7 @@ sigmas), or whose variance is larger or smaller by this power of e."""
 
 
 def check_running_statistics(subject: AuditSubject) -> list[Finding]:
-    """The distance of running statistics from those of this input, and what it costs."""
+    """Find how far running statistics are from those of this input, and what it costs."""
     if not batch_norms(subject.module):
         raise CannotCheck("no part remembers statistics over cases.")
     if subject.bn_stats != "batch":

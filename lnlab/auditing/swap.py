@@ -72,7 +72,8 @@ def find_slot(norm: nn.Module, space: int | None = None) -> Slot:
     Raises:
         CannotSwap: where it does not say how many units it has.
     """
-    eps = {"eps": norm.eps} if isinstance(getattr(norm, "eps", None), float) else {}
+    eps = getattr(norm, "eps", None)
+    eps = {"eps": eps} if isinstance(eps, float) else {}
     if isinstance(norm, TorchBatchOrInstanceNorm):
         axes = {"2": 2, "3": 3}.get(type(norm).__name__.rstrip("d")[-1:], 0)
         units, space = norm.num_features, axes if space is None else space

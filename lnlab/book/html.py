@@ -299,7 +299,7 @@ def rendered(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tuple[str
     """Yield kind (``stream``, ``error`` or ``display``) and HTML of each output of a cell."""
     position = 0
     for stream, group in groupby(outputs, lambda output: output.get("name")):
-        pieces = list(group)
+        pieces: list[dict[str, Any]] = list(group)
         if stream is not None:  # neighbouring pieces of one stream are joined
             pieces = [{"output_type": "stream", "text": "".join(p["text"] for p in pieces)}]
         for output in pieces:
