@@ -16,14 +16,14 @@ from lnlab.figures.style import (
     PREDICTED,
     TEMPLATE,
     band,
+    legend_rank,
     line,
     linear,
     lines,
     literal,
     logarithmic,
-    rank,
     shade,
-    signed,
+    with_footnote,
 )
 
 Curve = tuple[np.ndarray, np.ndarray]
@@ -65,8 +65,8 @@ def curves(
             name, look = literal(text), looks[text] | (PREDICTED if text in predicted else {})
             figure.add_scatter(
                 x=at, y=values, name=name, legendgroup=name, showlegend=text not in named,
-                mode="markers" if text in dots else "lines", line=look, legendrank=rank(text),
-                marker={"size": 9}, row=1, col=column,
+                mode="markers" if text in dots else "lines", line=look, marker={"size": 9},
+                legendrank=legend_rank(text), row=1, col=column,
                 hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
             )  # fmt: skip
             named.add(text)
@@ -130,7 +130,7 @@ def learning_curves(
     every = [values for panel in panels.values() for _, values in panel.values()]
     several = any(len(values) > 1 for values in every)
     note = " Line: mean; band: least to greatest of the seeds." if several else ""
-    return signed(figure.update_layout(height=460), f"{made_on}.{note}")
+    return with_footnote(figure.update_layout(height=460), f"{made_on}.{note}")
 
 
 def mean_and_band(
@@ -143,7 +143,7 @@ def mean_and_band(
     edges = y.min(axis=0), y.max(axis=0)
     area = go.Scatter(band(x, *edges, look["color"]), showlegend=False, legendgroup=name)
     mean = go.Scatter(
-        x=x, y=middle, name=name, legendrank=rank(text), legendgroup=name, line=look,
+        x=x, y=middle, name=name, legendrank=legend_rank(text), legendgroup=name, line=look,
         mode="lines" if joined else "markers",  # a line through one place is not seen
         marker={"color": look["color"], "size": 9},
         hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
@@ -203,7 +203,7 @@ def paired_differences(
     figure.update_xaxes(title_text=literal(x), range=[drawn.min() - room, drawn.max() + room])
     figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
     figure.update_layout(height=150 + 52 * len(differences))
-    return signed(figure, f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t).")
+    return with_footnote(figure, f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t).")
 
 
 # Distributions that change with time, as ribbons of quantiles.
@@ -277,7 +277,7 @@ def smoothness_ribbons(
     figure.update_xaxes(title_text=literal(x), row=len(rows))
     height = 150 + 250 * len(rows)
     figure.update_layout(template=TEMPLATE, height=height, showlegend=False, margin={"t": 50})
-    return signed(
+    return with_footnote(
         figure, f"{made_on}. Inner band: mean of the seeds; outer: least to greatest."
     )
 
@@ -301,7 +301,7 @@ def _ribbon(ribbon: Ribbon, color: str) -> list[go.Scatter]:
     return [*areas, edge]
 
 
-def level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> go.Figure:
+def add_level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> go.Figure:
     """Add a dotted line at ``y`` to every panel, and what it is to the last.
 
     The words stand at its right end, or at its left where curves cover the right one.
@@ -337,7 +337,7 @@ def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) 
         name = literal(text)
         figure.add_scatter(
             x=at, y=np.where(values == 0, FLOOR, values), name=name, mode="lines",
-            legendrank=rank(text),
+            legendrank=legend_rank(text),
             line=looks[text], hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
         )  # fmt: skip
     figure.update_xaxes(title_text=literal(x))
@@ -394,7 +394,7 @@ def over_depth(
     )
 
 
-# A race: how long each contender takes, as a multiple of torch's layer without a norm.
+# How long each contender takes, as a multiple of torch's layer without a norm.
 
 
 CONTENDERS = {
@@ -425,10 +425,10 @@ Ratio = tuple[float, float, float, float]
 TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 
 
-def contenders(
+def ratios_to_torch(
     rows: Sequence[Mapping[str, Any]], place: int, phase: str
 ) -> dict[str, list[Ratio]]:
-    """Return the bars of :func:`race`, made of rows of benchmarks/recurrent.py.
+    """Return the bars of :func:`ratio_curves`, made of rows of benchmarks/recurrent.py.
 
     The ratio of a fused layer is the median over rounds, with its quartiles; those of the
     others are ratios of medians.
@@ -451,11 +451,13 @@ def contenders(
     return panel
 
 
-def race(panels: Mapping[str, Mapping[str, Sequence[Ratio]]], *, made_on: str) -> go.Figure:
+def ratio_curves(
+    panels: Mapping[str, Mapping[str, Sequence[Ratio]]], *, made_on: str
+) -> go.Figure:
     """Draw panels side by side on logarithmic axes; below the line at 1 nothing is lost.
 
     Args:
-        panels: the :func:`contenders` of each; its title is what its axis of x is.
+        panels: the :func:`ratios_to_torch` of each; its title is what its axis of x is.
         made_on: the hardware and the threads, printed below.
     """
     figure = make_subplots(1, len(panels), shared_yaxes=True, horizontal_spacing=0.05)
@@ -478,4 +480,6 @@ def race(panels: Mapping[str, Mapping[str, Sequence[Ratio]]], *, made_on: str) -
     figure.update_yaxes(type="log", tickvals=TICKS, ticktext=[f"{tick:g}" for tick in TICKS])
     figure.update_yaxes(title_text="time / torch's without norm", col=1)
     figure.update_layout(template=TEMPLATE, height=480)
-    return signed(figure, f"{made_on}. Dots: medians; bars: quartiles of the fused layers.")
+    return with_footnote(
+        figure, f"{made_on}. Dots: medians; bars: quartiles of the fused layers."
+    )

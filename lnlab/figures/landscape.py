@@ -14,11 +14,11 @@ from lnlab.figures.style import (
     TEMPLATE,
     VERMILLION,
     band,
+    legend_rank,
     lines,
     literal,
     logarithmic,
-    rank,
-    signed,
+    with_footnote,
 )
 
 # Losses to be drawn, and what is printed on each picture of them.
@@ -55,14 +55,14 @@ class Landscape(Protocol):
 
 
 def stamp(landscapes: Sequence[Landscape]) -> str:
-    """The sources of statistics over cases, each that is there once."""
+    """Return the sources of statistics over cases, each that is there once."""
     sources = dict.fromkeys(each.bn_stats for each in landscapes if each.bn_stats)
     words = "; ".join(BN_STATS[source] for source in sources)
     return f"Statistics over cases: {words}." if words else "No statistics over cases."
 
 
-def reach(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
-    """The least and the greatest loss that is drawn, in powers of 10."""
+def log_range(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
+    """Return the least and the greatest loss that is drawn, in powers of 10."""
     losses = np.concatenate([np.asarray(each.losses).ravel() for each in landscapes])
     losses = losses[np.isfinite(losses) & (losses > 0)]
     if not len(losses):
@@ -78,7 +78,7 @@ def subtitled(title: str, landscapes: Sequence[Landscape]) -> str:
 def bands(
     panels: Mapping[str, Mapping[str, Sequence[Landscape]]], *, x: str, made_on: str
 ) -> go.Figure:
-    """Lines through a minimum in several directions: thin ones, and a band that holds them.
+    """Draw lines through a minimum in several directions, and a band that holds them.
 
     Args:
         panels: by title the lines of each name, of one kind of statistics.
@@ -100,7 +100,9 @@ def bands(
     figure.update_yaxes(logarithmic(losses))
     figure.update_yaxes(title_text=LOSS, col=1)
     figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.14}, margin={"t": 105})
-    return signed(figure, f"{made_on}. Thin: one direction each; band: least to greatest.")
+    return with_footnote(
+        figure, f"{made_on}. Thin: one direction each; band: least to greatest."
+    )
 
 
 def _all(panel: Mapping[str, Sequence[Landscape]]) -> list[Landscape]:
@@ -110,10 +112,14 @@ def _all(panel: Mapping[str, Sequence[Landscape]]) -> list[Landscape]:
 def band_traces(
     name: str, several: Sequence[Landscape], look: Mapping[str, Any]
 ) -> list[go.Scatter]:
-    """The band of a few lines and each line, as traces of one group of the legend."""
+    """Return the band of a few lines and each line, as traces of one group of the legend."""
     at = np.asarray(several[0].at[0])
     losses = np.stack([np.asarray(line.losses) for line in several])
-    group = {"legendgroup": literal(name), "name": literal(name), "legendrank": rank(name)}
+    group = {
+        "legendgroup": literal(name),
+        "name": literal(name),
+        "legendrank": legend_rank(name),
+    }
     area = go.Scatter(
         band(at, losses.min(0), losses.max(0), look["color"]),
         line={"width": 0, "color": look["color"]}, showlegend=False, **group,
@@ -137,7 +143,7 @@ HOVER = "%{x:.2f}, %{y:.2f}: %{customdata:.3g} nats<extra></extra>"
 
 
 def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
-    """Planes side by side on one scale of heights and colours, each to be turned by itself.
+    """Draw planes side by side on one scale of heights and colours, each to be turned.
 
     Args:
         panels: by title.
@@ -151,9 +157,9 @@ def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
     figure = make_subplots(
         1, len(panels), specs=scenes, subplot_titles=titles, horizontal_spacing=0.01
     )
-    heights = reach(panels.values())
+    heights = log_range(panels.values())
     for column, each in enumerate(panels.values(), start=1):
-        figure.add_traces([sheet(each, heights), peg(each)], 1, column)
+        figure.add_traces([loss_surface(each, heights), minimum_marker(each)], 1, column)
     figure.update_scenes(scene(heights))
     small = {"tickfont": {"size": 10}, "title": {"font": {"size": 11}}}
     across = small | {"tickvals": [-1, 0, 1]} if len(panels) > 1 else small
@@ -162,20 +168,20 @@ def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
     figure.update_scenes(camera_eye={"x": 1.3, "y": -1.4, "z": 0.87}, camera_center_z=-0.2)
     figure.update_layout(template=TEMPLATE, height=400, margin={"t": 60, "l": 10, "r": 10})
     text = "Height: loss (nats). Small print: where statistics come from. Dot: w. Drag to turn."
-    return signed(figure, f"{made_on}. {text}")
+    return with_footnote(figure, f"{made_on}. {text}")
 
 
-def sheet(landscape: Landscape, heights: tuple[float, float]) -> go.Surface:
-    """A plane of losses as a surface, coloured by its height."""
+def loss_surface(landscape: Landscape, heights: tuple[float, float]) -> go.Surface:
+    """Return a plane of losses as a surface, coloured by its height."""
     return go.Surface(
-        **sheet_values(landscape), name="losses", colorscale=SIZES, showscale=False,
+        **surface_values(landscape), name="losses", colorscale=SIZES, showscale=False,
         cmin=heights[0], cmax=heights[1], hovertemplate=HOVER,
         contours={"z": {"show": True, "usecolormap": True, "size": 0.2}},
     )  # fmt: skip
 
 
-def sheet_values(landscape: Landscape) -> dict[str, np.ndarray]:
-    """Heights are logarithms; what is shown when one points there is the loss.
+def surface_values(landscape: Landscape) -> dict[str, np.ndarray]:
+    """Return the heights of a plane, logarithms, and the losses that a pointer shows.
 
     Raises:
         ValueError: if a loss is below 0.
@@ -191,24 +197,24 @@ def sheet_values(landscape: Landscape) -> dict[str, np.ndarray]:
         return {"x": x, "y": y, "z": np.log10(losses), "customdata": losses}
 
 
-def peg(landscape: Landscape) -> go.Scatter3d:
-    """The marker of w."""
+def minimum_marker(landscape: Landscape) -> go.Scatter3d:
+    """Return the marker of w."""
     return go.Scatter3d(
-        **peg_values(landscape), mode="markers", name="w", showlegend=False,
+        **marker_values(landscape), mode="markers", name="w", showlegend=False,
         marker={"size": 5, "color": VERMILLION},
         hovertemplate="w: %{text} nats<extra></extra>",
     )  # fmt: skip
 
 
-def peg_values(landscape: Landscape) -> dict[str, Any]:
-    """The place of w, and its loss."""
+def marker_values(landscape: Landscape) -> dict[str, Any]:
+    """Return the place of w, and its loss."""
     height = float(np.log10(landscape.centre))
     zero = np.zeros(1)
     return {"x": zero, "y": zero, "z": zero + height, "text": [f"{landscape.centre:.3g}"]}
 
 
 def scene(heights: tuple[float, float]) -> dict[str, Any]:
-    """The axes of a plane: the loss in powers of 10, each labelled by its value."""
+    """Return the axes of a plane: the loss in powers of 10, each labelled by its value."""
     ticks = range(-9, 10)
     zaxis = {
         "title": {"text": LOSS},
@@ -227,7 +233,7 @@ def scene(heights: tuple[float, float]) -> dict[str, Any]:
     }
 
 
-def trodden(
+def path_on_plane(
     landscape: Landscape,
     path: np.ndarray,
     *,
@@ -235,7 +241,7 @@ def trodden(
     distances: np.ndarray,
     made_on: str,
 ) -> go.Figure:
-    """A plane with the path of a training, and how far from the plane it went.
+    """Draw a plane with the path of a training, and how far from the plane it went.
 
     Args:
         landscape: the losses on the plane.
@@ -250,7 +256,7 @@ def trodden(
     )
     figure.add_trace(
         go.Contour(
-            **sheet_values(landscape), colorscale=SIZES,
+            **surface_values(landscape), colorscale=SIZES,
             colorbar={"title": {"text": "log<sub>10</sub>"}, "x": 0.49, "thickness": 14},
             hovertemplate=HOVER,
         ), 1, 1,
@@ -278,7 +284,7 @@ def trodden(
     figure.update_layout(
         template=TEMPLATE, height=490, legend={"x": 0, "y": 1.2}, margin={"t": 125},
     )  # fmt: skip
-    return signed(figure, f"{made_on}. Colour: the loss (nats), as a power of 10.")
+    return with_footnote(figure, f"{made_on}. Colour: the loss (nats), as a power of 10.")
 
 
 def _length(name: str, values: np.ndarray, color: str) -> go.Scatter:

@@ -1,4 +1,4 @@
-"""Axes side by side, and logarithmic ones that hold what is drawn."""
+"""The look of every figure: axes, colours, text, and traces as plain data."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -19,19 +19,19 @@ What is beyond is drawn at the edge.
 
 
 def axis_number(slot: int) -> str:
-    """The number of an axis in plotly's names, from slot 0 on: x, x2, x3, ..."""
+    """Return the number of an axis in plotly's names, from slot 0 on: x, x2, x3, ..."""
     return str(slot + 1) if slot else ""
 
 
 @cache
 def side_by_side(count: int, gap: float) -> tuple[tuple[float, float], ...]:
-    """The beginning and the end of each of ``count`` panels from 0 to 1, ``gap`` apart."""
+    """Return beginning and end of each of ``count`` panels from 0 to 1, ``gap`` apart."""
     figure = make_subplots(1, count, horizontal_spacing=gap)
     return tuple(axis.domain for axis in figure.select_xaxes())
 
 
 def grid(rows: int, columns: int, **options: Any) -> dict[str, dict[str, Any]]:
-    """The domain and the anchor of each axis of a grid of plots, by its name in a layout.
+    """Return domain and anchor of each axis of a grid of plots, by its name in a layout.
 
     Args:
         rows: how many there are.
@@ -44,7 +44,7 @@ def grid(rows: int, columns: int, **options: Any) -> dict[str, dict[str, Any]]:
 
 
 def decades(values: Sequence[np.ndarray], low: int, high: int) -> tuple[int, int]:
-    """Powers of ten around all ``values``: even ones, so that an axis does not follow each."""
+    """Return even powers of ten around all ``values``: an axis does not follow each."""
     for each in values:
         finite = each[np.isfinite(each) & (each > 0)]
         if finite.size:
@@ -54,7 +54,7 @@ def decades(values: Sequence[np.ndarray], low: int, high: int) -> tuple[int, int
 
 
 def logarithmic(values: Iterable[Any]) -> dict[str, Any]:
-    """A logarithmic axis for ``values``, labelled at powers of ten, or at 1, 2 and 5 of each.
+    """Return a logarithmic axis for ``values``, labelled at powers of ten, or at 1, 2 and 5.
 
     Where fewer than two of these lie between the values, other round numbers take their place.
 
@@ -76,7 +76,7 @@ def logarithmic(values: Iterable[Any]) -> dict[str, Any]:
 
 
 def linear(values: Iterable[Any]) -> dict[str, Any]:
-    """A linear axis for ``values``, labelled at each where these are a few whole numbers.
+    """Return a linear axis for ``values``, labelled at each of a few whole numbers.
 
     Left alone, plotly has an epoch 1.5.
     """
@@ -86,7 +86,7 @@ def linear(values: Iterable[Any]) -> dict[str, Any]:
 
 
 def round_numbers(low: float, high: float) -> list[float]:
-    """Two to five round numbers between two, and as many on either side, if above 0."""
+    """Return two to five round numbers between two, and as many on either side, if above 0."""
     least, span = (high - low) / 4, high - low
     power = 10.0 ** np.floor(np.log10(least))
     step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least)
@@ -172,8 +172,8 @@ PREDICTED = {"dash": "dash"}
 """The line of what was not measured."""
 
 
-def namesake(name: str, among: Iterable[str] = NAMED) -> str:
-    """The name among some that ``name`` is a variant of; "" if there is none.
+def base_name(name: str, among: Iterable[str] = NAMED) -> str:
+    """Return the name among some that ``name`` is a variant of; "" if there is none.
 
     "layer, at gain 1" and "layer at gain 1" are variants of "layer".
     """
@@ -185,11 +185,13 @@ def namesake(name: str, among: Iterable[str] = NAMED) -> str:
     return max(same, key=len, default="")
 
 
-def rank(name: str) -> int:
-    """The place of a name in legends: normalizers first, in their order, the variants of each
-    behind it."""
+def legend_rank(name: str) -> int:
+    """Return the place of a name in legends: normalizers in their order, then the others.
+
+    The variants of each stand behind it.
+    """
     order = [*NORMALIZERS, *PLACES]
-    base = namesake(name, order)
+    base = base_name(name, order)
     return 1 + 2 * order.index(base) + (name != base) if base else 1 + 2 * len(order)
 
 
@@ -203,23 +205,23 @@ def lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     names = list(names)
     looks = {name: NAMED[name] for name in names if name in NAMED}
     for name in names:
-        if name not in looks and (known := namesake(name)):
+        if name not in looks and (known := base_name(name)):
             tones = [shade(NAMED[known], step) for step in range(len(SHADES))]
-            looks[name] = free(tones, looks)
+            looks[name] = least_used(tones, looks)
     for name in names:
         if name not in looks:
             tones = [shade(color, step) for step in range(len(SHADES)) for color in OTHERS]
-            looks[name] = free(tones, looks)
+            looks[name] = least_used(tones, looks)
     return {name: {"color": looks[name], "dash": "solid", "width": 2.5} for name in names}
 
 
 def line(name: str) -> dict[str, Any]:
-    """The line of a name that stands alone in its figure."""
+    """Return the line of a name that stands alone in its figure."""
     return lines([name])[name]
 
 
-def free(colors: Sequence[str], taken: Mapping[str, str]) -> str:
-    """The first of a few colours that is not taken; if all are, the one taken least often."""
+def least_used(colors: Sequence[str], taken: Mapping[str, str]) -> str:
+    """Return the first colour that is not taken; if all are, the one taken least often."""
     used = [*taken.values()]
     return min(colors, key=used.count)
 
@@ -232,15 +234,15 @@ GREYS = (0.0, 0.4, 0.65, 0.2)
 
 
 def shade(color: str, step: int) -> str:
-    """One of the :data:`SHADES` of a colour #rrggbb, the first of which it is itself."""
+    """Return one of the :data:`SHADES` of a colour #rrggbb, the first of which it is itself."""
     way = (GREYS if color == BLACK else SHADES)[step]
     end = 255 if way > 0 else 0
     parts = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(part + abs(way) * (end - part)):02X}" for part in parts)
 
 
-def upon(color: str) -> str:
-    """Black or white, whichever can be read better upon a colour #rrggbb or rgb(r, g, b).
+def text_color_on(color: str) -> str:
+    """Return black or white, whichever can be read better on #rrggbb or rgb(r, g, b).
 
     By WCAG's relative luminance; plotly's own choice, dark grey or white, is weak on olive.
     """
@@ -285,11 +287,11 @@ TEMPLATE = go.layout.Template(
 
 
 def literal(text: object) -> str:
-    """Text that comes from data, such that plotly shows its letters and obeys no tag in it."""
+    """Return text that comes from data so that plotly shows its letters and obeys no tag."""
     return escape(str(text), quote=False)
 
 
-def titled(figure: go.Figure, text: str, caption: str = "", lines: int = 0) -> go.Figure:
+def with_title(figure: go.Figure, text: str, caption: str = "", lines: int = 0) -> go.Figure:
     """``figure`` with a title, and a caption under it, in room of their own above it.
 
     Args:
@@ -314,7 +316,7 @@ WIDTH, LINE, ROOM = 105, 19, 34
 
 
 def heading(text: str, caption: str = "") -> dict[str, Any]:
-    """A title at the top left, and below it a caption broken into lines."""
+    """Return a title at the top left, and below it a caption broken into lines."""
     return {
         "text": literal(text),
         "subtitle": {
@@ -329,11 +331,11 @@ def heading(text: str, caption: str = "") -> dict[str, Any]:
 
 
 def caption_lines(caption: str) -> int:
-    """The number of lines that a caption takes."""
+    """Return the number of lines that a caption takes."""
     return len(wrap(caption, WIDTH))
 
 
-def signed(figure: go.Figure, text: str) -> go.Figure:
+def with_footnote(figure: go.Figure, text: str) -> go.Figure:
     """``figure`` with a text below it, in lines that are no wider than a page.
 
     A page takes it out of the picture, as it does title and caption: ``layout.meta`` has the
@@ -358,7 +360,7 @@ NOTE, NOTE_LINE, NOTE_ROOM, NOTE_INK = 90, 16, 40, "#4B5563"
 def text_above(
     text: str, x: float, above: int, anchor: str, font: dict[str, Any]
 ) -> dict[str, Any]:
-    """A line of text, some pixels above the panels."""
+    """Return a line of text, some pixels above the panels."""
     return {
         "text": text,
         "x": x,
@@ -374,21 +376,21 @@ def text_above(
 
 
 def note(text: str, x: float, y: float, shift: int = 0, size: int = 14) -> dict[str, Any]:
-    """A line of text, its lower left corner at a place of the paper and pixels above it."""
+    """Return a line of text, its lower left corner some pixels above a place of the paper."""
     return text_above(text, x, shift, "left", {"size": size, "color": INK}) | {"y": y}
 
 
 def legend(names: Mapping[str, object]) -> str:
-    """The names in the colours of their lines, in the order of every legend."""
+    """Return the names in the colours of their lines, in the order of every legend."""
     looks = lines(names)
     return " &nbsp; &nbsp; ".join(
         f"<span style='color:{looks[name]['color']}'>━━━ <b>{literal(name)}</b></span>"
-        for name in sorted(looks, key=rank)
+        for name in sorted(looks, key=legend_rank)
     )
 
 
 def number(defect: float) -> str:
-    """One or two digits; an exact 0 is written 0, and only that."""
+    """Return a number in one or two digits; only an exact 0 is written 0."""
     if np.isnan(defect):
         return "NaN"
     if defect == 0:

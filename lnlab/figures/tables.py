@@ -21,8 +21,8 @@ from lnlab.figures.style import (
     TEMPLATE,
     VERMILLION,
     literal,
-    signed,
-    upon,
+    text_color_on,
+    with_footnote,
 )
 
 ROOM = 808
@@ -39,7 +39,7 @@ def matrices(
     columns: str = "unit",
     own_scale: bool = False,
 ) -> go.Figure:
-    """Matrices side by side, cell by cell, in a scale of colours with 0 in its middle.
+    """Draw matrices side by side, cell by cell, in a scale of colours with 0 in its middle.
 
     Args:
         arrays: (B, H), or anything that broadcasts to such: a statistic of a case (B, 1) is
@@ -83,7 +83,7 @@ def matrices(
 
 
 def ems(number: str) -> float:
-    """The width of a printed number, in a wide font, as a multiple of the font's size."""
+    """Return the width of a printed number in a wide font, in multiples of its size."""
     return sum(0.35 if sign in ".-" else 0.65 for sign in number)
 
 
@@ -116,7 +116,7 @@ def pictures(cases: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.Figu
         template=TEMPLATE, height=110 + int(ZOOM * sheet.shape[0]), margin={"t": 10, "l": 90},
         meta={"width": 120 + int(ZOOM * columns * (width + 2))},
     )  # fmt: skip
-    return signed(figure, made_on)
+    return with_footnote(figure, made_on)
 
 
 # The 16 configurations of statistics at inference, each with its mean and its interval.
@@ -136,7 +136,7 @@ def configurations(
     made_on: str,
     outlined: Mapping[str, int] | None = None,
 ) -> go.Figure:
-    """Squares side by side: rows say where batch statistics come from, columns feature ones.
+    """Draw squares side by side: rows say where batch statistics come from, columns the others.
 
     Where there is no number, the cell is grey: the configuration is impossible.
 
@@ -178,20 +178,20 @@ def configurations(
         template=TEMPLATE, height=440, margin={"t": 50, "l": 70},
         plot_bgcolor="#D1D5DB", meta={"width": max(690, 120 + 370 * len(panels))},
     )  # fmt: skip
-    return signed(  # in lines of at most 90 letters, for which the figure is wide enough
+    return with_footnote(  # in lines of at most 90 letters, for which the figure is wide enough
         figure,
         f"{made_on}. T: the population's, F: the batch's own.{of_cells(panels)}",
     )
 
 
 def of_cells(panels: Mapping[str, Means]) -> str:
-    """The names of the numbers of a cell, where there are more than one."""
+    """Return the names of the numbers of a cell, where there are more than one."""
     some = any(np.isfinite(lowest).any() for _, lowest, _ in panels.values())
     return " Mean and 95 % interval." if some else ""
 
 
 def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Heatmap:
-    """The colours of one square, and what is said of a cell that is pointed at."""
+    """Return the colours of one square, and what is said of a cell that is pointed at."""
     mean, lowest, highest = grid
     high = high if high > low else low + 1.0
     names = [[f"{row}{column}" for column in PAIRS] for row in PAIRS]
@@ -206,14 +206,15 @@ def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Hea
 
 
 def _texts(grid: list[np.ndarray], low: float, high: float) -> list[list[str]]:
-    """The mean and the interval of each cell, within its frame, in black or in white."""
+    """Return the mean and the interval of each cell, within its frame, in black or in white."""
 
     def said(mean: float, lowest: float, highest: float) -> str:
         if not np.isfinite(mean):
             return ""
         (ground,) = sample_colorscale(SIZES, [(mean - low) / (high - low)])
         interval = f"<br>{lowest:.3f}<br>to {highest:.3f}" if np.isfinite(lowest) else ""
-        return f"<span style='color:{upon(str(ground))}'><b>{mean:.3f}</b>{interval}</span>"
+        color = text_color_on(str(ground))
+        return f"<span style='color:{color}'><b>{mean:.3f}</b>{interval}</span>"
 
     return [[said(*cell) for cell in zip(*row, strict=True)] for row in zip(*grid, strict=True)]
 
@@ -233,7 +234,7 @@ WIDTHS = {"input": 0.55, "recurrent": 0.62, "rest": 0.3}
 
 
 def timeline(slices: Sequence[int], steps: int = 4, chunk: int = 2) -> go.Figure:
-    """Two ways through time, a lane for each thread; widths are not to scale.
+    """Draw two ways through time, a lane for each thread; widths are not to scale.
 
     Args:
         slices: the number of cases of each slice of the batch, a thread each.
@@ -269,7 +270,7 @@ def timeline(slices: Sequence[int], steps: int = 4, chunk: int = 2) -> go.Figure
 
 
 def _loop(steps: int) -> tuple[list[tuple[float, float, str]], list[float]]:
-    """Boxes (left, width, work) of a loop of operators, and where the threads wait."""
+    """Return boxes (left, width, work) of a loop of operators, and where the threads wait."""
     boxes, waits, now = [], [], 0.0
     for work in ["input", *OPERATORS * steps]:
         width = {"input": 1.6 * WIDTHS["input"], "rest": 0.11}.get(work, WIDTHS[work])
@@ -280,7 +281,7 @@ def _loop(steps: int) -> tuple[list[tuple[float, float, str]], list[float]]:
 
 
 def _alone(steps: int, chunk: int) -> list[tuple[float, float, str]]:
-    """Boxes (left, width, work) of one slice that goes through all steps by itself."""
+    """Return boxes (left, width, work) of one slice that goes through all steps by itself."""
     boxes, now = [], 0.0
     for step in range(steps):
         works = ["recurrent", "rest"] if step % chunk else ["input", "recurrent", "rest"]
@@ -290,8 +291,8 @@ def _alone(steps: int, chunk: int) -> list[tuple[float, float, str]]:
     return boxes
 
 
-def step() -> go.Figure:
-    """One time step of the LN-LSTM as the kernel computes it, and what it keeps of it."""
+def lstm_step() -> go.Figure:
+    """Draw one time step of the LN-LSTM as the kernel computes it, and what it keeps of it."""
     figure = _canvas(400)
     kept, made = {"line": ORANGE}, {"line": GREY}
     blue, red, green = (WORK[work][1] for work in WORK)
@@ -323,8 +324,8 @@ def step() -> go.Figure:
     return figure.update_yaxes(range=[-1.35, 3.1])
 
 
-def kept(sizes: Mapping[str, float], *, unit: str) -> go.Figure:
-    """A bar for each: how much is kept for the way back."""
+def memory_bars(sizes: Mapping[str, float], *, unit: str) -> go.Figure:
+    """Draw a bar for each: how much is kept for the backward pass."""
     names = [literal(name) for name in sizes]
     figure = go.Figure(layout={"template": TEMPLATE, "height": 90 + 55 * len(sizes)})
     figure.update_layout(margin={"r": 60})  # for the numbers behind the bars
@@ -338,7 +339,7 @@ def kept(sizes: Mapping[str, float], *, unit: str) -> go.Figure:
 
 
 def _canvas(height: int) -> go.Figure:
-    """A figure without axes, in which shapes are drawn."""
+    """Return a figure without axes, in which shapes are drawn."""
     margin = {"l": 10, "r": 10, "t": 10, "b": 10}
     figure = go.Figure(layout={"template": TEMPLATE, "height": height, "margin": margin})
     figure.update_layout(meta={"width": 840})  # what stands in boxes does not shrink
@@ -390,7 +391,7 @@ def _arrow(figure: go.Figure, start: tuple[float, float], end: tuple[float, floa
 
 
 def _legend(figure: go.Figure, y: float) -> None:
-    """The legend: what the colours mean, below the picture."""
+    """Add the legend below the picture: what the colours mean."""
     said = [f"<span style='color:{color}'>■</span> {text}" for text, color in WORK.values()]
     _label(figure, 0.0, y, " &nbsp; &nbsp; ".join(said))
 
@@ -399,7 +400,7 @@ def _legend(figure: go.Figure, y: float) -> None:
 
 
 def table(frame: pd.DataFrame) -> go.Figure:
-    """The rows of a data frame, numbers in four digits."""
+    """Draw the rows of a data frame, numbers in four digits."""
     texts = [
         [literal(f"{v:.4g}" if isinstance(v, float) else v) for v in frame[column]]
         for column in frame

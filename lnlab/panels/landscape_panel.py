@@ -15,7 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 from lnlab.analysis.landscape import LossLandscape, evaluate_grid, random_directions
 from lnlab.analysis.module_copy import find_weights
 from lnlab.analysis.objective import Objective
-from lnlab.figures.landscape import LOSS, peg, scene, sheet, stamp
+from lnlab.figures.landscape import LOSS, loss_surface, minimum_marker, scene, stamp
 from lnlab.figures.style import INK, TEMPLATE, lines, literal, logarithmic, note, number, trace
 from lnlab.nn import OverCases
 from lnlab.panels.controls import (
@@ -272,7 +272,7 @@ def plane_figure(surface: LossLandscape, over_cases: bool) -> Figure:
         "margin": {"l": 8, "r": 8, "t": 44, "b": 8},
         "annotations": [title],
     }
-    traces = sheet(surface, HEIGHTS), peg(surface)
+    traces = loss_surface(surface, HEIGHTS), minimum_marker(surface)
     return {"data": [trace.to_plotly_json() for trace in traces], "layout": layout}
 
 

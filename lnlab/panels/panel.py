@@ -19,7 +19,7 @@ import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from lnlab.figures.style import titled
+from lnlab.figures.style import with_title
 from lnlab.panels.controls import arranged, lock, play_on, set_typed, slides, stops
 from lnlab.panels.live_plot import LivePlot, as_json
 from lnlab.panels.playable import Choice, Figure, Frame, playable
@@ -308,7 +308,7 @@ class Panel(ipywidgets.VBox):
                     figure = playable(choices, of_plot)
                 else:
                     content, title, sentence = of_plot[()]
-                    figure = titled(go.Figure(content), title, sentence)
+                    figure = with_title(go.Figure(content), title, sentence)
                 meta = (figure.layout.meta or {}) | {"width": self.plots[name].least_width}
                 figures.append(figure.update_layout(meta=meta))
             return figures

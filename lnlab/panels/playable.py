@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
 
-from lnlab.figures.style import caption_lines, heading, literal, titled
+from lnlab.figures.style import caption_lines, heading, literal, with_title
 
 Figure = Mapping[str, Any]
 """A figure as plotly takes it: its traces (``data``) and its ``layout``."""
@@ -75,7 +75,7 @@ def playable(choices: Sequence[Choice], frames: Mapping[Place, Frame]) -> go.Fig
             f"{len(missing)} of {len(places)} frames are missing: {missing[0]}, ..."
         )
     shown = tuple(choice.at for choice in choices)
-    figure = titled(
+    figure = with_title(
         go.Figure(frames[shown].figure),
         frames[shown].title,
         frames[shown].caption,

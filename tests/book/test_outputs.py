@@ -108,14 +108,14 @@ def test_text_shows_what_a_terminal_would_and_pieces_of_a_stream_are_joined():
 def test_a_narrow_window_scrolls_a_figure_before_its_words_are_cut():
     margin = {"l": 60, "r": 20}
     two = {"xaxis": {"domain": [0, 0.4]}, "xaxis2": {"domain": [0.6, 1]}}
-    titled = {"title": {"text": "x" * 60}}
+    with_title = {"title": {"text": "x" * 60}}
     for layout, least in (
         ({"xaxis": {}, "annotations": [{"text": "<b>seeds</b>"}]}, 420),
         ({"margin": margin, "annotations": [{"text": "x" * 100 + "<br>y"}]}, 80 + 650),
         ({"meta": {"width": 860}}, 860),
         (two, 640),
-        ({"xaxis": titled, "margin": margin}, 80 + 390 + 20),
-        ({"xaxis": titled | {"domain": [0, 1]}, "margin": margin}, 80 + 390 + 20),
+        ({"xaxis": with_title, "margin": margin}, 80 + 390 + 20),
+        ({"xaxis": with_title | {"domain": [0, 1]}, "margin": margin}, 80 + 390 + 20),
     ):
         assert width({"layout": layout}) == least
     named = {"margin": margin, "xaxis": {}, "annotations": [{"text": "x" * 60}]}

@@ -10,13 +10,13 @@ from lnlab.figures.curves import (
     CONTENDERS,
     FLOOR,
     LETTERS,
-    contenders,
+    add_level,
     curves,
     learning_curves,
-    level,
     over_depth,
     paired_differences,
-    race,
+    ratio_curves,
+    ratios_to_torch,
     ribbons,
     smoothness_ribbons,
     sweeps,
@@ -129,7 +129,7 @@ def test_ribbons_reach_from_the_mean_low_to_the_mean_high_end_in_rows_of_their_o
 def test_a_level_is_at_its_value_with_its_words_at_the_end_that_is_asked_for(log_y):
     curve = {"layer": (np.arange(3.0), np.ones((2, 3)))}
     for left in (False, True):
-        figure = level(drawn({"a": curve, "b": curve}, log_y=log_y), 20.0, "2/η", left=left)
+        figure = add_level(drawn({"a": curve, "b": curve}, log_y=log_y), 20.0, "2/η", left=left)
         assert [shape.y0 for shape in figure.layout.shapes] == [20.0, 20.0]
         note = figure.layout.annotations[-1]
         assert note.y == pytest.approx(np.log10(20.0) if log_y else 20.0)
@@ -174,7 +174,7 @@ def row(cell: str, phase: str, T: int, ratio: float) -> dict:
 
 def test_contenders_are_read_from_the_rows_of_the_benchmark():
     rows = [row(c, p, T, 0.7) for T in (10, 20) for c in ("LN-LSTM", "LN-GRU") for p in "ab"]
-    panel = contenders(rows, 0, "a")
+    panel = ratios_to_torch(rows, 0, "a")
     assert set(panel) == set(CONTENDERS)
     fused, loop = panel["LN-LSTM, fused"], panel["LN-LSTM, loop of operators"]
     np.testing.assert_allclose(fused, [(10, 0.7, 0.6, 0.9), (20, 0.7, 0.6, 0.9)])
@@ -182,8 +182,8 @@ def test_contenders_are_read_from_the_rows_of_the_benchmark():
 
 
 def test_the_race_draws_medians_and_quartiles():
-    panel = contenders([row("LN-LSTM", "train", T, 0.5) for T in (10, 20)], 0, "train")
-    figure: Any = race({"T": panel, "again": panel}, made_on="<here>")
+    panel = ratios_to_torch([row("LN-LSTM", "train", T, 0.5) for T in (10, 20)], 0, "train")
+    figure: Any = ratio_curves({"T": panel, "again": panel}, made_on="<here>")
     (first, *_) = [t for t in figure.data if t.name == "LN-LSTM, fused"]
     np.testing.assert_allclose(first.y, [0.5, 0.5])
     np.testing.assert_allclose(first.error_y.array, [0.2, 0.2])

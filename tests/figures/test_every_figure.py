@@ -41,9 +41,9 @@ def plane(*at) -> Any:
     return SimpleNamespace(at=at, losses=losses, centre=0.5, bn_stats="running")
 
 
-def trodden(text) -> go.Figure:
+def path_on_plane(text) -> go.Figure:
     settings: Any = {"explained": [0.5, 0.4], "distances": AT, "made_on": text}
-    return landscape.trodden(plane(AT, AT), SEEDS.T, **settings)
+    return landscape.path_on_plane(plane(AT, AT), SEEDS.T, **settings)
 
 
 def drawn() -> go.Figure:
@@ -61,12 +61,12 @@ FIGURES = {
         np.zeros((1, 2, 3, 4, 4)), rows=[text], made_on=text
     ),
     tables.table: lambda text: tables.table(pd.DataFrame({text: [text]})),
-    tables.kept: lambda text: tables.kept({text: 3.0}, unit=text),
+    tables.memory_bars: lambda text: tables.memory_bars({text: 3.0}, unit=text),
     landscape.bands: lambda text: landscape.bands(
         {text: {text: [plane(AT)]}}, x=text, made_on=text
     ),
     landscape.surfaces: lambda text: landscape.surfaces({text: plane(AT, AT)}, made_on=text),
-    landscape.trodden: trodden,
+    landscape.path_on_plane: path_on_plane,
     lnlab.figures.curves.learning_curves: lambda text: lnlab.figures.curves.learning_curves(
         {text: {text: (AT, SEEDS)}}, x=text, y=text, made_on=text
     ),
@@ -76,7 +76,7 @@ FIGURES = {
         )
     ),
     tables.matrices: lambda text: tables.matrices({text: SEEDS}, rows=text, columns=text),
-    lnlab.figures.curves.race: lambda text: lnlab.figures.curves.race(
+    lnlab.figures.curves.ratio_curves: lambda text: lnlab.figures.curves.ratio_curves(
         {text: {"LN-GRU, fused": [RATIO]}}, made_on=text
     ),
     lnlab.figures.curves.over_depth: lambda text: lnlab.figures.curves.over_depth(
@@ -90,17 +90,23 @@ FIGURES = {
             {text: {text: (AT, SEEDS, SEEDS)}}, made_on=text, x=text
         )
     ),
-    lnlab.figures.curves.level: lambda text: lnlab.figures.curves.level(drawn(), 0.5, text),
+    lnlab.figures.curves.add_level: lambda text: lnlab.figures.curves.add_level(
+        drawn(), 0.5, text
+    ),
     lnlab.figures.curves.sweeps: lambda text: lnlab.figures.curves.sweeps(
         AT, {text: AT}, x=text, y=text
     ),
-    lnlab.figures.style.signed: lambda text: lnlab.figures.style.signed(drawn(), text),
-    lnlab.figures.style.titled: lambda text: lnlab.figures.style.titled(drawn(), text, text),
+    lnlab.figures.style.with_footnote: lambda text: lnlab.figures.style.with_footnote(
+        drawn(), text
+    ),
+    lnlab.figures.style.with_title: lambda text: lnlab.figures.style.with_title(
+        drawn(), text, text
+    ),
     lnlab.papers.claims.figure.dots: lambda text: lnlab.papers.claims.figure.dots(claims(text)),
 }
 """Every figure, drawn with a text wherever it takes one."""
 
-WITHOUT_TEXT = {tables.timeline, tables.step}
+WITHOUT_TEXT = {tables.timeline, tables.lstm_step}
 
 
 def functions_that_draw():

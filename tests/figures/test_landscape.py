@@ -8,9 +8,9 @@ import pytest
 
 from lnlab.figures.landscape import (
     bands,
-    reach,
+    log_range,
+    path_on_plane,
     surfaces,
-    trodden,
 )
 
 X, Y = np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)
@@ -72,9 +72,9 @@ def test_surfaces_share_heights_and_are_stamped():
 
 def test_heights_leave_out_what_has_no_logarithm():
     losses = np.array([[0.0, np.nan, 1.0], [np.inf, 100.0, 10.0]])
-    assert reach([landscape(losses, X, Y)]) == (0.0, 2.0)
-    assert reach([landscape(np.full((2, 2), np.nan), X, Y)]) == (-1.0, 1.0)
-    flat_low, flat_high = reach([landscape(np.ones((2, 2)), X, Y)])
+    assert log_range([landscape(losses, X, Y)]) == (0.0, 2.0)
+    assert log_range([landscape(np.full((2, 2), np.nan), X, Y)]) == (-1.0, 1.0)
+    flat_low, flat_high = log_range([landscape(np.ones((2, 2)), X, Y)])
     assert flat_low < flat_high
 
 
@@ -86,7 +86,7 @@ def test_a_plane_of_losses_below_0_is_refused():
 
 def test_a_path_lies_on_its_plane_and_its_distance_beside_it():
     way = np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0]])
-    figure: Any = trodden(
+    figure: Any = path_on_plane(
         sheet(), way, explained=[0.7, 0.2], distances=np.array([1.0, 2.0, 0.0]), made_on=MADE
     )
     ground, trace, off, moved = figure.data

@@ -12,15 +12,15 @@ from lnlab.figures.style import (
     NORMALIZERS,
     OTHERS,
     SIZES,
+    base_name,
+    legend_rank,
     line,
     linear,
     lines,
     logarithmic,
-    namesake,
     number,
     plain,
-    rank,
-    upon,
+    text_color_on,
 )
 from lnlab.nn import NORMS, PUBLISHED
 
@@ -77,9 +77,9 @@ def test_a_normalizer_has_its_colour_beside_any_other(names):
 
 
 def test_a_variant_has_the_colour_of_its_normalizer_or_a_shade_of_it():
-    assert namesake("weight, mean-only batch, frozen") == "weight, mean-only batch"
-    assert namesake("batch hidden") == "batch"
-    assert namesake("layered") == ""
+    assert base_name("weight, mean-only batch, frozen") == "weight, mean-only batch"
+    assert base_name("batch hidden") == "batch"
+    assert base_name("layered") == ""
     assert line("batch, frozen")["color"] == NORMALIZERS["batch"]
     looks = lines(["batch, frozen", "layer", "batch", "batch, recomputed"])
     assert looks["batch"]["color"] == NORMALIZERS["batch"]
@@ -108,7 +108,7 @@ def test_legends_have_one_order():
     given += ["layer, per position", "both"]
     expected = ["none", "layer", "layer, eps = 0", "layer, per position"]
     expected += ["batch", "rms", "both", "an arm"]
-    assert sorted(given, key=rank) == expected
+    assert sorted(given, key=legend_rank) == expected
 
 
 @pytest.mark.parametrize("color", sorted({*NAMED.values(), *OTHERS}))
@@ -128,7 +128,7 @@ def test_what_is_written_upon_a_map_can_be_read_everywhere():
     for ground in sample_colorscale(SIZES, np.linspace(0, 1, 101)):
         parts = [int(level) / 255 for level in ground[4:-1].split(",")]
         brighter, darker = sorted(
-            map(luminance, (upon(ground), hexadecimal(np.array(parts)))), reverse=True
+            map(luminance, (text_color_on(ground), hexadecimal(np.array(parts)))), reverse=True
         )
         assert (brighter + 0.05) / (darker + 0.05) > 4.5, ground  # WCAG 2.1, 1.4.3
 

@@ -8,14 +8,14 @@ import pytest
 from plotly.colors import sample_colorscale
 
 from lnlab.book.html import line_width, width
-from lnlab.figures.style import SIZES, upon
+from lnlab.figures.style import SIZES, text_color_on
 from lnlab.figures.tables import (
     WORK,
     configurations,
-    kept,
+    lstm_step,
     matrices,
+    memory_bars,
     pictures,
-    step,
     timeline,
 )
 
@@ -70,7 +70,7 @@ def test_every_configuration_stands_in_its_cell_in_black_or_white():
         expected = [letters, means[place] - 0.1, means[place] + 0.1]
         assert list(heat.customdata[row][column]) == expected
         (ground,) = sample_colorscale(SIZES, [means[place]])
-        assert f"color:{upon(ground)}" in heat.text[row][column]
+        assert f"color:{text_color_on(ground)}" in heat.text[row][column]
     (shape,) = figure.layout.shapes  # around TFFT
     assert (shape.x0 + shape.x1, shape.y0 + shape.y1, shape.xref) == (4, 2, "x2")
 
@@ -109,11 +109,11 @@ def test_every_thread_has_every_step_in_both_ways_and_only_the_loop_waits(slices
 
 
 def test_a_step_says_what_is_kept_and_bars_how_much():
-    one: Any = step()
+    one: Any = lstm_step()
     framed = [s for s in one.layout.shapes if s.line.width == 4]
     # h and c of both steps, both products, three times mu and sigma
     assert len(framed) == 9
-    figure: Any = kept({"<a>": 3.0, "b": 5.0}, unit="bytes")
+    figure: Any = memory_bars({"<a>": 3.0, "b": 5.0}, unit="bytes")
     assert list(figure.data[0].x) == [3.0, 5.0]
     assert figure.data[0].y[0] == "&lt;a&gt;"
 
