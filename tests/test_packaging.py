@@ -34,7 +34,7 @@ OPTIONAL = [
 EXTRAS = {canonicalize_name(r.name) for r in OPTIONAL}
 PYTHONS = ("3.11", "3.12")
 # declared, and needed without an import: served, started or read as a file
-UNIMPORTED = {"jupyterlab", "jupyter-server", "ipykernel", "ziamath", "cryptography"}
+UNIMPORTED = {"jupyterlab", "jupyter-server", "ipykernel", "ziamath"}
 
 
 def locked() -> list[tuple[Requirement, list[str]]]:

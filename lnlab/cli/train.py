@@ -224,6 +224,7 @@ def train(
 @data_option
 @device_option
 @click.option("--jobs", type=click.IntRange(1), help="Runs at a time [one on each core].")
+@click.option("--cluster", metavar="ADDRESS", help="A Dask scheduler: tls://host:8786.")
 @out_option
 def sweep(
     name: str,
@@ -236,16 +237,13 @@ def sweep(
     data: str | None,
     device: str,
     jobs: int | None,
+    cluster: str | None,
     out: Path | None,
 ) -> None:
-    """Train every combination of settings; what is done stays, what was begun goes on.
-
-    DASK_SCHEDULER_ADDRESS in the environment sends the runs to a Dask cluster.
-    """
+    """Train every combination of settings; what is done stays, what was begun goes on."""
     experiment = find_experiment(name)
     from lnlab import paths
-    from lnlab.training.sweep import apart as one_for_each_seed
-    from lnlab.training.sweep import grid
+    from lnlab.training.sweep import grid, split_seeds
 
     compared = [*arms, *([f"norm={norm}"] if norm else [])]
     axes = {}
@@ -256,8 +254,9 @@ def sweep(
     shared = [f"seeds={seeds}"] if seeds is not None else []
     axes |= {k: [v] for k, v in parse_settings(experiment, shared, data).items()}
     tasks = grid(experiment, budget, axes)
-    tasks = one_for_each_seed(tasks) if apart else tasks
-    run_sweep(tasks, root=out or paths.place("runs"), jobs=jobs, device=device)
+    tasks = split_seeds(tasks) if apart else tasks
+    root = out or paths.place("runs")
+    run_sweep(tasks, root=root, jobs=jobs, cluster=cluster, device=device)
 
 
 def parse_axes(
@@ -296,6 +295,6 @@ def run_sweep(tasks: list[Any], **where: Any) -> None:
         click.echo(overview(runs))
     failed = [outcome for outcome in outcomes if outcome.error]
     for outcome in failed:
-        click.echo(f"FAILED  {outcome.task}: {outcome.error}", err=True)
+        click.echo(f"FAILED  {outcome.experiment}: {outcome.error}", err=True)
     if failed:
         raise SystemExit(1)
