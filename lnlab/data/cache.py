@@ -100,9 +100,10 @@ def _read(path: Path) -> Arrays | None:
 
 def _write(path: Path, arrays: Arrays) -> None:
     part = path.with_suffix(f".{os.getpid()}.part")
+    content: dict[str, Any] = {**arrays, CODE: np.array(_code())}
     try:
         with part.open("wb") as file:
-            np.savez(file, **arrays, **{CODE: np.array(_code())})
+            np.savez(file, **content)
         part.replace(path)
     except OSError:  # a full disk: what was computed is not lost
         part.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ import tarfile
 import time
 import zlib
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -81,11 +82,9 @@ def _fetch_file(file: File, mirrors: tuple[str, ...], folder: Path, progress: bo
     for pause in PAUSES:
         time.sleep(pause)
         for url in [f"{mirror}{file.name}" for mirror in mirrors]:
-            download = pooch.HTTPDownloader(progress, timeout=TIMEOUT, headers=headers)
+            get: Any = pooch.HTTPDownloader(progress, timeout=TIMEOUT, headers=headers)
             try:
-                return Path(
-                    pooch.retrieve(url, file.sha256, file.name, folder, downloader=download)
-                )
+                return Path(pooch.retrieve(url, file.sha256, file.name, folder, None, get))
             except RequestException as error:
                 errors[url] = error
                 if error.response is not None:

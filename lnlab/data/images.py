@@ -209,19 +209,15 @@ def load(
     if source is IDX and path is None:
         raise ValueError("data 'idx': name the folder of your files: idx=PATH")
     path = source.locate(path)
+    names, white = (), 255
     if source is CIFAR10:
-        files, names, white = find_cifar10(path), CIFAR10_NAMES, 255
+        files, names = find_cifar10(path), CIFAR10_NAMES
         read = partial(read_cifar10, files, most)
     elif source is MNIST_BINARY:
-        files, names, white = (
-            find_files(source, path, (file.name for file in source.files)),
-            ("digit",),
-            1,
-        )
-        read = partial(read_mnist_binary, files, most)
+        files = find_files(source, path, (file.name for file in source.files))
+        read, names, white = partial(read_mnist_binary, files, most), ("digit",), 1
     else:
-        pairs = (name for pair in MNIST_FILES.values() for name in pair)
-        files, names, white = find_files(source, path, pairs), (), 255
+        files = find_files(source, path, MNIST_FILES["train"] + MNIST_FILES["test"])
         read = partial(read_mnist, files, source)
     return Images(
         source,
