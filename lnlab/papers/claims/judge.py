@@ -80,10 +80,9 @@ def judge(
     Raises:
         ValueError: if a value is not finite, or ``matters`` is not positive.
     """
-    values = np.asarray(values, float)
     if not np.isfinite(values).all() or not matters > 0:
         raise ValueError(f"values are {values} and matters is {matters}: finite, and above 0.")
-    n, mean = len(values), float(values.mean())
+    n, mean = len(values), float(np.mean(values))
     if n < 2 or np.ptp(values) <= ROUNDING * np.abs(values).max():
         return Decision(INCONCLUSIVE, estimate=mean, n=n)  # no spread to judge by
     low, high = interval(values, shared=shared)
@@ -127,7 +126,7 @@ def judge_shares(first: Sequence[bool], second: Sequence[bool]) -> Decision:
     if not any(learned):
         return Decision(NOT_TESTED, n=n, shares=learned)
     table = [learned, (len(first) - learned[0], len(second) - learned[1])]
-    p = float(stats.fisher_exact(table)[1])
+    p = float(stats.fisher_exact(table).pvalue)  # pyright: ignore
     apart = learned[0] / len(first) - learned[1] / len(second)
     word = SUPPORTED if apart > 0 else CONTRADICTED
     if p >= LEVEL or n < PAIRS:

@@ -25,7 +25,7 @@ WORDS = "_words"
 
 def on_the_way(metrics: pd.DataFrame) -> pd.DataFrame:
     """Return the rows in order of time: a last row of the best model, read again, is not."""
-    return metrics[metrics["update"] > metrics["update"].shift(fill_value=-1)]
+    return metrics.loc[metrics["update"] > metrics["update"].shift(fill_value=-1)]
 
 
 def values(metrics: pd.DataFrame, metric: str) -> np.ndarray:
@@ -51,7 +51,8 @@ def initial(metrics: pd.DataFrame, metric: str) -> float:
 
 def after(metrics: pd.DataFrame, metric: str, epochs: float) -> float:
     """Return a metric at the first evaluation when so many epochs are over."""
-    return float(metrics.loc[metrics["epoch"] >= epochs, metric].iloc[0])
+    over = metrics["epoch"].to_numpy(float) >= epochs
+    return float(metrics[metric].to_numpy(float)[over][0])
 
 
 def mean_along(metrics: pd.DataFrame, metric: str) -> float:
@@ -63,11 +64,6 @@ def mean_along(metrics: pd.DataFrame, metric: str) -> float:
 def mean_of_epochs(metrics: pd.DataFrame, metric: str) -> float:
     """Return the mean of a metric over the evaluations."""
     return float(values(metrics, metric).mean())
-
-
-def largest(metrics: pd.DataFrame, metric: str) -> float:
-    """Return the largest value of a metric."""
-    return float(metrics[metric].max())
 
 
 def fit_falling(curve: np.ndarray) -> np.ndarray:
@@ -300,7 +296,7 @@ def excess_over_rates(frames: Sequence[pd.DataFrame], metric: str) -> float:
 OF_ONE: dict[str, Callable[..., float]] = {
     measure.__name__: measure
     for measure in (
-        final, trained, initial, after, mean_along, mean_of_epochs, largest, least,
+        final, trained, initial, after, mean_along, mean_of_epochs, least,
         effective_rate, off_one, until_a_tenth, first_layer, last_layer, spread_of_layers,
         settled, distance, score, score_with, score_gained, lead, gain_of_the_last,
     )

@@ -144,7 +144,9 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
     except (ValueError, KeyError) as error:
         raise ValueError(f"{claim.id}, {of.name}: {error}") from error
     expected, matters = evidence.expected, evidence.matters
-    ends = None if decision.low is None else (decision.low + expected, decision.high + expected)
+    ends = None
+    if decision.low is not None and decision.high is not None:
+        ends = decision.low + expected, decision.high + expected
     estimate = sum(effects) / len(effects)
     sign = -1 if of.claims in ("less", "not more") else 1
     verdict = decision.verdict

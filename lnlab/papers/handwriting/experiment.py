@@ -84,7 +84,7 @@ class Handwriting(Experiment):
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
-        """``paper`` is the paper's size; that of the ledger is :meth:`scaled`."""
+        """``paper`` is the paper's size; that of the kept runs is :meth:`scaled`."""
         small = cls(
             data="pen",
             units=(64,),

@@ -32,7 +32,8 @@ class CharacterModel(Experiment):
 
     The papers train translators and large language models; this is their question at four
     layers. Each seed has the same initial matrices and the same batches in every arm.
-    Kept results stand in ``results/transformer.jsonl.xz``; the verdicts in the ledger.
+    Kept results stand in ``results/transformer.jsonl.xz``; ``lnlab claims``
+    says what they show.
     """
 
     norm: str = setting("pre", choices=ARMS)
