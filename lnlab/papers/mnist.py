@@ -74,8 +74,8 @@ class PermutationInvariantMNIST(Classification):
     The paper's figure has no numbers, and its text leaves f, the learning rate, the
     initialisation, the number of epochs and of seeds open; what stands in their place here
     is said field by field. Each seed has the same initial W and the same batches in every
-    arm. Results of ours on the official MNIST stand in ``results/mnist.jsonl.xz``; ``lnlab claims``
-    says what they show.
+    arm. Results of ours on the official MNIST stand in ``results/mnist.jsonl.xz``;
+    ``lnlab claims`` says what they show.
     """
 
     norm: str = setting("layer", choices=ARMS)

@@ -57,19 +57,17 @@ def mean_of_seeds(runs: Mapping[int, Run], number: NumberOfRuns, digits: int = 3
 # convolutions
 
 
-def arms_of(claim: str, setting: str) -> Arms:
-    """Return the kept runs of a setting of a claim by arm, in the order of the entry."""
+def arms_of(runs: Sequence[Run], claim: str, setting: str) -> Arms:
+    """Return the runs of a setting of a claim by arm, in the order of the entry."""
     from lnlab.papers.claims.entries import load
     from lnlab.papers.claims.pairs import PairedRuns, Runs
-    from lnlab.papers.claims.results import ROOT
-    from lnlab.training.runs import read
 
     (entry,) = (one for one in load() if one.id == claim)
     (of,) = (one for one in entry.settings if one.name == setting)
-    (by_seed,) = PairedRuns(of, Runs(read(ROOT, of.experiment))).runs
+    (by_seed,) = PairedRuns(of, Runs(runs)).runs
     return {
         arm["norm"]: {
-            seed: runs[place][0] for seed, runs in zip(of.seeds, by_seed, strict=True)
+            seed: by_arm[place][0] for seed, by_arm in zip(of.seeds, by_seed, strict=True)
         }
         for place, arm in enumerate(of.arms)
     }
@@ -240,12 +238,17 @@ def describe_length(arms: Arms) -> str:
 def compare_with_table_3(runs: Sequence[Run], task: SkipThoughtVectors) -> pd.DataFrame:
     """Return a row for each number of Table 3: means over seeds, baselines, the paper's.
 
-    Each arm goes from before its first update to its end. The interval is over seeds, of the
-    difference at the end with C chosen by inner folds. Scores of generated tasks along a run
-    have C = 256.
+    The interval over seeds is of the difference of both arms at their ends, C chosen by inner
+    folds; beside it half of the interval over the folds of one model. Each arm goes from before
+    its first update to its end; of generated tasks these, a bag of words and TF-IDF have
+    C = 256. Empty where not both arms are there.
     """
     arms, table = select_pair(runs, task), {}
+    # one update from the other start, for what never learned, and TF-IDF beside it
+    start = {"updates": 1, "eval_every": 1, "downstream_every": 1}
+    others = select_runs(runs, replace(task, initialisation="modern", **start))
     C = 256.0 if task.data == "stories" else 0.0
+    with_C = f", C = {C:g}" if C else ""
     for metric, (words, *paper) in TABLE_3.items() if arms else ():
         own = metric
         if C:
@@ -256,13 +259,34 @@ def compare_with_table_3(runs: Sequence[Run], task: SkipThoughtVectors) -> pd.Da
             words = f"{words}: here {STAND_INS[name]}"
         less = differences(arms, "layer", "none", final(own + NESTED))
         low, high = confidence_interval([*less.values()])
+        chosen = final(own + NESTED)
         table[words] = {
+            **{f"{arm}, C chosen": significant(arms[arm], chosen) for arm in BOTH if C},
             "layer − none": f"{low:.3g} to {high:.3g}",
-            **{f"{arm}, start → end": start_and_end(arms[arm], own, C) for arm in BOTH},
-            "words": significant(arms["layer"], score_at(own + WORDS, -1, C)),
+            "over folds": over_folds(arms["layer"], own),
+            **{f"{arm}, start → end{with_C}": start_and_end(arms[arm], own, C) for arm in BOTH},
+            f"words{with_C}": significant(arms["layer"], score_at(own + WORDS, -1, C)),
+            f"TF-IDF{with_C}": significant(others["layer"], score_at(own + "_tfidf", -1, C))
+            if others
+            else "",
+            **{
+                f"{arm}, modern start, untrained{with_C}": significant(
+                    others[arm], score_at(own, 0, C)
+                )
+                for arm in BOTH
+                if arm in others
+            },
             **{f"paper, {arm}": value for arm, value in zip(BOTH, paper, strict=True)},
         }
     return pd.DataFrame(table).T
+
+
+def over_folds(runs: Mapping[int, Run], metric: str) -> str:
+    """Return half of the interval over folds, "± 0.9"; empty where it was not measured."""
+    try:
+        return f"± {significant(runs, final(f'{metric}_within')):.2g}"
+    except KeyError:
+        return ""
 
 
 def score_at(metric: str, place: int, C: float = 0.0) -> NumberOfRuns:
