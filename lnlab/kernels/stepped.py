@@ -1,48 +1,158 @@
-"""The common ground of nets that are a compiled loop of their own: DRAW, handwriting."""
+"""Models whose steps are one compiled loop of their own: what DRAW and handwriting share."""
 
 import ctypes
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from lnlab.kernels.forms import Form, exactly, form
+from lnlab.kernels.forms import Form, Kernel, exactly, form, refuse_second
 from lnlab.kernels.library import KernelLibrary, library
-from lnlab.kernels.recurrent import KERNEL_DTYPES
+from lnlab.kernels.recurrent import KERNEL_DTYPES, Pooled
 from lnlab.nn import Identity, Linear, LSTMCell
 
-
-def kernel(of: KernelLibrary, device: torch.device, dtype: torch.dtype) -> ctypes.CDLL | None:
-    """The library, where it serves this device and this dtype."""
-    return library(of) if device.type == "cpu" and dtype in KERNEL_DTYPES else None
+Tensors = dict[str, Tensor]
 
 
-def run(lib: ctypes.CDLL, name: str, problem: Any) -> int:
-    """The result of the function ``name`` of a library: bytes, or 0.
+@dataclass
+class CompiledLoop:
+    """One call of a compiled loop.
 
-    Raises:
-        MemoryError: if there is too little memory.
+    Its C structure begins with sizes, and has a pointer for each tensor, by name; that of the
+    gradient of ``x`` is ``dx``.
+
+    Attributes:
+        inputs: the names of its inputs, in their order.
+        materialized: whether the loop needs a gradient of every output.
+        lib: the library.
+        kernel: the form of its cells.
+        eps: that of each norm.
+        threads: over which it may spread.
     """
-    result = getattr(lib, name)(ctypes.byref(problem))
-    if result < 0:
-        raise MemoryError(f"no memory for {problem.T} steps of {problem.B} cases.")
-    return result
+
+    inputs: ClassVar[tuple[str, ...]]
+    materialized: ClassVar[bool]
+
+    lib: ctypes.CDLL
+    kernel: Kernel
+    eps: tuple[float, ...]
+    threads: int
+    keep: bool = field(default=False, init=False)
+    """True if there will be a backward pass."""
+
+    def _sized(self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> Any:
+        """Return the C structure with its sizes alone."""
+        raise NotImplementedError
+
+    def _outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
+        """Return empty tensors for the outputs: those that have gradients, and others."""
+        raise NotImplementedError
+
+    def _constants(self) -> Tensors:
+        """Return tensors that the loop reads besides its inputs, by name."""
+        return {}
+
+    def __call__(self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> Any:
+        """Return the outputs, those that have gradients first."""
+        tensors = [*inputs, *parameters]
+        self.keep = torch.is_grad_enabled() and any(a.requires_grad for a in tensors)
+        return LoopFunction.apply(self, *tensors)
+
+    def _problem(self, tensors: Sequence[Tensor], others: Tensors) -> Any:
+        """Return the C structure for inputs and parameters, and other tensors by name.
+
+        The tensors must outlive it.
+        """
+        count = len(self.inputs)
+        problem = self._sized(tensors[:count], tensors[count:])
+        self.eps_array = (ctypes.c_double * len(self.eps))(*self.eps)  # outlives the call, too
+        problem.eps = ctypes.addressof(self.eps_array)
+        problem.parameters[:] = [p.data_ptr() for p in tensors[count:]]
+        inputs = dict(zip(self.inputs, tensors[:count], strict=True))
+        for name, tensor in {**inputs, **self._constants(), **others}.items():
+            setattr(problem, name, tensor.data_ptr() or None)
+        return problem
+
+    def run(self, name: str, problem: Any) -> int:
+        """Call a function of the library; return its result, bytes or 0.
+
+        Raises:
+            MemoryError: if there is too little memory.
+        """
+        result = getattr(self.lib, name)(ctypes.byref(problem))
+        if result < 0:
+            raise MemoryError(f"no memory for {problem.T} steps of {problem.B} cases.")
+        return result
 
 
-def affine(layer: Linear) -> bool:
-    """True if a layer is W x + b, and nobody's own."""
-    alone = exactly(layer, Linear) and exactly(layer.norm, Identity)
-    return alone and layer.b_inside is not None
+class LoopFunction(torch.autograd.Function):
+    """The function of a loop: its inputs and its parameters to its outputs."""
+
+    @staticmethod
+    def forward(ctx: Any, loop: CompiledLoop, *tensors):
+        tensors = [a.detach().contiguous() for a in tensors]
+        outputs, others = loop._outputs(tensors[: len(loop.inputs)])
+        problem = loop._problem(tensors, outputs | others)
+        if loop.keep:
+            # what the backward pass needs lies in memory of the library's own
+            ctx.saved = Pooled(loop.lib, loop.run("saved_bytes", problem))
+            problem.saved = ctx.saved.pointer
+            ctx.loop, ctx.names = loop, tuple(outputs)
+            ctx.save_for_backward(*tensors)
+        loop.run("forward", problem)
+        ctx.set_materialize_grads(loop.materialized)
+        ctx.mark_non_differentiable(*others.values())
+        return *outputs.values(), *others.values()
+
+    @staticmethod
+    def backward(ctx: Any, *grads):
+        refuse_second()
+        loop, tensors = ctx.loop, ctx.saved_tensors
+        count = len(loop.inputs)
+        known = {
+            f"d{name}": grad.contiguous()
+            for name, grad in zip(ctx.names, grads, strict=False)
+            if grad is not None
+        }
+        of_inputs = [
+            torch.empty_like(a) if wanted else None
+            for a, wanted in zip(tensors[:count], ctx.needs_input_grad[1:], strict=False)
+        ]
+        asked = {
+            f"d{name}": grad
+            for name, grad in zip(loop.inputs, of_inputs, strict=True)
+            if grad is not None
+        }
+        of_parameters = [torch.empty_like(p) for p in tensors[count:]]
+        problem = loop._problem(tensors, known | asked)
+        problem.saved = ctx.saved.pointer
+        problem.slopes[:] = [a.data_ptr() for a in of_parameters]
+        loop.run("backward", problem)
+        return None, *of_inputs, *of_parameters
+
+
+def library_for(of: KernelLibrary, like: Tensor) -> ctypes.CDLL | None:
+    """Return the library if it serves the device and the dtype of a tensor (...)."""
+    serves = like.device.type == "cpu" and like.dtype in KERNEL_DTYPES
+    return library(of) if serves else None
+
+
+def is_affine(layer: Linear) -> bool:
+    """Return True if a layer is W x + b, without a norm and not a user's subclass."""
+    plain = exactly(layer, Linear) and exactly(layer.norm, Identity)
+    return plain and layer.b_inside is not None
 
 
 def bias(layer: Linear) -> Tensor:
-    """The b (H,) of a layer that is :func:`affine`."""
+    """Return the b (H,) of a layer that is affine."""
     assert layer.b_inside is not None
     return layer.b_inside
 
 
-def formed(cell: LSTMCell) -> Form:
-    """The form of a cell that has one."""
+def form_of(cell: LSTMCell) -> Form:
+    """Return the form of a cell that has one."""
     found = form(cell)
     assert found is not None
     return found
