@@ -106,7 +106,10 @@ def _record(claim: Statement, runs: Any) -> Record:
         from lnlab.papers.claims import equations
 
         word, found = equations.judge(claim)
-        return record | {"word": word, "verdict": word, "effect": found}
+        checks = json.dumps([one["check"] for one in claim.ways])
+        code = f"from {equations.__name__} import draws; print(*map(draws, {checks}))"
+        command = shlex.join(["python", "-c", code])
+        return record | {"word": word, "verdict": word, "effect": found, "command": command}
     judged = [(one, *_setting(claim, one, runs)) for one in claim.settings]
     record["settings"] = [setting for _, _, setting in judged]
     asked = [(one, found, s) for one, found, s in judged if not one.asks]
