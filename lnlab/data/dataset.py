@@ -235,7 +235,7 @@ class Dataset(Generic[Split]):
         if found != self.checksum:
             why = "" if self.source.checksum else ", that of files of this size and time"
             raise ValueError(
-                f"{self.source.name}: its cases have checksum {found}, expected "
+                f"{self.source.name}: its examples have checksum {found}, expected "
                 f"{self.checksum}{why}"
             )
         return self._splits

@@ -151,7 +151,7 @@ class Text(Dataset[Windows]):
             if count < 1:
                 raise ValueError(
                     f"{self.source.name}: the {split} part of the text has {len(part):,} "
-                    f"characters, a case of context {T} needs {T + 1:,}: give a longer text or "
+                    f"characters, an example needs {T + 1:,}: give a longer text or "
                     "a smaller context."
                 )
             x, y = part[: count * T], part[1 : count * T + 1]

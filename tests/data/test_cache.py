@@ -109,7 +109,7 @@ def test_a_file_that_changed_unnoticed_is_noticed_when_it_is_read(tmp_path):
     path.write_bytes(path.read_bytes()[:-1] + b"\x07")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(
-        ValueError, match=r"idx: its cases have checksum .* of this size and ti"
+        ValueError, match=r"idx: its examples have checksum .* of this size and ti"
     ):
         _ = data.load(spec).test
 

@@ -71,7 +71,7 @@ def test_other_digits_than_the_known_ones_are_refused(monkeypatch):
     other = dataclasses.replace(images.DIGITS, checksum="0" * 64)
     monkeypatch.setattr(images, "DIGITS", other)
     monkeypatch.setattr(images, "SOURCES", (other,))
-    with pytest.raises(ValueError, match="digits: its cases have checksum 9e7bc1c2"):
+    with pytest.raises(ValueError, match="digits: its examples have checksum 9e7bc1c2"):
         _ = data.load("embedded").train
 
 

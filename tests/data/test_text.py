@@ -55,7 +55,9 @@ def test_a_character_outside_the_vocabulary_is_named():
 
 def test_a_text_shorter_than_a_context_says_how_long_it_has_to_be(tmp_path):
     text = own(tmp_path, "ab" * 60, context=8)
-    with pytest.raises(ValueError, match="the valid part of the text has 6 characters, a case"):
+    with pytest.raises(
+        ValueError, match="the valid part of the text has 6 characters, an exam"
+    ):
         text.train  # noqa: B018
     assert len(own(tmp_path, "ab" * 100, context=8).valid) == 1
 
