@@ -88,15 +88,15 @@ def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
 def judge(claim: Statement) -> Exact:
     """Check a statement, in each way in which it can be read."""
     found = [(one["says"], *holds(one)) for one in claim.ways]
-    word = AMBIGUOUS if len({right for _, right, _ in found}) > 1 else CORRECT
-    if not any(right for _, right, _ in found):
-        word = WRONG
     if len(found) == 1:
-        return Exact(word, found[0][2])
-    return Exact(
-        word,
-        "; ".join(f"{says}: {'right' if right else 'wrong'} ({n})" for says, right, n in found),
-    )
+        _, right, number = found[0]
+        return Exact(CORRECT if right else WRONG, number)
+    right = [says for says, holding, _ in found if holding]
+    wrong = [f"{says} ({number})" for says, holding, number in found if not holding]
+    parts = ["right: " + ", ".join(right)] * bool(right)
+    parts += ["wrong: " + ", ".join(wrong)] * bool(wrong)
+    word = AMBIGUOUS if right and wrong else CORRECT if right else WRONG
+    return Exact(word, "; ".join(parts))
 
 
 def largest(same: Iterable[float], different: Iterable[float] = ()) -> float:

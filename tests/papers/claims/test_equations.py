@@ -42,10 +42,7 @@ def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():
     ]
     exact = equations.judge(statement(readings=readings))
     assert exact.word == AMBIGUOUS
-    assert exact.found == (
-        "of the inputs: wrong (differs by up to 97 %); "
-        "of the sums: right (equal but for rounding)"
-    )
+    assert exact.found == "right: of the sums; wrong: of the inputs (differs by up to 97 %)"
     assert equations.judge(statement(readings=readings[:1])).word == WRONG
 
 
