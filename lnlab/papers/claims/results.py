@@ -119,8 +119,10 @@ def _record(claim: Statement, runs: Any) -> Record:
     rank = [*NEAR].index
     same, rest = [], []
     for s, d, _ in others:
-        near = not s.asks and rank(s.near) <= rank(headline.near)
-        (same if near else rest).append(d)
+        # rates chosen in another way are always the same question
+        chosen = s.tuned_on and headline.tuned_on and s.tuned_on != headline.tuned_on
+        near = rank(s.near) <= rank(headline.near) or chosen
+        (same if near and not s.asks else rest).append(d)
     record |= {name: value for name, value in setting.items() if name != "name"}
     record["setting"], setting["headline"] = headline.name, True
     if is_mixed(decision, same, rest):
@@ -163,11 +165,12 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
     record: Record = {
         "name": of.name, "word": decision.word, "verdict": verdict, "size": decision.size,
         "effect": effect, "interval": ends and [_shown(of, end) for end in ends],
-        "unit": of.unit, "axis": None, "p": decision.p and float(f"{decision.p:.3g}"),
+        "unit": f"% change of {of.unit}" if of.effect == "ratio" else of.unit, "axis": None,
+        "p": decision.p and float(f"{decision.p:.3g}"),
         "n": decision.n, "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
         "ruled_out": _ruled_out(of, decision, expected, matters), "command": command,
         "note": of.note or ("runs not kept" if of.numbers else ""),
-        "in": "per cent" if of.effect == "ratio" else of.unit, "kept": not of.numbers,
+        "kept": not of.numbers,
         "tuned_on": of.tuned_on, "matters": _matters(of),
         "values": [_shown(of, one) for one in effects], "seeds": list(of.seeds),
     }  # fmt: skip
