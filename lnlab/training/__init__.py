@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lnlab.training.batches import Batches, Bucketed
+    from lnlab.training.comparison import NormComparison, compare
     from lnlab.training.experiment import Evaluation, Experiment, setting
     from lnlab.training.random_state import read_device
     from lnlab.training.stacking import Stacked, stack
@@ -27,8 +28,10 @@ __all__ = [
     "Bucketed",
     "Evaluation",
     "Experiment",
+    "NormComparison",
     "Stacked",
     "Step",
+    "compare",
     "cross_entropy",
     "evaluate",
     "evaluating",
@@ -46,8 +49,10 @@ MODULES = {
     "Bucketed": "batches",
     "Evaluation": "experiment",
     "Experiment": "experiment",
+    "NormComparison": "comparison",
     "Stacked": "stacking",
     "Step": "trainer",
+    "compare": "comparison",
     "cross_entropy": "trainer",
     "evaluate": "trainer",
     "evaluating": "trainer",

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 
+from lnlab import paths
 from lnlab.progress import progress
 from lnlab.threads import in_one_thread, one_thread
 from lnlab.training.experiment import Epochs, Evaluation, Experiment, evaluations
@@ -385,7 +386,7 @@ def train(experiment: Experiment, label: str = "", **settings: Any) -> Run:
 def train_steps(
     experiment: Experiment,
     *,
-    root: Path,
+    root: Path | None = None,
     device: str | torch.device = "auto",
     precision: str = "float32",
     save_every: float = 30.0,
@@ -405,7 +406,8 @@ def train_steps(
 
     Args:
         experiment: what to train.
-        root: where runs are kept; the run is ``root/<experiment>/<key>``.
+        root: where runs are kept, the checkout's ``runs`` if not given; the run is
+            ``root/<experiment>/<key>``.
         device: where to compute; "auto" is CUDA where there is one, else the CPU. The one that
             it is becomes part of the configuration, as results differ in the last bits.
         precision: float32, float64, or mixed: float32, but for the products of matrices of a
@@ -421,7 +423,8 @@ def train_steps(
     """
     device = available(device)
     _check_precision(precision)
-    return _train_steps(experiment, Path(root), device, precision, save_every, companion)
+    root = paths.place("runs") if root is None else Path(root)
+    return _train_steps(experiment, root, device, precision, save_every, companion)
 
 
 def _train_steps(

@@ -1,0 +1,374 @@
+"""Train one network with several norms, from the same start on the same batches."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim import Optimizer
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.data import DataLoader
+
+from lnlab.analysis.result import AnalysisResult
+from lnlab.analysis.statistics import interval
+from lnlab.progress import progress
+from lnlab.seeds import read_seeds
+from lnlab.threads import one_thread
+from lnlab.training.batches import Batches
+from lnlab.training.optim import Adam
+from lnlab.training.random_state import Noise, available, placed, seed_all
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+NormLayer = Callable[..., nn.Module]
+"""A function from a number of units to the module that normalizes them."""
+
+LAST = 0.2
+"""The final loss is the mean over this last part of the updates: a single batch is noisy."""
+
+POINTS = 50
+"""The most points of a curve, each a mean over updates."""
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class NormComparison(AnalysisResult):
+    """Trainings of one network with several norms, the first of which the others differ from.
+
+    Attributes:
+        losses: the training loss at each update, (seeds, updates), by norm.
+        seeds: the seed of each row.
+        learning_rates: that of each norm: its best of those that were tried.
+        device: where they were trained.
+    """
+
+    losses: Mapping[str, Tensor]
+    seeds: tuple[int, ...]
+    learning_rates: Mapping[str, float]
+    device: str
+
+    @property
+    def final_losses(self) -> dict[str, Tensor]:
+        """The mean loss over the last fifth of the updates (seeds,), by norm."""
+        return {name: final_loss(losses) for name, losses in self.losses.items()}
+
+    def differences(self) -> dict[str, tuple[list[float], tuple[float, float]]]:
+        """Return each norm's final losses minus the first norm's, and their 95 % interval.
+
+        Negative differences are better. The interval is NaN where a training diverged.
+        """
+        first, *others = self.losses
+        differences = {}
+        for name in others:
+            values = (self.final_losses[name] - self.final_losses[first]).tolist()
+            finite = all(map(math.isfinite, values))
+            differences[name] = values, interval(values) if finite else (math.nan, math.nan)
+        return differences
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return a row for each norm: rate, final loss, and difference with its interval."""
+        import pandas as pd
+
+        rows = []
+        for name, losses in self.final_losses.items():
+            row = {
+                "norm": name,
+                "learning_rate": self.learning_rates[name],
+                "final_loss": float(losses.mean()),
+            }
+            if name in (differences := self.differences()):
+                values, (low, high) = differences[name]
+                row |= {"difference": sum(values) / len(values), "low": low, "high": high}
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def plot(self) -> "go.Figure":
+        """Return the learning curves: means over seeds, and bands that hold all of them."""
+        from lnlab.figures.curves import learning_curves
+
+        updates = next(iter(self.losses.values())).shape[1]
+        size = math.ceil(updates / POINTS)
+        curves = {}
+        for name, losses in self.losses.items():
+            blocks = losses.split(size, 1)
+            ends = torch.tensor([block.shape[1] for block in blocks]).cumsum(0)
+            means = torch.stack([block.mean(1) for block in blocks], 1)
+            curves[name] = ends.double().numpy(), means.numpy()
+        made_on = f"{len(self.seeds)} seeds, on {self.device}"
+        return learning_curves({"": curves}, x="updates", y="training loss", made_on=made_on)
+
+    def plot_differences(self) -> "go.Figure":
+        """Return the differences: a dot for each seed, a bar for the interval of their mean."""
+        from lnlab.figures.curves import paired_differences
+
+        first = next(iter(self.losses))
+        rows = {f"{name} − {first}": value for name, value in self.differences().items()}
+        made_on = f"Final training loss, {len(self.seeds)} seeds, on {self.device}"
+        return paired_differences(rows, x="difference (negative is better)", made_on=made_on)
+
+
+def final_loss(losses: Tensor) -> Tensor:
+    """Return the mean over the last fifth of the updates: (..., updates) to (...)."""
+    return losses[..., -max(1, round(LAST * losses.shape[-1])) :].mean(-1)
+
+
+def compare(
+    build: Callable[[NormLayer], nn.Module],
+    norms: Mapping[str, NormLayer],
+    data: Any,
+    *,
+    loss_fn: Callable[[Any, Any], Tensor] = F.cross_entropy,
+    seeds: int | Sequence[int] = 5,
+    updates: int = 200,
+    batch_size: int = 32,
+    learning_rate: float | Sequence[float] = 1e-3,
+    optimizer: Callable[..., Optimizer] = Adam,
+    device: str | torch.device = "auto",
+) -> NormComparison:
+    """Train a network with each norm, paired: the same initial weights, the same batches.
+
+    ``compare(build, {"LN": lnlab.nn.LayerNorm, "mine": MyNorm}, data)``. Weights outside of the
+    norms begin alike, and all networks see each batch before the next one is read. Interrupted
+    (Ctrl-C, or the stop button of a notebook), it returns what the finished seeds say.
+
+    Args:
+        build: ``build(norm_layer)`` returns the network, in which modules are that
+            ``norm_layer(units)`` makes.
+        norms: the norms by name; the first one is what the others are compared with.
+        data: tensors ``(x, y)``, an object with ``x`` and ``y`` (or with ``train`` that has
+            them: what :func:`lnlab.data.load` gives), or a DataLoader of such pairs. x may be a
+            tuple or a dictionary of tensors, which become arguments of the network.
+        loss_fn: ``loss_fn(output, y)``, a scalar.
+        seeds: how many, or which; two at least.
+        updates: of each training.
+        batch_size: cases in a batch; a DataLoader has its own.
+        learning_rate: of all norms; of several each norm takes the one with which its final
+            loss is lowest on one more seed.
+        optimizer: called with the parameters and ``lr=``.
+        device: where to train; "auto" is CUDA where there is one, else the CPU.
+
+    Raises:
+        TypeError: for data of another kind, or something else than a module from ``build``.
+        ValueError: where trainings cannot be paired: a network without the norm, weights of
+            another shape; fewer than two norms, seeds or updates; where all rates diverge.
+    """
+    device = available(device)
+    seeds = read_seeds(seeds)
+    rates = [learning_rate] if isinstance(learning_rate, float | int) else list(learning_rate)
+    for name, values in (("norms", norms), ("seeds", seeds)):
+        if len({*values}) < 2:
+            raise ValueError(f"{name} are {list(values)}: give two different ones at least.")
+    if updates < 1 or not rates:
+        raise ValueError("give one update and one learning rate at least.")
+
+    def train(seed: int, arms: Mapping[tuple[str, float], NormLayer]) -> Iterator[list[Tensor]]:
+        models = _paired_models(build, arms, seed, device)
+        batches = _batches(data, batch_size, seed)
+        return _train(models, batches, loss_fn, optimizer, [rate for _, rate in arms], seed)
+
+    tuned = len(rates) > 1
+    grid = {(name, rate): norm for name, norm in norms.items() for rate in rates}
+    chosen = dict.fromkeys(norms, rates[0])
+    total = updates * (len(seeds) + tuned)
+    finished: list[Tensor] = []
+
+    def steps() -> Iterator[None]:
+        if tuned:
+            rows = []
+            for _, row in zip(range(updates), train(max(seeds) + 1, grid), strict=False):
+                rows.append(row)
+                yield
+            chosen.update(_best_rates(grid, final_loss(_stack(rows))))
+        for seed in seeds:
+            rows = []
+            arms = {(name, chosen[name]): norm for name, norm in norms.items()}
+            for _, row in zip(range(updates), train(seed, arms), strict=False):
+                rows.append(row)
+                yield
+            finished.append(_stack(rows))
+
+    try:
+        with one_thread():
+            for _ in progress(steps(), total, "compare"):
+                pass
+    except KeyboardInterrupt:
+        if len(finished) < 2:
+            raise
+        print(f"compare: interrupted, {len(finished)} of {len(seeds)} seeds", flush=True)
+    losses = torch.stack(finished)  # (seeds, norms, updates)
+    by_norm = {name: losses[:, index] for index, name in enumerate(norms)}
+    return NormComparison(by_norm, tuple(seeds[: len(finished)]), chosen, device.type)
+
+
+def _stack(rows: list[list[Tensor]]) -> Tensor:
+    """Return losses by update as one tensor in float64, (models, updates)."""
+    return torch.stack([torch.stack(row) for row in rows], 1).double().cpu()
+
+
+def _best_rates(grid: Iterable[tuple[str, float]], losses: Tensor) -> dict[str, float]:
+    """Return the rate of each norm whose final loss is lowest."""
+    best: dict[str, tuple[float, float]] = {}
+    for (name, rate), loss in zip(grid, losses.tolist(), strict=True):
+        if math.isfinite(loss) and (name not in best or loss < best[name][0]):
+            best[name] = loss, rate
+    if missing := [name for name, _ in grid if name not in best]:
+        raise ValueError(f"with {missing[0]!r} every learning rate diverges: give lower ones.")
+    return {name: rate for name, (_, rate) in best.items()}
+
+
+def _train(
+    models: Sequence[nn.Module],
+    batches: Iterator[tuple[Any, Any]],
+    loss_fn: Callable[[Any, Any], Tensor],
+    optimizer: Callable[..., Optimizer],
+    rates: Sequence[float],
+    seed: int,
+) -> Iterator[list[Tensor]]:
+    """Make an update of every model on each batch, and yield their losses."""
+    weight = next(models[0].parameters())
+    optimizers = [optimizer(m.parameters(), lr=r) for m, r in zip(models, rates, strict=True)]
+    # dropout draws the same in all models
+    noises = [Noise(f"noise of seed {seed}", weight.device) for _ in models]
+    for batch in batches:
+        x, y = placed(batch, weight.device, weight.dtype)
+        losses = []
+        for model, steps, noise in zip(models, optimizers, noises, strict=True):
+            with noise:
+                steps.zero_grad()
+                loss = loss_fn(_call(model, x), y)
+                loss.backward()
+                steps.step()
+            losses.append(loss.detach())
+        yield losses
+
+
+def _call(model: nn.Module, x: Any) -> Any:
+    if isinstance(x, Mapping):
+        return model(**x)
+    return model(*x) if isinstance(x, tuple | list) else model(x)
+
+
+# The same batches
+
+
+def _batches(data: Any, batch_size: int, seed: int) -> Iterator[tuple[Any, Any]]:
+    """Yield batches for ever, epoch after epoch, in the order of a seed."""
+    if isinstance(data, DataLoader):
+        yield from _batches_of_loader(data, seed)
+    x, y = _tensors(data)
+    batches, epoch = Batches(x, y, batch_size, [seed]), 0
+    while True:
+        for batch in batches.epoch(epoch):
+            yield tree_map(lambda tensor: tensor.squeeze(0), batch)
+        epoch += 1
+
+
+def _tensors(data: Any) -> tuple[Any, Any]:
+    """Return x and y of data that are tensors."""
+    data = getattr(data, "train", data)
+    pair = (data.x, data.y) if hasattr(data, "x") and hasattr(data, "y") else data
+    if not (isinstance(pair, tuple | list) and len(pair) == 2) or not all(
+        isinstance(leaf, Tensor) for leaf in tree_leaves(pair)
+    ):
+        raise TypeError(
+            f"data is {type(data).__name__}: give tensors (x, y), or a DataLoader of such "
+            "pairs."
+        )
+    return pair[0], pair[1]
+
+
+def _batches_of_loader(loader: Any, seed: int) -> Iterator[tuple[Any, Any]]:
+    order = Noise(f"order of seed {seed}", CPU)  # a loader shuffles by torch's generator
+    while True:
+        with order:
+            epoch, count = iter(loader), 0
+        while True:
+            with order:
+                batch = next(epoch, None)
+            if batch is None:
+                break
+            count += 1
+            yield _tensors(batch)
+        if not count:
+            raise ValueError("the DataLoader gives no batches, or gives them only once.")
+
+
+# The same initial weights
+
+
+def _paired_models(
+    build: Callable[[NormLayer], nn.Module],
+    arms: Mapping[tuple[str, float], NormLayer],
+    seed: int,
+    device: torch.device,
+) -> list[nn.Module]:
+    """Return a network for each arm whose weights outside of the norms begin alike."""
+    models, first_name, first = [], "", dict[str, Tensor]()
+    for (name, _), norm in arms.items():
+        with Noise("models", CPU):
+            seed_all(seed)
+            model, weights = _build(build, norm, name)
+        for key, value in weights.items():
+            if key not in first:
+                continue
+            if value.shape != first[key].shape:
+                shapes = tuple(first[key].shape), tuple(value.shape)
+                raise ValueError(
+                    f"{key} is {shapes[0]} with {first_name!r} and {shapes[1]} with {name!r}: "
+                    "trainings are paired where all but the norm is the same."
+                )
+            if not torch.equal(value, first[key]):  # the norm has drawn random numbers
+                value.copy_(first[key])
+                _restart(model, key)
+        if not first:
+            first_name, first = name, {key: value.clone() for key, value in weights.items()}
+        models.append(model.to(device).train())
+    return models
+
+
+def _restart(model: nn.Module, key: str) -> None:
+    """Start the norm of one of lnlab's layers again: weight norm starts from the weights."""
+    place, _, name = key.rpartition(".")
+    layer = model.get_submodule(place)
+    start = getattr(getattr(layer, "norm", None), "start", None)
+    if name == "W" and start is not None:
+        start(layer.W)
+
+
+def _build(
+    build: Callable[[NormLayer], nn.Module], norm: NormLayer, name: str
+) -> tuple[nn.Module, dict[str, Tensor]]:
+    """Return a network, and what it has outside of its norms: parameters and buffers."""
+    made: list[nn.Module] = []
+
+    def norm_layer(*args: Any, **kwargs: Any) -> nn.Module:
+        made.append(norm(*args, **kwargs))
+        return made[-1]
+
+    model = build(norm_layer)
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"build returns {type(model).__name__}: give the network, an nn.Module."
+        )
+    inside = [
+        f"{place}."
+        for place, module in model.named_modules()
+        if any(module is one for one in made)
+    ]
+    if not inside:
+        raise ValueError(
+            f"the network with {name!r} has no module of norm_layer: build(norm_layer) must "
+            "put what norm_layer(units) makes into the network, and not copy or fuse it."
+        )
+    weights = {
+        key: value.data
+        for key, value in [*model.named_parameters(), *model.named_buffers()]
+        if not key.startswith(tuple(inside))
+    }
+    return model, weights

@@ -1,0 +1,209 @@
+"""Norms are compared from the same start on the same batches, or not at all."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+import lnlab
+from lnlab.nn import Identity, LayerNorm, Linear, WeightNorm
+from lnlab.training import comparison
+
+X = torch.randn(120, 6, generator=torch.Generator().manual_seed(0))
+Y = (X[:, 0] > 0).long()
+QUICK = {"seeds": 3, "updates": 20, "batch_size": 8, "device": "cpu"}
+
+
+def build(norm_layer):
+    return nn.Sequential(
+        nn.Linear(6, 8), norm_layer(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2)
+    )
+
+
+class Mine(nn.LayerNorm):
+    """A user's own norm, which draws random numbers."""
+
+    def __init__(self, units):
+        super().__init__(units)
+        nn.init.normal_(self.weight, 1.0, 0.01)
+
+
+NORMS = {"LN": nn.LayerNorm, "mine": Mine}
+
+
+def test_the_same_norm_twice_is_the_plain_loop_and_differs_by_nothing():
+    result = lnlab.compare(build, {"a": nn.LayerNorm, "b": nn.LayerNorm}, (X, Y), **QUICK)
+    assert torch.equal(result.losses["a"], result.losses["b"])
+    assert result.losses["a"].shape == (3, 20)
+    assert result.differences() == {"b": ([0.0] * 3, (0.0, 0.0))}
+    arms = {("a", 0.0): nn.LayerNorm}
+    (model,) = comparison._paired_models(build, arms, 1, torch.device("cpu"))
+    batches = comparison._batches((X.double(), Y), 8, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    noise = comparison.Noise("noise of seed 1", torch.device("cpu"))
+    for (x, y), loss in zip(batches, result.losses["a"][1], strict=False):
+        with noise:  # of the dropout
+            optimizer.zero_grad()
+            value = F.cross_entropy(model(x), y)
+            value.backward()
+            optimizer.step()
+        assert loss.item() == value.item()
+
+
+def test_all_but_the_norm_begins_alike():
+    arms = {(name, 0.0): norm for name, norm in NORMS.items()}
+    first, second = comparison._paired_models(build, arms, 3, torch.device("cpu"))
+    for name in ("0.weight", "0.bias", "4.weight", "4.bias"):
+        assert torch.equal(first.get_parameter(name), second.get_parameter(name))
+    assert not torch.equal(first.get_parameter("1.weight"), second.get_parameter("1.weight"))
+    other, _ = comparison._paired_models(build, arms, 4, torch.device("cpu"))
+    assert not torch.equal(first.get_parameter("0.weight"), other.get_parameter("0.weight"))
+
+
+def test_weight_norm_starts_from_the_weights_that_it_shares():
+    class Drawing(Identity):
+        def __init__(self, units):
+            super().__init__(units)
+            torch.randn(units)
+
+    def build(norm_layer):
+        return nn.Sequential(Linear(6, 8, norm_layer), Linear(8, 2, norm_layer))
+
+    arms = {("none", 0.0): Drawing, ("weight", 0.0): WeightNorm}
+    plain, weight = comparison._paired_models(build, arms, 0, torch.device("cpu"))
+    for index in "01":
+        W = plain.get_parameter(f"{index}.W")
+        assert torch.equal(weight.get_parameter(f"{index}.W"), W)
+        torch.testing.assert_close(weight.get_parameter(f"{index}.norm.g"), W.norm(dim=1))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_loader_gives_all_norms_the_same_batches(shuffle):
+    seen = []
+
+    def build(norm_layer):
+        net = nn.Sequential(norm_layer(6), nn.Linear(6, 2))
+        net.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+        return net
+
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    loader = DataLoader(TensorDataset(X, Y), batch_size=16, shuffle=shuffle)
+    settings = {"seeds": (4, 9), "updates": 10, "device": "cpu"}
+    result = lnlab.compare(build, {"a": nn.LayerNorm, "b": nn.LayerNorm}, loader, **settings)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(result.losses["a"], result.losses["b"])
+    pairs = list(zip(seen[::2], seen[1::2], strict=True))
+    assert len(pairs) == 20
+    assert all(torch.equal(one, other) for one, other in pairs)
+    assert torch.equal(pairs[0][0], pairs[10][0]) == (not shuffle), (
+        "another seed, another order"
+    )
+
+
+def test_inputs_may_be_several_and_data_may_be_lnlabs():
+    class Two(nn.Module):
+        def __init__(self, norm_layer):
+            super().__init__()
+            self.norm, self.layer = norm_layer(6), nn.Linear(6, 2)
+
+        def forward(self, a, b):
+            return self.layer(self.norm(a + b))
+
+    for x in ((X, X), {"a": X, "b": X}):
+        assert len(lnlab.compare(Two, NORMS, (x, Y), **QUICK).to_frame()) == 2
+
+    def digits(norm_layer):
+        return nn.Sequential(nn.Linear(64, 8), norm_layer(8), nn.ReLU(), nn.Linear(8, 10))
+
+    data = lnlab.data.load("embedded")
+    norms = {"none": lambda units: nn.Identity(), "LN": LayerNorm}
+    result = lnlab.compare(digits, norms, data, **QUICK | {"updates": 60})
+    assert (result.losses["LN"][:, -1] < result.losses["LN"][:, 0]).all()
+
+
+def test_each_norm_has_its_best_rate_and_all_may_diverge():
+    rates = {"learning_rate": (1e-6, 1e-2, 1e30), "optimizer": torch.optim.SGD}
+    result = lnlab.compare(build, NORMS, (X, Y), **QUICK, **rates)
+    assert result.learning_rates == {"LN": 1e-2, "mine": 1e-2}
+    linear = {"a": lambda units: nn.Identity(), "b": lambda units: nn.Identity()}
+    rates["learning_rate"] = (1e30, 1e35)
+    with pytest.raises(ValueError, match="with 'a' every learning rate diverges: give lower"):
+        lnlab.compare(build, linear, (X, Y), **QUICK, **rates)
+    rates["learning_rate"] = 1e35
+    result = lnlab.compare(build, linear, (X, Y), **QUICK, **rates)
+    assert all(map(math.isnan, result.differences()["b"][1]))
+
+
+def test_the_result_is_a_table_a_figure_and_a_page(tmp_path):
+    result = lnlab.compare(build, NORMS, (X, Y), **QUICK)
+    table = result.to_frame()
+    assert table["norm"].tolist() == ["LN", "mine"]
+    assert table["difference"].isna().tolist() == [True, False]
+    low, difference, high = table.loc[1, ["low", "difference", "high"]]
+    assert low < difference < high
+    assert difference == pytest.approx(table["final_loss"][1] - table["final_loss"][0])
+    last = result.losses["mine"][:, -4:].mean(1)
+    assert torch.equal(result.final_losses["mine"], last)
+    figure = result.plot()
+    assert {trace.name for trace in figure.data if trace.name} == {"LN", "mine"}
+    assert len(result.plot_differences().data) == 2
+    assert result.save(tmp_path / "page.html").stat().st_size > 1000
+
+
+def test_an_interrupted_comparison_keeps_the_seeds_that_are_finished(capsys):
+    calls = []
+
+    def loss_fn(output, y):
+        calls.append(1)
+        if len(calls) == 2 * 20 * 2 + 7:  # in the third seed
+            raise KeyboardInterrupt
+        return F.cross_entropy(output, y)
+
+    result = lnlab.compare(build, NORMS, (X, Y), **QUICK, loss_fn=loss_fn)
+    assert result.seeds == (0, 1)
+    assert result.losses["LN"].shape == (2, 20)
+    assert "interrupted, 2 of 3 seeds" in capsys.readouterr().out
+    calls[:] = [1] * (2 * 20 + 20)  # in the second: one seed has no interval
+    with pytest.raises(KeyboardInterrupt):
+        lnlab.compare(build, NORMS, (X, Y), **QUICK, loss_fn=loss_fn)
+
+
+def wider(norm_layer):
+    norm = norm_layer(8)
+    return nn.Sequential(nn.Linear(6, 8 if type(norm) is nn.LayerNorm else 9), norm)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            {"build": wider},
+            ValueError,
+            r"0\.weight is \(8, 6\) with 'LN' and \(9, 6\) with 'mi",
+        ),
+        ({"build": lambda norm: nn.Linear(6, 2)}, ValueError, "no module of norm_layer"),
+        ({"build": lambda norm: norm}, TypeError, "build returns function: give the network"),
+        ({"norms": {"LN": nn.LayerNorm}}, ValueError, r"norms are \['LN'\]: give two"),
+        ({"seeds": 1}, ValueError, r"seeds are \[0\]: give two"),
+        ({"data": (X[:4], Y)}, ValueError, "x and y hold 4, 120 cases"),
+        ({"data": iter([(X, Y)])}, TypeError, "data is list_iterator: give tensors"),
+        ({"device": "cuda:99"}, ValueError, "device 'cuda:99' cannot be used here"),
+    ],
+)
+def test_what_cannot_be_paired_is_refused_in_words(arguments, error, message):
+    given = {"build": build, "norms": NORMS, "data": (X, Y), **QUICK}
+    with pytest.raises(error, match=message):
+        lnlab.compare(**given | arguments)
+
+
+def test_norms_may_be_partial_and_of_any_number():
+    norms = {"1": nn.LayerNorm, "2": partial(nn.LayerNorm, eps=1.0), "3": LayerNorm}
+    result = lnlab.compare(build, norms, (X, Y), **QUICK)
+    assert {*result.differences()} == {"2", "3"}
+    values, _ = result.differences()["3"]
+    assert values == pytest.approx([0.0] * 3, abs=1e-3), "LayerNorm is torch's but for rounding"
