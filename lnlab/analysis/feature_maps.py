@@ -11,19 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.module_copy import check_input, copy_module
-from lnlab.analysis.result import AnalysisResult
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
 
 CASES = 250
 """The number of cases in memory at a time."""
@@ -43,16 +39,14 @@ class MapStatistics(AnalysisResult):
     mean: Tensor
     deviation: Tensor
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per unit and position."""
-        import pandas as pd
-
         index = torch.cartesian_prod(*(torch.arange(n) for n in self.on.shape))
         columns = dict(zip(("unit", "row", "column"), index.T.numpy(), strict=True))
         values = {name: v.flatten().cpu().numpy() for name, v in vars(self).items()}
-        return pd.DataFrame({**columns, **values})
+        return make_frame({**columns, **values})
 
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return how often units are on, by their distance from the border."""
         from lnlab.figures.curves import curves
 

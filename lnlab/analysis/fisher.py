@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,13 +25,9 @@ from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.module_copy import ModuleCopy, Read, check_model, check_type, first_tensor
 from lnlab.analysis.objective import Objective, at_least_float32
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import AnalysisResult
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import AffineNormalizer, Identity, Mode, Norm, OverCases, Stats
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
 
 # Distributions P(y | x) of an output, as the exponential families of a linear model.
 #
@@ -447,16 +443,14 @@ class FisherInformation(Objective, AnalysisResult):
             total += v * product(v) / draws
         return {name: float(total[place].sum()) for name, place in self.slices().items()}
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per parameter: its name, its size and the trace of its block of F."""
-        import pandas as pd
-
         rows = zip(
             self.names, [s.numel() for s in self.shapes], self.traces().values(), strict=True
         )
-        return pd.DataFrame(rows, columns=["parameter", "size", "trace"])
+        return make_frame(rows, columns=["parameter", "size", "trace"])
 
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return the mean of the diagonal of F in each parameter."""
         from lnlab.figures.curves import over_depth
 

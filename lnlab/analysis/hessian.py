@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,13 +23,9 @@ from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.module_copy import interruptible
 from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import AnalysisResult
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
 
 
 @dataclass(frozen=True)
@@ -76,12 +72,10 @@ class ExtremeEigenvalues(AnalysisResult):
             "products": self.products,
         }
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per eigenvalue: the largest in falling order, then the smallest."""
-        import pandas as pd
-
         rows = zip(self.largest.tolist(), self.errors.tolist(), strict=True)
-        return pd.DataFrame(
+        return make_frame(
             [*rows, (self.smallest, self.smallest_error)], columns=["eigenvalue", "error"]
         )
 
@@ -109,11 +103,9 @@ class HessianTrace(AnalysisResult):
         count = len(self.values)
         return float(self.values.std()) / count**0.5 if count > 1 else float("nan")
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per draw."""
-        import pandas as pd
-
-        return pd.DataFrame({"trace": self.values.numpy()})
+        return make_frame({"trace": self.values.numpy()})
 
 
 @dataclass(frozen=True)
@@ -162,12 +154,10 @@ class HessianSpectrum(AnalysisResult):
         bells = torch.exp(-apart.square() / 2) / (width * (2 * torch.pi) ** 0.5)
         return (bells * self.weights).sum(2).mean(1)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per node: its draw, its eigenvalue and its weight."""
-        import pandas as pd
-
         draws, K = self.nodes.shape
-        return pd.DataFrame(
+        return make_frame(
             {
                 "draw": torch.arange(draws).repeat_interleave(K).numpy(),
                 "eigenvalue": self.nodes.flatten().numpy(),
@@ -175,7 +165,7 @@ class HessianSpectrum(AnalysisResult):
             }
         )
 
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return the density, blurred by 1 % of its range."""
         from lnlab.figures.curves import curves
 

@@ -15,7 +15,7 @@ if there is none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,13 +28,9 @@ from lnlab.analysis.objective import (
     check_training,
     train_step,
 )
-from lnlab.analysis.result import AnalysisResult
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import Norm, Normalizer
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
 
 PARAMETRIZATION = ".parametrizations."
 """The part of a name by which torch marks what it makes a weight of: its length, say."""
@@ -60,13 +56,11 @@ class Shift(NamedTuple):
 class LayerShifts(list[Shift], AnalysisResult):
     """The shift of every layer, from the first that is called to the last."""
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per layer: its distance, relative distance and cosine."""
-        import pandas as pd
+        return make_frame(list(self), columns=list(Shift._fields))
 
-        return pd.DataFrame(list(self), columns=list(Shift._fields))
-
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return the relative distance over the depth."""
         from lnlab.figures.curves import over_depth
 

@@ -18,7 +18,7 @@ from enum import Enum
 from functools import cache, partial
 from html import escape
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,15 +43,11 @@ from lnlab.analysis.module_copy import (
 )
 from lnlab.analysis.normalized_layer import check_finite
 from lnlab.analysis.random import normal, uniform
-from lnlab.analysis.result import AnalysisResult, text_table
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame, text_table
 from lnlab.nn import Conv2d
 from lnlab.nn.table1 import TRANSFORMATIONS, Given, Transformation, scale_rows
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
 
 # The result: invariances, and how they are read.
 
@@ -171,15 +167,13 @@ class InvarianceReport(AnalysisResult):
     returned: int = 1
     silent: bool = False
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per invariance, without the curves."""
-        import pandas as pd
-
         grades = ({"grade": v.grade.value, "inside": v.inside.value} for v in self.invariances)
         rows = [asdict(v) | g for v, g in zip(self.invariances, grades, strict=True)]
-        return pd.DataFrame(rows).drop(columns="curve", errors="ignore")
+        return make_frame(rows).drop(columns="curve", errors="ignore")
 
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return the defects against delta > 0, of the first mode and precision."""
         from lnlab.figures.curves import curves
 
@@ -263,12 +257,10 @@ class InvarianceReport(AnalysisResult):
         return "\n".join([*self._notes(), "", *text_table(self._rows(), whole=[1])])
 
     def _repr_html_(self) -> str:
-        import pandas as pd
-
         header, *rows = self._rows()
         notes = "<br>".join(map(escape, self._notes()))
         return (
-            f"<p>{notes}</p>{pd.DataFrame(rows, columns=header).to_html(index=False, border=0)}"
+            f"<p>{notes}</p>{make_frame(rows, columns=header).to_html(index=False, border=0)}"
         )
 
 

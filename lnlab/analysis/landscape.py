@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +17,9 @@ from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.module_copy import interruptible
 from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import AnalysisResult
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
 
 TINY = 1e-10
 """Added to the length of a random row by Li et al.'s code."""
@@ -85,15 +81,13 @@ class LossLandscape(AnalysisResult):
             numbers["centre - loss of the training"] = difference or 0.0
         return numbers
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per point: its coordinates and its loss."""
-        import pandas as pd
-
         axes = torch.meshgrid(*self.at, indexing="ij")
         columns = {f"direction {i}": axis.flatten() for i, axis in enumerate(axes, start=1)}
-        return pd.DataFrame({**columns, "loss": self.losses.flatten()}).astype(float)
+        return make_frame({**columns, "loss": self.losses.flatten()}).astype(float)
 
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return the plane as a surface, or the line as a curve.
 
         Raises:
@@ -312,15 +306,13 @@ class TrainingPath(AnalysisResult):
     explained: Tensor
     distances: Tensor
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per moment: its coordinates and its distance from the plane."""
-        import pandas as pd
-
         first, second = self.coordinates.T.numpy()
         columns = {"component 1": first, "component 2": second}
-        return pd.DataFrame({**columns, "distance": self.distances.numpy()})
+        return make_frame({**columns, "distance": self.distances.numpy()})
 
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return the distances from the end, in the plane and from it."""
         from lnlab.figures.curves import curves
 

@@ -14,7 +14,7 @@ variance smaller.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.module_copy import Buffers, check_type, copy_module
 from lnlab.analysis.objective import Loss, Objective, as_objective
-from lnlab.analysis.result import AnalysisResult
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import (
     AffineNormalizer,
     BatchNorm,
@@ -35,10 +35,6 @@ from lnlab.nn import (
     wide,
 )
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
 
 
 class DetachedNorm(AffineNormalizer):
@@ -255,13 +251,11 @@ def case_moments(gradient: Tensor) -> tuple[Tensor, Tensor]:
 class GradientNorms(dict[str, float], AnalysisResult):
     """The Frobenius norm of the gradient of every parameter, by name."""
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per parameter."""
-        import pandas as pd
+        return make_frame(list(self.items()), columns=["parameter", "gradient"])
 
-        return pd.DataFrame(list(self.items()), columns=["parameter", "gradient"])
-
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return the norms in the order of the parameters."""
         from lnlab.figures.curves import over_depth
 

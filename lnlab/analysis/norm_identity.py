@@ -17,7 +17,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 from html import escape
 from itertools import chain, groupby
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -34,11 +33,8 @@ from lnlab.analysis.module_copy import (
     first_tensor,
 )
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import AnalysisResult, text_table
+from lnlab.analysis.result import AnalysisResult, Frame, make_frame, text_table
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # The module as a black box.
 
@@ -535,11 +531,9 @@ class NormReport(AnalysisResult):
         """The lines on what is done otherwise."""
         return [f"{p.what}: {p.found}, not {p.torch}" for p in self.properties if p.wrong]
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per property."""
-        import pandas as pd
-
-        return pd.DataFrame(self.properties)
+        return make_frame(self.properties)
 
     def _head(self) -> str:
         if self.kind == NOTHING:
@@ -557,10 +551,8 @@ class NormReport(AnalysisResult):
         return "\n".join([self._head(), *text_table(self._rows(), width=200)])
 
     def _repr_html_(self) -> str:
-        import pandas as pd
-
         header, *rows = self._rows()
-        table = pd.DataFrame(rows, columns=list(header)).to_html(index=False, border=0)
+        table = make_frame(rows, columns=list(header)).to_html(index=False, border=0)
         return f"<p>{escape(self._head())}</p>{table}"
 
 

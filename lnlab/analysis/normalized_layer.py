@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,13 +18,10 @@ from torch import Tensor, nn
 from lnlab.analysis.magnitudes import EXACT, relative_change
 from lnlab.analysis.module_copy import Buffers, check_type, recompute_bn_stats
 from lnlab.analysis.random import normal, uniform
-from lnlab.analysis.result import AnalysisResult
+from lnlab.analysis.result import AnalysisResult, Frame, make_frame
 from lnlab.nn import Normalizer, SpectralNorm
 from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Given, Place, Row, Statistics, Transformation
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LARGEST = 1e100
 """|delta| beyond this, or below its inverse, leaves float64 once it is squared twice."""
@@ -267,12 +263,10 @@ class MeasuredTable(AnalysisResult):
 
     cells: tuple[tuple[str, int, str, bool, float, bool], ...]
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per cell."""
-        import pandas as pd
-
         columns = ["row", "column", "name", "claimed", "defect", "agrees"]
-        return pd.DataFrame(self.cells, columns=columns)
+        return make_frame(self.cells, columns=columns)
 
 
 @in_one_thread

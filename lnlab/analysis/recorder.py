@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from math import frexp, hypot, isfinite, nan, sqrt
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -23,11 +23,7 @@ from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
 from lnlab.analysis.module_copy import as_list, check_model
-from lnlab.analysis.result import AnalysisResult
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 
 # A tensor in a few numbers: its distribution, and what its cases and units have in common.
 
@@ -344,7 +340,7 @@ class Recorder(HookContext, AnalysisResult):
         for rows in self._rows.values():
             yield from rows
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return a row per summary.
 
         Columns: step, name, what, call (of a module that is called several times), count, mean,
@@ -361,8 +357,6 @@ class Recorder(HookContext, AnalysisResult):
         Raises:
             ValueError: if nothing was recorded.
         """
-        import pandas as pd
-
         rows = list(self)
         if not rows:
             raise ValueError(
@@ -370,9 +364,9 @@ class Recorder(HookContext, AnalysisResult):
                 "training mode; evaluation=True records the other calls too."
             )
         order = ["step", "name", "what", "call"]
-        return pd.DataFrame(rows).sort_values(order, ignore_index=True)
+        return make_frame(rows).sort_values(order, ignore_index=True)
 
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return the distribution of each tensor over the steps: its median and quantiles."""
         from lnlab.figures.curves import ribbons
 

@@ -6,17 +6,26 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
+    from pandas import DataFrame as Frame
+    from plotly.graph_objects import Figure
+else:  # neither is imported before a result is looked at
+    Frame = Figure = Any
+
+
+def make_frame(data: Any, columns: Sequence[str] | None = None) -> Frame:
+    """Return a data frame of columns by name, or of rows."""
+    from pandas import DataFrame
+
+    return DataFrame(data, columns=columns)  # type: ignore[arg-type]
 
 
 class AnalysisResult:
     """The result of an analysis."""
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return the numbers as a table; each result has its own.
 
         Raises:
@@ -24,7 +33,7 @@ class AnalysisResult:
         """
         raise NotImplementedError
 
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return a figure of the numbers, the table itself if there is no better one."""
         from lnlab.figures.tables import table
 

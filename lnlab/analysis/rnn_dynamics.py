@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +12,9 @@ from torch.nn import functional as F
 from lnlab.analysis.magnitudes import root_mean_square, vector_norm
 from lnlab.analysis.module_copy import check_input, check_type
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import AnalysisResult
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import AffineNormalizer, GroupNorm, Identity, Normalizer
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
 
 
 class CellProtocol(Protocol):
@@ -60,13 +56,11 @@ class Dynamics(_Sizes, AnalysisResult):
         T = len(self.gradient)
         return float(self.gradient[0] ** (1 / (T - 1))) if T > 1 else 1.0
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per time step."""
-        import pandas as pd
+        return make_frame({name: v.cpu().numpy() for name, v in self._asdict().items()})
 
-        return pd.DataFrame({name: v.cpu().numpy() for name, v in self._asdict().items()})
-
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return the three against time, on a logarithmic axis."""
         from lnlab.figures.curves import curves
 

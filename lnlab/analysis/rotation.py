@@ -13,7 +13,7 @@ rotates by an angle that depends on the optimizer alone: :func:`equilibrium_angl
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,7 @@ from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.analysis.magnitudes import root_mean_square, vector_norm
 from lnlab.analysis.module_copy import check_model, check_type
 from lnlab.analysis.recorder import HookContext
-from lnlab.analysis.result import AnalysisResult
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 
 WHOLE, ROWS, NONE = "whole", "rows", "none"
 """The part of a parameter that may be re-scaled alone: all of it, any of its rows, nothing."""
@@ -175,7 +171,7 @@ class RotationRecorder(HookContext, AnalysisResult):
             self._rows.append({**head, **turn, "expected": expected})
         self._before.clear()
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return a row per step and parameter.
 
         Columns: step, name, invariant ("whole", "rows" or "none"), rate (eta), angle (radians,
@@ -186,13 +182,11 @@ class RotationRecorder(HookContext, AnalysisResult):
         Raises:
             ValueError: if nothing was recorded.
         """
-        import pandas as pd
-
         if not self._rows:
             raise ValueError(f"the optimizer made fewer than {self.every} steps.")
-        return pd.DataFrame(self._rows)
+        return make_frame(self._rows)
 
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return the angle of each parameter over the steps."""
         from lnlab.figures.curves import curves
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +24,8 @@ from torch import Tensor, nn
 from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.module_copy import check_type
 from lnlab.analysis.objective import Loss, Objective, as_objective
-from lnlab.analysis.result import AnalysisResult
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
 
 STEPS = 8
 """The number of steps along the gradient that are tried."""
@@ -98,14 +94,12 @@ class GradientSmoothness(AnalysisResult):
             "scale_free_beta": self.beta * self.weights**2,
         }
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row per step: eta, the loss there, the distance of its gradient from g."""
-        import pandas as pd
-
         columns = {"eta": self.eta, "loss": self.losses, "distance": self.distances}
-        return pd.DataFrame({name: v.double().numpy() for name, v in columns.items()})
+        return make_frame({name: v.double().numpy() for name, v in columns.items()})
 
-    def plot(self) -> go.Figure:
+    def plot(self) -> Figure:
         """Return losses and distances against eta."""
         from lnlab.figures.curves import curves
 

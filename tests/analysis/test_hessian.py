@@ -107,6 +107,7 @@ def test_spectrum_integrates_what_the_eigenvalues_do():
     first, second = ((found.nodes**n * found.weights).sum(1) for n in (1, 2))
     torch.testing.assert_close(first, ((v @ H) * v).sum(1))
     torch.testing.assert_close(second, (v @ H).square().sum(1))
+    assert found.standard_error == pytest.approx(float(first.std()) / 200**0.5)
     assert abs(found.mean - float(values.mean())) < 4 * found.standard_error
     negative = float((values < -1e-9).double().mean())
     assert found.negative_fraction == pytest.approx(negative, abs=0.1)

@@ -46,6 +46,7 @@ def test_the_parts_are_those_of_the_closed_form():
         lnlab.nn.RMSNorm,
         lnlab.nn.WeightNorm,
         nn.LayerNorm,
+        nn.BatchNorm1d,
     ],
 )
 def test_the_parts_add_up_to_the_gradient(make, drawn):
