@@ -101,6 +101,7 @@ IDX = idx_bytes(np.arange(60, dtype=np.uint8).reshape(3, 4, 5))
         (gzip.compress(IDX)[:-1], "damaged gzip file: Compressed file ended"),
         (gzip.compress(IDX)[:-8] + bytes(8), "damaged gzip file: CRC check failed"),
     ],
+    ids=["html", "short", "short gzip", "wrong CRC"],
 )
 def test_a_damaged_idx_file_says_what_is_wrong(tmp_path, content, message):
     path = tmp_path / "some"
