@@ -1,8 +1,9 @@
 // Filters, sorts and downloads the claims above it; an address with their id opens one.
 
-(() => {
-  const root = document.currentScript.closest(".lnlab-claims");
+for (const root of document.querySelectorAll(".lnlab-claims:not([data-ready])")) {
   const form = root.querySelector("form");
+  if (!form) continue; // some statements alone, without controls
+  root.dataset.ready = "";
   const records = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
   const sections = [...root.querySelectorAll("section")];
   const rows = [...root.querySelectorAll("details[id]")];
@@ -57,4 +58,4 @@
   window.addEventListener("hashchange", open);
   update();
   open();
-})();
+}
