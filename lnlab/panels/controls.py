@@ -170,7 +170,7 @@ def slides(control: Any) -> bool:
 def stops(control: Any, value: Any) -> dict[str, Any]:
     """Return what a control can be set to, by words, ``value`` among it."""
     if isinstance(control, ipywidgets.FloatLogSlider):
-        count = round((control.max - control.min) / control.step) + 1
+        count = round((control.max - control.min) / float(control.step or 0.1)) + 1
         return sizes(np.logspace(control.min, control.max, count, base=control.base), value)
     if isinstance(control, ipywidgets.Combobox):
         return {text: text for text in dict.fromkeys((value, *control.options))}

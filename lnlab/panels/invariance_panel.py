@@ -369,7 +369,7 @@ def movement_figure(
     """
     looks, change = lines(of), (state.transformation, state.delta, state.shift)
     given = layer("none", state.eps, DTYPES[state.dtype], state.batch)
-    every = {"summed inputs a": given} | of
+    every = {"summed inputs a": given, **of}
     domains = movement_domains(len(every))
     data, notes, layout = [], [], {"template": TEMPLATE, "height": 488, "showlegend": False}
     layout["margin"] = {"l": 66, "r": 16, "t": 52, "b": 48}

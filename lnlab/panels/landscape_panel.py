@@ -228,17 +228,18 @@ def lines_figure(cuts: Sequence[LossLandscape], name: str, over_cases: bool) -> 
     at = np.asarray(cuts[0].at[0])
     losses = np.stack([np.asarray(cut.losses) for cut in cuts])
     edge, color = float(np.abs(at).max()), lines([name])[name]["color"]
-    line, here = {"mode": "lines"}, np.full(1, cuts[0].centre)
+    here = np.full(1, cuts[0].centre)
     data = [
         trace(
-            "scatter", "band", **line, fill="toself", opacity=0.15, hoverinfo="skip",
+            "scatter", "band", mode="lines", fill="toself", opacity=0.15, hoverinfo="skip",
             x=np.concatenate([at, at[::-1]]),
             y=np.concatenate([losses.max(0), losses.min(0)[::-1]]),
             fillcolor=color, line={"color": color, "width": 0},
         ),
         *(
             trace(
-                "scatter", f"line {i}", **line, x=at, y=y, line={"color": color, "width": 1.5},
+                "scatter", f"line {i}", mode="lines", x=at, y=y,
+                line={"color": color, "width": 1.5},
                 hovertemplate=f"direction {i + 1}, %{{x:.2f}}: %{{y:.3g}}<extra></extra>",
             )
             for i, y in enumerate(losses)

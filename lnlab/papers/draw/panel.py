@@ -119,14 +119,14 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             bounds.append(f"{name} {row.valid_bound:.1f}")
             text = f"{row.valid_bound:.1f} nats a picture, {row.valid_kl:.1f} of them for z"
             drawn, config = kept[name][update], runs[name].config
-            windows = (
-                FilterGrid(*map(float, window[:, t, state.picture]), config[size])
-                for size, window in zip(
-                    ("read_size", "write_size"), drawn["windows"], strict=True
+            look, write = (
+                FilterGrid(*window[:, t, state.picture].tolist(), count=count)
+                for count, window in zip(
+                    (config["read_size"], config["write_size"]), drawn["windows"], strict=True
                 )
             )
             canvas = drawn["canvas"][t, state.picture]
-            sketches[name] = Sketch(canvas, *windows, drawn["dreams"], text)
+            sketches[name] = Sketch(canvas, look, write, drawn["dreams"], text)
         sentence = (
             f"After update {state.update}, glimpse {state.glimpse}. "
             f"Bound on validation, nats a picture: {'; '.join(bounds)}."
@@ -199,9 +199,8 @@ def drawing_figure(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> Figur
                 if item is not None:
                     edges.append(edge(axis_number(subplot), picture.shape))
             number, quiet = axis_number(subplot), {"visible": False, "fixedrange": True}
-            height, width = np.shape(
-                image if kind == "dreams" and item is not None else picture
-            )
+            shown = picture if kind != "dreams" or image is None else image
+            height, width = shown.shape
             around = 0.02 if kind == "dreams" else AROUND
             layout[f"xaxis{number}"] = quiet | {
                 "domain": domain, "anchor": f"y{number}", "constrain": "domain",

@@ -181,7 +181,9 @@ def attention_figure(
     """
     bands = utterance.features[:, :FILTERS].numpy()
     T, filters = bands.shape
-    known = utterance.begins is not None and utterance.ends is not None
+    times = utterance.begins, utterance.ends
+    known = times[0] is not None and times[1] is not None
+    begins, ends = (np.zeros(0) if each is None else each for each in times)
     labels = [literal(unit) for unit in utterance.units]
     truth: dict[str, Any] = {
         "mode": "lines", "line": {"color": MARK, "width": 1.5}, "hoverinfo": "skip",
@@ -196,20 +198,22 @@ def attention_figure(
     for column, name in enumerate(("", " beside")):
         visible = column == 0 or len(maps) > 1
         sound = {"z": bands.T, "x": HOP * np.arange(T), "y": np.arange(1.0, filters + 1)}
-        ends = boundaries(utterance, filters) if known else {}
+        lines = boundaries(begins, ends, filters) if known else {}
         data += [
             trace(
                 "heatmap", f"sound{name}", column, **sound, visible=visible,
                 colorscale="gray", showscale=False,
             ),
-            trace("scatter", f"ends{name}", column, **ends, visible=visible and known, **truth),
+            trace(
+                "scatter", f"ends{name}", column, **lines, **truth, visible=visible and known
+            ),
         ]  # fmt: skip
         x, y = (f"{axis}axis{axis_number(column)}" for axis in "xy")
         layout[x] = domains[x] | time | {"visible": visible}
         layout[y] = domains[y] | {"range": [0.5, filters + 0.5], "visible": visible}
         layout[y] |= {"fixedrange": True}
         if known:
-            middle = ((utterance.begins + utterance.ends) / 2).tolist()
+            middle = ((begins + ends) / 2).tolist()
             ticks = {"tickvals": middle, "ticktext": labels, "ticks": "", "side": "top"}
             layout[x] |= ticks
     layout["yaxis"]["title"] = {"text": "mel filter"}
@@ -227,7 +231,7 @@ def attention_figure(
                 "z": it.alpha, "x": it.step * (np.arange(length) + 0.5),
                 "y": np.arange(float(units)),
             }  # fmt: skip
-            true = boxes(utterance) if known else None
+            true = boxes(begins, ends) if known else None
             lowest = slot + 2 >= len(maps)
             seconds = {"title": {"text": "seconds" if lowest else ""}}
             layout[x] = domains[x] | time | seconds | {"showticklabels": lowest}
@@ -249,18 +253,18 @@ def attention_figure(
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 
-def boundaries(utterance: Utterance, filters: int) -> dict[str, Any]:
+def boundaries(begins: np.ndarray, ends: np.ndarray, filters: int) -> dict[str, Any]:
     """Return a line through the spectrogram at the end of each unit."""
-    ends = np.unique(np.concatenate([utterance.begins, utterance.ends]))
-    y = np.tile([0.5, filters + 0.5, np.nan], len(ends))
-    return {"x": np.repeat(ends, 3), "y": y}
+    times = np.unique(np.concatenate([begins, ends]))
+    y = np.tile([0.5, filters + 0.5, np.nan], len(times))
+    return {"x": np.repeat(times, 3), "y": y}
 
 
-def boxes(utterance: Utterance) -> dict[str, Any]:
+def boxes(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
     """Return a box for each unit, from where it begins to where it ends, in its row."""
-    row = np.arange(len(utterance.units), dtype=float)
+    row = np.arange(len(left), dtype=float)
     gap = np.full(len(row), np.nan)
-    left, right, low, high = utterance.begins, utterance.ends, row - 0.5, row + 0.5
+    low, high = row - 0.5, row + 0.5
     return {
         "x": np.stack([left, right, right, left, left, gap], 1).ravel(),
         "y": np.stack([low, low, high, high, low, gap], 1).ravel(),

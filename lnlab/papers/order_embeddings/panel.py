@@ -274,13 +274,16 @@ def order_figure(location: Location) -> Figure:
         )
         for paint, colour in PAINTS.items()
     ]  # fmt: skip
-    known = location.true is not None
-    true = location.true if known else np.full(len(location.violations), False)
+    unknown = np.full(len(location.violations), location.true is None)
+    true = ~unknown if location.true is None else location.true
     low, high = float(location.violations.min()), float(location.violations.max())
     bins = {"start": low, "end": high + 1e-9, "size": max((high - low) / 40, 1e-9)}
     # of pictures in one bin those that it is true of stand before the others, which are more
-    parts = (("false", VERMILLION, known & ~true), ("true", GREEN, known & true),
-             ("unknown", GREY, np.full(len(true), not known)))  # fmt: skip
+    parts = (
+        ("false", VERMILLION, ~true & ~unknown),
+        ("true", GREEN, true & ~unknown),
+        ("unknown", GREY, unknown),
+    )
     for name, colour, mine in parts:
         frames = [corner(slot) + FRAME for slot, it in enumerate(location.nearest) if mine[it]]
         data += [
