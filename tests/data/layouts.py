@@ -4,7 +4,6 @@ import json
 import pickle
 import tarfile
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import soundfile
@@ -25,25 +24,22 @@ def put(path, sound=None, rate=16000, text=None):
     return path
 
 
+def pack(folder, archive):
+    """The archive of a folder and all that is in it."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(folder, folder.name)
+    return archive
+
+
 def timit(folder, capital=True):
     text = "0 1600 h#\n1600 4000 sh\n4000 4800 q\n4800 6000 tcl\n6000 6400 pau\n6400 8000 ix\n"
-    for part, speaker in (
-        ("TRAIN", "FCJF0"),
-        ("TRAIN", "MABC0"),
-        ("TEST", "MDAB0"),
-        ("TEST", "MXXX0"),
-    ):
-        for sentence in ("SX127", "SA1"):
-            stem = folder / part / "DR1" / speaker / sentence
-            if not capital:
-                stem = Path(
-                    *(
-                        p.lower() if p != str(folder) else p
-                        for p in (str(folder), part, "dr1", speaker, sentence)
-                    )
-                )
-            put(stem.with_suffix(".PHN" if capital else ".phn"), text=text)
-            put(stem.with_suffix(".WAV" if capital else ".wav"))
+    speakers = ("TRAIN", "FCJF0"), ("TRAIN", "MABC0"), ("TEST", "MDAB0"), ("TEST", "MXXX0")
+    for (part, speaker), sentence in product(speakers, ("SX127", "SA1")):
+        name = f"{part}/DR1/{speaker}/{sentence}."
+        for end, content in (("PHN", text), ("WAV", None)):
+            place = name + end if capital else (name + end).lower()
+            put(folder / place, text=content)
     return folder
 
 
@@ -126,12 +122,9 @@ def cifar10(folder):
 
 
 def cifar10_archive(folder):
-    """The archive of what :func:`cifar10` writes, in a folder of its own."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "cifar-10-python.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(cifar10(folder / "files") / "cifar-10-batches-py", "cifar-10-batches-py")
-    return path
+    """The archive of what :func:`cifar10` writes."""
+    files = cifar10(folder / "files") / "cifar-10-batches-py"
+    return pack(files, folder / "cifar-10-python.tar.gz")
 
 
 def cnn(folder):
@@ -178,13 +171,9 @@ def imdb(folder, each=10):
 
 
 def imdb_archive(folder, each=10):
-    """The same as an archive, in a folder of its own."""
-    imdb(folder / "unpacked", each)
-    packed = folder / "packed"
-    packed.mkdir()
-    with tarfile.open(packed / "aclImdb_v1.tar.gz", "w:gz") as archive:
-        archive.add(folder / "unpacked" / "aclImdb", "aclImdb")
-    return packed
+    """The archive of what :func:`imdb` writes."""
+    files = imdb(folder / "files", each) / "aclImdb"
+    return pack(files, folder / "packed" / "aclImdb_v1.tar.gz")
 
 
 def sentences(number, count=8):

@@ -2,7 +2,6 @@
 
 import os
 import re
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import lnlab.papers.las.data
 from lnlab import data
 from lnlab.papers.las import recordings
 from lnlab.papers.las.synthesizer import FOLDED, PHONES, fold
-from tests.data.layouts import fsdd, librispeech, put, timit, tone
+from tests.data.layouts import fsdd, librispeech, pack, put, timit, tone
 
 
 def load(spec, unit=None, **options):
@@ -128,9 +127,8 @@ def test_a_speaker_can_be_left_to_the_test(tmp_path, few):
 @pytest.mark.parametrize("make", [fsdd, timit, librispeech])
 def test_an_archive_is_its_folder_and_lengths_are_known(tmp_path, few, make, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "data"))
-    folder, archive = make(tmp_path / "folder"), tmp_path / "é archive.tar.gz"
-    with tarfile.open(archive, "w:gz") as packed:
-        packed.add(folder, ".")
+    folder = make(tmp_path / "folder")
+    archive = pack(folder, tmp_path / "é archive.tar.gz")
     found = [load(f"{make.__name__}={path}") for path in (folder, archive)]
     assert found[0].checksum == found[1].checksum
     assert all(said.frames == len(said.features) for said in found[0].train)

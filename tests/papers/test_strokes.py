@@ -119,16 +119,10 @@ def test_lines_of_unipen_are_read_and_writers_parted(tmp_path):
 
 
 def test_the_archive_is_read_as_its_folder(tmp_path, monkeypatch):
-    import tarfile
-
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "data"))
     folder = layouts.unipen(tmp_path / "files")
-    with tarfile.open(tmp_path / "unipen_x.tar.gz", "w:gz") as archive:
-        archive.add(folder / "train_r01_v07", "train_r01_v07")
-    one, other = (
-        data.load(f"unipen={place}", "strokes")
-        for place in (folder, tmp_path / "unipen_x.tar.gz")
-    )
+    archive = layouts.pack(folder / "train_r01_v07", tmp_path / "unipen_x.tar.gz")
+    one, other = (data.load(f"unipen={path}") for path in (folder, archive))
     assert one.checksum == other.checksum
 
 
