@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from lnlab.analysis.activations import Site, dead_units
 from lnlab.analysis.invariances import Grade, Invariance, check_invariances
 from lnlab.nn import AdaNorm, Conv2d, DyT, LayerNorm, Linear, outside_root
 from lnlab.nn.table1 import ROWS, Place, Statistics
@@ -168,6 +169,12 @@ def test_a_shut_relu_is_no_invariance():
             assert v.inside is Grade.BROKEN
     assert report.dead == {"2: relu": (H, H)}
     assert "dead in all cases: 12 of 12 units at 2: relu" in str(report)
+
+
+def test_a_dead_unit_is_shut_in_all_cases():
+    shut = torch.tensor([[True, True, False], [True, False, False]])
+    sites = [Site("relu", torch.zeros(2, 3), torch.zeros(2, 3), shut)]
+    assert dead_units(sites) == {"relu": (1, 3)}
 
 
 @pytest.mark.parametrize("f", [nn.ReLU(inplace=True), lambda a: a.clamp(min=0), torch.relu])
