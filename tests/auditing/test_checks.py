@@ -89,6 +89,13 @@ class Forgetful(nn.Module):
         return self.used(x)
 
 
+class Detached(Forgetful):
+    """A weight that gets no gradient and yet has an effect."""
+
+    def forward(self, x):
+        return F.linear(self.used(x), self.forgotten.weight.detach())
+
+
 class Branch(nn.Module):
     """A residual branch whose last layer starts at 0."""
 
@@ -353,6 +360,21 @@ def test_what_is_overwritten_in_place_was_seen_before():
     rms = audit(net, torch.randn(32, 6)).table("activations")["rms"]
     assert abs(rms[1] - 1) < 0.01
     assert rms[2] < 0.9
+
+
+def test_a_weight_without_a_gradient_that_has_an_effect_is_not_unused():
+    (found,) = [f for f in findings(Detached()) if f.rule == "parameter-unused"]
+    assert found.where == "forgotten.bias"
+
+
+def test_the_distance_of_running_statistics_is_in_their_sigmas():
+    net, x = remembering(0)
+    net[1].running_var.fill_(4.0)
+    (row,) = audit(net, x, checks=["statistics over cases"]).data["statistics over cases"].rows
+    a = net[0](x).detach()
+    shift, factor = a.mean(0).abs() / 2, (a.var(0, correction=0) / 4).log().abs().exp()
+    torch.testing.assert_close(row["mean off by (sigma)"], float(shift.median()))
+    torch.testing.assert_close(row["variance off by a factor"], float(factor.median()))
 
 
 def test_steps_for_cases_are_told():
