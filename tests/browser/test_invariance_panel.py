@@ -25,14 +25,14 @@ BREAK = """
 import time
 from ipywidgets import Widget
 count = len(Widget.widgets)
-look = panel._look
+show = panel._show
 def breaks(state):
     if state.batch == 1:
         raise RuntimeError("this <b>breaks</b>")
     if state.batch == 16:
         time.sleep(1.5)
-    return look(state)
-panel._look = breaks
+    return show(state)
+panel._show = breaks
 print("widgets", count)
 """
 # Each patch is for nobody until the page can draw: what counts is that it can meanwhile.
