@@ -514,7 +514,7 @@ class EncodedQuestions:
         candidates = encode(" ".join(question.candidates))[:-1]
         answer = candidates[question.candidates.index(question.answer)]
         row = encode(question.passage), encode(question.query), candidates, answer
-        if not isinstance(self.questions, Articles):
+        if not isinstance(self.questions, Articles):  # those are too many to be kept
             self._rows[index] = row
         return row
 

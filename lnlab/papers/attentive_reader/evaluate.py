@@ -79,6 +79,7 @@ def answer(
                     attention[index] = alpha[row, : x.passage_lengths[row]].cpu()
                     candidates = x.candidates[row]
                     p = log_ps[row, candidates[candidates != END]].exp()
+                    # three digits are enough to be looked at, and a run keeps many of them
                     probabilities[index] = [float(f"{one:.3g}") for one in p.tolist()]
     shown = range(min(SHOWN, count))
     return Answers(

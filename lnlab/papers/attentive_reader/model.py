@@ -159,5 +159,6 @@ class AttentiveReader(VocabularyModel):
             words = words.gather(1, steps.to(words.device))
         x = F.dropout(F.embedding(words.T, self.word), self.dropout, self.training)
         y, _ = lstm(x, lengths=lengths if self.padding == "apart" else None)
+        # zeros behind the end: the mean over a passage is then a sum over all steps
         y = torch.where(within(lengths, T, y.device)[..., None], y.transpose(0, 1), 0.0)
         return y, y[torch.arange(len(y), device=y.device), (lengths - 1).to(y.device)]

@@ -59,6 +59,7 @@ def make_window(raw: Tensor, shape: tuple[int, int], count: int) -> Window:
         count: N, of filters along a side.
     """
     height, width = shape
+    # logarithms keep variance, stride and intensity above 0
     x, y, variance, stride, intensity = raw.unbind(-1)
     return Window(
         (width + 1) / 2 * (x + 1),

@@ -323,6 +323,7 @@ class Meaning:
         if len(other.things) > len(self.things):
             return False
         for chosen in permutations(range(len(self.things)), len(other.things)):
+            # "a left of b" is "b right of a"
             turned = chosen[0] > chosen[-1]
             relation = OPPOSITE.get(self.relation, "") if turned else self.relation
             things = [self.things[index] for index in chosen]
@@ -399,6 +400,7 @@ class Truth:
 
     def __init__(self, scenes: Sequence[Boxes]) -> None:
         self.nouns = [full_nouns(scene) for scene in scenes]
+        # NaN where a scene has fewer things: no comparison with it is true
         centres = np.full((len(scenes), max(map(len, self.nouns)), 2), np.nan)
         for row, scene in zip(centres, scenes, strict=True):
             row[: len(scene.categories)] = scene.centres

@@ -180,6 +180,7 @@ def order_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
     )
     forth = (general - special).relu().square().sum(1)
     back = (special - general).relu().square().sum(1)
+    # far enough along the list to be of another caption
     unrelated = general.roll(1 + len(general) // 2, 0)
     return {
         "entailment_violation": float(forth.mean()),

@@ -68,7 +68,7 @@ def split_sentences(text: str) -> Sentences:
     from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
 
     learned = PunktTrainer(text).get_params()
-    learned.abbrev_types = set(ABBREVIATIONS)
+    learned.abbrev_types = set(ABBREVIATIONS)  # it learns too many: words of dialogue
     punkt = PunktSentenceTokenizer(learned)
     paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", text))
     lines = chain.from_iterable(map(punkt.tokenize, paragraphs))

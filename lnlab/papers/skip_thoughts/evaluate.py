@@ -125,6 +125,8 @@ def _newton(
     """Move weights to their optimum, in place; return the models that did not arrive."""
     penalty = np.full((len(W), 1), 1 / C)
     penalty[-1] = 0  # a bias costs nothing
+    # the Hessian at the mean of all models serves each of them: the steps are not quite
+    # Newton's, so that more are needed, each of which costs next to nothing
     p = expit(X @ W.mean(1))
     hessian = train.mean() * (X.T * (p * (1 - p))) @ X + np.diag(penalty.ravel())
     factor, sizes, left = cho_factor(hessian), train.sum(0), np.arange(W.shape[1])
@@ -253,7 +255,7 @@ def score_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScores:
         ]
     )
     outer, inner = correct[:, :FOLDS], correct[:, FOLDS:].reshape(len(CS), FOLDS, FOLDS)
-    best = inner.sum(2).argmax(0)
+    best = inner.sum(2).argmax(0)  # of equals the smallest C
     chosen = _accuracy(task, outer[best, range(FOLDS)], [CS[index] for index in best])
     return VectorScores(_by_C(task, outer), chosen)
 

@@ -239,5 +239,6 @@ class TripleBatches(Bucketed):
             for length, some in self.by_length.items()
         }
         lengths = self._lengths()
+        # one order of lengths for all seeds, or their batches would not fit into one tensor
         order = torch.randperm(len(lengths), generator=generator(f"lengths of epoch {epoch}"))
         return [next(batches[lengths[k]]).tolist() for k in order.tolist()]

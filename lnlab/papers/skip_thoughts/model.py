@@ -109,8 +109,10 @@ class SkipThoughts(VocabularyModel):
             h: the vectors of the sentences (B, H).
             counts: words of each neighbour, its end included (B,).
         """
+        # each word is predicted from the one before it, the first from zeros
         x = F.pad(F.embedding(words[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
         y, _ = self.decode(decoder, x, h)
+        # the output layer is the most of the cost: it sees no padding
         inside = places(within(counts, words.shape[1]).T, y.device)
         states, targets = y.flatten(0, 1)[inside], words.T.flatten()[inside]
         nats = [
@@ -170,7 +172,7 @@ class SkipThoughts(VocabularyModel):
         while len(words) < max_length:
             y, state = self.decode(decoder, x, h.unsqueeze(0), state)
             logits = self.logits(y[0, 0])
-            logits[UNKNOWN] = -torch.inf
+            logits[UNKNOWN] = -torch.inf  # it stands for no word that could be read
             word = int(logits.argmax())
             if word == END:
                 break
@@ -186,6 +188,7 @@ def widened(decoder: Any, norm: Norm, **settings: Any) -> GRU:
     The weights that it has already stay: arms that are compared start alike.
     """
     embedding_size, hidden_size = decoder.input_size, decoder.hidden_size
+    # its own start is thrown away: it must not move the random numbers that others draw
     with torch.random.fork_rng(devices=[]):
         wide = GRU(embedding_size + hidden_size, hidden_size, norm=norm, **settings)
     (narrow,), (cell,) = decoder.cells, wide.cells
