@@ -74,7 +74,7 @@ def drawn(figures, folder, browser):
 
 @pytest.mark.browser
 def test_no_word_of_a_drawing_is_cut(tmp_path, browser):
-    drawings = [tables.timeline([12, 12]), tables.step()]
+    drawings = [tables.timeline([12, 12]), tables.lstm_step()]
     page = drawn([json.loads(str(each.to_json())) for each in drawings], tmp_path, browser)
     assert page.evaluate(OVERPRINTED) == []
     page.close()
@@ -137,7 +137,7 @@ def test_over_a_surface_the_page_scrolls_and_a_mouse_turns_it(tmp_path, browser)
 
 @pytest.mark.browser
 def test_what_goes_on_fades_until_one_is_at_its_end(tmp_path, browser):
-    page = drawn([json.loads(str(tables.step().to_json()))], tmp_path, browser)
+    page = drawn([json.loads(str(tables.lstm_step().to_json()))], tmp_path, browser)
     faded = """(part) => parseFloat(
       getComputedStyle(document.querySelector(part)).getPropertyValue("--right"))"""
     assert page.evaluate(faded, ".scrolled") > 0
