@@ -325,6 +325,8 @@ class Fp32GroupNorm(nn.GroupNorm):
         ("effective learning rates", lambda: two_norms(1)),
         ("gradients over depth", lambda: linear(8)),
         ("activations", lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))),
+        ("activations", lambda: (nn.Sequential(nn.Tanh(), nn.Linear(6, 8)),
+                                 torch.where(torch.rand(X) < 0.4, 3.0, torch.randn(X)))),
         ("precision", lambda: linear()),
     ],
 )  # fmt: skip
@@ -375,6 +377,17 @@ def test_the_distance_of_running_statistics_is_in_their_sigmas():
     shift, factor = a.mean(0).abs() / 2, (a.var(0, correction=0) / 4).log().abs().exp()
     torch.testing.assert_close(row["mean off by (sigma)"], float(shift.median()))
     torch.testing.assert_close(row["variance off by a factor"], float(factor.median()))
+
+
+def test_dropout_is_off_as_the_report_says():
+    first, last, x = nn.Linear(6, 8), nn.Linear(8, 2), torch.randn(X)
+    reports = [
+        audit(nn.Sequential(first, between, last), x) for between in (nn.Dropout(), nn.Tanh())
+    ]
+    assert "as in training, dropout of 1 parts at 0" in reports[0].about
+    made = last(first(x)).square().mean().sqrt()
+    torch.testing.assert_close(reports[0].table("activations")["rms"].iloc[-1], made.item())
+    assert "dropout" not in reports[1].about
 
 
 def test_steps_for_cases_are_told():
