@@ -10,6 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.auditing import Severity, audit
+from lnlab.auditing.finding import Profile
+from lnlab.auditing.report import PLOT_HEIGHT, chart
 
 TAG = "<img src=x onerror=alert`1`>"
 
@@ -66,3 +68,13 @@ def test_numbers_and_curve_of_a_check_or_why_there_are_none(report):
         report.table("dead units")
     with pytest.raises(KeyError, match="has no curve"):
         report.plot("curvature")
+
+
+def test_a_curve_is_on_a_logarithmic_axis_and_has_gaps():
+    drawn = chart(Profile("norm", ("a", "b", "c", "d"), (0.01, 0.1, 0.0, 1.0)))
+    ys = [point["y"] for point in drawn["points"]]
+    assert ys[0] == PLOT_HEIGHT  # the lowest decade
+    assert ys[0] - ys[1] == pytest.approx(ys[1] - ys[2], abs=0.2)
+    assert [len(line) for line in drawn["lines"]] == [2, 1]
+    labels = {tick["label"]: tick["y"] for tick in drawn["ticks"]}
+    assert (labels["0.01"], labels["0.1"], labels["1"]) == tuple(ys)
