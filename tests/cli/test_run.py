@@ -137,7 +137,8 @@ def test_pages_need_no_network_and_follow_each_other(ran):
     said, _, out = ran
     assert f"pages: {out / 'index.html'}" in said
     pages = {path.stem: path.read_text() for path in out.glob("*.html")}
-    assert set(pages) == {"index", "playground", "01_good", "02_raises", "03_hangs", "04_dies"}
+    notebooks = {"01_good", "02_raises", "03_hangs", "04_dies"}
+    assert set(pages) == {"index", "playground", "claims", *notebooks}
     for page in pages.values():
         loaded = re.findall(r'(?:src|<link[^>]* href)="([^"]+)"', page)
         assert all((out / target).is_file() for target in loaded), loaded

@@ -33,7 +33,7 @@ from lnlab.analysis.normalized_layer import measure_table1
 from lnlab.papers import PermutationInvariantMNIST
 from lnlab.training import train_steps
 
-assert measure_table1({"largest": ROWS["largest"]}).agrees.all()
+assert measure_table1({"largest": ROWS["largest"]}).to_frame().agrees.all()
 panel = panels.invariance(normalizers=["largest"], eps=0.0)
 assert "largest unchanged" in panel.bar.sentence, panel.bar.sentence
 task = PermutationInvariantMNIST.budget("smoke", norm="largest", seeds=(0,))
