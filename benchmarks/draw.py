@@ -94,12 +94,13 @@ def floor(task: Task) -> Callable[[], object]:
     x = torch.zeros(task.batch_size, 28 * 28)
     parameters, noise = [p.detach() for p in net.tensors()], net.noise(x)
     slopes = [torch.empty_like(p) for p in parameters]
-    drawing = of.drawing(x, noise, parameters, dcanvas=torch.zeros_like(x))
+    dcanvas = torch.zeros_like(x)
+    drawing = of.problem([x, noise, *parameters], {"dcanvas": dcanvas})
     saved = torch.zeros(of.run("saved_bytes", drawing), dtype=torch.uint8)
     drawing.saved = saved.data_ptr()
     drawing.slopes[:] = [p.data_ptr() for p in slopes]
     # the tensors live as long as the pointers to them
-    return lambda kept=(x, noise, parameters, slopes, saved): of.run("floor_of", drawing)
+    return lambda kept=(x, noise, dcanvas, parameters, slopes, saved): of.run("floor_of", drawing)
 
 
 def products(step: Callable[[], None]) -> Callable[[], None]:

@@ -122,7 +122,7 @@ def floor(net: FusedHandwriting) -> Callable[[], object]:
     start = [a.detach().contiguous() for a in (*memory.states[0], memory.kappa, memory.w)]
     parameters = [p.detach() for p in net.tensors()]
     slopes = [torch.empty_like(p) for p in parameters]
-    problem = loop.problem(x, start, parameters)
+    problem = loop.problem([x, *start, *parameters], {})
     saved = torch.zeros(loop.run("saved_bytes", problem), dtype=torch.uint8)
     problem.saved = saved.data_ptr()
     problem.slopes[:] = [p.data_ptr() for p in slopes]

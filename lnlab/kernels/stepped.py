@@ -60,7 +60,7 @@ class CompiledLoop:
         self.keep = torch.is_grad_enabled() and any(a.requires_grad for a in tensors)
         return LoopFunction.apply(self, *tensors)
 
-    def _problem(self, tensors: Sequence[Tensor], others: Tensors) -> Any:
+    def problem(self, tensors: Sequence[Tensor], others: Tensors) -> Any:
         """Return the C structure for inputs and parameters, and other tensors by name.
 
         The tensors must outlive it.
@@ -94,7 +94,7 @@ class LoopFunction(torch.autograd.Function):
     def forward(ctx: Any, loop: CompiledLoop, *tensors):
         tensors = [a.detach().contiguous() for a in tensors]
         outputs, others = loop._outputs(tensors[: len(loop.inputs)])
-        problem = loop._problem(tensors, outputs | others)
+        problem = loop.problem(tensors, outputs | others)
         if loop.keep:
             # what the backward pass needs lies in memory of the library's own
             ctx.saved = Pooled(loop.lib, loop.run("saved_bytes", problem))
@@ -126,7 +126,7 @@ class LoopFunction(torch.autograd.Function):
             if grad is not None
         }
         of_parameters = [torch.empty_like(p) for p in tensors[count:]]
-        problem = loop._problem(tensors, known | asked)
+        problem = loop.problem(tensors, known | asked)
         problem.saved = ctx.saved.pointer
         problem.slopes[:] = [a.data_ptr() for a in of_parameters]
         loop.run("backward", problem)

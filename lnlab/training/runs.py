@@ -234,6 +234,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
         self._lock: FileLock | None = None
+        self._now: dict[str, Any] = {}
         self._state: dict[str, Any] | None = None
         self._rows: list[str] = []
         self._arrays: dict[str, Tensor] = {}
