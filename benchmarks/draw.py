@@ -99,8 +99,8 @@ def floor(task: Task) -> Callable[[], object]:
     saved = torch.zeros(of.run("saved_bytes", drawing), dtype=torch.uint8)
     drawing.saved = saved.data_ptr()
     drawing.slopes[:] = [p.data_ptr() for p in slopes]
-    # the tensors live as long as the pointers to them
-    return lambda kept=(x, noise, dcanvas, parameters, slopes, saved): of.run("floor_of", drawing)
+    alive = x, noise, dcanvas, parameters, slopes, saved  # as long as the pointers to them
+    return lambda alive=alive: of.run("floor_of", drawing)
 
 
 def products(step: Callable[[], None]) -> Callable[[], None]:

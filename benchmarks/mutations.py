@@ -82,7 +82,8 @@ def functions(text: str) -> dict[int, str]:
             name = outer
             if isinstance(child, ast.FunctionDef | ast.ClassDef):
                 name = f"{outer}.{child.name}".lstrip(".")
-                names.update(dict.fromkeys(range(child.lineno, (child.end_lineno or child.lineno) + 1), name))
+                lines = range(child.lineno, (child.end_lineno or child.lineno) + 1)
+                names.update(dict.fromkeys(lines, name))
             walk(child, name)
 
     walk(ast.parse(text), "")
