@@ -25,6 +25,10 @@ COLUMNS = (
     "n", "setting", "nearness", "declared", "command",
 )  # fmt: skip
 """The columns of a download."""
+LEGEND = (
+    "In brackets: the 95 % interval over the n seeds of a setting. LN is layer norm, BN batch "
+    "norm, BLN batch layer norm."
+)
 
 
 def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> str:
@@ -44,6 +48,7 @@ def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> 
     data = json.dumps([{name: one.get(name) for name in COLUMNS} for one in records])
     return TEMPLATES.get_template("claims.html").render(
         themes=themes, chosen=chosen, controls=controls, dot=dot, kind=kind, digits=digits,
+        legend=LEGEND,
         # inside a script only "</script" and "<!--" mean something: no "<" is left
         data=Markup(data.replace("<", r"\u003c")),
         style=Markup((HERE / "claims.css").read_text(encoding="utf-8")),

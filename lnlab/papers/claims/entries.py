@@ -17,9 +17,10 @@ Then it has one of three forms.
 **Exact**: a formula, checked in float64. ``check = "eq_8"`` or ``"table_1(layer)"`` names a
 function of :mod:`lnlab.papers.claims.equations`, which returns a number per random draw. The
 statement is correct if all of them are at most ``within``, or at least ``beyond``; else it is
-wrong as printed. One that can be read in several ways lists ``readings``, each with ``says``,
-``check`` and a bound; it is ambiguous where they disagree. The number is a relative difference
-or change unless ``counts_in`` says what it counts.
+wrong as printed. If a check has two halves, ``outcome`` says both for a correct one. One that
+can be read in several ways lists ``readings``, each with ``says``, ``check`` and a bound; it is
+ambiguous where they disagree. The number is a relative difference or change unless
+``counts_in`` says what it counts.
 
 **Not tested**: ``needs = "BookCorpus, which is not given away any more"``.
 
@@ -31,10 +32,10 @@ or change unless ``counts_in`` says what it counts.
     effect = "ratio"     # shown in per cent; or "difference"
     matters = 0.10       # the smallest effect that matters: 10 %, or in the unit times scale
     reason = "..."       # why that size
-    unit = "training loss"                            # what stands behind the number
+    unit = "training loss"      # what is measured; of a difference "nats of training loss"
 
     [[claim.settings]]
-    name = "MNIST, batch 128, one rate"
+    name = "MNIST, batch 128, one learning rate"
     near = "smaller"       # paper: its data and protocol; smaller: its data; other: not
     experiment = "mnist"
     runs = { data = "mnist", batch_size = 128, learning_rate = 0.001 }
@@ -44,7 +45,9 @@ or change unless ``counts_in`` says what it counts.
 Every field of a setting but name and numbers may stand in the claim instead, for all its
 settings; a setting's own wins, and adds to ``runs``. Optional fields:
 
-``rates``: a learning rate per arm; ``tuned_on``: "validation" or "training", if chosen.
+``sides``: the two things compared, in words ("with LN", "without normalization"), where the
+arms do not give them. ``rates``: a learning rate per arm; ``tuned_on``: "validation" or
+"training", if chosen.
 ``scale``: multiplies a difference (100: points). ``digits``: after the decimal point.
 ``expect``: what the effect is compared with, in place of no effect.
 ``learned``: "final(valid_error) < 0.9", what counts as having learned: a baseline.
@@ -103,6 +106,7 @@ class Comparison:
     digits: int = 0
     expect: float | None = None
     learned: str = ""
+    sides: list[str] = field(default_factory=list)
     experiment: str = ""
     runs: Mapping[str, Any] = field(default_factory=dict)
     rates: list[float] = field(default_factory=list)
@@ -140,6 +144,7 @@ class Statement:
     within: float | None = None
     beyond: float | None = None
     counts_in: str = ""
+    outcome: str = ""
     readings: list[dict[str, Any]] = field(default_factory=list)
     needs: str = ""
     note: str = ""
@@ -166,8 +171,8 @@ class Statement:
 
 SHARED_FIELDS = (
     "arms", "measure", "claims", "effect", "matters", "reason", "unit", "scale", "digits",
-    "expect", "learned", "experiment", "runs", "seeds", "over", "seed_fields", "blocks",
-    "shared", "on", "near", "rates", "tuned_on", "declared",
+    "expect", "learned", "sides", "experiment", "runs", "seeds", "over", "seed_fields",
+    "blocks", "shared", "on", "near", "rates", "tuned_on", "declared",
 )  # fmt: skip
 """Fields of a setting that may stand in its claim, for all settings."""
 ALLOWED = {"near": NEAR, "claims": CLAIMS, "effect": ("ratio", "difference"),
@@ -217,9 +222,15 @@ def _claim(file: str, paper: str, given: dict[str, Any]) -> Statement:
 
 def _inherit(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     if "numbers" in own:  # there are no runs to select
-        return {k: v for k, v in common.items() if k not in ("experiment", "runs")} | dict(own)
+        common = {k: v for k, v in common.items() if k not in ("experiment", "runs")}
+        return _drop_sides(common, own) | dict(own)
     runs = {**common.get("runs", {}), **own.get("runs", {})}
-    return {**common, **own, "runs": runs}
+    return {**_drop_sides(common, own), **own, "runs": runs}
+
+
+def _drop_sides(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a setting inherits: other arms have other names."""
+    return {k: v for k, v in common.items() if k != "sides" or "arms" not in own}
 
 
 def _setting(entry: str, given: dict[str, Any]) -> Comparison:
@@ -236,6 +247,8 @@ def _setting(entry: str, given: dict[str, Any]) -> Comparison:
         raise ValueError(f"{entry}: matters is {made.matters}: give a size above 0.")
     if len(made.measures) != len(made.arms) or len(made.rates) not in (0, len(made.arms)):
         raise ValueError(f"{entry}: measure and rates need one value per arm.")
+    if len(made.sides) not in (0, 2) or (len(made.arms) == 4 and not made.sides):
+        raise ValueError(f"{entry}: name two sides.")
     for values in (*made.seed_fields.values(), *([made.numbers] if made.numbers else [])):
         if len(values) != len(made.seeds):
             raise ValueError(f"{entry}: seed_fields and numbers need one value per seed.")

@@ -90,7 +90,7 @@ def judge(claim: Statement) -> Exact:
     found = [(one["says"], *holds(one)) for one in claim.ways]
     if len(found) == 1:
         _, right, number = found[0]
-        return Exact(CORRECT if right else WRONG, number)
+        return Exact(CORRECT if right else WRONG, (right and claim.outcome) or number)
     right = [says for says, holding, _ in found if holding]
     wrong = [f"{says} ({number})" for says, holding, number in found if not holding]
     parts = ["right: " + ", ".join(right)] * bool(right)

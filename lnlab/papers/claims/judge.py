@@ -60,8 +60,13 @@ class Decision:
 
     @property
     def verdict(self) -> str:
-        """The word with its size where that is small."""
-        return f"{self.word}, but small" if self.size == "small" else self.word
+        """The word with its size, unless that is large."""
+        return self.word + self.size_in_words
+
+    @property
+    def size_in_words(self) -> str:
+        """A small or an uncertain size, in words that follow the word."""
+        return {"small": ", but small", "open": ", size uncertain"}.get(self.size, "")
 
 
 def judge(

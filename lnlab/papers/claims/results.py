@@ -16,7 +16,15 @@ from typing import Any
 
 from scipy import stats
 
-from lnlab.papers.claims.entries import AFTER, NEAR, Comparison, Statement, load
+from lnlab.papers.claims.entries import (
+    AFTER,
+    CONDITION,
+    NEAR,
+    Comparison,
+    Statement,
+    load,
+    parse_call,
+)
 from lnlab.papers.claims.judge import (
     CONTRADICTED,
     INCONCLUSIVE,
@@ -26,14 +34,14 @@ from lnlab.papers.claims.judge import (
     SUPPORTED,
     Decision,
     is_mixed,
-    share_interval,
 )
 from lnlab.paths import place
 from lnlab.training.runs import KEPT, write
 
 ROOT = place("results")
 NAME = "claims.json"
-NATURAL = {"updates": ("fewer", "more"), "CPU time": ("less", "more")}
+FEWER, LESS = ("fewer", "more"), ("less", "more")
+NATURAL = {"updates": FEWER, "CPU time": LESS}
 """The words for less and more of a unit; of all others "lower" and "higher"."""
 
 Record = dict[str, Any]
@@ -158,8 +166,8 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
     if decision.word == NOT_TESTED:
         verdict = "not tested: nothing learned"
     elif of.near == "other" and decision.word in (SUPPORTED, CONTRADICTED):
-        verdict = f"{verdict} on {of.on}"
-    effect = describe(of, estimate, ends)
+        verdict = f"{decision.word} on {of.on}{decision.size_in_words}"
+    effect = describe(of, estimate, ends) + _aside(of, decision)
     if decision.shares:
         effect, ends = _shares(of, decision.shares, len(evidence.learned[0])), None
     record: Record = {
@@ -190,47 +198,122 @@ def _shown(of: Comparison, value: float) -> float:
 
 
 def describe(of: Comparison, estimate: float, ends: Sequence[float] | None) -> str:
-    """Return an effect in natural units: "27 % fewer updates (21 to 32)"."""
-    if of.effect == "difference":
-        numbers = [f"{x:+.{of.digits}f}" for x in (estimate, *(ends or ()))]
-        text = f"{numbers[0]} {of.unit}"
-        return text + (f" ({numbers[1]} to {numbers[2]})" if ends else "")
-    if of.expect is not None or estimate > math.log(2):
+    """Return an effect in words: "27 % fewer updates with LN than with BN (21 to 32)"."""
+    first, second = name_sides(of)
+    if of.effect == "ratio" and (of.expect is not None or estimate > math.log(2)):
         numbers = [f"{math.exp(x):.2g}" for x in (estimate, *(ends or ()))]
         text = f"{of.unit}: {numbers[0]}"
-        if len(of.arms) > 1:
-            text = f"{numbers[0]} times the {of.unit}"
+        if second:
+            text = f"{first}, {numbers[0]} times the {of.unit} {second}"
         return text + (f" ({numbers[1]} to {numbers[2]})" if ends else "")
-    less, more = NATURAL.get(of.unit, ("lower", "higher"))
+    amount, quantity = " %", of.unit
+    if of.effect == "difference":
+        amount, of_what, quantity = of.unit.partition(" of ")
+        amount, quantity = (f" {amount}", quantity) if of_what else ("", of.unit)
+    less, more = NATURAL.get(quantity, ("lower", "higher"))
 
-    def percent(x: float) -> str:
-        return f"{abs(100 * math.expm1(x)):.{of.digits}f}"
+    def size(x: float) -> str:
+        value = 100 * math.expm1(x) if of.effect == "ratio" else x
+        return f"{abs(value):.{of.digits}f}"
 
-    text = f"{percent(estimate)} % {less if estimate < 0 else more} {of.unit}"
+    if not second:
+        text = f"{quantity}: {size(estimate)}{amount}"
+        return text + (f" ({' to '.join(map(size, ends))})" if ends else "")
+    text = f"{size(estimate)}{amount} {less if estimate < 0 else more} {quantity}"
+    text += f" {first} than {second}"
     if not ends:
         return text
     low, high = ends
     if low > 0 or high < 0:
-        return f"{text} ({' to '.join(sorted(map(percent, ends), key=float))})"
-    return f"{text} ({percent(low)} % {less} to {percent(high)} % {more})"
+        return f"{text} ({' to '.join(sorted(map(size, ends), key=float))})"
+    amount = amount if of.effect == "ratio" else ""
+    return f"{text} ({size(low)}{amount} {less} to {size(high)}{amount} {more})"
+
+
+def _aside(of: Comparison, decision: Decision) -> str:
+    """Return what the word follows from beside the interval."""
+    parts = []
+    ours = "our smallest effect that matters"
+    if of.claims in ("equal", "not more") and of.effect == "difference":
+        parts.append(f"margin: {of.matters:g} {of.unit.partition(' of ')[0]}, {ours}")
+    elif of.claims == "equal":
+        low, high = ((of.expect or 1) * x for x in (1 - of.matters, 1 / (1 - of.matters)))
+        parts.append(f"claimed: {of.expect:g}; margin: {low:.3g} to {high:.3g}, {ours}")
+    elif of.claims == "not more":
+        most, back = 1 / (1 - of.matters), f"{100 * of.matters:g} % the other way round"
+        if len(of.arms) > 1:
+            parts.append(f"margin: {100 * (most - 1):.0f} % more ({back}), {ours}")
+        else:
+            parts.append(f"claimed: not more than {most:.3g}")
+    elif of.expect is not None:
+        parts.append(f"claimed: {of.claims} than {of.expect:g}")
+    if decision.n < PAIRS:
+        parts.append(f"{decision.n} seeds, five are needed")
+    return "".join(f"; {part}" for part in parts)
 
 
 def _shares(of: Comparison, learned: tuple[int, int], n: int) -> str:
-    def share(arm: Mapping[str, Any], k: int) -> str:
-        low, high = share_interval(k, n)
-        return f"{k} of {n} ({100 * low:.0f} to {100 * high:.0f} %) {name_arm(arm)}"
+    first, second = name_sides(of)
+    a, b = learned
+    quantity = of.unit.partition(" of ")[2] if of.effect == "difference" else ""
+    quantity = quantity or {"updates": "speed"}.get(of.unit, of.unit)
+    return (
+        f"{quantity} not compared: {a} of {n} seeds learned {first}, {b} of {n} {second} "
+        f"(learned: {_criterion(of.learned)})"
+    )
 
-    first, second = map(share, of.arms, learned)
-    return f"seeds that learned: {first}, {second}"
+
+def _criterion(learned: str) -> str:
+    """Return in words what counts as having learned."""
+    if learned.startswith("lead("):
+        return "a better score than a bag of words and the untrained network"
+    name, sign, bound = CONDITION.fullmatch(learned).groups()  # pyright: ignore
+    metric = parse_call(name)[1][0]
+    quantity = {"test_bound": "variational bound", "valid_nll": "validation loss"}[metric]
+    return f"{quantity} {'below' if sign == '<' else 'above'} {bound} nats"
+
+
+NORMS = {
+    "none": "without normalization", "layer": "with LN", "batch": "with BN",
+    "batch hidden": "with BN on the hidden layers", "batch everywhere": "with BN everywhere",
+    "batch pooled": "with one pair of BN statistics for all steps",
+    "batch, axis 0": "with BN of each position",
+    "batch, axis 0, small": "with BN of each position divided by √d",
+    "batch layer": "with BLN", "batch layer, full size": "with BLN times √d",
+    "layer everywhere": "with LN also on the logits",
+    "layer, per position": "with LN of each position",
+    "layer, small gain": "with LN whose gain starts at 1/√d",
+    "group": "with group norm", "instance": "with instance norm", "weight": "with weight norm",
+    "encoder": "with LN in the encoder", "decoder": "with LN in the decoder",
+    "both": "with LN in encoder and decoder", "pre": "with pre-LN", "post": "with post-LN",
+    "sandwich": "with Peri-LN", "qk": "with a layer norm of queries and keys",
+    "rms": "with RMSNorm", "dyt": "with DyT",
+}  # fmt: skip
+"""Values of the field ``norm`` in words."""
+
+
+def name_sides(of: Comparison) -> tuple[str, str]:
+    """Return the two sides of a comparison in words; the second is empty for one arm alone."""
+    if of.sides:
+        return of.sides[0], of.sides[1]
+    first, *others = map(name_arm, of.arms)
+    if len(others) < 2:
+        return first, "".join(others)
+    names = [name.removeprefix("with ") for name in others]
+    better = " and ".join(names)
+    return (
+        first,
+        f"with the {f'better of {better}' if len(names) == 2 else 'best other method'}",
+    )
 
 
 def name_arm(arm: Mapping[str, Any]) -> str:
-    """Return an arm in words: "with LN", "with BN, batch_size 4"."""
+    """Return an arm in words: "with LN", "with BN, batch size 4"."""
     fields = dict(arm)
     norm = fields.pop("norm", "")
-    names = {"none": "without normalization", "layer": "with LN", "batch": "with BN"}
-    words = [names.get(norm, f"with {norm}")] if norm else []
-    return ", ".join([*words, *(f"{name} {value}" for name, value in fields.items())])
+    words = [NORMS.get(norm, f"with {norm}")] if norm else []
+    words += [f"{name.replace('_', ' ')} {value}" for name, value in fields.items()]
+    return ", ".join(words)
 
 
 def _matters(of: Comparison) -> str:
@@ -246,7 +329,7 @@ def _ruled_out(of: Comparison, found: Decision, expected: float, matters: float)
     if found.low is None or found.high is None:
         return "no spread between the seeds"
     if found.n < PAIRS:
-        return "fewer than five pairs"
+        return ""  # the effect says so
     if of.claims in ("equal", "not more") or expected:
         return ""
     bounds = [end for end in (found.low, found.high) if 0 < abs(end) < matters]
@@ -254,9 +337,8 @@ def _ruled_out(of: Comparison, found: Decision, expected: float, matters: float)
 
 
 def _size(of: Comparison, value: float) -> str:
-    if of.effect == "ratio":
-        return describe(of, value, None)
-    return f"{abs(value):.{of.digits}f} {of.unit} {'lower' if value < 0 else 'higher'}"
+    """Return a size without the sides, which the effect names."""
+    return describe(of, value, None).removesuffix(" {} than {}".format(*name_sides(of)))
 
 
 # the commands that train runs again

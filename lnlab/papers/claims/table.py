@@ -38,8 +38,10 @@ class Claims(Sequence[Record]):
 
     def text(self, width: int = WIDTH) -> str:
         """Return a table, so many letters wide: word, id, effect; below it the statement."""
+        from lnlab.book.claims_page import LEGEND
+
         word = max((len(one["verdict"]) for one in self), default=0) + 2
-        lines = []
+        lines = [fill(LEGEND, width)]
         for one in self:
             room = max(width - word - len(one["id"]) - 2, 30)
             effect = shorten(one["effect"], room, placeholder=" …")
@@ -113,6 +115,7 @@ def paragraph(record: Record, width: int = WIDTH) -> str:
         setting = f"{record['setting']} ({record['nearness']}), {record['n']} pairs"
         q = "" if record["q"] is None else f", q = {record['q']:.2g}"
         lines.append(f"Measured on {setting}{q}. Declared: {record['declared']}.")
+        lines.append(f"In brackets: the 95 % interval over {record['n']} seeds.")
     lines += [f"{record[name]}." for name in ("ruled_out", "contrary") if record.get(name)]
     lines += [record["note"]] * bool(record["note"])
     others = [one for one in record["settings"] if not one.get("headline")]

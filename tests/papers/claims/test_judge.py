@@ -64,7 +64,7 @@ def test_a_narrower_interval_never_reverses_the_direction():
 def test_the_size_is_told_beside_the_word():
     shape = 0.01 * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
     for mean, verdict, size in (
-        (-1.0, "supported", "large"), (-0.1, "supported", "open"),
+        (-1.0, "supported", "large"), (-0.1, "supported, size uncertain", "open"),
         (-0.05, "supported, but small", "small"), (0.05, "contradicted, but small", "small"),
         (0.001, NO_DIFFERENCE, ""),
     ):  # fmt: skip
