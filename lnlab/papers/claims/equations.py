@@ -77,6 +77,8 @@ def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
         right = worst <= reading["within"]
         verb, nothing = "differs by ", "equal but for rounding"
         size = "at most" if right else "up to"
+    if unit and worst == 0:
+        return right, f"0 {unit}"
     if unit:
         return right, f"{size} {worst:.2g} {unit}"
     if abs(worst) < ROUNDING:
