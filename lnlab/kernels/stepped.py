@@ -61,7 +61,7 @@ class CompiledLoop:
         return LoopFunction.apply(self, *tensors)
 
     def problem(self, tensors: Sequence[Tensor], others: Tensors) -> Any:
-        """Return the C structure for inputs and parameters, and other tensors by name.
+        """Return the C structure for inputs and parameters (...), and other tensors by name.
 
         The tensors must outlive it.
         """
