@@ -219,7 +219,7 @@ def _texts(grid: list[np.ndarray], low: float, high: float) -> list[list[str]]:
     return [[said(*cell) for cell in zip(*row, strict=True)] for row in zip(*grid, strict=True)]
 
 
-# Pictures of the fused recurrence: who does what when, and what is kept for the way back.
+# Pictures of the fused recurrence: what each thread does when, what the backward pass keeps.
 
 
 WORK = {

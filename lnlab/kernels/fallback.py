@@ -127,7 +127,7 @@ def rnn(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], _: State
 # LSTM and GRU without normalization, by torch's own operators: where there is no kernel.
 #
 # Sequences of several lengths go through it piece by piece, from one end to the next: torch
-# would pack them, and the way back through what is packed takes longer than the reference loop.
+# would pack them, and the backward pass through that takes longer than the reference loop.
 
 
 ORDER = (1, 0, 3, 2)

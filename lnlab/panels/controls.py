@@ -308,7 +308,7 @@ def nearest(slider: Any, size: float) -> float:
 
 
 def typed(text: str, name: str) -> float:
-    """Return the number that somebody typed; a comma is taken for a decimal point.
+    """Return the number that was typed; a comma counts as a decimal point.
 
     Raises:
         ValueError: it is none, or a comma may as well stand between thousands.

@@ -55,8 +55,8 @@ def clip_grad_norm_(optimizer: Optimizer, max_norm: float, models: int) -> None:
 def clip_like_attentive_reader_(optimizer: Optimizer, max_norm: float, models: int) -> None:
     """Scale gradients longer than ``max_norm`` to ``max_norm`` times the root of their norm.
 
-    A slip of the published attentive reader, which compares squares and then divides by their
-    fourth root: with 10, a norm of 101 becomes 100.5 and one of 10,000 becomes 1,000.
+    A mistake of the published attentive reader, which compares squares and then divides by
+    their fourth root: with 10, a norm of 101 becomes 100.5 and one of 10,000 becomes 1,000.
     """
     rows = [grad.view(models, -1) for grad in _grads(optimizer)]
     norm = torch.stack([row.square().sum(1) for row in rows]).sum(0).sqrt()

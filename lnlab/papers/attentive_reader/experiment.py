@@ -53,7 +53,7 @@ FIGURE_2: dict[str, dict[str, Any]] = {
 """The five curves of Fig. 2: LSTM, BN-LSTM, BN-everywhere, LN with gains of 1 and of 0.1."""
 
 CLIPS = {"published": clip_like_attentive_reader_, "standard": clip_grad_norm_}
-"""The ways in which long gradients are clipped; the published one is a slip, see
+"""The ways in which long gradients are clipped; the published one is a mistake, see
 :func:`lnlab.training.optim.clip_like_attentive_reader_`."""
 
 
