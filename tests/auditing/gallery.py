@@ -9,6 +9,7 @@ had not read the checks of ``lnlab.audit``, before those were tuned.
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -57,7 +58,7 @@ class CNN(nn.Module):
         widths = [3, 16, 32, 32]
         self.convs = nn.ModuleList(
             nn.Conv2d(before, after, 3, stride=2, padding=1, bias=bias)
-            for before, after in zip(widths, widths[1:], strict=False)
+            for before, after in pairwise(widths)
         )
         self.norms = nn.ModuleList(nn.BatchNorm2d(width) for width in widths[1:])
         self.head = nn.Linear(32, CLASSES)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from tests.auditing import gallery
 
 
