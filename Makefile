@@ -1,6 +1,6 @@
 # make run   sets everything up and executes every notebook into build/
-# make test  sets everything up and runs every test but the dear ones
-# make dear  runs those: processes that are killed, panels in a browser, a pretended device
+# make test  sets everything up and runs every test but the slow ones
+# make slow  runs those: processes that are killed, panels in a browser, a pretended device
 # make triton  installs Triton (690 MB) and holds its programs against the reference, without a GPU
 # make gpu   tests and times all of it on a GPU, in at most 20 minutes, into benchmarks/gpu.json
 # make lab   opens the workbook in JupyterLab
@@ -16,7 +16,7 @@ INSTALLED := .venv/.installed
 # else every process would compile the same files again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test dear triton gpu lab lock lint clean
+.PHONY: setup run test slow triton gpu lab lock lint clean
 
 setup: $(INSTALLED)
 
@@ -38,15 +38,15 @@ FILES := --dist loadfile --no-loadscope-reorder --durations=10
 CELLS := --nbval-lax --nbval-current-env --nbval-cell-timeout=300
 
 # one thread a process, as in every run: with more threads than cores they wait for each other
-test dear triton: export OMP_NUM_THREADS := 1
+test slow triton: export OMP_NUM_THREADS := 1
 test: export LNLAB_BUDGET := smoke
 test: setup
-	$(BIN)/python -m pytest $(CORES) $(FILES) $(CELLS) -m "not dear" tests notebooks
+	$(BIN)/python -m pytest $(CORES) $(FILES) $(CELLS) -m "not slow" tests notebooks
 
 # what is meant for a GPU runs on a device that tests/pretend.py makes up
-dear: setup
+slow: setup
 	@failed=0; \
-	$(BIN)/python -m pytest $(CORES) $(FILES) -p no:nbval -m dear || failed=1; \
+	$(BIN)/python -m pytest $(CORES) $(FILES) -p no:nbval -m slow || failed=1; \
 	$(BIN)/python -m pytest $(CORES) -p no:nbval --dist worksteal -m gpu --device pretend \
 		$$(grep -rl --include='*.py' 'mark\.gpu' tests) || failed=1; \
 	exit $$failed

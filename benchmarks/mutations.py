@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("analysis", "kernels", "nn", "papers", "training")
 LEFT_OUT = {"panel.py", "data.py", "claims"}
 """Of the papers: what is looked at, what checksums hold, and what no network computes."""
-QUICK = ("-m", "not slow and not browser and not stress")
+QUICK = ("-m", "not slow and not browser")
 LIMIT = 900
 """Seconds after which tests that a mutation keeps from ending count as failed."""
 

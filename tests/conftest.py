@@ -6,13 +6,13 @@ from pathlib import PurePath
 import pytest
 import torch
 
-HEAVY = ("browser", "stress", "slow")
+HEAVY = ("browser", "slow")
 """Markers of what takes long, longest first."""
 
 
 def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="where gpu tests run: cuda, mps, pretend")
-    parser.addoption("--full", action="store_true", help="stress tests at their full size")
+    parser.addoption("--full", action="store_true", help="slow tests at their full size")
     parser.addoption("--pages", default="", help="what `lnlab run` left, to move its sliders")
     parser.addoption("--network", action="store_true", help="also run tests that download")
 
@@ -84,7 +84,7 @@ def same_numbers():
 
 @pytest.fixture
 def full(request):
-    """Whether a stress test is wanted at its full size, which takes minutes."""
+    """Whether a slow test is wanted at its full size, which takes minutes."""
     return request.config.getoption("--full")
 
 

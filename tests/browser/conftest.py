@@ -10,7 +10,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "browser" in item.path.parts:
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.dear)
+            item.add_marker(pytest.mark.slow)
             if missing:
                 item.add_marker(pytest.mark.skip(reason="no Chromium or Chrome on PATH"))
 

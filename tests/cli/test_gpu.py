@@ -42,7 +42,7 @@ def test_every_step_is_recorded_and_one_that_fails_costs_no_other(plan, tmp_path
     assert "- notebook 99: exit status 1" in gpu.markdown(report)
 
 
-@pytest.mark.dear
+@pytest.mark.slow
 def test_a_notebook_is_timed_where_nothing_was_trained(plan):
     assert gpu.run_notebook(plan, "04", limit=300)["notebook_seconds"] > 0
 

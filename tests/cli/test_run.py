@@ -208,9 +208,7 @@ def test_outside_a_checkout_it_says_so(monkeypatch, tmp_path, command):
     assert "without its checkout" in result.output
 
 
-@pytest.mark.dear
 @pytest.mark.slow
-@pytest.mark.stress
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_stops_and_leaves_no_kernel(by, workbook):
     """Ctrl-C, or an end that was asked for, while a cell sleeps for ten minutes."""
@@ -268,9 +266,7 @@ def two(tmp_path_factory):
     return root
 
 
-@pytest.mark.dear
 @pytest.mark.slow
-@pytest.mark.stress
 def test_killed_at_any_moment_it_has_published_nothing_half_written(two, full):
     """``--full``: 20 kills at random, else one within a notebook. What is there can be read;
     the next run sweeps up and finishes."""
@@ -323,7 +319,6 @@ def test_a_stop_while_a_page_is_written_leaves_no_draft(page, tmp_path):
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == [UNFINISHED]
 
 
-@pytest.mark.dear
 @pytest.mark.slow
 def test_two_at_a_time_make_the_same_pages_in_any_folder(two, monkeypatch):
     """Also where the path is long, and has spaces and accents."""
@@ -382,7 +377,6 @@ def test_a_fingerprint_is_of_a_notebook_and_of_the_code(tmp_path, monkeypatch):
     assert len({first, second, fingerprint(path)}) == 3
 
 
-@pytest.mark.dear
 @pytest.mark.slow
 def test_an_interrupted_run_is_continued(tmp_path):
     """Ctrl-C in the second of two notebooks; again, then again with the first one edited."""

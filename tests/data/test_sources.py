@@ -117,7 +117,7 @@ print(json.dumps([fingerprint(spec, backwards=True) for spec in json.load(sys.st
 """
 
 
-@pytest.mark.dear
+@pytest.mark.slow
 def test_a_fresh_process_has_the_same_examples(tmp_path, monkeypatch):
     """One with two threads; and this one again, from what the other has cached."""
     specs = [write_files(name, tmp_path / name) for name in NAMES]

@@ -30,11 +30,8 @@ def fresh(tmp_path_factory):
     return written
 
 
-@pytest.mark.parametrize(
-    "part",
-    [pytest.param(p, marks=[pytest.mark.dear] * (p in HEAVY)) for p in write.PARTS],
-)
 @pytest.mark.slow
+@pytest.mark.parametrize("part", write.PARTS)
 def test_it_computes_what_it_did(part, fresh):
     found = write.compared(part, write.read(part), fresh(part))
     wrong = [str(one) for one in found if one.excess > 1]

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 RULE = '''"""A normalizer that divides by the largest summed input of a case."""
@@ -53,7 +51,6 @@ def insert(path: Path, after: str, line: str) -> None:
     path.write_text(text[: first.start()] + IMPORT + text[first.start() :])
 
 
-@pytest.mark.slow
 def test_a_normalizer_of_the_recipe_is_found_everywhere(tmp_path):
     recipe = (ROOT / "CONTRIBUTING.md").read_text()
     package = tmp_path / "lnlab"

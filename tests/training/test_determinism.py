@@ -83,8 +83,7 @@ def contents(root: Path) -> tuple[bytes, str]:
     return (run.folder / "weights.safetensors").read_bytes(), rows
 
 
-@pytest.mark.dear
-@pytest.mark.stress
+@pytest.mark.slow
 def test_killed_at_any_moment_it_ends_in_the_same_bytes(full, tmp_path):
     """``--full``: 10 runs of each model."""
     clean, *roots = [tmp_path / "clean", *(tmp_path / str(i) for i in range(10 if full else 1))]
@@ -105,8 +104,7 @@ for model, (place, changes) in json.loads(sys.argv[1]).items():
 """
 
 
-@pytest.mark.dear
-@pytest.mark.stress
+@pytest.mark.slow
 def test_fresh_processes_on_one_thread_and_two_end_in_the_same_bytes(tmp_path):
     """With other hashes of text and in other folders."""
     programs = []
@@ -142,8 +140,7 @@ print(*before, *used(), sum(run.done for run in read(root)))
 """
 
 
-@pytest.mark.dear
-@pytest.mark.stress
+@pytest.mark.slow
 def test_many_runs_in_one_process_do_not_fill_it(full, tmp_path):
     """``--full``: 300. Memory grows by less than 5 %, no file stays open, and who reads the
     growing folder all the while sees no error."""

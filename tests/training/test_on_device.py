@@ -137,7 +137,6 @@ def test_every_task_has_the_numbers_of_the_cpu(kind, tmp_path, device):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", RAGGED, ids=label)
 def test_a_recognizer_has_the_numbers_of_the_cpu(task, tmp_path, device):
     for where in ("cpu", device):
@@ -154,7 +153,6 @@ def test_a_recognizer_has_the_numbers_of_the_cpu(task, tmp_path, device):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", RAGGED, ids=label)
 def test_the_inside_of_a_recognizer_is_that_of_the_cpu(task, device):
     """In double precision: in single the gradient is off by up to a thousandth."""

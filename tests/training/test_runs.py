@@ -207,7 +207,6 @@ def test_a_second_writer_is_refused_until_the_first_dies(tmp_path):
         assert run.restore() == {"update": 1}
 
 
-@pytest.mark.stress
 def test_killed_at_any_moment_state_and_rows_agree(full, tmp_path):
     times = 200 if full else 8
     child = program(
@@ -332,7 +331,6 @@ def test_write_replaces_the_file_or_leaves_the_old_one(tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
-@pytest.mark.stress
 def test_a_full_disk_leaves_what_was_there(tmp_path):
     sizes = range(200, 40_200, 2_000)
     child = program(

@@ -91,8 +91,7 @@ def test_a_run_that_fails_stops_no_other_and_nothing_is_done_twice(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*")} == stamps
 
 
-@pytest.mark.dear
-@pytest.mark.stress
+@pytest.mark.slow
 def test_killed_processes_cost_no_run_and_a_fatal_one_is_given_up(serial, full, tmp_path):
     fatal, outcomes = Fatal.budget("smoke", epochs=1), []
     some = [*experiments(full), fatal]
@@ -128,8 +127,7 @@ def scheduler(folder: Path):
             process.wait(20)
 
 
-@pytest.mark.dear
-@pytest.mark.stress
+@pytest.mark.slow
 def test_a_cluster_gives_the_same_bytes(serial, full, tmp_path):
     """One of its workers is killed on the way."""
     pytest.importorskip("distributed")
@@ -174,8 +172,7 @@ def program(root: Path, full: bool, jobs: int) -> subprocess.Popen:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.dear
-@pytest.mark.stress
+@pytest.mark.slow
 def test_a_killed_sweep_trains_no_more_and_goes_on_when_it_is_run_again(serial, full, tmp_path):
     root = tmp_path / "runs"
     first = program(root, full, 2)
@@ -192,8 +189,7 @@ def test_a_killed_sweep_trains_no_more_and_goes_on_when_it_is_run_again(serial, 
     assert contents(root) == serial
 
 
-@pytest.mark.dear
-@pytest.mark.stress
+@pytest.mark.slow
 def test_three_sweeps_over_one_folder_do_nothing_twice(serial, full, tmp_path):
     """One is killed while it trains; the others finish its run as well."""
     root = tmp_path / "runs"
