@@ -52,13 +52,20 @@ def longest_first(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """A process gets whole files, and all of ``tests/browser``: one JupyterLab is enough."""
+    """With ``--dist loadfile`` a process gets whole files, but for two folders: all of
+    ``tests/browser``, as one JupyterLab is enough, and one part of ``tests/golden``."""
     from xdist.scheduler import LoadFileScheduling
+
+    if config.getoption("dist") != "loadfile":
+        return None
 
     class WholeFiles(LoadFileScheduling):
         def _split_scope(self, nodeid):
             file = super()._split_scope(nodeid)
-            return "browser" if "browser" in PurePath(file).parts else file
+            folders = PurePath(file).parts
+            if "golden" in folders:
+                return nodeid
+            return "browser" if "browser" in folders else file
 
     return WholeFiles(config, log)
 

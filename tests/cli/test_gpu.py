@@ -138,7 +138,9 @@ def test_a_command_that_fails_or_hangs_is_ended_and_quoted(tmp_path):
         gpu.call([sys.executable, "-c", code], 60, tmp_path)
     started = tmp_path / "child"
     code = (
-        "import subprocess, sys, time, pathlib;"
+        # a shell in the background starts its programs deaf to Ctrl-C, which comes first
+        "import pathlib, signal, subprocess, sys, time;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
         f"pathlib.Path({str(started)!r}).write_text(str(child.pid)); time.sleep(600)"
     )

@@ -11,30 +11,14 @@ import pytest
 
 from tests.golden import write
 
-HEAVY = ("variants", "runs", "notebooks")
-"""Parts that take some 80 seconds of processor together; the others take 50."""
-
-
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory):
-    """The folder of what a process of its own writes: each group of parts when first asked."""
-    folder = tmp_path_factory.mktemp("golden")
-
-    def written(part):
-        if not (folder / f"{part}.json").exists():
-            group = [one for one in write.PARTS if (one in HEAVY) == (part in HEAVY)]
-            only = [word for one in group for word in ("--only", one)]
-            subprocess.run([sys.executable, write.__file__, "--out", folder, *only], check=True)
-        return write.read(part, folder)
-
-    return written
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", write.PARTS)
-def test_it_computes_what_it_did(part, fresh):
-    found = write.compared(part, write.read(part), fresh(part))
-    wrong = [str(one) for one in found if one.excess > 1]
+def test_it_computes_what_it_did(part, tmp_path):
+    command = [sys.executable, write.__file__, "--out", tmp_path, "--only", part]
+    subprocess.run(command, check=True)
+    differences = write.compared(part, write.read(part), write.read(part, tmp_path))
+    wrong = [str(one) for one in differences if one.excess > 1]
     assert not wrong, "\n".join(wrong[:20])
 
 
