@@ -182,7 +182,18 @@ def test_an_installation_brings_all_files_and_jupyterlab_its_style_sheet(kind, t
         names = {*archive.namelist()}
     brought = {name.split(place)[1] for name in names if place in name}
     assert brought == {"package.json", "static/style.js", "static/live_plot.css"}
-    read = (".py", ".csv", ".toml", ".jhf", ".safetensors", ".cpp", ".h", ".js", ".css")
+    read = (
+        ".py",
+        ".csv",
+        ".toml",
+        ".jhf",
+        ".safetensors",
+        ".cpp",
+        ".h",
+        ".js",
+        ".css",
+        ".json",
+    )
     files = [path for path in (ROOT / "lnlab").rglob("*") if path.suffix in read]
     missing = {path.relative_to(ROOT).as_posix() for path in files} - names
     assert kind == "editable" or not missing, "add them to package-data in pyproject.toml"

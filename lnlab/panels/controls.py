@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ MODES = {statistics.name.lower(): statistics for statistics in Statistics}
 """The sources of statistics over cases, by name."""
 
 Options = Mapping[str, Any] | Iterable[Any]
-"""Values by what they are called, or values that are called what they are."""
+"""Values by their labels, or values that are their own labels."""
 
 
 class Chips(ipywidgets.HBox):
@@ -133,14 +134,14 @@ def log_slider(description: str, smallest: int, largest: int) -> ipywidgets.Floa
 def choice_slider(description: str, options: Options) -> ipywidgets.SelectionSlider:
     """Return a slider over the given values."""
     return ipywidgets.SelectionSlider(
-        options=[*by_words(options).items()], description=description, **NARROW
+        options=[*by_label(options).items()], description=description, **NARROW
     )
 
 
 def choice(description: str, options: Options) -> ipywidgets.Dropdown:
     """Return a list of values to choose from."""
     return ipywidgets.Dropdown(
-        options=[*by_words(options).items()], description=description, **WIDE
+        options=[*by_label(options).items()], description=description, **WIDE
     )
 
 
@@ -155,11 +156,23 @@ def text_box(description: str, suggestions: Iterable[str]) -> ipywidgets.Combobo
     )
 
 
-def by_words(options: Options) -> dict[str, Any]:
-    """Return values by what they are called."""
+def by_label(options: Options) -> dict[str, Any]:
+    """Return values by their labels."""
     if isinstance(options, Mapping):
         return dict(options)
-    return {f"{it:g}" if isinstance(it, float) else str(it): it for it in options}
+    values = [*options]
+    texts = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+    return dict(zip(distinct(texts), values, strict=True))
+
+
+def distinct(labels: Iterable[str]) -> list[str]:
+    """Return labels that all differ: "five", "five (2)"; no option hides another."""
+    seen: Counter[str] = Counter()
+    different = []
+    for label in labels:
+        seen[label] += 1
+        different.append(f"{label} ({seen[label]})" if seen[label] > 1 else label)
+    return different
 
 
 def slides(control: Any) -> bool:

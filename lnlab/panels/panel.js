@@ -112,12 +112,13 @@ function render({ model, el }) {
   };
   const pause = () => playing && set(false);
   play.onclick = () => set(!playing);
+  // Also an error that was there before ends the play, though it does not change.
   const onward = () => {
     clearTimeout(next);
-    if (playing) next = setTimeout(step, STEP);
+    if (model.get("error")) pause();
+    else if (playing) next = setTimeout(step, STEP);
   };
   model.on("change:answers", onward);
-  model.on("change:error", () => model.get("error") && pause());
   reset.onclick = () => {
     pause();
     model.send({ kind: "reset" });

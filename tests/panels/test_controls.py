@@ -128,6 +128,13 @@ def test_on_a_page_a_control_stops_at_its_places_and_at_its_value():
     assert [*stops(text_box("caption", ["one", "two"]), "mine")] == ["mine", "one", "two"]
 
 
+def test_options_of_one_label_are_all_there():
+    options = choice_slider("epoch", [1.0, 1234567.0, 1234568.0]).options
+    labels, values = zip(*options, strict=True)
+    assert labels == ("1", "1.23457e+06", "1.23457e+06 (2)")
+    assert values == (1.0, 1234567.0, 1234568.0)
+
+
 def test_chips_stand_above_and_the_others_in_columns():
     controls = sliders()
     box = arranged(controls.values(), 2)

@@ -22,7 +22,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.nn import mass
-from lnlab.panels.controls import choice, choice_slider
+from lnlab.panels.controls import choice, choice_slider, distinct
 from lnlab.panels.panel import Panel, Shown
 from lnlab.panels.playable import Figure
 from lnlab.papers.las.filterbank import FILTERS, HOP
@@ -113,8 +113,10 @@ def attention(
         f"{quoted_words(u.units)} {' '.join(u.units)}   ({u.name})".strip() for u in utterances
     ]
     controls = {
-        "example": choice("example", {name: index for index, name in enumerate(names)}),
-        "epoch": choice_slider("epoch", {f"{epoch:g}": epoch for epoch in epochs}),
+        "example": choice(
+            "example", {name: index for index, name in enumerate(distinct(names))}
+        ),
+        "epoch": choice_slider("epoch", epochs),
     }
     alt = (
         "The spectrogram of an utterance, and for each recognizer its attention at every unit"
