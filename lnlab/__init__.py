@@ -1,38 +1,85 @@
-"""See, test and explain layer normalization and its relatives."""
+"""See, test and explain layer normalization and its relatives.
 
-from importlib import import_module
-from typing import Any
+``lnlab.nn`` has the normalizers and the networks that take any of them; ``lnlab.data`` loads
+data, ``lnlab.figures`` draws arrays, ``lnlab.panels`` has widgets, and ``lnlab.papers`` the
+experiments of the papers.
+"""
+
+from typing import TYPE_CHECKING
+
+from lnlab.lazy import lazy as _lazy
+
+if TYPE_CHECKING:
+    from lnlab import analysis, data, figures, nn, panels, papers, training
+    from lnlab.analysis.fisher import fisher_information
+    from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
+    from lnlab.analysis.invariances import check_invariances
+    from lnlab.analysis.landscape import loss_landscape
+    from lnlab.analysis.norm_identity import identify_norm
+    from lnlab.analysis.recorder import Recorder, record
+    from lnlab.analysis.rotation import effective_learning_rate
+    from lnlab.analysis.smoothness import gradient_smoothness
+    from lnlab.auditing import audit, swap
+    from lnlab.kernels import fuse
+    from lnlab.live import playground
+    from lnlab.papers.claims import claims
+    from lnlab.training import compare, train
 
 __version__ = "0.1.0"
 
-_PUBLIC = {
-    "audit": "lnlab.auditing",
-    "check_invariances": "lnlab.analysis.invariances",
-    "claims": "lnlab.papers.claims",
-    "compare": "lnlab.training",
-    "effective_learning_rate": "lnlab.analysis.rotation",
-    "extreme_eigenvalues": "lnlab.analysis.hessian",
-    "fisher_information": "lnlab.analysis.fisher",
-    "gradient_smoothness": "lnlab.analysis.smoothness",
-    "hessian_spectrum": "lnlab.analysis.hessian",
-    "hessian_trace": "lnlab.analysis.hessian",
-    "identify_norm": "lnlab.analysis.norm_identity",
-    "loss_landscape": "lnlab.analysis.landscape",
-    "playground": "lnlab.live",
-    "record": "lnlab.analysis.recorder",
-    "Recorder": "lnlab.analysis.recorder",
-    "swap": "lnlab.auditing",
-    "train": "lnlab.training",
-}
-"""The module of each public name, loaded when the name is first used: torch takes seconds."""
+__all__ = [
+    "Recorder",
+    "analysis",
+    "audit",
+    "check_invariances",
+    "claims",
+    "compare",
+    "data",
+    "effective_learning_rate",
+    "extreme_eigenvalues",
+    "figures",
+    "fisher_information",
+    "fuse",
+    "gradient_smoothness",
+    "hessian_spectrum",
+    "hessian_trace",
+    "identify_norm",
+    "loss_landscape",
+    "nn",
+    "panels",
+    "papers",
+    "playground",
+    "record",
+    "swap",
+    "train",
+    "training",
+]
 
-_MODULES = ("data", "nn", "panels", "papers")
-"""The modules that ``import lnlab`` gives, likewise when they are first used."""
+# torch takes seconds to import, so each name is imported when it is first used
+__getattr__, _ = _lazy(
+    __name__,
+    {
+        "Recorder": ".analysis.recorder",
+        "audit": ".auditing",
+        "check_invariances": ".analysis.invariances",
+        "claims": ".papers.claims",
+        "compare": ".training",
+        "effective_learning_rate": ".analysis.rotation",
+        "extreme_eigenvalues": ".analysis.hessian",
+        "fisher_information": ".analysis.fisher",
+        "fuse": ".kernels",
+        "gradient_smoothness": ".analysis.smoothness",
+        "hessian_spectrum": ".analysis.hessian",
+        "hessian_trace": ".analysis.hessian",
+        "identify_norm": ".analysis.norm_identity",
+        "loss_landscape": ".analysis.landscape",
+        "playground": ".live",
+        "record": ".analysis.recorder",
+        "swap": ".auditing",
+        "train": ".training",
+    },
+)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"lnlab.{name}")
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'lnlab' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return __all__

@@ -13,6 +13,7 @@ symbol    is                          size   of
 
 from functools import partial
 
+from lnlab.lazy import lazy
 from lnlab.nn.attention import (
     Annotations,
     Attention,
@@ -95,6 +96,8 @@ NORMS: dict[str, Norm] = {
     "batch layer": BatchLayerNorm,
 }
 """Names at the edge (panels, the command line); models are handed the factories."""
+
+__getattr__, _ = lazy(__name__)
 
 
 def named(name: str) -> Norm:

@@ -4,8 +4,9 @@ A panel is imported when it is first asked for. Those of the papers' experiments
 ``lnlab.papers``, each in the folder of its experiment.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lnlab.lazy import lazy
 
 if TYPE_CHECKING:
     from lnlab.panels.distributions_panel import distributions
@@ -27,8 +28,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "live_plot" if name == "LivePlot" else f"{name}_panel"
-    return getattr(import_module(f"lnlab.panels.{module}"), name)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "LivePlot": ".live_plot",
+        "distributions": ".distributions_panel",
+        "geometry": ".geometry_panel",
+        "invariance": ".invariance_panel",
+        "landscape": ".landscape_panel",
+        "positions": ".positions_panel",
+        "recurrence": ".recurrence_panel",
+    },
+)

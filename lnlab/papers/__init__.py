@@ -5,7 +5,9 @@ Each is imported when it is asked for: their names cost no torch.
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lnlab.lazy import lazy
 
 if TYPE_CHECKING:
     from lnlab.papers.attentive_reader.experiment import AttentiveReading
@@ -60,13 +62,7 @@ TASKS = Tasks()
 """Names at the edge: the command line and the notebooks."""
 
 
-def __getattr__(name: str) -> Any:
-    """A class of experiments by its own name, for ``from lnlab.papers import Spelling``."""
-    for task, (_, kind) in WHERE.items():
-        if kind == name:
-            return TASKS[task]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__, __dir__ = lazy(__name__, {kind: f".{module}" for module, kind in WHERE.values()})
 
 __all__ = [
     "TASKS",

@@ -3,8 +3,9 @@
 A name is imported when it is first asked for: to list runs takes no torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lnlab.lazy import lazy
 
 if TYPE_CHECKING:
     from lnlab.training.batches import Batches, Bucketed
@@ -44,30 +45,26 @@ __all__ = [
     "train_steps",
 ]
 
-MODULES = {
-    "Batches": "batches",
-    "Bucketed": "batches",
-    "Evaluation": "experiment",
-    "Experiment": "experiment",
-    "NormComparison": "comparison",
-    "Stacked": "stacking",
-    "Step": "trainer",
-    "compare": "comparison",
-    "cross_entropy": "trainer",
-    "evaluate": "trainer",
-    "evaluating": "trainer",
-    "find_run": "trainer",
-    "fit": "trainer",
-    "read_device": "random_state",
-    "setting": "experiment",
-    "stack": "stacking",
-    "train": "trainer",
-    "train_steps": "trainer",
-}
-"""The module of each name."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "Batches": ".batches",
+        "Bucketed": ".batches",
+        "Evaluation": ".experiment",
+        "Experiment": ".experiment",
+        "NormComparison": ".comparison",
+        "Stacked": ".stacking",
+        "Step": ".trainer",
+        "compare": ".comparison",
+        "cross_entropy": ".trainer",
+        "evaluate": ".trainer",
+        "evaluating": ".trainer",
+        "find_run": ".trainer",
+        "fit": ".trainer",
+        "read_device": ".random_state",
+        "setting": ".experiment",
+        "stack": ".stacking",
+        "train": ".trainer",
+        "train_steps": ".trainer",
+    },
+)

@@ -1,1 +1,5 @@
 """Batch layer normalization: all experiments of Ziaee & Çano (2022), and controls."""
+
+from lnlab.lazy import lazy
+
+__getattr__, __dir__ = lazy(__name__)

@@ -1,1 +1,5 @@
 """Listen, attend and spell: Chan et al. (2016), with layer norm as in Ben Othman (2018)."""
+
+from lnlab.lazy import lazy
+
+__getattr__, __dir__ = lazy(__name__)

@@ -1,1 +1,5 @@
 """Order embeddings: pictures and captions in one space, Ba et al. (2016), section 6.1."""
+
+from lnlab.lazy import lazy
+
+__getattr__, __dir__ = lazy(__name__)

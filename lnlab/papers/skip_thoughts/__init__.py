@@ -1,1 +1,5 @@
 """Skip-thoughts: sentences told by their neighbours, Ba et al. (2016), section 6.3."""
+
+from lnlab.lazy import lazy
+
+__getattr__, __dir__ = lazy(__name__)

@@ -1,1 +1,5 @@
 """A small transformer that writes text: where its normalizer stands, and which it is."""
+
+from lnlab.lazy import lazy
+
+__getattr__, __dir__ = lazy(__name__)
