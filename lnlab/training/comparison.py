@@ -160,7 +160,8 @@ def compare(
     """
     device = available(device)
     seeds = read_seeds(seeds)
-    rates = [learning_rate] if isinstance(learning_rate, float | int) else list(learning_rate)
+    single = isinstance(learning_rate, float | int)
+    rates = [float(rate) for rate in ((learning_rate,) if single else learning_rate)]
     for name, values in (("norms", norms), ("seeds", seeds)):
         if len({*values}) < 2:
             raise ValueError(f"{name} are {list(values)}: give two different ones at least.")

@@ -101,10 +101,11 @@ def sweep(
             chosen = list(pending)[:1] if alone else list(pending)
             # with one job joblib would train in this process
             count = 2 if alone else jobs if cluster is None else -1
-            parallel = Parallel(count, batch_size=1, return_as="generator_unordered")
+            options: dict[str, Any] = {"batch_size": 1, "return_as": "generator_unordered"}
             calls = [delayed(_finish)(n, pending[n], os.getpid(), settings) for n in chosen]
             try:
-                with closing(parallel(calls)) as outcomes:
+                running: Any = Parallel(count, **options)(calls)
+                with closing(running) as outcomes:
                     for number, outcome in outcomes:
                         if outcome is not None:
                             del pending[number]
