@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lnlab.papers.las.filterbank import (
+from lnlab.papers.las.recordings import (
     EMPHASIS,
     FILTERS,
     add_differences,

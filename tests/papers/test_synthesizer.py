@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lnlab.papers.las import synthesizer
-from lnlab.papers.las.filterbank import log_mel
+from lnlab.papers.las.recordings import log_mel
 from lnlab.papers.las.synthesizer import (
     CONSONANTS,
     FRAME,

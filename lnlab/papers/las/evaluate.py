@@ -15,9 +15,8 @@ from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
 from lnlab.nn import Hypothesis, entropy, mass, monotonicity, search
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers.las.data import Speech
-from lnlab.papers.las.filterbank import HOP
 from lnlab.papers.las.model import Heeded, gathered
-from lnlab.papers.las.recordings import Utterance
+from lnlab.papers.las.recordings import HOP, Utterance
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,8 +25,7 @@ from lnlab.nn import mass
 from lnlab.panels.controls import choice, choice_slider, distinct
 from lnlab.panels.panel import Panel, Shown
 from lnlab.panels.playable import Figure
-from lnlab.papers.las.filterbank import FILTERS, HOP
-from lnlab.papers.las.recordings import Utterance
+from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
 from lnlab.papers.las.synthesizer import SILENCE, WORDS
 from lnlab.papers.pictures import LAST, nearest, of_first_seed, within
 from lnlab.training.runs import Run
