@@ -15,7 +15,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from lnlab.data.dataset import Dataset, File, Source, What, find_source, split_spec
+from lnlab.data.dataset import (
+    Dataset,
+    File,
+    Source,
+    What,
+    find_source,
+    read_sources,
+    split_spec,
+)
 from lnlab.data.images import Images, Split
 from lnlab.data.text import Text
 from lnlab.data.vocabulary import Vocabulary
@@ -92,8 +100,8 @@ def load(spec: str = "embedded", what: What | None = None, **options: Any) -> An
             counts as not given.
 
     Raises:
-        ValueError: for an unknown kind, name or option; names those there are.
-            For a path to data that come with lnlab or are made by it.
+        ValueError: for an unknown kind, name or option; names those there are. For a number
+            that is too small, and for a path to data that come with lnlab or are made by it.
         FileNotFoundError: if its files are missing; says how to get them.
     """
     if what is not None and what not in MODULES:
@@ -110,6 +118,10 @@ def load(spec: str = "embedded", what: What | None = None, **options: Any) -> An
         if name == "embedded" or name in [source.name for source in known]:
             break
     source = find_source(name, known, given)
+    for option, value in given.items():
+        least = 0 if option == "split" else 1
+        if isinstance(value, int) and value < least:
+            raise ValueError(f"{option} is {value}: {source.options[option]}, from {least}.")
     if path and source.kind in ("embedded", "synthetic"):
         raise ValueError(f"{spec}: {source.name} is {source.kind}, give no path.")
     return module_of(source.offers).load(source, path, **given)
@@ -117,7 +129,7 @@ def load(spec: str = "embedded", what: What | None = None, **options: Any) -> An
 
 def sources() -> tuple[Source, ...]:
     """Return all sources, kind by kind."""
-    return tuple(source for what in MODULES for source in module_of(what).SOURCES)
+    return tuple(source for what in MODULES for source in read_sources(what))
 
 
 def fetch(name: str, folder: Path | None = None, *, progress: bool = True) -> Path:

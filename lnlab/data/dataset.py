@@ -135,6 +135,23 @@ def require_files(source: Source, folder: Path, names: Sequence[str]) -> list[Pa
     return files
 
 
+def read_text(file: Path, encodings: Sequence[str] = ("utf-8",)) -> str:
+    """Return the text of a file in the first encoding that fits.
+
+    Raises:
+        ValueError: if none does, or the file is no text; names it.
+    """
+    content = file.read_bytes()
+    for encoding in encodings:
+        try:
+            text = content.decode(encoding)
+        except (UnicodeDecodeError, LookupError):
+            continue
+        if "\0" not in text:
+            return text
+    raise ValueError(f"{file} is no text in {' or '.join(encodings)}: convert it to UTF-8.")
+
+
 def split_spec(spec: str) -> tuple[str, Path | None]:
     """Return the name and the path in ``NAME`` or ``NAME=PATH``; ``~`` is expanded.
 

@@ -183,8 +183,6 @@ def load(
             name, not the official ones.
         FileNotFoundError: if files are missing; says how to get them.
     """
-    if most is not None and most < 1:
-        raise ValueError(f"most is {most}: give at least 1, or None for all.")
     if classes is not None and not 1 <= classes <= 256:
         raise ValueError(f"classes is {classes}: give 1 to 256, labels are bytes.")
     if source is DIGITS:

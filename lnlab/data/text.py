@@ -176,12 +176,10 @@ def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text
         context: T, the characters of an example.
 
     Raises:
-        ValueError: if the context is below 1, or ``txt`` has no path; later, if the text is too
-            short, not UTF-8, or not the official one.
+        ValueError: if ``txt`` has no path; later, if the text is too short, not UTF-8, or not
+            the official one.
         FileNotFoundError: if the file is missing; says how to get it.
     """
-    if context < 1:
-        raise ValueError(f"context is {context}: give at least one character.")
     if source is TALES:
         return Text(source, lambda: make_tales(LENGTH), lambda: str(LENGTH), context=context)
     if source is TXT and (path is None or path.is_dir()):

@@ -177,7 +177,7 @@ def test_every_source_says_what_it_is_and_is_found_by_its_name():
         ("embedded", None, {"classes": 10}, "digits has no option classes: it has none"),
         ("spoken", None, {"unit": "letters"}, "spoken has no letters: choose from phones"),
         ("coco-boxes=.", None, {"split": -1}, "split is -1: which pictures train"),
-        ("embedded", "speech", {"most": 0}, "most is 0: give at least 1"),
+        ("embedded", "speech", {"most": 0}, "most is 0: how many utterances"),
     ],
 )
 def test_a_spec_that_names_nothing_is_refused(spec, what, options, message):

@@ -89,7 +89,7 @@ def test_articles_are_read_when_they_are_asked_for(tmp_path, monkeypatch):
         (lambda t: t.replace("@entity10:A : B\n", ""), "'@entity10' is no candidate"),
         (lambda t: t.replace("@entity0:", "@entityX:"), "names no entity: it is cut off"),
         (lambda t: t.replace(BLANK, "who"), f"has no {BLANK}"),
-        (lambda t: t.encode("utf-8") + b"\xff", "is not UTF-8 text"),
+        (lambda t: t.encode("utf-8") + b"\xff", "is no text in utf-8"),
         (lambda t: t + "x" * 2**20, "is larger than any question"),
     ],
 )

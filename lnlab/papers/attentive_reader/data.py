@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
-from lnlab.data.dataset import Dataset, Source, read_sources, require_files
+from lnlab.data.dataset import Dataset, Source, read_sources, read_text, require_files
 from lnlab.data.vocabulary import SPECIAL, Vocabulary, by_frequency, pad
 from lnlab.paths import data_folder
 
@@ -137,7 +137,7 @@ def read_cbt_books(folder: Path) -> dict[str, Book]:
     books: dict[str, Book] = {}
     for file in (folder / name for name in CBT_FILES):
         title = ""
-        for number, line in enumerate(_text(file).split("\n"), start=1):
+        for number, line in enumerate(read_text(file).split("\n"), start=1):
             if line.startswith(TITLE):
                 title = line.removeprefix(TITLE).strip()
                 books[title] = []
@@ -146,13 +146,6 @@ def read_cbt_books(folder: Path) -> dict[str, Book]:
                     raise ValueError(f"{file}, line {number}: expected {TITLE} and a title.")
                 books[title].append(line.replace("@", "").split())
     return books
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not UTF-8 text: {error}") from error
 
 
 def make_cbt_questions(folder: Path, sentences: int, split: int) -> Splits:
@@ -309,7 +302,7 @@ def read_article(file: Path) -> Question:
     """
     if file.stat().st_size > LARGEST:
         raise ValueError(f"{file} is larger than any question: is it one?")
-    blocks = [block.strip() for block in _text(file).strip("\n").split("\n\n")]
+    blocks = [block.strip() for block in read_text(file).strip("\n").split("\n\n")]
     if len(blocks) != len(BLOCKS) or not all(blocks):
         raise ValueError(
             f"{file} has {len(blocks)} parts, expected {', '.join(BLOCKS)}: it is cut off, or "
@@ -558,13 +551,6 @@ def load(
             that is no candidate, entities that a file does not list.
         FileNotFoundError: where files are not; names them.
     """
-    for name, value, least in (
-        ("sentences", sentences, 1),
-        ("split", split, 0),
-        ("most", most, 1),
-    ):
-        if value is not None and value < least:
-            raise ValueError(f"{name} is {value}: {source.options[name]}, from {least}.")
     if source is CLOZE:
         read = partial(make_cloze, most, tuple(CLOZE_SIZES.items()))
         return Questions(source, read, lambda: f"{most} {CLOZE_SIZES}")

@@ -147,12 +147,10 @@ def load(
         vocab_size: V, how many numbers of words there are.
 
     Raises:
-        ValueError: for less than one word to read or to know; later, for classes that are
+        ValueError: for no word to know; later, for classes that are
             missing, and files that are no reviews.
         FileNotFoundError: if there is nothing at the path.
     """
-    if max_length < 1:
-        raise ValueError(f"max_length is {max_length}: read at least one word.")
     if vocab_size <= FIRST:
         raise ValueError(
             f"vocab_size is {vocab_size}: give more than {FIRST}, which stand for none."

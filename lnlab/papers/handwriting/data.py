@@ -195,11 +195,9 @@ def load(source: Source, path: Path | None = None, *, most: int | None = None) -
         most: how many lines to train on at most; None: all.
 
     Raises:
-        ValueError: for a ``most`` below 1; later, for damaged files.
+        ValueError: later, for damaged files.
         FileNotFoundError: if files are missing; says how to get them.
     """
-    if most is not None and most < 1:
-        raise ValueError(f"most is {most}: give at least 1.")
     if source is PEN:
         sizes = pen.SIZES | {"train": min(pen.SIZES["train"], most or pen.SIZES["train"])}
         return Strokes(source, lambda _: pen.make_splits(sizes), lambda: str(sizes), most)

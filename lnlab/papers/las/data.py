@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source, read_sources
+from lnlab.data.dataset import Dataset, Source, read_sources, read_text
 from lnlab.data.files import unpack
 from lnlab.papers.las import synthesizer
 from lnlab.papers.las.recordings import (
@@ -128,8 +128,6 @@ def load(
     unit = unit or units[0]  # type: ignore[assignment]
     if unit not in units:
         raise ValueError(f"{source.name} has no {unit}: choose from {', '.join(units)}.")
-    if most is not None and most < 1:
-        raise ValueError(f"most is {most}: give at least 1, or None for all.")
     if source is SPOKEN:
         return Speech(
             source,
@@ -196,10 +194,7 @@ def with_sound(
 def _read_lines(path: Path) -> list[str]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there.")
-    try:
-        return path.read_text(encoding="utf-8").rstrip().splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text: {error}") from error
+    return read_text(path).rstrip().splitlines()
 
 
 # TIMIT.

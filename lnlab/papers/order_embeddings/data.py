@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source, read_sources, require_files
+from lnlab.data.dataset import Dataset, Source, read_sources, read_text, require_files
 from lnlab.data.vocabulary import Vocabulary, by_frequency
 from lnlab.paths import data_folder
 
@@ -144,18 +144,11 @@ def read_coco(folder: Path) -> Splits:
     splits = {}
     for split, theirs in COCO_SPLITS.items():
         text, array = folder / f"{theirs}.txt", folder / "images" / "10crop" / f"{theirs}.npy"
-        captions = tuple(" ".join(line.split()) for line in _lines(text))
+        captions = tuple(" ".join(line.split()) for line in read_text(text).splitlines())
         features = _features(array)
         names = tuple(f"{theirs} {index}" for index in range(len(features)))
         splits[split] = _images(f"{text} and {array}", names, features, captions)
     return splits
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text: {error}") from error
 
 
 def _features(path: Path) -> np.ndarray:
@@ -211,14 +204,16 @@ def read_coco_boxes(folder: Path, split: int) -> Splits:
 
 def coco_categories(folder: Path) -> tuple[str, ...]:
     """Return the names of the categories of things, from ``boxes/coco_name.txt``."""
-    names = [name.strip() for name in _lines(folder / "boxes" / "coco_name.txt")]
+    names = [
+        name.strip() for name in read_text(folder / "boxes" / "coco_name.txt").splitlines()
+    ]
     return tuple(name for name in names if name not in ("", "background"))
 
 
 def _coco_captions(path: Path) -> tuple[dict[str, list[str]], dict[str, tuple[int, int]]]:
     """Return the captions of each image by the name of its file, and its width and height."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
         images = {image["id"]: image for image in content["images"]}
         sizes = {i["file_name"]: (int(i["width"]), int(i["height"])) for i in images.values()}
         captions: dict[str, list[str]] = {name: [] for name in sizes}
@@ -238,7 +233,7 @@ def _coco_boxes(
 ) -> dict[str, Boxes]:
     """Return the boxes of each image that has any: lines of a name and five numbers a thing."""
     boxes = {}
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         name, *numbers = line.split() or [""]
         if not numbers:
             continue
@@ -603,10 +598,6 @@ def load(
         FileNotFoundError: where files are not; names them.
     """
     split = split or 0
-    if split < 0:
-        raise ValueError(f"split is {split}: {source.options['split']}, from 0.")
-    if most is not None and most < 1:
-        raise ValueError(f"most is {most}: give at least 1, or None for all.")
     if source is SCENES:
         read = partial(make_scenes, most, tuple(SCENE_SIZES.items()))
         return Captions(source, read, lambda: f"{most} {SCENE_SIZES}", CATEGORIES)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lnlab.data.cache import cache_arrays, file_stamp
-from lnlab.data.dataset import Dataset, Source, read_sources, require_files
+from lnlab.data.dataset import Dataset, Source, read_sources, read_text, require_files
 from lnlab.data.text import CHARACTERS
 from lnlab.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary, by_frequency
 from lnlab.papers.attentive_reader.data import CBT_FILES, read_cbt_books
@@ -115,7 +115,7 @@ def read_novel(file: Path) -> Sentences:
     content = file.read_bytes()
     named = ENCODING.search(content)
     encodings = ["utf-8", *([named[1].decode()] if named else [])]
-    text = decode(file, encodings).removeprefix(codecs.BOM_UTF8.decode())
+    text = read_text(file, encodings).removeprefix(codecs.BOM_UTF8.decode())
     text = text.replace("\r\n", "\n")
     begin, finish = BEGIN.search(text), FINISH.search(text)
     if not begin or not finish or finish.start() < begin.end():
@@ -126,23 +126,6 @@ def read_novel(file: Path) -> Sentences:
     text = CREDITS.sub("", text[begin.end() : finish.start()], count=1)
     text = text.replace("_", "")  # underscores stand for italics
     return cached_tokens("sentences", text, lambda: split_sentences(text))
-
-
-def decode(file: Path, encodings: Sequence[str] = ("utf-8",)) -> str:
-    """Return the text of a file in the first encoding that fits.
-
-    Raises:
-        ValueError: if none does, or the file is no text.
-    """
-    content = file.read_bytes()
-    for encoding in encodings:
-        try:
-            text = content.decode(encoding)
-        except (UnicodeDecodeError, LookupError):
-            continue
-        if "\0" not in text:
-            return text
-    raise ValueError(f"{file} is no text in {' or '.join(encodings)}: convert it to UTF-8.")
 
 
 # Stories: what comes next follows from who did what to whom.
@@ -474,8 +457,6 @@ def load(source: Source, path: Path | None = None, *, longest: int = MAX_LENGTH)
             sentences, and files in another encoding.
         FileNotFoundError: where there are no files; says which.
     """
-    if longest < 1:
-        raise ValueError(f"longest is {longest}: {source.options['longest']}, from 1.")
     if source is STORIES:
         return Books(source, _stories, lambda: str(COUNT), max_length=longest)
     files, read = _reader(source, path or data_folder() / source.name)
@@ -507,7 +488,7 @@ def _reader(source: Source, folder: Path) -> tuple[list[Path], Callable[[], Libr
 
 def _read_lines(file: Path) -> Sentences:
     """Read the sentences of a file, a line each; blank lines are none."""
-    return [line.split() for line in decode(file).lower().split("\n") if line.split()]
+    return [line.split() for line in read_text(file).lower().split("\n") if line.split()]
 
 
 def _read_children(folder: Path) -> Library:

@@ -18,7 +18,7 @@ from random import Random
 import numpy as np
 
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source, read_sources
+from lnlab.data.dataset import Dataset, Source, read_sources, read_text
 from lnlab.papers.skip_thoughts import data
 from lnlab.papers.skip_thoughts.data import (
     BAD,
@@ -30,7 +30,6 @@ from lnlab.papers.skip_thoughts.data import (
     Event,
     Sentences,
     cached_tokens,
-    decode,
     join,
     random_cast,
     random_event,
@@ -480,7 +479,7 @@ def _read_sick(files: Sequence[Path]) -> SentenceTask:
 
 
 def _lines(file: Path, encodings: Sequence[str]) -> list[str]:
-    text = decode(file, encodings)
+    text = read_text(file, encodings)
     return text.removeprefix("\ufeff").removesuffix("\n").split("\n")
 
 
