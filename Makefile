@@ -76,7 +76,7 @@ lint: setup
 lock: setup
 	$(BIN)/python -m pip install --quiet uv
 	echo torch > .venv/excluded.txt
-	$(BIN)/uv pip compile pyproject.toml --extra cluster --group dev --group torch --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra workbook --extra speech --extra text --extra cluster --group dev --group torch --python-version 3.11 \
 		--universal --fork-strategy fewest --generate-hashes --excludes .venv/excluded.txt \
 		--upgrade --no-annotate --custom-compile-command "make lock" -o requirements.lock
 

@@ -5,6 +5,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from lnlab.extras import name_missing_extra
+
 
 def lazy(
     package: str, names: Mapping[str, str] | None = None
@@ -21,11 +23,12 @@ def lazy(
     names = names or {}
 
     def __getattr__(name: str) -> Any:
-        if name in names:
-            module, _, other = names[name].partition(":")
-            return getattr(import_module(module, package), other or name)
-        if not name.startswith("_") and find_spec(f"{package}.{name}"):
-            return import_module(f"{package}.{name}")
+        with name_missing_extra():
+            if name in names:
+                module, _, other = names[name].partition(":")
+                return getattr(import_module(module, package), other or name)
+            if not name.startswith("_") and find_spec(f"{package}.{name}"):
+                return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return __getattr__, lambda: sorted(names)

@@ -18,23 +18,27 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import lnlab
+from lnlab import extras
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUNTIME = [Requirement(r) for r in PROJECT["project"]["dependencies"]]
+EXTRAS = {
+    extra: [Requirement(r) for r in listed]
+    for extra, listed in PROJECT["project"]["optional-dependencies"].items()
+}
 GROUPS = {
     name: [Requirement(r) for r in group]
     for name, group in PROJECT["dependency-groups"].items()
 }
+LOCKED = [r for extra, listed in EXTRAS.items() for r in listed if extra != "triton"]
 BUILD = [Requirement(r) for r in PROJECT["build-system"]["requires"]]
-DECLARED = {canonicalize_name(r.name) for r in RUNTIME}
-OPTIONAL = [
-    Requirement(r) for rs in PROJECT["project"]["optional-dependencies"].values() for r in rs
-]
-EXTRAS = {canonicalize_name(r.name) for r in OPTIONAL}
+OPTIONAL = [requirement for listed in EXTRAS.values() for requirement in listed]
+DECLARED = {canonicalize_name(r.name) for r in RUNTIME + OPTIONAL}
 PYTHONS = ("3.11", "3.12")
 # declared, and needed without an import: served, started or read as a file
-UNIMPORTED = {"jupyterlab", "jupyter-server", "ipykernel", "ziamath"}
+SERVED = {"jupyterlab", "jupyter-server", "ipykernel"}
+UNIMPORTED = SERVED | {"ziamath"}
 
 
 def locked() -> list[tuple[Requirement, list[str]]]:
@@ -71,7 +75,7 @@ def imports(folder: Path) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize(
-    "wanted", [*RUNTIME, *BUILD, *(r for g in GROUPS.values() for r in g)], ids=str
+    "wanted", [*RUNTIME, *LOCKED, *BUILD, *(r for g in GROUPS.values() for r in g)], ids=str
 )
 def test_lock_satisfies_what_is_declared(wanted, python):
     name = canonicalize_name(wanted.name)
@@ -113,12 +117,14 @@ def test_the_group_torch_is_what_torch_needs():
     assert {canonicalize_name(r.name) for r in GROUPS["torch"]} == required
 
 
-def test_environment_installs_the_package_and_nothing_else():
+def test_environment_brings_torch_for_the_cpu_and_the_extras():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    python, pip, packages = environment["dependencies"]
+    python, torch, pip, packages = environment["dependencies"]
     assert environment["name"] == PROJECT["project"]["name"]
     assert pip == "pip"
-    assert packages == {"pip": ["--editable ."]}
+    wanted = ",".join(extra for extra in EXTRAS if extra != "triton")
+    assert packages == {"pip": [f"--editable .[{wanted}]"]}
+    assert torch == "pytorch-cpu=" + next(iter(RUNTIME[0].specifier)).version
     version = python.removeprefix("python=")
     assert version in PYTHONS
     classifier = f"Programming Language :: Python :: {version}"
@@ -135,9 +141,7 @@ def test_every_import_of_lnlab_is_declared():
     distributions = installed()
     for name, places in imports(ROOT / "lnlab").items():
         owners = {canonicalize_name(owner) for owner in distributions[name]}
-        assert owners & (DECLARED | EXTRAS), (
-            f"{name}, imported by {sorted(places)}, is not declared"
-        )
+        assert owners & DECLARED, f"{name}, imported by {sorted(places)}, is not declared"
 
 
 def test_every_declared_dependency_is_used():
@@ -147,7 +151,66 @@ def test_every_declared_dependency_is_used():
         for name in imports(ROOT / "lnlab")
         for owner in distributions[name]
     }
-    assert not (DECLARED | EXTRAS) - used - UNIMPORTED
+    assert not DECLARED - used - UNIMPORTED
+
+
+def test_the_extra_of_every_package_that_is_imported_can_be_named():
+    distributions = installed()
+    named = {
+        extra: {
+            canonicalize_name(owner) for package in packages for owner in distributions[package]
+        }
+        for extra, packages in extras.EXTRAS.items()
+    }
+    for extra, packages in named.items():
+        assert packages == {canonicalize_name(r.name) for r in EXTRAS[extra]} - SERVED
+
+
+WITHOUT_EXTRAS = """
+import sys
+import lnlab
+from lnlab.extras import EXTRAS
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if any(name.partition(".")[0] in packages for packages in EXTRAS.values()):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+"""A process in which only the library's own dependencies can be imported."""
+
+
+def test_the_library_works_without_the_extras(tmp_path):
+    code = f"""{WITHOUT_EXTRAS}
+for package in (lnlab, lnlab.nn, lnlab.data, lnlab.training, lnlab.auditing):
+    for name in {*package.__all__} - {"playground"}:
+        getattr(package, name)
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), lnlab.nn.LayerNorm(4))
+lnlab.audit(net, torch.randn(8, 4)).save({str(tmp_path / "audit.html")!r})
+lnlab.claims().save({str(tmp_path / "claims.html")!r})
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert len(list(tmp_path.glob("*.html"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "extra"),
+    [
+        ("lnlab.playground", "workbook"),
+        ("lnlab.panels.invariance", "workbook"),
+        ("from lnlab.cli import app; app(['run', '01'])", "workbook"),
+        ("from lnlab.papers.skip_thoughts.data import tokenize; tokenize('A b.')", "text"),
+        ("from lnlab.papers.las import recordings; recordings.read_audio(None, 1)", "speech"),
+    ],
+)
+def test_what_needs_an_extra_says_which(code, extra):
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS + code], capture_output=True, text=True
+    )
+    assert run.returncode
+    assert f'is not installed: pip install "lnlab[{extra}]" brings it' in run.stderr
 
 
 def test_versions_of_the_package_agree():
@@ -157,7 +220,7 @@ def test_versions_of_the_package_agree():
 
 
 def test_servers_with_known_holes_are_refused():
-    floors = {r.name: r.specifier for r in RUNTIME}
+    floors = {r.name: r.specifier for r in OPTIONAL}
     assert "4.6.1" not in floors["jupyterlab"], "CVE-2026-73417"
     assert "2.19" not in floors["jupyter-server"], "CVE-2026-44727"
 

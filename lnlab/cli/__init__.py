@@ -11,6 +11,10 @@ import click
 
 import lnlab
 from lnlab.cli import audit, bench, claims, data, notebooks, playground, results, train
+from lnlab.extras import name_missing_extra
+
+EXPECTED = (ValueError, OSError, RuntimeError, ArithmeticError, ModuleNotFoundError)
+"""The errors that a user can cause; another one is a fault of lnlab's."""
 
 
 class Commands(click.Group):
@@ -18,8 +22,9 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
-        except (ValueError, OSError, RuntimeError, ArithmeticError) as error:
+            with name_missing_extra():
+                return super().invoke(ctx)
+        except EXPECTED as error:
             plain = not isinstance(error, click.exceptions.Exit | click.Abort | BrokenPipeError)
             if plain and not os.environ.get("LNLAB_TRACEBACK"):
                 raise click.ClickException(str(error)) from error

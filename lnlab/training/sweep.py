@@ -13,6 +13,7 @@ from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
+from lnlab.extras import name_missing_extra
 from lnlab.training import Experiment, train_steps
 from lnlab.training.runs import Busy
 
@@ -155,12 +156,8 @@ def _backend(cluster: str | None) -> Iterator[None]:
     if cluster is None:
         yield
         return
-    try:
+    with name_missing_extra():
         from distributed import Client
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            'a sweep on a cluster needs Dask: pip install "lnlab[cluster]"'
-        ) from error
     with Client(cluster, set_as_default=False) as client:
         client.get_versions(check=True)
         with parallel_config(backend="dask", client=client, n_jobs=-1):

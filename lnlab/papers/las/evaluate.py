@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.recorder import QUANTILES, record, summary
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
+from lnlab.extras import name_missing_extra
 from lnlab.nn import Hypothesis, entropy, mass, monotonicity, search
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers.las.data import Speech
@@ -104,7 +105,8 @@ def errors(
     ``test_error_with_end`` has the end symbols counted in N, as in the study's code;
     ``reference_length`` is N.
     """
-    import jiwer
+    with name_missing_extra():
+        import jiwer
 
     names = {unit: f"u{number}" for number, unit in enumerate(units)}  # none is a space
     right = [" ".join(names[unit] for unit in u.units) for u in utterances]

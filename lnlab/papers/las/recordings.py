@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
+from lnlab.extras import name_missing_extra
 
 Unit = Literal["phones", "letters", "words"]
 MAX_CACHED = 2**29
@@ -267,7 +268,8 @@ def read_audio(path: Path, rate: int) -> tuple[np.ndarray, int]:
         ValueError: if it is no audio, is cut off, has another rate, or is empty, shorter than a
             frame, silent or clipped; names the file.
     """
-    import soundfile
+    with name_missing_extra():
+        import soundfile
 
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there.")

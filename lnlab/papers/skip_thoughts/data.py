@@ -22,6 +22,7 @@ from lnlab.data.cache import cache_arrays, file_stamp
 from lnlab.data.dataset import Dataset, Source, read_sources, read_text, require_files
 from lnlab.data.text import CHARACTERS
 from lnlab.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary, by_frequency
+from lnlab.extras import name_missing_extra
 from lnlab.papers.attentive_reader.data import CBT_FILES, read_cbt_books
 from lnlab.paths import data_folder
 
@@ -58,14 +59,16 @@ def tokenize(sentence: str) -> list[str]:
 
 @cache
 def _treebank() -> Any:
-    from nltk.tokenize.destructive import NLTKWordTokenizer
+    with name_missing_extra():
+        from nltk.tokenize.destructive import NLTKWordTokenizer
 
     return NLTKWordTokenizer()
 
 
 def split_sentences(text: str) -> Sentences:
     """Return the sentences of a text, tokenized; empty lines end paragraphs."""
-    from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
+    with name_missing_extra():
+        from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
 
     learned = PunktTrainer(text).get_params()
     learned.abbrev_types = set(ABBREVIATIONS)  # it learns too many: words of dialogue
@@ -77,7 +80,8 @@ def split_sentences(text: str) -> Sentences:
 
 def cached_tokens(name: str, text: str, make: Callable[[], Sentences]) -> Sentences:
     """Return what ``make`` cuts a text into, cut once on this machine."""
-    import nltk
+    with name_missing_extra():
+        import nltk
 
     arrays = cache_arrays(
         name,
