@@ -55,7 +55,7 @@ def test_the_first_page_has_playground_findings_and_a_picture_of_each_notebook(r
     (picture,) = re.findall(r'<script type="application/json">(.*?)</script>', page)
     assert "data-playground=" in page
     assert '"choices"' not in picture
-    assert "<strong>4</strong> correct" in page
+    assert "<strong>2</strong> correct" in page
     assert "<math>" in page
     assert 'href="claims.html#ba2016-6.5-faster"' in page
     assert 'id="ba2016-6.5-faster"' in (tmp_path / "site/claims.html").read_text()

@@ -17,10 +17,11 @@ Then it has one of three forms.
 **Exact**: a formula, checked in float64. ``check = "eq_8"`` or ``"table_1(layer)"`` names a
 function of :mod:`lnlab.papers.claims.equations`, which returns a number per random draw. The
 statement is correct if all of them are at most ``within``, or at least ``beyond``; else it is
-wrong as printed. If a check has two halves, ``outcome`` says both for a correct one. One that
-can be read in several ways lists ``readings``, each with ``says``, ``check`` and a bound; it is
-ambiguous where they disagree. The number is a relative difference or change unless
-``counts_in`` says what it counts.
+wrong as printed, and ``right`` says what is right. The number is a relative difference of the
+two things that ``compares`` names, or a change of one; with ``counts_in`` it is absolute, in
+that unit. ``outcome`` says it in other words where it is correct. A statement that can be read
+in several ways lists ``readings``, each with ``says``, ``check`` and a bound; it is ambiguous
+where they disagree. ``checked`` says how, if not on random weights and inputs.
 
 **Not tested**: ``needs = "BookCorpus, which is not given away any more"``.
 
@@ -82,6 +83,7 @@ NEAR = {
 }  # fmt: skip
 CLAIMS = ("less", "more", "equal", "not more")
 AFTER = "after the runs"
+DRAWN = "checked numerically on ten draws of random weights and inputs"
 CALL = re.compile(r"(\w+)(?:\(([^()]*)\))?")
 CONDITION = re.compile(r"(\w+\([^()]*\)) ([<>]) (-?[\d.]+)")
 
@@ -143,8 +145,11 @@ class Statement:
     check: str = ""
     within: float | None = None
     beyond: float | None = None
-    counts_in: str = ""
+    compares: list[str] = field(default_factory=list)
+    counts_in: str | None = None
     outcome: str = ""
+    right: str = ""
+    checked: str = DRAWN
     readings: list[dict[str, Any]] = field(default_factory=list)
     needs: str = ""
     note: str = ""
@@ -155,7 +160,8 @@ class Statement:
         """The readings of an exact statement: what each says, its check, bound and unit."""
         alone = {name: getattr(self, name) for name in ("says", "check", "within", "beyond")}
         readings = self.readings or [{k: v for k, v in alone.items() if v is not None}]
-        return [{"counts_in": self.counts_in, **one} for one in readings]
+        shared = {"compares": self.compares, "counts_in": self.counts_in}
+        return [{**shared, **one} for one in readings]
 
     @staticmethod
     def rank(setting: Comparison) -> tuple[int, int, int]:
@@ -214,8 +220,9 @@ def _claim(file: str, paper: str, given: dict[str, Any]) -> Statement:
     if sum(bool(given.get(form)) for form in forms) + bool(settings) != 1:
         raise ValueError(f"{entry}: give one of {', '.join(forms)}, settings.")
     for one in given.get("readings", [given] if "check" in given else []):
-        if ("within" in one) + ("beyond" in one) != 1 or not {"says", "check"} <= one.keys():
-            raise ValueError(f"{entry}: a check needs says, and one of within and beyond.")
+        bounds = ("within" in one) + ("beyond" in one)
+        if bounds != 1 or not {"says", "check", "compares"} <= {*given, *one}:
+            raise ValueError(f"{entry}: a check needs compares, and one of within and beyond.")
     made = tuple(_setting(entry, _inherit(common, one)) for one in settings)
     return Statement(paper=paper, settings=made, **given)
 

@@ -67,38 +67,40 @@ def draws(text: str) -> list[float]:
 
 def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
     """Return whether all draws of a check are within its bound, and the worst one in words."""
-    values, unit = draws(reading["check"]), reading.get("counts_in", "")
+    values = draws(reading["check"])
     if "beyond" in reading:
         worst = float(np.min(values))
         right = worst >= reading["beyond"]
-        verb, nothing, size = "changes by ", "does not change", "at least" if right else "only"
+        size = "at least" if right else "only"
     else:
         worst = float(np.max(values))
         right = worst <= reading["within"]
-        verb, nothing = "differs by ", "equal but for rounding"
         size = "at most" if right else "up to"
-    if unit and worst == 0:
-        return right, f"0 {unit}"
-    if unit:
-        return right, f"{size} {worst:.2g} {unit}"
-    if abs(worst) < ROUNDING:
-        return right, nothing
-    per_cent = f"{100 * worst:.0f}" if worst > 0.1 else f"{100 * worst:.2g}"
-    return right, f"{verb}{size} {per_cent} %"
+    subject, *other = reading["compares"]
+    unit = reading.get("counts_in")
+    equal = worst < ROUNDING and unit is None
+    per_cent = f"{100 * worst:.0f} %" if worst > 0.1 else f"{100 * worst:.2g} %"
+    amount = per_cent if unit is None else f"{worst:.2g} {unit}".rstrip()
+    if other and equal:
+        return right, f"{subject} equals {other[0]}, but for rounding"
+    if other:
+        return right, f"{subject} differs from {other[0]} by {size} {amount}"
+    if unit is not None:
+        return right, f"{subject}: {amount}"
+    return right, f"{subject} {'does not change' if equal else f'changes by {size} {amount}'}"
 
 
 def judge(claim: Statement) -> Exact:
     """Check a statement, in each way in which it can be read."""
-    found = [(one["says"], *holds(one)) for one in claim.ways]
-    if len(found) == 1:
-        _, right, number = found[0]
-        return Exact(CORRECT if right else WRONG, (right and claim.outcome) or number)
-    right = [says for says, holding, _ in found if holding]
-    wrong = [f"{says} ({number})" for says, holding, number in found if not holding]
-    parts = ["right: " + ", ".join(right)] * bool(right)
-    parts += ["wrong: " + ", ".join(wrong)] * bool(wrong)
-    word = AMBIGUOUS if right and wrong else CORRECT if right else WRONG
-    return Exact(word, "; ".join(parts))
+    checked = [(one["says"], *holds(one)) for one in claim.ways]
+    right = [says for says, holding, _ in checked if holding]
+    wrong = [f"{says} ({number})" for says, holding, number in checked if not holding]
+    if not wrong:
+        return Exact(CORRECT, claim.outcome or checked[0][2])
+    if right:
+        return Exact(AMBIGUOUS, f"right: {', '.join(right)}; wrong: {', '.join(wrong)}")
+    text = checked[0][2] if len(checked) == 1 else "; ".join(wrong)
+    return Exact(WRONG, f"{text}. Right: {claim.right}" if claim.right else text)
 
 
 def largest(same: Iterable[float], different: Iterable[float] = ()) -> float:

@@ -31,7 +31,7 @@ class Exact(NamedTuple):
     """The outcome of checking a formula: correct, wrong as printed or ambiguous; and why."""
 
     word: str
-    found: str
+    effect: str
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from scipy import stats
 from lnlab.papers.claims.entries import (
     AFTER,
     CONDITION,
+    DRAWN,
     NEAR,
     Comparison,
     Statement,
@@ -113,11 +114,14 @@ def _record(claim: Statement, runs: Any) -> Record:
     if not claim.settings:
         from lnlab.papers.claims import equations
 
-        word, found = equations.judge(claim)
+        word, effect = equations.judge(claim)
         checks = json.dumps([one["check"] for one in claim.ways])
         code = f"from {equations.__name__} import draws; print(*map(draws, {checks}))"
         command = shlex.join(["python", "-c", code])
-        return record | {"word": word, "verdict": word, "effect": found, "command": command}
+        effect = effect[0].upper() + effect[1:]
+        n = len(equations.DRAWS) if claim.checked == DRAWN else 1
+        found = {"word": word, "verdict": word, "effect": effect, "n": n}
+        return record | found | {"setting": claim.checked, "command": command}
     judged = [(one, *_setting(claim, one, runs)) for one in claim.settings]
     record["settings"] = [setting for _, _, setting in judged]
     asked = [(one, found, s) for one, found, s in judged if not one.asks]

@@ -109,13 +109,16 @@ def paragraph(record: Record, width: int = WIDTH) -> str:
     """Return what is known of one statement, in sentences."""
     lines = [
         f"{record['says']} ({record['paper']}, {record['source']}: “{record['quote']}”)",
-        f"{record['verdict'][0].upper()}{record['verdict'][1:]}: {record['effect']}.",
+        f"{record['verdict'][0].upper()}{record['verdict'][1:]}: {record['effect']}".rstrip(".")
+        + ".",
     ]
-    if record["setting"]:
+    if record["settings"]:
         setting = f"{record['setting']} ({record['nearness']}), {record['n']} pairs"
         q = "" if record["q"] is None else f", q = {record['q']:.2g}"
         lines.append(f"Measured on {setting}{q}. Declared: {record['declared']}.")
         lines.append(f"In brackets: the 95 % interval over {record['n']} seeds.")
+    elif record["setting"]:
+        lines.append(f"{record['setting'][0].upper()}{record['setting'][1:]}.")
     lines += [f"{record[name]}." for name in ("ruled_out", "contrary") if record.get(name)]
     lines += [record["note"]] * bool(record["note"])
     others = [one for one in record["settings"] if not one.get("headline")]
