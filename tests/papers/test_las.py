@@ -1,141 +1,337 @@
-"""Listening, attending and spelling: lengths, and what is normalized where."""
+"""Listen, attend and spell: the model against its formulas, batches, metrics and resumption."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 import torch
 
 from lnlab.kernels import fuse
-from lnlab.nn import Identity, LayerNorm
+from lnlab.nn import PUBLISHED as CELLS
+from lnlab.nn import Hypothesis, LayerNorm
 from lnlab.nn.padding import cross_entropy
-from lnlab.papers.las.model import Listener, OverFeatures, OverTime, Speller
+from lnlab.papers.las.evaluate import errors, measure, measure_training, quantile_curves
+from lnlab.papers.las.experiment import Spelling
+from lnlab.papers.las.model import Listener, OverFeatures, OverTime, Speller, make_batch
+from lnlab.training import stack, train_steps
+from lnlab.training.runs import read
 
 D, H, V = 5, 4, 6
 LENGTHS = torch.tensor([13, 7, 1])
+SMALL = Spelling.budget("smoke", train_size=24, epochs=2, batch_size=5)
 
 
-def batch(padding=0.0):
+def frames(padding=0.0, seed=1):
+    torch.manual_seed(seed)
     x = torch.randn(3, 13, D)
     for row, length in zip(x, LENGTHS, strict=True):
         row[length:] = padding
     return x
 
 
+# --- the listener and the speller -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("put", [lambda module: module, fuse])
 @pytest.mark.parametrize(
-    "after", [None, OverFeatures, lambda units: OverTime(units, masked=True)]
+    ("layers", "after"),
+    [(1, None), (2, OverFeatures), (3, lambda units: OverTime(units, masked=True))],
 )
-@pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("put", [lambda m: m, fuse])
-def test_padding_enters_nothing(after, layers, put):
+def test_the_listener_halves_time_and_padding_enters_nothing(layers, after, put):
     listener = put(Listener(D, H, layers, LayerNorm, after))
-    torch.manual_seed(1)
-    x = batch()
-    h, lengths = listener(x, LENGTHS)
-    torch.manual_seed(1)
-    assert torch.equal(listener(batch(padding=9.0), LENGTHS)[0], h) or layers > 1
+    h, lengths = listener(frames(), LENGTHS)
+    assert torch.equal(listener(frames(padding=9.0), LENGTHS)[0], h) or layers > 1
     for row, length in enumerate(LENGTHS):
-        alone, (left,) = listener(x[row : row + 1, :length], LENGTHS[row : row + 1])
+        x = frames()[row : row + 1, :length]
+        y = x.transpose(0, 1)
+        alone, (left,) = listener(x, LENGTHS[row : row + 1])
         assert left == lengths[row] == -(-int(length) // 2 ** (layers - 1))
         torch.testing.assert_close(h[row, :left], alone[0], rtol=0, atol=1e-12)
         assert not h[row, left:].any()
+        for index, layer in enumerate(listener.layers):
+            if index < layers - 1:  # two steps, one after the other, make one
+                y = torch.cat([y, y.new_zeros(len(y) % 2, *y.shape[1:])])
+                y = torch.cat([y[0::2], y[1::2]], dim=-1)
+            y, _ = layer(y)
+            if after:
+                y = listener.after[index](y.transpose(0, 1), torch.tensor([len(y)]))
+                y = y.transpose(0, 1)
+        torch.testing.assert_close(y[:, 0], alone[0], rtol=0, atol=1e-12)
 
 
-def test_over_time_the_padding_counts_as_in_the_published_code():
-    listener = Listener(D, H, 2, after=OverTime)
-    x = batch()
-    h, lengths = listener(x, LENGTHS)
-    alone, _ = listener(x[1:2, :7], LENGTHS[1:2])
-    assert (h[1, : lengths[1]] - alone[0]).abs().max() > 1e-2
-
-
-def test_over_time_is_over_time():
-    over, h = OverTime(H), 3 + torch.randn(2, 50, H)
-    y = over(h, torch.tensor([50, 50]))
+def test_normalizers_over_time_and_over_features():
+    h, full = 3 + torch.randn(2, 50, H), torch.tensor([50, 50])
+    y = OverTime(H)(h, full)
     torch.testing.assert_close(y.mean(1), torch.zeros(2, H), rtol=0, atol=1e-12)
     torch.testing.assert_close(y.var(1, correction=0), torch.ones(2, H), rtol=1e-4, atol=0)
-    y = OverFeatures(H)(h, torch.tensor([50, 50]))
+    y = OverFeatures(H)(h, full)
     torch.testing.assert_close(y.mean(2), torch.zeros(2, 50), rtol=0, atol=1e-12)
+    # padding counts as in the published code, unless it is masked
+    short = torch.tensor([30, 50])
+    for masked in (False, True):
+        over = OverTime(H, masked=masked)
+        alone = over(h[:1, :30], short[:1])[0]
+        assert torch.allclose(over(h, short)[0, :30], alone, atol=1e-12) == masked
 
 
 def test_an_utterance_without_frames_is_refused():
     with pytest.raises(ValueError, match="utterance 1 of the batch has no frames"):
-        Listener(D, H)(batch(), torch.tensor([13, 0, 1]))
+        Listener(D, H)(frames(), torch.tensor([13, 0, 1]))
 
 
-def heard(T=6):
-    speller = Speller(V, 2 * H, 8)
-    assert len(speller.cells) == 1
-    h = torch.randn(3, T, 2 * H)
-    return speller, speller.attention.annotate(h, torch.tensor([T, 4, 1]))
-
-
-def test_what_is_said_depends_on_what_was_right_before_alone():
-    speller, what = heard()
-    y = torch.randint(V, (3, 5))
-    logits, _ = speller(what, y)
-    y[:, 3:] = 0
-    torch.testing.assert_close(speller(what, y)[0][:, :4], logits[:, :4], rtol=0, atol=0)
-
-
-def test_sampling_tells_the_speller_what_it_said():
+def make_speller(**settings):
     torch.manual_seed(2)
-    right, what = heard()
-    torch.manual_seed(2)
-    own = Speller(V, 2 * H, 8, sampling=1.0)
-    y = torch.randint(V, (3, 5))
-    (told, _), (said, _) = right(what, y), own(what, y)
-    torch.testing.assert_close(told[:, 0], said[:, 0])
-    assert (told[:, 1:] - said[:, 1:]).abs().max() > 1e-3
-    torch.testing.assert_close(own.eval()(what, y)[0], told)
+    speller = Speller(V, 2 * H, 8, **settings)
+    h = torch.randn(3, 6, 2 * H)
+    y = torch.randint(V, (3, 4))
+    return speller, speller.attention.annotate(h, torch.tensor([6, 4, 1])), y
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_speller_is_its_formula(swapped):
+    speller, annotations, y = make_speller(layers=2, swapped=swapped)
+    logits, alphas = speller(annotations, y)
+    h, attention = annotations.h, speller.attention
+    states = [cell.start(h[:, 0]) for cell in speller.cells]
+    context, last = torch.zeros(3, 2 * H), torch.full((3,), V)
+    for u in range(4):
+        s = torch.cat([speller.embedding.weight[last], context], dim=-1)
+        for index, cell in enumerate(speller.cells):
+            s, c = cell(s, states[index], u)
+            states[index] = (c, s) if swapped else (s, c)
+        query = s @ attention.query.W.T + attention.query.b_inside
+        e = torch.tanh(query[:, None] + h @ attention.key.W.T) @ attention.v.W[0]
+        alpha = e.masked_fill(~annotations.inside, -torch.inf).softmax(-1)
+        context = (alpha[..., None] * h).sum(1)
+        readout = speller.readout
+        expected = torch.cat([s, context], -1) @ readout.W.T + readout.b_inside
+        torch.testing.assert_close(alphas[:, u], alpha)
+        torch.testing.assert_close(logits[:, u], expected)
+        last = y[:, u]
+
+
+def test_sampling_replaces_right_units_by_those_of_the_speller():
+    right, annotations, y = make_speller()
+    sampling, _, _ = make_speller(sampling=1.0)
+    expected, logits = right(annotations, y)[0], sampling(annotations, y)[0]
+    torch.testing.assert_close(logits[:, 0], expected[:, 0])
+    assert (logits[:, 1:] - expected[:, 1:]).abs().max() > 1e-3
+    torch.testing.assert_close(sampling.eval()(annotations, y)[0], expected)
     with torch.no_grad():
-        own.train().readout.b_inside[1] = 1e9  # so that it always says unit 1
-        right.readout.b_inside[1] = 1e9
-    torch.testing.assert_close(own(what, y)[1], right(what, torch.ones_like(y))[1])
-    with pytest.raises(ValueError, match="give a probability"):
-        Speller(V, 2 * H, 8, sampling=1.5)
+        for speller in (sampling.train(), right):
+            speller.readout.b_inside[1] = 1e9  # so that unit 1 is always drawn
+    ones = torch.ones_like(y)
+    torch.testing.assert_close(sampling(annotations, y)[1], right(annotations, ones)[1])
 
 
 def test_noise_and_dropout_are_of_training_and_leave_padding_alone():
-    listener = Listener(D, H, 2, LayerNorm, dropout=0.5, noise=0.6)
-    x = batch()
-    one, lengths = listener(x, LENGTHS)
-    other, _ = listener(x, LENGTHS)
+    listener, inputs = Listener(D, H, 2, LayerNorm, dropout=0.5, noise=0.6), []
+    listener.layers[0].register_forward_pre_hook(lambda module, args: inputs.append(args[0]))
+    x = frames()
+    (one, lengths), (other, _) = listener(x, LENGTHS), listener(x, LENGTHS)
     assert (one - other).abs().max() > 1e-2
-    for row, length in enumerate(lengths):
-        assert not one[row, length:].any()
+    assert not any(row[length:].any() for row, length in zip(one, lengths, strict=True))
+    noise = inputs[0].unflatten(-1, (2, D)).transpose(0, 1).flatten(1, 2)[:, :13] - x
+    assert not any(row[length:].any() for row, length in zip(noise, LENGTHS, strict=True))
+    assert noise[0].std() == pytest.approx(0.6, rel=0.3)  # of 65 numbers
     listener.eval()
-    torch.testing.assert_close(listener(x, LENGTHS)[0], listener(x, LENGTHS)[0], rtol=0, atol=0)
+    assert torch.equal(listener(x, LENGTHS)[0], listener(x, LENGTHS)[0])
 
 
-def test_noise_is_of_the_utterance_alone():
-    listener, seen = Listener(D, H, 2, noise=0.6), []
-    first = listener.layers[0]
-    first.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
-    listener(batch(), LENGTHS)
-    pairs = seen[0].unflatten(-1, (2, D)).transpose(0, 1).flatten(1, 2)  # (B, T, D) again
-    for frames, length in zip(pairs, LENGTHS, strict=True):
-        assert frames[:length].any(-1).all()
-        assert not frames[length:].any()
+# --- the experiment ---------------------------------------------------------------------------
 
 
-def test_a_swapped_state_is_another_net():
-    torch.manual_seed(2)
-    right, what = heard()
-    torch.manual_seed(2)
-    wrong = Speller(V, 2 * H, 8, swapped=True)
-    y = torch.randint(V, (3, 4))
-    (a, _), (b, _) = right(what, y), wrong(what, y)
-    torch.testing.assert_close(a[:, :1], b[:, :1])  # both states are 0 at first
-    assert (a[:, 1:] - b[:, 1:]).abs().max() > 1e-3
+@pytest.fixture(scope="module")
+def corpus():
+    return SMALL.dataset()
 
 
-@pytest.mark.parametrize("encoder", [Identity, LayerNorm])
-def test_every_parameter_is_trained(encoder):
-    listener, speller = (
-        Listener(D, H, 3, encoder, OverFeatures),
-        Speller(V, 2 * H, 8, 2, encoder),
+@pytest.mark.parametrize(
+    ("changes", "normalized"),
+    [
+        ({"norm": "none"}, set()),
+        ({"norm": "decoder"}, {"speller.cells"}),
+        ({"norm": "both", "gain": 0.1}, {"listener.layers", "speller.cells"}),
+        ({"norm": "encoder", "encoder_norm": "time"}, {"listener.after"}),
+        ({"norm": "encoder", "encoder_norm": "features"}, {"listener.after"}),
+    ],
+)
+def test_each_arm_is_normalized_where_it_says(corpus, changes, normalized):
+    experiment = replace(SMALL, **changes)
+    gains = {
+        name: p
+        for name, p in experiment.model(0, corpus).named_parameters()
+        if name.endswith(("norm_h.g", ".g")) and "norm_x" not in name and "norm_c" not in name
+    }
+    assert {".".join(name.split(".")[:2]) for name in gains} == normalized
+    assert all(
+        (g == torch.tensor(experiment.gain, dtype=g.dtype)).all() for g in gains.values()
     )
-    y = torch.randint(V, (3, 4))
-    logits, _ = speller(speller.attention.annotate(*listener(batch(), LENGTHS)), y)
-    cross_entropy(logits, y, torch.tensor([4, 2, 1])).backward()
-    for module in (listener, speller):
-        for name, p in module.named_parameters():
-            assert p.grad is not None and p.grad.any(), name  # noqa: PT018
+
+
+def test_the_published_cell_is_hardmaru_s_without_gain_and_bias(corpus):
+    experiment = replace(SMALL, norm="decoder", published_cell=True, swap_states=True)
+    cell = experiment.model(0, corpus).double().speller.cells[0]
+    weights = dict(cell.named_parameters())
+    assert sorted(weights) == ["W_h", "W_x", "b"]
+    reference = CELLS["hardmaru/supercell"](cell.inputs, cell.units)
+    with torch.no_grad():
+        reference.W_x.copy_(weights["W_x"])
+        reference.W_h.copy_(weights["W_h"])
+        weights["b"].zero_()
+        reference.norm_h.b.zero_()
+    x, state = torch.randn(3, cell.inputs), (torch.randn(3, 16), torch.randn(3, 16))
+    for value, expected in zip(cell(x, state), reference(x, state), strict=True):
+        torch.testing.assert_close(value, expected)
+
+
+def test_batches_hold_each_utterance_once(corpus):
+    utterances = {tuple(u.units): u for u in corpus.train}
+    seen = 0
+    for x, (units, counts) in SMALL.batches(corpus, dtype=torch.float64).epoch(1):
+        for row in range(x.features.shape[1]):
+            count, length = counts[0, row], x.lengths[0, row]
+            numbers = units[0, row]
+            assert torch.equal(numbers, x.units[0, row])
+            utterance = utterances.pop(
+                tuple(corpus.units[n] for n in numbers[: count - 1].tolist())
+            )
+            assert length == len(utterance.features)
+            assert torch.equal(x.features[0, row, :length].float(), utterance.features)
+            assert not x.features[0, row, length:].any()
+            assert (numbers[count - 1 :] == len(corpus.units)).all()
+            seen += 1
+    assert (seen, utterances) == (24, {})
+
+
+def test_the_settings_of_the_study_train_every_parameter(corpus):
+    paper = Spelling.budget("paper", norm="both", units=(8, 16), train_size=24, batch_size=5)
+    assert (paper.decoder_layers, paper.beam_width, paper.dropout) == (2, 16, 0.5)
+    net = stack([paper.model(0, corpus)]).double().train()
+    x, y = next(paper.batches(corpus, dtype=torch.float64).epoch(0))
+    logits = net(x)
+    assert logits.shape == (1, *y[0].shape[1:], len(corpus.units) + 1)
+    paper.loss(logits, y).sum().backward()
+    assert all(p.grad.any() for p in net.parameters())
+
+
+def train_all(experiment, root, **settings):
+    for _ in train_steps(experiment, root=root, **settings):
+        pass
+    return read(root, "las")
+
+
+def test_noise_of_every_kind_goes_on_where_it_was(tmp_path):
+    noisy = {"input_noise": 0.6, "dropout": 0.5, "scheduled_sampling": 0.5}
+    experiment = replace(SMALL, norm="both", **noisy)
+    steps = train_steps(experiment, root=tmp_path / "stopped")
+    for _ in range(3):
+        next(steps)
+    steps.close()
+    (stopped,), (whole,) = (train_all(experiment, tmp_path / n) for n in ("stopped", "whole"))
+    for name, value in whole.weights().items():
+        assert torch.equal(value, stopped.weights()[name]), name
+    plain = replace(experiment, **dict.fromkeys(noisy, 0.0))
+    (plain_run,) = train_all(plain, tmp_path / "plain")
+    assert any(not torch.equal(v, plain_run.weights()[n]) for n, v in whole.weights().items())
+
+
+def test_seeds_trained_together_are_those_alone(tmp_path):
+    for seeds in ((0, 1), (1,)):
+        runs = train_all(
+            replace(SMALL, norm="both", seeds=seeds), tmp_path, precision="float64"
+        )
+    metrics = {len(run.config["seeds"]): run.metrics() for run in runs}
+    together = metrics[2][metrics[2].seed == 1].reset_index(drop=True)
+    # Adam divides by tiny gradients
+    np.testing.assert_allclose(together.test_nll, metrics[1].test_nll, rtol=1e-6)
+    np.testing.assert_allclose(together.test_error, metrics[1].test_error)
+
+
+# --- metrics ----------------------------------------------------------------------------------
+
+
+def test_a_run_stores_attention_and_quantiles_and_validates_if_asked(tmp_path, corpus):
+    for validate in (False, True):
+        runs = train_all(replace(SMALL, norm="both", epochs=1, validate=validate), tmp_path)
+    metrics = {run.config["validate"]: run.metrics() for run in runs}
+    assert {*metrics[True]} - {*metrics[False]} == {"valid_nll", "valid_error"}
+    same = ["test_nll", "test_error", "loss"]
+    assert metrics[False][same].equals(metrics[True][same]), "validation trains nothing else"
+    pictures = runs[0].pictures(0)
+    assert [*pictures] == metrics[False]["update"].tolist()
+    for attention in pictures.values():
+        assert sorted(attention) == [f"attention {k}" for k in range(4)]
+        for k, utterance in enumerate(corpus.test[:4]):
+            alpha = attention[f"attention {k}"]
+            steps = -(-len(utterance.features) // 2 ** (SMALL.encoder_layers - 1))
+            assert (alpha.dtype, len(alpha)) == (np.float16, len(utterance.units))
+            np.testing.assert_allclose(alpha[:, :steps].sum(1), 1, atol=0.05)  # float16
+            assert not alpha[:, steps:].any()
+    rows = metrics[False]
+    curves = quantile_curves(rows, "speller.readout.W")
+    assert curves.step.tolist() == rows["update"].tolist()
+    assert curves.q95.iloc[-1] == rows.quantiles.iloc[-1]["speller.readout.W"][-1]
+    with pytest.raises(ValueError, match="choose from listener"):
+        quantile_curves(rows, "speller.readout.W_x")
+
+
+def test_validation_data_are_measured_as_test_data_are(corpus, monkeypatch):
+    net, limits = SMALL.model(3, corpus), {"width": 1, "longest": 20}
+    swapped = SimpleNamespace(
+        units=corpus.units, train=corpus.train, test=corpus.valid, valid=corpus.test
+    )
+    test = measure(net, corpus, validate=False, **limits)
+    valid = measure(net, swapped, validate=True, **limits)
+    assert (valid["valid_nll"], valid["valid_error"]) == (test["test_nll"], test["test_error"])
+    assert valid["test_nll"] != test["test_nll"]
+    numbers = {unit: number for number, unit in enumerate(corpus.units)}
+    batch, counts = make_batch(corpus.test, numbers, torch.float64)
+    with torch.no_grad():
+        expected = cross_entropy(net(batch), batch.units, counts)
+    assert test["test_nll"] == pytest.approx(float(expected))
+    monkeypatch.setattr(
+        "lnlab.papers.las.experiment.load", lambda *args, **options: SimpleNamespace(valid=None)
+    )
+    with pytest.raises(ValueError, match="embedded has no validation cases: validate=False"):
+        replace(SMALL, validate=True).dataset()
+
+
+def test_errors_are_counted_as_by_hand():
+    right = [SimpleNamespace(units=("a", "b", "c")), SimpleNamespace(units=("a",))]
+    hypotheses = [
+        Hypothesis(numbers, 0.0, torch.zeros(0), True) for numbers in ([0, 2], [1, 0])
+    ]
+    counts = errors(right, hypotheses, ["a", "b", "c"])
+    assert counts["test_error"] == pytest.approx(2 / 4)  # b left out, b put in
+    assert counts["test_error_with_end"] == pytest.approx(2 / 6)
+    assert counts["deletions"] == counts["insertions"] == pytest.approx(1 / 4)
+    assert (counts["substitutions"], counts["reference_length"]) == (0, 4)
+
+
+@pytest.mark.parametrize("norm", ["none", "both"])
+def test_steepness_is_the_gradient_and_quantiles_are_those_of_the_values(corpus, norm):
+    net = replace(SMALL, norm=norm).model(0, corpus).double()
+    values = measure_training(net, corpus)
+    numbers = {unit: number for number, unit in enumerate(corpus.units)}
+    batch, counts = make_batch(corpus.train[:16], numbers, torch.float64)
+    loss = cross_entropy(net(batch), batch.units, counts)
+    grads = torch.autograd.grad(loss, [*net.parameters()])
+    norm_of_all = torch.cat([grad.flatten() for grad in grads]).norm()
+    assert values["lipschitz"] == pytest.approx(float(norm_of_all), rel=1e-9)
+    listener = net.listener.layers[0]
+    x = torch.cat(
+        [batch.features[:, 0::2][:, : batch.features.shape[1] // 2], batch.features[:, 1::2]],
+        -1,
+    )
+    h, _ = listener(x.transpose(0, 1), lengths=(batch.lengths + 1) // 2)
+    both = torch.cat([cell.W_h.flatten() for cell in listener.cells])
+    for name, numbers_of in {
+        "speller.readout.W": net.speller.readout.W.flatten(),
+        "listener.layers.0.W_h": both,
+        "listener.layers.0": h.flatten(),
+    }.items():
+        levels = torch.tensor([0.05, 0.25, 0.5, 0.75, 0.95])
+        expected = torch.quantile(numbers_of.detach(), levels).tolist()
+        assert values["quantiles"][name] == pytest.approx(expected, rel=0.1, abs=2e-3)

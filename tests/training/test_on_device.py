@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lnlab.papers import TASKS, PermutationInvariantMNIST, SequentialDigits, Spelling
-from lnlab.papers.las.evaluate import inside
+from lnlab.papers.las.evaluate import measure_training
 from lnlab.training import find_run, train_steps
 from lnlab.training.runs import read
 
@@ -158,7 +158,7 @@ def test_the_inside_of_a_recognizer_is_that_of_the_cpu(task, device):
     """In double precision: in single the gradient is off by up to a thousandth."""
     dataset, found = task.dataset(), []
     for where in ("cpu", device):
-        seen = inside(task.model(0, dataset).double().to(where), dataset)
+        seen = measure_training(task.model(0, dataset).double().to(where), dataset)
         found.append(
             {name: seen[name] for name in ("lipschitz", "loss_range", "beta_smoothness")}
         )

@@ -1,4 +1,4 @@
-"""The recognition of utterances that were not trained on, its errors and its attention."""
+"""Recognition of held-out utterances: errors, attention, gradients and distributions."""
 
 import math
 import re
@@ -16,128 +16,132 @@ from lnlab.extras import name_missing_extra
 from lnlab.nn import Hypothesis, entropy, mass, monotonicity, search
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers.las.data import Speech
-from lnlab.papers.las.model import Heeded, gathered
+from lnlab.papers.las.model import ListenAttendSpell, SpeechBatch, make_batch
 from lnlab.papers.las.recordings import HOP, Utterance
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-TOGETHER = 100
-"""Utterances that are recognized at a time."""
-WATCHED = 4
-"""Test utterances whose attention is kept at each evaluation: to be looked at."""
+BATCH = 100
+"""Utterances that are recognized at once."""
+SHOWN = 4
+"""Test utterances whose attention is stored at each evaluation."""
 
 
 @torch.no_grad()
-def spelled(
-    net: Any, utterances: Sequence[Utterance], units: Sequence[str], *, width: int, longest: int
-) -> tuple[float, list[torch.Tensor], list[Hypothesis]]:
-    """Nats a unit, the attention at the right units, and what the search finds.
+def transcribe(
+    net: ListenAttendSpell,
+    utterances: Sequence[Utterance],
+    units: Sequence[str],
+    *,
+    width: int,
+    longest: int,
+) -> tuple[float, list[Tensor], list[Hypothesis]]:
+    """Return nats a unit, the attention at the right units, and what the search finds.
 
     Args:
-        width, longest: passed on to :func:`lnlab.nn.attention`.
+        units: of the data, in the order of their numbers.
+        width, longest: passed on to :func:`lnlab.nn.search`.
     """
     net.eval()
     numbers = {unit: number for number, unit in enumerate(units)}
     weight = next(net.parameters())
-    nll, count, alphas, said = 0.0, 0, [], []
-    for start in range(0, len(utterances), TOGETHER):
-        part = utterances[start : start + TOGETHER]
-        batch, counts = gathered(part, numbers, weight.dtype, weight.device)
-        heard = net.hear(batch)
-        logits, alpha = net.speller(heard, batch.units)
+    nll, count, alphas, hypotheses = 0.0, 0, [], []
+    for start in range(0, len(utterances), BATCH):
+        chosen = utterances[start : start + BATCH]
+        batch, counts = make_batch(chosen, numbers, weight.dtype, weight.device)
+        annotations = net.listen(batch)
+        logits, alpha = net.speller(annotations, batch.units)
         nll += float(cross_entropy(logits, batch.units, counts)) * int(counts.sum())
         count += int(counts.sum())
-        alphas += [a[: len(u.units)].cpu() for u, a in zip(part, alpha, strict=True)]
-        said += search(net.speller, heard, len(numbers), width=width, longest=longest)
-    return nll / count, alphas, said
+        alphas += [a[: len(u.units)].cpu() for u, a in zip(chosen, alpha, strict=True)]
+        hypotheses += search(
+            net.speller, annotations, len(numbers), width=width, longest=longest
+        )
+    return nll / count, alphas, hypotheses
 
 
-def validated(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[str, float]:
-    """``valid_nll`` in nats a unit, and ``valid_error``, of the validation cases.
-
-    Args:
-        width, longest: passed on to :func:`lnlab.nn.attention`.
-    """
-    valid = dataset.valid or []
-    nll, _, said = spelled(net, valid, dataset.units, width=width, longest=longest)
-    found = errors(valid, said, dataset.units)
-    return {"valid_nll": nll, "valid_error": found["test_error"]}
-
-
-def recognized(net: Any, dataset: Speech, *, width: int, longest: int) -> dict[str, Any]:
-    """Errors and attention of a net on the test utterances.
+def measure(
+    net: ListenAttendSpell, dataset: Speech, *, width: int, longest: int, validate: bool
+) -> dict[str, Any]:
+    """Return the metrics of a model on the test utterances.
 
     ``test_nll`` in nats a unit; the :func:`errors` of the search; of the attention at the right
-    units ``alignment``, what lies within 40 ms of the unit (NaN where nobody knows where that
-    is), ``monotonicity`` and ``entropy`` in nats, means over utterances; ``attention 0`` and so
-    on, pictures of that on the first :data:`WATCHED`, and ``hypotheses``, what was made of
-    them.
+    units ``alignment``, its part within 40 ms of the unit (NaN where the times of units are
+    unknown), ``monotonicity`` and ``entropy`` in nats, means over utterances; pictures of it,
+    ``attention 0`` and so on, for the first :data:`SHOWN`, and their ``hypotheses``. Then
+    :func:`measure_training`, and with ``validate`` ``valid_nll`` and ``valid_error``.
 
     Args:
-        width, longest: passed on to :func:`lnlab.nn.attention`.
+        width, longest: passed on to :func:`lnlab.nn.search`.
     """
-    nll, alphas, said = spelled(net, dataset.test, dataset.units, width=width, longest=longest)
+    limits = {"width": width, "longest": longest}
+    test, units = dataset.test, dataset.units
+    nll, alphas, hypotheses = transcribe(net, test, units, **limits)
     step = HOP * net.listener.joined
     masses = [
         mass(alpha, step, u.begins, u.ends)
-        for u, alpha in zip(dataset.test, alphas, strict=True)
+        for u, alpha in zip(test, alphas, strict=True)
         if u.begins is not None and u.ends is not None
     ]
-    return {
+    values = {
         "test_nll": nll,
-        **errors(dataset.test, said, dataset.units),
+        **errors(test, hypotheses, units),
         "alignment": float(torch.cat(masses).mean()) if masses else math.nan,
         "monotonicity": sum(map(monotonicity, alphas)) / len(alphas),
         "entropy": float(torch.cat([entropy(alpha) for alpha in alphas]).mean()),
-        **{f"attention {k}": alpha.half() for k, alpha in enumerate(alphas[:WATCHED])},
-        "hypotheses": [[dataset.units[number] for number in s.units] for s in said[:WATCHED]],
+        **{f"attention {k}": alpha.half() for k, alpha in enumerate(alphas[:SHOWN])},
+        "hypotheses": [[units[number] for number in h.units] for h in hypotheses[:SHOWN]],
+        **measure_training(net, dataset),
     }
+    if validate:
+        valid = dataset.valid or ()
+        values["valid_nll"], _, hypotheses = transcribe(net, valid, units, **limits)
+        values["valid_error"] = errors(valid, hypotheses, units)["test_error"]
+    return values
 
 
 def errors(
-    utterances: Sequence[Utterance], said: Sequence[Hypothesis], units: Sequence[str]
+    utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis], units: Sequence[str]
 ) -> dict[str, float]:
-    """The error rates of all utterances by name, counted by jiwer.
+    """Return the error rates over all utterances, counted by jiwer.
 
-    ``test_error`` is substitutions, deletions and insertions over N, the units that were said.
-    ``test_error_with_end`` has the end symbols counted in N, as in the study's code;
-    ``reference_length`` is N.
+    ``test_error`` is substitutions, deletions and insertions divided by N, the number of right
+    units, which is ``reference_length``. ``test_error_with_end`` also counts the end symbols in
+    N, as the study's code does.
     """
     with name_missing_extra():
         import jiwer
 
-    names = {unit: f"u{number}" for number, unit in enumerate(units)}  # none is a space
+    # jiwer splits at spaces, and a unit may be one
+    names = {unit: f"u{number}" for number, unit in enumerate(units)}
     right = [" ".join(names[unit] for unit in u.units) for u in utterances]
-    heard = [" ".join(f"u{number}" for number in s.units) for s in said]
-    found = jiwer.process_words(right, heard)
-    wrong = found.substitutions + found.deletions + found.insertions
-    N = found.hits + found.substitutions + found.deletions
+    recognized = [" ".join(f"u{number}" for number in h.units) for h in hypotheses]
+    counts = jiwer.process_words(right, recognized)
+    wrong = counts.substitutions + counts.deletions + counts.insertions
+    N = counts.hits + counts.substitutions + counts.deletions
     return {
         "test_error": wrong / N,
         "test_error_with_end": wrong / (N + len(right)),
-        "substitutions": found.substitutions / N,
-        "deletions": found.deletions / N,
-        "insertions": found.insertions / N,
+        "substitutions": counts.substitutions / N,
+        "deletions": counts.deletions / N,
+        "insertions": counts.insertions / N,
         "reference_length": N,
     }
 
 
-# The inside of a recognizer: its distributions, and the steepness of its loss.
-#
-# Figures 4 to 7 of Ben Othman (2018), of every run at each of its evaluations.
-
+# Gradients and distributions, at each evaluation: figures 4 to 7 of Ben Othman (2018).
 
 UTTERANCES = 16
-"""The first of those to train on are what the inside is seen with, at each evaluation."""
+"""The first training utterances, on which gradients and distributions are measured."""
 LENGTH = 0.1
 """Steps along the gradient are from 1/2 to 4 times this, as Santurkar et al. (2018) have it."""
-SHOWN = [name for name, q in QUANTILES.items() if q in (0.05, 0.25, 0.5, 0.75, 0.95)]
+SHOWN_QUANTILES = [name for name, q in QUANTILES.items() if q in (0.05, 0.25, 0.5, 0.75, 0.95)]
 
 
-def inside(net: Any, dataset: Speech) -> dict[str, Any]:
-    """Steepness and distributions of a recognizer, on always the same training utterances.
+def measure_training(net: Any, dataset: Speech) -> dict[str, Any]:
+    """Return the steepness of the loss and distributions, on the first training utterances.
 
     ``lipschitz``, the length of the gradient: the local Lipschitz constant of the loss;
     ``loss_range``, between the least and the greatest loss along it, in nats;
@@ -147,68 +151,71 @@ def inside(net: Any, dataset: Speech) -> dict[str, Any]:
     """
     weight = next(net.parameters())
     numbers = {unit: number for number, unit in enumerate(dataset.units)}
-    said = dataset.train[:UTTERANCES]
-    batch, counts = gathered(said, numbers, weight.dtype, weight.device)
+    utterances = dataset.train[:UTTERANCES]
+    batch, counts = make_batch(utterances, numbers, weight.dtype, weight.device)
 
     def loss(logits: Tensor, rows: Tensor) -> Tensor:
         return cross_entropy(logits, batch.units[rows], counts[rows])
 
-    rows = torch.arange(len(said), device=weight.device)
-    objective = Objective(Chosen(net, batch), rows, rows, loss, bn_stats="running")
-    found = gradient_smoothness(objective, eta=step_sizes(LENGTH))
-    low, high = found.variation
+    rows = torch.arange(len(utterances), device=weight.device)
+    objective = Objective(OfRows(net, batch), rows, rows, loss, bn_stats="running")
+    smoothness = gradient_smoothness(objective, eta=step_sizes(LENGTH))
+    low, high = smoothness.variation
     return {
-        "lipschitz": found.gradient,
+        "lipschitz": smoothness.gradient,
         "loss_range": high - low,
-        "beta_smoothness": found.beta,
-        "quantiles": distributions(net, batch),
+        "beta_smoothness": smoothness.beta,
+        "quantiles": quantiles(net, batch),
     }
 
 
-class Chosen(nn.Module):
-    """A net on those utterances of a batch whose numbers it is given (B,)."""
+class OfRows(nn.Module):
+    """A model as a function of the numbers (B,) of utterances in a batch."""
 
-    def __init__(self, net: nn.Module, batch: Heeded) -> None:
+    def __init__(self, net: nn.Module, batch: SpeechBatch) -> None:
         super().__init__()
         self.net, self.batch = net, batch
 
     def forward(self, rows: Tensor) -> Tensor:
-        return self.net(Heeded(*(v[rows.to(v.device)] for v in self.batch)))
+        return self.net(SpeechBatch(*(v[rows.to(v.device)] for v in self.batch)))
 
 
 @torch.no_grad()
-def distributions(net: Any, batch: Heeded) -> dict[str, list[float]]:
-    """Quantiles of all parameters, and of what each LSTM of the listener and the readout make
-    of a batch; both directions of an LSTM are one."""
+def quantiles(net: Any, batch: SpeechBatch) -> dict[str, list[float]]:
+    """Return quantiles of all parameters, and of the outputs of the listener and the readout.
+
+    Both directions of an LSTM are one.
+    """
     net.eval()
     layers = [f"listener.layers.{k}" for k in range(len(net.listener.layers))]
-    with record(net, [*layers, "speller.readout"], evaluation=True) as seen:
+    with record(net, [*layers, "speller.readout"], evaluation=True) as recorded:
         net(batch)
-    rows = {row["name"].removesuffix("[0]"): row for row in seen if not row["call"]}
-    pooled = defaultdict(list)
+    rows = {row["name"].removesuffix("[0]"): row for row in recorded if not row["call"]}
+    directions = defaultdict(list)
     for name, p in net.named_parameters():
-        pooled[re.sub(r"^(listener\.layers\.\d+)\.cells\.\d+", r"\1", name)].append(p.flatten())
-    rows |= {name: summary(torch.cat(ps)) for name, ps in pooled.items()}
+        name = re.sub(r"^(listener\.layers\.\d+)\.cells\.\d+", r"\1", name)
+        directions[name].append(p.flatten())
+    rows |= {name: summary(torch.cat(ps)) for name, ps in directions.items()}
     return {
-        name: [float(f"{row[q]:.3g}") for q in SHOWN]
+        name: [float(f"{row[q]:.3g}") for q in SHOWN_QUANTILES]
         for name, row in rows.items()
         if not name.endswith("]")  # last states
     }
 
 
-def ribbon(metrics: "pd.DataFrame", name: str) -> "pd.DataFrame":
-    """The quantiles of a parameter or layer along a run, for :func:`lnlab.figures.curves`.
+def quantile_curves(metrics: "pd.DataFrame", name: str) -> "pd.DataFrame":
+    """Return the quantiles of a parameter or layer by update, for :mod:`lnlab.figures.curves`.
 
     Args:
         metrics: the rows of one seed.
 
     Raises:
-        ValueError: for a name that was not watched.
+        ValueError: for a name without quantiles; says those there are.
     """
     import pandas as pd
 
-    seen = metrics["quantiles"]
-    if name not in seen.iloc[0]:
-        raise ValueError(f"nothing is called {name!r}: choose from {', '.join(seen.iloc[0])}.")
-    frame = pd.DataFrame([row[name] for row in seen], columns=SHOWN)
+    rows = metrics["quantiles"]
+    if name not in rows.iloc[0]:
+        raise ValueError(f"nothing is called {name!r}: choose from {', '.join(rows.iloc[0])}.")
+    frame = pd.DataFrame([row[name] for row in rows], columns=SHOWN_QUANTILES)
     return frame.assign(step=metrics["update"].to_numpy())

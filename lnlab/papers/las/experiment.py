@@ -13,36 +13,36 @@ from lnlab.kernels import fuse
 from lnlab.nn import MODERN_START, STARTS, GroupNorm, Identity, LayerNorm, Sums
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers.las.data import Speech
-from lnlab.papers.las.evaluate import inside, recognized, validated
+from lnlab.papers.las.evaluate import measure
 from lnlab.papers.las.model import (
-    Heeded,
     ListenAttendSpell,
     Listener,
     OverFeatures,
     OverTime,
+    SpeechBatch,
     Speller,
-    gathered,
+    make_batch,
 )
 from lnlab.training import Bucketed, Evaluation, Experiment, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import Adam
 from lnlab.training.random_state import seeded
 
-PLACES: dict[str, tuple[bool, bool]] = {
+ARMS: dict[str, tuple[bool, bool]] = {
     "none": (False, False),
     "encoder": (True, False),
     "decoder": (False, True),
     "both": (True, True),
 }
-"""The four columns of the study: are the listener and the speller normalized?"""
+"""The four columns of the study: whether the listener and the speller are normalized."""
 
-FORMS = {
+ENCODER_NORMS = {
     "cell": None,
     "features": OverFeatures,
     "time": OverTime,
     "time masked": partial(OverTime, masked=True),
 }
-"""The places where the listener is normalized: its LSTMs, eq. 7-9 of the study, or outputs over
+"""Where the listener is normalized: in its LSTMs (eq. 7-9 of the study), or their outputs over
 features; over time, as the study's published code does, padding included or not."""
 
 PUBLISHED: dict[str, Any] = {
@@ -51,8 +51,8 @@ PUBLISHED: dict[str, Any] = {
     "sums": Sums.TOGETHER,
     "initial": replace(MODERN_START, forget_bias=1.0),
 }
-"""The speller's cell in the study's published code, after hardmaru/supercell: gates one by one,
-without gain or bias. Its weights are drawn as ours."""
+"""The speller's cell in the study's published code, after hardmaru/supercell: each gate is
+normalized by itself, without gain or bias. Its weights are drawn as ours."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,15 @@ class Spelling(Experiment):
     speech is synthesised here (:mod:`lnlab.papers.las.synthesizer`).
     """
 
-    norm: str = setting("encoder", choices=PLACES)
-    encoder_norm: str = setting("cell", choices=FORMS)
-    """The place of its norm: the cells of its LSTMs, or their outputs over features or over
-    time, as the published code does, padding included or masked."""
+    norm: str = setting("encoder", choices=ARMS)
+    encoder_norm: str = setting("cell", choices=ENCODER_NORMS)
+    """Where a normalized listener is normalized: in its LSTMs' cells, or their outputs over
+    features or over time, as in the published code, padding included or masked."""
     swap_states: bool = False
     """True if the speller's h and c change places at each step, as in the published code."""
     published_cell: bool = False
     """True if a normalized speller has the cell of the published code; with ``swap_states`` it
-    is that cell, slip included."""
+    is that cell, mistake included."""
     initialisation: str = setting("modern", choices=STARTS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     gain: float = 1.0
@@ -85,7 +85,7 @@ class Spelling(Experiment):
     """The units that are recognized, ``phones``, ``letters`` or ``words``; empty: the data's
     own."""
     held_out_speaker: str = ""
-    """A speaker of ``fsdd`` whom only the test has; empty: all speakers are in all parts."""
+    """A speaker of ``fsdd`` whom only the test has; empty: all speakers are in all splits."""
     mix_channels: bool = False
     """True if recordings of several channels are mixed to one. Without it they are an error."""
     skip_faulty: bool = False
@@ -96,40 +96,39 @@ class Spelling(Experiment):
     units: tuple[int, ...] = setting((64, 128), least=1, count=2)
     """The sizes of each direction of the listener's LSTMs, and of the speller's."""
     encoder_layers: int = setting(3, least=1)
-    """LSTMs of the listener; time is halved before all but the last."""
+    """LSTMs of the listener; before all but the last, time is halved."""
     decoder_layers: int = setting(1, least=1)
     """LSTMs of the speller."""
     location_kernels: int = setting(0, least=0)
     """Kernels of location-aware attention; 0 is content alone, as in the study."""
     learning_rate: float = 2e-3
     learning_rate_decay: float = setting(0.1, above=0, most=1)
-    """The part of the learning rate that is left at the end; it falls exponentially."""
+    """The factor by which the learning rate falls, exponentially, until the end."""
     max_grad_norm: float = setting(1.0, above=0)
-    """Norm to which a gradient is cut; the study's code cuts each element at 1."""
+    """Norm to which a gradient is clipped; the study's code clips each element to 1."""
     label_smoothing: float = setting(0.0, least=0, most=1)
     """The part of a label's probability that is spread evenly over all units (Szegedy et al.,
     2016)."""
     scheduled_sampling: float = setting(0.0, least=0, most=1)
-    """The probability that the speller is told its own last unit instead of the right one."""
+    """The probability that the speller reads a unit of its own instead of the right one."""
     dropout: float = setting(0.0, least=0, most=1)
     """The probability with which an output of an LSTM is dropped while training."""
     input_noise: float = setting(0.0, least=0)
-    """Standard deviation of what is added to the features, which have 1."""
+    """Standard deviation of the noise on the features, whose own is 1."""
     beam_width: int = setting(1, least=1)
-    """The number of beginnings that the search keeps; 1 is greedy."""
+    """Width of the beam search; 1 is greedy."""
     max_length: int = setting(100, least=1)
     """Units after which a hypothesis is cut; 100 in the study."""
     validate: bool = setting(False, measured=True)
-    """True if what is measured of the test cases is measured of the validation cases, too."""
+    """True if errors are measured on the validation data, too."""
 
     name = "las"
     lower_is_better = ("test_nll", "test_error")
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
-        """``notebook`` has half the usual units, with which attention still forms, at half the
-        price; ``paper`` the settings of the study's code, save that gradients are cut by their
-        norm."""
+        """``notebook`` has half the usual units, with which attention still forms; ``paper``
+        the settings of the study's code, but that gradients are clipped by their norm."""
         return {
             "smoke": cls(
                 units=(8, 16), encoder_layers=2, train_size=32, epochs=1, max_length=20
@@ -155,10 +154,10 @@ class Spelling(Experiment):
         }
 
     def dataset(self) -> Speech:
-        """As :func:`lnlab.data.load` gives it.
+        """Load the speech.
 
         Raises:
-            ValueError: if there are no validation cases, and they are to be measured.
+            ValueError: if it has no validation data, and ``validate`` is set.
         """
         speech = load(
             self.data,
@@ -176,10 +175,11 @@ class Spelling(Experiment):
         return speech
 
     def model(self, seed: int, dataset: Speech) -> nn.Module:
-        """The net of one seed; its W depends on the seed and the sizes alone."""
-        listening, spelling = PLACES[self.norm]
-        inside = listening and self.encoder_norm == "cell"
-        after = FORMS[self.encoder_norm] if listening else None
+        """Return the model of one seed; its W depends on the seed and the sizes alone."""
+        listener_normalized, speller_normalized = ARMS[self.norm]
+        in_cells = listener_normalized and self.encoder_norm == "cell"
+        after = ENCODER_NORMS[self.encoder_norm] if listener_normalized else None
+        published = speller_normalized and self.published_cell
         D, (H, S) = dataset.train[0].features.shape[1], self.units
         with seeded(seed):
             listener = Listener(
@@ -189,7 +189,7 @@ class Spelling(Experiment):
                 after=after,
                 dropout=self.dropout,
                 noise=self.input_noise,
-                **self._normalized(inside),
+                **self._cell_settings(in_cells),
             )
             speller = Speller(
                 len(dataset.units) + 1,
@@ -200,17 +200,13 @@ class Spelling(Experiment):
                 swapped=self.swap_states,
                 dropout=self.dropout,
                 sampling=self.scheduled_sampling,
-                **(
-                    PUBLISHED
-                    if spelling and self.published_cell
-                    else self._normalized(spelling)
-                ),
+                **(PUBLISHED if published else self._cell_settings(speller_normalized)),
             )
         net = ListenAttendSpell(listener, speller)
         return fuse(net) if self.fused else net
 
-    def _normalized(self, normalized: bool) -> dict[str, Any]:
-        """The settings of an LSTM that say what normalizes it and how it starts."""
+    def _cell_settings(self, normalized: bool) -> dict[str, Any]:
+        """Return the normalizer and the initialisation of the cells of an LSTM."""
         initial = STARTS[self.initialisation]
         if not normalized:
             return {"norm": Identity, "initial": initial}
@@ -219,14 +215,13 @@ class Spelling(Experiment):
     def batches(
         self, dataset: Speech, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> Bucketed:
-        """Utterances of like length together."""
+        """Return batches of utterances of like length."""
         utterances = dataset.train
         numbers = {unit: number for number, unit in enumerate(dataset.units)}
 
-        def batch(places: list[int]) -> tuple[Heeded, tuple[Tensor, Tensor]]:
-            said = [utterances[place] for place in places]
-            heeded, counts = gathered(said, numbers, dtype)
-            return heeded, (heeded.units, counts)
+        def batch(indices: list[int]) -> tuple[SpeechBatch, tuple[Tensor, Tensor]]:
+            x, counts = make_batch([utterances[k] for k in indices], numbers, dtype)
+            return x, (x.units, counts)
 
         lengths = [utterance.frames for utterance in utterances]
         return Bucketed(lengths, batch, self.batch_size, self.seeds, device, fill=len(numbers))
@@ -238,7 +233,7 @@ class Spelling(Experiment):
         return self.learning_rate_decay**progress
 
     def loss(self, output: Tensor, y: tuple[Tensor, Tensor]) -> Tensor:
-        """Nats a unit: logits (S, B, U, V) to (S,)."""
+        """Return the nats a unit of each model (S,), from logits (S, B, U, V)."""
         return torch.stack(
             [
                 cross_entropy(logits, units, counts, self.label_smoothing)
@@ -249,13 +244,10 @@ class Spelling(Experiment):
     def evaluate(
         self, model: Any, dataset: Speech, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
-        """Per seed: see :func:`.recognition.recognized` and :func:`.inside.inside`, and with
-        ``validate`` :func:`.recognition.validated`."""
-        search: dict[str, Any] = {"width": self.beam_width, "longest": self.max_length}
-        rows = [
-            recognized(one, dataset, **search)
-            | inside(one, dataset)
-            | (validated(one, dataset, **search) if self.validate else {})
-            for one in model.unstack()
-        ]
-        return collate(rows)
+        """Return the metrics of each seed: see :func:`.evaluate.measure`."""
+        settings: dict[str, Any] = {
+            "width": self.beam_width,
+            "longest": self.max_length,
+            "validate": self.validate,
+        }
+        return collate([measure(net, dataset, **settings) for net in model.unstack()])
