@@ -19,32 +19,28 @@ from lnlab import paths
 def bench(name: str, as_json: bool, device: str | None) -> None:
     """Measure speed beside a named peer, on this machine; a wrong name lists what there is."""
     folder = paths.root() / "benchmarks"
-    existing = {path.stem: path for path in sorted(folder.glob("[!_]*.py"))}
-    if name not in existing:
-        raise ValueError(f"There is no benchmark {name!r}. There are: {', '.join(existing)}")
-    main = shared(name).main
-    if "json" not in signature(main).parameters:
+    files = {path.stem: path for path in sorted(folder.glob("[!_]*.py"))}
+    if name not in files:
+        raise ValueError(f"There is no benchmark {name!r}. There are: {', '.join(files)}")
+    if str(folder.parent) not in sys.path:
+        sys.path.insert(0, str(folder.parent))  # for `from benchmarks import ...`
+    main = load_file(files[name]).main
+    options = signature(main).parameters
+    if "json" not in options:
         raise ValueError(f"{name} is a program of its own: python -m benchmarks.{name} --help")
-    if device is not None and "device" not in signature(main).parameters:
+    if device is not None and "device" not in options:
         raise ValueError(f"benchmark {name} is of the CPU: leave --device out.")
     main(json=as_json, **({} if device is None else {"device": device}))
 
 
-def shared(name: str) -> ModuleType:
-    """A file of the checkout's ``benchmarks``."""
-    if str(paths.root()) not in sys.path:
-        sys.path.insert(0, str(paths.root()))  # where it finds what several share
-    return program(paths.root() / "benchmarks" / f"{name}.py")
-
-
-def program(path: Path) -> ModuleType:
-    """The module that a file holds, wherever it lies, under a name that hides no other."""
+def load_file(path: Path) -> ModuleType:
+    """Return the module in a file, under a name that hides no other module."""
     name = f"lnlab_file_{path.stem}"
     loader = SourceFileLoader(name, str(path))
     spec = spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     module = module_from_spec(spec)
-    sys.modules[name] = module  # where its dataclasses look for it
+    sys.modules[name] = module  # dataclasses look for their module there
     try:
         loader.exec_module(module)
     except BaseException:

@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
-WIDTH, MOST = 100, 8
-"""Letters of a line where there is no terminal, and the most ids that an error names."""
+from lnlab.cli.tables import WIDTH
+
+MOST_IDS = 8
+"""The most ids that an error names."""
 
 
 @click.group(invoke_without_command=True)
@@ -23,41 +25,42 @@ def claims(context: click.Context, paper: str, word: str, as_json: bool) -> None
     if context.invoked_subcommand:
         return
     from lnlab.papers.claims import Claims
-    from lnlab.papers.claims import claims as all_claims
+    from lnlab.papers.claims import claims as load_claims
 
-    chosen = choose(choose(all_claims(), "paper", paper), "word", word)
+    chosen = Claims(select(select(load_claims(), "paper", paper), "word", word))
     if as_json:
-        records = Claims(chosen).to_frame().reset_index().to_dict("records")
+        records = chosen.to_frame().reset_index().to_dict("records")
         click.echo(json.dumps(records, indent=2, ensure_ascii=False))
     else:
-        click.echo(Claims(chosen).text(get_terminal_size((WIDTH, 24)).columns))
+        click.echo(chosen.text(get_terminal_size((WIDTH, 24)).columns))
 
 
-def choose(records: Sequence[dict[str, Any]], field: str, wanted: str) -> list[dict[str, Any]]:
-    """Return the records whose field has ``wanted`` in it, in large letters or small.
+def select(records: Sequence[dict[str, Any]], field: str, text: str) -> list[dict[str, Any]]:
+    """Return the records with a text in a field, whatever its case.
 
     Raises:
-        ValueError: if none has; the message lists what there is.
+        ValueError: There are none; the message lists what there is.
     """
-    found = [one for one in records if wanted.casefold() in one[field].casefold()]
-    if not found:
-        known = ", ".join(dict.fromkeys(one[field] for one in records))
-        raise ValueError(f"no statement has {field} {wanted!r}: {known}.")
-    return found
+    selected = [record for record in records if text.casefold() in record[field].casefold()]
+    if not selected:
+        known = ", ".join(dict.fromkeys(record[field] for record in records))
+        raise ValueError(f"no statement has {field} {text!r}: {known}.")
+    return selected
 
 
 @claims.command()
 @click.argument("id")
 def show(id: str) -> None:
     """One statement in sentences: quotation, effect, other settings, command."""
-    from lnlab.papers.claims import claims as all_claims
+    from lnlab.papers.claims import claims as load_claims
     from lnlab.papers.claims.table import paragraph
 
-    records = {one["id"]: one for one in all_claims()}
+    records = {record["id"]: record for record in load_claims()}
     if id not in records:
-        like = [name for name in records if id in name] or get_close_matches(id, records, MOST)
-        more = f" and {len(like) - MOST} more" if len(like) > MOST else ""
-        hint = f"Like it: {', '.join(like[:MOST])}{more}. " if like else ""
+        similar = [name for name in records if id in name]
+        similar = similar or get_close_matches(id, records, MOST_IDS)
+        more = f" and {len(similar) - MOST_IDS} more" if len(similar) > MOST_IDS else ""
+        hint = f"Like it: {', '.join(similar[:MOST_IDS])}{more}. " if similar else ""
         raise ValueError(f"There is no claim {id!r}. {hint}`lnlab claims` lists all.")
     click.echo(paragraph(records[id], get_terminal_size((WIDTH, 24)).columns))
 
@@ -74,6 +77,6 @@ def judge() -> None:
 @click.argument("path", type=click.Path(path_type=Path), default=Path("claims.html"))
 def page(path: Path) -> None:
     """Write the page of the claims in one file; .csv and .json make a table."""
-    from lnlab.papers.claims import claims as all_claims
+    from lnlab.papers.claims import claims as load_claims
 
-    click.echo(all_claims().save(path))
+    click.echo(load_claims().save(path))

@@ -22,15 +22,15 @@ def list_sources() -> None:
     """List the sources of data: their kind, their size, where they lie, what they offer."""
     from lnlab.data import data_folder, sources
 
-    room = max(len(source.name) for source in sources())
+    width = max(len(source.name) for source in sources())
     for source in sources():
-        head = f"{source.name:<{room}}  {source.kind:<10} "
+        head = f"{source.name:<{width}}  {source.kind:<10} "
         options = f"; options: {', '.join(source.options)}" if source.options else ""
         indent = " " * len(head)
-        click.echo(within(head, source.title))
-        click.echo(indent + whereabouts(source, data_folder() / source.name))
-        click.echo(within(indent, f"licence: {source.licence}"))
-        click.echo(within(indent, f"offers {source.offers}{options}"))
+        click.echo(wrap(head, source.title))
+        click.echo(indent + locate(source, data_folder() / source.name))
+        click.echo(wrap(indent, f"licence: {source.licence}"))
+        click.echo(wrap(indent, f"offers {source.offers}{options}"))
 
 
 @data.command()
@@ -42,18 +42,18 @@ def fetch(name: str, folder: Path | None) -> None:
 
     for source in sources():
         if source.name == name and not source.files:
-            where = whereabouts(source, data_folder() / name)
-            raise ValueError(f"{name} has no files to download; {where}.")
+            location = locate(source, data_folder() / name)
+            raise ValueError(f"{name} has no files to download; {location}.")
     click.echo(fetch(name, folder))
 
 
-def within(head: str, words: str) -> str:
-    """Words behind a head, in lines of ``WIDTH`` letters that begin below each other."""
-    return textwrap.fill(words, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+def wrap(head: str, text: str) -> str:
+    """Return a text behind a head, wrapped at ``WIDTH`` letters, its lines below each other."""
+    return textwrap.fill(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
 
 
-def whereabouts(source: "Source", folder: Path) -> str:
-    """The place of a source on this machine and its size, or what would bring it here."""
+def locate(source: "Source", folder: Path) -> str:
+    """Return where a source is on this machine and its size, or what would bring it here."""
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     if size:
         return f"here: {folder}, {size / 1e6:.1f} MB"

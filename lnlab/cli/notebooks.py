@@ -1,4 +1,4 @@
-"""``lnlab list`` and ``lnlab run``: the notebooks."""
+"""``lnlab list``, ``lnlab run`` and ``lnlab site``: the notebooks and their pages."""
 
 import json
 import os
@@ -13,28 +13,38 @@ import click
 from lnlab.seeds import read_seeds
 
 if TYPE_CHECKING:
-    import lnlab.book.run
+    from lnlab.book.run import Executed
 
+    Parameters = dict[Path, dict[str, Any]]
+    """The parameters of each notebook that is to run."""
 
 BUDGETS = ("smoke", "notebook", "paper")
 
 KINDS = {dict: "names and values in braces, as '{\"delta\": 2}'", int: "a whole number"}
 """The kinds of values that not every text is, each with the way to write it."""
 
+TIMEOUT, PAPER_TIMEOUT = 1800, 7 * 86400
+"""Seconds of one cell: of the longest notebook it takes minutes, with a paper's budget days."""
+
+UNFINISHED = "unfinished.json"
+"""A file in the folder of pages: the plan of a run that was stopped, and what it had done."""
+
+
+# The values of parameters: what a notebook would refuse minutes later is refused at once.
+
 
 def parse_parameter(name: str, text: str, default: Any = None) -> Any:
     """Return the value of ``-p NAME VALUE``; a text where its ``default`` is one.
 
     Raises:
-        ValueError: if the name has a "=" in it, the text is of another kind than the default,
-            or it names no seeds, budget, device or data, for the parameters of these names;
-            what a notebook would find out minutes later is refused at once.
+        ValueError: The name has a "=" in it, the text is of another kind than the default, or
+            it is not one of the seeds, budgets, devices or data.
     """
     from lnlab import book, data
     from lnlab.data.dataset import find_source, split_spec
 
     if "=" in name:
-        raise ValueError(write_apart(name))
+        raise ValueError(explain_spelling(name))
     if name == "seeds":
         try:
             return [*read_seeds(text)]
@@ -47,20 +57,21 @@ def parse_parameter(name: str, text: str, default: Any = None) -> Any:
         raise ValueError(f"-p budget {text!r}: choose from {', '.join(BUDGETS)}.")
     if name == "device" and not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", str(value)):
         raise ValueError(f"-p device {text!r}: write auto, cpu, cuda, cuda:1 or mps.")
-    if name == "data" and value:  # empty is the budget's own
+    if name == "data" and value:  # empty stands for the data of the budget
         find_source(split_spec(str(value))[0], data.sources())
     return value
 
 
-def write_apart(word: str) -> str:
-    """Return the complaint about one word that stands for a parameter's name and value."""
+def explain_spelling(word: str) -> str:
+    """Return the message for one word in place of a parameter's name and value."""
     return f"-p {word}: write the name and the value apart, as -p seeds 3-5."
 
 
 def check_available(values: Mapping[str, Any]) -> None:
-    """Raise ValueError if the device or the data of the parameters is not on this machine.
+    """Check that the device and the data of the parameters are on this machine.
 
-    Of a budget's own data the notebook says so.
+    Raises:
+        ValueError: One is not. The data of a budget are not checked: the notebook does so.
     """
     if values.get("device", "cpu") != "cpu":
         from lnlab.training.random_state import available
@@ -68,51 +79,58 @@ def check_available(values: Mapping[str, Any]) -> None:
         available(values["device"])
     if spec := values.get("data"):
         from lnlab import data
-        from lnlab.cli.data import whereabouts
+        from lnlab.cli.data import locate
         from lnlab.data.dataset import find_source, split_spec
 
         name, folder = split_spec(spec)
         source = find_source(name, data.sources())
         if folder is None:
-            where = whereabouts(source, data.data_folder() / source.name)
+            location = locate(source, data.data_folder() / source.name)
         else:
-            where = "" if folder.exists() else f"not here: there is no {folder}"
-        if where.startswith("not here"):
-            raise ValueError(f"-p data {spec}: {where}.")
+            location = "" if folder.exists() else f"not here: there is no {folder}"
+        if location.startswith("not here"):
+            raise ValueError(f"-p data {spec}: {location}.")
 
 
-TIMEOUT, PAPER_TIMEOUT = 1800, 7 * 86400
-"""Seconds of one cell: of the longest notebook it takes minutes, with a paper's budget days."""
-
-
-@click.command("list")
-@click.argument("notebooks", nargs=-1, metavar="[NUMBER OR NAME]...")
-def list_all(notebooks: tuple[str, ...]) -> None:
-    """List the notebooks and what each can be told with -p; of those named, the values, too."""
-    import lnlab.paths
-    from lnlab import book
-
-    paths = book.notebooks(lnlab.paths.root() / "notebooks")
-    for path in book.chosen(notebooks, paths):
-        number, (title, _) = path.stem.split("_")[0], book.opening(book.read(path))
-        if notebooks:
-            click.echo("\n    ".join([f"{number}  {title}", *book.parameter_lines(path)]))
-        else:
-            click.echo(f"{number}  {title:<40} {'  '.join(book.parameters(path))}")
-
-
-class InPairs(click.Command):
+class RunCommand(click.Command):
     """A command whose last word may be the "seeds=3" of a -p, which click would call two words
     of which one is missing."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args[-2:-1] == ["-p"]:
-            raise ValueError(write_apart(args[-1]))
+            raise ValueError(explain_spelling(args[-1]))
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=InPairs)
-@click.argument("notebooks", nargs=-1, metavar="[NUMBER OR NAME]...")
+# The commands.
+
+
+names_argument = click.argument("names", nargs=-1, metavar="[NUMBER OR NAME]...")
+
+
+def workbook() -> list[Path]:
+    """Return the notebooks of the checkout in reading order."""
+    from lnlab import book, paths
+
+    return book.notebooks(paths.root() / "notebooks")
+
+
+@click.command("list")
+@names_argument
+def list_all(names: tuple[str, ...]) -> None:
+    """List the notebooks and their parameters; of those named, the values, too."""
+    from lnlab import book
+
+    for path in book.chosen(names, workbook()):
+        number, (title, _) = path.stem.split("_")[0], book.opening(book.read(path))
+        if names:
+            click.echo("\n    ".join([f"{number}  {title}", *book.parameter_lines(path)]))
+        else:
+            click.echo(f"{number}  {title:<40} {'  '.join(book.parameters(path))}")
+
+
+@click.command(cls=RunCommand)
+@names_argument
 @click.option(
     "-p",
     "parameters",
@@ -126,7 +144,7 @@ class InPairs(click.Command):
     type=click.Path(path_type=Path),
     default=Path("build"),
     show_default=True,
-    help="The folder for what comes out.",
+    help="The folder of executed notebooks and pages.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), help="Notebooks at a time [one a core, one thread each]."
@@ -140,7 +158,7 @@ class InPairs(click.Command):
     help=f"What one cell may take [{TIMEOUT}; a week for -p budget paper].",
 )
 def run(
-    notebooks: tuple[str, ...],
+    names: tuple[str, ...],
     parameters: tuple[tuple[str, str], ...],
     out: Path,
     jobs: int | None,
@@ -153,57 +171,53 @@ def run(
     One that fails, hangs or loses its kernel is kept as NAME.failed.ipynb; the others
     finish, and the exit code is 1.
     """
-    import lnlab.paths
-    from lnlab import book
+    from lnlab import book, paths
 
-    folder = lnlab.paths.root() / "notebooks"
-    if out.resolve() == folder.resolve():
+    if out.resolve() == (paths.root() / "notebooks").resolve():
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
-    everything = book.notebooks(folder)
-    known = dict(one for path in everything for one in book.parameters(path).items())
-    defaults = {name: book.value(text) for name, text in known.items()}
-    told = {n: parse_parameter(n, text, defaults.get(n)) for n, text in parameters}
-    wanted = book.shared(told, book.chosen(notebooks, everything))
+    notebooks = workbook()
+    defaults = {
+        name: book.value(text)
+        for path in notebooks
+        for name, text in book.parameters(path).items()
+    }
+    values = {n: parse_parameter(n, text, defaults.get(n)) for n, text in parameters}
+    wanted = book.shared(values, book.chosen(names, notebooks))
     if times:
         return show_times(list(wanted), out)
-    check_available(told)
-    from lnlab.book.html import publish  # what was asked is right: now what takes time
+    check_available(values)
+    from lnlab.book.html import publish  # late, as it takes time
     from lnlab.book.site import first_page
 
-    timeout = timeout or (PAPER_TIMEOUT if told.get("budget") == "paper" else TIMEOUT)
-    os.environ["LNLAB_HEADLESS"] = "1"
-    os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"  # what pages are made of
-    jobs = jobs or cores()
-    # or each would start as many threads as there are cores; alone, too, as they wait for each
-    # other wherever the cores have other work to do
-    os.environ["OMP_NUM_THREADS"] = "1"
+    timeout = timeout or (PAPER_TIMEOUT if values.get("budget") == "paper" else TIMEOUT)
+    set_environment()
     out.mkdir(parents=True, exist_ok=True)
-    asked = {path.stem: book.fingerprint(path) for path in wanted}
-    plan = {"asked": asked, "parameters": told}
+    fingerprints = {path.stem: book.fingerprint(path) for path in wanted}
+    plan = {"asked": fingerprints, "parameters": values}
     left = remaining(plan, wanted, out)
     done = [path.stem for path in wanted if path not in left]
 
-    def settled(outcome: "lnlab.book.run.Executed") -> None:
+    def finish(outcome: "Executed") -> None:
         if not outcome.error:
             done.append(outcome.name)
-        publish(everything, out, only=[outcome.name])
+        publish(notebooks, out, only=[outcome.name])
 
     def stopped(by: int, _: object = None) -> NoReturn:
         stop(out, plan | {"done": done}, by)
 
     before = signal.signal(signal.SIGTERM, stopped)
     try:
-        outcomes = run_with_bar(left, out, jobs, timeout, settled)
-        alone = [outcome.name for outcome in outcomes] if embed else []
-        publish(everything, out, embed=alone)
-        published = first_page(everything, out, out, **shown_first())
+        outcomes = run_with_bar(left, out, jobs or cores(), timeout, finish)
+        embedded = [outcome.name for outcome in outcomes] if embed else []
+        publish(notebooks, out, embed=embedded)
+        index = first_page(notebooks, out, out, **first_page_content())
     except KeyboardInterrupt:
         stopped(signal.SIGINT)
     finally:
         signal.signal(signal.SIGTERM, before)
     (out / UNFINISHED).unlink(missing_ok=True)
-    click.echo(f"pages: {published}")
-    for name in alone:
+    click.echo(f"pages: {index}")
+    for name in embedded:
         click.echo(f"in one file: {out / 'handout' / name}.html")
     if any(outcome.error for outcome in outcomes):
         raise SystemExit(1)
@@ -218,45 +232,57 @@ def run(
     help="The folder that `lnlab run` filled.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("site"), show_default=True,
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("site"),
+    show_default=True,
     help="The folder for a static host.",
-)  # fmt: skip
+)
 def site(pages: Path, out: Path) -> None:
     """Make the site of what `lnlab run` left: a first page, and the pages of the notebooks."""
-    import lnlab.paths
-    from lnlab import book
-    from lnlab.book.site import site as made
+    from lnlab.book import site
 
-    paths = book.notebooks(lnlab.paths.root() / "notebooks")
-    click.echo(f"site: {made(paths, pages, out, **shown_first())}")
+    click.echo(f"site: {site.site(workbook(), pages, out, **first_page_content())}")
 
 
-def shown_first() -> dict[str, Any]:
+def first_page_content() -> dict[str, Any]:
     """Return what the first page shows beside the notebooks."""
-    import lnlab.paths
+    from lnlab import paths
     from lnlab.papers import claims
 
-    found = claims.findings("claims.html").replace(", [errata](docs/errata.md)", "")
     return {
         "claims": claims.claims().records,
-        "findings": found,
-        "repository": lnlab.paths.repository(),
+        "findings": claims.findings("claims.html").replace(", [errata](docs/errata.md)", ""),
+        "repository": paths.repository(),
     }
 
 
-UNFINISHED = "unfinished.json"
-"""A file in the folder of pages: what a run was asked for, and had done when it was stopped.
-
-The notebooks asked for have their fingerprints, by which a change of one is noticed.
-"""
+# Parts of `lnlab run`.
 
 
-def remaining(
-    plan: dict[str, Any], wanted: "dict[Path, dict[str, Any]]", out: Path
-) -> "dict[Path, dict[str, Any]]":
-    """Return what of a plan is left to do: all, unless the very same one was stopped.
+def set_environment() -> None:
+    """Set the variables with which the kernels of notebooks start."""
+    os.environ["LNLAB_HEADLESS"] = "1"
+    os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"  # what pages are made of
+    # or each would start as many threads as there are cores; alone, too, as they wait for each
+    # other wherever the cores have other work to do
+    os.environ["OMP_NUM_THREADS"] = "1"
 
-    A notebook that was done and has changed since, or whose code has, is left to do again.
+
+def cores() -> int:
+    """Return the number of cores that this process may use, or of all where that is unknown."""
+    known = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+
+
+def remaining(plan: dict[str, Any], wanted: "Parameters", out: Path) -> "Parameters":
+    """Return what is left of a plan: everything, unless a run of the same plan was stopped.
+
+    A notebook that was done and has changed since, or whose code has, runs again.
+
+    Args:
+        plan: fingerprints by notebook ("asked"), and the parameters of all.
+        wanted: the notebooks with their parameters.
     """
     try:
         stopped = json.loads((out / UNFINISHED).read_text(encoding="utf-8"))
@@ -266,76 +292,13 @@ def remaining(
         done = [name for name in stopped["done"] if before[name] == now[name]]
     except (OSError, ValueError, LookupError, TypeError):
         return wanted
-    click.echo(
-        f"continued: {len(done)} of {len(wanted)} were done when it was stopped", err=True
-    )
-    return {path: own for path, own in wanted.items() if path.stem not in done}
-
-
-def show_times(paths: list[Path], out: Path) -> None:
-    """Print how long each notebook took when it last ran into ``out``, and their sum.
-
-    Seconds by the clock, and CPU-seconds of its kernel: what else runs changes these less.
-    """
-    import nbformat
-
-    total, worked = 0.0, 0.0
-    for path in paths:
-        if not (out / path.name).exists():
-            click.echo(f"{path.stem:<42} not run")
-            continue
-        run = nbformat.read(out / path.name, as_version=4).metadata["lnlab"]
-        total += run["seconds"]
-        cpu = run.get("cpu_seconds") or 0.0
-        worked += cpu
-        took = f"{run['seconds']:>7.1f} s {cpu:>7.1f} CPU-s"
-        budget = run["parameters"].get("budget", "")
-        click.echo(f"{path.stem:<42} {took}  {budget:<9} {run['at']}")
-    click.echo(f"{'all, one after the other':<42} {total:>7.1f} s {worked:>7.1f} CPU-s")
-
-
-def run_with_bar(
-    wanted: "dict[Path, dict[str, Any]]",
-    out: Path,
-    jobs: int,
-    timeout: int,
-    settled: "Callable[[lnlab.book.run.Executed], None]",
-) -> "list[lnlab.book.run.Executed]":
-    """Run notebooks with one bar over all, which also shows the last line that one printed.
-
-    It moves by the seconds that each is expected to take; ``settled`` is called with each
-    outcome.
-    """
-    import torch
-    from tqdm import tqdm
-
-    import lnlab.book.run
-    from lnlab.training.runs import device_name
-
-    plural = "core" if cores() == 1 else "cores"
-    hardware = f"{device_name(torch.device('cpu'))}, {cores()} {plural}"
-    expected = {path.stem: lnlab.book.run.seconds_before(path, out) for path in wanted}
-    form = "{l_bar}{bar}| {elapsed}<{remaining}{postfix}"
-    total = sum(expected.values())
-    with tqdm(total=total, bar_format=form, leave=False, disable=None) as bar:
-
-        def show(name: str, line: str) -> None:
-            bar.set_postfix_str(f"{name.split('_')[0]}: {line[:60]}")
-
-        outcomes = []
-        for outcome in lnlab.book.run.run(
-            wanted, out, jobs=jobs, timeout=timeout, listener=show, hardware=hardware
-        ):
-            bar.set_postfix_str("", refresh=False)
-            bar.write(str(outcome))
-            bar.update(expected[outcome.name])
-            settled(outcome)
-            outcomes.append(outcome)
-        return outcomes
+    message = f"continued: {len(done)} of {len(wanted)} were done when it was stopped"
+    click.echo(message, err=True)
+    return {path: values for path, values in wanted.items() if path.stem not in done}
 
 
 def stop(out: Path, plan: dict[str, Any], by: int) -> NoReturn:
-    """End now; what has finished stays, what was running leaves nothing but its name."""
+    """End now: finished notebooks stay, of a running one nothing but its name in the plan."""
     from lnlab.book.run import drafts
 
     (out / UNFINISHED).write_text(json.dumps(plan), encoding="utf-8")
@@ -347,7 +310,61 @@ def stop(out: Path, plan: dict[str, Any], by: int) -> NoReturn:
     os._exit(128 + by)
 
 
-def cores() -> int:
-    """Return the number of cores that this process may use, or of all where that is unknown."""
-    known = hasattr(os, "sched_getaffinity")
-    return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+def run_with_bar(
+    wanted: "Parameters",
+    out: Path,
+    jobs: int,
+    timeout: int,
+    finish: "Callable[[Executed], None]",
+) -> "list[Executed]":
+    """Run notebooks with one bar over all, which also shows the last line that one printed.
+
+    It moves by the seconds that each is expected to take; ``finish`` is called with each
+    outcome.
+    """
+    import torch
+    from tqdm import tqdm
+
+    from lnlab.book.run import run, seconds_before
+    from lnlab.training.runs import device_name
+
+    plural = "core" if cores() == 1 else "cores"
+    hardware = f"{device_name(torch.device('cpu'))}, {cores()} {plural}"
+    expected = {path.stem: seconds_before(path, out) for path in wanted}
+    layout = "{l_bar}{bar}| {elapsed}<{remaining}{postfix}"
+    total = sum(expected.values())
+    outcomes = []
+    with tqdm(total=total, bar_format=layout, leave=False, disable=None) as bar:
+
+        def show(name: str, line: str) -> None:
+            bar.set_postfix_str(f"{name.split('_')[0]}: {line[:60]}")
+
+        options = {"jobs": jobs, "timeout": timeout, "listener": show, "hardware": hardware}
+        for outcome in run(wanted, out, **options):
+            bar.set_postfix_str("", refresh=False)
+            bar.write(str(outcome))
+            bar.update(expected[outcome.name])
+            finish(outcome)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def show_times(paths: list[Path], out: Path) -> None:
+    """Print how long each notebook took when it last ran into ``out``, and their sum.
+
+    Seconds by the clock, and CPU-seconds of its kernel, which depend less on other work.
+    """
+    import nbformat
+
+    seconds, cpu_seconds = 0.0, 0.0
+    for path in paths:
+        if not (out / path.name).exists():
+            click.echo(f"{path.stem:<42} not run")
+            continue
+        run = nbformat.read(out / path.name, as_version=4).metadata["lnlab"]
+        cpu = run.get("cpu_seconds") or 0.0
+        seconds, cpu_seconds = seconds + run["seconds"], cpu_seconds + cpu
+        budget = run["parameters"].get("budget", "")
+        times = f"{run['seconds']:>7.1f} s {cpu:>7.1f} CPU-s"
+        click.echo(f"{path.stem:<42} {times}  {budget:<9} {run['at']}")
+    click.echo(f"{'all, one after the other':<42} {seconds:>7.1f} s {cpu_seconds:>7.1f} CPU-s")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from lnlab.cli.tables import SHOWN, overview, show_run, state
+from lnlab.cli.tables import MOST_RUNS, overview, show_run, state
 from lnlab.cli.train import find_experiment
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def results() -> None:
 
 
 all_option = click.option(
-    "--all", "everything", is_flag=True, help=f"All of them, not the {SHOWN} latest."
+    "--all", "everything", is_flag=True, help=f"All of them, not the {MOST_RUNS} latest."
 )
 
 
@@ -36,13 +36,20 @@ all_option = click.option(
 @all_option
 @root_option
 def list_runs(everything: bool, root: Path | None) -> None:
-    """List the runs, the latest first: those kept in results/ and those in runs/."""
+    """List the runs, the latest first: your own in runs/, then those kept in results/."""
+    from lnlab import paths
     from lnlab.training import runs
 
-    readable, damaged = runs.survey(folders(root))
-    click.echo(overview(readable, ("batch_size", "seeds"), None if everything else SHOWN))
-    for run in damaged:
-        click.echo(f"{run.key}  {run.task:<12} damaged: {run.error}")
+    own, kept = root or paths.place("runs"), paths.place("results")
+    for title, folder in (("Your own runs", own), ("Kept in git", kept)):
+        readable, damaged = runs.survey(folder)
+        click.echo(f"{title}, in {folder}: {len(readable) or 'none'}")
+        if readable:
+            most = None if everything else MOST_RUNS
+            click.echo(overview(readable, ("batch_size", "seeds"), most))
+        for run in damaged:
+            click.echo(f"{run.key}  {run.task:<12} damaged: {run.error}")
+        click.echo()
 
 
 @results.command()
@@ -73,7 +80,7 @@ def compare(keys: tuple[str, ...], csv: bool, everything: bool, root: Path | Non
     if csv:
         click.echo(runs.table(wanted).to_csv(index=False), nl=False)
     else:
-        click.echo(overview(wanted, most=None if everything else SHOWN))
+        click.echo(overview(wanted, most=None if everything else MOST_RUNS))
 
 
 @results.command()

@@ -3,7 +3,7 @@
 import ast
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from inspect import cleandoc, formatannotation, getsource
 from pathlib import Path
@@ -21,25 +21,18 @@ if TYPE_CHECKING:
 
 
 def find_experiment(name: str) -> "type[Experiment]":
-    """Return the class of experiments that is called so.
+    """Return the class of experiments of a name.
 
     Raises:
-        ValueError: None is; the message lists those that are.
+        ValueError: There is none; the message lists those that there are.
     """
     if name not in TASKS:
         raise ValueError(f"There is no task {name!r}. There are: {', '.join(TASKS)}")
     return TASKS[name]
 
 
-# Fields of an experiment in the help, and as a command line sets them.
-
-
-class OnExperiment(click.Command):
-    """A command on an experiment, whose help lists all of them, or the fields of the one named.
-
-    Raises:
-        click.UsageError: if help is asked for with an experiment that there is not.
-    """
+class ExperimentCommand(click.Command):
+    """A command whose help lists all experiments, or the fields of the one that is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["experiment"] = next((arg for arg in args if arg in TASKS), "")
@@ -58,11 +51,11 @@ class OnExperiment(click.Command):
                 formatter.write_dl(describe_fields(find_experiment(name)))
         else:
             with formatter.section("Tasks"):
-                formatter.write_dl([(name, describe(name)) for name in TASKS])
+                formatter.write_dl([(name, describe_experiment(name)) for name in TASKS])
 
 
-def describe(name: str) -> str:
-    """Return the subject of an experiment, and its paper: how its module's docstring begins."""
+def describe_experiment(name: str) -> str:
+    """Return the subject of an experiment and its paper: the first line of its module."""
     module = import_module(f"lnlab.papers.{WHERE[name][0]}")
     return (module.__doc__ or "").partition("\n")[0]
 
@@ -71,34 +64,34 @@ def describe_fields(experiment: "type[Experiment]") -> list[tuple[str, str]]:
     """Return name and type of each field, then its value at each budget and what it is."""
     from lnlab.training.experiment import declared
 
-    about: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for ancestor in reversed(experiment.__mro__[:-1]):
         if dataclasses.is_dataclass(ancestor):
-            about |= field_docstrings(ancestor)
+            texts |= field_docstrings(ancestor)
     budgets = experiment.budgets()
-    lines = []
+    descriptions = []
     for field in declared(experiment).values():
-        values = {name: written(getattr(task, field.name)) for name, task in budgets.items()}
-        said = "; ".join(f"{name}: {value}" for name, value in values.items())
+        values = {name: to_text(getattr(task, field.name)) for name, task in budgets.items()}
+        value = "; ".join(f"{name}: {text}" for name, text in values.items())
         if len({*values.values()}) == 1:
-            said = next(iter(values.values()))
+            value = next(iter(values.values()))
         choices = ", ".join(map(str, field.allowed.get("choices", ())))
-        parts = [f"[{said}]", about.get(field.name), choices and f"One of {choices}."]
-        plain = re.sub(r"(:\w+:)?`+", "", " ".join(filter(None, parts)))  # without markup
-        lines.append((f"{field.name}: {formatannotation(field.kind)}", plain))
-    return lines
+        parts = [f"[{value}]", texts.get(field.name), choices and f"One of {choices}."]
+        description = re.sub(r"(:\w+:)?`+", "", " ".join(filter(None, parts)))  # no markup
+        descriptions.append((f"{field.name}: {formatannotation(field.kind)}", description))
+    return descriptions
 
 
-def written(value: Any) -> str:
-    """Return a value as a command line takes it."""
+def to_text(value: Any) -> str:
+    """Return a value as the command line takes it."""
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return str(value) if value != "" else "empty"
 
 
-def field_docstrings(kind: type) -> dict[str, str]:
-    """Return the text that stands under each field in the source of a class."""
-    body = ast.parse(cleandoc("\n" + getsource(kind))).body[0]
+def field_docstrings(dataclass: type) -> dict[str, str]:
+    """Return the docstring under each field of a class, which only its source has."""
+    body = ast.parse(cleandoc("\n" + getsource(dataclass))).body[0]
     assert isinstance(body, ast.ClassDef)
     texts = {}
     for field, text in zip(body.body, body.body[1:], strict=False):
@@ -111,29 +104,48 @@ def field_docstrings(kind: type) -> dict[str, str]:
 def parse_settings(
     experiment: "type[Experiment]", settings: Sequence[str], data: str | None = None
 ) -> dict[str, Any]:
-    """Return the fields that ``FIELD=VALUE`` settings change, and their values.
+    """Return the fields and values of ``FIELD=VALUE`` settings.
 
     Raises:
         ValueError: There is no such field, a setting has no ``=``, or its value does not fit.
     """
+    settings = [*settings, *([f"data={data}"] if data else [])]
+    return {name: values[0] for name, values in parse_axes(experiment, settings, "").items()}
+
+
+def parse_axes(
+    experiment: "type[Experiment]", settings: Sequence[str], separator: str = ","
+) -> dict[str, list[Any]]:
+    """Return the fields and values of ``FIELD=A,B,...`` settings.
+
+    Args:
+        separator: what stands between values; ";" between values of several numbers; empty:
+            each setting has one value.
+
+    Raises:
+        ValueError: There is no such field, a setting has no ``=``, or a value does not fit.
+    """
     from lnlab.training.experiment import declared
 
     fields = declared(experiment)
-    values: dict[str, Any] = {}
-    for setting in [*settings, *([f"data={data}"] if data else [])]:
+    axes: dict[str, list[Any]] = {}
+    for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals or name not in fields:
             choice = ", ".join(fields)
             raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {choice}.")
-        values[name] = parse_value(fields[name], text)
-    return values
+        between = separator and (";" if get_origin(fields[name].kind) is tuple else separator)
+        texts = [part.strip() for part in text.split(between)] if between else [text]
+        values = [parse_value(fields[name], part) for part in texts]
+        axes[name] = [*axes.get(name, []), *values] if separator else values
+    return axes
 
 
 def parse_value(field: "Field", text: str) -> Any:
     """Return the value of a field that a text stands for; a tuple is ``0,1,2``.
 
     Raises:
-        ValueError: it does not fit.
+        ValueError: It does not fit.
     """
     from lnlab.training.experiment import check_field
 
@@ -150,8 +162,7 @@ def parse_value(field: "Field", text: str) -> Any:
     return check_field(value, field)
 
 
-# The commands.
-
+task_argument = click.argument("name", metavar="TASK")
 budget_option = click.option(
     "--budget", default="notebook", show_default=True, help="smoke, notebook, paper."
 )
@@ -164,8 +175,8 @@ out_option = click.option(
 )
 
 
-@click.command(cls=OnExperiment)
-@click.argument("name", metavar="TASK")
+@click.command(cls=ExperimentCommand)
+@task_argument
 @budget_option
 @click.option(
     "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="May be repeated."
@@ -184,10 +195,8 @@ def train(
     budget: str,
     settings: tuple[str, ...],
     data: str | None,
-    device: str,
-    precision: str,
-    save_every: float,
     out: Path | None,
+    **options: Any,
 ) -> None:
     """Train one experiment; a run that was stopped goes on, one that is done is shown.
 
@@ -197,12 +206,11 @@ def train(
     from lnlab import paths, training
 
     task = experiment.budget(budget, **parse_settings(experiment, settings, data))
-    place = {"root": out or paths.place("runs"), "device": device, "precision": precision}
-    show_run(training.train(task, save_every=save_every, **place))
+    show_run(training.train(task, root=out or paths.place("runs"), **options))
 
 
-@click.command(cls=OnExperiment)
-@click.argument("name", metavar="TASK")
+@click.command(cls=ExperimentCommand)
+@task_argument
 @budget_option
 @click.option(
     "--arm",
@@ -235,10 +243,8 @@ def sweep(
     apart: bool,
     settings: tuple[str, ...],
     data: str | None,
-    device: str,
-    jobs: int | None,
-    cluster: str | None,
     out: Path | None,
+    **options: Any,
 ) -> None:
     """Train every combination of settings; what is done stays, what was begun goes on."""
     experiment = find_experiment(name)
@@ -246,52 +252,35 @@ def sweep(
     from lnlab.training.sweep import grid, split_seeds
 
     compared = [*arms, *([f"norm={norm}"] if norm else [])]
-    axes = {}
-    for arm in compared:
-        if "=" not in arm:
-            axes[arm] = [getattr(t, arm) for t in experiment.arms(budget, arm).values()]
+    axes = {
+        arm: [getattr(task, arm) for task in experiment.arms(budget, arm).values()]
+        for arm in compared
+        if "=" not in arm
+    }
     axes |= parse_axes(experiment, [arm for arm in compared if "=" in arm] + [*settings])
     shared = [f"seeds={seeds}"] if seeds is not None else []
     axes |= {k: [v] for k, v in parse_settings(experiment, shared, data).items()}
     tasks = grid(experiment, budget, axes)
     tasks = split_seeds(tasks) if apart else tasks
-    root = out or paths.place("runs")
-    run_sweep(tasks, root=root, jobs=jobs, cluster=cluster, device=device)
+    run_sweep(tasks, root=out or paths.place("runs"), **options)
 
 
-def parse_axes(
-    experiment: "type[Experiment]", settings: Sequence[str]
-) -> Mapping[str, list[Any]]:
-    """Return the values of each field that ``FIELD=A,B,...`` settings name.
+def run_sweep(tasks: list[Any], *, root: Path, device: str, **options: Any) -> None:
+    """Sweep with a bar, report what failed, and show the table of the runs.
 
     Raises:
-        ValueError: There is no such field, or a value does not fit.
+        SystemExit: A run failed.
     """
-    from lnlab.training.experiment import declared
-
-    fields = declared(experiment)
-    axes: dict[str, list[Any]] = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        several = name in fields and get_origin(fields[name].kind) is tuple
-        for value in text.split(";" if several else ","):
-            parsed = parse_settings(experiment, [f"{name}{equals}{value.strip()}"])
-            axes.setdefault(name, []).append(parsed[name])
-    return axes
-
-
-def run_sweep(tasks: list[Any], **where: Any) -> None:
-    """Sweep with a bar, report what failed, and show the table of what is there."""
     from lnlab import training
     from lnlab.progress import progress
     from lnlab.training.sweep import sweep
 
-    outcomes = list(progress(sweep(tasks, **where), len(tasks), "sweep"))
-    if back := sum(outcome.read_back for outcome in outcomes):
-        click.echo(f"{back} of {len(tasks)} read back: they were done before")
-    place = {"root": where["root"], "device": where["device"]}
-    runs = [run for task in tasks if (run := training.find_run(task, **place))]
-    if runs:
+    swept = sweep(tasks, root=root, device=device, **options)
+    outcomes = list(progress(swept, len(tasks), "sweep"))
+    if done_before := sum(outcome.read_back for outcome in outcomes):
+        click.echo(f"{done_before} of {len(tasks)} read back: they were done before")
+    runs = [training.find_run(task, root=root, device=device) for task in tasks]
+    if runs := [run for run in runs if run]:
         click.echo(overview(runs))
     failed = [outcome for outcome in outcomes if outcome.error]
     for outcome in failed:

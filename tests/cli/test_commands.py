@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from lnlab import paths
 from lnlab.cli import app
-from lnlab.cli.tables import SHOWN, WIDEST_SETTING, brief, number
+from lnlab.cli.tables import MOST_LETTERS, MOST_RUNS, brief, main_number
 from lnlab.cli.train import describe_fields
 from lnlab.papers import TASKS, PermutationInvariantMNIST
 from lnlab.training import train_steps
@@ -152,9 +152,8 @@ def test_results_are_compared_resumed_and_removed(root):
     steps.close()
     (key,) = (run.key for run in read(root / "runs") if not run.done)
     listed = lnlab("results", "list").output.splitlines()
-    assert re.match(
-        rf"{key} +mnist +batch +- +at update 1, \d+ s ago +test_error \S+ +emb", listed[1]
-    )  # latest first
+    assert listed[1].startswith("all: task mnist; data embedded")
+    assert re.match(rf"{key} +batch +- +at update 1, \d+ s ago +test_error \S+", listed[3])
     compared = lnlab("results", "compare", "mnist", "--csv").output.splitlines()
     assert len(compared) > 1
     compared = lnlab("results", "compare", "--csv").output.splitlines()
@@ -199,58 +198,55 @@ def test_a_run_with_damaged_metrics_is_listed_as_such(root):
     assert "metrics.jsonl is missing" in lnlab("results", "show", run.name).output
 
 
-@pytest.mark.parametrize("width", [100, 170])
-def test_comparing_what_is_kept_fits_a_screen(monkeypatch, width):
-    monkeypatch.setenv("COLUMNS", str(width))
-    everything = lnlab("results", "compare", "--all", "--root", "nowhere").output
-    common, head, *lines, more = everything.splitlines()
+def test_your_own_runs_are_listed_before_those_kept_in_git(root):
+    lnlab(*SMOKE)
+    (key,) = (run.key for run in read(root / "runs"))
+    assert lnlab("results", "keep", key).exit_code == 0
+    lnlab(*SMOKE, "--set", "norm=batch")
+    own, kept = lnlab("results", "list").output.strip().split("\n\n")
+    title, common, _, *lines = own.splitlines()
+    assert title == f"Your own runs, in {root / 'runs'}: 2"
+    assert "state done" in common
+    assert {line.split()[1] for line in lines} == {"batch", "layer"}
+    assert kept.startswith(f"Kept in git, in {root / 'results'}: 1\n")
+    assert re.search(rf"{key} .* kept ", kept)
+
+
+def test_runs_without_a_terminal_fit_a_page_the_latest_first(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    common, head, *lines, no_room, older = lnlab(
+        "results", "compare", "--root", "nowhere"
+    ).output.splitlines()
     assert common == "all: state kept"
-    assert len(lines) > 100
-    assert max(map(len, lines)) <= width
-    assert re.fullmatch(r"no room for \d+ more columns: `lnlab results compare --csv` .*", more)
+    assert max(map(len, [head, *lines])) <= 100
     assert head.split()[:5] == ["key", "task", "norm", "finished", "number"]
-    assert head.split().count("data") == 1
+    assert re.fullmatch(
+        r"no room for \d+ more columns: `lnlab results compare --csv` .*", no_room
+    )
+    assert re.fullmatch(r"and \d\d\d older runs: --all shows them", older)
+    dates = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d", "\n".join(lines))
+    assert dates == sorted(dates, reverse=True)
+    assert len(dates) == MOST_RUNS
+    assert all(re.search(r" (valid|test)_\w+ -?[\d.]+$", line) for line in lines)
 
 
 def test_what_compared_runs_have_in_common_is_said_once(monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    said = lnlab("results", "compare", "order_embeddings", "--root", "nowhere").output
-    common, head, *lines = said.splitlines()
+    compare = ["results", "compare", "--root", "nowhere"]
+    common, head, *lines = lnlab(*compare, "order_embeddings").output.splitlines()
     assert common == "all: task order_embeddings; state kept; data coco-boxes, official"
     assert head.split()[:5] == ["key", "norm", "finished", "number", "seeds"]
     assert "learning_rate" in head
     assert not any("done" in line or "order_embeddings" in line for line in lines)
-    (key,) = {line.split()[0] for line in lines[:1]}
-    alone = lnlab("results", "compare", key, "--root", "nowhere").output
-    assert alone.split()[:7] == ["key", "task", "norm", "finished", "state", "number", "data"]
-
-
-@pytest.mark.parametrize("command", ["list", "compare"])
-def test_runs_without_a_terminal_fit_a_page_the_latest_first(monkeypatch, command):
-    monkeypatch.delenv("COLUMNS", raising=False)
-    everything, (head, *lines, _, older) = (
-        [line for line in said.output.splitlines() if not line.startswith("all: ")]
-        for said in (
-            lnlab("results", command, "--all", "--root", "nowhere"),
-            lnlab("results", command, "--root", "nowhere"),
-        )
-    )
-    assert max(map(len, everything)) <= 100
-    # columns are as wide as what stands in them, of all runs or of these
-    of_runs = [[line.split()[0] for line in some] for some in ([head, *lines], everything)]
-    assert of_runs[0] == of_runs[1][: 1 + SHOWN]
-    assert older == f"and {len(everything) - 2 - SHOWN} older runs: --all shows them"
-    dates = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d", "\n".join(lines))
-    assert dates == sorted(dates, reverse=True)
-    assert len(dates) == SHOWN
-    assert all(re.search(r" (valid|test)_\w+ -?[\d.]+( |$)", line) for line in lines)
+    alone = lnlab(*compare, lines[0].split()[0]).output
+    assert alone.split()[:5] == ["key", "task", "norm", "finished", "state"]
 
 
 def test_settings_are_written_in_few_letters():
     assert brief([100, 101, 102, 103]) == "100 to 103"
     assert brief([0, 2, 3]) == "0,2,3"
     assert brief([32, 32]) == "32,32"
-    assert len(brief("x" * 100)) == WIDEST_SETTING
+    assert len(brief("x" * 100)) == MOST_LETTERS
     assert brief("x" * 100).endswith("…")
 
 
@@ -267,7 +263,7 @@ def test_the_number_of_a_run_is_what_chose_its_weights_or_what_judges_it(root):
     lnlab(*SMOKE, "--set", "best_metric=test_nll")
     (run,) = (run for run in read(root / "runs") if run.config["best_metric"])
     listed = lnlab("results", "list").output.splitlines()
-    for line in listed[1:]:
+    for line in listed[3:5]:
         assert re.search(f"test_{'nll' if line.startswith(run.key) else 'error'} ", line)
 
 
@@ -275,10 +271,10 @@ def test_a_run_of_an_experiment_elsewhere_shows_what_is_there(root):
     config = {"units": 3}
     with Run.open("own", config, {"name": "d", "kind": "own", "checksum": "0"}, root) as run:
         run.log({"update": 1, "seed": 0, "loss": 2.5})
-        assert number(run) == "loss 2.5"
+        assert main_number(run) == "loss 2.5"
         run.log({"update": 2, "seed": 0, "loss": 2.0, "recall": 0.25, "rank": 4.0})
         run.finish({"main_metrics": ["rank", "recall", "unmeasured"]}, {})
-    assert number(run) == "recall 0.25"
+    assert main_number(run) == "recall 0.25"
 
 
 @pytest.mark.parametrize("name", TASKS)
