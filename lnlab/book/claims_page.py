@@ -12,6 +12,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
+from lnlab.papers.claims.judge import EQUALITY, MEANINGS, SIZES
+
 MIME = "application/vnd.lnlab.claims+json"
 """The type of an output from which a page shows claims: their records."""
 HERE = Path(__file__).parent / "templates"
@@ -26,8 +28,9 @@ COLUMNS = (
 )  # fmt: skip
 """The columns of a download."""
 LEGEND = (
-    "In brackets: the 95 % interval over the n seeds of a setting. LN is layer norm, BN batch "
-    "norm, BLN batch layer norm."
+    "In brackets: the 95 % interval over the n seeds of a setting, each of which trains both "
+    "sides from the same weights. One learning rate for all: not tuned for each side. LN is "
+    "layer norm, BN batch norm, BLN batch layer norm."
 )
 
 
@@ -48,7 +51,7 @@ def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> 
     data = json.dumps([{name: one.get(name) for name in COLUMNS} for one in records])
     return TEMPLATES.get_template("claims.html").render(
         themes=themes, chosen=chosen, controls=controls, dot=dot, kind=kind, digits=digits,
-        legend=LEGEND,
+        legend=LEGEND, meanings=MEANINGS, sizes=SIZES, equality=EQUALITY,
         # inside a script only "</script" and "<!--" mean something: no "<" is left
         data=Markup(data.replace("<", r"\u003c")),
         style=Markup((HERE / "claims.css").read_text(encoding="utf-8")),

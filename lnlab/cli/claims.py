@@ -15,7 +15,24 @@ MOST_IDS = 8
 """The most ids that an error names."""
 
 
-@click.group(invoke_without_command=True)
+class Group(click.Group):
+    """Commands whose help ends with the meaning of the words."""
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the words, sizes and settings mean."""
+        from lnlab.book.claims_page import LEGEND
+        from lnlab.papers.claims.entries import NEAR
+        from lnlab.papers.claims.judge import EQUALITY, MEANINGS, SIZES
+
+        with formatter.section("Words"):
+            formatter.write_dl([*MEANINGS.items(), *SIZES.items()])
+        with formatter.section("Nearness of a setting to the paper's, best first"):
+            formatter.write_text("; ".join(NEAR.values()))
+        formatter.write_paragraph()
+        formatter.write_text(f"{EQUALITY} {LEGEND}")
+
+
+@click.group(cls=Group, invoke_without_command=True)
 @click.option("--paper", default="", help="Only statements of papers with this in their name.")
 @click.option("--word", default="", help="Only this word: supported, contradicted, mixed, ...")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")

@@ -413,7 +413,7 @@ def test_a_claim_is_shown_in_sentences():
 
 def test_claims_are_listed_at_a_glance(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
-    _, _, *lines, total = lnlab("claims", "--paper", "ben othman").stdout.splitlines()
+    _, _, _, *lines, total = lnlab("claims", "--paper", "ben othman").stdout.splitlines()
     assert max(map(len, lines)) <= 100
     assert all(re.match(r"\S.*  benothman2018-\S+", line) for line in lines[::2])
     assert total.startswith(f"{len(lines) // 2} statements: ")

@@ -30,11 +30,13 @@ from lnlab.papers.claims.judge import (
     CONTRADICTED,
     INCONCLUSIVE,
     MIXED,
+    NO_DIFFERENCE,
     NOT_TESTED,
     PAIRS,
     SUPPORTED,
     Decision,
     is_mixed,
+    share_interval,
 )
 from lnlab.paths import place
 from lnlab.training.runs import KEPT, write
@@ -137,13 +139,18 @@ def _record(claim: Statement, runs: Any) -> Record:
         (same if near and not s.asks else rest).append(d)
     record |= {name: value for name, value in setting.items() if name != "name"}
     record["setting"], setting["headline"] = headline.name, True
-    if is_mixed(decision, same, rest):
-        record |= {"word": MIXED, "verdict": MIXED, "size": ""}
     opposite = {SUPPORTED: CONTRADICTED, CONTRADICTED: SUPPORTED}.get(decision.word)
-    contrary = sum(d.word == opposite for s, d, _ in others if not s.asks)
+    contrary = [one for one in others if one[1].word == opposite and not one[0].asks]
+    if is_mixed(decision, same, rest):
+        nearest = [one for one in contrary if one[1] in same]
+        _, _, other = min(nearest, key=lambda one: claim.rank(one[0]))
+        effect = f"{record['effect']}; the opposite in “{other['name']}”: {other['effect']}"
+        record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect}
     if contrary:
+        names = "; ".join(s.name for s, _, _ in contrary)
+        says = "says" if len(contrary) == 1 else "say"
         record["contrary"] = (
-            f"{contrary} of {len(asked)} settings say{'s' * (contrary == 1)} the opposite"
+            f"{len(contrary)} of {len(asked)} settings {says} the opposite ({names})"
         )
     if claim.note:
         record["note"] = claim.note
@@ -237,22 +244,26 @@ def describe(of: Comparison, estimate: float, ends: Sequence[float] | None) -> s
 def _aside(of: Comparison, decision: Decision) -> str:
     """Return what the word follows from beside the interval."""
     parts = []
-    ours = "our smallest effect that matters"
-    if of.claims in ("equal", "not more") and of.effect == "difference":
-        parts.append(f"margin: {of.matters:g} {of.unit.partition(' of ')[0]}, {ours}")
-    elif of.claims == "equal":
-        low, high = ((of.expect or 1) * x for x in (1 - of.matters, 1 / (1 - of.matters)))
-        parts.append(f"claimed: {of.expect:g}; margin: {low:.3g} to {high:.3g}, {ours}")
-    elif of.claims == "not more":
-        most, back = 1 / (1 - of.matters), f"{100 * of.matters:g} % the other way round"
-        if len(of.arms) > 1:
-            parts.append(f"margin: {100 * (most - 1):.0f} % more ({back}), {ours}")
-        else:
-            parts.append(f"claimed: not more than {most:.3g}")
+    most = 1 / (1 - of.matters) if of.effect == "ratio" else 0.0
+    size = of.matters if of.effect == "difference" else 100 * of.matters
+    matters = f"{size:g} {of.unit.partition(' of ')[0] if of.effect == 'difference' else '%'}"
+    if of.claims == "equal" and of.effect == "ratio":
+        low, high = ((of.expect or 1) * x for x in (1 - of.matters, most))
+        parts.append(f"claimed: {of.expect:g}; counted as equal: {low:.3g} to {high:.3g}")
+    elif of.claims == "not more" and of.effect == "ratio" and len(of.arms) == 1:
+        parts.append(f"claimed: not more than {most:.3g}")
+    elif of.claims == "not more" and of.effect == "ratio":
+        parts.append(f"smallest effect that matters: {100 * (most - 1):.0f} % more")
     elif of.expect is not None:
         parts.append(f"claimed: {of.claims} than {of.expect:g}")
+    elif (
+        of.claims in ("equal", "not more")
+        or decision.word == NO_DIFFERENCE
+        or decision.size == "small"
+    ):
+        parts.append(f"smallest effect that matters: {matters}")
     if decision.n < PAIRS:
-        parts.append(f"{decision.n} seeds, five are needed")
+        parts.append(f"only {decision.n} seeds, and a word needs {PAIRS}")
     return "".join(f"; {part}" for part in parts)
 
 
@@ -262,9 +273,15 @@ def _shares(of: Comparison, learned: tuple[int, int], n: int) -> str:
     quantity = of.unit.partition(" of ")[2] if of.effect == "difference" else ""
     quantity = quantity or {"updates": "speed"}.get(of.unit, of.unit)
     return (
-        f"{quantity} not compared: {a} of {n} seeds learned {first}, {b} of {n} {second} "
-        f"(learned: {_criterion(of.learned)})"
+        f"{a} of {n} networks learned {first}{_interval(a, n)}, {b} of {n} {second}"
+        f"{_interval(b, n)}, so their {quantity} is not compared; learned: "
+        f"{_criterion(of.learned)}"
     )
+
+
+def _interval(learned: int, n: int) -> str:
+    low, high = (100 * end for end in share_interval(learned, n))
+    return f" ({low:.0f} to {high:.0f} %)"
 
 
 def _criterion(learned: str) -> str:
@@ -273,7 +290,11 @@ def _criterion(learned: str) -> str:
         return "a better score than a bag of words and the untrained network"
     name, sign, bound = CONDITION.fullmatch(learned).groups()  # pyright: ignore
     metric = parse_call(name)[1][0]
-    quantity = {"test_bound": "variational bound", "valid_nll": "validation loss"}[metric]
+    quantity = {
+        "test_bound": "variational bound",
+        "valid_nll": "validation loss",
+        "train_nll": "training loss",
+    }[metric]
     return f"{quantity} {'below' if sign == '<' else 'above'} {bound} nats"
 
 
@@ -323,7 +344,7 @@ def name_arm(arm: Mapping[str, Any]) -> str:
 def _matters(of: Comparison) -> str:
     """Return the smallest effect that matters, with its reason."""
     size = f"{100 * of.matters:g} %" if of.effect == "ratio" else f"{of.matters:g} {of.unit}"
-    return f"{size}: {of.reason}"
+    return f"{size} ({of.reason})"
 
 
 def _ruled_out(of: Comparison, found: Decision, expected: float, matters: float) -> str:

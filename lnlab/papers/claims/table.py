@@ -116,6 +116,7 @@ def paragraph(record: Record, width: int = WIDTH) -> str:
         setting = f"{record['setting']} ({record['nearness']}), {record['n']} pairs"
         q = "" if record["q"] is None else f", q = {record['q']:.2g}"
         lines.append(f"Measured on {setting}{q}. Declared: {record['declared']}.")
+        lines.append(f"The smallest effect that matters: {record['matters']}.")
         lines.append(f"In brackets: the 95 % interval over {record['n']} seeds.")
     elif record["setting"]:
         lines.append(f"{record['setting'][0].upper()}{record['setting'][1:]}.")

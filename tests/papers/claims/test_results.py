@@ -43,6 +43,7 @@ def test_a_fork_of_rates_is_shown_on_both_sides():
         if "MNIST, each at its best" in s["name"]
     }
     assert words == {"validation": "contradicted", "training": "supported"}
+    assert "(26 to 30); the opposite in “MNIST, each at its best" in one["effect"]
     assert not next(s for s in one["settings"] if s.get("headline"))["kept"]
 
 
@@ -51,9 +52,9 @@ def test_nothing_learned_is_not_tested():
     books = [s for s in one["settings"] if "Book Test" in s["name"]]
     assert {s["verdict"] for s in books} == {"not tested: nothing learned"}
     assert (
-        BY_ID["ba2016-6.4-bound"]["effect"] == "variational bound not compared: 2 of 5 seeds "
-        "learned with LN, 4 of 5 without normalization (learned: variational bound below 201 "
-        "nats)"
+        BY_ID["ba2016-6.4-bound"]["effect"] == "2 of 5 networks learned with LN (5 to 85 %), "
+        "4 of 5 without normalization (28 to 99 %), so their variational bound is not "
+        "compared; learned: variational bound below 201 nats"
     )
 
 
