@@ -1,7 +1,7 @@
-"""Speech with what is said in it: synthesised, spoken digits, TIMIT and LibriSpeech.
+"""Speech with its transcripts: synthesised, spoken digits, TIMIT and LibriSpeech.
 
-An utterance is its features and its units (phones, letters or words). Where their times are
-known, they are kept too, so that an alignment can be compared with them.
+An utterance is its sound and its units (phones, letters or words). Where the times of the units
+are known, an alignment can be compared with them.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from lnlab.papers.las.recordings import (
     Unit,
     Utterance,
     inspect_recordings,
-    join,
+    join_recordings,
     take_first,
 )
 from lnlab.papers.las.synthesizer import DIGITS, FOLDED, PHONES, SILENCE, WORDS, fold
@@ -35,7 +35,7 @@ HOW_TO_GET = {
     "timit": "order it from the Linguistic Data Consortium (LDC93S1)",
     "librispeech": "download train-clean-100, dev-clean and test-clean from its page",
 }
-"""The way to files whose licence or size forbids a download unasked."""
+"""How to get files whose licence or size forbids a download unasked."""
 UNITS = {"phones": PHONES, "letters": (*" 'ABCDEFGHIJKLMNOPQRSTUVWXYZ",), "words": DIGITS}
 RATE, FSDD_RATE = 16_000, 8_000
 
@@ -49,7 +49,7 @@ class Speech(Dataset[tuple[Utterance, ...]]):
     Args:
         source, key, noted: as for :class:`Dataset`.
         read: reads the utterances by split, and the note.
-        units: all that can be said, in the order of their numbers.
+        units: all units of the source, in the order of their numbers.
         rate: samples a second.
     """
 
@@ -68,13 +68,13 @@ class Speech(Dataset[tuple[Utterance, ...]]):
 
     def _with_cache(self) -> tuple[Mapping[str, tuple[Utterance, ...]], str]:
         utterances, note = self._read_utterances()
-        for split, part in utterances.items():
-            if not part and split != "valid":
+        for split, examples in utterances.items():
+            if not examples and split != "valid":
                 raise ValueError(f"{self.source.name} has no utterances to {split} with.")
         cache = FeatureCache()
         return {
-            split: tuple(replace(utterance, cache=cache) for utterance in part)
-            for split, part in utterances.items()
+            split: tuple(replace(utterance, cache=cache) for utterance in examples)
+            for split, examples in utterances.items()
         }, note
 
     def _digest(self) -> bytes:
@@ -89,7 +89,7 @@ class Speech(Dataset[tuple[Utterance, ...]]):
         return total.digest()
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{len(part)} {split}" for split, part in self._splits.items())
+        counts = ", ".join(f"{len(split)} {name}" for name, split in self._splits.items())
         return f"{self.kind} data: {self.name}, utterances: {counts}; {len(self.units)} units"
 
 
@@ -136,21 +136,19 @@ def load(
             units=PHONES,
             rate=synthesizer.RATE,
         )
-    place = source.locate(path, f"{HOW_TO_GET[source.name]} ({source.citation}), and")
+    path = source.locate(path, f"{HOW_TO_GET[source.name]} ({source.citation}), and")
     checks = {"mix_channels": mix_channels, "skip_faulty": skip_faulty}
 
     def read() -> tuple[Mapping[str, Sequence[Utterance]], str]:
-        folder = unpack(place) if place.is_file() else place
+        folder = unpack(path) if path.is_file() else path
         if source is FSDD:
             strings, note = join_digits(folder, unit, held_out_speaker, **checks)
             return take_first(strings, most), note
-        listed = list_timit(folder) if source is TIMIT else list_librispeech(folder)
-        return with_sound(take_first(listed, most), **checks)
+        transcripts = list_timit(folder) if source is TIMIT else list_librispeech(folder)
+        return add_sound(take_first(transcripts, most), **checks)
 
     def key() -> str:
-        files = (
-            [place] if place.is_file() else sorted(p for p in place.rglob("*") if p.is_file())
-        )
+        files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
         options = f"{unit} {most} {held_out_speaker!r} {checks} {STRINGS}"
         return f"{options} {file_stamp(files)}"
 
@@ -159,8 +157,8 @@ def load(
     return Speech(source, read, key, units=UNITS[unit], rate=rate, noted=noted)
 
 
-class Listed(NamedTuple):
-    """An utterance whose sound has not been inspected: as :class:`Utterance`, with its file."""
+class Transcript(NamedTuple):
+    """An utterance whose sound is not inspected yet: as :class:`Utterance`, with its file."""
 
     name: str
     speaker: str
@@ -170,24 +168,25 @@ class Listed(NamedTuple):
     ends: np.ndarray | None = None
 
 
-Lists = dict[str, list[Listed]]
+Transcripts = dict[str, list[Transcript]]
+"""Transcripts by split."""
 
 
-def with_sound(
-    listed: Lists, *, mix_channels: bool = False, skip_faulty: bool = False
+def add_sound(
+    transcripts: Transcripts, *, mix_channels: bool = False, skip_faulty: bool = False
 ) -> tuple[dict[str, list[Utterance]], str]:
     """Return the utterances that can be used, and a note: see :func:`inspect_recordings`."""
-    paths = [utterance.path for split in listed.values() for utterance in split]
+    paths = [t.path for split in transcripts.values() for t in split]
     recordings, note = inspect_recordings(
         paths, RATE, mix_channels=mix_channels, skip_faulty=skip_faulty
     )
     return {
         name: [
-            Utterance(u.name, u.speaker, u.units, recordings[u.path], u.begins, u.ends)
-            for u in split
-            if u.path in recordings
+            Utterance(t.name, t.speaker, t.units, recordings[t.path], t.begins, t.ends)
+            for t in split
+            if t.path in recordings
         ]
-        for name, split in listed.items()
+        for name, split in transcripts.items()
     }, note
 
 
@@ -206,7 +205,7 @@ CORE_TEST = (
 """The 24 speakers of the core test set, two men and a woman of each region."""
 
 
-def list_timit(folder: Path) -> Lists:
+def list_timit(folder: Path) -> Transcripts:
     """List TIMIT: 462 speakers train, of whom every tenth validates, and 24 core ones test.
 
     ``sa`` sentences, which all speakers say, are left out.
@@ -218,7 +217,7 @@ def list_timit(folder: Path) -> Lists:
         ValueError: for a transcript in another place or format.
         FileNotFoundError: if no such files are there.
     """
-    splits: Lists = {"train": [], "test": []}
+    splits: Transcripts = {"train": [], "test": []}
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() != ".phn" or path.stem.lower().startswith("sa"):
             continue
@@ -238,7 +237,7 @@ def list_timit(folder: Path) -> Lists:
     }
 
 
-def _read_timit(path: Path, speaker: str) -> Listed:
+def _read_timit(path: Path, speaker: str) -> Transcript:
     rows = []
     for number, line in enumerate(_read_lines(path), start=1):
         match = re.fullmatch(r"(\d+) (\d+) (\S+)", line)
@@ -260,7 +259,7 @@ def _read_timit(path: Path, speaker: str) -> Listed:
             begins.append(begin)
             ends.append(end)
     sounds = [path.with_suffix(suffix) for suffix in (".WAV", ".wav", ".flac")]
-    return Listed(
+    return Transcript(
         name=f"{speaker}-{path.stem.lower()}",
         speaker=speaker,
         units=tuple(units),
@@ -273,7 +272,7 @@ def _read_timit(path: Path, speaker: str) -> Listed:
 # LibriSpeech.
 
 
-def list_librispeech(folder: Path) -> Lists:
+def list_librispeech(folder: Path) -> Transcripts:
     """List read English: all of train-* trains, dev-* validates, test-* tests.
 
     If there is only one of these folders (an excerpt), every other utterance of it trains and
@@ -286,13 +285,13 @@ def list_librispeech(folder: Path) -> Lists:
         ValueError: for a transcript in another place or with other letters.
         FileNotFoundError: if no transcripts are there.
     """
-    splits: Lists = {"train": [], "valid": [], "test": []}
+    splits: Transcripts = {"train": [], "valid": [], "test": []}
     names = {"train": "train", "dev": "valid", "test": "test"}
     for path in sorted(folder.rglob("*.trans.txt")):
-        part = path.parts[-4].partition("-")[0]
-        if part not in names:
+        prefix = path.parts[-4].partition("-")[0]
+        if prefix not in names:
             raise ValueError(f"{path}: expected train-*, dev-* or test-*/SPEAKER/CHAPTER/.")
-        splits[names[part]] += _read_librispeech(path)
+        splits[names[prefix]] += _read_librispeech(path)
     present = [split for split in splits.values() if split]
     if not present:
         raise FileNotFoundError(f"librispeech: no *.trans.txt in {folder}.")
@@ -302,7 +301,7 @@ def list_librispeech(folder: Path) -> Lists:
     return splits
 
 
-def _read_librispeech(path: Path) -> Iterator[Listed]:
+def _read_librispeech(path: Path) -> Iterator[Transcript]:
     for number, line in enumerate(_read_lines(path), start=1):
         name, _, text = line.partition(" ")
         if not re.fullmatch(r"[ 'A-Z]+", text):
@@ -310,7 +309,7 @@ def _read_librispeech(path: Path) -> Iterator[Listed]:
             raise ValueError(
                 f"{path}, line {number}: {text!r} is empty or holds {unknown}: expected A to Z."
             )
-        yield Listed(name, path.parts[-3], text, path.parent / f"{name}.flac")
+        yield Transcript(name, path.parts[-3], text, path.parent / f"{name}.flac")
 
 
 # The Free Spoken Digit Dataset: its single digits, joined into strings.
@@ -337,12 +336,12 @@ def join_digits(
 ) -> tuple[dict[str, list[Utterance]], str]:
     """Return strings of three to five digits of one speaker each, joined at random.
 
-    Training, validation and test use other takes of the same six speakers.
+    The splits have different takes of the same six speakers.
 
     Args:
         folder: with ``recordings/{digit}_{speaker}_{take}.wav``, or in a folder in it.
-        held_out_speaker: a speaker whose takes are the test instead, all of them.
-        mix_channels, skip_faulty: see :func:`inspect_recordings`, whose note is returned too.
+        held_out_speaker: a speaker of whom all takes are in the test, and no others are.
+        mix_channels, skip_faulty: see :func:`inspect_recordings`, whose note is also returned.
 
     Raises:
         ValueError: if a speaker lacks a digit in a split, or the speaker is unknown.
@@ -357,25 +356,24 @@ def join_digits(
     recordings, note = inspect_recordings(
         paths, FSDD_RATE, mix_channels=mix_channels, skip_faulty=skip_faulty
     )
-    takes = _group(recordings, held_out_speaker, folder)
+    takes = _group_takes(recordings, held_out_speaker, folder)
     return {
         split: [_join_string(takes, unit, split, number) for number in range(count)]
         for split, count in STRINGS.items()
     }, note
 
 
-def _group(recordings: Mapping[Path, Recording], held_out: str, folder: Path) -> Takes:
+def _group_takes(recordings: Mapping[Path, Recording], held_out: str, folder: Path) -> Takes:
     takes: Takes = {split: defaultdict(lambda: defaultdict(list)) for split in STRINGS}
     for path, recording in recordings.items():
         digit, speaker, take = path.stem.split("_")
-        number = int(take)
-        split = (
-            "test" if number in TEST_TAKES else "valid" if number in VALID_TAKES else "train"
-        )
+        split = "train"
+        if int(take) in TEST_TAKES or speaker == held_out:
+            split = "test"
+        elif int(take) in VALID_TAKES:
+            split = "valid"
         if held_out and split == "test" and speaker != held_out:
             continue
-        if speaker == held_out:
-            split = "test"
         takes[split][speaker][int(digit)].append(recording)
     if held_out and not takes["test"]:
         speakers = ", ".join(sorted(takes["train"]))
@@ -408,12 +406,12 @@ def _join_string(takes: Takes, unit: str, split: str, number: int) -> Utterance:
         "phones": tuple(phone for word in words for phone in WORDS[word]),
         "letters": " ".join(words).upper(),
     }[unit]
-    timed = unit == "words"  # within a digit nothing is known
+    timed = unit == "words"  # the times of phones and letters are unknown
     return Utterance(
         name=f"{split}-{number:04}",
         speaker=speaker,
         units=units,
-        recording=join(pauses, recordings),
+        recording=join_recordings(pauses, recordings),
         begins=(ends - lengths) / FSDD_RATE if timed else None,
         ends=ends / FSDD_RATE if timed else None,
     )

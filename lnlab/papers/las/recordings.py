@@ -1,7 +1,7 @@
-"""Utterances and their sound, and the checks of sound files: WAV, FLAC and NIST SPHERE.
+"""Utterances, their sound and its features; sound files: WAV, FLAC and NIST SPHERE.
 
-All files of a corpus are inspected before one is used: how long they are, what is in them, and
-what is wrong. The result is cached until a file changes.
+All files of a corpus are inspected before one is used. The result is cached until a file
+changes.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class Recording:
 
     def features(self) -> Tensor:
         """Compute the features (T, D), a frame every 10 ms."""
-        return features(self.read(), self.rate)
+        return compute_features(self.read(), self.rate)
 
 
 def from_samples(samples: np.ndarray, rate: int) -> Recording:
@@ -59,8 +59,8 @@ def from_samples(samples: np.ndarray, rate: int) -> Recording:
     return Recording(rate, len(samples), digest, lambda: samples)
 
 
-def join(pauses: Sequence[int], recordings: Sequence[Recording]) -> Recording:
-    """Return recordings one after the other, each after so many samples of silence."""
+def join_recordings(pauses: Sequence[int], recordings: Sequence[Recording]) -> Recording:
+    """Join recordings to one, each after a pause, in samples."""
     total = hashlib.sha256()
     for pause, recording in zip(pauses, recordings, strict=True):
         total.update(f"{pause} ".encode() + recording.digest)
@@ -76,14 +76,14 @@ def join(pauses: Sequence[int], recordings: Sequence[Recording]) -> Recording:
 
 
 class FeatureCache:
-    """The features that were computed first, up to so many bytes; others are not kept.
+    """A cache of the features that are computed first, up to a number of bytes.
 
-    An epoch in any order finds the same utterances here. If the last used ones were kept, an
-    epoch that is longer than the cache would find none.
+    Nothing is replaced. A cache of the last used features would be useless for an epoch that is
+    longer than the cache: each would be replaced before it is used again.
     """
 
-    def __init__(self, size: int | None = None) -> None:
-        self._free = MAX_CACHED if size is None else size
+    def __init__(self, size: int = MAX_CACHED) -> None:
+        self._free = size
         self._features: dict[int, Tensor] = {}
 
     def get(self, utterance: "Utterance") -> Tensor:
@@ -99,15 +99,15 @@ class FeatureCache:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Utterance:
-    """Something that was said, ready for a recognizer; its sound is read when it is used.
+    """An utterance with its transcript; its sound is read when it is used.
 
     Attributes:
         name: of the utterance.
-        speaker: who said it.
-        units: what was said; a text is a sequence of letters.
+        speaker: of the utterance.
+        units: the transcript; a text is a sequence of letters.
         recording: its sound.
         begins, ends: seconds at which each unit begins and ends (len(units),); None if unknown.
-        cache: what keeps the features.
+        cache: of the features.
     """
 
     name: str
@@ -130,7 +130,7 @@ class Utterance:
 
     @property
     def sound(self) -> np.ndarray:
-        """The samples (N,), to be listened to."""
+        """The samples (N,)."""
         return self.recording.read()
 
 
@@ -140,7 +140,7 @@ Example = TypeVar("Example")
 def take_first(
     splits: Mapping[str, list[Example]], most: int | None
 ) -> dict[str, list[Example]]:
-    """Return the first ``most`` training examples, and as large a share of the other splits."""
+    """Return the first ``most`` training examples, and the same share of the other splits."""
     share = 1 if most is None else min(1, most / max(1, len(splits["train"])))
     return {name: split[: math.ceil(share * len(split))] for name, split in splits.items()}
 
@@ -161,7 +161,7 @@ SPAN = 2
 """Frames on each side from which a difference is taken."""
 
 
-def features(sound: np.ndarray, rate: int) -> Tensor:
+def compute_features(sound: np.ndarray, rate: int) -> Tensor:
     """Return log-mel energies, the log energy, and their differences, normalized.
 
     Args:
@@ -179,7 +179,7 @@ def features(sound: np.ndarray, rate: int) -> Tensor:
 
 
 def count_frames(samples: int, rate: int) -> int:
-    """Return the number T of frames of :func:`features`; below 1 for too few samples."""
+    """Return the number T of frames of so many samples; below 1 for too few."""
     return 1 + (samples - round(WINDOW * rate)) // round(HOP * rate)
 
 
@@ -252,9 +252,9 @@ def differences(frames: Tensor) -> Tensor:
 MAX_CLIPPED = 0.05
 """The share of samples at full scale from which a recording is refused."""
 MAX_SECONDS = 600
-"""A damaged header may promise years, for which memory would be taken."""
+"""The longest recording: a damaged header may claim years, and memory would be taken."""
 MAX_NAMED = 100
-"""Faulty files that an error names; of more it gives the number."""
+"""The most faulty files that an error names."""
 
 
 def read_audio(path: Path, rate: int) -> tuple[np.ndarray, int]:

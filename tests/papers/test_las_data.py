@@ -1,0 +1,330 @@
+"""Speech: files in the layouts of their authors, features, and the synthesizer."""
+
+import os
+import re
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import lnlab.papers.las.data
+from lnlab import data
+from lnlab.papers.las import recordings, synthesizer
+from lnlab.papers.las.recordings import FILTERS, add_differences, compute_features, log_mel
+from lnlab.papers.las.synthesizer import FOLDED, FRAME, PHONES, RATE, SILENCE, VOWELS, WORDS
+from tests.data.layouts import fsdd, librispeech, pack, put, timit, tone
+
+
+def load(spec, unit=None, **options):
+    return data.load(spec, "speech", unit=unit, **options)
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(lnlab.papers.las.data, "STRINGS", {"train": 6, "valid": 2, "test": 3})
+
+
+# --- sound files ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", [".flac", ".sph"])
+def test_all_formats_give_the_same_samples_and_are_refused_if_cut_off(tmp_path, end):
+    paths = [put(tmp_path / f"a{each}") for each in (".wav", end)]
+    one, other = (recordings.read_audio(path, 16000)[0] for path in paths)
+    np.testing.assert_allclose(one, other, atol=2**-15)  # the last bit of 16
+    assert (one.dtype, one.shape) == (np.float32, (8000,))
+    for path in paths:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        with pytest.raises(ValueError, match=r"cut off|cannot be read"):
+            recordings.read_audio(path, 16000)
+
+
+FAULTS = {
+    "8000 samples a second, expected 16000": lambda p: put(p, tone(rate=8000), 8000),
+    "is empty": lambda p: put(p, np.zeros((0, 1))),
+    r"lasts 0\.020 s, less than a frame": lambda p: put(p, tone(0.02)),
+    "is silent": lambda p: put(p, np.zeros((999, 1))),
+    "is clipped": lambda p: put(p, np.sign(tone())),
+    "cannot be read": lambda p: put(p, text="<html>404</html>"),
+}
+
+
+@pytest.mark.parametrize("message", FAULTS)
+def test_a_faulty_recording_is_named(tmp_path, message):
+    path = FAULTS[message](tmp_path / "é sound.wav")
+    with pytest.raises(ValueError, match=f"é sound.wav.*{message}"):
+        recordings.read_audio(path, 16000)
+
+
+def test_channels_are_mixed_to_their_mean(tmp_path):
+    path = put(tmp_path / "a.wav", np.hstack([tone(), 0.5 * tone()]))
+    sound, channels = recordings.read_audio(path, 16000)
+    assert channels == 2
+    np.testing.assert_allclose(sound, 0.75 * tone()[:, 0], atol=2**-15)  # the last bit of 16
+
+
+# --- corpora ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("capital", [True, False])
+def test_timit(tmp_path, capital):
+    corpus = load(f"timit={timit(tmp_path / 'ti mit', capital)}")
+    assert corpus.units == PHONES
+    assert len(corpus.train) + len(corpus.valid) == 2  # without the sa sentences
+    (utterance,) = corpus.test  # of the core test set alone
+    assert (utterance.speaker, utterance.units) == ("mdab0", ("sil", "sh", "sil", "ih"))
+    assert utterance.begins.tolist() == [0, 0.1, 0.3, 0.4]
+    assert utterance.ends.tolist() == [0.1, 0.25, 0.4, 0.5]
+    assert (len(FOLDED), {*FOLDED.values()}) == (61, {*PHONES, ""})  # without the glottal stop
+    for name in (f"M{a}{b}{c}0" for a in "ABC" for b in "ABC" for c in "ABCD"):
+        put(tmp_path / "36" / "TRAIN" / "DR1" / name / "SX1.PHN", text="0 9 h#\n")
+    listed = lnlab.papers.las.data.list_timit(tmp_path / "36")
+    assert [len(listed[split]) for split in ("train", "valid", "test")] == [32, 4, 0]
+
+
+def test_librispeech(tmp_path):
+    corpus = load(f"librispeech={librispeech(tmp_path)}")
+    assert [len(split) for split in (corpus.train, corpus.valid, corpus.test)] == [2, 2, 2]
+    assert "".join(corpus.train[0].units) == "HE'D WAIT"
+    assert corpus.test[0].speaker == "1089"
+    put(next(tmp_path.rglob("103-7-0000.flac")), tone(loud=0.2) + 0.01)
+    assert corpus.checksum != load(f"librispeech={tmp_path}").checksum
+    put(next(tmp_path.rglob("103-7-0001.flac")), tone(0.02))
+    rest = load(f"librispeech={tmp_path}", skip_faulty=True)
+    assert [u.name for u in rest.train] == ["103-7-0000"]
+    assert rest.name == "librispeech, 1 of 6 recordings left out"
+
+
+def test_fsdd(tmp_path, few):
+    folder = fsdd(tmp_path, speakers=("ann", "bob"))
+    words, letters, phones = (load(f"fsdd={folder}", u) for u in ("words", "letters", "phones"))
+    assert [len(split) for split in (words.train, words.valid, words.test)] == [6, 2, 3]
+    for one, other in zip(words.train, letters.train, strict=True):
+        assert " ".join(one.units).upper() == "".join(other.units)
+        assert 3 <= len(one.units) <= 5
+        np.testing.assert_allclose(one.ends - one.begins, 0.2)
+        assert (one.begins[1:] >= one.ends[:-1]).all()
+        assert one.ends[-1] * 8000 == pytest.approx(len(one.sound), abs=1)
+    assert {unit for u in phones.train for unit in u.units} <= {*phones.units}
+    held_out = load(f"fsdd={folder}", held_out_speaker="bob")
+    assert {u.speaker for u in (*held_out.train, *held_out.valid)} == {"ann"}
+    assert {u.speaker for u in held_out.test} == {"bob"}
+    with pytest.raises(ValueError, match="nobody is called 'eve': choose from ann, bob"):
+        _ = load(f"fsdd={folder}", held_out_speaker="eve").train
+
+
+@pytest.mark.parametrize("make", [fsdd, timit, librispeech])
+def test_an_archive_is_its_folder_and_lengths_are_known(tmp_path, few, make, monkeypatch):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "data"))
+    folder = make(tmp_path / "folder")
+    archive = pack(folder, tmp_path / "é archive.tar.gz")
+    one, other = (load(f"{make.__name__}={path}") for path in (folder, archive))
+    assert one.checksum == other.checksum
+    assert all(utterance.frames == len(utterance.features) for utterance in one.train)
+    nothing = f"{make.__name__}={tmp_path / 'nothing'}"
+    with pytest.raises(
+        FileNotFoundError, match=f"is not in .*, and name .*{make.__name__}=PATH"
+    ):
+        _ = load(nothing).train
+
+
+def write(pattern, text):
+    return lambda folder: next(folder.rglob(pattern)).write_bytes(text)
+
+
+def without(pattern):
+    return lambda folder: [path.unlink() for path in folder.rglob(pattern)]
+
+
+DAMAGED = {
+    "no phone of TIMIT: zz": (timit, write("*SX127.PHN", b"0 9 h#\n9 99 zz\n")),
+    "is not BEGIN END PHONE": (timit, write("*SX127.PHN", b"h# 0 9\n")),
+    r"X127\.WAV is not there": (timit, without("*SX127.WAV")),
+    r"\['3'\]": (librispeech, write("*.trans.txt", b"103-7-0000 3 PIGS\n")),
+    r"ann says no \[3\]": (fsdd, without("3_ann_*.wav")),
+    "no recordings": (fsdd, without("*.wav")),
+}
+
+
+@pytest.mark.parametrize("message", DAMAGED)
+def test_damaged_files_are_named(tmp_path, few, message):
+    make, damage = DAMAGED[message]
+    damage(make(tmp_path))
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        _ = load(f"{make.__name__}={tmp_path}").train
+
+
+def test_faulty_recordings_are_named_at_once_or_mixed_and_left_out(tmp_path, few):
+    folder = fsdd(tmp_path) / "top/recordings"
+    put(folder / "1_ann_8.wav", tone(0.2, 8000, channels=2), 8000)
+    put(folder / "2_ann_8.wav", tone(0.01, 8000), 8000)
+    put(folder / "3_ann_8.wav", np.zeros((2000, 1)), 8000)
+    spec = f"fsdd={tmp_path}"
+    with pytest.raises(ValueError, match="3 of 100 recordings cannot be used") as error:
+        _ = load(spec).train
+    for complaint in (
+        "mix_channels=True mixes channels to one, skip_faulty=True leaves them out",
+        r"1_ann_8\.wav has 2 channels",
+        r"2_ann_8\.wav lasts 0\.010 s, less than a frame",
+        r"3_ann_8\.wav is silent",
+    ):
+        assert re.search(complaint, str(error.value))
+    with pytest.raises(ValueError, match="2 of 100 recordings cannot be used"):
+        _ = load(spec, mix_channels=True).train
+    both = load(spec, mix_channels=True, skip_faulty=True)
+    assert both.note == "1 of 100 recordings mixed to one channel, 2 of 100 recordings left out"
+    assert both.name == f"fsdd, {both.note}"
+    assert load(spec, skip_faulty=True).name == "fsdd, 3 of 100 recordings left out"
+
+
+@pytest.mark.skipif("LNLAB_TEST_DATA" not in os.environ, reason="LNLAB_TEST_DATA is not set")
+def test_the_real_files(few, tmp_path, monkeypatch):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
+    folder = Path(os.environ["LNLAB_TEST_DATA"])
+    corpus = load(f"librispeech={folder / 'librispeech'}")
+    assert {u.speaker for u in (*corpus.train, *corpus.test)} == {"1089"}
+    (digits,) = (folder / "fsdd").glob("*.tar.gz")
+    assert len(load(f"fsdd={digits}").train) == 6
+
+
+# --- features ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [8000, 16000])
+def test_energies_are_those_of_triangles_and_a_symmetric_hamming_window(rate):
+    """Against NumPy, whose window begins and ends with the same 0.08."""
+    window, size = rate // 40, 256 * rate // 8000
+    filters = recordings.mel_filters(rate, size).numpy()
+    assert filters.shape == (FILTERS, size // 2 + 1)
+    assert (filters.sum(1) > 0).all(), "a filter without a bin"
+    centres = filters.argmax(1)
+    np.testing.assert_allclose(filters.sum(0)[centres[1] : centres[-2]], 1)
+    sound = np.random.default_rng(0).normal(0, 0.1, window)
+    x = np.concatenate([sound[:1], sound[1:] - recordings.EMPHASIS * sound[:-1]])
+    power = np.abs(np.fft.rfft(x * np.hamming(window), size)) ** 2
+    expected = np.log([*(filters @ power), x @ x])
+    # sums of 257 in float64
+    np.testing.assert_allclose(log_mel(sound, rate)[0].numpy(), expected, rtol=1e-12)
+    with pytest.raises(
+        ValueError, match=f"{window - 1} samples at {rate} Hz are less than one"
+    ):
+        compute_features(sound[1:], rate)
+
+
+@pytest.mark.parametrize("hertz", [300.0, 1000.0, 3000.0])
+def test_a_tone_is_in_its_filter(hertz):
+    sound = np.sin(2 * np.pi * hertz * np.arange(16000) / 16000)
+    loudest = log_mel(sound, 16000)[:, :FILTERS].argmax(1)
+    mel, low, high = (1127 * np.log1p(f / 700) for f in (hertz, 20, 8000))
+    expected = (mel - low) / (high - low) * (FILTERS + 1) - 1
+    assert (loudest - expected).abs().max() <= 1
+
+
+def test_differences_of_a_parabola_are_its_derivatives():
+    parabola = torch.arange(20.0)[:, None].double().square()
+    frames = add_differences(parabola)
+    torch.testing.assert_close(frames[2:-2, 1], 2 * torch.arange(2.0, 18).double())
+    torch.testing.assert_close(frames[4:-4, 2], torch.full((12,), 2.0))
+    assert not add_differences(torch.ones(5, 2))[:, 2:].any()
+
+
+def test_features_are_normalized_and_depend_on_no_global_setting():
+    sound = np.random.default_rng(0).normal(0, 0.1, 8000)
+    results = []
+    for dtype, threads in product((torch.float64, torch.float32, torch.bfloat16), (1, 2)):
+        torch.set_default_dtype(dtype)
+        torch.set_num_threads(threads)
+        results.append(compute_features(sound, 8000))
+    assert all(result.dtype == torch.float32 for result in results)
+    assert all(torch.equal(results[0], result) for result in results)
+    frames = results[0].double()
+    assert frames.shape == (98, 123)
+    zeros, ones = torch.zeros(123).double(), torch.ones(123).double()
+    torch.testing.assert_close(frames.mean(0), zeros, atol=1e-6, rtol=0)  # float32
+    torch.testing.assert_close(frames.std(0, correction=0), ones, atol=1e-5, rtol=0)
+
+
+# --- the synthesizer --------------------------------------------------------------------------
+
+
+def synthesise(phones, seed=0, **changes):
+    voice = synthesizer.make_voice(0) if not changes else synthesizer.Voice(**changes)
+    return synthesizer.synthesise(phones, voice, np.random.default_rng(seed))
+
+
+def test_every_phone_is_in_some_word():
+    assert {phone for phones in WORDS.values() for phone in phones} == {*PHONES} - {SILENCE}
+    assert len({*WORDS.values()}) == len(WORDS), "two words sound alike"
+    for phones in ([], ["k", "q"]):
+        with pytest.raises(ValueError, match="phones are"):
+            synthesise(phones)
+
+
+def test_ends_are_those_of_the_samples_and_silence_is_quiet():
+    sound, ends = synthesise(["iy", SILENCE, "aa"])
+    assert (sound.dtype, ends[-1]) == (np.float32, len(sound))
+    assert (np.diff(ends) > 0).all()
+    assert not (ends % FRAME).any()
+    assert np.abs(sound).max() == pytest.approx(0.5)
+    assert sound[ends[0] + 4 * FRAME : ends[1] - 4 * FRAME].std() < 0.05 * sound.std()
+
+
+@cache
+def spectrum(phone):
+    """The mean log energies of the middle of a phone."""
+    sound, _ = synthesise([phone])
+    frames = log_mel(np.tile(sound, 3), RATE)[:, :40]
+    return frames[len(frames) // 3 : 2 * len(frames) // 3].mean(0).numpy()
+
+
+def test_phones_differ_and_friction_is_higher_than_vowels():
+    for phone in ("s", "sh", "z"):
+        assert spectrum(phone)[30:].mean() > spectrum(phone)[:12].mean() - 1
+    for phone in (*VOWELS, "m", "n"):
+        assert spectrum(phone)[:12].mean() > spectrum(phone)[32:].mean() + 2
+    phones = [phone for phone in PHONES if phone != SILENCE]
+    differences = [
+        np.abs(spectrum(a) - spectrum(b)).max()
+        for index, a in enumerate(phones)
+        for b in phones[:index]
+    ]
+    assert min(differences) > 0.5  # nats, in some filter
+
+
+def pitch(sound):
+    """The frequency (Hz) of a piece of voice: the first peak of its autocorrelation."""
+    lags = np.correlate(sound, sound, "full")[len(sound) - 1 :]
+    shortest, longest = RATE // 400, RATE // 70
+    return RATE / (shortest + np.argmax(lags[shortest:longest]))
+
+
+def test_the_pitch_falls_in_the_course_of_an_utterance():
+    ratios = []
+    for seed in range(8):
+        voice = {"pitch": 120.0, "tract": 1.0, "speed": 0.2, "breath": 0.0, "tilt": 1.0}
+        sound, _ = synthesise(["aa"], seed, **voice)
+        fifth = len(sound) // 5
+        ratios.append(pitch(sound[3 * fifth : 4 * fifth]) / pitch(sound[fifth : 2 * fifth]))
+    # e^-0.06 from the second fifth to the fourth, and a random melody of 5 %
+    assert 0.85 < np.mean(ratios) < 0.98
+
+
+def test_utterances_have_their_times_and_no_speaker_is_in_two_splits():
+    speakers = [{*numbers} for numbers in synthesizer.SPEAKERS.values()]
+    assert len(set.union(*speakers)) == sum(map(len, speakers))
+    heard = {synthesizer.make_utterance(0, "valid", n).speaker for n in range(30)}
+    assert heard <= {f"speaker {n}" for n in synthesizer.SPEAKERS["valid"]}
+    assert len(heard) > 4
+    for number in range(20):
+        utterance = synthesizer.make_utterance(0, "train", number)
+        assert (utterance.begins < utterance.ends).all()
+        assert np.array_equal(utterance.begins[1:], utterance.ends[:-1])
+        assert utterance.begins[0] >= synthesizer.MARGIN[0] - 1e-3
+        assert utterance.ends[-1] <= len(utterance.sound) / RATE
+        assert len(utterance.units) == len(utterance.ends)
+        assert utterance.features.shape == (1 + (len(utterance.sound) - 400) // 160, 123)
+    corpus = load("embedded", most=24)
+    assert [len(split) for split in (corpus.train, corpus.valid, corpus.test)] == [24, 3, 6]
