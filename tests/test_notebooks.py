@@ -17,7 +17,10 @@ from lnlab.book import notebooks, parameters
 from lnlab.book.html import markdown
 from lnlab.book.run import settled
 
-PANEL = re.compile(r"\bpanels\.|_panel\(")
+PANEL = re.compile(
+    r"\bpanels?\.(attention|distributions|drawing|geometry|invariance|landscape|order|"
+    r"positions|reading|recurrence|thoughts|transformer|writing)\("
+)
 """The call of a panel."""
 FOLDER = Path(__file__).parents[1] / "notebooks"
 PATHS = notebooks(FOLDER)
@@ -44,6 +47,10 @@ def code_cells(path):
 
 def prose(path):
     return "\n\n".join(c.source for c in read(path).cells if c.cell_type == "markdown")
+
+
+def source(path):
+    return "\n".join(cell.source for cell in code_cells(path))
 
 
 def lines(cell):
@@ -102,6 +109,12 @@ def test_one_cell_of_imports(path):
     cells = [c for c in code_cells(path) if any(isinstance(n, imports) for n in nodes(c))]
     assert len([c for c in cells if c not in tagged(path)]) == 1
     assert not re.search(r"import \*", "\n".join(c.source for c in cells))
+
+
+@every_notebook
+def test_four_lines_import_all_that_is_needed_of_lnlab(path):
+    lines = re.findall(r"(?m)^ *(?:import|from) lnlab\b.*", source(path))
+    assert 1 <= len(lines) <= 4, lines
 
 
 @every_notebook
@@ -185,7 +198,7 @@ def shows(cell):
     """Whether what a cell computes is seen below it; a panel or a bar is there to be used."""
     body = ast.parse(cell.source).body
     seen = isinstance(body[-1], ast.Expr) or "print(" in cell.source
-    return seen and not re.search(r"\b(finish|progress)\(|panels\.", cell.source)
+    return seen and not (PANEL.search(cell.source) or "progress(" in cell.source)
 
 
 @every_notebook
@@ -210,7 +223,7 @@ def test_a_panel_shows_the_command_of_what_takes_its_state(path):
     told = [source for source in shown if "**panel" in source]
     assert all(('notebook=""' in source) != (source in told) for source in shown)
     # of one notebook's only attention takes the same names, of examples and epochs, twice
-    assert len(told) <= 1 + all("attention_panel(" in source for source in told)
+    assert len(told) <= 1 + all("panel.attention(" in source for source in told)
 
 
 DETAILS = r"(?s)<details><summary>([\w ]+)</summary>\n\n(.*?)\n\n</details>"
@@ -335,12 +348,3 @@ def test_a_table_that_is_turned_has_one_line_of_names(path):
         if ".pivot" in cell.source and isinstance(ast.parse(cell.source).body[-1], ast.Expr):
             # else pandas shows the name of the rows in a line of its own
             assert ".rename_axis(index=None)" in lines(cell)[-1], cell.source
-
-
-@every_notebook
-def test_of_its_own_runs_the_seeds_that_it_was_told_are_shown(path):
-    kept = ("kept", "checkout.place")  # of those all seeds count
-    calls = [
-        line for cell in code_cells(path) for line in lines(cell) if "paired.like(" in line
-    ]
-    assert [line for line in calls if not any(name in line for name in kept)] == []

@@ -48,14 +48,14 @@ class MapStatistics(AnalysisResult):
 
     def plot(self) -> Figure:
         """Return how often units are on, by their distance from the border."""
-        from lnlab.figures.curves import curves
+        from lnlab.figures.curves import line_chart
 
         height, width = self.on.shape[1:]
         row, column = np.mgrid[:height, :width]
         distance = np.minimum.reduce([row, column, height - 1 - row, width - 1 - column])
         on, at = self.on.mean(0).cpu().numpy(), np.unique(distance)
         lines = {"on": (at, np.array([on[distance == d].mean() for d in at]))}
-        return curves({"": lines}, x="distance from the border", y="on", log_y=False)
+        return line_chart({"": lines}, x="distance from the border", y="on", log_y=False)
 
 
 class Contrast(NamedTuple):

@@ -167,14 +167,14 @@ class HessianSpectrum(AnalysisResult):
 
     def plot(self) -> Figure:
         """Return the density, blurred by 1 % of its range."""
-        from lnlab.figures.curves import curves
+        from lnlab.figures.curves import line_chart
 
         low, high = float(self.nodes.min()), float(self.nodes.max())
         reach = high - low or abs(high) or 1.0
         at = torch.linspace(low - 0.05 * reach, high + 0.05 * reach, 600)
         heights = self.density(at, 0.01 * reach) + 1e-9
         curve = {"density": (at.numpy(), heights.numpy())}
-        return curves({"": curve}, x="eigenvalue", y="density")
+        return line_chart({"": curve}, x="eigenvalue", y="density")
 
 
 @in_one_thread

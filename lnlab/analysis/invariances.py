@@ -175,7 +175,7 @@ class InvarianceReport(AnalysisResult):
 
     def plot(self) -> Figure:
         """Return the defects against delta > 0, of the first mode and precision."""
-        from lnlab.figures.curves import curves
+        from lnlab.figures.curves import line_chart
 
         first = self.invariances[0]
         lines = {}
@@ -184,7 +184,7 @@ class InvarianceReport(AnalysisResult):
                 delta, defect = np.array([point for point in v.curve if point[0] > 0]).T
                 lines[f"{v.where}: {v.formula}"] = delta, defect
         title = f"{first.mode}, {first.dtype}"
-        return curves({title: lines}, x="δ", y="defect", log_x=True)
+        return line_chart({title: lines}, x="δ", y="defect", log_x=True)
 
     def grade(self, where: str, column: int, **which: str) -> Grade:
         """Return the grade of one cell; ``mode=`` and ``dtype=`` choose, else the first.

@@ -314,12 +314,12 @@ class TrainingPath(AnalysisResult):
 
     def plot(self) -> Figure:
         """Return the distances from the end, in the plane and from it."""
-        from lnlab.figures.curves import curves
+        from lnlab.figures.curves import line_chart
 
         moment = torch.arange(len(self.distances)).numpy()
         lengths = {"in the plane": vector_norm(self.coordinates, 1), "from it": self.distances}
         lines = {name: (moment, v.numpy()) for name, v in lengths.items()}
-        return curves({"": lines}, x="moment", y="distance from the end", log_y=False)
+        return line_chart({"": lines}, x="moment", y="distance from the end", log_y=False)
 
 
 @in_one_thread

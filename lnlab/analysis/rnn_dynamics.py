@@ -62,11 +62,11 @@ class Dynamics(_Sizes, AnalysisResult):
 
     def plot(self) -> Figure:
         """Return the three against time, on a logarithmic axis."""
-        from lnlab.figures.curves import curves
+        from lnlab.figures.curves import line_chart
 
         frame = self.to_frame()
         lines = {name: (frame.index.to_numpy() + 1, frame[name].to_numpy()) for name in frame}
-        return curves({"": lines}, x="time step", y="root mean square")
+        return line_chart({"": lines}, x="time step", y="root mean square")
 
 
 def hidden_states(cell: CellProtocol, x: Tensor) -> list[tuple[Tensor, ...]]:

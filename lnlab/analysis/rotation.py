@@ -188,13 +188,13 @@ class RotationRecorder(HookContext, AnalysisResult):
 
     def plot(self) -> Figure:
         """Return the angle of each parameter over the steps."""
-        from lnlab.figures.curves import curves
+        from lnlab.figures.curves import line_chart
 
         lines = {
             str(name): (rows["step"].to_numpy(), rows["angle"].to_numpy())
             for name, rows in self.to_frame().groupby("name", sort=False)
         }
-        return curves({"": lines}, x="step", y="angle of a step (radians)")
+        return line_chart({"": lines}, x="step", y="angle of a step (radians)")
 
 
 @torch.no_grad()

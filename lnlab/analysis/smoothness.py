@@ -101,7 +101,7 @@ class GradientSmoothness(AnalysisResult):
 
     def plot(self) -> Figure:
         """Return losses and distances against eta."""
-        from lnlab.figures.curves import curves
+        from lnlab.figures.curves import line_chart
 
         frame = self.to_frame()
         eta = frame["eta"].to_numpy()
@@ -109,7 +109,7 @@ class GradientSmoothness(AnalysisResult):
             "L(w − ηg)": {"loss": (eta, frame["loss"].to_numpy())},
             "‖g − ∇L(w − ηg)‖": {"distance": (eta, frame["distance"].to_numpy())},
         }
-        return curves(panels, x="step η, in gradients", y="", log_x=True)
+        return line_chart(panels, x="step η, in gradients", y="", log_x=True)
 
 
 def step_sizes(learning_rate: float, *, low: float = 0.5, high: float = 4.0) -> Tensor:

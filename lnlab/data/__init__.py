@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from lnlab.data.cache import cached_call
 from lnlab.data.dataset import (
     Dataset,
     File,
@@ -46,6 +47,7 @@ __all__ = [
     "Split",
     "Text",
     "Vocabulary",
+    "cached_call",
     "data_folder",
     "fetch",
     "load",

@@ -36,7 +36,7 @@ Panel = Mapping[str, LearningCurve]
 """Curves by the name of their normalizer."""
 
 
-def curves(
+def line_chart(
     panels: Mapping[str, Mapping[str, Curve]],
     *,
     x: str,

@@ -7,10 +7,11 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from lnlab import paths
 from lnlab.analysis.statistics import interval
 from lnlab.training import Experiment
 from lnlab.training.experiment import declared
-from lnlab.training.runs import Run
+from lnlab.training.runs import Run, read
 
 NumberOfRuns = Callable[[pd.DataFrame], float]
 """The metrics of one seed to one number."""
@@ -23,6 +24,16 @@ BETWEEN_ARMS = ("norm", "seeds")
 
 TIMES = ("seconds", "cpu_seconds")
 """Metrics that seeds trained side by side share."""
+
+
+def read_runs(experiment: str) -> list[Run]:
+    """Return the runs of an experiment that were trained in this checkout."""
+    return read(paths.place("runs"), experiment)
+
+
+def read_kept_runs(experiment: str) -> list[Run]:
+    """Return the runs of an experiment that come with the checkout."""
+    return read(paths.place("results"), experiment)
 
 
 def mean_along(metric: str) -> NumberOfRuns:

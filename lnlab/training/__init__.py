@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         evaluating,
         find_run,
         fit,
+        initial_models,
         train,
         train_steps,
     )
@@ -38,6 +39,7 @@ __all__ = [
     "evaluating",
     "find_run",
     "fit",
+    "initial_models",
     "read_device",
     "setting",
     "stack",
@@ -61,6 +63,7 @@ __getattr__, __dir__ = lazy(
         "evaluating": ".trainer",
         "find_run": ".trainer",
         "fit": ".trainer",
+        "initial_models": ".trainer",
         "read_device": ".random_state",
         "setting": ".experiment",
         "stack": ".stacking",

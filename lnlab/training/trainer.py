@@ -453,14 +453,14 @@ def _train_steps(
 def find_run(
     experiment: Experiment,
     *,
-    root: Path,
+    root: Path | None = None,
     device: str | torch.device = "auto",
     precision: str = "float32",
 ) -> Run | None:
     """Return the run that :func:`train` makes, to read; None if it was never begun."""
     _check_precision(precision)
     config, data = _identity(experiment, experiment.dataset(), read_device(device), precision)
-    return Run.find(experiment.name, config, data, root)
+    return Run.find(experiment.name, config, data, root or paths.place("runs"))
 
 
 def _check_precision(precision: str) -> None:

@@ -47,8 +47,8 @@ print("done")
 """
 ALONE = "panels.invariance(alone=True, eps=0.0, transformation=4)"
 CURVE = """
-from lnlab.figures.curves import curves
-curves({"a": {"layer": ([0, 1, 2], [1.0, 2.0, 3.0])}}, x="x", y="y")
+from lnlab.figures.curves import line_chart
+line_chart({"a": {"layer": ([0, 1, 2], [1.0, 2.0, 3.0])}}, x="x", y="y")
 """
 OWN = """go.Figure(go.Scatter(y=[1, 2]), layout={"template": "plotly_dark"})"""
 LAYER, WEIGHT = 3, 2

@@ -7,8 +7,8 @@ from lnlab import panels
 panels.recurrence(steps=25, recurrent=2.0)
 """
 CURVE = """
-from lnlab.figures.curves import curves
-curves({"a": {"layer": ([0, 1, 2], [1.0, 2.0, 3.0])}}, x="x", y="y")
+from lnlab.figures.curves import line_chart
+line_chart({"a": {"layer": ([0, 1, 2], [1.0, 2.0, 3.0])}}, x="x", y="y")
 """
 PLOTS = ".js-plotly-plot:not(.lnlab-plot)"
 

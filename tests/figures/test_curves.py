@@ -11,8 +11,8 @@ from lnlab.figures.curves import (
     FLOOR,
     LETTERS,
     add_level,
-    curves,
     learning_curves,
+    line_chart,
     over_depth,
     paired_differences,
     ratio_curves,
@@ -35,7 +35,7 @@ def drawn(panels, made_on=MADE, **logs: bool) -> Any:
 def test_curves_have_one_name_in_all_panels_and_show_text_as_text():
     x = np.arange(3.0)
     panels = {"<b>a</b>": {"layer": (x, x), "none": (x, x)}, "b": {"none": (x, 2 * x)}}
-    figure: Any = curves(panels, x="t", y="y", mark=(1.0, "here <i>"), dots=["layer"])
+    figure: Any = line_chart(panels, x="t", y="y", mark=(1.0, "here <i>"), dots=["layer"])
     assert [t.mode for t in figure.data] == ["markers", "lines", "lines"]
     assert [t.name for t in figure.data if t.showlegend] == ["layer", "none"]
     texts = [annotation.text for annotation in figure.layout.annotations]

@@ -54,7 +54,7 @@ FIGURES = {
     tables.configurations: lambda text: tables.configurations(
         {text: (np.arange(16.0),) * 3}, value=text, made_on=text, outlined={text: 3}
     ),
-    curves.curves: lambda text: curves.curves(
+    curves.line_chart: lambda text: curves.line_chart(
         {text: {text: (AT, AT)}}, x=text, y=text, dots=[text], mark=(0.5, text)
     ),
     tables.pictures: lambda text: tables.pictures(
@@ -141,7 +141,7 @@ NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
 @pytest.mark.parametrize(
     "draw",
     [
-        curves.curves,
+        curves.line_chart,
         lnlab.figures.curves.over_depth,
         landscape.bands, lnlab.figures.curves.learning_curves,
         lnlab.figures.curves.ribbons,

@@ -584,12 +584,11 @@ def untrained(experiment: str, updates: tuple[int, ...] = ()) -> tuple[dict[str,
 
 # --- cells of notebooks ----------------------------------------------------------------------
 
-KEPT = 'place("results")'
+KEPT = "read_kept_runs("
 """The text by which a cell reads kept runs."""
 
-TRAINS = ("finish", "fit", "train", "cached_call", "runs")
-"""Functions by which a cell trains, and the folder of what was trained; what depends on one of
-these is left out."""
+TRAINS = re.compile(r"\b(fit|train|cached_call|find_run|read_runs)\(")
+"""Calls by which a cell trains, or reads what was trained; what depends on one is left out."""
 
 
 def notebooks() -> Iterator[tuple[str, Any]]:
@@ -617,7 +616,7 @@ def of_kept_runs(codes: Mapping[str, str]) -> tuple[set[str], list[str]]:
         needs[id] = {id}.union(*(needs[other] for other in direct))
         for name, anew in made[id].items():
             makers[name] = [id] if anew else [*makers.get(name, ()), id]
-    trains = {id for id in codes if used[id] & set(TRAINS)}
+    trains = {id for id in codes if TRAINS.search(codes[id])}
     reads = {id for id in codes if KEPT in codes[id]}
     wanted = {id for id in codes if needs[id] & reads and not needs[id] & trains}
     needed = set().union(*(needs[id] for id in wanted))

@@ -2,4 +2,14 @@
 
 from lnlab.lazy import lazy
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "EncodedQuestions": ".data",
+        "FIGURE_2": ".experiment",
+        "PADDING": ".model",
+        "answer": ".evaluate",
+        "recompute_statistics": ".evaluate",
+        "shortcuts": ".data",
+    },
+)

@@ -5,6 +5,16 @@ a word of one number per seed, ``pairs`` and ``measures`` read these numbers fro
 ``equations`` checks formulas. Nothing here needs torch until something is judged anew.
 """
 
+from lnlab.lazy import lazy
 from lnlab.papers.claims.table import Claims, claims, findings
 
 __all__ = ["Claims", "claims", "findings"]
+
+__getattr__, _ = lazy(
+    __name__,
+    {
+        "on_the_way": ".measures",
+        "scored": ".measures",
+        "unselectable": ".equations",
+    },
+)

@@ -2,4 +2,16 @@
 
 from lnlab.lazy import lazy
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "ESTIMATED": ".evaluate",
+        "MISTAKES": ".model",
+        "bound": ".evaluate",
+        "bound_warning": ".evaluate",
+        "check_drawable": ".experiment",
+        "filterbank": ".model",
+        "importance_estimate": ".evaluate",
+        "kl_divergence": ".model",
+    },
+)

@@ -2,4 +2,22 @@
 
 from lnlab.lazy import lazy
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "ALPHABETS": ".data",
+        "Alphabet": ".data",
+        "EncodedLines": ".model",
+        "Penned": ".panel",
+        "make_mixture": ".model",
+        "negative_log_likelihood": ".model",
+        "of_runs": ".panel",
+        "sample_points": ".model",
+        "shipped": ".panel",
+        "strokes": ".pen",
+        "window": ".panel",
+        "window_errors": ".evaluate",
+        "write": ".evaluate",
+        "writing_figure": ".panel",
+    },
+)

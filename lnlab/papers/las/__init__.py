@@ -2,4 +2,14 @@
 
 from lnlab.lazy import lazy
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "OverFeatures": ".model",
+        "OverTime": ".model",
+        "make_batch": ".model",
+        "measure_training": ".evaluate",
+        "quantile_curves": ".evaluate",
+        "sound_figure": ".panel",
+    },
+)

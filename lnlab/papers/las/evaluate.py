@@ -204,7 +204,7 @@ def quantiles(net: Any, batch: SpeechBatch) -> dict[str, list[float]]:
 
 
 def quantile_curves(metrics: "pd.DataFrame", name: str) -> "pd.DataFrame":
-    """Return the quantiles of a parameter or layer by update, for :mod:`lnlab.figures.curves`.
+    """Return the quantiles of a parameter or layer by update, for ``lnlab.figures.ribbons``.
 
     Args:
         metrics: the rows of one seed.

@@ -2,4 +2,11 @@
 
 from lnlab.lazy import lazy
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "bag_of_words_scores": ".evaluate",
+        "load_snapshots": ".evaluate",
+        "with_ending": ".evaluate",
+    },
+)

@@ -2,4 +2,10 @@
 
 from lnlab.lazy import lazy
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "ARMS": ".model",
+        "PLACES": ".model",
+    },
+)
