@@ -35,7 +35,7 @@ HOW_TO_GET = {
     "timit": "order it from the Linguistic Data Consortium (LDC93S1)",
     "librispeech": "download train-clean-100, dev-clean and test-clean from its page",
 }
-"""How to get files whose licence or size forbids a download unasked."""
+"""The way to get files whose licence or size forbids a download unasked."""
 UNITS = {"phones": PHONES, "letters": (*" 'ABCDEFGHIJKLMNOPQRSTUVWXYZ",), "words": DIGITS}
 RATE, FSDD_RATE = 16_000, 8_000
 

@@ -42,7 +42,7 @@ ENCODER_NORMS = {
     "time": OverTime,
     "time masked": partial(OverTime, masked=True),
 }
-"""Where the listener is normalized: in its LSTMs (eq. 7-9 of the study), or their outputs over
+"""The places where the listener is normalized: its LSTMs, eq. 7-9 of the study, or outputs over
 features; over time, as the study's published code does, padding included or not."""
 
 PUBLISHED: dict[str, Any] = {
@@ -66,7 +66,7 @@ class Spelling(Experiment):
 
     norm: str = setting("encoder", choices=ARMS)
     encoder_norm: str = setting("cell", choices=ENCODER_NORMS)
-    """Where a normalized listener is normalized: in its LSTMs' cells, or their outputs over
+    """The place of the listener's normalizers: the cells of its LSTMs, or their outputs over
     features or over time, as in the published code, padding included or masked."""
     swap_states: bool = False
     """True if the speller's h and c change places at each step, as in the published code."""
