@@ -6,6 +6,7 @@ import re
 from itertools import groupby
 from pathlib import Path
 from statistics import median
+from types import ModuleType
 
 import nbformat
 import pytest
@@ -115,6 +116,18 @@ def test_one_cell_of_imports(path):
 def test_four_lines_import_all_that_is_needed_of_lnlab(path):
     lines = re.findall(r"(?m)^ *(?:import|from) lnlab\b.*", source(path))
     assert 1 <= len(lines) <= 4, lines
+
+
+@every_notebook
+def test_what_is_reached_through_a_module_of_lnlab_exists(path):
+    space = {}
+    exec(code_cells(path)[0].source, space)
+    for node in ast.walk(ast.parse(source(path))):
+        names = ast.unparse(node).split(".") if isinstance(node, ast.Attribute) else []
+        value = space.get(names[0]) if names and all(map(str.isidentifier, names)) else None
+        for name in names[1:]:
+            if isinstance(value, ModuleType) and value.__name__.startswith("lnlab"):
+                value = getattr(value, name)
 
 
 @every_notebook

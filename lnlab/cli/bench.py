@@ -18,19 +18,28 @@ from lnlab import paths
 @click.option("--device", help="Where, for the benchmarks that can be elsewhere: cuda.")
 def bench(name: str, as_json: bool, device: str | None) -> None:
     """Measure speed beside a named peer, on this machine; a wrong name lists what there is."""
-    folder = paths.root() / "benchmarks"
-    files = {path.stem: path for path in sorted(folder.glob("[!_]*.py"))}
-    if name not in files:
-        raise ValueError(f"There is no benchmark {name!r}. There are: {', '.join(files)}")
-    if str(folder.parent) not in sys.path:
-        sys.path.insert(0, str(folder.parent))  # for `from benchmarks import ...`
-    main = load_file(files[name]).main
+    main = load_benchmark(name).main
     options = signature(main).parameters
     if "json" not in options:
         raise ValueError(f"{name} is a program of its own: python -m benchmarks.{name} --help")
     if device is not None and "device" not in options:
         raise ValueError(f"benchmark {name} is of the CPU: leave --device out.")
     main(json=as_json, **({} if device is None else {"device": device}))
+
+
+def load_benchmark(name: str) -> ModuleType:
+    """Return the module of a benchmark of the checkout.
+
+    Raises:
+        ValueError: There is none of that name; lists what there is.
+    """
+    folder = paths.root() / "benchmarks"
+    files = {path.stem: path for path in sorted(folder.glob("[!_]*.py"))}
+    if name not in files:
+        raise ValueError(f"There is no benchmark {name!r}. There are: {', '.join(files)}")
+    if str(folder.parent) not in sys.path:
+        sys.path.insert(0, str(folder.parent))  # for `from benchmarks import ...`
+    return load_file(files[name])
 
 
 def load_file(path: Path) -> ModuleType:
