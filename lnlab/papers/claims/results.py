@@ -358,7 +358,8 @@ def _ruled_out(of: Comparison, found: Decision, expected: float, matters: float)
     if of.claims in ("equal", "not more") or expected:
         return ""
     bounds = [end for end in (found.low, found.high) if 0 < abs(end) < matters]
-    return "; ".join(f"not more than {_size(of, end)}" for end in bounds)
+    beyond = " and ".join(_size(of, end) for end in bounds)
+    return beyond and f"effects beyond {beyond} are ruled out"
 
 
 def _size(of: Comparison, value: float) -> str:
