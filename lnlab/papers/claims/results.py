@@ -154,7 +154,19 @@ def _record(claim: Statement, runs: Any) -> Record:
         )
     if claim.note:
         record["note"] = claim.note
+    record["also"] = _answers(claim, judged)
     return record
+
+
+def _answers(claim: Statement, judged: Sequence[tuple[Comparison, Decision, Record]]) -> str:
+    """Return what became of the other questions of a claim, where that is decided."""
+    answers: dict[str, str] = {}
+    for setting, decision, record in sorted(judged, key=lambda one: claim.rank(one[0])):
+        if setting.asks and setting.asks not in answers:
+            answers[setting.asks] = (
+                "" if decision.word in (INCONCLUSIVE, NOT_TESTED) else record["verdict"]
+            )
+    return "; ".join(f"{asks}: {verdict}" for asks, verdict in answers.items() if verdict)
 
 
 def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Record]:

@@ -122,6 +122,8 @@ def paragraph(record: Record, width: int = WIDTH) -> str:
         lines.append(f"{record['setting'][0].upper()}{record['setting'][1:]}.")
     more = [record[name] for name in ("ruled_out", "contrary") if record.get(name)]
     lines += [f"{one[0].upper()}{one[1:]}." for one in more]
+    if record.get("also"):
+        lines.append(f"Other questions: {record['also']}.")
     lines += [record["note"]] * bool(record["note"])
     others = [one for one in record["settings"] if not one.get("headline")]
     text = fill(" ".join(lines), width)

@@ -48,7 +48,7 @@ def test_a_fork_of_rates_is_shown_on_both_sides():
 
 
 def test_nothing_learned_is_not_tested():
-    one = BY_ID["ba2016-6.2-better-baseline"]
+    one = BY_ID["ba2016-6.2-better"]
     books = [s for s in one["settings"] if "Book Test" in s["name"]]
     assert {s["verdict"] for s in books} == {"not tested: nothing learned"}
     assert (
