@@ -1,4 +1,4 @@
-"""Questions with a word missing: generated here, CNN's articles, and made from books."""
+"""Questions with a missing word: generated here, of CNN's articles, and made from books."""
 
 import hashlib
 import random
@@ -9,42 +9,38 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
 from lnlab.data.dataset import Dataset, Source, read_sources, read_text, require_files
 from lnlab.data.vocabulary import SPECIAL, Vocabulary, by_frequency, pad
+from lnlab.papers.attentive_reader.model import QuestionBatch
 from lnlab.paths import data_folder
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from lnlab.papers.attentive_reader.model import QuestionBatch
 
 CLOZE, CNN, CBT = SOURCES = read_sources("questions")
 
 BLANK = "@placeholder"
-"""The word that stands where the answer is missing."""
+"""The word in the place of the missing one."""
 ENTITY = re.compile(r"@entity(\d+)")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A passage and a sentence with a word missing; words stand between spaces.
+    """A passage, and a sentence with a missing word; words are separated by spaces.
 
     Attributes:
-        name: where it is from.
-        sentences: of the passage, in its order.
+        name: the source of the question, for messages.
+        sentences: the passage.
         query: the sentence with :data:`BLANK` in it.
         candidates: "@entity3" and so on, each once.
         answer: one of them.
-        entity_names: the words that candidates stand for, where that is known.
+        entity_names: the words for which candidates stand, where these are known.
 
     Raises:
-        ValueError: for nothing to read, no blank, or an answer or an entity that is no
-            candidate.
+        ValueError: for no blank, or an answer or an entity that is no candidate.
     """
 
     name: str
@@ -55,8 +51,6 @@ class Question:
     entity_names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.passage.split():
-            raise ValueError(f"{self.name}: the passage has no words: leave it out.")
         if BLANK not in self.query.split():
             raise ValueError(f"{self.name}: the question has no {BLANK}: correct it.")
         for entity in (self.answer, *entities([*self.sentences, self.query])):
@@ -68,17 +62,12 @@ class Question:
 
     @property
     def passage(self) -> str:
-        """All of its sentences."""
+        """The sentences as one text."""
         return " ".join(self.sentences)
-
-    @property
-    def answerable(self) -> bool:
-        """True if the answer stands in the passage."""
-        return self.answer in self.passage.split()
 
 
 def entities(texts: Iterable[str]) -> list[str]:
-    """Return the entities among the words of texts, as often as they stand there."""
+    """Return the entities among the words of texts, in their order, repetitions included."""
     words = (word for text in texts for word in text.split())
     return [word for word in words if word[0] == "@" and ENTITY.fullmatch(word)]
 
@@ -86,44 +75,44 @@ def entities(texts: Iterable[str]) -> list[str]:
 def nearest_sentences(question: Question, count: int) -> Question:
     """Return the question with the sentences that share most words with it, in their order.
 
-    Of two that share as many the first; a word counts once, and must have a letter. What is
-    cut off may hold the answer: of CNN's articles four sentences hold 57 % of them.
+    Of two that share as many the first; a word counts once, and must have a letter. The answer
+    may be lost: of CNN's articles four sentences hold 57 % of the answers.
     """
-    asked = {word for word in question.query.split() if word[-1:].isalnum()} - {BLANK}
-    shared = [len(asked & {*sentence.split()}) for sentence in question.sentences]
+    words = {word for word in question.query.split() if word[-1:].isalnum()} - {BLANK}
+    shared = [len(words & {*sentence.split()}) for sentence in question.sentences]
     best = sorted(range(len(shared)), key=lambda index: (-shared[index], index))[:count]
     return replace(question, sentences=tuple(question.sentences[k] for k in sorted(best)))
 
 
 Splits = Mapping[str, Sequence[Question]]
 
-# Questions made from the books of the Children's Book Test, of Hill et al. (2016).
+# Questions made from the books of the Children's Book Test of Hill et al. (2016).
 #
-# Their own questions are not needed: from 21 sentences, or 5, that follow each other a word of
-# the last one is taken out. By a rule that needs no tagger, it is
+# Their questions are not needed: each sentence of a book follows 20 others, or fewer, which are
+# the passage, and one of its words is taken out. By a rule that needs no tagger, it is
 #
 # - a *name*: a word with a capital letter that in its book stands inside sentences, twice or
-#   more, and oftener so than in small letters; or
+#   more, and more often so than in small letters; or
 # - a *word*: in small letters, of three or more, ten times or more in its book, and none of the
 #   150 most frequent ones of all books,
 #
-# that stands there once, and in the sentences before, too. Nine others of the same kind from
-# there, none of them in the question, are the other candidates; where there are fewer, no
-# question is made. All ten are anonymous, as entities are in CNN's articles, in an order that
-# is drawn by a hash.
+# that stands once in the sentence, and also in the passage. The other candidates are nine words
+# of the same kind that are in the passage and not in the sentence; where there are fewer, there
+# is no question. Candidates are anonymous, as entities are in CNN's articles. A hash decides
+# their order.
 
 CBT_FILES = ("data/cbt_valid.txt", "data/cbt_test.txt")
-"""The files of books, below the set's folder; those of its training books are not read."""
+"""The files that are read; those of the training books are not."""
 TITLE = "_BOOK_TITLE_ :"
 COMMON = 150
 MIN_COUNT = {"name": 2, "word": 10}
 CANDIDATES = 10
 HELD_OUT = 2
-"""Books that validate, and that test."""
+"""The number of books to validate on, and to test on."""
 BEFORE = 20
 """Sentences of a passage, as Hill et al. (2016) have it."""
 OPENING = ("`", "``", "'", "''", '"', ".", "!", "?", ":")
-"""Behind these a capital letter says nothing."""
+"""Signs after which a capital letter says nothing."""
 
 Book = list[list[str]]
 
@@ -151,10 +140,9 @@ def read_cbt_books(folder: Path) -> dict[str, Book]:
 def make_cbt_questions(folder: Path, sentences: int, split: int) -> Splits:
     """Make the questions of every split: two books test, two validate, the others train.
 
-    Which ones depends on ``split`` alone; a book is in one of them.
-
     Args:
-        sentences: of a passage, those right before the question.
+        sentences: the number of sentences of a passage.
+        split: decides which books are in which split.
 
     Raises:
         ValueError: if a split has no questions.
@@ -170,9 +158,11 @@ def make_cbt_questions(folder: Path, sentences: int, split: int) -> Splits:
     }
     splits = {
         name: tuple(
-            q for title in own for q in _questions(title, books[title], common, sentences)
+            question
+            for title in chosen
+            for question in _book_questions(title, books[title], common, sentences)
         )
-        for name, own in titles.items()
+        for name, chosen in titles.items()
     }
     for name, questions in splits.items():
         if not questions:
@@ -183,32 +173,34 @@ def make_cbt_questions(folder: Path, sentences: int, split: int) -> Splits:
     return splits
 
 
-def by_hash(words: Iterable[str], *where: object) -> list[str]:
+def by_hash(words: Iterable[str], *seed: object) -> list[str]:
     """Return words in an order that looks random, and is the same on every machine."""
 
     def key(word: str) -> bytes:
-        return hashlib.sha256("\0".join(map(str, (*where, word))).encode()).digest()
+        return hashlib.sha256("\0".join(map(str, (*seed, word))).encode()).digest()
 
     return sorted(words, key=key)
 
 
-def _questions(title: str, book: Book, common: set[str], sentences: int) -> Iterator[Question]:
+def _book_questions(
+    title: str, book: Book, common: set[str], sentences: int
+) -> Iterator[Question]:
     """Yield the questions of a book, at most one of each kind for a sentence."""
     kinds = answer_words(book, common)
     for index in range(sentences, len(book)):
-        before, query = book[index - sentences : index], book[index]
+        passage, query = book[index - sentences : index], book[index]
         for kind, words in kinds.items():
-            present = {word for line in before for word in line if word in words}
+            present = {word for line in passage for word in line if word in words}
             answers = by_hash({w for w in present if query.count(w) == 1}, title, index)
             others = by_hash(present.difference(query), title, index)
             if answers and len(others) >= CANDIDATES - 1:
                 candidates = [answers[0], *others[: CANDIDATES - 1]]
                 name = f"{title}, line {index + 1}, {kind}"
-                yield _anonymous(name, before, query, candidates)
+                yield _anonymous(name, passage, query, candidates)
 
 
 def answer_words(book: Book, common: set[str]) -> dict[str, set[str]]:
-    """Return the names and the words of a book that may be asked for, by the rule above."""
+    """Return the names and the words of a book that may be answers, by the rule above."""
     counts = Counter(word for line in book for word in line)
     inside = Counter(
         word
@@ -235,18 +227,18 @@ def answer_words(book: Book, common: set[str]) -> dict[str, set[str]]:
     return {"name": names, "word": words}
 
 
-def _anonymous(name: str, before: Book, query: Sequence[str], words: Sequence[str]) -> Question:
-    """Return the question whose answer is the first of the words, all of which get a number."""
+def _anonymous(name: str, passage: Book, query: list[str], words: Sequence[str]) -> Question:
+    """Return the question whose candidates are ``words``, as entities; the first is right."""
     order = by_hash({*words}, name, 0)
     entity = {word: f"@entity{number}" for number, word in enumerate(order)}
 
     def text(line: Sequence[str]) -> str:
         return " ".join(entity.get(word, word.lower()) for word in line)
 
-    blank = list(query).index(words[0])
+    blank = query.index(words[0])
     return Question(
         name,
-        tuple(map(text, before)),
+        tuple(map(text, passage)),
         " ".join(filter(None, [text(query[:blank]), BLANK, text(query[blank + 1 :])])),
         tuple(entity.values()),
         entity[words[0]],
@@ -254,21 +246,19 @@ def _anonymous(name: str, before: Book, query: Sequence[str], words: Sequence[st
     )
 
 
-# CNN's articles with questions, as DeepMind laid them out: one ``.question`` file each.
+# CNN's articles with questions, in DeepMind's layout: one ``.question`` file each.
 
 CNN_FOLDERS = {"train": "training", "valid": "validation", "test": "test"}
 """The folders of the splits, below ``questions``."""
 BLOCKS = ("the address", "the passage", "the question", "the answer", "the entities")
-LARGEST = 2**20
-"""Bytes that a question may have; the longest article of CNN has some 20,000."""
 
 
 class Articles(Sequence[Question]):
-    """The questions of a split, each read from its file when it is asked for.
+    """The questions of a split, each read from its file when it is used.
 
     Args:
         folder: of the files.
-        sentences: how many of each passage are kept, :func:`nearest_sentences`; 0: all.
+        sentences: the number of :func:`nearest_sentences` of each passage; 0: all.
 
     Raises:
         FileNotFoundError: if the folder has no ``.question`` files.
@@ -297,25 +287,23 @@ def read_article(file: Path) -> Question:
     """Read the question in a file: five blocks with a line between them.
 
     Raises:
-        ValueError: if the file is cut off or too large, or an entity, the answer or the blank
-            is missing; names the file.
+        ValueError: if the file is cut off, or an entity, the answer or the blank is missing;
+            names the file.
     """
-    if file.stat().st_size > LARGEST:
-        raise ValueError(f"{file} is larger than any question: is it one?")
     blocks = [block.strip() for block in read_text(file).strip("\n").split("\n\n")]
     if len(blocks) != len(BLOCKS) or not all(blocks):
         raise ValueError(
             f"{file} has {len(blocks)} parts, expected {', '.join(BLOCKS)}: it is cut off, or "
             "no question."
         )
-    _, passage, query, answer, listed = blocks
+    _, passage, query, answer, lines = blocks
     names = {}
-    for line in listed.split("\n"):
+    for line in lines.split("\n"):
         entity, colon, name = line.partition(":")
         if not (colon and name and ENTITY.fullmatch(entity)):
             raise ValueError(f"{file}: {line[:60]!r} names no entity: it is cut off.")
         names[entity] = name
-    # the words are cut already: a sentence ends with a word that is a full stop or its like
+    # signs are words of their own: a sentence ends with one that is ".", "!" or "?"
     sentences = re.split(r"(?<=\s[.!?])\s", " " + " ".join(passage.split()))
     candidates = tuple(sorted(names, key=entity_number))
     return Question(
@@ -331,11 +319,11 @@ def entity_number(entity: str) -> int:
 # Questions generated here: who did what to whom, told once and asked in other words.
 #
 # Of three people one does something to the second, the third does something to the first, and
-# the second and the third have to do with each other, one way or the other: everybody is named
-# twice. Asked is to whom the first did it, by another word for what was done. Who is asked
-# about is not the answer, and so two candidates are left: to choose between them one must find
-# the sentence in which that person acts; how often, where and next to whom somebody is named
-# tells nothing. People are entities whose numbers are drawn anew for every question.
+# one of the second and the third does something to the other: each is named twice. The question
+# is to whom the first did it, with a synonym of the verb. The first is not the answer, which
+# leaves two candidates: to choose between them one must find the sentence in which the first
+# acts. Counts, places and neighbours of names say nothing. The numbers of the people are drawn
+# anew for every question.
 
 SYNONYMS = {
     "praised": "acclaimed",
@@ -345,12 +333,12 @@ SYNONYMS = {
     "helped": "assisted",
     "met": "encountered",
 }
-"""Words that tell, and the word by which each is asked."""
+"""The verbs of passages, and the synonyms of questions."""
 TIMES = ("today", "yesterday", "at noon", "in may", "last week")
 TIMED = 0.3
-"""The fraction of deeds that are told with their time: passages have different lengths."""
+"""The fraction of sentences with a time: passages have different lengths."""
 PEOPLE = 8
-"""Entities among which three are drawn."""
+"""The number of entities of which three are drawn."""
 CLOZE_SIZES = {"train": 24_000, "valid": 1000, "test": 1000}
 
 
@@ -359,8 +347,8 @@ def make_cloze(most: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
     """Generate the questions of every split.
 
     Args:
-        most: how many there are to train on at most.
-        sizes: how many there are to train, validate and test.
+        most: the largest number of training questions; None: all.
+        sizes: the number of questions of each split.
     """
     splits = {}
     for split, count in sizes:
@@ -372,7 +360,7 @@ def make_cloze(most: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
 
 
 def random_question(rng: random.Random, name: str) -> Question:
-    """Draw one question about three deeds."""
+    """Draw a question about three actions."""
     people = [f"@entity{number}" for number in rng.sample(range(PEOPLE), 3)]
     who, whom, third = people
     verbs = rng.sample([*SYNONYMS], 3)
@@ -396,8 +384,10 @@ def _time(rng: random.Random) -> str:
 class Questions(Dataset[Sequence[Question]]):
     """A set of questions.
 
-    In its vocabulary the blank is the first word, all entities come next, and then the words of
-    training and validation.
+    Args:
+        source, key: as of :class:`Dataset`.
+        read: reads the splits.
+        min_count: of the words in the vocabulary.
     """
 
     def __init__(
@@ -420,21 +410,21 @@ class Questions(Dataset[Sequence[Question]]):
 
     @cached_property
     def _counts(self) -> Arrays:
-        """The known words, the number of entities, and the lengths of the longest training
-        passage and question; read once, then stored."""
+        """The words, the number of entities, and the longest training passage and question."""
         return cache_arrays("words", f"{self.checksum} {self.min_count}", self._count)
 
     def _count(self) -> Arrays:
-        counts, largest, longest = Counter(), -1, [0, 0]
+        counts, entity_count, longest = Counter(), 0, (0, 0)
         for split, questions in self._splits.items():
             for question in questions:
-                largest = max(largest, *map(entity_number, question.candidates))
+                numbers = map(entity_number, question.candidates)
+                entity_count = max(entity_count, *(number + 1 for number in numbers))
                 if split == "test":
                     continue
-                texts = question.passage.split(), question.query.split()
-                counts.update([*texts[0], *texts[1]])
+                passage, query = question.passage.split(), question.query.split()
+                counts.update(passage + query)
                 if split == "train":
-                    longest = [max(n, len(t)) for n, t in zip(longest, texts, strict=True)]
+                    longest = max(longest[0], len(passage)), max(longest[1], len(query))
         words = [
             word
             for word in by_frequency(counts, self.min_count)
@@ -442,7 +432,7 @@ class Questions(Dataset[Sequence[Question]]):
         ]
         return {
             "words": np.frombuffer("\n".join(words).encode(), np.uint8),
-            "entities": np.array([largest + 1]),
+            "entities": np.array(entity_count),
             "longest": np.array(longest),
         }
 
@@ -456,15 +446,15 @@ class Questions(Dataset[Sequence[Question]]):
 
     @property
     def entity_ids(self) -> range:
-        """The numbers of the entities in the vocabulary, behind those of the blank."""
+        """The numbers of the entities in the vocabulary, behind that of the blank."""
         first = len(SPECIAL) + 1
-        return range(first, first + int(self._counts["entities"][0]))
+        return range(first, first + int(self._counts["entities"]))
 
     @property
     def longest(self) -> tuple[int, int]:
-        """The most words that a training passage has, and a training question, with its end."""
-        passage, query = (int(n) + 1 for n in self._counts["longest"])
-        return passage, query
+        """The lengths of the longest training passage and question, their ends included."""
+        passage, query = self._counts["longest"].tolist()
+        return passage + 1, query + 1
 
     def _digest(self) -> bytes:
         total = hashlib.sha256()
@@ -476,7 +466,7 @@ class Questions(Dataset[Sequence[Question]]):
         return total.digest()
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{len(part)} {split}" for split, part in self._splits.items())
+        counts = ", ".join(f"{len(split)} {name}" for name, split in self._splits.items())
         return (
             f"{self.kind} data: {self.name}, questions: {counts}; {len(self.vocabulary)} "
             f"words, {len(self.entity_ids)} of them entities; the longest passage to train on "
@@ -485,7 +475,7 @@ class Questions(Dataset[Sequence[Question]]):
 
 
 class EncodedQuestions:
-    """Questions by number, encoded when they are first asked for; those of files each time.
+    """Questions by number, encoded when they are first used; those of files each time.
 
     Args:
         questions: of a split.
@@ -507,23 +497,19 @@ class EncodedQuestions:
         candidates = encode(" ".join(question.candidates))[:-1]
         answer = candidates[question.candidates.index(question.answer)]
         row = encode(question.passage), encode(question.query), candidates, answer
-        if not isinstance(self.questions, Articles):  # those are too many to be kept
+        if not isinstance(self.questions, Articles):  # these are too many for the memory
             self._rows[index] = row
         return row
 
     @cached_property
     def lengths(self) -> list[int]:
-        """The lengths of passages; of files their bytes, which costs no reading."""
+        """The lengths of passages; of files their bytes, which needs no reading."""
         if isinstance(self.questions, Articles):
             return [file.stat().st_size for file in self.questions.files]
         return [len(question.passage.split()) + 1 for question in self.questions]
 
-    def batch(self, indices: Sequence[int]) -> "tuple[QuestionBatch, Tensor]":
+    def batch(self, indices: Sequence[int]) -> tuple[QuestionBatch, Tensor]:
         """Return some of the questions, and their answers (B,)."""
-        import torch  # to list data sets does not take it
-
-        from lnlab.papers.attentive_reader.model import QuestionBatch
-
         rows = [self._row(index) for index in indices]
         passages, queries, candidates, answers = zip(*rows, strict=True)
         batch = QuestionBatch(*pad(passages), *pad(queries), pad(candidates)[0])
@@ -542,14 +528,14 @@ def load(
 
     Args:
         path: the folder of its files. None: the source's own place in the data folder.
-        sentences: how many of a passage are read; None: of CNN all, of books 20.
+        sentences: the number of sentences of a passage; None: of CNN all, of books 20.
         split: which books train, validate and test; None is 0.
-        most: how many of those generated here to train on at most; None: all.
+        most: the largest number of generated training questions; None: all.
 
     Raises:
-        ValueError: for an option below what it may be; later, for damaged files, an answer
-            that is no candidate, entities that a file does not list.
-        FileNotFoundError: where files are not; names them.
+        ValueError: later, for damaged files, an answer that is no candidate, entities that a
+            file does not list.
+        FileNotFoundError: if files are missing; names them.
     """
     if source is CLOZE:
         read = partial(make_cloze, most, tuple(CLOZE_SIZES.items()))
@@ -568,76 +554,47 @@ def load(
     return Questions(source, read, lambda: f"{options} {file_stamp(files)}", min_count=2)
 
 
-# Answers without reading: what is found by looking at places and counts alone.
-
-Guesser = Callable[[Question], Sequence[str]]
-"""Returns candidates between which it cannot choose."""
+# Guesses from places and counts alone: a model that is better than these has read.
 
 
-def _any(question: Question) -> Sequence[str]:
-    return question.candidates
-
-
-def _present(question: Question) -> Sequence[str]:
-    """Return the candidates that stand in the passage and not in the question."""
-    present = dict.fromkeys(entities(question.sentences))
-    return [one for one in present if one not in question.query.split()] or question.candidates
-
-
-def _most_frequent(question: Question) -> Sequence[str]:
-    counts, present = Counter(entities(question.sentences)), _present(question)
-    most = max(counts[one] for one in present)
-    return [one for one in present if counts[one] == most]
-
-
-def _first(question: Question) -> Sequence[str]:
-    return _present(question)[:1]
-
-
-def _last(question: Question) -> Sequence[str]:
-    present = {*_present(question)}
-    standing = [one for one in entities(question.sentences) if one in present]
-    return standing[-1:] or question.candidates
-
-
-def _nearest(question: Question) -> Sequence[str]:
-    """Return the one of those present that stands nearest to an entity of the question."""
-    words, present = question.passage.split(), _present(question)
-    asked = {*entities([question.query])}
-    marks = [at for at, word in enumerate(words) if word in asked]
-    standing = [at for at, word in enumerate(words) if word in present]
-    if not (marks and standing):
-        return present
-    return [words[min(standing, key=lambda at: min(abs(at - mark) for mark in marks))]]
-
-
-def _overlap(question: Question) -> Sequence[str]:
-    """Return those present in the sentence that shares most words with the question."""
-    asked, present = {*question.query.split()} - {BLANK}, _present(question)
-    best = max(question.sentences, key=lambda sentence: len(asked & {*sentence.split()}))
-    return [one for one in present if one in best.split()] or present
-
-
-GUESSERS: dict[str, Guesser] = {
-    "any candidate": _any,
-    "one that is there and not asked about": _present,
-    "the most frequent": _most_frequent,
-    "the first": _first,
-    "the last": _last,
-    "the nearest to who is asked about": _nearest,
-    "one of the sentence most like the question": _overlap,
-}
+def guesses(question: Question) -> dict[str, Sequence[str]]:
+    """Return the candidates between which each way of guessing cannot choose, by its name."""
+    words, query = question.passage.split(), question.query.split()
+    mentions, queried = entities(words), {*entities(query)}
+    present = [entity for entity in dict.fromkeys(mentions) if entity not in query]
+    present = present or [*question.candidates]
+    counts = Counter(mentions)
+    most = max(counts[entity] for entity in present)
+    last = [entity for entity in mentions if entity in present][-1:]
+    marks = [position for position, word in enumerate(words) if word in queried]
+    positions = [position for position, word in enumerate(words) if word in present]
+    nearest = present
+    if marks and positions:
+        distances = [min(abs(position - mark) for mark in marks) for position in positions]
+        nearest = [words[positions[distances.index(min(distances))]]]
+    known = {*query} - {BLANK}
+    similar = max(question.sentences, key=lambda sentence: len(known & {*sentence.split()}))
+    return {
+        "any candidate": question.candidates,
+        "one that is there and not asked about": present,
+        "the most frequent": [entity for entity in present if counts[entity] == most],
+        "the first": present[:1],
+        "the last": last or question.candidates,
+        "the nearest to who is asked about": nearest,
+        "one of the sentence most like the question": (
+            [entity for entity in present if entity in similar.split()] or present
+        ),
+    }
 
 
 def shortcuts(questions: Sequence[Question]) -> dict[str, float]:
-    """Return how many questions each of :data:`GUESSERS` gets right, in the mean over choices.
+    """Return the expected accuracy of each of the :func:`guesses`, by its name.
 
-    ``ceiling`` is the fraction whose answer stands in the passage.
+    ``ceiling`` is the fraction of questions whose answer is in the passage.
     """
-
-    def accuracy(guess: Guesser) -> float:
-        guesses = [(question.answer, guess(question)) for question in questions]
-        return sum((answer in few) / len(few) for answer, few in guesses) / len(questions)
-
-    scores = {name: accuracy(guess) for name, guess in GUESSERS.items()}
-    return scores | {"ceiling": sum(q.answerable for q in questions) / len(questions)}
+    scores: Counter[str] = Counter()
+    for question in questions:
+        for name, chosen in guesses(question).items():
+            scores[name] += (question.answer in chosen) / len(chosen)
+        scores["ceiling"] += question.answer in question.passage.split()
+    return {name: score / len(questions) for name, score in scores.items()}

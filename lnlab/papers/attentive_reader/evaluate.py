@@ -1,4 +1,4 @@
-"""The answers of a reader to questions that it was not trained on, and where it looks."""
+"""Answers to held-out questions, and the attention of a reader."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -16,21 +16,21 @@ from lnlab.papers.attentive_reader.data import EncodedQuestions
 from lnlab.training.random_state import placed
 
 SHOWN = 4
-"""Validation questions whose attention is kept at each evaluation: to be looked at."""
-TOGETHER = 250
-"""Questions that are answered at a time, or a batch if that is more."""
+"""Validation questions whose attention is stored at each evaluation."""
+BATCH = 250
+"""Questions that are answered at once, or a batch if that is more."""
 POPULATION = 20
-"""Batches of training questions, of all lengths, of which population statistics are made."""
+"""Training batches, of all lengths, over which population statistics are computed."""
 
 
 class Answers(NamedTuple):
     """Answers to N questions, in their order.
 
     Attributes:
-        log_p: of the right answer, in nats (N,).
-        wrong: whether the likeliest word is another (N,).
-        attention: where the reader looked, of the first :data:`SHOWN`.
-        probabilities: of their candidates.
+        log_p: log probability of the right answer, in nats (N,).
+        wrong: whether another word is more likely (N,).
+        attention: alpha of the first :data:`SHOWN`.
+        probabilities: of the candidates of these.
     """
 
     log_p: Tensor
@@ -39,7 +39,7 @@ class Answers(NamedTuple):
     probabilities: list[list[float]]
 
     def metrics(self, name: str, end: str = "") -> dict[str, float]:
-        """Return the nats a question and the fraction that is wrong, under names."""
+        """Return the nats a question and the fraction of wrong answers, by metric."""
         return {
             f"{name}_nll{end}": -float(self.log_p.mean()),
             f"{name}_error{end}": float(self.wrong.double().mean()),
@@ -58,10 +58,10 @@ def length_batches(questions: EncodedQuestions, size: int) -> list[list[int]]:
 def answer(
     net: Any, questions: EncodedQuestions, size: int, mode: Mode | None = None
 ) -> Answers:
-    """Return the answers of a model to questions, ``size`` at a time.
+    """Return the answers of a model to questions, ``size`` at once.
 
     Args:
-        mode: where statistics over examples are from, in evaluation; None: the running ones.
+        mode: of batch statistics in evaluation; None: the running ones.
     """
     net.eval()
     device, count = net.word.device, len(questions)
@@ -79,7 +79,7 @@ def answer(
                     attention[index] = alpha[row, : x.passage_lengths[row]].cpu()
                     candidates = x.candidates[row]
                     p = log_ps[row, candidates[candidates != END]].exp()
-                    # three digits are enough to be looked at, and a run keeps many of them
+                    # three digits keep a run small
                     probabilities[index] = [float(f"{one:.3g}") for one in p.tolist()]
     shown = range(min(SHOWN, count))
     return Answers(
@@ -88,7 +88,7 @@ def answer(
 
 
 def recompute_statistics(net: Any, questions: EncodedQuestions, size: int) -> None:
-    """Replace what batch norm remembers by population statistics, each time step's own."""
+    """Replace the running statistics of batch norm by population statistics, step by step."""
     batches = length_batches(questions, size)
     chosen = batches[:: max(1, len(batches) // POPULATION)][:POPULATION]
 
@@ -102,20 +102,20 @@ def recompute_statistics(net: Any, questions: EncodedQuestions, size: int) -> No
 def measure(
     net: Any, splits: Mapping[str, EncodedQuestions], size: int, *, test: bool
 ) -> dict[str, Any]:
-    """Return all that is measured of a model, whose running statistics are replaced.
+    """Return the metrics of a model, whose running statistics are replaced.
 
     ``valid_nll`` in nats a question and ``valid_error``, by population statistics;
     ``valid_nll_batch`` and ``valid_error_batch`` by those of the validation batches, as the
-    authors have it; with ``test``, ``test_nll`` and ``test_error``. ``attention 0`` and so on
-    are pictures, where the reader looks in the first :data:`SHOWN` validation questions, and
-    ``candidate_probabilities`` the probabilities of their candidates.
+    authors have it; with ``test``, ``test_nll`` and ``test_error``. Of the first :data:`SHOWN`
+    validation questions the attention, pictures ``attention 0`` and so on, and
+    ``candidate_probabilities``.
     """
     valid, by_batch = splits["valid"], None
     if any(isinstance(module, OverCases) for module in net.modules()):
         by_batch = answer(net, valid, size, Mode.BATCH)
         recompute_statistics(net, splits["train"], size)
-    together = max(size, TOGETHER)  # no answer depends on the others any more
-    answers = answer(net, valid, together)
+    size = max(size, BATCH)  # answers no longer depend on the others of their batch
+    answers = answer(net, valid, size)
     values: dict[str, Any] = {
         **answers.metrics("valid"),
         **(by_batch or answers).metrics("valid", "_batch"),
@@ -123,5 +123,5 @@ def measure(
         "candidate_probabilities": answers.probabilities,
     }
     if test:
-        values |= answer(net, splits["test"], together).metrics("test")
+        values |= answer(net, splits["test"], size).metrics("test")
     return values

@@ -26,22 +26,21 @@ from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
 from lnlab.training.random_state import generator, placed, seeded
 
-OfSteps = Callable[[int], Norm]
-"""A normalizer, for a number of time steps."""
+MakeNorm = Callable[[int], Norm]
+"""Makes a normalizer for a number of time steps."""
 
 
 def _batch(steps: int) -> Norm:
     return partial(RecurrentBatchNorm, steps=steps)
 
 
-ARMS: dict[str, tuple[OfSteps, Norm, float]] = {
+ARMS: dict[str, tuple[MakeNorm, Norm, float]] = {
     "none": (lambda steps: Identity, Identity, 1.0),
     "layer": (lambda steps: LayerNorm, Identity, 1.0),
     "batch": (_batch, Identity, 0.1),
     "batch everywhere": (_batch, BatchNorm, 0.1),
 }
-"""The normalizers of the LSTMs, for a number of time steps; those of all other sums; and the
-gain with which all of them start, unless it is said."""
+"""The normalizer of the LSTMs, that of all other sums, and the first gain of both."""
 
 FIGURE_2: dict[str, dict[str, Any]] = {
     "none": {"norm": "none"},
@@ -53,7 +52,7 @@ FIGURE_2: dict[str, dict[str, Any]] = {
 """The five curves of Fig. 2: LSTM, BN-LSTM, BN-everywhere, LN with gains of 1 and of 0.1."""
 
 CLIPS = {"published": clip_like_attentive_reader_, "standard": clip_grad_norm_}
-"""The ways in which long gradients are clipped; the published one is a mistake, see
+"""Rules by which long gradients are clipped; the published one is a mistake, see
 :func:`lnlab.training.optim.clip_like_attentive_reader_`."""
 
 
@@ -63,8 +62,8 @@ class AttentiveReading(Experiment):
 
     Fig. 2 of the paper has no numbers; Cooijmans et al. (2016) have, of the same data, the
     least validation errors 50.3 % without, 49.5 % with batch norm in the LSTMs and 50.0 % with
-    it everywhere. What the papers do not state is as in the code that both started from
-    (cooijmanstim/Attentive_reader, branch bn), two slips included. ``cloze`` is made here
+    it everywhere. What the papers do not state is as in the code from which both started
+    (cooijmanstim/Attentive_reader, branch bn), two mistakes included. ``cloze`` is generated
     (:mod:`lnlab.papers.attentive_reader.data`).
     """
 
@@ -72,33 +71,33 @@ class AttentiveReading(Experiment):
     gain: float = setting(0.0, least=0)
     """The first gain of every normalizer; 0: 1 with layer norm and 0.1 with batch norm."""
     initialisation: str = setting("published", choices=STARTS)
-    """"published" begins every matrix with the same random numbers, "paper" draws one after
-    the other, "modern" is N(0, 1/fan-in)."""
+    """"published" draws every matrix from the same random numbers, "paper" from those that
+    follow, "modern" from N(0, 1/fan-in)."""
     max_grad_norm: float = setting(10.0, above=0)
     """The norm to which longer gradients are clipped."""
     clipping: str = setting("published", choices=CLIPS)
-    """The way in which gradients longer than ``max_grad_norm`` are clipped."""
+    """The rule by which gradients longer than ``max_grad_norm`` are clipped."""
     padding: str = setting("apart", choices=PADDING)
-    """The steps behind the ends of sequences; careless ones enter batch norm's statistics."""
+    """The inputs behind the end of a sequence; all but "apart" enter batch statistics."""
     answers: str = setting("candidates", choices=("candidates", "vocabulary"))
-    """The words among which the answer is; the published code has the whole vocabulary."""
+    """The words among which the model chooses; in the published code the whole vocabulary."""
     data: str = "cnn"
     """``cloze``, ``cnn=PATH`` or ``cbt=PATH``."""
     sentences: int = setting(4, least=0)
     """The number of sentences of a passage; 0: all, or, of books, 20."""
     split: int = setting(0, least=0)
-    """The number of a split of ``cbt``: which books train and which test."""
+    """The number of a split of ``cbt``: decides which books train and which test."""
     train_size: int = setting(0, least=0)
-    """The largest number of ``cloze`` to train on; 0: all."""
+    """The largest number of training questions of ``cloze``; 0: all."""
     batch_size: int = setting(64, least=2)
     epochs: int = 140
     learning_rate: float = 8e-5
     units: tuple[int, ...] = setting((240,), least=1, count=1)
-    """H, of both LSTMs, of attention and of the answer."""
+    """H, the size of both LSTMs, of the attention and of the layer before the answer."""
     embedding_size: int = setting(240, least=1)
-    """Numbers a word."""
+    """The size of a word vector."""
     dropout: float = setting(0.5, least=0, most=1)
-    """The part of words' numbers, and of the answer's, that is left out while training."""
+    """The probability with which a number of a word vector, or of s, is dropped."""
     eval_every: int = setting(1000, least=1)
     """Updates from one validation to the next."""
 
@@ -132,7 +131,7 @@ class AttentiveReading(Experiment):
         }
 
     def dataset(self) -> Questions:
-        """As :func:`lnlab.data.load` gives it."""
+        """Load the questions."""
         options: Any = {
             "sentences": self.sentences or None,
             "split": self.split or None,
@@ -141,7 +140,7 @@ class AttentiveReading(Experiment):
         return load(self.data, "questions", **options)
 
     def model(self, seed: int, dataset: Questions) -> nn.Module:
-        """The network of one seed; its weights depend on the seed and the sizes alone."""
+        """Return the model of one seed; its weights depend on the seed and the sizes alone."""
         recurrent, everywhere, gain = ARMS[self.norm]
         passage, query = dataset.longest
         with seeded(seed):
@@ -165,7 +164,7 @@ class AttentiveReading(Experiment):
     def batches(
         self, dataset: Questions, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> "RenamedBatches":
-        """Questions of like length together, their entities renamed."""
+        """Return batches of questions of like length, their entities renamed."""
         questions, ids = dataset.encoded("train"), dataset.entity_ids
         return RenamedBatches(questions, ids, self.batch_size, self.seeds, device)
 
@@ -173,13 +172,13 @@ class AttentiveReading(Experiment):
         CLIPS[self.clipping](optimizer, self.max_grad_norm, len(self.seeds))
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Nats a question: logits (S, B, V) to (S,)."""
+        """Return the nats a question of each model (S,), from logits (S, B, V)."""
         return torch.stack([F.cross_entropy(*each) for each in zip(output, y, strict=True)])
 
     def evaluate(
         self, model: Any, dataset: Questions, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
-        """Per seed: see :func:`.evaluate.measure`; the test at the end alone."""
+        """Return the metrics of each seed; of the test at the end alone."""
         test = evaluation is Evaluation.FINAL
         names = ("train", "valid", "test") if test else ("train", "valid")
         splits = {name: dataset.encoded(name) for name in names}
@@ -191,13 +190,12 @@ class AttentiveReading(Experiment):
 class RenamedBatches(Bucketed):
     """Questions of like length together, their entities renamed at each batch.
 
-    Every question has a permutation of its own, the same in its passage, its question and its
-    candidates. It depends on (seed, epoch, update) alone: all arms of a comparison have the
-    same.
+    Each question has its own permutation, which depends on (seed, epoch, update) alone: it is
+    the same in all arms of a comparison.
 
     Args:
         questions: by number.
-        entity_ids: the numbers of entities.
+        entity_ids: the numbers of the entities.
         batch_size, seeds, device: as of :class:`lnlab.training.Bucketed`.
     """
 
@@ -217,24 +215,23 @@ class RenamedBatches(Bucketed):
         """Yield the batches of an epoch from ``start`` on: questions and answers (S, B)."""
         for update, (x, y) in enumerate(super().epoch(epoch, start), start=start):
             orders = [
-                self._order_of_names(seed, epoch, update, y.shape[1]) for seed in self.seeds
+                self._permutations(seed, epoch, update, y.shape[1]) for seed in self.seeds
             ]
-            renamed = partial(rename, placed(torch.stack(orders), self.device), self.entity_ids)
-            words = x._replace(
-                passage=renamed(x.passage),
-                query=renamed(x.query),
-                candidates=renamed(x.candidates),
+            rename = partial(
+                rename_entities, placed(torch.stack(orders), self.device), self.entity_ids
             )
-            yield words, renamed(y.unsqueeze(-1)).squeeze(-1)
+            fields = ("passage", "query", "candidates")
+            renamed = x._replace(**{name: rename(getattr(x, name)) for name in fields})
+            yield renamed, rename(y.unsqueeze(-1)).squeeze(-1)
 
-    def _order_of_names(self, seed: int, epoch: int, update: int, size: int) -> Tensor:
+    def _permutations(self, seed: int, epoch: int, update: int, size: int) -> Tensor:
         """Return a permutation of the entities for each question (B, E)."""
         random = generator(f"names of seed {seed} in epoch {epoch}, update {update}")
         return torch.rand(size, len(self.entity_ids), generator=random).argsort(1)
 
 
-def rename(order: Tensor, entity_ids: range, words: Tensor) -> Tensor:
-    """Return words (..., N) whose entities have new numbers, permuted by ``order`` (..., E)."""
-    entity = (words >= entity_ids.start) & (words < entity_ids.stop)
-    index = torch.where(entity, words - entity_ids.start, 0)
-    return torch.where(entity, entity_ids.start + order.gather(-1, index), words)
+def rename_entities(order: Tensor, entity_ids: range, words: Tensor) -> Tensor:
+    """Return words (..., N) with new numbers of entities, permuted by ``order`` (..., E)."""
+    mask = (words >= entity_ids.start) & (words < entity_ids.stop)
+    index = torch.where(mask, words - entity_ids.start, 0)
+    return torch.where(mask, entity_ids.start + order.gather(-1, index), words)

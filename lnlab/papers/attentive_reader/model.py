@@ -20,13 +20,14 @@ Draw = Callable[[Tensor], object]
 class QuestionBatch(NamedTuple):
     """Questions by number, padded with :data:`lnlab.data.vocabulary.END`.
 
-    Lengths are on the CPU, where the loop over time looks at them.
+    Lengths count the end of a sequence. They are on the CPU, where the loop over time reads
+    them.
 
     Attributes:
         passage: (B, T).
-        passage_lengths: words of each passage, its end included (B,).
+        passage_lengths: (B,).
         query: (B, U).
-        query_lengths: words of each question, its end included (B,).
+        query_lengths: (B,).
         candidates: (B, C).
     """
 
@@ -64,9 +65,9 @@ STARTS: dict[str, Draw] = {"published": reseeded, "paper": glorot, "modern": mod
 """Rules by which weights are drawn; "modern" is N(0, 1/fan-in), words N(0, 1)."""
 
 PADDING = ("apart", "cyclic", "zeros")
-"""The steps of an LSTM that no sequence has: left out; the sequence again from its first word,
-as in the published code; the number that ends it. In the last two only the statistics of batch
-norm notice."""
+"""The steps of an LSTM behind the end of a sequence: left out; the sequence again from its
+first word, as in the published code; its end symbol. The last two change only the statistics
+of batch norm."""
 
 
 class AttentiveReader(VocabularyModel):
@@ -84,12 +85,12 @@ class AttentiveReader(VocabularyModel):
     Args:
         vocabulary: of the words; weights that were trained with another are refused.
         hidden_size: H.
-        embedding_size: numbers a word.
-        norms: make the normalizers of the passage's LSTM, of the question's.
+        embedding_size: the size of a word vector.
+        norms: make the normalizers of the passage's LSTM, and of the question's.
         everywhere: makes those of all other sums but the answer's.
         initialisation: one of :data:`STARTS`.
         padding: one of :data:`PADDING`.
-        dropout: of words and of s.
+        dropout: the probability for word vectors and for s.
         any_word: whether every word of the vocabulary is a candidate.
     """
 
@@ -136,7 +137,7 @@ class AttentiveReader(VocabularyModel):
         return self.logits_and_attention(batch)[0]
 
     def logits_and_attention(self, batch: QuestionBatch) -> tuple[Tensor, Tensor]:
-        """Return logits (B, V), and alpha (B, T), where the reader looks."""
+        """Return logits (B, V), and the attention alpha (B, T)."""
         y, _ = self._encode(self.passage, batch.passage, batch.passage_lengths)
         _, u = self._encode(self.question, batch.query, batch.query_lengths)
         annotations = self.attention.annotate(y, batch.passage_lengths)
@@ -145,10 +146,9 @@ class AttentiveReader(VocabularyModel):
         s = torch.tanh(self.W_r(r) + self.W_s(u) + self.W_m(mean))
         logits = self.answer(F.dropout(s, self.dropout, self.training))
         if not self.any_word:
-            candidate = torch.zeros_like(logits, dtype=torch.bool)
-            candidate = candidate.scatter(1, batch.candidates, True)
-            candidate[:, END] = False  # behind the last candidate
-            logits = logits.masked_fill(~candidate, -torch.inf)
+            mask = torch.zeros_like(logits, dtype=torch.bool).scatter(1, batch.candidates, True)
+            mask[:, END] = False  # the padding of candidates
+            logits = logits.masked_fill(~mask, -torch.inf)
         return logits, alpha
 
     def _encode(self, lstm: Any, words: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
