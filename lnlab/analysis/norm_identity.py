@@ -42,17 +42,28 @@ from lnlab.threads import in_one_thread
 SAME = 1e-9
 """Relative difference of two outputs in float64 below which they are one."""
 
+SAME_IN_FLOAT32 = 2e-6
+"""The same for a module that casts its input to float32: some 16 units of rounding."""
+
 
 class BlackBox:
     """A module in float64 of which only inputs and outputs are compared.
 
     Attributes:
         weights: parameters by name, in place of the module's own.
+        float32: whether it computes in float32 although its input is float64.
+        same: the relative difference of two outputs below which they are one.
     """
 
     def __init__(self, module: ModuleCopy) -> None:
         self.module = module
         self.weights: dict[str, Tensor] = {}
+        # A smooth function has a second difference of 1e-10 here. Where x, or a statistic of
+        # it, is rounded to float32, what is left is that rounding, some 1e-8.
+        x, step = module.x, 1e-5 * normal(6, 0, *module.x.shape).to(module.x)
+        second = self(x + step) - 2 * self(x) + self(x - step)
+        self.float32 = float(second.abs().max()) > 2e-9 * float(self(x).abs().max())
+        self.same = SAME_IN_FLOAT32 if self.float32 else SAME
 
     def __call__(self, x: Tensor, **weights: Tensor) -> Tensor:
         return self.module.run(Replacement(x, {**self.weights, **weights})).y
@@ -223,9 +234,9 @@ def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     if not _alike(again, ratio, 1e-6) or _alike(ratio, torch.ones_like(ratio), 1e-6):
         return None
     at_zero = box.odd(x, **{name: zero})
-    if float(at_zero.abs().max()) <= SAME * float(odd.abs().max()):
+    if float(at_zero.abs().max()) <= box.same * float(odd.abs().max()):
         return ParameterRole(name, "gain", _varying_axes(ratio))
-    one_plus = _alike(odd, 2 * at_zero)
+    one_plus = _alike(odd, 2 * at_zero, box.same)
     return ParameterRole(name, "gain, 1 + ", _varying_axes(ratio)) if one_plus else None
 
 
@@ -514,12 +525,20 @@ class NormReport(AnalysisResult):
         kind: the operator of torch.nn that it is, or comes nearest to; "no normalizer".
         properties: one a line.
         over: the values that a statistic is taken over; None for what is no normalizer.
+        divisor: what it divides by; None likewise.
+        operator: that of torch.nn that it is or comes nearest to; None likewise.
+        roles: those of its parameters.
+        float32: whether it computes in float32 although its input is float64.
     """
 
     module: str
     kind: str
     properties: tuple[Property, ...]
     over: Extent | None = None
+    divisor: Divisor | None = None
+    operator: Operator | None = None
+    roles: tuple[ParameterRole, ...] = ()
+    float32: bool = False
 
     @property
     def conforms(self) -> bool:
@@ -663,11 +682,17 @@ def _report(
         *(_of_parameter(role, operator) for role in roles),
         *_of_evaluation(training, evaluation, z, over, divisor, operator),
         *_of_precision(model, training, operator, divisor),
+        *([_FLOAT32] if training.float32 else []),
         _difference(training, z, divisor, operator),
     ]
-    if float(training.even(z).abs().max()) > SAME:
+    if not any(p.wrong for p in properties):
+        properties.append(_gradient(training, z, divisor, operator))
+    if float(training.even(z).abs().max()) > training.same:
         properties.append(Property("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)", True))
-    return NormReport(name, operator.name, tuple(properties), over)
+    return NormReport(
+        name, operator.name, tuple(properties), over, divisor, operator, tuple(roles),
+        training.float32,
+    )  # fmt: skip
 
 
 def _differing(axis: int, along: dict[int, Extent | None]) -> Property:
@@ -757,7 +782,7 @@ def _of_evaluation(
 ) -> list[Property]:  # fmt: skip
     """Describe evaluation, and the running statistics that it takes."""
     if 0 not in operator.axes:
-        same = _alike(evaluation(z), training(z))
+        same = _alike(evaluation(z), training(z), training.same)
         found = "as training" if same else "another function"
         return [Property("evaluation", found, "as training", not same)]
     right = "by running statistics"
@@ -800,6 +825,9 @@ def _of_precision(
     return [Property("float32 at mean 1e4", found, f"off by {torchs:.1g}", wrong)]
 
 
+_FLOAT32 = Property("computed in", "float32, whatever its input is", "its input's type", False)
+
+
 def _difference(
     training: BlackBox, z: Tensor, divisor: Divisor, operator: Operator
 ) -> Property:
@@ -810,6 +838,24 @@ def _difference(
     off = (training(z) - operator(z, eps if divisor.eps else 1e-300)).abs()
     largest = float(off.max())
     where = tuple((off == off.max()).nonzero()[0].tolist())
-    same = largest < SAME
-    found = "nothing" if same else f"up to {largest:.2g}, at {where}"
+    same = largest < training.same * float(operator(z, eps or 1e-300).abs().max())
+    nothing = "nothing but rounding to float32" if training.float32 else "nothing"
+    found = nothing if same else f"up to {largest:.2g}, at {where}"
     return Property(f"differs from {operator.name} by", found, "nothing", not same)
+
+
+def _gradient(training: BlackBox, z: Tensor, divisor: Divisor, operator: Operator) -> Property:
+    """Describe the gradient with respect to x, for which statistics must not be detached."""
+    weights = normal(7, 0, *z.shape).to(z)
+    module = deepcopy(training.module.module)
+    with torch.enable_grad():
+        x = z.clone().requires_grad_()
+        expected = torch.autograd.grad((weights * operator(x, divisor.eps or 1e-300)).sum(), x)
+        output = torch.func.functional_call(module, training.weights, (x,), strict=False)
+        y = training.module.read(output)
+        if not y.requires_grad:
+            return Property("gradient", "none", f"{operator.name}'s", True)
+        found = torch.autograd.grad((weights * y).sum(), x)
+    same = _alike(found[0], expected[0], 1e-4 if training.float32 else 1e-6)
+    words = f"{operator.name}'s" if same else "another one, as if a statistic were detached"
+    return Property("gradient", words, f"{operator.name}'s", not same)

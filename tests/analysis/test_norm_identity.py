@@ -240,6 +240,31 @@ def test_relatives_are_told_apart():
     assert identify_norm(frozen).kind == "BatchNorm"  # it is asked in both modes
 
 
+class CastsToFloat32(nn.RMSNorm):
+    def forward(self, x):
+        s = torch.rsqrt(x.float().square().mean(-1, keepdim=True) + self.eps)
+        return self.weight * (x.float() * s).to(x.dtype)
+
+
+def test_float32_inside_is_said_and_is_no_difference():
+    report = identify_norm(CastsToFloat32(H, eps=1e-6))
+    assert report.conforms
+    assert report.float32
+    assert not identify_norm(nn.RMSNorm(H, eps=1e-6)).float32
+
+
+def test_a_detached_statistic_is_not_layer_norm():
+    class Detached(nn.LayerNorm):
+        def forward(self, x):
+            var, mu = torch.var_mean(x, -1, keepdim=True, correction=0)
+            sigma = torch.sqrt(var + self.eps).detach()
+            return (x - mu) / sigma * self.weight + self.bias
+
+    report = identify_norm(Detached(H))
+    assert report.kind == "LayerNorm"
+    assert wrong(report) == {"gradient": "another one, as if a statistic were detached"}
+
+
 # What it leaves, what it refuses, and how it is read.
 
 
