@@ -1,5 +1,5 @@
-// What panels and figures ask of a JupyterLab: the looks in its dark theme where no panel brings
-// them, one style sheet, and patience; and figures instead of pictures of them.
+// What panels and figures need in JupyterLab: a style sheet for its dark theme where no panel
+// brings it, patience, figures instead of pictures of them, and notebooks that stay unchanged.
 {
   // anywidget gives a widget's script two seconds; on a page that is busy for longer, drawing
   // what a notebook shows, the widget is drawn and never again hears its kernel.
@@ -37,7 +37,34 @@
     document.head.append(link);
     return {};
   };
+  // A kernel writes its version into a notebook, and a figure its picture: neither is a change of
+  // the reader's, and a notebook that was only opened is not marked as changed.
+  const left = new Set(["language_info", "image/png"]);
+  const sorted = (_, value) => {
+    if (value?.constructor !== Object) return value;
+    return Object.fromEntries(Object.entries(value).filter(([key]) => !left.has(key)).sort());
+  };
+  const text = (model) => JSON.stringify(model.toJSON(), sorted);
+  const watch = async ({ context }) => {
+    if (!context?.sessionContext) return; // no document
+    await context.ready;
+    const { model } = context;
+    if (!model.stateChanged) return;
+    let saved = text(model);
+    context.saveState.connect((_, state) => state === "completed" && (saved = text(model)));
+    const check = () => model.dirty && text(model) === saved && (model.dirty = false);
+    model.stateChanged.connect((_, { name }) => name === "dirty" && setTimeout(check));
+    check();
+  };
+  const unchanged = {
+    id: "lnlab:unchanged",
+    autoStart: true,
+    activate: ({ docRegistry }) =>
+      docRegistry.addWidgetExtension("Notebook", { createNew: (widget) => void watch(widget) }),
+  };
+
   // all that JupyterLab asks of a module that it loads beside its own; it writes a name on the
   // object that comes back
-  (window._JUPYTERLAB ??= {}).lnlab = { init() {}, get: async () => put };
+  const modules = { "./style": put, "./extension": () => unchanged };
+  (window._JUPYTERLAB ??= {}).lnlab = { init() {}, get: async (name) => modules[name] };
 }
