@@ -117,6 +117,17 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         "net": choice("net", frames.keys()),
         "what": choice("shown", {words: what for what, words in WHAT.items()}),
     }
+    last = "The last step, then drag step back to the first: which layers change first?"
+    suggestions: dict[str, dict[str, Any]] = {last: {"step": steps[-1]}}
+    for other in (name for name in frames if name != net):
+        text = f"The {other} net at the last step: is it deep enough to show the same?"
+        suggestions[text] = {"net": other, "step": steps[-1]}
+    suggestions["The gradients at the first step: do they grow towards the first layer?"] = {
+        "what": "gradients", "step": steps[0],
+    }  # fmt: skip
+    if {"none", "weight"} <= {*frames[net]}:
+        text = "“none” and “weight” at the first step: do they differ?"
+        suggestions[text] = {"arms": ("none", "weight"), "step": steps[0]}
     alt = (
         "Quantiles of the summed inputs, or of their gradients, of every layer of a net at "
         "one step of its training, a subplot for each normalizer"
@@ -124,6 +135,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
     return Panel(
         replace(state, net=net, arms=arms, step=step), controls, show,
         alt={"distributions": alt}, notebook="15", on_page=["step", "net", "what"],
+        suggestions=suggestions,
     )  # fmt: skip
 
 

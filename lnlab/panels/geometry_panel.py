@@ -245,6 +245,15 @@ def geometry(**settings: Any) -> Panel:
         "units": choice_slider("units H", UNITS),
         "family": choice("outputs", FAMILIES.keys()),
     }
+    suggestions = {
+        "W times 10, then drag it down to 0.1: three lines of the left picture fall, all with "
+        "the same slope. Which one does not, and why?": {"length": 10.0},
+        "x times 10: which dots of the middle picture climb, and which stay?": {"inputs": 10.0},
+        "Bernoulli outputs, W times 10: which network saturates?": {
+            "family": "Bernoulli", "length": 10.0,
+        },
+        "units H = 64: what happens in the right picture?": {"units": 64},
+    }  # fmt: skip
     alt = (
         "The curvature along a step of W against its length, that along the gains against the"
         " scale of the inputs, and the error of equation 13 against the number of units, a "
@@ -252,5 +261,5 @@ def geometry(**settings: Any) -> Panel:
     )
     return Panel(
         GeometryState(**settings), controls, show, alt={"geometry": alt}, notebook="03",
-        on_page=["length"],
+        on_page=["length"], suggestions=suggestions,
     )  # fmt: skip

@@ -54,6 +54,24 @@ NORMALIZERS = tuple(name for name in DENSE if ROWS[name].statistics is Statistic
 PAPER = ("batch", "weight", "layer")
 TABLE = (*PAPER, *(name for name in DENSE if name not in PAPER))
 
+SUGGESTIONS: dict[str, dict[str, Any]] = {
+    "Change 1 with δ = 100: does any output change? Then drag δ down to 0.1.": {
+        "transformation": 1, "delta": 100.0,
+    },
+    "Change 1 with δ = 0.0001, past the dotted line (the knee): what changes now, and why?": {
+        "transformation": 1, "delta": 1e-4,
+    },
+    "The same with ε = 0": {"transformation": 1, "delta": 1e-4, "eps": 0.0},
+    "Change 2: which of the three is invariant?": {"transformation": 2, "shift": 2.51},
+    "Change 3, one row of W: which of them now?": {"transformation": 3},
+    "Other normalizers: which of these have the invariances of layer norm?": {
+        "normalizers": ("layer", "rms", "group", "scale"),
+    },
+    "A negative δ: does “invariant” still hold?": {"transformation": 1, "delta": -2.51},
+    "A batch size of 1: what does batch norm output now?": {"transformation": 4, "batch": 1},
+}  # fmt: skip
+"""Things to try in notebook 02: texts, and the settings of each."""
+
 FAMILIES = (
     PAPER,
     ("layer", "rms", "group", "scale"),
@@ -654,6 +672,7 @@ def invariance(
     no_shift = "this change multiplies by δ and adds no shift"
     panel = Panel(
         state, controls, show, alt=alt, late={"table": show_table}, notebook=notebook,
+        suggestions=SUGGESTIONS if notebook == "02" and not alone else None,
         plays="delta", on_page=[page_size, page_change, page_normalizers],
         locks={
             "delta": lambda state: "" if state.scales else no_delta,

@@ -26,6 +26,7 @@ from lnlab.panels.playable import Choice, Figure, Frame, playable
 from lnlab.threads import in_one_thread
 
 HERE = Path(__file__).parent
+LIVE = "Run this cell for live controls."
 PLOTLY = "application/vnd.plotly.v1+json"
 
 _open: dict[tuple[str, str], "Panel"] = {}
@@ -115,6 +116,8 @@ class Panel(ipywidgets.VBox):
         notebook: number of the notebook whose parameter ``panel`` takes the state; where it is
             empty none does, and there is no command.
         columns: of the controls, 1 or 2.
+        suggestions: things to try, as texts and the settings that each changes of ``state``:
+            buttons above the controls, also on a page where its controls reach that state.
         plays: the logarithmic control that a button moves from end to end; empty: no button.
         least_width: of a plot, in pixels.
     """
@@ -132,6 +135,7 @@ class Panel(ipywidgets.VBox):
         locks: Mapping[str, Callable[[Any], str]] | None = None,
         notebook: str = "",
         columns: int = 2,
+        suggestions: Mapping[str, Mapping[str, Any]] | None = None,
         plays: str = "",
         least_width: int = 840,
     ) -> None:
@@ -141,6 +145,9 @@ class Panel(ipywidgets.VBox):
         self.bar = Bar(plays=plays, again=bool(notebook))
         self._show, self._late, self._locks = show, late or {}, locks or {}
         self._on_page = on_page
+        self.suggestions = {
+            text: replace(state, **settings) for text, settings in (suggestions or {}).items()
+        }
         self._lock, self._held, self._on_a_page = threading.RLock(), False, False
         self._last: Any = None
         with torch.no_grad():
@@ -151,6 +158,8 @@ class Panel(ipywidgets.VBox):
         }
         arrangement = arranged(controls.values(), columns)
         arrangement.add_class("lnlab-controls")
+        if self.suggestions:
+            arrangement.children = (self._suggestion_buttons(), *arrangement.children)
         super().__init__(children=[arrangement, self.bar, *self.plots.values()])
         self.add_class("lnlab-panel")
         self._set_controls(state)
@@ -159,6 +168,19 @@ class Panel(ipywidgets.VBox):
             control.observe(self._on_control, "value")
         self.bar.on_msg(self._on_message)
         close_older(self)
+
+    def _suggestion_buttons(self) -> ipywidgets.VBox:
+        """Return a button for each suggestion, which sets the state."""
+
+        def button(text: str, state: Any) -> ipywidgets.Button:
+            made = ipywidgets.Button(description=text)
+            made.on_click(lambda _: setattr(self, "state", state))
+            return made
+
+        buttons = [button(*item) for item in self.suggestions.items()]
+        box = ipywidgets.VBox([ipywidgets.Label("Things to try:"), *buttons])
+        box.add_class("lnlab-suggestions")
+        return box
 
     def view(self, state: Any) -> tuple[str, dict[str, Frame]]:
         """Return the sentence about a state, and the figure and title of each plot."""
@@ -295,20 +317,27 @@ class Panel(ipywidgets.VBox):
         with self._lock, torch.no_grad():
             state, settings = self.state, self.settings(self.state) if play else []
             frames: dict[str, dict[tuple[int, ...], Frame]] = {name: {} for name in self.plots}
-            for place in product(*(range(len(each.stops)) for each in settings)):
-                there = state
-                for setting, stop in zip(settings, place, strict=True):
-                    there = setting.put(there, [*setting.stops.values()][stop])
-                for name, frame in self.view(there)[1].items():
-                    frames[name][place] = frame
+            positions = {}
+            for position in product(*(range(len(each.stops)) for each in settings)):
+                moved = state
+                for setting, stop in zip(settings, position, strict=True):
+                    moved = setting.put(moved, [*setting.stops.values()][stop])
+                positions[moved] = position
+                for name, frame in self.view(moved)[1].items():
+                    frames[name][position] = frame
             choices = [setting.choice for setting in settings]
+            suggestions = {
+                text: positions[each]
+                for text, each in self.suggestions.items()
+                if each in positions
+            }
             figures = []
             for name, of_plot in frames.items():
                 if play:
-                    figure = playable(choices, of_plot)
+                    figure = playable(choices, of_plot, suggestions)
                 else:
                     content, title, sentence = of_plot[()]
-                    figure = with_title(go.Figure(content), title, sentence)
+                    figure = with_title(go.Figure(content), title, f"{sentence} {LIVE}")
                 meta = (figure.layout.meta or {}) | {"width": self.plots[name].least_width}
                 figures.append(figure.update_layout(meta=meta))
             return figures
@@ -321,7 +350,8 @@ class Panel(ipywidgets.VBox):
         """Return the output in the notebook: figures, and the widget where a kernel lives."""
         headless = bool(os.environ.get("LNLAB_HEADLESS"))
         text = {"text/plain": self.bar.sentence}
-        stills = [{**text, PLOTLY: as_json(figure)} for figure in self.stills(headless)]
+        still = text if headless else {"text/plain": f"{self.bar.sentence} {LIVE}"}
+        stills = [{**still, PLOTLY: as_json(figure)} for figure in self.stills(headless)]
         if headless:
             return stills
         # as an output of its own, the figure is there when a saved notebook is opened again,

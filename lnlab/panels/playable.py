@@ -53,7 +53,11 @@ class Frame(NamedTuple):
     caption: str
 
 
-def playable(choices: Sequence[Choice], frames: Mapping[Place, Frame]) -> go.Figure:
+def playable(
+    choices: Sequence[Choice],
+    frames: Mapping[Place, Frame],
+    suggestions: Mapping[str, Place] | None = None,
+) -> go.Figure:
     """Return one figure that holds all frames, with a slider for the first choice.
 
     A page of lnlab reads the choices and the frames (:func:`packed`) from ``layout.meta`` and
@@ -64,6 +68,7 @@ def playable(choices: Sequence[Choice], frames: Mapping[Place, Frame]) -> go.Fig
     Args:
         choices: what can be set; the figure shows the frame at ``choice.at`` of each.
         frames: at every combination of stops, all with the same traces.
+        suggestions: things to try, as texts with the combination of stops of each.
 
     Raises:
         ValueError: a combination of stops has no frame.
@@ -112,8 +117,10 @@ def playable(choices: Sequence[Choice], frames: Mapping[Place, Frame]) -> go.Fig
         }
         for choice in choices
     ]
+    tries = [{"text": literal(text), "stops": at} for text, at in (suggestions or {}).items()]
+    meta = {"choices": stored, "frames": packed(stops), "below": BELOW}
     return figure.update_layout(
-        meta=layout.meta | {"choices": stored, "frames": packed(stops), "below": BELOW},
+        meta=layout.meta | meta | ({"suggestions": tries} if tries else {}),
         sliders=[slider(choices[0], shown)],
         height=layout.height + BELOW,
         margin={"b": (layout.margin.b or 80) + BELOW},

@@ -224,6 +224,23 @@ def recurrence(**settings: Any) -> Panel:
         "inputs": log_slider("W_x times", -1, 1),
         "gain": log_slider("gain g", -1, 1),
     }
+    suggestions = {
+        "W_h times 10, then drag it down to 0.1: where does the gradient without normalization "
+        "change from exploding to vanishing?": {"recurrent": 10.0},
+        "W_x times 10: does the gradient with layer norm become larger or smaller?": {
+            "inputs": 10.0
+        },
+        "W_h times 5 and W_x times 5: compare layer norm with both at 1": {
+            "recurrent": 5.0, "inputs": 5.0,
+        },
+        "W_h times 1 and W_x times 1": {"recurrent": 1.0, "inputs": 1.0},
+        "gain g = 0.1, which Cooijmans et al. (2016) recommend for recurrent batch norm": {
+            "gain": 0.1
+        },
+        "The LSTM: does W_h still have any influence? Which gradient vanishes now?": {
+            "cell": "LSTM"
+        },
+    }  # fmt: skip
     alt = (
         "Root mean squares of the summed inputs, of the hidden state and of the gradient at "
         "every time step of a recurrent net, a line for each normalizer"
@@ -231,6 +248,6 @@ def recurrence(**settings: Any) -> Panel:
     no_gain = "only a normalizer has a gain"
     return Panel(
         RecurrenceState(**settings), controls, show, alt={"recurrence": alt}, notebook="06",
-        on_page=["recurrent"],
+        on_page=["recurrent"], suggestions=suggestions,
         locks={"gain": lambda state: no_gain if {*state.normalizers} <= {"none"} else ""},
     )  # fmt: skip

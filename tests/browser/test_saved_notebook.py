@@ -38,6 +38,15 @@ def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
         assert title.startswith("RNN, relu (eq. 4), W_h × 2")
         words = page.locator(".gtitle-subtitle").text_content() or ""
         assert "from step 25" in words
+        assert "Run this cell for live controls." in words
+        page.wait_for_timeout(3000)  # a kernel writes its version, a figure its picture
+        dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
+        assert not page.evaluate(dirty), "it was only opened"
+        page.evaluate(
+            "window.jupyterapp.shell.currentWidget.content.widgets[0].model.sharedModel"
+            ".setSource('1 + 1')"
+        )
+        page.wait_for_function(dirty)
     finally:
         page.evaluate("window.jupyterapp?.serviceManager.sessions.shutdownAll()")
         page.close()

@@ -46,6 +46,7 @@ def panel(**settings):
     return Panel(
         State(**settings), controls, show, late={"late": show_square}, notebook="02",
         alt={"line": "the number", "late": "its square"}, on_page=["delta"],
+        suggestions={"a small number": {"delta": 0.1}, "batch": {"name": "batch"}},
         locks={"name": lambda state: "too small for names" if state.delta < 0.5 else ""},
     )  # fmt: skip
 
@@ -134,6 +135,20 @@ def test_a_control_that_has_no_effect_is_locked_with_the_reason():
     assert not name.why.layout.display
 
 
+def test_suggestions_are_buttons_that_set_the_state_and_on_a_page_the_stops():
+    shown = panel(delta=4.0)
+    label, small, other = shown.children[0].children[0].children
+    assert (label.value, small.description) == ("Things to try:", "a small number")
+    small.click()
+    assert shown.state == State(0.1)
+    other.click()
+    assert shown.state == State(4.0, "batch")
+    shown.reset()
+    for figure in shown.stills(play=True):
+        (only,) = figure.layout.meta["suggestions"]
+        assert (only["text"], list(only["stops"])) == ("a small number", [0])
+
+
 def test_what_is_typed_moves_the_panel_or_is_refused_in_it():
     shown = panel()
     near = "δ stands at 3.16, the place of its slider nearest to 2,5."
@@ -196,9 +211,10 @@ def test_in_jupyterlab_it_leaves_the_widget_and_a_still_picture(monkeypatch):
     shown = panel(delta=4.0)
     live, bundle = shown.bundles()
     assert live[WIDGET]["model_id"] == shown.model_id
-    assert live["text/plain"] == bundle["text/plain"] == "layer: 4"
+    hint = "layer: 4 Run this cell for live controls."
+    assert (live["text/plain"], bundle["text/plain"]) == ("layer: 4", hint)
     assert PLOTLY not in live
     assert WIDGET not in bundle
     title = bundle[PLOTLY]["layout"]["title"]
-    assert (title["text"], title["subtitle"]["text"]) == ("delta 4", "layer: 4")
+    assert (title["text"], title["subtitle"]["text"]) == ("delta 4", hint)
     assert "frames" not in bundle[PLOTLY]

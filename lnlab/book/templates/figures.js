@@ -20,7 +20,7 @@ function element(tag, parent, attributes = {}, text = "") {
 // and controls, which break lines on a phone, are read aloud and can be reached by the keyboard.
 function unpacked(spec) {
   const layout = { ...spec.layout };
-  const { above = 0, below = 0, signature = 0, caption = "", choices = [], frames = "" } = layout.meta ?? {};
+  const { above = 0, below = 0, signature = 0, caption = "", choices = [], frames = "", suggestions = [] } = layout.meta ?? {};
   const heading = layout.title;
   const title = above ? plain(heading.text) : "";
   if (above) delete layout.title;
@@ -33,7 +33,7 @@ function unpacked(spec) {
   const signs = ({ name }) => signature && name === "signature";
   const signed = layout.annotations?.filter(signs) ?? [];
   layout.annotations = layout.annotations?.filter((note) => !signs(note));
-  return { data: spec.data, layout, config: spec.config, choices, frames, heading, above, signature, signed, title, caption };
+  return { data: spec.data, layout, config: spec.config, choices, frames, suggestions, heading, above, signature, signed, title, caption };
 }
 
 // The frames as `panels/playable.py` packs them: the frame of a name, its values in their places.
@@ -118,6 +118,7 @@ async function draw(figure) {
   return {
     figure,
     choices: spec.choices,
+    suggestions: spec.suggestions,
     async show(stops) {
       const frame = at(stops.join(","));
       const { title, meta, ...layout } = frame.layout;
@@ -140,7 +141,7 @@ function once(figures) {
 
 // One control for each choice, above the first of the figures that follow it.
 function controls(figures) {
-  const { choices, figure } = figures[0];
+  const { choices, suggestions, figure } = figures[0];
   const stops = choices.map(({ at }) => at);
   figure.dataset.stops = stops.join(",");
   const place = element("div", figure, { class: "choices" });
@@ -163,7 +164,7 @@ function controls(figures) {
     busy = false;
   }
 
-  choices.forEach((choice, index) => {
+  const inputs = choices.map((choice, index) => {
     const label = element("label", place);
     element("span", label, {}, plain(choice.name));
     const control = choice.slides ? scale(label, choice) : list(label, choice);
@@ -172,7 +173,21 @@ function controls(figures) {
       wanted = [...stops];
       follow();
     });
+    return control;
   });
+  if (suggestions.length) {
+    const tries = element("div", figure, { class: "suggestions" });
+    figure.prepend(tries);
+    element("p", tries, {}, "Things to try:");
+    for (const { text, stops } of suggestions) {
+      element("button", tries, { type: "button" }, plain(text)).addEventListener("click", () =>
+        stops.forEach((stop, index) => {
+          inputs[index].value = stop;
+          inputs[index].dispatchEvent(new Event("input"));
+        }),
+      );
+    }
+  }
 }
 
 function scale(label, { stops, at }) {

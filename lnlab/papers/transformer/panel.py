@@ -168,6 +168,16 @@ def transformer(**settings: Any) -> Panel:
         "depth": choice_slider("layers L", DEPTHS),
         "kind": choice("kind", KINDS),
     }
+    suggestions = {
+        "12 layers, then drag layers L down to 1: for which place does the gradient depend on "
+        "the layer, and in which direction?": {"depth": 12},
+        "12 layers, kind none: how far does a first step raise the loss?": {
+            "depth": 12, "kind": "none",
+        },
+        "12 layers, kind dyt, post: what happens to the gradient, and to small steps?": {
+            "depth": 12, "kind": "dyt", "places": ("post",),
+        },
+    }  # fmt: skip
     alt = {
         "profile": "The size of the gradient of the matrix W2 in every layer of a transformer "
         "before its first update, a line for each place of the normalizer",
@@ -176,7 +186,7 @@ def transformer(**settings: Any) -> Panel:
     }
     return Panel(
         TransformerState(**settings), controls, show, alt=alt, late={"steps": show_steps},
-        notebook="19", on_page=["depth"], least_width=600,
+        notebook="19", on_page=["depth"], suggestions=suggestions, least_width=600,
     )  # fmt: skip
 
 
