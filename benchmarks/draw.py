@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.thoughts import summary, table, timed
-from lnlab.papers import PictureDrawing as Task
+from lnlab.papers.draw import Experiment
 from lnlab.papers.draw.experiment import TWO_CORES
 from lnlab.papers.draw.kernels import FusedDRAW
 from lnlab.training import stack
@@ -49,12 +49,12 @@ def main(json: bool) -> None:
 
 def ratios(size: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The ratios of times of an update to others, of one size."""
-    loop, reference = (Task(norm="layer", fused=fused, **size) for fused in (True, False))
+    loop, reference = (Experiment(norm="layer", fused=fused, **size) for fused in (True, False))
     plainly = update(reference)
     found = timed(
         {
             "layer": update(loop),
-            "none": update(Task(norm="none", **size)),
+            "none": update(Experiment(norm="none", **size)),
             "reference": plainly,
             "the loop's products": floor(loop),
             "the reference's products": products(plainly),
@@ -69,7 +69,7 @@ def ratios(size: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {f"{a} / {b}": summary({a: found[a], b: found[b]}) for a, b in pairs}
 
 
-def update(task: Task) -> Callable[[], None]:
+def update(task: Experiment) -> Callable[[], None]:
     """One update of one seed, on a batch of random pictures that is always the same."""
     model = stack([task.model(0, MNIST)])
     optimizer = task.optimizer(model.parameters())
@@ -85,7 +85,7 @@ def update(task: Task) -> Callable[[], None]:
     return step
 
 
-def floor(task: Task) -> Callable[[], object]:
+def floor(task: Experiment) -> Callable[[], object]:
     """The matrix products of the compiled loop, there and back, and nothing else."""
     net = task.model(0, MNIST)
     assert isinstance(net, FusedDRAW)

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.thoughts import summary, table, timed
 from lnlab.kernels import fuse
-from lnlab.papers import Handwriting as Task
+from lnlab.papers.handwriting import Experiment
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.kernels import FusedHandwriting
 from lnlab.papers.handwriting.model import HandwritingNet, LineBatch
@@ -49,7 +49,7 @@ def main(json: bool) -> None:
 
 def ratios(units: int) -> dict[str, dict[str, Any]]:
     """The ratios of times of an update, and of the loop alone, of one size."""
-    layer, none = (Task.scaled(norm=norm, units=(units,), seeds=(0,)) for norm in ARMS)
+    layer, none = (Experiment.scaled(norm=norm, units=(units,), seeds=(0,)) for norm in ARMS)
     net = layer.model(0, LINES)
     assert isinstance(net, FusedHandwriting)
     found = timed(
@@ -72,7 +72,7 @@ def ratios(units: int) -> dict[str, dict[str, Any]]:
 ARMS = "layer", "none"
 
 
-def stepped(task: Task) -> HandwritingNet:
+def stepped(task: Experiment) -> HandwritingNet:
     """The net of seed 0, its window moved point by point."""
     torch.manual_seed(0)
     return fuse(task.net(LINES.alphabet, CHARACTERS / POINTS))
@@ -84,7 +84,7 @@ def lines(B: int) -> LineBatch:
     return LineBatch(torch.randn(B, POINTS, 3), text)
 
 
-def update(task: Task, net: Any) -> Callable[[], None]:
+def update(task: Experiment, net: Any) -> Callable[[], None]:
     """One update of one net, on a batch that is always the same."""
     model = stack([net])
     optimizer = task.optimizer(model.parameters())

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from benchmarks.thoughts import summary, table, timed, updates
-from lnlab.papers import MixtureReviews as Task
+from lnlab.papers.batch_layer_norm import ReviewExperiment
 from lnlab.training.runs import device_name
 
 SIZES = (1, 25)
@@ -35,7 +35,9 @@ def main(json: bool) -> None:
 
 def update(m: int) -> dict[str, Any]:
     """The time of an update over that of one with ``fused=False``."""
-    fused = Task(data="opinions", batch_size=m, train_size=1_000, valid_size=250, test_size=500)
+    fused = ReviewExperiment(
+        data="opinions", batch_size=m, train_size=1_000, valid_size=250, test_size=500
+    )
     dataset = fused.dataset()
     steps = {
         name: updates(replace(fused, fused=name == "fused"), dataset)

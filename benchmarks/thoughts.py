@@ -25,7 +25,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from benchmarks.recurrent import floor
-from lnlab.papers import SkipThoughtVectors as Task
+from lnlab.papers.skip_thoughts import Experiment
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.training import fit, stack
 from lnlab.training.optim import before_step
@@ -71,7 +71,9 @@ def update(size: tuple[int, int, int]) -> dict[str, Any]:
     numbered = EncodedBooks(books(V), V)
     arms = {
         norm: updates(
-            Task(norm=norm, units=(H,), embedding_size=words, vocab_size=V, adam="standard"),
+            Experiment(
+                norm=norm, units=(H,), embedding_size=words, vocab_size=V, adam="standard"
+            ),
             numbered,
         )
         for norm in ("layer", "none")
@@ -94,7 +96,7 @@ def encoding() -> dict[str, dict[str, Any]]:
     """The time of encoding over that of its own matrix products, and of torch's GRU."""
     H, words, V = ENCODED
     numbered = EncodedBooks(books(V), V)
-    net: Any = Task(units=(H,), embedding_size=words, vocab_size=V).model(0, numbered)
+    net: Any = Experiment(units=(H,), embedding_size=words, vocab_size=V).model(0, numbered)
     rows = torch.randint(2, len(net.word), (SENTENCES, LENGTH)).tolist()
     theirs = nn.GRU(words, H)
     x = F.embedding(torch.tensor(rows).T, net.word).detach()

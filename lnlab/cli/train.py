@@ -3,8 +3,8 @@
 import ast
 import dataclasses
 import re
+import sys
 from collections.abc import Sequence
-from importlib import import_module
 from inspect import cleandoc, formatannotation, getsource
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_origin
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 import click
 
 from lnlab.cli.tables import overview, show_run
-from lnlab.papers import TASKS, WHERE
+from lnlab.papers import EXPERIMENTS
 from lnlab.seeds import read_seeds
 
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ def find_experiment(name: str) -> "type[Experiment]":
     Raises:
         ValueError: There is none; the message lists those that there are.
     """
-    if name not in TASKS:
-        raise ValueError(f"There is no task {name!r}. There are: {', '.join(TASKS)}")
-    return TASKS[name]
+    if name not in EXPERIMENTS:
+        raise ValueError(f"There is no task {name!r}. There are: {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]
 
 
 class ExperimentCommand(click.Command):
     """A command whose help lists all experiments, or the fields of the one that is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta["experiment"] = next((arg for arg in args if arg in TASKS), "")
+        ctx.meta["experiment"] = next((arg for arg in args if arg in EXPERIMENTS), "")
         wants_help = bool({*args} & {*ctx.help_option_names})
         if wants_help and not ctx.meta["experiment"] and not args[0].startswith("-"):
             try:
@@ -51,12 +51,12 @@ class ExperimentCommand(click.Command):
                 formatter.write_dl(describe_fields(find_experiment(name)))
         else:
             with formatter.section("Tasks"):
-                formatter.write_dl([(name, describe_experiment(name)) for name in TASKS])
+                formatter.write_dl([(name, describe_experiment(name)) for name in EXPERIMENTS])
 
 
 def describe_experiment(name: str) -> str:
     """Return the subject of an experiment and its paper: the first line of its module."""
-    module = import_module(f"lnlab.papers.{WHERE[name][0]}")
+    module = sys.modules[EXPERIMENTS[name].__module__]
     return (module.__doc__ or "").partition("\n")[0]
 
 

@@ -1,6 +1,8 @@
-"""Experiments: one file each, model included, whose fields are its hyper-parameters.
+"""The experiments of the papers: ``lnlab.papers.NAME.Experiment``, and the claims.
 
-Each is imported when it is asked for: their names cost no torch.
+A module or a folder for each experiment. Its class ``Experiment`` has the hyper-parameters as
+fields; ``Experiment(preset="notebook")`` has those of a budget. Each is imported when it is
+first used: to list their names needs no torch.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,72 +12,43 @@ from typing import TYPE_CHECKING
 from lnlab.lazy import lazy
 
 if TYPE_CHECKING:
-    from lnlab.papers.attentive_reader.experiment import AttentiveReading
-    from lnlab.papers.batch_layer_norm.experiment import MixturePictures, MixtureReviews
-    from lnlab.papers.convolutions import Convolutions
-    from lnlab.papers.draw.experiment import PictureDrawing
-    from lnlab.papers.handwriting.experiment import Handwriting
-    from lnlab.papers.las.experiment import Spelling
-    from lnlab.papers.mnist import PermutationInvariantMNIST
-    from lnlab.papers.order_embeddings.experiment import OrderEmbeddings
-    from lnlab.papers.sequential_digits import SequentialDigits
-    from lnlab.papers.skip_thoughts.experiment import SkipThoughtVectors
-    from lnlab.papers.transformer.experiment import CharacterModel
     from lnlab.training import Experiment
 
-
-WHERE = {
-    "mnist": ("mnist", "PermutationInvariantMNIST"),
-    "sequential_digits": ("sequential_digits", "SequentialDigits"),
-    "las": ("las.experiment", "Spelling"),
-    "transformer": ("transformer.experiment", "CharacterModel"),
-    "order_embeddings": ("order_embeddings.experiment", "OrderEmbeddings"),
-    "batch_layer_norm_images": ("batch_layer_norm.experiment", "MixturePictures"),
-    "convolutions": ("convolutions", "Convolutions"),
-    "batch_layer_norm_reviews": ("batch_layer_norm.experiment", "MixtureReviews"),
-    "attentive_reader": ("attentive_reader.experiment", "AttentiveReading"),
-    "draw": ("draw.experiment", "PictureDrawing"),
-    "skip_thoughts": ("skip_thoughts.experiment", "SkipThoughtVectors"),
-    "handwriting": ("handwriting.experiment", "Handwriting"),
+_CLASSES = {
+    "mnist": "mnist:Experiment",
+    "sequential_digits": "sequential_digits:Experiment",
+    "las": "las:Experiment",
+    "transformer": "transformer:Experiment",
+    "order_embeddings": "order_embeddings:Experiment",
+    "batch_layer_norm_images": "batch_layer_norm:ImageExperiment",
+    "convolutions": "convolutions:Experiment",
+    "batch_layer_norm_reviews": "batch_layer_norm:ReviewExperiment",
+    "attentive_reader": "attentive_reader:Experiment",
+    "draw": "draw:Experiment",
+    "skip_thoughts": "skip_thoughts:Experiment",
+    "handwriting": "handwriting:Experiment",
 }
-"""The module and the class of each experiment, by its name."""
+"""The module and the class of each experiment, by the name that its runs have."""
 
 
-class Tasks(Mapping[str, "type[Experiment]"]):
+class Experiments(Mapping[str, "type[Experiment]"]):
     """The classes of experiments by name, each imported when it is looked up."""
 
     def __getitem__(self, name: str) -> "type[Experiment]":
-        module, kind = WHERE[name]
-        return getattr(import_module(f"lnlab.papers.{module}"), kind)
+        module, _, experiment = _CLASSES[name].partition(":")
+        return getattr(import_module(f"lnlab.papers.{module}"), experiment)
 
     def __contains__(self, name: object) -> bool:
-        return name in WHERE
+        return name in _CLASSES
 
     def __iter__(self) -> Iterator[str]:
-        return iter(WHERE)
+        return iter(_CLASSES)
 
     def __len__(self) -> int:
-        return len(WHERE)
+        return len(_CLASSES)
 
 
-TASKS = Tasks()
-"""Names at the edge: the command line and the notebooks."""
+EXPERIMENTS = Experiments()
+"""The experiments that the command line offers, and that runs are of."""
 
-
-__getattr__, __dir__ = lazy(__name__, {kind: f".{module}" for module, kind in WHERE.values()})
-
-__all__ = [
-    "TASKS",
-    "AttentiveReading",
-    "CharacterModel",
-    "Convolutions",
-    "Handwriting",
-    "MixturePictures",
-    "MixtureReviews",
-    "OrderEmbeddings",
-    "PermutationInvariantMNIST",
-    "PictureDrawing",
-    "SequentialDigits",
-    "SkipThoughtVectors",
-    "Spelling",
-]
+__getattr__, __dir__ = lazy(__name__)

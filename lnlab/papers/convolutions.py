@@ -227,7 +227,7 @@ fewer are tested."""
 
 
 @dataclass(frozen=True)
-class Convolutions(Classification):
+class Experiment(Classification):
     """One arm at one batch size, its seeds trained from paired starts.
 
     Each seed has the same initial W and the same batches in every arm.

@@ -68,7 +68,7 @@ class MLP(nn.Module):
 
 
 @dataclass(frozen=True)
-class PermutationInvariantMNIST(Classification):
+class Experiment(Classification):
     """One arm at one batch size, its seeds trained together from paired starts.
 
     The paper's figure has no numbers, and its text leaves f, the learning rate, the
@@ -183,7 +183,7 @@ def train_landscape_networks() -> tuple[dict[str, nn.Module], Tensor, Tensor]:
     networks = {}
     for name in ("batch", "none", "layer", "weight", "rms"):
         norm = "batch hidden" if name == "batch" else name
-        task = PermutationInvariantMNIST.budget("notebook", norm=norm, units=(64, 64))
+        task = Experiment.budget("notebook", norm=norm, units=(64, 64))
         with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
             network = task.model(0, task.dataset())
         optimizer = SGD(network.parameters(), lr=0.1)

@@ -80,7 +80,7 @@ class DigitReader(nn.Module):
 
 
 @dataclass(frozen=True)
-class SequentialDigits(Classification):
+class Experiment(Classification):
     """One arm, its seeds trained together from paired starts.
 
     Each seed has the same initial W and the same batches in every arm.

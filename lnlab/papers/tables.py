@@ -10,9 +10,17 @@ import pandas as pd
 
 from lnlab.analysis.statistics import ends, interval
 from lnlab.nn import CONFIGURATIONS
-from lnlab.papers.attentive_reader.experiment import FIGURE_2, AttentiveReading
+from lnlab.papers import (
+    attentive_reader,
+    batch_layer_norm,
+    draw,
+    las,
+    order_embeddings,
+    skip_thoughts,
+)
+from lnlab.papers.attentive_reader.experiment import FIGURE_2
 from lnlab.papers.batch_layer_norm import published
-from lnlab.papers.batch_layer_norm.experiment import Mixture, MixturePictures, MixtureReviews
+from lnlab.papers.batch_layer_norm.experiment import Mixture
 from lnlab.papers.batch_layer_norm.model import ARMS
 from lnlab.papers.claims.measures import (
     WORDS,
@@ -23,10 +31,7 @@ from lnlab.papers.claims.measures import (
     scored,
     time_to,
 )
-from lnlab.papers.draw.experiment import PictureDrawing
-from lnlab.papers.las.experiment import Spelling
 from lnlab.papers.order_embeddings.evaluate import chance
-from lnlab.papers.order_embeddings.experiment import OrderEmbeddings
 from lnlab.papers.results import (
     Arms,
     NumberOfRuns,
@@ -42,7 +47,6 @@ from lnlab.papers.results import (
     trajectories,
 )
 from lnlab.papers.skip_thoughts.evaluate import NESTED
-from lnlab.papers.skip_thoughts.experiment import SkipThoughtVectors
 from lnlab.training.runs import Run
 
 SEEDS = tuple(range(100, 105))
@@ -97,7 +101,9 @@ def rank_arms(arms: Arms) -> pd.DataFrame:
 
 # order embeddings
 
-BOXES = OrderEmbeddings(data="coco-boxes", units=(256,), epochs=30, eval_every=46, split=0)
+BOXES = order_embeddings.Experiment(
+    data="coco-boxes", units=(256,), epochs=30, eval_every=46, split=0
+)
 SHARED = 1_000 / 2_952
 """Test pictures over those of the training, of which two splits have most in common."""
 TABLE_2 = {
@@ -154,10 +160,12 @@ def compare_with_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
 
 # attentive reader
 
-CLOZE = AttentiveReading.budget("notebook", updates=700, seeds=SEEDS)
+CLOZE = attentive_reader.Experiment.budget("notebook", updates=700, seeds=SEEDS)
 
 
-def compare_with_figure_2(runs: Sequence[Run], task: AttentiveReading) -> pd.DataFrame:
+def compare_with_figure_2(
+    runs: Sequence[Run], task: attentive_reader.Experiment
+) -> pd.DataFrame:
     """Return a row for each curve of Fig. 2 that has kept runs: the least trend of validation
     errors with both statistics of BN, and the interval of LN less it."""
     arms = {
@@ -203,9 +211,9 @@ STAND_INS = {"sick": "relatedness", "mr": "opinion", "subj": "teller", "mpqa": "
 """The generated downstream tasks, by those in whose place they stand with the stories."""
 
 
-def skip_thought_tasks() -> dict[str, SkipThoughtVectors]:
+def skip_thought_tasks() -> dict[str, skip_thoughts.Experiment]:
     """Return the trainings that have kept runs, by the data that they read."""
-    paper = SkipThoughtVectors.budget("paper", seeds=SEEDS[:3])
+    paper = skip_thoughts.Experiment.budget("paper", seeds=SEEDS[:3])
     novels = replace(
         paper, data="novels", units=(256,), embedding_size=128, vocab_size=8000,
         updates=10_000, eval_every=500, downstream_every=1000,
@@ -214,7 +222,7 @@ def skip_thought_tasks() -> dict[str, SkipThoughtVectors]:
         novels, units=(128,), embedding_size=64, vocab_size=4000, updates=3000, eval_every=150,
         downstream_every=375, seeds=SEEDS,
     )  # fmt: skip
-    stories = SkipThoughtVectors.budget("notebook", seeds=SEEDS, downstream_every=65)
+    stories = skip_thoughts.Experiment.budget("notebook", seeds=SEEDS, downstream_every=65)
     return {
         "novels": novels,
         "novels, small": small,
@@ -235,7 +243,7 @@ def describe_length(arms: Arms) -> str:
     return f"{last['update']:,.0f} updates, {last['epoch']:.1f} epochs, {len(runs)} seeds"
 
 
-def compare_with_table_3(runs: Sequence[Run], task: SkipThoughtVectors) -> pd.DataFrame:
+def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) -> pd.DataFrame:
     """Return a row for each number of Table 3: means over seeds, baselines, the paper's.
 
     The interval over seeds is of the difference of both arms at their ends, C chosen by inner
@@ -317,7 +325,7 @@ def curves_with_words(arms: Arms, metric: str) -> dict[str, tuple[np.ndarray, np
 
 # DRAW
 
-DRAW_DIGITS = PictureDrawing.budget("notebook", epochs=24, drawings=2, seeds=SEEDS)
+DRAW_DIGITS = draw.Experiment.budget("notebook", epochs=24, drawings=2, seeds=SEEDS)
 
 
 def time_ratios(arms: Arms, of: str = "update") -> pd.DataFrame:
@@ -350,7 +358,7 @@ def time_ratios(arms: Arms, of: str = "update") -> pd.DataFrame:
 
 # Listen, Attend and Spell
 
-FSDD = Spelling(data="fsdd", epochs=16)
+FSDD = las.Experiment(data="fsdd", epochs=16)
 STUDY = {
     "none": (0.268, 15947), "encoder": (0.245, 9976), "both": (0.253, 15552),
     "decoder": (0.666, 15600),
@@ -402,9 +410,9 @@ def compare_with_study(arms: Arms) -> pd.DataFrame:
 
 # batch layer normalization
 
-IMAGES = MixturePictures.budget("paper", seeds=SEEDS)
+IMAGES = batch_layer_norm.ImageExperiment.budget("paper", seeds=SEEDS)
 """20 % of the training pictures, batch size 25."""
-REVIEWS = MixtureReviews.budget("paper", seeds=SEEDS)
+REVIEWS = batch_layer_norm.ReviewExperiment.budget("paper", seeds=SEEDS)
 REVIEWS_ALONE = replace(REVIEWS, batch_size=1, seeds=(110, 111, 112))
 OF_THE_PAPER = ("batch", "layer", "batch layer")
 RATES = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)

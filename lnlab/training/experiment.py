@@ -2,13 +2,24 @@
 
 import json
 import math
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
 from types import UnionType
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, Union, get_args, get_origin
+from typing import (
+    Any,
+    ClassVar,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 from typing import get_type_hints as type_hints
 
 import torch
@@ -170,8 +181,21 @@ class Evaluation(Enum):
     FINAL = "after the last update, of the selected weights"
 
 
+T = TypeVar("T")
+
+
+class ExperimentMeta(ABCMeta):
+    """Classes that are called with fields, or with a preset: ``Experiment(preset="smoke")``."""
+
+    def __call__(cls: type[T], *args: Any, preset: str = "", **fields: Any) -> T:
+        """Return an experiment; with a preset, the one that :meth:`Experiment.budget` has."""
+        if preset:
+            return cast(Any, cls).budget(preset, **fields)
+        return cast(Any, super()).__call__(*args, **fields)
+
+
 @dataclass(frozen=True)
-class Experiment(ABC):
+class Experiment(metaclass=ExperimentMeta):
     """One arm of an experiment, its seeds trained side by side: its fields, its configuration.
 
     A subclass is a frozen dataclass too. Its fields are the hyper-parameters, the paper's

@@ -11,11 +11,11 @@ import tempfile
 from pathlib import Path
 from lnlab.papers.las.panel import attention as attention_panel
 from lnlab.training.runs import read
-from lnlab.papers import Spelling
+from lnlab.papers import las
 from lnlab.training import train_steps
 
 root = Path(tempfile.mkdtemp())
-tasks = Spelling.arms("smoke", epochs=2)
+tasks = las.Experiment.arms("smoke", epochs=2)
 for norm in ("none", "both"):
     for step in train_steps(tasks[norm], root=root):
         pass

@@ -9,11 +9,11 @@ import tempfile
 from pathlib import Path
 from lnlab.papers.draw.panel import drawing as drawing_panel
 from lnlab.training.runs import read
-from lnlab.papers import PictureDrawing
+from lnlab.papers import draw
 from lnlab.training import train_steps
 
 root = Path(tempfile.mkdtemp())
-tasks = PictureDrawing.arms("smoke", values=("none", "layer"), epochs=2)
+tasks = draw.Experiment.arms("smoke", values=("none", "layer"), epochs=2)
 for task in tasks.values():
     for step in train_steps(task, root=root):
         pass

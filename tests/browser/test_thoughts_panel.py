@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks._jupyterlab import choose, opened, plotted, settled, slider, write_notebook
-from lnlab.papers import SkipThoughtVectors
+from lnlab.papers import skip_thoughts
 from lnlab.papers.skip_thoughts.evaluate import load_snapshots
 from lnlab.papers.skip_thoughts.panel import SentenceMap
 from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
@@ -13,11 +13,11 @@ SOURCE = """
 import tempfile
 from pathlib import Path
 from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
-from lnlab.papers import SkipThoughtVectors
+from lnlab.papers import skip_thoughts
 from lnlab.papers.skip_thoughts.evaluate import load_snapshots
 from lnlab.training import train
 
-tasks = SkipThoughtVectors.arms("smoke", downstream_tasks="none")
+tasks = skip_thoughts.Experiment.arms("smoke", downstream_tasks="none")
 numbered = tasks["none"].dataset()
 root = Path(tempfile.mkdtemp())
 runs = {name: train(task, root=root) for name, task in tasks.items()}
@@ -36,7 +36,7 @@ def there(tmp_path_factory):
     """The nets of the notebook, trained here."""
     root, tasks = (
         tmp_path_factory.mktemp("runs"),
-        SkipThoughtVectors.arms("smoke", downstream_tasks="none"),
+        skip_thoughts.Experiment.arms("smoke", downstream_tasks="none"),
     )
     numbered = tasks["none"].dataset()
     nets = {

@@ -14,7 +14,7 @@ from lnlab import paths
 from lnlab.cli import app
 from lnlab.cli.tables import MOST_LETTERS, MOST_RUNS, brief, main_number
 from lnlab.cli.train import describe_fields
-from lnlab.papers import TASKS, PermutationInvariantMNIST
+from lnlab.papers import EXPERIMENTS, mnist
 from lnlab.training import train_steps
 from lnlab.training.runs import Run, read
 from tests.data.layouts import librispeech, put, tone
@@ -145,7 +145,7 @@ def test_results_are_listed_shown_and_kept_small(root):
 
 
 def test_results_are_compared_resumed_and_removed(root):
-    task = PermutationInvariantMNIST.budget("smoke", norm="batch", epochs=1, seeds=(0,))
+    task = mnist.Experiment.budget("smoke", norm="batch", epochs=1, seeds=(0,))
     lnlab(*SMOKE)
     steps = train_steps(task, root=root / "runs")
     next(steps)
@@ -277,9 +277,9 @@ def test_a_run_of_an_experiment_elsewhere_shows_what_is_there(root):
     assert main_number(run) == "recall 0.25"
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_field_of_a_task_is_said_in_words(name):
-    for field, about in describe_fields(TASKS[name]):
+    for field, about in describe_fields(EXPERIMENTS[name]):
         _, _, words = about.partition("] ")
         assert words, field
         assert not re.search(r":\w+:`|``", words), field
@@ -309,7 +309,7 @@ def test_help_of_a_task_that_there_is_not_is_an_error(root, command):
 
 
 def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
-    task = PermutationInvariantMNIST.budget("smoke", norm="batch", epochs=1, seeds=(0,))
+    task = mnist.Experiment.budget("smoke", norm="batch", epochs=1, seeds=(0,))
     with monkeypatch.context() as patch:
         patch.setattr("lnlab.training.runs.code", lambda: "0123")
         lnlab(*SMOKE)

@@ -4,7 +4,7 @@ import pytest
 
 from lnlab.cli.notebooks import BUDGETS, check_available, parse_parameter
 from lnlab.cli.train import parse_settings
-from lnlab.papers import TASKS
+from lnlab.papers import EXPERIMENTS
 from lnlab.seeds import read_seeds
 
 
@@ -33,7 +33,7 @@ def test_anything_else_is_refused_with_how_to_write_it(text):
 
 
 def test_seeds_mean_the_same_wherever_they_are_said():
-    kind = TASKS["mnist"]
+    kind = EXPERIMENTS["mnist"]
     for said, meant in ((3, (0, 1, 2)), ([3], (3,)), ((4, 1), (4, 1))):
         text = str(said)  # as a command line has it; papermill makes a Python value of it
         settings = parse_settings(kind, [f"seeds={text}"])
@@ -78,7 +78,7 @@ def test_what_no_notebook_could_use_is_refused_at_once(name, text, default, what
 
 
 def test_every_experiment_has_the_budgets_that_a_notebook_may_be_told():
-    assert all(tuple(task.budgets()) == BUDGETS for task in TASKS.values())
+    assert all(tuple(task.budgets()) == BUDGETS for task in EXPERIMENTS.values())
 
 
 def test_what_this_machine_lacks_is_refused_before_a_kernel_starts(monkeypatch, tmp_path):

@@ -44,7 +44,7 @@ LNLAB = {
     "Question": "lnlab.papers.attentive_reader.data:Question",
     "from_samples": "lnlab.papers.las.recordings:from_samples",
     "Utterance": "lnlab.papers.las.recordings:Utterance",
-    "experiments": "lnlab.papers:TASKS",
+    "experiments": "lnlab.papers:EXPERIMENTS",
     "declared": "lnlab.training.experiment:declared",
     "initial_models": "lnlab.training.trainer:initial_models",
     "side_by_side": "lnlab.training:stack",

@@ -28,13 +28,13 @@ from pathlib import Path
 from lnlab import panels
 from lnlab.nn.table1 import ROWS
 from lnlab.analysis.normalized_layer import measure_table1
-from lnlab.papers import PermutationInvariantMNIST
+from lnlab.papers import mnist
 from lnlab.training import train_steps
 
 assert measure_table1({"largest": ROWS["largest"]}).to_frame().agrees.all()
 panel = panels.invariance(normalizers=["largest"], eps=0.0)
 assert "largest unchanged" in panel.bar.sentence, panel.bar.sentence
-task = PermutationInvariantMNIST.budget("smoke", norm="largest", seeds=(0,))
+task = mnist.Experiment.budget("smoke", norm="largest", seeds=(0,))
 for _ in train_steps(task, root=Path("runs")):
     pass
 print("followed")

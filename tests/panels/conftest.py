@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from lnlab.analysis.recorder import record
-from lnlab.papers import Spelling
+from lnlab.papers import las
 from lnlab.training import train_steps
 from lnlab.training.runs import read
 
-SMALL = Spelling.budget("smoke", train_size=24, epochs=2)
+SMALL = las.Experiment.budget("smoke", train_size=24, epochs=2)
 
 
 @pytest.fixture(scope="session")

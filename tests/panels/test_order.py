@@ -9,7 +9,7 @@ import pytest
 from lnlab import paths
 from lnlab.data import Vocabulary
 from lnlab.nn import LayerNorm
-from lnlab.papers import OrderEmbeddings
+from lnlab.papers import order_embeddings
 from lnlab.papers.order_embeddings.data import parse
 from lnlab.papers.order_embeddings.evaluate import embed_captions, embed_images
 from lnlab.papers.order_embeddings.model import OrderEmbedding, order_violation
@@ -70,7 +70,7 @@ def test_captions_to_predict_are_on_the_list_and_true_of_a_scene():
     prose = "\n".join(cell.source for cell in nbformat.read(book, as_version=4).cells)
     (asked,) = re.findall(r"\*\*Predict\*\*: (.*first eight.*)", prose)
     captions = re.findall(r'"(.*?)"', asked)
-    dataset = OrderEmbeddings.budget("notebook").dataset()
+    dataset = order_embeddings.Experiment.budget("notebook").dataset()
     assert len(captions) == 2
     assert set(captions) <= set(EXAMPLES), "a page has no others"
     assert dataset.truth(captions).any(axis=1).all(), "or none could be right"

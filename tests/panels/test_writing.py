@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lnlab.nn import Identity, LayerNorm
-from lnlab.papers import Handwriting
+from lnlab.papers import handwriting
 from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.model import HandwritingNet, LineBatch
@@ -24,7 +24,7 @@ from lnlab.papers.handwriting.pen import Line
 from lnlab.training import train
 from lnlab.training.random_state import default_dtype
 
-SMOKE = Handwriting.budget("smoke", seeds=(0,))
+SMOKE = handwriting.Experiment.budget("smoke", seeds=(0,))
 NORMS = ("none", "layer")
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lnlab.papers import PermutationInvariantMNIST as Task
+from lnlab.papers.mnist import Experiment
 from lnlab.training.runs import Run
 
 UPDATES = 10
@@ -50,9 +50,11 @@ def made(ran):
     """Makes the finished run of an arm of permutation-invariant MNIST, of some seeds."""
 
     def make(arm, values, *, batch_size=128, kind="official", **settings):
-        changes = {k: v for k, v in settings.items() if k in Task.__dataclass_fields__}
+        changes = {k: v for k, v in settings.items() if k in Experiment.__dataclass_fields__}
         told = {k: v for k, v in settings.items() if k not in changes}
-        task = replace(Task.budget("paper", batch_size=batch_size), norm=arm, seeds=(*values,))
+        task = replace(
+            Experiment.budget("paper", batch_size=batch_size), norm=arm, seeds=(*values,)
+        )
         name = {"official": "mnist", "embedded": "digits"}.get(kind, kind)
         return ran(replace(task, **{"data": name, **changes}), values, kind=kind, **told)
 

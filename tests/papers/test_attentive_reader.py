@@ -15,7 +15,7 @@ from lnlab import data
 from lnlab.data import Vocabulary
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Mode, RecurrentBatchNorm
 from lnlab.nn.batch import OverCases
-from lnlab.papers import AttentiveReading
+from lnlab.papers import attentive_reader
 from lnlab.papers.attentive_reader import data as questions
 from lnlab.papers.attentive_reader import evaluate
 from lnlab.papers.attentive_reader.data import (
@@ -183,7 +183,7 @@ def test_no_shortcut_answers_the_cloze():
 H, E = 6, 5
 NAMES = tuple(f"@entity{k}" for k in range(4))
 VOCABULARY = Vocabulary([BLANK, *NAMES, "met", "saw", "and", "."])
-SMOKE = AttentiveReading.budget("smoke", seeds=(0,))
+SMOKE = attentive_reader.Experiment.budget("smoke", seeds=(0,))
 NORMS = {
     "none": (Identity, Identity),
     "layer": (LayerNorm, Identity),

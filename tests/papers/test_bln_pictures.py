@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from lnlab.data import shapes
 from lnlab.nn import CODE, CONFIGURATIONS, Population
-from lnlab.papers import MixturePictures
+from lnlab.papers import batch_layer_norm
 from lnlab.papers.batch_layer_norm.evaluate import asking, fitted, score, searched
 from lnlab.papers.batch_layer_norm.experiment import Part, Parts
 from lnlab.papers.batch_layer_norm.model import ARMS, Around, KerasBatchNorm, mixtures_of
@@ -30,7 +30,7 @@ def dataset(**splits):
 
 
 def task(norm="batch layer", m=M, **settings):
-    return MixturePictures(
+    return batch_layer_norm.ImageExperiment(
         norm=norm, batch_size=m, train_size=4 * M, seeds=(0,), data="shapes", **settings
     )
 
@@ -211,7 +211,9 @@ def test_batches_come_in_one_order_in_every_epoch():
     some = task().batches(dataset())
     first, second = ([x for x, _ in some.epoch(k)] for k in (0, 7))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-    other = MixturePictures(batch_size=M, train_size=4 * M, seeds=(1,), data="shapes")
+    other = batch_layer_norm.ImageExperiment(
+        batch_size=M, train_size=4 * M, seeds=(1,), data="shapes"
+    )
     assert not torch.equal(next(other.batches(dataset()).epoch(0))[0], first[0])
 
 
@@ -234,7 +236,7 @@ def test_training_cases_are_measured_in_their_own_batches_and_in_others():
 
 
 def test_pixels_are_standardized_over_the_training_cases():
-    data = MixturePictures.budget("smoke").dataset()
+    data = batch_layer_norm.ImageExperiment.budget("smoke").dataset()
     x = data.train.x
     assert x.shape == (100, 3, 32, 32)
     assert (len(data.valid), len(data.test)) == (50, 100)
@@ -244,7 +246,7 @@ def test_pixels_are_standardized_over_the_training_cases():
 
 @pytest.mark.parametrize("m", [1, 25])
 def test_a_killed_training_goes_on_to_the_same_scores(m, tmp_path):
-    one = MixturePictures.budget(
+    one = batch_layer_norm.ImageExperiment.budget(
         "smoke", seeds=(0, 1), epochs=2, train_size=4 * m, batch_size=m
     )
     *_, _ = train_steps(one, root=tmp_path / "whole")
@@ -272,7 +274,7 @@ def test_a_killed_training_goes_on_to_the_same_scores(m, tmp_path):
 )
 def test_data_that_do_not_fit_are_named(settings, words, monkeypatch):
     monkeypatch.setattr(shapes, "SIZES", {"train": 500, "valid": 500, "test": 500})
-    wrong = MixturePictures.budget("smoke", **settings)
+    wrong = batch_layer_norm.ImageExperiment.budget("smoke", **settings)
     with pytest.raises(ValueError, match=words):
         wrong.model(0, wrong.dataset())
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.papers import MixtureReviews
+from lnlab.papers import batch_layer_norm
 from lnlab.papers.batch_layer_norm.evaluate import asking, score, scores
 from lnlab.papers.batch_layer_norm.experiment import Part
 from lnlab.papers.batch_layer_norm.model import ARMS, ReviewReader, mixtures_of
@@ -16,7 +16,9 @@ M = 5
 
 
 def task(norm="batch layer", **settings):
-    return MixtureReviews.budget("smoke", norm=norm, batch_size=M, seeds=(0,), **settings)
+    return batch_layer_norm.ReviewExperiment.budget(
+        "smoke", norm=norm, batch_size=M, seeds=(0,), **settings
+    )
 
 
 def reviews(count=4 * M, steps=8):
@@ -34,7 +36,9 @@ def net(norm="batch layer"):
 
 @pytest.mark.parametrize("norm", ARMS)
 def test_the_net_has_as_many_parameters_as_the_published_one(norm):
-    made = MixtureReviews(norm=norm, data="opinions", batch_size=2, train_size=4)
+    made = batch_layer_norm.ReviewExperiment(
+        norm=norm, data="opinions", batch_size=2, train_size=4
+    )
     with torch.device("meta"):
         model = ReviewReader(
             made.vocab_size, made.embedding_size, (128, 64), lambda H: nn.LayerNorm(H)

@@ -10,14 +10,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lnlab.nn.normalizer import wide
-from lnlab.papers import TASKS
+from lnlab.papers import EXPERIMENTS
 from lnlab.training import Evaluation, Experiment, find_run, stack, train_steps
 from lnlab.training.experiment import declared
 from lnlab.training.random_state import Noise
 from lnlab.training.runs import read
 from lnlab.training.trainer import initial_models, mixed_forward
 
-every_task = pytest.mark.parametrize("kind", TASKS.values(), ids=TASKS)
+every_task = pytest.mark.parametrize("kind", EXPERIMENTS.values(), ids=EXPERIMENTS)
 
 OTHERWISE = {
     "las": {
@@ -63,7 +63,7 @@ def chosen(kind):
 
 ARMS = [
     (kind, field, values)
-    for name, kind in TASKS.items()
+    for name, kind in EXPERIMENTS.items()
     for field, values in {**chosen(kind), **OTHERWISE[name]}.items()
     # another cell draws other numbers, so that the readout starts elsewhere; nets are not alike
     if field not in ("cell", "architecture")
@@ -79,10 +79,10 @@ def dataset_of(kind):
 @every_task
 def test_it_is_an_experiment_that_names_itself(kind):
     assert issubclass(kind, Experiment)
-    assert TASKS[kind.name] is kind
+    assert EXPERIMENTS[kind.name] is kind
     assert set(kind.budgets()) == {"smoke", "notebook", "paper"}
     for budget, task in kind.budgets().items():
-        assert kind.budget(budget) == task
+        assert kind.budget(budget) == task == kind(preset=budget)
         config = json.loads(json.dumps(task.config()))
         assert replace(kind.from_config(config), data=task.data) == task
 

@@ -7,8 +7,15 @@ from torch.nn import functional as F
 
 from lnlab.data.images import Split
 from lnlab.nn import Conv2d, Linear
-from lnlab.papers import Convolutions as Task
-from lnlab.papers.convolutions import ARMS, NETS, PADDINGS, ResidualBlock, convolution, placed
+from lnlab.papers.convolutions import (
+    ARMS,
+    NETS,
+    PADDINGS,
+    Experiment,
+    ResidualBlock,
+    convolution,
+    placed,
+)
 from lnlab.training import train_steps
 from lnlab.training.runs import read
 
@@ -112,7 +119,7 @@ def test_the_smallest_pictures_that_are_taken_can_be_measured(name):
 
 
 def test_grey_pictures_do_as_well():
-    digits = Task.budget("smoke", data="digits", train_size=0)
+    digits = Experiment.budget("smoke", data="digits", train_size=0)
     dataset = digits.dataset()
     assert digits.model(0, dataset)(dataset.test.x[:2].double()).shape == (2, 10)
 
@@ -129,7 +136,7 @@ def test_grey_pictures_do_as_well():
 )
 def test_a_wrong_setting_is_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        Task.budget("smoke", **settings).dataset()
+        Experiment.budget("smoke", **settings).dataset()
 
 
 def test_units_are_compared_by_their_place():
@@ -145,7 +152,7 @@ def test_units_are_compared_by_their_place():
 
 
 def test_it_learns_and_says_where_units_are_on(tmp_path):
-    task = Task.budget("smoke", seeds=(0,), epochs=4)
+    task = Experiment.budget("smoke", seeds=(0,), epochs=4)
     for _ in train_steps(task, root=tmp_path):
         pass
     (run,) = read(tmp_path)

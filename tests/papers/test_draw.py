@@ -10,14 +10,14 @@ from torch.distributions import Bernoulli, Normal
 
 from lnlab import data
 from lnlab.nn import Identity, LayerNorm
-from lnlab.papers import PictureDrawing
+from lnlab.papers import draw
 from lnlab.papers.draw import evaluate
 from lnlab.papers.draw.experiment import check_drawable
 from lnlab.papers.draw.model import DRAW, MISTAKES, filterbank, kl_divergence, make_window
 from lnlab.training import Evaluation, find_run, stack, train_steps
 
 SHAPE, H, Z, T, B = (7, 6), 5, 3, 4, 6
-SMOKE = PictureDrawing.budget("smoke", seeds=(0,))
+SMOKE = draw.Experiment.budget("smoke", seeds=(0,))
 
 
 def net(mistake="none", norm=LayerNorm, shape=SHAPE, **settings):
@@ -248,7 +248,7 @@ def test_what_cannot_be_drawn_is_refused_by_name():
     with pytest.raises(ValueError, match="shapes lacks a height and a width alone"):
         check_drawable(data.load("shapes", most=20))
     with pytest.raises(ValueError, match="mnist-binary has no option grey"):
-        PictureDrawing(data="mnist-binary=somewhere", mistake="grey").dataset()
+        draw.Experiment(data="mnist-binary=somewhere", mistake="grey").dataset()
     with pytest.raises(ValueError, match="no finite number"):
         evaluate.bound(net(), pictures() * torch.nan)
 
@@ -266,7 +266,7 @@ def test_windows_that_do_not_fit_and_no_glimpses_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         net(**changes)
     with pytest.raises(ValueError, match="glimpses is 0"):
-        PictureDrawing(glimpses=0)
+        draw.Experiment(glimpses=0)
     task, dataset = replace(SMOKE, read_size=17), SMOKE.dataset()
     with pytest.raises(ValueError, match="read is 17: images of 16 x 16"):
         task.model(0, dataset)

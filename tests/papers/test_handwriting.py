@@ -10,7 +10,7 @@ from torch import distributions as dist
 from torch.nn import functional as F
 
 from lnlab.nn import Identity, LayerNorm
-from lnlab.papers import Handwriting
+from lnlab.papers import handwriting
 from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.evaluate import score_lines, window_errors, write
@@ -28,7 +28,7 @@ from lnlab.training import Evaluation, stack, train
 
 M, H = 3, 6
 ABC = Alphabet("abc ")
-SMOKE = Handwriting.budget("smoke", seeds=(0,))
+SMOKE = handwriting.Experiment.budget("smoke", seeds=(0,))
 NORMS = {"none": Identity, "layer": LayerNorm}
 
 
@@ -57,7 +57,7 @@ def some_outputs(*shape, scale=1.0):
 
 @pytest.mark.parametrize(("peepholes", "weights"), [(False, 3_650_151), (True, 3_653_751)])
 def test_the_papers_model_has_about_3_7_million_weights(peepholes, weights):
-    paper = Handwriting.budget("paper")
+    paper = handwriting.Experiment.budget("paper")
     made = HandwritingNet(
         Alphabet(ALPHABETS["iam"]), paper.units[0], paper.components, paper.window_components,
         layers=paper.layers, peepholes=peepholes,
@@ -338,6 +338,6 @@ def test_layer_norm_learns_to_write(tmp_path, monkeypatch):
     """The log loss falls by more than a nat a point and a half."""
     monkeypatch.setattr(pen, "SIZES", {"train": 200, "valid": 8, "test": 8})
     few = {"units": (24,), "max_points": 120, "updates": 60, "eval_every": 60}
-    task = Handwriting.budget("notebook", **few, seeds=(0,))
+    task = handwriting.Experiment.budget("notebook", **few, seeds=(0,))
     metrics = train(task, "layer", root=tmp_path).metrics()
     assert metrics.valid_nll.iloc[0] - metrics.valid_nll.iloc[-1] > 1.5  # nats a point

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lnlab.papers import PermutationInvariantMNIST, SequentialDigits
+from lnlab.papers import mnist, sequential_digits
 from lnlab.training import stack, train_steps
 from lnlab.training.runs import read
 
-both = pytest.mark.parametrize("kind", [PermutationInvariantMNIST, SequentialDigits])
+both = pytest.mark.parametrize("kind", [mnist.Experiment, sequential_digits.Experiment])
 HELD_OUT = 200
 
 
@@ -77,6 +77,6 @@ def test_a_run_measures_them_at_every_evaluation(kind, tmp_path):
 
 
 def test_something_is_left_to_train_on():
-    task = replace(PermutationInvariantMNIST.budget("smoke"), valid_size=1200)
+    task = replace(mnist.Experiment.budget("smoke"), valid_size=1200)
     with pytest.raises(ValueError, match="valid_size is 1200: digits has 1200 training cases"):
         task.dataset()

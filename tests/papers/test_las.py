@@ -11,15 +11,15 @@ from lnlab.kernels import fuse
 from lnlab.nn import PUBLISHED as CELLS
 from lnlab.nn import Hypothesis, LayerNorm
 from lnlab.nn.padding import cross_entropy
+from lnlab.papers import las
 from lnlab.papers.las.evaluate import errors, measure, measure_training, quantile_curves
-from lnlab.papers.las.experiment import Spelling
 from lnlab.papers.las.model import Listener, OverFeatures, OverTime, Speller, make_batch
 from lnlab.training import stack, train_steps
 from lnlab.training.runs import read
 
 D, H, V = 5, 4, 6
 LENGTHS = torch.tensor([13, 7, 1])
-SMALL = Spelling.budget("smoke", train_size=24, epochs=2, batch_size=5)
+SMALL = las.Experiment.budget("smoke", train_size=24, epochs=2, batch_size=5)
 
 
 def frames(padding=0.0, seed=1):
@@ -206,7 +206,9 @@ def test_batches_hold_each_utterance_once(corpus):
 
 
 def test_the_settings_of_the_study_train_every_parameter(corpus):
-    paper = Spelling.budget("paper", norm="both", units=(8, 16), train_size=24, batch_size=5)
+    paper = las.Experiment.budget(
+        "paper", norm="both", units=(8, 16), train_size=24, batch_size=5
+    )
     assert (paper.decoder_layers, paper.beam_width, paper.dropout) == (2, 16, 0.5)
     net = stack([paper.model(0, corpus)]).double().train()
     x, y = next(paper.batches(corpus, dtype=torch.float64).epoch(0))

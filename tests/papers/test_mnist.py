@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 from lnlab.nn import BatchNorm, LayerNorm, Linear
 from lnlab.nn.linear import INITIALISATIONS
-from lnlab.papers import PermutationInvariantMNIST as Task
-from lnlab.papers.mnist import ARMS
+from lnlab.papers.mnist import ARMS, Experiment
 from lnlab.training import Batches, evaluate, fit, stack, train_steps
 from lnlab.training.runs import read
 
@@ -22,7 +21,7 @@ both_sizes = pytest.mark.parametrize("batch_size", [128, 4])
 
 @pytest.fixture(scope="module")
 def digits():
-    return Task.budget("smoke").dataset()
+    return Experiment.budget("smoke").dataset()
 
 
 def models(task, digits):
@@ -45,18 +44,18 @@ def some(digits, *shape):
 def test_arms_start_from_the_same_weights(initialisation, digits):
     starts = [
         [layer.W for layer in layers(task.model(3, digits))]
-        for task in Task.arms("smoke", initialisation=initialisation).values()
+        for task in Experiment.arms("smoke", initialisation=initialisation).values()
     ]
     for Ws in starts[1:]:
         assert all(map(torch.equal, Ws, starts[0]))
-    other = Task.budget("smoke", initialisation=initialisation).model(4, digits)
+    other = Experiment.budget("smoke", initialisation=initialisation).model(4, digits)
     assert not torch.equal(layers(other)[0].W, starts[0][0])
 
 
 def test_the_caller_s_random_numbers_do_not_matter(digits):
-    first = Task.budget("smoke").model(0, digits)
+    first = Experiment.budget("smoke").model(0, digits)
     torch.manual_seed(99)
-    again = Task.budget("smoke").model(0, digits)
+    again = Experiment.budget("smoke").model(0, digits)
     assert all(map(torch.equal, first.parameters(), again.parameters()))
 
 
@@ -69,7 +68,7 @@ def test_the_caller_s_random_numbers_do_not_matter(digits):
     ],
 )
 def test_initialisations_are_those_they_name(initialisation, spread, bound, digits):
-    task = Task.budget("smoke", units=(400, 8), initialisation=initialisation)
+    task = Experiment.budget("smoke", units=(400, 8), initialisation=initialisation)
     W = layers(task.model(0, digits))[0].W.detach()
     count = W.numel()
     assert W.std().item() == pytest.approx(spread, rel=4 / (2 * count) ** 0.5)  # 4 std errors
@@ -81,7 +80,7 @@ def test_initialisations_are_those_they_name(initialisation, spread, bound, digi
 def test_arms_are_fed_the_same_batches(tmp_path):
     seen = {}
 
-    class Listening(Task):
+    class Listening(Experiment):
         def loss(self, output, y):
             if torch.is_grad_enabled():
                 seen.setdefault(self.norm, []).append(y.clone())
@@ -101,7 +100,7 @@ def test_arms_are_fed_the_same_batches(tmp_path):
 @every_arm
 @both_sizes
 def test_two_steps_on_one_batch_reduce_the_loss_of_every_seed(arm, batch_size, digits):
-    task = Task.budget("smoke", norm=arm, batch_size=batch_size)
+    task = Experiment.budget("smoke", norm=arm, batch_size=batch_size)
     net = models(task, digits).train()
     x, y = some(digits, 2, batch_size)
     optimizer = task.optimizer(net.parameters())
@@ -117,7 +116,7 @@ def test_two_steps_on_one_batch_reduce_the_loss_of_every_seed(arm, batch_size, d
 
 
 def test_the_loss_is_the_nll_of_each_seed(digits):
-    task = Task.budget("smoke")
+    task = Experiment.budget("smoke")
     generator = torch.Generator().manual_seed(1)
     output = torch.randn(3, 5, 10, generator=generator)
     y = torch.randint(10, (3, 5), generator=generator)
@@ -128,7 +127,7 @@ def test_the_loss_is_the_nll_of_each_seed(digits):
 
 @every_arm
 def test_each_layer_has_one_bias_and_its_own_normalizer(arm, digits):
-    *hidden, logits = layers(Task.budget("smoke", norm=arm, fused=False).model(0, digits))
+    *hidden, logits = layers(Experiment.budget("smoke", norm=arm, fused=False).model(0, digits))
     assert [tuple(layer.W.shape) for layer in (*hidden, logits)] == [
         (32, 64),
         (32, 32),
@@ -145,7 +144,7 @@ def test_each_layer_has_one_bias_and_its_own_normalizer(arm, digits):
 def test_layer_norm_is_kept_off_the_logits_and_batch_norm_is_not(digits):
     kinds = {
         arm: [type(layer.norm) for layer in layers(task.model(0, digits))]
-        for arm, task in Task.arms("smoke", fused=False).items()
+        for arm, task in Experiment.arms("smoke", fused=False).items()
     }
     assert kinds["layer"].count(LayerNorm) == 2
     assert not issubclass(kinds["layer"][-1], LayerNorm)
@@ -155,7 +154,7 @@ def test_layer_norm_is_kept_off_the_logits_and_batch_norm_is_not(digits):
 
 @pytest.mark.parametrize("unbiased", [False, True])
 def test_the_unbiased_variance_is_batch_norm_s_alone(unbiased, digits):
-    for arm, task in Task.arms("smoke", unbiased=unbiased).items():
+    for arm, task in Experiment.arms("smoke", unbiased=unbiased).items():
         norms = [layer.norm for layer in layers(task.model(0, digits))]
         corrections = {norm.correction for norm in norms if isinstance(norm, BatchNorm)}
         assert corrections == ({int(unbiased)} if "batch" in arm else set())
@@ -163,7 +162,7 @@ def test_the_unbiased_variance_is_batch_norm_s_alone(unbiased, digits):
 
 @every_arm
 def test_the_order_of_the_pixels_does_not_matter(arm, digits):
-    task = Task.budget("smoke", norm=arm, seeds=(0,))
+    task = Experiment.budget("smoke", norm=arm, seeds=(0,))
     order = torch.randperm(64, generator=torch.Generator().manual_seed(0))
     trained = []
     for permuted in (False, True):
@@ -181,9 +180,11 @@ def test_the_order_of_the_pixels_does_not_matter(arm, digits):
 
 
 def test_budgets_grow_from_smoke_to_the_paper():
-    smoke, notebook, paper = (Task.budget(name) for name in ("smoke", "notebook", "paper"))
+    smoke, notebook, paper = (
+        Experiment.budget(name) for name in ("smoke", "notebook", "paper")
+    )
     assert smoke.data == notebook.data == "embedded"
-    assert paper == Task()
+    assert paper == Experiment()
     assert (paper.data, paper.units, paper.batch_size) == ("mnist", (1000, 1000), 128)
     assert smoke.epochs < notebook.epochs
     assert len(smoke.seeds) < len(notebook.seeds)
@@ -191,34 +192,34 @@ def test_budgets_grow_from_smoke_to_the_paper():
 
 def test_batch_4_has_fewer_epochs_and_the_unbiased_variance():
     for name in ("smoke", "notebook", "paper"):
-        large, small = Task.budget(name), Task.budget(name, batch_size=4)
+        large, small = Experiment.budget(name), Experiment.budget(name, batch_size=4)
         assert small.epochs < large.epochs
         assert (large.unbiased, small.unbiased) == (False, True)
         assert replace(small, batch_size=128, epochs=large.epochs, unbiased=False) == large
-    told = Task.budget("smoke", batch_size=4, epochs=7, unbiased=False)
+    told = Experiment.budget("smoke", batch_size=4, epochs=7, unbiased=False)
     assert (told.epochs, told.unbiased) == (7, False)
 
 
 def test_changes_that_say_nothing_leave_the_budget_s_own():
-    own = Task.budget("notebook")
-    assert Task.budget("notebook", data="", seeds=(), epochs=None) == own
-    assert Task.budget("notebook", unbiased=False, seeds=(7,)).seeds == (7,)
+    own = Experiment.budget("notebook")
+    assert Experiment.budget("notebook", data="", seeds=(), epochs=None) == own
+    assert Experiment.budget("notebook", unbiased=False, seeds=(7,)).seeds == (7,)
 
 
 def test_arms_differ_in_the_normalizer_alone():
-    arms = Task.arms("smoke", batch_size=4, seeds=(5,))
+    arms = Experiment.arms("smoke", batch_size=4, seeds=(5,))
     assert {arm: task.norm for arm, task in arms.items()} == {arm: arm for arm in ARMS}
     assert {replace(task, norm="none") for task in arms.values()} == {
-        Task.budget("smoke", norm="none", batch_size=4, seeds=(5,))
+        Experiment.budget("smoke", norm="none", batch_size=4, seeds=(5,))
     }
 
 
 def test_the_configuration_is_json_and_says_nothing_of_places(tmp_path):
-    config = Task(data=f"mnist={tmp_path}").config()
+    config = Experiment(data=f"mnist={tmp_path}").config()
     assert str(tmp_path) not in json.dumps(config)
     assert config["data"] == "mnist"
-    assert Task(data="mnist").config() == config
-    assert set(config) == {f.name for f in fields(Task)}
+    assert Experiment(data="mnist").config() == config
+    assert set(config) == {f.name for f in fields(Experiment)}
 
 
 @pytest.mark.parametrize(
@@ -241,19 +242,19 @@ def test_the_configuration_is_json_and_says_nothing_of_places(tmp_path):
 )
 def test_bad_fields_are_refused_by_name(changes, says):
     with pytest.raises(ValueError, match=says):
-        Task(**changes)
+        Experiment(**changes)
 
 
 def test_an_unknown_budget_is_told_what_there_is():
     with pytest.raises(ValueError, match="'huge': choose from smoke, notebook, paper"):
-        Task.budget("huge")
+        Experiment.budget("huge")
     with pytest.raises(TypeError, match="wieght"):
-        Task.budget("smoke", wieght=1)
+        Experiment.budget("smoke", wieght=1)
 
 
 @pytest.mark.parametrize("updates", [1, 9, 429, 13750])
 def test_measurements_are_dense_at_the_start_and_twice_an_epoch(updates):
-    task = Task(epochs=3)
+    task = Experiment(epochs=3)
     points = task.eval_points(updates)
     assert {0, updates, 2 * updates, 3 * updates} <= points
     assert max(points) == 3 * updates
@@ -265,23 +266,23 @@ def test_measurements_are_dense_at_the_start_and_twice_an_epoch(updates):
 
 
 def test_measurements_every_so_many_updates_are_made_besides():
-    plain, often = Task(epochs=2), Task(epochs=2, eval_every=200)
+    plain, often = Experiment(epochs=2), Experiment(epochs=2, eval_every=200)
     assert often.eval_points(429) - plain.eval_points(429) == {200, 400, 600, 800}
     assert often.eval_points(429) > plain.eval_points(429)
-    assert {10, 20, 30} < Task(eval_every=10, updates=35).eval_points(429)
+    assert {10, 20, 30} < Experiment(eval_every=10, updates=35).eval_points(429)
 
 
 def test_its_length_is_of_whole_batches(digits):
     for task, length in (
-        (Task.budget("smoke"), 2 * (1200 // 128)),
-        (Task.budget("smoke", batch_size=4), 300),
+        (Experiment.budget("smoke"), 2 * (1200 // 128)),
+        (Experiment.budget("smoke", batch_size=4), 300),
     ):
         assert task.num_updates(len(task.batches(digits))) == length
 
 
 @pytest.mark.parametrize("arm", ["layer", "batch"])
 def test_measuring_is_of_every_seed_in_evaluation_mode_and_leaves_no_trace(arm, digits):
-    task = Task.budget("smoke", norm=arm)
+    task = Experiment.budget("smoke", norm=arm)
     net = models(task, digits).train()
     net(some(digits, 2, 64)[0])
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
@@ -309,7 +310,7 @@ def metrics(task, root):
 @pytest.mark.parametrize("arm", ["layer", "batch", "batch hidden", "rms"])
 @both_sizes
 def test_fused_operators_train_to_the_same_numbers(arm, batch_size, tmp_path):
-    task = Task.budget("smoke", norm=arm, batch_size=batch_size, epochs=1, seeds=(0,))
+    task = Experiment.budget("smoke", norm=arm, batch_size=batch_size, epochs=1, seeds=(0,))
     task = replace(task, units=(16, 16), unbiased=False)
     reference, fused = (metrics(replace(task, fused=on), tmp_path) for on in (False, True))
     # Adam divides by gradients that are roundings where a unit is nearly dead
@@ -317,7 +318,7 @@ def test_fused_operators_train_to_the_same_numbers(arm, batch_size, tmp_path):
 
 
 def test_seeds_train_together_as_they_do_alone(tmp_path):
-    task = Task.budget("smoke", norm="batch", seeds=(0, 1))
+    task = Experiment.budget("smoke", norm="batch", seeds=(0, 1))
     together = metrics(task, tmp_path / "together")
     for seed in task.seeds:
         alone = metrics(replace(task, seeds=(seed,)), tmp_path / str(seed))
@@ -327,7 +328,7 @@ def test_seeds_train_together_as_they_do_alone(tmp_path):
 
 
 def test_metrics_have_a_row_for_each_seed_and_point(tmp_path):
-    task = Task.budget("smoke")
+    task = Experiment.budget("smoke")
     found = metrics(task, tmp_path)
     points = sorted(task.eval_points(9))
     assert Counter(found.seed) == {0: len(points), 1: len(points)}
@@ -341,7 +342,7 @@ def test_metrics_have_a_row_for_each_seed_and_point(tmp_path):
 
 def test_logits_are_normalized_where_that_is_the_arm(digits):
     plain, everywhere = (
-        Task.budget("smoke", norm=norm).model(0, digits)
+        Experiment.budget("smoke", norm=norm).model(0, digits)
         for norm in ("layer", "layer everywhere")
     )
     assert torch.equal(plain.layers[-1].W, everywhere.layers[-1].W)

@@ -9,7 +9,7 @@ import torch
 
 from lnlab.data import Vocabulary
 from lnlab.nn import Identity, LayerNorm
-from lnlab.papers import OrderEmbeddings
+from lnlab.papers import order_embeddings
 from lnlab.papers.order_embeddings import evaluate
 from lnlab.papers.order_embeddings.model import (
     OrderEmbedding,
@@ -22,7 +22,7 @@ from lnlab.training.runs import read
 
 H, D, E = 6, 5, 4
 KNOWN = Vocabulary(["a", "dog", "and", "cat", "big"])
-SMOKE = OrderEmbeddings.budget("smoke", seeds=(0,))
+SMOKE = order_embeddings.Experiment.budget("smoke", seeds=(0,))
 
 
 def make_model(norm=LayerNorm, **settings):

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from lnlab.analysis.statistics import interval
-from lnlab.papers import PermutationInvariantMNIST as Task
-from lnlab.papers import Spelling
+from lnlab.papers import las
+from lnlab.papers.mnist import Experiment
 from lnlab.papers.results import (
     after,
     compare_arms,
@@ -25,7 +25,7 @@ from lnlab.papers.results import (
     trajectories,
 )
 
-LARGE = Task.budget("paper", batch_size=128)
+LARGE = Experiment.budget("paper", batch_size=128)
 WINS = {0: 1.0, 1: 1.1, 2: 1.2}
 LOSES = {0: 2.0, 1: 2.2, 2: 2.3}
 
@@ -148,7 +148,8 @@ def test_curves_and_comparisons_of_every_panel(made):
 
 def test_a_field_with_another_value_tells_runs_apart(ran):
     right, wrong = (
-        Spelling(swap_states=True, published_cell=published) for published in (False, True)
+        las.Experiment(swap_states=True, published_cell=published)
+        for published in (False, True)
     )
     runs = [ran(replace(each, seeds=(*WINS,)), WINS) for each in (right, wrong)]
     for task, run in zip((right, wrong), runs, strict=True):
@@ -157,7 +158,7 @@ def test_a_field_with_another_value_tells_runs_apart(ran):
 
 
 def test_runs_that_measured_more_count_and_those_that_measured_less_do_not(ran):
-    task = Spelling(epochs=1, seeds=(0, 1))
+    task = las.Experiment(epochs=1, seeds=(0, 1))
     watched = replace(task, validate=True)
     plain = ran(replace(task, seeds=(0,)), {0: 1.0})
     more = ran(watched, {0: 2.0, 1: 3.0})

@@ -8,8 +8,7 @@ import torch
 
 from lnlab.nn import STARTS, LayerNorm, RecurrentBatchNorm
 from lnlab.nn.recurrent import Recurrent
-from lnlab.papers import SequentialDigits as Task
-from lnlab.papers.sequential_digits import ARMS, CELLS
+from lnlab.papers.sequential_digits import ARMS, CELLS, Experiment
 from lnlab.training import stack, train_steps
 from lnlab.training.random_state import default_dtype
 from lnlab.training.runs import read
@@ -19,7 +18,7 @@ every_arm = pytest.mark.parametrize("arm", ARMS)
 
 @pytest.fixture(scope="module")
 def digits():
-    return Task.budget("smoke").dataset()
+    return Experiment.budget("smoke").dataset()
 
 
 def weights(model):
@@ -29,7 +28,7 @@ def weights(model):
 @pytest.mark.parametrize("initialisation", STARTS)
 @pytest.mark.parametrize("cell", CELLS)
 def test_arms_start_from_the_same_weights(cell, initialisation, digits):
-    tasks = Task.arms("smoke", cell=cell, initialisation=initialisation).values()
+    tasks = Experiment.arms("smoke", cell=cell, initialisation=initialisation).values()
     first, *others = (weights(task.model(3, digits)) for task in tasks)
     torch.manual_seed(99)  # the caller's random numbers do not matter
     for other in [*others, weights(next(iter(tasks)).model(3, digits))]:
@@ -40,7 +39,7 @@ def test_arms_start_from_the_same_weights(cell, initialisation, digits):
 
 def test_every_normalizer_starts_with_the_gain(digits):
     for arm, kind in (("layer", LayerNorm), ("batch", RecurrentBatchNorm)):
-        net = Task.budget("smoke", norm=arm, gain=0.3).model(0, digits)
+        net = Experiment.budget("smoke", norm=arm, gain=0.3).model(0, digits)
         gains = [part.g for part in net.modules() if isinstance(part, kind)]
         assert len(gains) == 3  # eq. 20 and 22
         assert all((g == 0.3).all() for g in gains)
@@ -48,7 +47,7 @@ def test_every_normalizer_starts_with_the_gain(digits):
 
 @every_arm
 def test_the_net_reads_the_pixels_in_their_order(arm, digits):
-    net = Task.budget("smoke", norm=arm, fused=False).model(0, digits).double().eval()
+    net = Experiment.budget("smoke", norm=arm, fused=False).model(0, digits).double().eval()
     x = digits.test.x[:5].double()
     state = None
     for row in x.unflatten(1, (8, 8)).unbind(1):
@@ -61,7 +60,7 @@ def test_the_net_reads_the_pixels_in_their_order(arm, digits):
 
 @every_arm
 def test_seeds_together_are_the_seeds_one_by_one(arm, digits):
-    task = Task.budget("smoke", norm=arm)
+    task = Experiment.budget("smoke", norm=arm)
     alone = [task.model(seed, digits).double() for seed in task.seeds]
     together = stack([task.model(seed, digits) for seed in task.seeds]).double()
     assert any(part.opaque for part in together.modules() if isinstance(part, Recurrent))
@@ -81,7 +80,7 @@ def test_seeds_together_are_the_seeds_one_by_one(arm, digits):
 
 
 def test_a_run_is_resumed_and_names_what_it_is(tmp_path):
-    task = Task.budget("smoke", norm="batch", gain=0.1)
+    task = Experiment.budget("smoke", norm="batch", gain=0.1)
     steps = train_steps(task, root=tmp_path)
     for _ in range(20):
         next(steps)
@@ -112,22 +111,22 @@ def test_a_run_is_resumed_and_names_what_it_is(tmp_path):
 )
 def test_wrong_fields_say_what_there_is(changes, message):
     with pytest.raises(ValueError, match=message):
-        replace(Task(), **changes)
+        replace(Experiment(), **changes)
 
 
 def test_pixels_that_do_not_divide_a_picture(digits):
     with pytest.raises(ValueError, match="pixels_per_step is 7: it must divide the 64"):
-        Task(pixels_per_step=7).model(0, digits)
+        Experiment(pixels_per_step=7).model(0, digits)
 
 
 def test_an_unknown_budget():
     with pytest.raises(ValueError, match="choose from smoke, notebook, paper"):
-        Task.budget("lunch")
+        Experiment.budget("lunch")
 
 
 @pytest.mark.parametrize("halved", [1, 2])
 def test_the_factor_is_that_of_a_gradient_in_a_step_back(halved, digits):
-    net = Task.budget("smoke", norm="none", cell="rnn").model(0, digits)
+    net = Experiment.budget("smoke", norm="none", cell="rnn").model(0, digits)
     cell = net.float().layer.cells[0]
     for p in cell.parameters():
         p.data.zero_()
@@ -138,7 +137,7 @@ def test_the_factor_is_that_of_a_gradient_in_a_step_back(halved, digits):
 
 @every_arm
 def test_factors_are_measured_where_they_are_asked_for(arm, tmp_path, digits):
-    task = Task.budget("smoke", norm=arm, gradient_factor=True)
+    task = Experiment.budget("smoke", norm=arm, gradient_factor=True)
     plain, watched = (
         made(one, tmp_path / str(one.gradient_factor))
         for one in (replace(task, gradient_factor=False), task)

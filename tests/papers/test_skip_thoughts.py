@@ -11,18 +11,19 @@ from torch.nn import functional as F
 
 from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.nn import Identity, LayerNorm
+from lnlab.papers import skip_thoughts
 from lnlab.papers.skip_thoughts import evaluate
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.skip_thoughts.downstream import SentenceTask
 from lnlab.papers.skip_thoughts.evaluate import BEST, NESTED, with_ending
-from lnlab.papers.skip_thoughts.experiment import SkipThoughtVectors, TripleBatches
+from lnlab.papers.skip_thoughts.experiment import TripleBatches
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, group_by_length
 from lnlab.training import train
 from tests.papers.test_books import random_books
 
 NORMS = {"none": Identity, "layer": LayerNorm}
 H, E = 6, 5
-SMALL = SkipThoughtVectors(
+SMALL = skip_thoughts.Experiment(
     units=(H,), embedding_size=E, vocab_size=40, updates=2, initialisation="modern"
 )
 CPU = torch.device("cpu")
@@ -222,7 +223,7 @@ def test_scores_have_the_names_of_their_tasks(tmp_path, monkeypatch):
 
 
 def test_snapshots_are_the_models_at_each_moment(tmp_path):
-    task = replace(SkipThoughtVectors.budget("smoke", downstream_tasks="none"), updates=6)
+    task = replace(skip_thoughts.Experiment.budget("smoke", downstream_tasks="none"), updates=6)
     dataset = task.dataset()
     run = train(task, root=tmp_path)
     models = evaluate.load_snapshots(task, run, dataset)

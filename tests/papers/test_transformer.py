@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from lnlab.analysis.rotation import effective_learning_rate, scale_invariant_weights
 from lnlab.nn import LayerNorm, Linear
-from lnlab.papers import CharacterModel
+from lnlab.papers import transformer
 from lnlab.papers.transformer import evaluate
 from lnlab.papers.transformer.model import ARMS, Embedding, SelfAttention, Transformer, Turned
 from lnlab.training import Evaluation, stack, train_steps
@@ -157,17 +157,17 @@ def test_streams_are_those_that_go_from_block_to_block():
 
 def test_what_makes_no_sense_is_named():
     with pytest.raises(ValueError, match="heads is 3: it must divide the width, 64"):
-        CharacterModel(heads=3)
+        transformer.Experiment(heads=3)
     with pytest.raises(ValueError, match="heads is 3: it must divide the width, 8"):
         SelfAttention(8, 3, Linear)
     with pytest.raises(ValueError, match="context_length is 0"):
-        CharacterModel(context_length=0)
+        transformer.Experiment(context_length=0)
     with pytest.raises(ValueError, match="a case has 7 characters, the context is 6"):
         Embedding(V, T, D)(text(1, 7))
 
 
 def test_decay_is_of_matrices_alone_and_the_rate_rises_to_where_it_stays(tmp_path):
-    task = CharacterModel.budget("smoke", weight_decay=0.5, seeds=(0, 1))
+    task = transformer.Experiment.budget("smoke", weight_decay=0.5, seeds=(0, 1))
     model = stack([task.model(seed, task.dataset()) for seed in task.seeds])
     decayed, other = task.optimizer(model.parameters()).param_groups
     assert decayed["weight_decay"] == 0.5

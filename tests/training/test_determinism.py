@@ -13,16 +13,19 @@ from lnlab.training.runs import read, table
 
 HERE = Path(__file__).parent
 MODELS = {
-    "layer": ("lnlab.papers:PermutationInvariantMNIST", {"norm": "layer"}),
-    "running statistics": ("lnlab.papers:PermutationInvariantMNIST", {"norm": "batch"}),
-    "recurrent": ("lnlab.papers:SequentialDigits", {"norm": "layer", "cell": "lstm"}),
+    "layer": ("lnlab.papers.mnist:Experiment", {"norm": "layer"}),
+    "running statistics": ("lnlab.papers.mnist:Experiment", {"norm": "batch"}),
+    "recurrent": (
+        "lnlab.papers.sequential_digits:Experiment",
+        {"norm": "layer", "cell": "lstm"},
+    ),
     "every generator": (f"{HERE / 'conftest.py'}:Drawing", {"epochs": 5}),
 }
 
 HEAD = """
 import gc, importlib.util, json, os, random, signal, sys, time
 import sklearn.datasets, torch, torch._dynamo  # else each child would import them
-from lnlab.papers import PermutationInvariantMNIST
+from lnlab.papers import mnist
 from lnlab.training import train_steps
 from lnlab.training.runs import environment, read
 
@@ -133,7 +136,7 @@ def used():
 root, times = sys.argv[1], int(sys.argv[2])
 for index in range(times):
     norm = ("none", "layer", "batch")[index % 3]
-    train(PermutationInvariantMNIST.budget("smoke", norm=norm, seeds=(index,), epochs=1), root)
+    train(mnist.Experiment.budget("smoke", norm=norm, seeds=(index,), epochs=1), root)
     if index == times // 6:
         before = used()
 print(*before, *used(), sum(run.done for run in read(root)))

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from lnlab.papers import TASKS, PermutationInvariantMNIST, SequentialDigits, Spelling
+from lnlab.papers import EXPERIMENTS, las, mnist, sequential_digits
 from lnlab.papers.las.evaluate import measure_training
 from lnlab.training import find_run, train_steps
 from lnlab.training.runs import read
@@ -13,13 +13,15 @@ from lnlab.training.runs import read
 pytestmark = pytest.mark.gpu
 
 SMALL = [
-    *PermutationInvariantMNIST.arms("smoke").values(),
-    PermutationInvariantMNIST.budget("smoke", step_effects=True),
+    *mnist.Experiment.arms("smoke").values(),
+    mnist.Experiment.budget("smoke", step_effects=True),
     # four steps of time, some twenty updates
-    SequentialDigits.budget("smoke", pixels_per_step=16, batch_size=64, gradient_factor=True),
-    *SequentialDigits.arms("smoke", pixels_per_step=16, batch_size=64).values(),
+    sequential_digits.Experiment.budget(
+        "smoke", pixels_per_step=16, batch_size=64, gradient_factor=True
+    ),
+    *sequential_digits.Experiment.arms("smoke", pixels_per_step=16, batch_size=64).values(),
 ]
-RAGGED = [Spelling.budget("smoke", norm="both", train_size=16)]
+RAGGED = [las.Experiment.budget("smoke", norm="both", train_size=16)]
 
 
 def label(task):
@@ -70,14 +72,14 @@ def test_a_run_has_the_numbers_of_the_cpu_and_never_waits(task, tmp_path, device
 
 THREE = {"updates": 3, "seeds": (0,)}
 EVERY = [
-    *(kind.budget("smoke", **THREE) for kind in TASKS.values()),
-    Spelling.budget("smoke", **THREE, norm="none"),
-    Spelling.budget("smoke", **THREE, norm="both", encoder_norm="time masked"),
-    TASKS["attentive_reader"].budget("smoke", **THREE, norm="batch everywhere"),
-    TASKS["attentive_reader"].budget("smoke", **THREE, norm="batch", padding="cyclic"),
+    *(kind.budget("smoke", **THREE) for kind in EXPERIMENTS.values()),
+    las.Experiment.budget("smoke", **THREE, norm="none"),
+    las.Experiment.budget("smoke", **THREE, norm="both", encoder_norm="time masked"),
+    EXPERIMENTS["attentive_reader"].budget("smoke", **THREE, norm="batch everywhere"),
+    EXPERIMENTS["attentive_reader"].budget("smoke", **THREE, norm="batch", padding="cyclic"),
 ]
 REFERENCES = [
-    TASKS[name].budget("smoke", **THREE | {"updates": 1}, fused=False)
+    EXPERIMENTS[name].budget("smoke", **THREE | {"updates": 1}, fused=False)
     for name in (
         "sequential_digits",
         "las",
@@ -119,7 +121,7 @@ NOISE_THERE = ("draw", "batch_layer_norm_reviews")
 on the pretended one alone."""
 
 
-@pytest.mark.parametrize("kind", [TASKS[name] for name in TASKS if name != "las"])
+@pytest.mark.parametrize("kind", [EXPERIMENTS[name] for name in EXPERIMENTS if name != "las"])
 def test_every_task_has_the_numbers_of_the_cpu(kind, tmp_path, device):
     """All that a task measures before and after an update, whatever it is about.
 
@@ -166,7 +168,7 @@ def test_the_inside_of_a_recognizer_is_that_of_the_cpu(task, device):
 
 
 TWO = {"updates": 2, "seeds": (0,)}
-ARMS = [task for kind in TASKS.values() for task in kind.arms("smoke", **TWO).values()]
+ARMS = [task for kind in EXPERIMENTS.values() for task in kind.arms("smoke", **TWO).values()]
 
 
 @pytest.mark.parametrize("task", ARMS, ids=label)

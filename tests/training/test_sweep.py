@@ -13,19 +13,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lnlab.papers import PermutationInvariantMNIST
+from lnlab.papers import mnist
 from lnlab.training.runs import read
 from lnlab.training.sweep import grid, split_seeds, sweep
 
 
-def experiments(full: bool) -> list[PermutationInvariantMNIST]:
+def experiments(full: bool) -> list[mnist.Experiment]:
     """24 runs, or 6: about half a second each."""
     axes = {
         "norm": ["none", "layer", "batch"],
         "batch_size": [4, 128] if full else [4],
         "seeds": [(0, 1, 2, 3) if full else (0, 1)],
     }
-    return split_seeds(grid(PermutationInvariantMNIST, "smoke", axes))
+    return split_seeds(grid(mnist.Experiment, "smoke", axes))
 
 
 def contents(root: Path) -> dict[str, tuple[bytes, str]]:
@@ -61,20 +61,18 @@ def serial(tmp_path_factory, request):
 
 
 def test_grid_is_every_combination_at_its_budget():
-    found = grid(
-        PermutationInvariantMNIST, "smoke", {"norm": ["rms", "none"], "epochs": [1, 3]}
-    )
+    found = grid(mnist.Experiment, "smoke", {"norm": ["rms", "none"], "epochs": [1, 3]})
     fields = [(one.norm, one.epochs, one.units) for one in found]
     assert fields == [(n, e, (32, 32)) for n in ("rms", "none") for e in (1, 3)]
     assert [one.seeds for one in split_seeds(found[:1])] == [(0,), (1,)]
 
 
-class Broken(PermutationInvariantMNIST):
+class Broken(mnist.Experiment):
     def evaluate(self, model, dataset, evaluation):
         raise ArithmeticError("no")
 
 
-class Fatal(PermutationInvariantMNIST):
+class Fatal(mnist.Experiment):
     def evaluate(self, model, dataset, evaluation):
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -147,7 +145,7 @@ import sys
 from pathlib import Path
 from lnlab.training.runs import Run
 from lnlab.training.sweep import grid, split_seeds, sweep
-from lnlab.papers import PermutationInvariantMNIST as MNIST
+from lnlab.papers.mnist import Experiment
 
 def finish(run, *ending, finish=Run.finish):
     finish(run, *ending)
@@ -157,7 +155,7 @@ Run.finish = finish  # in this process: workers have their own
 if __name__ == "__main__":
     root, sizes, seeds, jobs = Path(sys.argv[1]), *map(eval, sys.argv[2:])
     axes = {"norm": ["none", "layer", "batch"], "batch_size": sizes, "seeds": [seeds]}
-    some = split_seeds(grid(MNIST, "smoke", axes))
+    some = split_seeds(grid(Experiment, "smoke", axes))
     for outcome in sweep(some, root=root, jobs=jobs, save_every=0.05):
         print("ended", outcome.error, flush=True)
 """

@@ -5,6 +5,7 @@ from lnlab.lazy import lazy
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "Experiment": ".experiment",
         "EncodedQuestions": ".data",
         "FIGURE_2": ".experiment",
         "PADDING": ".model",

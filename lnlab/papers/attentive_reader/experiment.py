@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lnlab import training
 from lnlab.data import load
 from lnlab.data.vocabulary import END
 from lnlab.kernels import fuse
@@ -21,7 +22,7 @@ from lnlab.papers.attentive_reader.model import (
     AttentiveReader,
     QuestionBatch,
 )
-from lnlab.training import Bucketed, Evaluation, Experiment, setting
+from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
 from lnlab.training.random_state import generator, placed, seeded
@@ -57,7 +58,7 @@ CLIPS = {"published": clip_like_attentive_reader_, "standard": clip_grad_norm_}
 
 
 @dataclass(frozen=True)
-class AttentiveReading(Experiment):
+class Experiment(training.Experiment):
     """One arm, its seeds trained from paired starts on the same batches.
 
     Fig. 2 of the paper has no numbers; Cooijmans et al. (2016) have, of the same data, the

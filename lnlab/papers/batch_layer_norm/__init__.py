@@ -2,4 +2,6 @@
 
 from lnlab.lazy import lazy
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__, {"ImageExperiment": ".experiment", "ReviewExperiment": ".experiment"}
+)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lnlab import training
 from lnlab.analysis.objective import Objective
 from lnlab.data import load
 from lnlab.kernels import LeftOnReference, fuse
@@ -25,7 +26,7 @@ from lnlab.papers.batch_layer_norm.model import (
     settled,
 )
 from lnlab.papers.classification import angle, promised
-from lnlab.training import Batches, Evaluation, Experiment, cross_entropy, setting
+from lnlab.training import Batches, Evaluation, cross_entropy, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import Adam
 from lnlab.training.random_state import placed, seeded
@@ -80,7 +81,7 @@ class SameOrder(Batches):
 
 
 @dataclass(frozen=True)
-class Mixture(Experiment):
+class Mixture(training.Experiment):
     """One arm, its seeds trained from paired starts on the same batches.
 
     As coded, a training goes through the same batches in the same order in every epoch, the
@@ -213,7 +214,7 @@ def shift(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
 
 
 @dataclass(frozen=True)
-class MixturePictures(Mixture):
+class ImageExperiment(Mixture):
     """LeNet on pictures of which each pixel has mean 0 and deviation 1 over the training cases.
 
     The code takes these from all 50,000 training pictures of CIFAR-10, held out or not.
@@ -294,7 +295,7 @@ class MixturePictures(Mixture):
 
 
 @dataclass(frozen=True)
-class MixtureReviews(Mixture):
+class ReviewExperiment(Mixture):
     """Two LSTMs over the last words of reviews, told good from bad.
 
     Published, of one training each on 20 % (4,000 reviews): test accuracy .771 (the best of 16

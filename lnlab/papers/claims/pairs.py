@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lnlab.papers import TASKS
+from lnlab.papers import EXPERIMENTS
 from lnlab.papers.claims import measures
 from lnlab.papers.claims.entries import CONDITION, Comparison, parse_call
 from lnlab.papers.claims.judge import Decision, judge, judge_shares
@@ -36,7 +36,7 @@ class Runs:
         """Return the configuration of a run with every field, and the checksum of its data."""
         key = run.task, run.key
         if key not in self._configs:
-            full = TASKS[run.task].completed(run.config)
+            full = EXPERIMENTS[run.task].completed(run.config)
             self._configs[key] = full | {"checksum": run.data["checksum"][:6]}
         return self._configs[key]
 
@@ -76,7 +76,7 @@ class Runs:
     @staticmethod
     def fields(experiment: str) -> list[str]:
         """Return the fields that runs of an experiment are selected by."""
-        return [*declared(TASKS[experiment]), "checksum"]
+        return [*declared(EXPERIMENTS[experiment]), "checksum"]
 
 
 class PairedRuns:
@@ -125,7 +125,7 @@ class PairedRuns:
 
     def _check_alike(self, runs: Sequence[Run]) -> None:
         of = self.of
-        measured = declared(TASKS[of.experiment])
+        measured = declared(EXPERIMENTS[of.experiment])
         free = {
             *OPERATIONAL, "learning_rate", *(name for arm in of.arms for name in arm),
             *of.over, *of.blocks, *of.seed_fields,

@@ -384,11 +384,11 @@ def _size(of: Comparison, value: float) -> str:
 
 def write_command(runs: Iterable[Any]) -> str:
     """Return the shell commands that train runs, the nearest of the budgets first."""
-    from lnlab.papers import TASKS
+    from lnlab.papers import EXPERIMENTS
 
     seeds: dict[Any, list[int]] = {}
     for run in runs:  # runs that differ in their seeds alone are one
-        experiment = TASKS[run.task].from_config(run.config)
+        experiment = EXPERIMENTS[run.task].from_config(run.config)
         one = seeds.setdefault(replace(experiment, seeds=(0,)), [])
         one += [seed for seed in experiment.seeds if seed not in one]
     return " && ".join(_train(replace(one, seeds=tuple(own))) for one, own in seeds.items())

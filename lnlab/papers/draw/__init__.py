@@ -5,6 +5,7 @@ from lnlab.lazy import lazy
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "Experiment": ".experiment",
         "ESTIMATED": ".evaluate",
         "MISTAKES": ".model",
         "bound": ".evaluate",

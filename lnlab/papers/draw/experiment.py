@@ -6,12 +6,13 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
+from lnlab import training
 from lnlab.data import Images, load
 from lnlab.nn import Identity, LayerNorm, Norm
 from lnlab.papers.draw.evaluate import measure
 from lnlab.papers.draw.kernels import fuse_draw
 from lnlab.papers.draw.model import DRAW, MISTAKES, STARTS
-from lnlab.training import Evaluation, Experiment, setting
+from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import collate
 from lnlab.training.random_state import seeded
 
@@ -29,7 +30,7 @@ TWO_CORES: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class PictureDrawing(Experiment):
+class Experiment(training.Experiment):
     """One arm, its seeds trained from paired starts on the same batches with the same noise.
 
     The paper's bounds of the test after 200 epochs: 82.36 nats without and 82.09 with layer

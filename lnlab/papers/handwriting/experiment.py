@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from lnlab import training
 from lnlab.data import load
 from lnlab.nn import STARTS, Identity, LayerNorm, Norm
 from lnlab.nn.padding import within
@@ -21,7 +22,7 @@ from lnlab.papers.handwriting.model import (
     make_mixture,
     negative_log_likelihood,
 )
-from lnlab.training import Bucketed, Evaluation, Experiment, setting
+from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.random_state import seeded
 
@@ -29,7 +30,7 @@ ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 
 
 @dataclass(frozen=True)
-class Handwriting(Experiment):
+class Experiment(training.Experiment):
     """One arm, its seeds trained from paired starts on the same batches.
 
     Fig. 5 of the paper has no numbers. It states the architecture of Graves (2013), section 5,

@@ -33,7 +33,7 @@ from lnlab.panels.panel import Panel, Shown
 from lnlab.panels.playable import Figure
 from lnlab.papers.handwriting.data import Alphabet
 from lnlab.papers.handwriting.evaluate import Scale, WrittenLine, write
-from lnlab.papers.handwriting.experiment import Handwriting
+from lnlab.papers.handwriting.experiment import Experiment
 from lnlab.papers.handwriting.model import HandwritingNet
 from lnlab.papers.handwriting.pen import Line, strokes
 from lnlab.papers.pictures import LAST, nearest
@@ -122,7 +122,7 @@ def of_runs(runs: Iterable[Run], data: str = "") -> Hands:
     nets: dict[str, dict[int, HandwritingNet]] = {}
     made, floors, scales = [], set(), {}
     for run in runs:
-        task = Handwriting.from_config(run.config, **({"data": data} if data else {}))
+        task = Experiment.from_config(run.config, **({"data": data} if data else {}))
         dataset, seed = task.dataset(), task.seeds[0]
         net = task.load_model(run.weights(), dataset, seed)
         assert isinstance(net, HandwritingNet)
@@ -141,7 +141,7 @@ def of_runs(runs: Iterable[Run], data: str = "") -> Hands:
     return Hands(nets, scale, floors.pop(), "; ".join(made))
 
 
-def command(task: Handwriting) -> str:
+def command(task: Experiment) -> str:
     """Return the command of a task: the budget ``notebook``, another arm, length or seed."""
     words = {"norm": task.norm, "updates": task.updates, "eval_every": task.eval_every,
              "seeds": ",".join(map(str, task.seeds))}  # fmt: skip
@@ -180,7 +180,7 @@ def shipped(path: Path = SHIPPED) -> Hands:
         names = sorted({tuple(key.split("/")[:2]) for key in file.keys()})  # noqa: SIM118
         for arm, stage in names:
             net = untrained(
-                Handwriting.from_config(told["configs"][arm]), Alphabet(told["alphabet"])
+                Experiment.from_config(told["configs"][arm]), Alphabet(told["alphabet"])
             )
             for name, value in net.named_parameters():
                 value.data.copy_(file.get_tensor(f"{arm}/{stage}/{name}"))
@@ -192,7 +192,7 @@ def shipped(path: Path = SHIPPED) -> Hands:
     )
 
 
-def untrained(task: Handwriting, alphabet: Alphabet) -> HandwritingNet:
+def untrained(task: Experiment, alphabet: Alphabet) -> HandwritingNet:
     """Return a net of a task's sizes in float32, whatever its weights."""
     with torch.random.fork_rng(devices=[]), default_dtype(torch.float32):
         return task.net(alphabet, 0.1).eval()

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from lnlab import training
 from lnlab.data import load
 from lnlab.kernels import fuse
 from lnlab.nn import MODERN_START, STARTS, GroupNorm, Identity, LayerNorm, Sums
@@ -23,7 +24,7 @@ from lnlab.papers.las.model import (
     Speller,
     make_batch,
 )
-from lnlab.training import Bucketed, Evaluation, Experiment, setting
+from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import Adam
 from lnlab.training.random_state import seeded
@@ -56,7 +57,7 @@ normalized by itself, without gain or bias. Its weights are drawn as ours."""
 
 
 @dataclass(frozen=True)
-class Spelling(Experiment):
+class Experiment(training.Experiment):
     """One placement of layer norm, its seeds trained from paired starts on the same batches.
 
     The study's table 1 has TIMIT PER 26.8 % without and 24.5 % with layer norm, after 15,947

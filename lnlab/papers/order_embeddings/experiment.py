@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lnlab import training
 from lnlab.data import Vocabulary, load
 from lnlab.kernels import fuse
 from lnlab.nn import STARTS, Identity, LayerNorm, Norm
 from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.evaluate import measure
 from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrastive_loss
-from lnlab.training import Evaluation, Experiment, setting
+from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import (
     Adam,
@@ -29,7 +30,7 @@ ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
 
 
 @dataclass(frozen=True)
-class OrderEmbeddings(Experiment):
+class Experiment(training.Experiment):
     """One arm, its seeds trained from paired starts on the same batches.
 
     Table 2 of the paper, COCO's test in five folds, R@1 R@5 R@10 and mean rank: captions 46.6

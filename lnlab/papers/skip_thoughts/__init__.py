@@ -5,6 +5,7 @@ from lnlab.lazy import lazy
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "Experiment": ".experiment",
         "bag_of_words_scores": ".evaluate",
         "load_snapshots": ".evaluate",
         "with_ending": ".evaluate",

@@ -7,13 +7,14 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from lnlab import training
 from lnlab.data import load
 from lnlab.kernels import fuse
 from lnlab.nn import STARTS, Identity, LayerNorm, Norm
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.skip_thoughts.evaluate import bag_of_words_scores, measure
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, Triples
-from lnlab.training import Bucketed, Evaluation, Experiment, setting
+from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import (
     Adam,
@@ -30,7 +31,7 @@ THEIR_RATE = 2e-4
 
 
 @dataclass(frozen=True)
-class SkipThoughtVectors(Experiment):
+class Experiment(training.Experiment):
     """One arm, its seeds trained from paired starts on the same batches.
 
     Table 3 of the paper, after a million updates on BookCorpus, without and with layer norm:

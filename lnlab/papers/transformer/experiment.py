@@ -10,12 +10,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from lnlab import training
 from lnlab.analysis.rotation import equilibrium_angle
 from lnlab.data import Text, load
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.papers.transformer.evaluate import largest, objective, profile, streams
 from lnlab.papers.transformer.model import ARMS, Transformer, Turned
-from lnlab.training import Evaluation, Experiment, Stacked, cross_entropy, evaluate, setting
+from lnlab.training import Evaluation, Stacked, cross_entropy, evaluate, setting
 from lnlab.training.experiment import collate
 from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator
@@ -27,7 +28,7 @@ FEW = 16
 
 
 @dataclass(frozen=True)
-class CharacterModel(Experiment):
+class Experiment(training.Experiment):
     """One arm, its seeds trained together from paired starts.
 
     The papers train translators and large language models; this is their question at four

@@ -84,9 +84,9 @@ def test_calls_are_names_with_arguments():
 
 
 def run_of(root, norm, seeds, losses, **changes):
-    from lnlab.papers import TASKS
+    from lnlab.papers import EXPERIMENTS
 
-    task = TASKS["mnist"].budget("smoke", norm=norm, seeds=seeds, **changes)
+    task = EXPERIMENTS["mnist"].budget("smoke", norm=norm, seeds=seeds, **changes)
     config = {**task.config(), "device": "cpu", "precision": "float32"}
     data = {"name": "digits", "kind": "embedded", "checksum": "c" * 64}
     with Run.open("mnist", config, data, root) as run:
