@@ -98,7 +98,7 @@ def judge(claim: Statement) -> Exact:
     if not wrong:
         return Exact(CORRECT, claim.outcome or checked[0][2])
     if right:
-        return Exact(AMBIGUOUS, f"right: {', '.join(right)}; wrong: {', '.join(wrong)}")
+        return Exact(AMBIGUOUS, f"right: {'; '.join(right)}. Wrong: {'; '.join(wrong)}")
     text = checked[0][2] if len(checked) == 1 else "; ".join(wrong)
     return Exact(WRONG, f"{text}. Right: {claim.right}" if claim.right else text)
 

@@ -44,6 +44,7 @@ EQUALITY = (
     "A claim that two things are equal, or that one is not larger, is supported if the "
     "interval lies within the smallest effect that matters, contradicted if wholly beyond."
 )
+OPPOSITE = {SUPPORTED: CONTRADICTED, CONTRADICTED: SUPPORTED}
 PAIRS = 5
 """Fewer pairs than these are always inconclusive."""
 LEVEL = 0.05
@@ -174,7 +175,7 @@ def is_mixed(headline: Decision, same: Sequence[Decision], rest: Sequence[Decisi
         same: settings of the same question, as near to the paper as the headline.
         rest: the other settings of the claim: they only share its error rate (Holm).
     """
-    opposite = {SUPPORTED: CONTRADICTED, CONTRADICTED: SUPPORTED}.get(headline.word)
+    opposite = OPPOSITE.get(headline.word)
     contrary = [one for one in same if one.word == opposite]
     every = [one.p for one in (headline, *same, *rest) if one.p is not None]
     adjusted = dict(zip(every, adjust_holm(every), strict=True))

@@ -7,6 +7,7 @@ that it follows from: the kept runs, the entries and the code of this folder.
 import hashlib
 import json
 import math
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,13 +28,12 @@ from lnlab.papers.claims.entries import (
     parse_call,
 )
 from lnlab.papers.claims.judge import (
-    CONTRADICTED,
     INCONCLUSIVE,
     MIXED,
     NO_DIFFERENCE,
     NOT_TESTED,
+    OPPOSITE,
     PAIRS,
-    SUPPORTED,
     Decision,
     is_mixed,
     share_interval,
@@ -43,9 +43,9 @@ from lnlab.training.runs import KEPT, write
 
 ROOT = place("results")
 NAME = "claims.json"
-FEWER, LESS = ("fewer", "more"), ("less", "more")
+FEWER, LESS, LOWER = ("fewer", "more"), ("less", "more"), ("lower", "higher")
 NATURAL = {"updates": FEWER, "CPU time": LESS}
-"""The words for less and more of a unit; of all others "lower" and "higher"."""
+"""The words for less and more of a unit; of all others ``LOWER``."""
 
 Record = dict[str, Any]
 
@@ -120,7 +120,8 @@ def _record(claim: Statement, runs: Any) -> Record:
         checks = json.dumps([one["check"] for one in claim.ways])
         code = f"from {equations.__name__} import draws; print(*map(draws, {checks}))"
         command = shlex.join(["python", "-c", code])
-        effect = effect[0].upper() + effect[1:]
+        if re.match("[a-z]{2}", effect):  # not a formula: "m/(m-1) times ..."
+            effect = effect[0].upper() + effect[1:]
         n = len(equations.DRAWS) if claim.checked == DRAWN else 1
         found = {"word": word, "verdict": word, "effect": effect, "n": n}
         return record | found | {"setting": claim.checked, "command": command}
@@ -138,8 +139,8 @@ def _record(claim: Statement, runs: Any) -> Record:
         near = rank(s.near) <= rank(headline.near) or chosen
         (same if near and not s.asks else rest).append(d)
     record |= {name: value for name, value in setting.items() if name != "name"}
-    record["setting"], setting["headline"] = headline.name, True
-    opposite = {SUPPORTED: CONTRADICTED, CONTRADICTED: SUPPORTED}.get(decision.word)
+    record["setting"], setting["headline"] = setting["name"], True
+    opposite = OPPOSITE.get(decision.word)
     contrary = [one for one in others if one[1].word == opposite and not one[0].asks]
     if is_mixed(decision, same, rest):
         nearest = [one for one in contrary if one[1] in same]
@@ -147,7 +148,7 @@ def _record(claim: Statement, runs: Any) -> Record:
         effect = f"{record['effect']}; the opposite in “{other['name']}”: {other['effect']}"
         record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect}
     if contrary:
-        names = "; ".join(s.name for s, _, _ in contrary)
+        names = "; ".join(s["name"] for _, _, s in contrary)
         says = "says" if len(contrary) == 1 else "say"
         record["contrary"] = (
             f"{len(contrary)} of {len(asked)} settings {says} the opposite ({names})"
@@ -160,13 +161,17 @@ def _record(claim: Statement, runs: Any) -> Record:
 
 def _answers(claim: Statement, judged: Sequence[tuple[Comparison, Decision, Record]]) -> str:
     """Return what became of the other questions of a claim, where that is decided."""
-    answers: dict[str, str] = {}
-    for setting, decision, record in sorted(judged, key=lambda one: claim.rank(one[0])):
-        if setting.asks and setting.asks not in answers:
-            answers[setting.asks] = (
-                "" if decision.word in (INCONCLUSIVE, NOT_TESTED) else record["verdict"]
-            )
-    return "; ".join(f"{asks}: {verdict}" for asks, verdict in answers.items() if verdict)
+    answers = []
+    for asks in dict.fromkeys(setting.asks for setting, _, _ in judged if setting.asks):
+        same = [one for one in judged if one[0].asks == asks]
+        _, decision, record = min(same, key=lambda one: claim.rank(one[0]))
+        if decision.word in (INCONCLUSIVE, NOT_TESTED):
+            continue
+        answer = f"{asks}: {record['verdict']}"
+        if contrary := sum(d.word == OPPOSITE.get(decision.word) for _, d, _ in same):
+            answer += f" (the opposite in {contrary} of {len(same)} settings)"
+        answers.append(answer)
+    return "; ".join(answers)
 
 
 def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Record]:
@@ -188,13 +193,13 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
     verdict = decision.verdict
     if decision.word == NOT_TESTED:
         verdict = "not tested: nothing learned"
-    elif of.near == "other" and decision.word in (SUPPORTED, CONTRADICTED):
+    elif of.near == "other" and decision.word in OPPOSITE:
         verdict = f"{decision.word} on {of.on}{decision.size_in_words}"
     effect = describe(of, estimate, ends) + _aside(of, decision)
     if decision.shares:
         effect, ends = _shares(of, decision.shares, len(evidence.learned[0])), None
     record: Record = {
-        "name": of.name, "word": decision.word, "verdict": verdict, "size": decision.size,
+        "name": _name(of), "word": decision.word, "verdict": verdict, "size": decision.size,
         "effect": effect, "interval": ends and [_shown(of, end) for end in ends],
         "unit": f"% change of {of.unit}" if of.effect == "ratio" else of.unit, "axis": None,
         "p": decision.p and float(f"{decision.p:.3g}"),
@@ -212,6 +217,11 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         middle = sign * (estimate - expected) / matters
         record["axis"] = [round(x, 4) for x in (middle, *at)]
     return decision, record
+
+
+def _name(of: Comparison) -> str:
+    """Return the name of a setting, with the data in front where it does not say them."""
+    return of.name if of.on.casefold() in of.name.casefold() else f"{of.on}: {of.name}"
 
 
 def _shown(of: Comparison, value: float) -> float:
@@ -233,7 +243,7 @@ def describe(of: Comparison, estimate: float, ends: Sequence[float] | None) -> s
     if of.effect == "difference":
         amount, of_what, quantity = of.unit.partition(" of ")
         amount, quantity = (f" {amount}", quantity) if of_what else ("", of.unit)
-    less, more = NATURAL.get(quantity, ("lower", "higher"))
+    less, more = NATURAL.get(quantity, LOWER)
 
     def size(x: float) -> str:
         value = 100 * math.expm1(x) if of.effect == "ratio" else x
@@ -257,15 +267,14 @@ def _aside(of: Comparison, decision: Decision) -> str:
     """Return what the word follows from beside the interval."""
     parts = []
     most = 1 / (1 - of.matters) if of.effect == "ratio" else 0.0
-    size = of.matters if of.effect == "difference" else 100 * of.matters
-    matters = f"{size:g} {of.unit.partition(' of ')[0] if of.effect == 'difference' else '%'}"
+    more = NATURAL.get(of.unit, LOWER)[1]
     if of.claims == "equal" and of.effect == "ratio":
         low, high = ((of.expect or 1) * x for x in (1 - of.matters, most))
         parts.append(f"claimed: {of.expect:g}; counted as equal: {low:.3g} to {high:.3g}")
     elif of.claims == "not more" and of.effect == "ratio" and len(of.arms) == 1:
         parts.append(f"claimed: not more than {most:.3g}")
     elif of.claims == "not more" and of.effect == "ratio":
-        parts.append(f"smallest effect that matters: {100 * (most - 1):.0f} % more")
+        parts.append(f"smallest effect that matters: {100 * (most - 1):.0f} % {more}")
     elif of.expect is not None:
         parts.append(f"claimed: {of.claims} than {of.expect:g}")
     elif (
@@ -273,7 +282,7 @@ def _aside(of: Comparison, decision: Decision) -> str:
         or decision.word == NO_DIFFERENCE
         or decision.size == "small"
     ):
-        parts.append(f"smallest effect that matters: {matters}")
+        parts.append(f"smallest effect that matters: {_smallest(of)}")
     if decision.n < PAIRS:
         parts.append(f"only {decision.n} seeds, and a word needs {PAIRS}")
     return "".join(f"; {part}" for part in parts)
@@ -355,8 +364,16 @@ def name_arm(arm: Mapping[str, Any]) -> str:
 
 def _matters(of: Comparison) -> str:
     """Return the smallest effect that matters, with its reason."""
-    size = f"{100 * of.matters:g} %" if of.effect == "ratio" else f"{of.matters:g} {of.unit}"
-    return f"{size} ({of.reason})"
+    return f"{_smallest(of)} ({of.reason})"
+
+
+def _smallest(of: Comparison) -> str:
+    """Return the smallest effect that matters: of a ratio on both sides of 1."""
+    if of.effect == "difference":
+        text = f"{of.matters:g} {of.unit.partition(' of ')[0].rstrip(',')}"
+        return text.replace("points", "point") if of.matters == 1 else text
+    less, more = NATURAL.get(of.unit, LOWER)
+    return f"{100 * of.matters:g} % {less} or {100 / (1 / of.matters - 1):.0f} % {more}"
 
 
 def _ruled_out(of: Comparison, found: Decision, expected: float, matters: float) -> str:

@@ -44,7 +44,7 @@ def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():
     exact = equations.judge(statement(readings=readings))
     assert exact.word == AMBIGUOUS
     wrong = "the output differs from that before by up to 97 %"
-    assert exact.effect == f"right: of the sums; wrong: of the inputs ({wrong})"
+    assert exact.effect == f"right: of the sums. Wrong: of the inputs ({wrong})"
     exact = equations.judge(statement(readings=readings[:1], right="of the sums."))
     assert (exact.word, exact.effect) == (WRONG, f"{wrong}. Right: of the sums.")
 
