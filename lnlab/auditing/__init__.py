@@ -2,7 +2,6 @@
 
 from lnlab.auditing.audit import CHECKS, Audit, audit
 from lnlab.auditing.finding import RULES, Finding, Severity
-from lnlab.auditing.paired import Paired, paired
 from lnlab.auditing.subject import Call
 from lnlab.auditing.swap import Swap, swap
 
@@ -12,10 +11,8 @@ __all__ = [
     "Audit",
     "Call",
     "Finding",
-    "Paired",
     "Severity",
     "Swap",
     "audit",
-    "paired",
     "swap",
 ]

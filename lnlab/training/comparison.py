@@ -36,6 +36,9 @@ POINTS = 50
 
 CPU = torch.device("cpu")
 
+MADE_BY_NORM_LAYER = "_made_by_norm_layer"
+"""The attribute by which the norms that are compared are found in a network."""
+
 
 @dataclass(frozen=True)
 class NormComparison(AnalysisResult):
@@ -346,11 +349,12 @@ def _build(
     build: Callable[[NormLayer], nn.Module], norm: NormLayer, name: str
 ) -> tuple[nn.Module, dict[str, Tensor]]:
     """Return a network, and what it has outside of its norms: parameters and buffers."""
-    made: list[nn.Module] = []
 
     def norm_layer(*args: Any, **kwargs: Any) -> nn.Module:
-        made.append(norm(*args, **kwargs))
-        return made[-1]
+        module = norm(*args, **kwargs)
+        # an attribute, as build may return copies: lnlab.swap(...).make() does
+        vars(module)[MADE_BY_NORM_LAYER] = True
+        return module
 
     model = build(norm_layer)
     if not isinstance(model, nn.Module):
@@ -358,14 +362,14 @@ def _build(
             f"build returns {type(model).__name__}: give the network, an nn.Module."
         )
     inside = [
-        f"{place}."
-        for place, module in model.named_modules()
-        if any(module is one for one in made)
+        f"{path}."
+        for path, module in model.named_modules()
+        if MADE_BY_NORM_LAYER in vars(module)
     ]
     if not inside:
         raise ValueError(
             f"the network with {name!r} has no module of norm_layer: build(norm_layer) must "
-            "put what norm_layer(units) makes into the network, and not copy or fuse it."
+            "put what norm_layer(units) makes into the network, and not fuse it."
         )
     weights = {
         key: value.data

@@ -3,9 +3,8 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from lnlab.auditing import audit, paired, swap
+from lnlab.auditing import audit, swap
 
 X, Y = torch.randn(8, 4, dtype=torch.float64), torch.arange(8) % 3
 RULES = {nn.LayerNorm: nn.RMSNorm}
@@ -31,15 +30,6 @@ def test_what_is_no_module_is_named(call, model):
         (lambda: swap(net(), [nn.LayerNorm]), "rules is .* list: give {nn.BatchNorm2d"),
         (lambda: swap(net(), {nn.LayerNorm: "rms"}), "1: 'rms' is no rule .*: give a class"),
         (lambda: swap(net(), {nn.LayerNorm: nn.RMSNorm(6)}), "1: RMSNorm.* is no rule"),
-        (lambda: paired(net(), RULES, X, Y, F.cross_entropy), "make is .*: give a function"),
-        (lambda: paired(net, RULES, None, Y, F.cross_entropy), "x holds no tensor: give all"),
-        (lambda: paired(net, RULES, X, None, F.cross_entropy), "y is None: give what"),
-        (lambda: paired(net, RULES, X, Y, None), "loss is None: give a function"),
-        (lambda: paired(net, RULES, X, Y, F.mse_loss, seeds=2), "seeds is of class int: give"),
-        (
-            lambda: paired(net, RULES, X[:, :3], Y, F.cross_entropy, batch=4),
-            "Sequential does not take a batch of x: ",
-        ),
     ],
 )
 def test_what_else_is_wrong_is_named(call, words):

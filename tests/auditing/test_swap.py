@@ -6,11 +6,10 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from lnlab.auditing import paired, swap
+from lnlab.auditing import swap
 from lnlab.nn import BatchNorm, DyT, LayerNorm, RMSNorm
-from lnlab.training import Batches
+from lnlab.training import compare
 
 
 @pytest.fixture
@@ -170,70 +169,13 @@ def test_a_norm_that_does_more_is_swapped_by_a_function_only(kind, why, images):
     assert type(swap(same, {nn.BatchNorm2d: LayerNorm}).make()[1]) is LayerNorm
 
 
-# Trained before and after.
+def test_a_swapped_network_is_trained_beside_the_old_one():
+    def build(norm_layer):
+        net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 3))
+        return swap(net, {nn.BatchNorm1d: lambda old: norm_layer(old.num_features)}).make()
 
-SETTINGS = {"updates": 12, "batch": 8, "seeds": (0, 1, 2)}
-X, Y = torch.randn(32, 4, dtype=torch.float64), torch.arange(32) % 3
-
-
-def perceptron():
-    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 3))
-
-
-def test_the_same_swapped_for_itself_differs_by_nothing():
-    same = paired(perceptron, {nn.BatchNorm1d: BatchNorm}, X, Y, F.cross_entropy, **SETTINGS)
-    torch.testing.assert_close(same.before, same.after)
-    low, high = same.interval
-    assert -1e-9 < low <= high < 1e-9
-
-
-def test_pairs_share_start_and_batches_and_seeds_differ():
-    rules, state = {nn.BatchNorm1d: nn.LayerNorm}, torch.get_rng_state()
-    one, other = (
-        paired(perceptron, rules, X, Y, F.cross_entropy, **SETTINGS) for _ in range(2)
-    )
-    assert torch.equal(torch.get_rng_state(), state)
-    assert torch.equal(one.before, other.before)
-    assert torch.equal(one.after, other.after)
-    assert len({float(v) for v in one.before[:, 0]}) == 3
-    torch.manual_seed(1)
-    model = perceptron()
-    x, y = next(iter(Batches(X, Y, 8, [1]).epoch(0)))
-    torch.testing.assert_close(one.before[1, 0], F.cross_entropy(model(x[0]), y[0]).detach())
-
-
-def test_a_better_arm_is_called_better_and_each_has_its_rate():
-    def shut():
-        net = perceptron()
-        net[2] = nn.Threshold(1e9, 0.0)
-        return net
-
-    settings = SETTINGS | {"updates": 60, "rates": (1e-9, 0.03)}
-    pair = paired(
-        shut, {nn.Threshold: lambda old: nn.Tanh()}, X, Y, F.cross_entropy, **settings
-    )
-    assert pair.rates == (0.03, 0.03)
-    assert pair.eta_seed == 3
-    assert pair.interval[1] < 0
-    assert "better after the exchange" in str(pair)
-    assert "difference {:.2g} to {:.2g} by 3 seeds".format(*pair.interval) in str(pair)
-    assert len(pair.to_frame()) == 3
-
-
-def test_divergence_says_nothing():
-    def infinite(y, _):
-        return y.square().mean() * torch.inf
-
-    rules = {nn.BatchNorm1d: nn.Identity}
-    assert "diverged" in str(paired(perceptron, rules, X, Y, infinite, **SETTINGS))
-    with pytest.raises(ValueError, match="every rate diverges"):
-        paired(perceptron, rules, X, Y, infinite, **SETTINGS, rates=(0.1, 0.2))
-
-
-@pytest.mark.parametrize(
-    ("settings", "error"),
-    [({"seeds": (1,)}, "two seeds"), ({"batch": 64}, "give batch=32 or less")],
-)
-def test_wrong_settings_of_a_pair_are_named(settings, error):
-    with pytest.raises(ValueError, match=error):
-        paired(perceptron, {nn.BatchNorm1d: nn.Identity}, X, Y, F.cross_entropy, **settings)
+    x, y = torch.randn(32, 4, dtype=torch.float64), torch.arange(32) % 3
+    norms = {"torch": nn.BatchNorm1d, "ours": BatchNorm, "LN": nn.LayerNorm}
+    losses = compare(build, norms, (x, y), seeds=2, updates=12, batch_size=8).losses
+    torch.testing.assert_close(losses["torch"], losses["ours"])
+    assert (losses["LN"] - losses["torch"]).abs().min() > 1e-6
