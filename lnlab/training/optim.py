@@ -1,6 +1,6 @@
 """Optimizers, and what is done to gradients and learning rates before their steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import unwrap
 from typing import Any, TypeVar, cast
 
@@ -92,6 +92,16 @@ def uncorrected_step_ratio(t: int) -> float:
     beta1, beta2 = BETAS
     theirs = (1 - (1 - beta2) ** t) ** 0.5 / (1 - (1 - beta1) ** t)
     return theirs / ((1 - beta2**t) ** 0.5 / (1 - beta1**t))
+
+
+def adam(
+    parameters: Iterator[nn.Parameter], lr: float, *, bias_correction: bool = True
+) -> Optimizer:
+    """Return Adam; without bias correction that of the two codes above."""
+    optimizer = Adam(parameters, lr=lr, fused=True)
+    if not bias_correction:
+        before_step(optimizer, adam_without_bias_correction_)
+    return optimizer
 
 
 def adam_without_bias_correction_(optimizer: Optimizer) -> None:

@@ -521,7 +521,7 @@ def load(
     path: Path | None = None,
     *,
     sentences: int | None = None,
-    split: int | None = None,
+    split: int = 0,
     most: int | None = None,
 ) -> Questions:
     """Return the questions of a source, for :func:`lnlab.data.load`.
@@ -529,7 +529,7 @@ def load(
     Args:
         path: the folder of its files. None: the source's own place in the data folder.
         sentences: the number of sentences of a passage; None: of CNN all, of books 20.
-        split: which books train, validate and test; None is 0.
+        split: decides which books are in which split.
         most: the largest number of generated training questions; None: all.
 
     Raises:
@@ -549,7 +549,7 @@ def load(
         files = [file for articles in splits.values() for file in articles.files]
         return Questions(source, lambda: splits, lambda: f"{sentences} {file_stamp(files)}")
     files = require_files(source, folder, CBT_FILES)
-    options = sentences or BEFORE, split or 0
+    options = sentences or BEFORE, split
     read = partial(make_cbt_questions, folder, *options)
     return Questions(source, read, lambda: f"{options} {file_stamp(files)}", min_count=2)
 

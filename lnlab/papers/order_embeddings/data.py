@@ -1,7 +1,7 @@
 """Images with captions: scenes generated here, and COCO in two layouts.
 
-An image is a vector of features, never pixels: outputs of a network, or what stands in it and
-where (:func:`box_features`).
+An image is a vector of features, never pixels: outputs of a network, or the categories and
+places of the things in it (:func:`box_features`).
 """
 
 import hashlib
@@ -26,9 +26,9 @@ from lnlab.paths import data_folder
 SCENES, COCO, COCO_BOXES = SOURCES = read_sources("captions")
 
 PER_IMAGE = 5
-"""Captions of an image that are read, the first."""
+"""Captions of an image; more are left out."""
 CHUNK = 4096
-"""Rows of features that are looked at together: large files are not read at once."""
+"""Rows of features that are hashed at once: large files stay on disk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +50,10 @@ class Boxes:
 
 
 def box_features(boxes: Boxes, categories: int) -> np.ndarray:
-    """Return the features of an image (4 categories,), float32, four numbers of each category.
+    """Return the features of an image (4 * categories,), float32.
 
-    log(1 + count), the root of the area of all of its boxes, and where the middle of them is,
-    from the centre of the image (-1 to 1); zeros for a category that is not there.
+    Of each category log(1 + count), the root of the area of all boxes, and their mean centre,
+    from the centre of the image (-1 to 1); zeros for a category without boxes.
     """
     areas = np.prod(boxes.corners[:, 2:] - boxes.corners[:, :2], axis=1)
     count = np.bincount(boxes.categories, minlength=categories)
@@ -72,12 +72,12 @@ class CaptionedImages:
 
     Attributes:
         names: of the images (N,).
-        features: (N, D), float32; of large sets a part of a file, read when it is used.
-        captions: (5 N,), those of an image one after the other, words between spaces.
-        boxes: what stands where in each, where that is known.
+        features: (N, D), float32; of large sets part of a file, read when it is used.
+        captions: (5 N,), image by image, words separated by spaces.
+        boxes: the things in each image, where they are known.
 
     Raises:
-        ValueError: if features and captions do not fit, or one of them is empty or not finite.
+        ValueError: if there are not five captions for each image, or one has no words.
     """
 
     names: tuple[str, ...]
@@ -91,18 +91,10 @@ class CaptionedImages:
                 f"{len(self.features)} images have {len(self.captions)} captions: give "
                 f"{PER_IMAGE} of each."
             )
-        for start in range(0, len(self.features), CHUNK):
-            finite = np.isfinite(self.features[start : start + CHUNK]).all(axis=1)
-            if not finite.all():
-                index = start + int(finite.argmin())
-                raise ValueError(
-                    f"the features of image {index} ({self.names[index]}) are not finite: make "
-                    "them again."
-                )
         if "" in self.captions:
-            index, which = divmod(self.captions.index(""), PER_IMAGE)
+            index, number = divmod(self.captions.index(""), PER_IMAGE)
             raise ValueError(
-                f"caption {which + 1} of image {index} ({self.names[index]}) has no words: "
+                f"caption {number + 1} of image {index} ({self.names[index]}) has no words: "
                 "correct its file, or leave the image out."
             )
 
@@ -119,9 +111,9 @@ Splits = dict[str, CaptionedImages]
 # COCO in two layouts.
 
 COCO_SPLITS = {"train": "train", "valid": "val", "test": "test"}
-"""Our names of the splits, and those of the authors' files."""
+"""The names of the splits in the authors' files."""
 HELD_OUT = 1000
-"""Images of COCO's boxes that validate, and that test."""
+"""Images of COCO's boxes to validate on, and to test on."""
 FILES = {
     "coco": (
         *(f"{split}.txt" for split in COCO_SPLITS.values()),
@@ -139,19 +131,19 @@ FILES = {
 def read_coco(folder: Path) -> Splits:
     """Read ``{train,val,test}.txt``, a caption a line, and their features in ``.npy`` files.
 
-    The captions were cut into words by the authors and are taken as they are.
+    The authors have cut the captions into words.
     """
     splits = {}
-    for split, theirs in COCO_SPLITS.items():
-        text, array = folder / f"{theirs}.txt", folder / "images" / "10crop" / f"{theirs}.npy"
+    for split, name in COCO_SPLITS.items():
+        text, array = folder / f"{name}.txt", folder / "images" / "10crop" / f"{name}.npy"
         captions = tuple(" ".join(line.split()) for line in read_text(text).splitlines())
-        features = _features(array)
-        names = tuple(f"{theirs} {index}" for index in range(len(features)))
-        splits[split] = _images(f"{text} and {array}", names, features, captions)
+        features = _read_features(array)
+        names = tuple(f"{name} {index}" for index in range(len(features)))
+        splits[split] = _make_images(f"{text} and {array}", names, features, captions)
     return splits
 
 
-def _features(path: Path) -> np.ndarray:
+def _read_features(path: Path) -> np.ndarray:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # of a damaged file numpy raises a dozen kinds
@@ -161,27 +153,29 @@ def _features(path: Path) -> np.ndarray:
     return array
 
 
-def _images(where: str, *fields: Any) -> CaptionedImages:
+def _make_images(files: str, *fields: Any) -> CaptionedImages:
     """Return captioned images; an error names their files."""
     try:
         return CaptionedImages(*fields)
     except ValueError as error:
-        raise ValueError(f"{where}: {error}") from error
+        raise ValueError(f"{files}: {error}") from error
 
 
 def read_coco_boxes(folder: Path, split: int) -> Splits:
     """Read ``captions_val2017.json`` and ``coco_val2017.txt``: 4,952 images.
 
-    A thousand validate, a thousand test, the others train; which ones depends on ``split``
-    alone.
+    A thousand validate, a thousand test, the others train.
+
+    Args:
+        split: decides which images are in which split.
 
     Raises:
         ValueError: if a file is damaged, or an image has boxes and no captions.
     """
     path = folder / "annotations" / "captions_val2017.json"
-    captions, sizes = _coco_captions(path)
-    categories = coco_categories(folder)
-    boxes = _coco_boxes(folder / "boxes" / "coco_val2017.txt", sizes, len(categories))
+    captions, sizes = _read_coco_captions(path)
+    categories = read_coco_categories(folder)
+    boxes = _read_coco_boxes(folder / "boxes" / "coco_val2017.txt", sizes, len(categories))
     order = sorted(boxes, key=lambda name: hashlib.sha256(f"{split} {name}".encode()).digest())
     if len(order) <= 2 * HELD_OUT:
         raise ValueError(f"{folder}: {len(order)} images, {2 * HELD_OUT} of them held out.")
@@ -191,7 +185,7 @@ def read_coco_boxes(folder: Path, split: int) -> Splits:
         "test": order[HELD_OUT : 2 * HELD_OUT],
     }
     return {
-        name: _images(
+        name: _make_images(
             str(path),
             tuple(chosen),
             np.stack([box_features(boxes[image], len(categories)) for image in chosen]),
@@ -202,7 +196,7 @@ def read_coco_boxes(folder: Path, split: int) -> Splits:
     }
 
 
-def coco_categories(folder: Path) -> tuple[str, ...]:
+def read_coco_categories(folder: Path) -> tuple[str, ...]:
     """Return the names of the categories of things, from ``boxes/coco_name.txt``."""
     names = [
         name.strip() for name in read_text(folder / "boxes" / "coco_name.txt").splitlines()
@@ -210,7 +204,7 @@ def coco_categories(folder: Path) -> tuple[str, ...]:
     return tuple(name for name in names if name not in ("", "background"))
 
 
-def _coco_captions(path: Path) -> tuple[dict[str, list[str]], dict[str, tuple[int, int]]]:
+def _read_coco_captions(path: Path) -> tuple[dict[str, list[str]], dict[str, tuple[int, int]]]:
     """Return the captions of each image by the name of its file, and its width and height."""
     try:
         content = json.loads(read_text(path))
@@ -228,10 +222,10 @@ def _coco_captions(path: Path) -> tuple[dict[str, list[str]], dict[str, tuple[in
     return captions, sizes
 
 
-def _coco_boxes(
+def _read_coco_boxes(
     path: Path, sizes: Mapping[str, tuple[int, int]], categories: int
 ) -> dict[str, Boxes]:
-    """Return the boxes of each image that has any: lines of a name and five numbers a thing."""
+    """Return the boxes of each image that has any: lines of a name, and five numbers a box."""
     boxes = {}
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         name, *numbers = line.split() or [""]
@@ -240,7 +234,7 @@ def _coco_boxes(
         if len(numbers) % 5 or not all(map(str.isdecimal, numbers)) or name not in sizes:
             raise ValueError(
                 f"{path}, line {number}: expected the name of an image with captions and five "
-                f"whole numbers a thing, found {line[:60]!r}."
+                f"whole numbers a box, found {line[:60]!r}."
             )
         rows = np.array(numbers, int).reshape(-1, 5)
         if not ((rows[:, 4] >= 1) & (rows[:, 4] <= categories)).all():
@@ -250,33 +244,33 @@ def _coco_boxes(
     return boxes
 
 
-# Scenes of two or three things, and captions of which it is known what they are true of.
+# Scenes of two or three things, and captions whose truth is known.
 #
 # A caption names one thing or two, each by its shape and perhaps its colour and size, or by a
-# more general word, and may say how they stand to each other. So captions are ordered: "a red
-# heart left of a square" says more than "a heart and a square", which says more than "a curve".
+# more general word, and may say how they are placed. So captions are ordered: "a red heart left
+# of a square" says more than "a heart and a square", which says more than "a curve".
 
 CURVES, POLYGONS = ("circle", "ring", "heart"), ("triangle", "square", "star")
 SHAPES = dict.fromkeys(CURVES, "curve") | dict.fromkeys(POLYGONS, "polygon")
-"""Every shape, and the more general word for it; "thing" is the word for all."""
+"""The shapes, each with the more general word for it; "thing" is the word for all."""
 WARM, COOL = ("red", "pink", "yellow"), ("green", "blue", "purple")
 COLOURS = dict.fromkeys(WARM, "warm") | dict.fromkeys(COOL, "cool")
 SIZES = {"small": (0.12, 0.18), "large": (0.24, 0.3)}
-"""Sides of a thing, least and greatest, as fractions of the image's."""
+"""The least and the greatest side of a thing, as fractions of the image's."""
 LARGE = 0.2
-"""The side from which on a thing is large."""
+"""The side above which a thing is large."""
 RELATIONS = {"left of": (0, -1), "right of": (0, 1), "above": (1, -1), "below": (1, 1)}
 """The axis along which two things are compared, and the sign of the difference."""
 OPPOSITE = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
-APART = 0.2
-"""The least distance along the axis at which a relation holds."""
+DISTANCE = 0.2
+"""The distance along the axis above which a relation holds."""
 CATEGORIES = tuple(f"{colour} {shape}" for colour in COLOURS for shape in SHAPES)
 SCENE_SIZES = {"train": 4000, "valid": 300, "test": 500}
 
 
 @dataclass(frozen=True)
 class Noun:
-    """One thing as a caption names it: "a small red heart", "a warm thing"; "" is not said."""
+    """The name of a thing in a caption: "a small red heart", "a warm thing"; "" is unsaid."""
 
     shape: str = "thing"
     colour: str = ""
@@ -286,7 +280,7 @@ class Noun:
         return " ".join(filter(None, ["a", self.size, self.colour, self.shape]))
 
     def describes(self, other: "Noun") -> bool:
-        """Return True if all that may be called ``other`` may be called this, too."""
+        """Return True if every thing that ``other`` names may also be named by this."""
         return (
             self.shape in ("thing", other.shape, SHAPES.get(other.shape))
             and self.colour in ("", other.colour, COLOURS.get(other.colour))
@@ -294,7 +288,7 @@ class Noun:
         )
 
     def generalizations(self) -> Iterator["Noun"]:
-        """Yield the nouns that say one step less."""
+        """Yield the nouns that are one step more general."""
         if self.shape != "thing":
             yield replace(self, shape=SHAPES.get(self.shape, "thing"))
         if self.colour:
@@ -305,47 +299,47 @@ class Noun:
 
 @dataclass(frozen=True)
 class Meaning:
-    """The meaning of a caption: one or two things, and how they stand, if it says so."""
+    """The meaning of a caption: one or two nouns, and their relation, or "" for none."""
 
-    things: tuple[Noun, ...]
+    nouns: tuple[Noun, ...]
     relation: str = ""
 
     def __str__(self) -> str:
-        return f" {self.relation or 'and'} ".join(map(str, self.things))
+        return f" {self.relation or 'and'} ".join(map(str, self.nouns))
 
     def entails(self, other: "Meaning") -> bool:
         """Return True if ``other`` is true of every scene that this is true of."""
-        if len(other.things) > len(self.things):
+        if len(other.nouns) > len(self.nouns):
             return False
-        for chosen in permutations(range(len(self.things)), len(other.things)):
+        for chosen in permutations(range(len(self.nouns)), len(other.nouns)):
             # "a left of b" is "b right of a"
             turned = chosen[0] > chosen[-1]
             relation = OPPOSITE.get(self.relation, "") if turned else self.relation
-            things = [self.things[index] for index in chosen]
+            nouns = [self.nouns[index] for index in chosen]
             if other.relation in ("", relation) and all(
-                noun.describes(thing) for noun, thing in zip(other.things, things, strict=True)
+                wider.describes(noun) for wider, noun in zip(other.nouns, nouns, strict=True)
             ):
                 return True
         return False
 
     def generalizations(self) -> Iterator["Meaning"]:
-        """Yield the meanings that say one step less."""
+        """Yield the meanings that are one step more general."""
         if self.relation:
             yield replace(self, relation="")
-        elif len(self.things) > 1:
-            yield from (Meaning((noun,)) for noun in self.things)
-        for index, noun in enumerate(self.things):
+        elif len(self.nouns) > 1:
+            yield from (Meaning((noun,)) for noun in self.nouns)
+        for index, noun in enumerate(self.nouns):
             for wider in noun.generalizations():
-                things = (*self.things[:index], wider, *self.things[index + 1 :])
-                yield replace(self, things=things)
+                nouns = (*self.nouns[:index], wider, *self.nouns[index + 1 :])
+                yield replace(self, nouns=nouns)
 
 
 def parse(caption: str) -> Meaning:
     """Return the meaning of a caption.
 
     Raises:
-        ValueError: if it is not of the form "a small red heart left of a square"; says what
-            may stand there.
+        ValueError: if it is not of the form "a small red heart left of a square"; says the
+            words that are known.
     """
     words = [word for word in caption.lower().split() if word not in ("a", "an", "of")]
     relations = {relation.removesuffix(" of"): relation for relation in RELATIONS}
@@ -375,7 +369,7 @@ def _parse_noun(words: list[str], caption: str) -> Noun:
 
 
 def full_nouns(scene: Boxes) -> list[Noun]:
-    """Return each thing of a scene by all that can be said of it."""
+    """Return the most special noun of each thing of a scene."""
     nouns = []
     for category, (left, top, right, bottom) in zip(
         scene.categories, scene.corners, strict=True
@@ -390,7 +384,7 @@ class Truth:
     """The truth of captions, scene by scene.
 
     Args:
-        scenes: with three things at most.
+        scenes: N of them.
     """
 
     def __init__(self, scenes: Sequence[Boxes]) -> None:
@@ -400,29 +394,29 @@ class Truth:
         for row, scene in zip(centres, scenes, strict=True):
             row[: len(scene.categories)] = scene.centres
         self.offsets = centres[:, :, None] - centres[:, None]  # (N, things, things, 2)
-        self._named: dict[Noun, np.ndarray] = {}
+        self._masks: dict[Noun, np.ndarray] = {}
 
     def of(self, meaning: Meaning) -> np.ndarray:
         """Return True where a meaning is true of a scene (N,)."""
-        first: Any = self.named(meaning.things[0])
-        if len(meaning.things) == 1:
+        first: Any = self._described(meaning.nouns[0])
+        if len(meaning.nouns) == 1:
             return first.any(1)
-        pairs: Any = first[:, :, None] & self.named(meaning.things[1])[:, None]
+        pairs: Any = first[:, :, None] & self._described(meaning.nouns[1])[:, None]
         diagonal = np.arange(first.shape[1])
         pairs[:, diagonal, diagonal] = False  # two nouns are two things
         if meaning.relation:
             axis, sign = RELATIONS[meaning.relation]
-            pairs &= sign * self.offsets[..., axis] > APART
+            pairs &= sign * self.offsets[..., axis] > DISTANCE
         return pairs.any((1, 2))
 
-    def named(self, noun: Noun) -> np.ndarray:
-        """Return True for the things of each scene that may be called that (N, things)."""
-        if noun not in self._named:
+    def _described(self, noun: Noun) -> np.ndarray:
+        """Return True for the things that a noun describes (N, things)."""
+        if noun not in self._masks:
             mask = np.zeros(self.offsets.shape[:2], bool)
             for row, nouns in zip(mask, self.nouns, strict=True):
                 row[: len(nouns)] = [noun.describes(full) for full in nouns]
-            self._named[noun] = mask
-        return self._named[noun]
+            self._masks[noun] = mask
+        return self._masks[noun]
 
 
 @cache  # once in a process: arms of a comparison have the same
@@ -430,8 +424,8 @@ def make_scenes(most: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
     """Generate scenes and five captions of each.
 
     Args:
-        most: how many scenes to train on at most.
-        sizes: how many there are to train, validate and test.
+        most: the largest number of training scenes; None: all.
+        sizes: the number of scenes of each split.
     """
     splits = {}
     for split, count in sizes:
@@ -462,11 +456,11 @@ def random_scene(rng: random.Random) -> Boxes:
 
 
 def random_caption(rng: random.Random, scene: Boxes, index: int) -> Meaning:
-    """Draw a true caption: the larger its index among those of a scene, the less it says."""
+    """Draw a true caption: the larger its index among those of a scene, the more general."""
     first, second = rng.sample(range(len(scene.categories)), 2)
     offset = scene.centres[first] - scene.centres[second]
     relations = [
-        name for name, (axis, sign) in RELATIONS.items() if sign * offset[axis] > APART
+        name for name, (axis, sign) in RELATIONS.items() if sign * offset[axis] > DISTANCE
     ]
     nouns = full_nouns(scene)
     relation = rng.choice(relations) if relations else ""
@@ -485,7 +479,7 @@ HYPERNYMS = {
     "furniture": "chair couch bed table",
     "a person": "man woman boy girl child",
 }
-"""More general words, and what they are said of: most of it after COCO's own groups."""
+"""More general words, each with special ones: most of them are COCO's groups."""
 ENTAILING = 100
 """Captions of scenes from which pairs are made."""
 
@@ -494,18 +488,19 @@ class Captions(Dataset[CaptionedImages]):
     """A set of images with captions.
 
     Args:
-        source, read, of: as of :class:`lnlab.data.Dataset`.
-        categories: the names of the categories of things in the images, where that is known.
+        source, key: as of :class:`lnlab.data.Dataset`.
+        read: reads the splits.
+        categories: the names of the categories of things, where boxes are known.
     """
 
     def __init__(
         self,
         source: Source,
         read: Callable[[], Splits],
-        of: Callable[[], str],
+        key: Callable[[], str],
         categories: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(source, lambda: (read(), ""), of)
+        super().__init__(source, lambda: (read(), ""), key)
         self.categories = categories
 
     @property
@@ -524,22 +519,15 @@ class Captions(Dataset[CaptionedImages]):
     def entailments(self) -> tuple[tuple[str, str], ...]:
         """Pairs of captions of which the second is true wherever the first is.
 
-        Of scenes what the first test captions say, and one step less; of photographs words and
-        the more general word for them; only of words that are all in the vocabulary.
+        Of scenes the first test captions, each with its generalizations; of photographs nouns
+        and their hypernyms. All words are in the vocabulary.
         """
         if self.source is SCENES:
-            meanings = [parse(text) for text in self.test.captions[:ENTAILING]]
-            pairs = [
-                (str(meaning), str(wider))
-                for meaning in meanings
-                for wider in meaning.generalizations()
-            ]
+            meanings = map(parse, self.test.captions[:ENTAILING])
+            pairs = [(str(m), str(wider)) for m in meanings for wider in m.generalizations()]
         else:
-            pairs = [
-                (f"a {word}", wider)
-                for wider, words in HYPERNYMS.items()
-                for word in words.split()
-            ]
+            groups = HYPERNYMS.items()
+            pairs = [(f"a {word}", wider) for wider, words in groups for word in words.split()]
         known = {*self.vocabulary.words}
         return tuple(
             pair for pair in dict.fromkeys(pairs) if known >= {*" ".join(pair).split()}
@@ -549,7 +537,7 @@ class Captions(Dataset[CaptionedImages]):
         """Return True where a caption is true of a test image (captions, N), None if unknown.
 
         Raises:
-            ValueError: of scenes, if a caption is not understood; says how to say it.
+            ValueError: of scenes, if a caption is not understood; says the known words.
         """
         if self.source is not SCENES:
             return None
@@ -571,7 +559,7 @@ class Captions(Dataset[CaptionedImages]):
         return total.digest()
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{len(part)} {split}" for split, part in self._splits.items())
+        counts = ", ".join(f"{len(split)} {name}" for name, split in self._splits.items())
         return (
             f"{self.kind} data: {self.name}, images: {counts}, {PER_IMAGE} captions each; "
             f"{len(self.vocabulary)} words; an image is {self.feature_size} numbers"
@@ -582,31 +570,31 @@ def load(
     source: Source,
     path: Path | None = None,
     *,
-    split: int | None = None,
+    split: int = 0,
     most: int | None = None,
 ) -> Captions:
     """Return the images and captions of a source, for :func:`lnlab.data.load`.
 
     Args:
         path: the folder of its files. None: the source's own place in the data folder.
-        split: which images train, validate and test; None is 0.
-        most: how many scenes to train on at most; None: all.
+        split: decides which images are in which split.
+        most: the largest number of training scenes; None: all.
 
     Raises:
-        ValueError: for an option that is too small; later, for damaged files, captions without
-            words, features that are not finite or as many as there are captions for.
-        FileNotFoundError: where files are not; names them.
+        ValueError: later, for damaged files, captions without words, features that do not fit
+            the captions.
+        FileNotFoundError: if files are missing; names them.
     """
-    split = split or 0
     if source is SCENES:
         read = partial(make_scenes, most, tuple(SCENE_SIZES.items()))
         return Captions(source, read, lambda: f"{most} {SCENE_SIZES}", CATEGORIES)
     folder = path or data_folder() / source.name
     files = require_files(source, folder, FILES[source.name])
 
-    def of() -> str:
+    def key() -> str:
         return f"{split} {file_stamp(files)}"
 
     if source is COCO:
-        return Captions(source, lambda: read_coco(folder), of)
-    return Captions(source, lambda: read_coco_boxes(folder, split), of, coco_categories(folder))
+        return Captions(source, lambda: read_coco(folder), key)
+    categories = read_coco_categories(folder)
+    return Captions(source, lambda: read_coco_boxes(folder, split), key, categories)

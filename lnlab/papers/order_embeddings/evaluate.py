@@ -16,17 +16,17 @@ from lnlab.training import evaluating
 TOP_K = (1, 5, 10)
 """K of R@K."""
 BATCH = 500
-"""Captions that are read at a time."""
+"""Captions that are read at once."""
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3)
 """Ridge penalties of the baseline, among which validation chooses."""
 MIN_COUNT = 5
-"""Training captions that have a word which the baseline knows."""
+"""Training captions that contain a word, for the baseline to use it."""
 
 
 def embed_captions(
     net: OrderEmbedding, captions: tuple[str, ...], vocabulary: Vocabulary
 ) -> Tensor:
-    """Return captions as points (C, H), those of like length read together."""
+    """Return captions as points (C, H); those of like length are read at once."""
     words, lengths = vocabulary.encode_batch(captions)
     order = lengths.argsort(stable=True)
     points = []
@@ -48,22 +48,20 @@ def embed_images(net: OrderEmbedding, images: CaptionedImages) -> Tensor:
 def order_violations(captions: Tensor, images: Tensor) -> Tensor:
     """Return the order violation (:func:`.model.order_violation`) of all pairs (C, P)."""
     violations = captions.new_empty(len(captions), len(images))
-    for row, caption in zip(violations, captions, strict=True):  # one stays in the cache
+    for row, caption in zip(violations, captions, strict=True):  # a row fits the cache
         beyond = (caption - images).clamp_(min=0)
         row.copy_(torch.linalg.vector_norm(beyond, dim=-1).square_())
     return violations
 
 
 def ranks(violation: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rank of the right one, from 1: of each image (P,), of each caption (C,).
+    """Return the ranks of images by their best caption (P,), and of captions (C,).
 
-    C captions belong to P images, as many to each, one image's after the other's. An image is
-    asked for its captions and has the rank of the best of them; a caption has that of its
-    image. Of those that are as near as the right one half come before it: who cannot tell them
-    apart is no better than chance. A right one that is NaN or infinite has the rank NaN.
+    Ranks begin at 1. Half of the ties count as nearer: a model that cannot distinguish images
+    is no better than chance. A right pair that is NaN or infinite has the rank NaN.
 
     Args:
-        violation: (C, P).
+        violation: (C, P); each image has C / P captions, image by image.
     """
     C, P = violation.shape
     image = torch.arange(C) // (C // P)
@@ -82,7 +80,7 @@ def ranks(violation: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rank_metrics(rank: Tensor, prefix: str) -> dict[str, float]:
-    """Return R@1, R@5, R@10 in per cent, mean and median rank, which is rounded down."""
+    """Return R@1, R@5, R@10 in per cent, the mean and the (rounded down) median rank."""
     metrics = {f"{prefix}_r{K}": 100 * float((rank <= K).double().mean()) for K in TOP_K}
     metrics[f"{prefix}_mean_rank"] = float(rank.double().mean())
     metrics[f"{prefix}_median_rank"] = float(np.floor(np.median(rank.numpy())))
@@ -94,7 +92,7 @@ def retrieval(violation: Tensor, prefix: str, fold: int) -> dict[str, float]:
 
     Args:
         violation: (C, P).
-        fold: images of a fold; a smaller rest is left out, unless there is no other.
+        fold: images of a fold; a smaller last fold is left out, unless it is the only one.
     """
     C, P = violation.shape
     each, fold = C // P, min(fold, P)
@@ -110,16 +108,12 @@ def retrieval(violation: Tensor, prefix: str, fold: int) -> dict[str, float]:
 
 
 def recall(metrics: Mapping[str, float], prefix: str = "valid") -> float:
-    """Return R@1 + R@5 + R@10 of image retrieval, 300 at most: it chooses the best model."""
+    """Return R@1 + R@5 + R@10 of image retrieval, at most 300, which selects the model."""
     return sum(metrics[f"{prefix}_image_r{K}"] for K in TOP_K)
 
 
 def chance(images: int) -> dict[str, float]:
-    """Return the expected metrics of guessing, under the names of :func:`retrieval`.
-
-    Args:
-        images: P of a fold.
-    """
+    """Return the expected metrics of guessing in a fold of so many images."""
     captions = images * PER_IMAGE
     metrics = {}
     for K in TOP_K:
@@ -132,10 +126,10 @@ def chance(images: int) -> dict[str, float]:
 
 
 def bag_of_words_baseline(dataset: Captions, fold: int = 1000) -> dict[str, float]:
-    """Return the test metrics of words alone, in any order: ridge regression to the features.
+    """Return the test metrics of ridge regression from a caption's set of words to features.
 
-    A caption is the set of its words; an image is near where the cosine of its standardised
-    features with the predicted ones is large. The penalty is the best on validation.
+    Distances are by the cosine of standardised and predicted features. Validation selects the
+    penalty.
     """
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import Ridge
@@ -165,7 +159,7 @@ def bag_of_words_baseline(dataset: Captions, fold: int = 1000) -> dict[str, floa
 
 
 def order_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
-    """Return how well captions keep the order that is known of them; {} where none is.
+    """Return how well captions keep their known order; {} where none is known.
 
     ``entailment_violation``: the mean violation of pairs of which the second is true wherever
     the first is; ``unrelated_violation``: the same with the second of another pair;
@@ -180,7 +174,7 @@ def order_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
     )
     forth = (general - special).relu().square().sum(1)
     back = (special - general).relu().square().sum(1)
-    # far enough along the list to be of another caption
+    # half of the list away: of another caption
     unrelated = general.roll(1 + len(general) // 2, 0)
     return {
         "entailment_violation": float(forth.mean()),
@@ -190,11 +184,11 @@ def order_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
 
 
 def precision(violation: Tensor, truth: np.ndarray | None, prefix: str) -> dict[str, float]:
-    """Return of how many of the first image, and of the first ten, a caption is true (%).
+    """Return how often a caption is true of its nearest image, and of its nearest ten (%).
 
     Args:
         violation: (C, P).
-        truth: whether each caption is true of each image (C, P); None where nobody knows.
+        truth: whether each caption is true of each image (C, P); None where it is unknown.
     """
     if truth is None:
         return {}
@@ -209,8 +203,8 @@ def precision(violation: Tensor, truth: np.ndarray | None, prefix: str) -> dict[
 def measure(
     net: OrderEmbedding, dataset: Captions, *, fold: int, test: bool
 ) -> dict[str, float]:
-    """Return all that is measured: on the first ``fold`` validation images, as the authors
-    have it, and, with ``test``, on the test."""
+    """Return the metrics of a model: of the first ``fold`` validation images, as the authors
+    have it, and with ``test`` of the test."""
 
     def violations(images: CaptionedImages) -> Tensor:
         captions = embed_captions(net, images.captions, dataset.vocabulary)

@@ -17,12 +17,7 @@ from lnlab.papers.order_embeddings.evaluate import measure
 from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrastive_loss
 from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import CPU, collate
-from lnlab.training.optim import (
-    Adam,
-    adam_without_bias_correction_,
-    before_step,
-    clip_grad_norm_per_tensor_,
-)
+from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
 from lnlab.training.random_state import generator, placed, seeded
 
 ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
@@ -35,8 +30,8 @@ class Experiment(training.Experiment):
 
     Table 2 of the paper, COCO's test in five folds, R@1 R@5 R@10 and mean rank: captions 46.6
     79.3 89.1 5.2 without and 48.5 80.6 89.8 5.1 with layer norm, images 37.8 73.6 85.7 7.9 and
-    38.9 74.3 86.3 7.6. What the paper does not state is as in the code that it was added to
-    (ivendrov/order-embedding). ``scenes`` are made here
+    38.9 74.3 86.3 7.6. What the paper does not state is as in the code that it extends
+    (ivendrov/order-embedding). ``scenes`` are generated
     (:mod:`lnlab.papers.order_embeddings.data`).
     """
 
@@ -49,29 +44,28 @@ class Experiment(training.Experiment):
     """"published" is that of the authors' code, without bias correction: its first hundred
     updates are 3 to 6.6 times as long (:mod:`lnlab.training.optim`)."""
     normalize_captions: bool = True
-    """True if captions are divided by their lengths, as images are; the authors' files
-    differ."""
+    """True if captions have unit length, as images have; the authors' files differ."""
     data: str = "coco"
     """``scenes``, ``coco=PATH`` or ``coco-boxes=PATH``."""
     split: int = setting(0, least=0)
-    """The number of a split of ``coco-boxes``: who trains and who tests."""
+    """The number of a split of ``coco-boxes``: decides which images train and which test."""
     train_size: int = setting(0, least=0)
-    """The largest number of scenes to train on; 0: all."""
+    """The largest number of training scenes; 0: all."""
     batch_size: int = setting(128, least=2)
     epochs: int = 100
     learning_rate: float = 1e-3
     max_grad_norm: float = setting(2.0, above=0)
     """Norm to which the gradient of each tensor is clipped."""
     margin: float = setting(0.05, above=0)
-    """The violation by which a true pair is to be below a false one."""
+    """The margin of the loss, between the violations of a true and of a false pair."""
     units: tuple[int, ...] = setting((1024,), least=1, count=1)
-    """H, of the GRU and of the space."""
+    """H, the size of the GRU and of the space."""
     embedding_size: int = setting(300, least=1)
-    """Numbers a word."""
+    """The size of a word vector."""
     eval_every: int = setting(300, least=1)
     """Updates from one validation to the next."""
     fold_size: int = setting(1000, least=2)
-    """Images among which one is sought: of a fold of the test, and of validation."""
+    """Images of a fold, of the test and of validation: one of them is searched."""
     best_metric: str = "valid_recall"
     """R@1 + R@5 + R@10 of image retrieval, as the authors choose the model that is tested."""
 
@@ -96,12 +90,12 @@ class Experiment(training.Experiment):
         }
 
     def dataset(self) -> Captions:
-        """As :func:`lnlab.data.load` gives it."""
+        """Load the images and captions."""
         options: Any = {"split": self.split or None, "most": self.train_size or None}
         return load(self.data, "captions", **options)
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
-        """The network of one seed; its weights depend on the seed and the sizes alone."""
+        """Return the model of one seed; its weights depend on the seed and the sizes alone."""
         initial = STARTS[self.initialisation]
         if self.norm != "none":
             initial = replace(initial, recurrent_gain=self.gain)
@@ -121,21 +115,18 @@ class Experiment(training.Experiment):
     def batches(
         self, dataset: Captions, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> "CaptionBatches":
-        """Each image once an epoch, with one of its captions at random."""
+        """Return batches with each image once an epoch, and one of its captions at random."""
         images, size = dataset.train, self.batch_size
         return CaptionBatches(images, dataset.vocabulary, size, self.seeds, device, dtype)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        optimizer = Adam(parameters, lr=self.learning_rate, fused=True)
-        if self.adam == "published":
-            before_step(optimizer, adam_without_bias_correction_)
-        return optimizer
+        return adam(parameters, self.learning_rate, bias_correction=self.adam == "standard")
 
     def clip_(self, optimizer: torch.optim.Optimizer) -> None:
         clip_grad_norm_per_tensor_(optimizer, self.max_grad_norm, len(self.seeds))
 
     def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
-        """The hinges of a batch, summed as in the authors' code: points (S, B, H) to (S,)."""
+        """Return the summed hinge loss of each model (S,), from points (S, B, H)."""
         return torch.stack(
             [contrastive_loss(*points, self.margin) for points in zip(*output, y, strict=True)]
         )
@@ -143,8 +134,7 @@ class Experiment(training.Experiment):
     def evaluate(
         self, model: Any, dataset: Captions, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[float]]:
-        """Per seed: see :func:`.evaluate.measure`; the test at the end alone, of the model that
-        is best on validation."""
+        """Return the metrics of each seed; of the test at the end alone."""
         test = evaluation is Evaluation.FINAL
         nets = model.unstack()
         return collate([measure(net, dataset, fold=self.fold_size, test=test) for net in nets])
@@ -154,15 +144,14 @@ class CaptionBatches:
     """Every image once an epoch, in another order and with another caption for each seed.
 
     Both depend on (seed, epoch) alone, so that all arms of a comparison have the same. Features
-    are read when their batch comes: a large file of them stays where it is. A last batch that
-    would be smaller is dropped.
+    are read batch by batch: a large file stays on disk. A smaller last batch is dropped.
 
     Args:
         images: with their captions.
         vocabulary: gives the words their numbers.
         batch_size: B.
         seeds: one for each model.
-        device, dtype: where batches go, and what features become.
+        device, dtype: of the batches, and of their features.
 
     Raises:
         ValueError: if there is not one whole batch.
@@ -190,7 +179,7 @@ class CaptionBatches:
         return len(self.images) // self.batch_size
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Pairs, Tensor]]:
-        """Yield the batches of an epoch from ``start`` on: pairs, and which images (S, B)."""
+        """Yield the batches of an epoch from ``start`` on: pairs, and image numbers (S, B)."""
         orders = [self._order(seed, epoch) for seed in self.seeds]
         images, captions = (torch.stack(each) for each in zip(*orders, strict=True))
         for batch in range(start, len(self)):
@@ -198,7 +187,7 @@ class CaptionBatches:
             yield self._batch(images[:, chosen], captions[:, chosen])
 
     def _order(self, seed: int, epoch: int) -> tuple[Tensor, Tensor]:
-        """Return the images in order, and the number of each one's caption among all (N,)."""
+        """Return the order of the images (N,), and the number of a caption of each (N,)."""
         random = generator(f"order of seed {seed} in epoch {epoch}")
         order = torch.randperm(len(self.images), generator=random)
         which = torch.randint(PER_IMAGE, (len(order),), generator=random)

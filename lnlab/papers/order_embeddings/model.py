@@ -18,7 +18,7 @@ class Pairs(NamedTuple):
     Attributes:
         features: of the images (B, D).
         words: the captions, each word by its number (B, T).
-        lengths: how many words each caption has (B,), on the CPU.
+        lengths: words of each caption (B,), on the CPU.
     """
 
     features: Tensor
@@ -31,17 +31,16 @@ class OrderEmbedding(VocabularyModel):
     """Vendrov et al. (2016): :class:`Pairs` to captions and images (B, H), none negative.
 
     A caption is the last state of a GRU (Ba et al., 2016, eq. 26-28) over its words, an image
-    a linear map of its features; both are divided by their lengths, and signs are dropped.
+    a linear map of its features; both are divided by their norms, and signs are dropped.
 
     Args:
-        vocabulary: the words of the captions. Weights that were trained with others are
-            refused.
+        vocabulary: of the captions; weights that were trained with another are refused.
         feature_size: D.
         hidden_size: H.
-        embedding_size: numbers a word.
+        embedding_size: the size of a word vector.
         norm: makes the normalizers of the GRU's pre-activations; nothing else is normalized.
         initialisation: "paper" is that of the authors' code, "modern" keeps unit variance.
-        unit_captions: whether captions are divided by their lengths.
+        unit_captions: whether captions are divided by their norms.
         settings: passed on to :class:`lnlab.nn.GRUCell`.
     """
 
@@ -73,9 +72,8 @@ class OrderEmbedding(VocabularyModel):
         self.reader = GRU(embedding_size, hidden_size, norm=norm, **settings)
 
     def forward(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
-        return self.embed_captions(pairs.words, pairs.lengths), self.embed_images(
-            pairs.features
-        )
+        captions = self.embed_captions(pairs.words, pairs.lengths)
+        return captions, self.embed_images(pairs.features)
 
     def embed_captions(self, words: Tensor, lengths: Tensor) -> Tensor:
         """Return captions (B, T) of so many words (B,) as points (B, H)."""
@@ -91,10 +89,11 @@ class OrderEmbedding(VocabularyModel):
 def order_violation(captions: Tensor, images: Tensor) -> Tensor:
     """Return max(0, s - i)^2, summed over units: (C, H), (P, H) to (C, P).
 
-    It is 0 where the caption s lies nowhere beyond the image i (Vendrov et al., 2016, eq. 2).
+    It is 0 where no unit of the caption s exceeds that of the image i (Vendrov et al., 2016,
+    eq. 2).
     """
-    beyond = captions.unsqueeze(-2) - images.unsqueeze(-3)
-    return beyond.relu().square().sum(-1)
+    excess = captions.unsqueeze(-2) - images.unsqueeze(-3)
+    return excess.relu().square().sum(-1)
 
 
 def contrastive_loss(
@@ -104,8 +103,8 @@ def contrastive_loss(
 
     Args:
         captions, images: points (B, H).
-        indices: which image each is (B,): a caption is no wrong one of its own image.
-        margin: by which the violation of a true pair is to be below that of a false one.
+        indices: the number of each image (B,): an image twice in a batch is no false pair.
+        margin: between the violations of a true pair and of a false one.
     """
     violation = order_violation(captions, images)
     right = violation.diagonal()

@@ -1,0 +1,334 @@
+"""Order embeddings: files, the truth of scenes, violation, loss, ranks and the model."""
+
+import random
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from lnlab import data
+from lnlab.data import Vocabulary
+from lnlab.nn import Identity, LayerNorm
+from lnlab.papers import order_embeddings
+from lnlab.papers.order_embeddings import data as captions
+from lnlab.papers.order_embeddings import evaluate
+from lnlab.papers.order_embeddings.data import Boxes, Meaning, Noun, Truth, parse
+from lnlab.papers.order_embeddings.model import (
+    OrderEmbedding,
+    Pairs,
+    contrastive_loss,
+    order_violation,
+)
+from lnlab.training import train_steps
+from lnlab.training.runs import read
+from tests.data import layouts
+
+
+def load(spec, **options):
+    return data.load(spec, "captions", **options)
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def test_the_authors_layout_is_read_as_it_is_and_features_stay_on_disk(tmp_path):
+    coco = load(f"coco={layouts.coco(tmp_path)}")
+    assert [len(split) for split in (coco.train, coco.valid, coco.test)] == [3, 3, 3]
+    assert coco.test.captions_of(1)[4] == "a test dog 4 sits on picture 1"
+    expected = np.load(tmp_path / "images" / "10crop" / "val.npy")
+    assert isinstance(coco.valid.features, np.memmap)
+    assert np.array_equal(coco.valid.features, expected)
+    assert ("val" in coco.vocabulary, "test" in coco.vocabulary) == (True, False)
+    (tmp_path / "val.txt").unlink()
+    with pytest.raises(FileNotFoundError, match=r"val\.txt is not there: its files are train"):
+        load(f"coco={tmp_path}")
+
+
+def test_boxes_are_the_things_of_their_image(tmp_path, monkeypatch):
+    monkeypatch.setattr(captions, "HELD_OUT", 2)
+    coco = load(f"coco-boxes={layouts.coco_boxes(tmp_path)}")
+    assert coco.categories == ("person", "dog")
+    splits = coco.train, coco.valid, coco.test
+    assert [len(split) for split in splits] == [3, 2, 2]
+    names = [name for split in splits for name in split.names]
+    assert sorted(names) == [f"{n:012}.jpg" for n in range(7)]  # the eighth has no things
+    n = int(coco.test.names[0][:-4])
+    assert coco.test.captions_of(0)[2] == f"a man and 2 dogs picture {n}"
+    expected = [[n / 100, 0, (n + 50) / 100, 0.5], [0.1, 0.2, 0.4, 0.4]]
+    assert np.allclose(coco.test.boxes[0].corners, expected)
+    other = load(f"coco-boxes={tmp_path}", split=1)
+    assert {*other.test.names} != {*coco.test.names}
+    path = tmp_path / "boxes" / "coco_val2017.txt"
+    for line, message in (("7.jpg 1 2 3 4 1", "line 9"), ("1 2 3 4 3", "go from 1 to 2")):
+        boxes = path.read_text()
+        path.write_text(f"{boxes}000000000001.jpg {line}\n")
+        with pytest.raises(ValueError, match=message):
+            _ = load(f"coco-boxes={tmp_path}").train
+        path.write_text(boxes)
+
+
+def test_the_features_of_boxes_are_counts_areas_and_centres():
+    boxes = Boxes(np.array([1, 1]), np.array([[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5]]))
+    expected = [0, np.log(3), 0, 0, 0.5**0.5, 0, 0, 0, 0, 0, -0.5, 0]
+    assert np.allclose(captions.box_features(boxes, 3), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v: v[:2], r"train.txt .*2 images have 15 captions: give 5"),
+        (lambda v: v > 0, "train.npy holds bool"),
+        (lambda v: np.array([{}, v], object), "train.npy is damaged"),
+    ],
+)
+def test_damaged_features_are_named(tmp_path, change, message):
+    layouts.coco(tmp_path)
+    path = tmp_path / "images" / "10crop" / "train.npy"
+    np.save(path, change(np.load(path)))
+    with pytest.raises(ValueError, match=message):
+        _ = load(f"coco={tmp_path}").train
+
+
+# --- scenes -----------------------------------------------------------------------------------
+
+
+def is_true(meaning, scene):
+    """Whether a caption is true, by trying all things for all nouns."""
+    full = captions.full_nouns(scene)
+    for first, noun in enumerate(full):
+        if not meaning.nouns[0].describes(noun):
+            continue
+        if len(meaning.nouns) == 1:
+            return True
+        for second, other in enumerate(full):
+            if second == first or not meaning.nouns[1].describes(other):
+                continue
+            (x, y), (u, v) = scene.centres[first], scene.centres[second]
+            holds = {
+                "": True,
+                "left of": u - x > 0.2,
+                "right of": x - u > 0.2,
+                "above": v - y > 0.2,
+                "below": y - v > 0.2,
+            }
+            if holds[meaning.relation]:
+                return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    rng = random.Random("test")
+    scenes = [captions.random_scene(rng) for _ in range(40)]
+    return scenes, [captions.random_caption(rng, scenes[n % 40], n % 5) for n in range(300)]
+
+
+def test_truth_is_what_trying_everything_gives_and_entailment_keeps_it(scenes):
+    scenes, meanings = scenes
+    truth = Truth(scenes)
+    values = np.stack([truth.of(meaning) for meaning in meanings])
+    assert np.array_equal(values, [[is_true(m, s) for s in scenes] for m in meanings])
+    assert 0.02 < values.mean() < 0.9
+    assert all(values[n, n % 40] for n in range(300)), "a caption is true of its own scene"
+    assert [parse(str(meaning)) for meaning in meanings] == meanings
+    true = dict(zip(meanings[:120], values, strict=False))
+    pairs = [(m, n) for m in true for n in true if m != n and m.entails(n)]
+    assert len(pairs) > 100
+    assert all(not (true[special] & ~true[general]).any() for special, general in pairs)
+    for meaning in true:
+        for wider in meaning.generalizations():
+            assert meaning.entails(wider)
+            assert not wider.entails(meaning) or (truth.of(wider) == true[meaning]).all()
+
+
+def test_captions_entail_what_they_say_in_another_order_and_no_more():
+    one = parse("a red heart left of a blue square")
+    assert one.entails(parse("a cool polygon right of a curve"))
+    assert one.entails(parse("a square and a heart"))
+    assert not one.entails(parse("a square left of a heart"))
+    assert not one.entails(parse("a heart above a square"))
+    assert not parse("a heart").entails(parse("a heart and a thing"))
+    assert parse("an  A small thing") == Meaning((Noun("thing", "", "small"),))
+    for text in ("", "a dog", "a star and a star and a star", "a ring beside"):
+        with pytest.raises(ValueError, match=r"small red heart|two things"):
+            parse(text)
+
+
+def test_a_data_set_knows_what_is_true_of_its_scenes(monkeypatch):
+    monkeypatch.setattr(captions, "SCENE_SIZES", {"train": 20, "valid": 6, "test": 8})
+    scenes = load("scenes", most=10)
+    assert len(scenes.train) == 10
+    assert scenes.truth(scenes.test.captions)[np.arange(40), np.arange(40) // 5].all()
+    assert scenes.entailments
+    assert all(parse(special).entails(parse(wider)) for special, wider in scenes.entailments)
+
+
+# --- the model --------------------------------------------------------------------------------
+
+H, D, E = 6, 5, 4
+VOCABULARY = Vocabulary(["a", "dog", "and", "cat", "big"])
+SMOKE = order_embeddings.Experiment.budget("smoke", seeds=(0,))
+
+
+def make_model(norm=LayerNorm, vocabulary=VOCABULARY, **settings):
+    torch.manual_seed(3)
+    return OrderEmbedding(vocabulary, D, H, E, norm, **settings).double()
+
+
+def test_violation_and_loss_are_their_formulas_pair_by_pair():
+    points, images, margin = torch.rand(4, H), torch.rand(4, H), 0.3
+    cost = order_violation(points, images)
+    for c, p in product(range(4), range(4)):
+        excess = [max(0.0, float(s - i)) ** 2 for s, i in zip(points[c], images[p])]  # noqa: B905
+        assert float(cost[c, p]) == pytest.approx(sum(excess))
+    torch.testing.assert_close(evaluate.order_violations(points, images), cost)
+    indices = torch.tensor([0, 1, 2, 1])  # one image is there twice
+    expected = 0.0
+    for i, j in product(range(4), range(4)):
+        if indices[i] != indices[j]:
+            expected += max(0.0, float(margin + cost[i, i] - cost[i, j]))  # another image
+            expected += max(0.0, float(margin + cost[j, j] - cost[i, j]))  # another caption
+    assert expected > 0
+    assert float(contrastive_loss(points, images, indices, margin)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("norm", "unit"), [(Identity, True), (LayerNorm, False)])
+def test_points_are_the_formula_and_padding_enters_nothing(norm, unit):
+    texts = ["a dog and a big cat", "cat", "a dog", "a new cat"]
+    words, lengths = VOCABULARY.encode_batch(texts)
+    features, model = torch.randn(4, D), make_model(norm, unit_captions=unit)
+    points, images = model(Pairs(features, words, lengths))
+    for row, length in enumerate(lengths.tolist()):
+        h = model.reader(model.word[words[row, :length]].unsqueeze(1))[1][-1, 0]
+        expected = (h / h.norm() if unit else h).abs()
+        torch.testing.assert_close(points[row], expected, rtol=0, atol=1e-12)  # other order
+    linear = features @ model.W.T + model.b
+    torch.testing.assert_close(images, (linear / linear.norm(dim=1, keepdim=True)).abs())
+    longer = torch.cat([words, torch.full((4, 3), 4)], dim=1)
+    torch.testing.assert_close(model.embed_captions(longer, lengths), points)
+
+
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_fused_it_is_the_same_function_with_the_same_gradients(norm):
+    dataset, both = SMOKE.dataset(), {}
+    for fused in (True, False):
+        experiment = replace(SMOKE, norm=norm, fused=fused)
+        model = experiment.model(0, dataset).double()
+        x, y = next(experiment.batches(dataset, dtype=torch.float64).epoch(0))
+        points = model(Pairs(*(field[0] for field in x)))
+        loss = contrastive_loss(*points, y[0], experiment.margin)
+        loss.backward()
+        both[fused] = {"loss": loss} | {n: p.grad for n, p in model.named_parameters()}
+        assert model.reader.opaque is fused
+    for name, expected in both[False].items():
+        torch.testing.assert_close(both[True][name], expected, rtol=1e-9, atol=1e-12, msg=name)
+
+
+def test_weights_of_another_vocabulary_are_refused():
+    model = make_model()
+    model.load_state_dict(model.state_dict())
+    other = make_model(vocabulary=Vocabulary(["a", "cat", "and", "dog", "big"]))
+    with pytest.raises(ValueError, match="another vocabulary"):
+        model.load_state_dict(other.state_dict())
+
+
+def test_an_epoch_has_every_image_once_with_one_of_its_captions():
+    experiment = replace(SMOKE, seeds=(0, 1), batch_size=32)
+    dataset = experiment.dataset()
+    batches, words = experiment.batches(dataset), dataset.vocabulary.words
+    orders, numbers = {}, set()
+    for epoch in (0, 1):
+        indices = []
+        for x, y in batches.epoch(epoch):
+            for seed, row in product(range(2), range(32)):
+                index, length = int(y[seed, row]), int(x.lengths[seed, row])
+                caption = " ".join(words[w] for w in x.words[seed, row, : length - 1])
+                numbers.add(dataset.train.captions_of(index).index(caption))
+                assert np.allclose(x.features[seed, row], dataset.train.features[index])
+                assert not x.words[seed, row, length - 1 :].any()
+            indices.append(y)
+        orders[epoch] = torch.cat(indices, 1)
+        assert all(sorted(row.tolist()) == [*range(128)] for row in orders[epoch])
+    assert numbers == {*range(5)}
+    assert not torch.equal(orders[0][0], orders[0][1])
+    assert not torch.equal(orders[0], orders[1])
+    (_, y), *_ = batches.epoch(1, start=2)
+    assert torch.equal(y, orders[1][:, 64:96])
+    with pytest.raises(ValueError, match="a batch of 129 cannot be taken from 128 images"):
+        replace(experiment, batch_size=129).batches(dataset)
+
+
+# --- metrics ----------------------------------------------------------------------------------
+
+
+def test_ranks_are_those_of_sorting_and_a_diverged_model_has_none():
+    violation = torch.rand(5 * 12, 12)
+    v = violation.numpy()
+    of_images = [
+        1 + min(np.argsort(v[:, p]).tolist().index(5 * p + k) for k in range(5))
+        for p in range(12)
+    ]
+    of_captions = [1 + np.argsort(v[c]).tolist().index(c // 5) for c in range(60)]
+    assert [rank.tolist() for rank in evaluate.ranks(violation)] == [of_images, of_captions]
+    violation[3] = torch.nan
+    images, points = evaluate.ranks(violation)
+    assert images.isfinite().tolist() == [p != 0 for p in range(12)]
+    assert points.isfinite().tolist() == [c != 3 for c in range(60)]
+
+
+def test_a_perfect_model_is_first_and_a_blind_one_is_chance():
+    perfect = evaluate.retrieval(1 - torch.eye(20).repeat_interleave(5, 0), "test", 10)
+    assert {perfect[f"test_{way}_r1"] for way in ("caption", "image")} == {100}
+    assert perfect["test_image_mean_rank"] == perfect["test_caption_median_rank"] == 1
+    blind = evaluate.retrieval(torch.zeros(100, 20), "test", 20)
+    assert blind["test_image_mean_rank"] == evaluate.chance(20)["image_mean_rank"] == 10.5
+    assert blind["test_image_r10"] == blind["test_image_r1"] == 0
+    random_ones = [evaluate.retrieval(torch.rand(100, 20), "t", 20) for _ in range(300)]
+    for name, expected in evaluate.chance(20).items():
+        mean = np.mean([metrics[f"t_{name}"] for metrics in random_ones])
+        assert mean == pytest.approx(expected, rel=0.08), name  # 6,000 guesses
+
+
+def test_precision_is_the_truth_of_the_nearest_images():
+    truth = torch.rand(30, 12).numpy() < 0.3
+    violation = np.random.default_rng(0).random((30, 12))
+    nearest = np.take_along_axis(truth, np.argsort(violation, axis=1), 1)
+    assert evaluate.precision(torch.from_numpy(violation), truth, "t") == {
+        "t_true_1": pytest.approx(100 * nearest[:, 0].mean()),
+        "t_true_10": pytest.approx(100 * nearest[:, :10].mean()),
+    }
+
+
+def test_words_alone_are_better_than_chance():
+    dataset = replace(SMOKE, train_size=1000).dataset()
+    metrics, chance = evaluate.bag_of_words_baseline(dataset, 500), evaluate.chance(500)
+    assert metrics["test_image_r10"] > 10 * chance["image_r10"]
+    assert metrics["test_image_mean_rank"] < chance["image_mean_rank"] / 4
+
+
+def test_the_order_of_captions_is_their_violation_pair_by_pair():
+    dataset = SMOKE.dataset()
+    model = SMOKE.model(0, dataset)
+    metrics = evaluate.order_metrics(model, dataset)
+    violations, right = [], []
+    for pair in dataset.entailments:
+        special, general = evaluate.embed_captions(model, pair, dataset.vocabulary)
+        violations.append(float((general - special).clamp(min=0).square().sum()))
+        right.append(violations[-1] < float((special - general).clamp(min=0).square().sum()))
+    mean = pytest.approx(np.mean(violations), rel=1e-4)  # float32
+    assert metrics["entailment_violation"] == mean
+    assert metrics["direction_accuracy"] == pytest.approx(np.mean(right), abs=0.01)
+
+
+def test_the_test_is_of_the_best_on_validation(tmp_path):
+    list(train_steps(replace(SMOKE, epochs=3, eval_every=1, learning_rate=0.05), root=tmp_path))
+    (run,) = read(tmp_path)
+    *before, end = run.metrics().to_dict("records")
+    assert all(np.isnan(row["test_image_r1"]) for row in before)
+    best = max(row["valid_recall"] for row in before)
+    assert best == pytest.approx(end["valid_recall"])
+    assert best == pytest.approx(run.result["outcomes"]["0"]["best"]["value"])
+    assert before[-1]["valid_recall"] < best, "else this shows nothing"
+    assert 0 <= end["test_true_1"] <= 100
