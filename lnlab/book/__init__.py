@@ -6,8 +6,10 @@ plotly.js, the mathematical font, a style sheet. They are made by
 """
 
 from lnlab.book.notebooks import (
+    by_track,
     chosen,
     fingerprint,
+    is_for_beginners,
     notebooks,
     opening,
     parameter_lines,
@@ -18,8 +20,10 @@ from lnlab.book.notebooks import (
 )
 
 __all__ = [
+    "by_track",
     "chosen",
     "fingerprint",
+    "is_for_beginners",
     "notebooks",
     "opening",
     "parameter_lines",

@@ -27,7 +27,7 @@ from plotly.offline import get_plotlyjs
 import lnlab
 from lnlab.book.claims_page import MIME as CLAIMS
 from lnlab.book.claims_page import fragment
-from lnlab.book.notebooks import opening
+from lnlab.book.notebooks import by_track, is_for_beginners, opening
 from lnlab.live.bundle import MIME as PLAYGROUND
 from lnlab.live.bundle import element, module
 
@@ -342,7 +342,9 @@ class Chapter:
     Attributes:
         name: of the notebook.
         title: its own.
-        question: the first sentences.
+        question: what it asks, as HTML.
+        minutes: how long it takes to run and to read, in words.
+        for_beginners: whether it is of the first track.
         run: how the run ended that its page shows.
         trouble: how the last run ended, if it failed and the page shows an older one.
     """
@@ -350,6 +352,8 @@ class Chapter:
     name: str
     title: str
     question: str
+    minutes: str
+    for_beginners: bool
     run: dict[str, Any] | None
     trouble: dict[str, Any] | None = None
 
@@ -397,12 +401,24 @@ def chapter(source: Path, out: Path) -> tuple[Chapter, nbformat.NotebookNode]:
     good, failed = out / source.name, out / (source.stem + FAILED)
     path = next(attempt for attempt in (good, failed, source) if attempt.exists())
     notebook = nbformat.read(path, as_version=4)
-    title, question = opening(notebook)
+    title, paragraph = opening(notebook)
+    question, minutes = split_question(paragraph)
     run = notebook.metadata.get("lnlab") if path != source else None
     trouble = None
     if path == good and failed.exists():
         trouble = nbformat.read(failed, as_version=4).metadata.get("lnlab")
-    return Chapter(source.stem, title, markdown(question, trusted=True), run, trouble), notebook
+    question = markdown(question, trusted=True)
+    level = is_for_beginners(source)
+    return Chapter(source.stem, title, question, minutes, level, run, trouble), notebook
+
+
+def split_question(paragraph: str) -> tuple[str, str]:
+    """Return the question with which a notebook opens, and its minutes to run and to read."""
+    parts = re.fullmatch(r"(?s)\*(.+)\*\s+(.*\bread)\.", paragraph)
+    if parts is None:
+        return paragraph, ""
+    minutes = re.sub(r" on \w+ CPU cores?", "", parts[2])
+    return parts[1], minutes[0].lower() + minutes[1:]
 
 
 def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
@@ -437,7 +453,7 @@ def publish(
     """Write the pages of all notebooks that were run into ``out``, and the contents.
 
     Args:
-        sources: Every notebook of the workbook, in reading order.
+        sources: Every notebook of the workbook; the pages lead from one to the next by track.
         out: Where the executed notebooks lie; one that failed as ``NAME.failed.ipynb``.
         only: The names of those whose pages are written; none: of all.
         embed: The names of those that also get a page in one file, in ``out/handout``.
@@ -445,7 +461,7 @@ def publish(
     Returns:
         The table of contents.
     """
-    known = [chapter(source, out) for source in sources]
+    known = [chapter(source, out) for source in by_track(sources)]
     ran = [chapter for chapter, _ in known if chapter.page]
     names = {chapter.name for chapter in ran}
     for this, notebook in known:

@@ -1,4 +1,4 @@
-"""Notebooks as they are written: which there are, and what they can be told.
+"""Notebooks as they are written: their order, titles and parameters.
 
 They are read as the JSON that they are, as ``lnlab list`` answers at once: nbformat's check
 of every cell takes two seconds to import.
@@ -14,12 +14,15 @@ from typing import Any
 
 import lnlab
 
+BEGINNERS = ("00", "01", "02", "04", "06", "16", "17")
+"""The numbers of the notebooks for beginners; the others are the second track."""
+
 
 def read(path: Path) -> dict[str, Any]:
-    """A notebook, unchecked: ``cells``, each with ``cell_type``, ``source`` and ``metadata``.
+    """Return a notebook, unchecked: ``cells`` with ``cell_type``, ``source`` and ``metadata``.
 
     Raises:
-        ValueError: if the file is no notebook; names it.
+        ValueError: The file is no notebook; names it.
     """
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
@@ -31,7 +34,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def fingerprint(path: Path) -> str:
-    """The SHA-256 of a notebook and of every source of lnlab, which decide its pages."""
+    """Return the SHA-256 of a notebook and of every source of lnlab, which decide its pages."""
     digest = hashlib.sha256(path.read_bytes())
     for source in sorted(Path(lnlab.__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())
@@ -39,12 +42,22 @@ def fingerprint(path: Path) -> str:
 
 
 def notebooks(folder: Path) -> list[Path]:
-    """The notebooks of a folder in reading order."""
+    """Return the notebooks of a folder by number."""
     return sorted(path for path in folder.glob("*.ipynb") if not path.name.startswith("."))
 
 
+def is_for_beginners(path: Path) -> bool:
+    """Return True for a notebook of the first track."""
+    return path.stem.split("_")[0] in BEGINNERS
+
+
+def by_track(paths: Sequence[Path]) -> list[Path]:
+    """Return notebooks in the order in which they are read: those for beginners first."""
+    return sorted(paths, key=lambda path: not is_for_beginners(path))
+
+
 def chosen(names: Sequence[str], paths: list[Path]) -> list[Path]:
-    """The notebooks that are named by number (``2`` or ``02``) or by name; all for none.
+    """Return the notebooks named by number (``2`` or ``02``) or by name; all for no names.
 
     Raises:
         ValueError: A name fits no notebook; the message lists those that exist.
@@ -63,7 +76,7 @@ def chosen(names: Sequence[str], paths: list[Path]) -> list[Path]:
 
 
 def value(text: str) -> Any:
-    """The value of a text from the command line: a Python literal where it is one."""
+    """Return the value of a text of the command line: a Python literal where it is one."""
     try:
         literal = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -72,24 +85,24 @@ def value(text: str) -> Any:
 
 
 def parameters(path: Path) -> dict[str, str]:
-    """The parameters of a notebook and their defaults, as its ``parameters`` cell has them.
+    """Return the parameters of a notebook and their defaults, as its ``parameters`` cell says.
 
     Raises:
-        ValueError: if that cell is no Python; names the notebook.
+        ValueError: That cell is no Python; names the notebook.
     """
     source = _parameters_cell(path)
     try:
         statements = ast.parse(source).body
     except SyntaxError as error:
         raise ValueError(f"{path}: the cell of its parameters is no Python: {error}.") from None
-    found = {}
+    defaults = {}
     for statement in statements:
         match statement:
             case ast.Assign([ast.Name(name)], default) | ast.AnnAssign(
                 ast.Name(name), value=ast.expr() as default
             ):
-                found[name] = ast.get_source_segment(source, default) or ""
-    return found
+                defaults[name] = ast.get_source_segment(source, default) or ""
+    return defaults
 
 
 def parameter_lines(path: Path) -> list[str]:
@@ -106,7 +119,7 @@ def _parameters_cell(path: Path) -> str:
 
 
 def shared(wanted: dict[str, Any], paths: list[Path]) -> dict[Path, dict[str, Any]]:
-    """Each notebook's part of the wanted parameters.
+    """Return for each notebook those of the wanted parameters that it has.
 
     Raises:
         ValueError: No notebook has one of them (papermill would run on with a warning).
@@ -120,7 +133,7 @@ def shared(wanted: dict[str, Any], paths: list[Path]) -> dict[Path, dict[str, An
 
 
 def opening(notebook: Mapping[str, Any]) -> tuple[str, str]:
-    """Title and first sentences of a notebook: the heading of its first cell, what follows.
+    """Return the title of a notebook and its first paragraph: its question, and its minutes.
 
     Args:
         notebook: as nbformat has it, or as the file has it.

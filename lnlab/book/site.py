@@ -15,6 +15,7 @@ from lnlab.book.html import (
     Chapter,
     chapter,
     figure,
+    is_signature,
     markdown,
     put,
     share,
@@ -32,21 +33,21 @@ def site(
     findings: str,
     repository: str = "",
 ) -> Path:
-    """The folder that a static host serves: every page of a run, and ``index.html``.
-
-    The first page has the question, the playground, the findings, and each notebook beside the
-    first picture in it.
+    """Make the folder that a static host serves: the pages of a run and ``index.html``.
 
     Args:
-        sources: every notebook of the workbook, in reading order.
+        sources: every notebook of the workbook.
         pages: where ``lnlab run`` left notebooks and pages.
         out: the folder; what is in it of these names is replaced.
         claims: records of the statements of the papers.
         findings: what was found, in Markdown, with links to ``claims.html``.
         repository: its address; empty: nothing links to it.
 
+    Returns:
+        The first page.
+
     Raises:
-        ValueError: no notebook was run without a mistake, or ``out`` is the folder of a run,
+        ValueError: No notebook was run without a mistake, or ``out`` is the folder of a run,
             whose pages would be replaced.
     """
     known, ran = chapters(sources, pages)
@@ -81,6 +82,7 @@ def first_page(
 ) -> Path:
     """Write the first page of a site, or of the folder of a run, and return it.
 
+    It has the playground, the findings, and both tracks of notebooks with a picture of each.
     In the folder of a run it also names the notebooks that failed or were not run; where none
     ran without a mistake the list of all stays the first page.
     """
@@ -91,38 +93,38 @@ def first_page(
     others = [one for one in known if one not in ran] if out == pages else []
     put(out / "site.js", (OWN / "site.js").read_bytes())
     put(out / "playground.html", page({}).encode())
-    pictures = {one.name: first_picture(pages / f"{one.name}.ipynb") for one in ran}
-    found = markdown(findings, trusted=True)
+    text = markdown(findings, trusted=True)
     title = "<h1>What became of the claims</h1>"
-    put(out / "claims.html", claims_page.page(claims, f"{title}\n{found}").encode())
+    put(out / "claims.html", claims_page.page(claims, f"{title}\n{text}").encode())
+    pictures = {one.name: first_picture(pages / f"{one.name}.ipynb") for one in ran}
     write(
         index,
         "site.html",
         {one.name for one in (*ran, *others) if one.page},
-        chapters=ran,
+        tracks=[
+            ("For beginners", [one for one in ran if one.for_beginners]),
+            ("The replications, and tools", [one for one in ran if not one.for_beginners]),
+        ],
         others=others,
         playground=element({"simple": True}),
         module=module(),
         pictures={name: spec and figure(spec, name) for name, spec in pictures.items()},
         words=Counter(claim["word"] for claim in claims).most_common(),
-        findings=found,
+        findings=text,
         repository=repository,
     )
     return index
 
 
-def figures(path: Path) -> list[dict[str, Any]]:
-    """The figures of an executed notebook, in their order."""
+def first_picture(path: Path) -> dict[str, Any] | None:
+    """Return the first figure of an executed notebook as it is, with nothing to choose."""
     notebook = nbformat.read(path, as_version=4)
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
-    return [output.data[PLOTLY] for output in outputs if PLOTLY in output.get("data", {})]
-
-
-def first_picture(path: Path) -> dict[str, Any] | None:
-    """The first figure of a notebook as it stands, with nothing to set."""
-    for spec in figures(path):
-        layout = {k: v for k, v in spec["layout"].items() if k != "sliders"}
-        meta = layout.get("meta") or {}
-        left = {k: v for k, v in meta.items() if k not in ("choices", "frames", "caption")}
-        return {"data": spec["data"], "layout": layout | {"meta": left}}
-    return None
+    spec = next((o.data[PLOTLY] for o in outputs if PLOTLY in o.get("data", {})), None)
+    if spec is None:
+        return None
+    layout = {k: v for k, v in spec["layout"].items() if k != "sliders"}
+    meta = layout.get("meta") or {}
+    layout["meta"] = {k: meta[k] for k in meta if k not in ("choices", "frames", "caption")}
+    notes = [note for note in layout.get("annotations", ()) if not is_signature(note)]
+    return {"data": spec["data"], "layout": layout | {"annotations": notes}}

@@ -1,4 +1,4 @@
-"""The published site: what a static host serves."""
+"""The published site: the files of a static host, and its first page."""
 
 import json
 import re
@@ -15,129 +15,126 @@ from nbformat.v4 import new_output
 from lnlab import paths
 from lnlab.book.html import PLOTLY, publish
 from lnlab.book.site import first_page, site
-from lnlab.cli.notebooks import site as site_of
+from lnlab.cli.notebooks import site as site_command
 from lnlab.papers.claims import claims
 from tests.book.test_page import executed, figure
 
 CLAIMS = claims("ba2016-table1", "ba2016-6.5").records
 FINDINGS = "- $\\sigma$ is found ([here](claims.html#ba2016-6.5-faster))"
-GIVEN: dict[str, Any] = {"claims": CLAIMS, "findings": FINDINGS}
+CONTENT: dict[str, Any] = {"claims": CLAIMS, "findings": FINDINGS}
 
 
 @pytest.fixture
 def ran(tmp_path) -> tuple[list[Path], Path]:
-    """Three notebooks and where two of them were run, one without a mistake."""
-    sources = [tmp_path / f"{name}.ipynb" for name in ("00_first", "18_second", "19_third")]
+    """Four notebooks and where two of them ran; one failed, one was not run."""
+    names = ("00_first", "01_words", "18_second", "19_third")
+    sources = [tmp_path / f"{name}.ipynb" for name in names]
     for source in sources:
         executed(tmp_path, source.stem)
     build = tmp_path / "build"
     build.mkdir()
     executed(build, "00_first", figure())
+    executed(build, "01_words")
     executed(build, "18_second", suffix=".failed.ipynb", error="E", place="here")
     publish(sources, build)
     return sources, build
 
 
 def test_it_has_the_pages_of_runs_without_a_mistake_and_what_they_use(ran, tmp_path):
-    index = site(ran[0], ran[1], tmp_path / "site", **GIVEN)
+    index = site(*ran, tmp_path / "site", **CONTENT)
     files = {path.name for path in index.parent.iterdir()}
     assert {"00_first.html", "plotly.min.js", "figures.js", "site.js", "page.css"} <= files
     assert not {"18_second.html", "19_third.html"} & files
     page = index.read_text()
-    links = set(re.findall(r'href="([^"#]+\.html)"', page))
-    assert links == {"00_first.html", "playground.html", "claims.html"}
-    for used in re.findall(r'(?:src|href)="([^"#]+)"', page):
-        assert (index.parent / used).is_file(), used
+    links = {*re.findall(r'href="([^"#]+\.html)"', page)}
+    assert links == {"00_first.html", "01_words.html", "playground.html", "claims.html"}
+    for target in re.findall(r'(?:src|href)="([^"#]+)"', page):
+        assert (index.parent / target).is_file(), target
 
 
-def test_the_first_page_has_playground_findings_and_a_picture_of_each_notebook(ran, tmp_path):
-    page = site(ran[0], ran[1], tmp_path / "site", **GIVEN).read_text()
+def test_the_first_page_has_playground_findings_and_tracks_with_pictures(ran, tmp_path):
+    page = site(*ran, tmp_path / "site", **CONTENT).read_text()
     (picture,) = re.findall(r'<script type="application/json">(.*?)</script>', page)
     assert "data-playground=" in page
     assert '"choices"' not in picture
-    assert "<strong>2</strong> correct" in page
+    thumbnails = re.findall(r'class="thumbnail[^>]*>(<\w+)', page)
+    assert thumbnails == ["<figure", "<span"], "without a figure it shows its title"
+    assert re.findall(r"<h3>([^<]+)</h3>", page) == ["For beginners"], "no empty track"
+    assert "for beginners · 1 minute to run, 5 to read</p>" in page
+    correct = sum(record["word"] == "correct" for record in CLAIMS)
+    assert f"<strong>{correct}</strong> correct" in page
     assert "<math>" in page
     assert 'href="claims.html#ba2016-6.5-faster"' in page
     assert 'id="ba2016-6.5-faster"' in (tmp_path / "site/claims.html").read_text()
 
 
-def test_the_one_link_to_another_host_is_of_a_setting(ran, tmp_path):
-    page = site(ran[0], ran[1], tmp_path / "site", **GIVEN).read_text()
-    assert not re.search(r"https?:", page)
-    address = "https://a.forge/x/y"
-    page = site(ran[0], ran[1], tmp_path / "site", **GIVEN, repository=address).read_text()
-    assert re.findall(r'href="(https?:[^"]+)"', page) == [address]
-
-
-def test_the_setting_of_pyproject_is_what_the_site_links_to(ran, tmp_path, monkeypatch):
+def test_the_one_link_to_another_host_is_a_setting_of_pyproject(ran, tmp_path, monkeypatch):
     sources, build = ran
-    there, own = paths.root(), tmp_path / "checkout"
-    (own / "notebooks").mkdir(parents=True)
+    assert not re.search(r"https?:", site(*ran, tmp_path / "none", **CONTENT).read_text())
+    root, checkout = paths.root(), tmp_path / "checkout"
+    (checkout / "notebooks").mkdir(parents=True)
     for source in sources:
-        source.rename(own / "notebooks" / source.name)
+        source.rename(checkout / "notebooks" / source.name)
     for name in ("results", "docs"):
-        (own / name).symlink_to(there / name)
-    text = (there / "pyproject.toml").read_text()
+        (checkout / name).symlink_to(root / name)
     address = "https://github.com/somebody/lnlab"
-    setting = re.sub(r'(?m)^repository = ".*"', f'repository = "{address}"', text)
-    (own / "pyproject.toml").write_text(setting)
-    monkeypatch.setattr(paths, "root", lambda: own)
-    at = ["--pages", str(build), "--out", str(tmp_path / "site")]
-    assert CliRunner().invoke(site_of, at).exit_code == 0
+    text = (root / "pyproject.toml").read_text()
+    text = re.sub(r'(?m)^repository = ".*"', f'repository = "{address}"', text)
+    (checkout / "pyproject.toml").write_text(text)
+    monkeypatch.setattr(paths, "root", lambda: checkout)
+    options = ["--pages", str(build), "--out", str(tmp_path / "site")]
+    assert CliRunner().invoke(site_command, options).exit_code == 0
     page = (tmp_path / "site/index.html").read_text()
-    assert re.findall(r'href="(https:[^"]+)"', page) == [address]
+    assert re.findall(r'href="(https?:[^"]+)"', page) == [address]
 
 
 def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
     sources, build = ran
-    page = first_page(sources, build, build, **GIVEN).read_text()
-    own = site(sources, build, tmp_path / "site", **GIVEN).read_text()
-    others = re.findall(r"(?s)<p>Not here: .*?</p>\n", page)
-    assert page.replace(others[0], "") == own
-    assert re.findall(r'href="(.*?)"', others[0]) == ["18_second.html"]
-    assert "<code>make lab</code>" in own
-    for used in re.findall(r'(?:src|href)="([^"#]+)"', page):
-        assert (build / used).is_file(), used
+    page = first_page(sources, build, build, **CONTENT).read_text()
+    of_site = site(sources, build, tmp_path / "site", **CONTENT).read_text()
+    (others,) = re.findall(r"(?s)<p>Not here: .*?</p>\n", page)
+    assert page.replace(others, "") == of_site
+    assert re.findall(r'href="(.*?)"', others) == ["18_second.html"]
+    for target in re.findall(r'(?:src|href)="([^"#]+)"', page):
+        assert (build / target).is_file(), target
 
 
 def test_where_every_notebook_failed_the_list_of_them_stays(tmp_path):
+    source, build = tmp_path / "00_first.ipynb", tmp_path / "build"
+    build.mkdir()
     executed(tmp_path, "00_first")
-    (build := tmp_path / "build").mkdir()
     executed(build, "00_first", suffix=".failed.ipynb", error="E", place="here")
-    listed = publish([tmp_path / "00_first.ipynb"], build).read_text()
-    assert (
-        first_page([tmp_path / "00_first.ipynb"], build, build, **GIVEN).read_text() == listed
-    )
+    before = publish([source], build).read_text()
+    assert first_page([source], build, build, **CONTENT).read_text() == before
 
 
-def test_without_a_run_there_is_no_site(ran, tmp_path):
-    sources, _ = ran
-    with pytest.raises(ValueError, match="lnlab run"):
-        site(sources, tmp_path / "nothing", tmp_path / "site", **GIVEN)
-
-
-def test_the_folder_of_a_run_is_not_written_over(ran, tmp_path):
+def test_without_a_run_or_over_one_there_is_no_site(ran, tmp_path):
     sources, build = ran
+    with pytest.raises(ValueError, match="lnlab run"):
+        site(sources, tmp_path / "nothing", tmp_path / "site", **CONTENT)
     page = (build / "00_first.html").read_text()
-    other = shutil.copytree(build, tmp_path / "other")
-    for out in (build, other):
+    for out in (build, shutil.copytree(build, tmp_path / "other")):
         with pytest.raises(ValueError, match="whose pages a site would replace"):
-            site(sources, build, out, **GIVEN)
+            site(sources, build, out, **CONTENT)
         assert (out / "00_first.html").read_text() == page
 
 
 @pytest.mark.browser
-def test_the_playground_is_played_and_pictures_are_drawn(ran, tmp_path, browser):
-    index = site(ran[0], ran[1], tmp_path / "site", **GIVEN)
+def test_the_playground_is_played_and_pictures_are_whole(ran, tmp_path, browser):
     page = browser.new_page(viewport={"width": 390, "height": 844})
     problems = []
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.goto(index.as_uri())
+    page.goto(site(*ran, tmp_path / "site", **CONTENT).as_uri())
     page.wait_for_selector("body[data-drawn]")
     page.get_by_role("slider").first.press("ArrowRight")
     page.get_by_text("the weights of layer 2 are 1.12 times as large").wait_for()
-    page.locator(".thumbnail").scroll_into_view_if_needed()
+    page.locator(".thumbnail").first.scroll_into_view_if_needed()
     page.wait_for_selector(".thumbnail .main-svg")
+    frame, picture = (
+        page.locator(part).first.bounding_box() for part in (".thumbnail", ".thumbnail > div")
+    )
+    assert picture["width"] > 0.4 * frame["width"]
+    assert frame["y"] + frame["height"] >= picture["y"] + picture["height"] - 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert not problems
     page.close()
@@ -153,19 +150,19 @@ def test_the_playground_is_played_and_pictures_are_drawn(ran, tmp_path, browser)
     ],
 )
 def test_small_pictures_keep_their_colours_in_the_dark(trace, meta, filters, tmp_path, browser):
-    source = tmp_path / "04_first.ipynb"
+    source, build = tmp_path / "04_first.ipynb", tmp_path / "build"
+    build.mkdir()
     executed(tmp_path, source.stem)
-    (build := tmp_path / "build").mkdir()
     shown = json.loads(str(go.Figure(trace, layout={"meta": meta}).to_json()))
     executed(build, source.stem, new_output("display_data", {PLOTLY: shown}))
     publish([source], build)
     page = browser.new_page(color_scheme="dark")
-    page.goto(site([source], build, tmp_path / "site", **GIVEN).as_uri())
+    page.goto(site([source], build, tmp_path / "site", **CONTENT).as_uri())
     page.locator(".thumbnail").scroll_into_view_if_needed()
     page.wait_for_selector(".thumbnail .main-svg")
-    found = page.evaluate(
+    used = page.evaluate(
         """() => [...document.querySelectorAll(".thumbnail, .thumbnail .heatmaplayer:has(.hm)")]
           .map((part) => getComputedStyle(part).filter)"""
     )
-    assert found == filters
+    assert used == filters
     page.close()

@@ -13,13 +13,18 @@ for (const thumbnail of document.querySelectorAll(".thumbnail")) {
     const { data, layout } = JSON.parse(text);
     const picture = thumbnail.appendChild(document.createElement("div"));
     const { title, height = 450, margin = {}, meta = {}, ...rest } = layout;
-    const { above = 0, below = 0, light = false } = meta;
+    const { above = 0, below = 0, signature = 0, light = false } = meta;
     thumbnail.classList.toggle("light", light);
     const t = (margin.t ?? 100) - above;
-    const b = (margin.b ?? 80) - below;
-    const size = { width: WIDTH, height: height - above - below, margin: { ...margin, t, b } };
+    const b = (margin.b ?? 80) - below - signature;
+    const size = { width: WIDTH, height: height - above - below - signature, margin: { ...margin, t, b } };
     await Plotly.newPlot(picture, data, { ...rest, ...size }, { staticPlot: true });
-    const scale = thumbnail.clientWidth / WIDTH;
-    picture.style.transform = `scale(${scale})`;
+    // the whole figure, in the middle, so that no word is cut off; of a long list its beginning
+    const { clientWidth, clientHeight } = thumbnail;
+    const widest = clientWidth / WIDTH;
+    const scale = Math.min(widest, Math.max(clientHeight / size.height, widest / 2));
+    const left = (clientWidth - scale * WIDTH) / 2;
+    const top = Math.max(0, (clientHeight - scale * size.height) / 2);
+    picture.style.transform = `translate(${left}px, ${top}px) scale(${scale})`;
   }).observe(thumbnail);
 }

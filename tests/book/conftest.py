@@ -1,0 +1,35 @@
+"""The page of a notebook, open in a browser."""
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from lnlab.book.html import publish
+
+RUN = {"error": None, "place": None, "seconds": 1.2, "at": "now", "version": "0"}
+
+
+@pytest.fixture
+def open_page(tmp_path, browser):
+    """Open the page of a notebook whose one cell has some outputs; no script on it may fail."""
+    pages, problems = [], []
+
+    def open_page(*outputs, text="Why?", drawn=True, handout=False, **window):
+        cells = [new_markdown_cell(f"# N\n\n{text}"), new_code_cell("x", outputs=list(outputs))]
+        run = {"name": "00_n", "parameters": {}} | RUN
+        out = tmp_path / "pages"
+        out.mkdir(exist_ok=True)
+        nbformat.write(new_notebook(cells=cells, metadata={"lnlab": run}), out / "00_n.ipynb")
+        publish([tmp_path / "00_n.ipynb"], out, embed=["00_n"] if handout else [])
+        page = browser.new_page(**window)
+        pages.append(page)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto((out / ("handout" if handout else "") / "00_n.html").as_uri())
+        if drawn:
+            page.wait_for_selector("body[data-drawn]")
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert not problems
