@@ -4,6 +4,7 @@
 # make triton  installs Triton (690 MB) and holds its programs against the reference, without a GPU
 # make gpu   tests and times all of it on a GPU, in at most 20 minutes, into benchmarks/gpu.json
 # make lab   opens the workbook in JupyterLab
+# make docs  writes docs/api.md again, from the docstrings
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -16,7 +17,7 @@ INSTALLED := .venv/.installed
 # else every process would compile the same files again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test slow triton gpu lab lock lint clean
+.PHONY: setup run docs test slow triton gpu lab lock lint clean
 
 setup: $(INSTALLED)
 
@@ -66,6 +67,9 @@ gpu: setup
 # Jupyter's news. More arguments: make lab LAB_ARGS="--no-browser --port=8889"
 lab: setup
 	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks --LabApp.default_url=/lab/tree/00_start_here.ipynb --LabApp.app_settings_dir=lnlab/panels/lab/settings $(LAB_ARGS)
+
+docs: setup
+	$(BIN)/python docs/make_api.py
 
 lint: setup
 	$(BIN)/ruff format --check .

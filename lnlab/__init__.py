@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lnlab.analysis.invariances import check_invariances
     from lnlab.analysis.landscape import loss_landscape
     from lnlab.analysis.norm_identity import identify_norm
-    from lnlab.analysis.recorder import Recorder, record
+    from lnlab.analysis.recorder import record
     from lnlab.analysis.rotation import effective_learning_rate
     from lnlab.analysis.smoothness import gradient_smoothness
     from lnlab.auditing import audit, swap
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Recorder",
     "analysis",
     "audit",
     "check_invariances",
@@ -59,24 +58,23 @@ __all__ = [
 __getattr__, _ = _lazy(
     __name__,
     {
-        "Recorder": ".analysis.recorder",
-        "audit": ".auditing",
+        "audit": ".auditing.audit",
         "check_invariances": ".analysis.invariances",
-        "claims": ".papers.claims",
-        "compare": ".training",
+        "claims": ".papers.claims.table",
+        "compare": ".training.comparison",
         "effective_learning_rate": ".analysis.rotation",
         "extreme_eigenvalues": ".analysis.hessian",
         "fisher_information": ".analysis.fisher",
-        "fuse": ".kernels",
+        "fuse": ".kernels.fuse",
         "gradient_smoothness": ".analysis.smoothness",
         "hessian_spectrum": ".analysis.hessian",
         "hessian_trace": ".analysis.hessian",
         "identify_norm": ".analysis.norm_identity",
         "loss_landscape": ".analysis.landscape",
-        "playground": ".live",
+        "playground": ".live.widget",
         "record": ".analysis.recorder",
-        "swap": ".auditing",
-        "train": ".training",
+        "swap": ".auditing.swap",
+        "train": ".training.trainer",
     },
 )
 

@@ -1,11 +1,13 @@
 """What the documents tell a reader to open, to type and to run is there, and runs."""
 
 import re
+import sys
 from pathlib import Path
 
 import click
 import pytest
 
+import lnlab
 from lnlab.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -37,8 +39,21 @@ def test_files_that_are_named_are_there(path):
 
 
 @pytest.mark.parametrize("code", blocks("python"))
-def test_examples_run(code):
+def test_examples_run(code, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     exec(compile(code, "example", "exec"), {})
+
+
+def test_the_page_of_public_names_is_what_the_docstrings_say():
+    sys.path.insert(0, str(ROOT / "docs"))
+    from make_api import NAMES, PAGE, page
+
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == page(), "docs/api.md is stale: make docs"
+    entries = text.split("\n### ")[1:]
+    assert {f"lnlab.{name}" for name in lnlab.__all__ if f"lnlab.{name}" not in NAMES} - {
+        entry.splitlines()[0] for entry in entries
+    } == {f"lnlab.{name}" for name in ("analysis", "papers", "training")}
 
 
 def commands() -> list[str]:

@@ -483,6 +483,10 @@ def fisher_information(
     Raises:
         ValueError: as :class:`Objective`, and for recomputed statistics, which the derivative
             would take as constants.
+
+    Examples:
+        >>> information = lnlab.fisher_information(net, x)
+        >>> print(information.traces())
     """
     return FisherInformation(
         model, x, family, bn_stats=bn_stats, params=params, dtype=dtype, read=read

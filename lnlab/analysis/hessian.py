@@ -213,6 +213,10 @@ def extreme_eigenvalues(
 
     Raises:
         ValueError: for a count or steps below 1, or if there is no finite H.
+
+    Examples:
+        >>> eigenvalues = lnlab.extreme_eigenvalues(net, x, y, F.cross_entropy, count=2)
+        >>> print(eigenvalues.to_frame())
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     P = len(objective.start)
@@ -264,6 +268,10 @@ def hessian_trace(
 
     Raises:
         ValueError: for less than one draw, or if there is no finite H.
+
+    Examples:
+        >>> trace = lnlab.hessian_trace(net, x, y, F.cross_entropy)
+        >>> print(trace.mean, trace.standard_error)
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     if draws < 1:
@@ -302,6 +310,9 @@ def hessian_spectrum(
 
     Raises:
         ValueError: for less than one draw or step, or if there is no finite H.
+
+    Examples:
+        >>> lnlab.hessian_spectrum(net, x, y, F.cross_entropy).plot()
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     if draws < 1 or steps < 1:

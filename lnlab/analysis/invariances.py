@@ -829,6 +829,11 @@ def check_invariances(
         ValueError: if x holds NaN or an infinity, or integers that no input transformation
             fits; if the model does not take x, cannot be copied, or is not the same function
             twice; for a weight or column that does not exist.
+
+    Examples:
+        >>> invariances = lnlab.check_invariances(net, x)
+        >>> print(invariances)
+        >>> invariances.save("invariances.csv")
     """
     start, model = time.perf_counter(), original_module(model)
     columns = COLUMNS if columns is None else as_list(columns, int)

@@ -134,6 +134,11 @@ def loss_landscape(
 
     Raises:
         ValueError: for directions of another shape, or not finite, or an empty grid.
+
+    Examples:
+        >>> landscape = lnlab.loss_landscape(net, x, y, F.cross_entropy, points=9)
+        >>> landscape.plot()
+        >>> landscape.save("landscape.html")
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     at = _line(extent, points)

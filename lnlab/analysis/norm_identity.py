@@ -606,6 +606,9 @@ def identify_norm(
         TypeError: if ``model`` is no module, or x no tensor.
         ValueError: if no input can be made up, the module does not take one, or its output has
             another shape.
+
+    Examples:
+        >>> print(lnlab.identify_norm(nn.LayerNorm(16)))
     """
     check_model(model)
     if x is not None:

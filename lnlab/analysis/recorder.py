@@ -181,6 +181,15 @@ def record(
 
     Raises:
         ValueError: for a module or a quantity that does not exist, or every or rows too small.
+
+    Examples:
+        >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        >>> with lnlab.record(net) as recorder:
+        ...     for _ in range(5):
+        ...         optimizer.zero_grad()
+        ...         F.cross_entropy(net(x), y).backward()
+        ...         optimizer.step()
+        >>> recorder.plot()
     """
     check_model(model)
     what, also = as_list(what, str), as_list(also, str)

@@ -108,6 +108,16 @@ def effective_learning_rate(
     Raises:
         ValueError: for names that do not exist, an optimizer that has none of them, or every
             too small.
+
+    Examples:
+        >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        >>> invariant = lnlab.analysis.rotation.scale_invariant_weights(net, x)
+        >>> with lnlab.effective_learning_rate(net, optimizer, invariant) as rotations:
+        ...     for _ in range(5):
+        ...         optimizer.zero_grad()
+        ...         F.cross_entropy(net(x), y).backward()
+        ...         optimizer.step()
+        >>> rotations.plot()
     """
     check_model(model)
     check_type("optimizer", optimizer, torch.optim.Optimizer, "one of torch.optim")

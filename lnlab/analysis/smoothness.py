@@ -162,6 +162,11 @@ def gradient_smoothness(
 
     Raises:
         ValueError: if a step is not positive, or the gradient is zero or not finite.
+
+    Examples:
+        >>> eta = lnlab.analysis.smoothness.step_sizes(0.1)
+        >>> smoothness = lnlab.gradient_smoothness(net, x, y, F.cross_entropy, eta=eta)
+        >>> smoothness.plot()
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     check_type("eta", eta, Tensor, "a tensor of positive steps, step_sizes(learning_rate)")

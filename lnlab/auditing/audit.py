@@ -192,6 +192,11 @@ def audit(
             tensor.
         ValueError: where the module cannot be copied or does not take the input, and for a
             check that does not exist.
+
+    Examples:
+        >>> report = lnlab.audit(net, x, y, F.cross_entropy)
+        >>> print(report)
+        >>> report.save("audit.html")
     """
     names = list(CHECKS)
     if checks is not None:

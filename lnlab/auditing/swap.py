@@ -303,6 +303,11 @@ def swap(model: nn.Module, rules: Rules, x: Any = None) -> Swap:
         ValueError: where a rule fits no module, a normalizer cannot take the place of another
             (as of a subclass of torch's that has a forward or parts of its own, for which a
             function is asked), or the new model does not take ``x`` or returns another shape.
+
+    Examples:
+        >>> plan = lnlab.swap(net, {nn.LayerNorm: lnlab.nn.RMSNorm}, x)
+        >>> print(plan)
+        >>> new = plan.make()
     """
     check_type("rules", rules, Mapping, "{nn.BatchNorm2d: nn.GroupNorm}, by class or name")
     before = None if x is None else AuditSubject(model, Call.of(x))

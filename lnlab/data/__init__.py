@@ -105,6 +105,10 @@ def load(spec: str = "embedded", what: What | None = None, **options: Any) -> An
         ValueError: for an unknown kind, name or option; names those there are. For a number
             that is too small, and for a path to data that come with lnlab or are made by it.
         FileNotFoundError: if its files are missing; says how to get them.
+
+    Examples:
+        >>> digits = lnlab.data.load("embedded")
+        >>> print(digits, digits.train.x.shape, digits.licence)
     """
     if what is not None and what not in MODULES:
         raise ValueError(f"what is {what!r}: choose from {', '.join(MODULES)}.")
@@ -130,7 +134,12 @@ def load(spec: str = "embedded", what: What | None = None, **options: Any) -> An
 
 
 def sources() -> tuple[Source, ...]:
-    """Return all sources, kind by kind."""
+    """Return all sources, kind by kind.
+
+    Examples:
+        >>> for source in lnlab.data.sources():
+        ...     print(source.name, source.kind, source.licence)
+    """
     return tuple(source for what in MODULES for source in read_sources(what))
 
 

@@ -56,6 +56,11 @@ def line_chart(
         dots: names whose values are drawn as dots and not as a line.
         predicted: names whose values were not measured; their lines are dashed.
         mark: a place on the axis of x, and what is there.
+
+    Examples:
+        >>> steps = np.arange(1, 11)
+        >>> curves = {"none": (steps, 1 / steps), "layer": (steps, 1 / steps**2)}
+        >>> lnlab.figures.line_chart({"": curves}, x="updates", y="loss")
     """
     figure = _curve_panels(panels, x, y, log_x, log_y, horizontal_spacing=0.06)
     looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
@@ -116,6 +121,11 @@ def learning_curves(
         x: what the axis of x is, with its unit.
         y: likewise of y.
         made_on: the data's kind and the hardware, printed below.
+
+    Examples:
+        >>> updates, losses = np.arange(1, 11), np.random.rand(3, 10)
+        >>> panels = {"": {"layer": (updates, losses), "batch": (updates, 2 * losses)}}
+        >>> lnlab.figures.learning_curves(panels, x="updates", y="loss", made_on="3 seeds")
     """
     figure = _curve_panels(panels, x, y, log_x, log_y)
     looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
@@ -177,6 +187,10 @@ def paired_differences(
     """Draw a row for each comparison: its seeds as dots, its interval as a bar, the zero.
 
     Where the bar reaches the zero, nobody has won.
+
+    Examples:
+        >>> differences = {"layer − batch": ([-0.2, -0.1, -0.3], (-0.45, 0.05))}
+        >>> lnlab.figures.paired_differences(differences, x="nats", made_on="3 seeds")
     """
     figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
     for text, (values, (low, high)) in differences.items():

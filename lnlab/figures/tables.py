@@ -48,6 +48,10 @@ def matrices(
         columns: the word for what a column stands for.
         own_scale: give the colours of each matrix to its own sizes, where those of all differ
             too much to be seen in one scale.
+
+    Examples:
+        >>> a = np.random.randn(4, 6)
+        >>> lnlab.figures.matrices({"a": a, "mean": a.mean(1, keepdims=True)})
     """
     drawn = [np.atleast_2d(array) for array in arrays.values()]
     reaches = [float(np.abs(a[np.isfinite(a)]).max(initial=1e-12)) for a in drawn]
@@ -400,7 +404,11 @@ def _legend(figure: go.Figure, y: float) -> None:
 
 
 def table(frame: pd.DataFrame) -> go.Figure:
-    """Draw the rows of a data frame, numbers in four digits."""
+    """Draw the rows of a data frame, numbers in four digits.
+
+    Examples:
+        >>> lnlab.figures.table(lnlab.identify_norm(nn.LayerNorm(16)).to_frame())
+    """
     texts = [
         [literal(f"{v:.4g}" if isinstance(v, float) else v) for v in frame[column]]
         for column in frame

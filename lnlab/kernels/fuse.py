@@ -40,6 +40,11 @@ def fuse(model: Module) -> Module:
     RMSNorm over space. Hooks are served as on the reference:
     one on a cell, inside of it or on all modules sends its layer through the reference loop
     for as long as it is registered, also when it is registered later.
+
+    Examples:
+        >>> net = lnlab.nn.recurrent.LSTM(8, 16, norm=lnlab.nn.LayerNorm)
+        >>> fast = lnlab.fuse(net)
+        >>> outputs, state = fast(torch.randn(30, 4, 8))
     """
     shared = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
     fused = copy.deepcopy(model, shared)

@@ -52,5 +52,8 @@ def playground(*, simple: bool = False, **state: Any) -> Playground:
 
     Raises:
         ValueError: a setting that does not exist, or a value that it cannot have.
+
+    Examples:
+        >>> lnlab.playground(norms=["none", "layer", "rms"]).save("playground.html")
     """
     return Playground(state=state | ({"simple": True} if simple else {}))

@@ -71,6 +71,12 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
 
     Raises:
         ValueError: for what was not recorded, or if the steps of arms differ.
+
+    Examples:
+        >>> with lnlab.record(net) as recorder:
+        ...     for _ in range(3):
+        ...         F.cross_entropy(net(x), y).backward()
+        >>> panel = lnlab.panels.distributions({"my network": {"layer": recorder.to_frame()}})
     """
     if not frames or not all(frames.values()):
         raise ValueError("nothing was recorded: give a frame for each arm of each net.")

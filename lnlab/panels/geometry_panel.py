@@ -237,6 +237,9 @@ def geometry(**settings: Any) -> Panel:
     Args:
         settings: fields of :class:`GeometryState`: where the panel starts, and what Reset
             returns to.
+
+    Examples:
+        >>> panel = lnlab.panels.geometry(length=5.0)
     """
     controls = {
         "normalizers": Chips("normalizers", NORMALIZERS, most=SLOTS),

@@ -650,6 +650,9 @@ def invariance(
     Raises:
         ValueError: a setting that makes no sense, or an own normalizer whose name is taken.
         TypeError: an own normalizer that is none.
+
+    Examples:
+        >>> panel = lnlab.panels.invariance(transformation=4)
     """
     state = state_type(own or {})(**settings)
     changes = {f"{t.column}   {t.formula}   {t.name}": t.column for t in TRANSFORMATIONS}

@@ -167,6 +167,9 @@ def landscape(
 
     Raises:
         ValueError: where there is no network, or one has no hidden layer.
+
+    Examples:
+        >>> panel = lnlab.panels.landscape({"my network": net}, x, y)
     """
     trained = TrainedNetworks(networks, x, y)
 

@@ -213,6 +213,9 @@ def recurrence(**settings: Any) -> Panel:
     Args:
         settings: fields of :class:`RecurrenceState`: where the panel starts, and what Reset
             returns to.
+
+    Examples:
+        >>> panel = lnlab.panels.recurrence(cell="LSTM", gain=0.1)
     """
     controls = {
         "normalizers": Chips("normalizers", NORMALIZERS, SLOTS),

@@ -160,6 +160,15 @@ def compare(
         TypeError: for data of another kind, or something else than a module from ``build``.
         ValueError: where trainings cannot be paired: a network without the norm, weights of
             another shape; fewer than two norms, seeds or updates; where all rates diverge.
+
+    Examples:
+        >>> def build(norm_layer):
+        ...     return nn.Sequential(nn.Linear(8, 16), norm_layer(16), nn.Linear(16, 4))
+        ...
+        >>> norms = {"LN": lnlab.nn.LayerNorm, "BN": nn.BatchNorm1d, "none": nn.Identity}
+        >>> runs = lnlab.compare(build, norms, (x, y), seeds=3, updates=20)
+        >>> print(runs)
+        >>> runs.plot()
     """
     device = available(device)
     seeds = read_seeds(seeds)

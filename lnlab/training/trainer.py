@@ -362,6 +362,11 @@ def train(experiment: Experiment, label: str = "", **settings: Any) -> Run:
         experiment: what to train.
         label: what it is called meanwhile; by default as the experiment is.
         settings: arguments of :func:`train_steps`: ``root`` and ``device``, say.
+
+    Examples:
+        >>> experiment = lnlab.papers.mnist.Experiment(preset="smoke", seeds=(0,))
+        >>> run = lnlab.train(experiment, root="runs")
+        >>> print(run.metrics())
     """
     steps, label = train_steps(experiment, **settings), label or experiment.name
     try:

@@ -93,6 +93,10 @@ def claims(*ids: str) -> Claims:
 
     Args:
         ids: the beginnings of ids, "ba2016-6.1"; by default all statements.
+
+    Examples:
+        >>> print(lnlab.claims("ba2016-6.6"))
+        >>> table = lnlab.claims().to_frame()
     """
     chosen = [one for one in judged() if not any(ids) or one["id"].startswith(ids)]
     return Claims(chosen, controls=not any(ids))
