@@ -50,7 +50,8 @@ def ratio(size: tuple[int, ...], lengths: Tensor | None) -> dict[str, Any]:
     x, dy = torch.randn(T, B, inputs, requires_grad=True), torch.randn(T, B, H)
     norms = {"batch": partial(RecurrentBatchNorm, steps=T), "layer": LayerNorm}
     layers = {
-        name: Ragged(fuse(LSTM(inputs, H, norm=norm)), lengths) for name, norm in norms.items()
+        name: Ragged(fuse(LSTM(inputs, H, norm_layer=norm)), lengths)
+        for name, norm in norms.items()
     }
     return summary(timed({name: step(layer, x, dy, True) for name, layer in layers.items()}))
 

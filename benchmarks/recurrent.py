@@ -123,7 +123,7 @@ def kernel(name: str, cell: nn.Module, x: Tensor, train: bool) -> Callable[[], i
     assert fused is not None
     task = Task(lib, fused.kernel, fused.eps, None, False, torch.get_num_threads())
     parameters = fused.parameters.detach()
-    h0, slopes = x.new_zeros(x.shape[1], cell.units), torch.empty(1) if train else None
+    h0, slopes = x.new_zeros(x.shape[1], cell.hidden_size), torch.empty(1) if train else None
     given = {"h0": h0, "parameters": parameters, "dW_h": slopes}
     problem = task.problem(x, **given)
     # the tensors live as long as the pointers to them

@@ -26,7 +26,7 @@ from lnlab.analysis.module_copy import ModuleCopy, Read, check_model, check_type
 from lnlab.analysis.objective import Objective, at_least_float32
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
-from lnlab.nn import AffineNormalizer, Identity, Mode, Norm, OverCases, Stats
+from lnlab.nn import AffineNormalizer, BatchNormalizer, Identity, Mode, NormLayer, Stats
 from lnlab.threads import in_one_thread
 
 # Distributions P(y | x) of an output, as the exponential families of a linear model.
@@ -139,7 +139,7 @@ class GLM:
 
     W: Tensor
     x: Tensor
-    norm: Norm = Identity
+    norm: NormLayer = Identity
     family: Family = BERNOULLI
     b: Tensor | None = None
     g: Tensor | None = None
@@ -178,7 +178,7 @@ class GLM:
                 f"{type(norm).__name__} is no rule for (mu, sigma), as eq. 13 asks."
             )
         norm.eval()  # what it remembers of cases stays as it is
-        if isinstance(norm, OverCases):
+        if isinstance(norm, BatchNormalizer):
             norm.mode = Mode.BATCH
         norm.eps = self.eps
         return norm

@@ -29,7 +29,7 @@ from lnlab.analysis.objective import (
     train_step,
 )
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
-from lnlab.nn import Norm, Normalizer
+from lnlab.nn import Normalizer, NormLayer
 from lnlab.threads import in_one_thread
 
 PARAMETRIZATION = ".parametrizations."
@@ -215,7 +215,7 @@ class NoisyNorm(Normalizer):
     def __init__(
         self,
         units: int,
-        norm: Norm,
+        norm: NormLayer,
         *,
         shift: float = 0.5,
         scale: float = 1.25,
@@ -235,8 +235,8 @@ class NoisyNorm(Normalizer):
             return h
         each = h.new_empty(self.units)
         # algorithm 1: one mean and one scale a unit and step, then a number a case around them
-        mu = self.along_units(torch.rand_like(each) * 2 - 1) * self.shift
-        sigma = self.along_units(1 + torch.rand_like(each) * (self.scale - 1))
+        mu = self.broadcast_units(torch.rand_like(each) * 2 - 1) * self.shift
+        sigma = self.broadcast_units(1 + torch.rand_like(each) * (self.scale - 1))
         m = mu + (torch.rand_like(h) * 2 - 1) * self.spread
         return (sigma + torch.randn_like(h) * self.spread) * h + m
 
@@ -244,4 +244,4 @@ class NoisyNorm(Normalizer):
         return self.norm.weight(W)
 
     def start(self, W: Tensor) -> None:
-        self.norm.start(W)
+        self.norm.initialize(W)

@@ -1,4 +1,4 @@
-"""Copies of a user's model that are run, changed and restored.
+"""Terms of a user's model that are run, changed and restored.
 
 Every analysis works on such a copy: the model, its buffers, hooks and mode stay as they are.
 """
@@ -20,12 +20,12 @@ from torch.utils._pytree import tree_leaves
 from lnlab.analysis.activations import NORMALIZERS, Site, SiteRecorder
 from lnlab.nn import (
     BatchLayerNorm,
+    BatchNormalizer,
     Conv2d,
     Linear,
     Mode,
-    OverCases,
-    recompute,
-    statistics_from,
+    recompute_statistics,
+    use_statistics,
 )
 
 BN_STATS = ("batch", "running", "recomputed")
@@ -194,7 +194,7 @@ def batch_norms(module: nn.Module) -> list[nn.Module]:
     return [
         m
         for m in module.modules()
-        if isinstance(m, OverCases | BatchLayerNorm)
+        if isinstance(m, BatchNormalizer | BatchLayerNorm)
         or (isinstance(m, TorchBatchNorm) and m.running_mean is not None)
     ]
 
@@ -206,13 +206,13 @@ def recompute_bn_stats(module: nn.Module, x: Any) -> None:
     # BatchLayerNorm keeps averages over updates instead of a population: start them again
     mixtures = [m for m in module.modules() if isinstance(m, BatchLayerNorm)]
     for mixture in mixtures:
-        mixture.forget()
+        mixture.clear_population()
         mixture.train()
     if mixtures:
-        with statistics_from(module, Mode.BATCH):
+        with use_statistics(module, Mode.BATCH):
             module(x)
     module.eval()
-    recompute(module, [x])
+    recompute_statistics(module, [x])
 
 
 # Weights: the matrices and kernels of a module.

@@ -29,10 +29,10 @@ from lnlab.nn import (
     BatchNorm,
     GroupNorm,
     LayerNorm,
-    Norm,
+    NormLayer,
     RMSNorm,
     Stats,
-    wide,
+    at_least_float32,
 )
 from lnlab.threads import in_one_thread
 
@@ -48,7 +48,9 @@ class DetachedNorm(AffineNormalizer):
         sigma: likewise sigma.
     """
 
-    def __init__(self, units: int, norm: Norm, *, mu: bool = True, sigma: bool = True) -> None:
+    def __init__(
+        self, units: int, norm: NormLayer, *, mu: bool = True, sigma: bool = True
+    ) -> None:
         rule = as_affine_norm(norm(units))
         super().__init__(units, affine=False, space=rule.space)
         self.g, self.b, self.eps = rule.g, rule.b, rule.eps
@@ -85,7 +87,7 @@ def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:
         least = torch.finfo(torch.float32 if norm.weight is None else norm.weight.dtype).eps
         same = RMSNorm(norm.normalized_shape[0], eps=least if norm.eps is None else norm.eps)
     elif isinstance(norm, nn.GroupNorm):
-        same = GroupNorm(norm.num_channels, norm.num_groups, eps=norm.eps, space=space)
+        same = GroupNorm(norm.num_groups, norm.num_channels, eps=norm.eps, space=space)
     elif isinstance(norm, TorchBatchNorm) and norm.running_mean is not None:
         same = BatchNorm(norm.num_features, eps=norm.eps, space=space)
         for name in ("running_mean", "running_var"):
@@ -158,7 +160,7 @@ def gradient_parts(
             f"along axis {axis}."
         )
     with torch.enable_grad():
-        a = wide(a.detach()).requires_grad_()
+        a = at_least_float32(a.detach()).requires_grad_()
         mu, sigma = rule.stats(a, W if W is None else W.detach(), t)
 
         def backward(mu: Tensor, sigma: Tensor) -> Tensor:

@@ -122,7 +122,7 @@ class NormalizedLayer:
         self.row, self.given = row, given
         self.statistics = row.statistics if statistics is None else statistics
         self.norm = row.make(len(given.W), eps).to(given.W.dtype)
-        self.norm.start(given.W)
+        self.norm.initialize(given.W)
         if isinstance(self.norm, SpectralNorm):
             _converge(self.norm, given.W)
         if seed is not None:

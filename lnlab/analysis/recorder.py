@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves
 
 from lnlab.analysis.module_copy import as_list, check_model
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
+from lnlab.nn import at_least_float32
 
 # A tensor in a few numbers: its distribution, and what its cases and units have in common.
 
@@ -76,11 +77,6 @@ def quantiles(sample: np.ndarray) -> np.ndarray:
     # in float64: the difference of two float32 numbers may overflow
     low, high = sample[[below, np.minimum(below + 1, len(sample) - 1)]].astype(np.float64)
     return low + (position - below) * (high - low)
-
-
-def at_least_float32(tensor: Tensor) -> Tensor:
-    """Return a tensor (any shape) in float32 or float64."""
-    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
 def as_matrix(tensor: Tensor) -> Tensor:

@@ -71,7 +71,7 @@ class Dynamics(_Sizes, AnalysisResult):
 
 def hidden_states(cell: CellProtocol, x: Tensor) -> list[tuple[Tensor, ...]]:
     """Return the first state, and that after each step of ``x`` (T, B, D)."""
-    states = [cell.start(x)]
+    states = [cell.initial_state(x)]
     for t, x_t in enumerate(x):
         # copies, which go nowhere but into the next step: h itself is made from c
         states.append(tuple(s.clone() for s in cell(x_t, states[-1], t)))
@@ -158,7 +158,7 @@ def same_weights(
             cell.W_h.copy_(W_h)
             gate_bias(cell).copy_(b)
             # the first H of the four blocks are those of f, as eq. 20 orders them
-            cell.outer_bias[: cell.units].add_(cell.initial.forget_bias)
+            cell.bias_after_norm[: cell.hidden_size].add_(cell.initial.forget_bias)
         cells[name] = cell
     return cells
 
@@ -199,7 +199,7 @@ def describe_variant(cell: Any) -> dict[str, str]:
     return {
         "LN runs over": normalized,
         "of": "W_h h + W_x x" if cell.norm_x is None else "W_h h and W_x x",
-        "hands on": "LN(c)" if cell.carry.name == "NORMALIZED" else "c",
+        "hands on": "LN(c)" if cell.cell_state.name == "NORMALIZED" else "c",
         "b": {0: "that of LN", 1: "once", 2: "twice", 3: "inside LN"}[int(cell.bias)],
         "forget bias": f"{cell.initial.forget_bias:g}",
         "eps": f"{cell.norm_c.eps:g}, {cell.norm_c.root.__name__.replace('_', ' the ')}",

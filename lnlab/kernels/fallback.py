@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lnlab.kernels.forms import Form, Kernel
-from lnlab.nn import Cell, GRUCell, State, Update
-from lnlab.nn.padding import within
+from lnlab.nn import Cell, State
+from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import flip
 
 Steps = Callable[
@@ -48,13 +48,13 @@ def unroll_hoisted(
 
 def inside(lengths: Tensor, x: Tensor) -> Tensor:
     """True where a step of ``x`` (T, B, n) is inside its sequence: (T, B, 1)."""
-    return within(lengths, len(x)).T[:, :, None]
+    return length_mask(lengths, len(x)).T[:, :, None]
 
 
 def shares(cell: Cell, form: Form, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The share of x in all steps (T, B, G H), and the parameters of a step beside W_h: gains
     and biases, those of the sum of products first."""
-    H, eps, p = cell.units, form.eps, form.parameters.to(cell.W_h)
+    H, eps, p = cell.hidden_size, form.eps, form.parameters.to(cell.W_h)
     # W_x x waits for no h: one product for all T steps, and where it has a layer norm of its
     # own that as well. Every step is left with W_h h.
     a = F.linear(x, cell.W_x)
@@ -130,10 +130,6 @@ def rnn(form: Form, a_x: Tensor, a_h: Tensor, rest: tuple[Tensor, ...], _: State
 # would pack them, and the backward pass through that takes longer than the reference loop.
 
 
-ORDER = (1, 0, 3, 2)
-"""The places of torch's gates i, f, g, o among the paper's f, i, o, g."""
-
-
 def unroll_with_torch(
     cell: Cell, x: Tensor, state: State, lengths: Tensor | None, reverse: bool
 ) -> tuple[Tensor, State]:
@@ -141,7 +137,7 @@ def unroll_with_torch(
     if reverse:
         y, last = unroll_with_torch(cell, flip(x, lengths), state, lengths, False)
         return flip(y, lengths), last
-    W = _of_gru(cell) if isinstance(cell, GRUCell) else _of_lstm(cell)
+    W = [parameter for parameter in cell.to_torch() if parameter is not None]
     if lengths is None or bool((lengths == len(x)).all()):
         return _same_length(x, state, W)
     # from one end to the next, the sequences that still go on are all of one length
@@ -166,31 +162,3 @@ def _same_length(x: Tensor, state: State, W: list[Tensor]) -> tuple[Tensor, Stat
     else:
         y, *last = torch.lstm(x, first, W, *settings)
     return y, tuple(s.squeeze(0) for s in last)
-
-
-def _of_lstm(cell: Cell) -> list[Tensor]:
-    b = getattr(cell, "b", None)
-    W = [ordered(cell.W_x), ordered(cell.W_h)]
-    return W if b is None else [*W, ordered(b), torch.zeros_like(b)]
-
-
-def _of_gru(cell: GRUCell) -> list[Tensor]:
-    """The parameters in torch's order of gates r, z, n; an open z of torch's keeps."""
-    sign = 1 if cell.update is Update.KEEPS else -1  # 1 - sigma(z) = sigma(-z)
-
-    def reordered(rows: Tensor) -> Tensor:
-        z, r, candidate = rows.chunk(3)
-        return torch.cat([r, sign * z, candidate])
-
-    W = [reordered(cell.W_x), reordered(cell.W_h)]
-    if cell.b_x is None or cell.b_h is None:
-        return W
-    # r scales U h and its bias, so this one stays apart; for z and r two would add up to one
-    b_h = torch.cat([torch.zeros_like(cell.b_h).repeat(2), cell.b_h])
-    return [*W, reordered(cell.b_x), b_h]
-
-
-def ordered(W: Tensor) -> Tensor:
-    """The rows of a weight or bias (4 H, ...) in torch's order of gates."""
-    gates = W.chunk(4)
-    return torch.cat([gates[gate] for gate in ORDER])

@@ -16,16 +16,16 @@ from torch.nn.modules.module import _has_any_global_hook
 from lnlab.kernels.normalizers import FusedLayerNorm
 from lnlab.nn import (
     Bias,
-    Carry,
     Cell,
+    CellState,
     GRUCell,
     Identity,
     LayerNorm,
     LSTMCell,
     Normalizer,
+    NormScope,
     RNNCell,
-    Sums,
-    Update,
+    UpdateGate,
     inside_root,
 )
 
@@ -125,7 +125,7 @@ def unnormalized(*norms: Normalizer | None) -> bool:
 def _plain_lstm(cell: LSTMCell) -> Form | None:
     if not unnormalized(cell.norm_h, cell.norm_x, cell.norm_c) or cell.bias is Bias.TWICE:
         return None
-    H, W = cell.units, cell.W_h
+    H, W = cell.hidden_size, cell.W_h
     b = W.new_zeros(4 * H) if cell.b is None else cell.b
     # the blocks of Kernel.LSTM, with gains of 1 and a bias of 0 where nothing is normalized
     parameters = torch.cat([W.new_ones(8 * H), b, W.new_ones(H), W.new_zeros(H)])
@@ -135,16 +135,16 @@ def _plain_lstm(cell: LSTMCell) -> Form | None:
 def _plain_gru(cell: GRUCell) -> Form | None:
     if not unnormalized(cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W):
         return None
-    H, W = cell.units, cell.W_h
+    H, W = cell.hidden_size, cell.W_h
     b_x = W.new_zeros(3 * H) if cell.b_x is None else cell.b_x
     b_U = W.new_zeros(H) if cell.b_h is None else cell.b_h
-    keeps = cell.update is Update.KEEPS
+    keeps = cell.update_gate is UpdateGate.KEEPS
     kernel = Kernel.PLAIN_GRU_KEEPS if keeps else Kernel.PLAIN_GRU_WRITES
     return Form(kernel, (0.0,) * 4, torch.cat([W.new_ones(6 * H), b_x, b_U]))
 
 
 def _lstm(cell: LSTMCell) -> Form | None:
-    if not plain(cell.norm_c) or cell.carry is Carry.NORMALIZED or b_inside(cell):
+    if not plain(cell.norm_c) or cell.cell_state is CellState.NORMALIZED or b_inside(cell):
         return None
     norms = [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
     draw = unnormalized(*norms)
@@ -181,13 +181,13 @@ def _gru(cell: GRUCell) -> Form | None:
     parameters = torch.cat(
         [gain(h, cell.W_h), gain(U, cell.W_h), gain(x, cell.W_h), gain(W, cell.W_h), b_x, b_U]
     )
-    kernel = Kernel.GRU_KEEPS if cell.update is Update.KEEPS else Kernel.GRU_WRITES
+    kernel = Kernel.GRU_KEEPS if cell.update_gate is UpdateGate.KEEPS else Kernel.GRU_WRITES
     return Form(kernel, tuple(norm.eps for norm in norms), parameters)
 
 
 def _rnn(cell: RNNCell) -> Form | None:
     norm = cell.norm_h
-    if cell.sums is not Sums.TOGETHER or cell.f is not torch.tanh or not plain(norm):
+    if cell.norm_scope is not NormScope.JOINT or cell.f is not torch.tanh or not plain(norm):
         return None
     if b_inside(cell):
         return None

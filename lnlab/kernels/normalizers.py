@@ -30,8 +30,8 @@ from lnlab.nn import (
     Normalizer,
     RecurrentBatchNorm,
     RMSNorm,
+    at_least_float32,
     inside_root,
-    wide,
 )
 
 
@@ -66,10 +66,10 @@ class FusedGroupNorm(GroupNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        if values_a_case(a, self.space) == self.groups:
+        if values_a_case(a, self.space) == self.num_groups:
             return super().forward(a, W, t)
         a_, g, b = alike(a, self.g, self.b)
-        h = F.group_norm(cases_first(a_, self.space), self.groups, g, b, self.eps)
+        h = F.group_norm(cases_first(a_, self.space), self.num_groups, g, b, self.eps)
         return h.view(a.shape).to(a.dtype)
 
 
@@ -81,7 +81,7 @@ class FusedInstanceNorm(InstanceNorm):
         if values_a_case(a, self.space) == self.units or not a.numel():
             return super().forward(a, W, t)
         # of a bfloat16 torch would round the mean to bfloat16 too
-        a_, g, b = alike(cases_first(wide(a), self.space), self.g, self.b)
+        a_, g, b = alike(cases_first(at_least_float32(a), self.space), self.g, self.b)
         h = F.instance_norm(a_, weight=g, bias=b, eps=self.eps)
         return h.view(a.shape).to(a.dtype)
 
@@ -93,7 +93,7 @@ class FusedRMSNorm(RMSNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        a_, g, b = alike(a if self.b is None else wide(a), self.g, self.b)
+        a_, g, b = alike(a if self.b is None else at_least_float32(a), self.g, self.b)
         if g is not None and g.dim() > 1:
             return apart(F.rms_norm(a_, (self.units,), eps=self.eps), g, b).to(a.dtype)
         h = F.rms_norm(a_, (self.units,), g, self.eps)
@@ -118,22 +118,22 @@ class FusedRecurrentBatchNorm(RecurrentBatchNorm):
 
 def refused(norm: BatchNorm, a: Tensor) -> bool:
     """True if torch's batch_norm does not take ``a`` (B, H, *space), or makes noise of it."""
-    alone = norm.from_batch and (a.numel() <= norm.units or not norm.eps)
-    return alone or wide(a).dtype != norm.running_mean.dtype
+    alone = norm.uses_batch and (a.numel() <= norm.units or not norm.eps)
+    return alone or at_least_float32(a).dtype != norm.running_mean.dtype
 
 
 def by_torch(norm: BatchNorm, a: Tensor, t: int | None = None) -> Tensor:
     """The rule of ``norm`` for ``a`` (*cases, H, *space) at step t, by torch's batch_norm."""
-    a_, g, b = alike(cases_first(wide(a), norm.space), norm.g, norm.b)
+    a_, g, b = alike(cases_first(at_least_float32(a), norm.space), norm.g, norm.b)
     # handed both, torch lets them move; in evaluation the batch leaves nothing behind
-    running = norm.training or not norm.from_batch
-    remembered = norm.recalled(t)
+    running = norm.training or not norm.uses_batch
+    remembered = norm.running_stats(t)
     # Of steps, copies: the rows of all of them lie in one tensor, which moves on before the way
     # back, and autograd would refuse what has changed since.
     held = remembered if t is None else [v.clone() for v in remembered]
     mean, var = held if running else (None, None)
-    h = F.batch_norm(a_, mean, var, g, b, norm.from_batch, norm.momentum, norm.eps)
-    if t is not None and norm.training and norm.from_batch:
+    h = F.batch_norm(a_, mean, var, g, b, norm.uses_batch, norm.momentum, norm.eps)
+    if t is not None and norm.training and norm.uses_batch:
         for row, moved in zip(remembered, held, strict=True):
             row.copy_(moved)
     return h.view(a.shape).to(a.dtype)

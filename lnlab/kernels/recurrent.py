@@ -17,16 +17,16 @@ from lnlab.kernels.normalizers import FusedBatchNorm, FusedRecurrentBatchNorm
 from lnlab.nn import (
     BatchNorm,
     Bias,
-    Carry,
     Cell,
+    CellState,
     LSTMCell,
     RecurrentBatchNorm,
     State,
     inside_root,
 )
 from lnlab.nn import recurrent as reference
-from lnlab.nn.batch import move
-from lnlab.nn.padding import within
+from lnlab.nn.batch import update_average
+from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import flip
 
 # LSTMs with batch norm: what the kernel needs of them, and their loop on torch's operators.
@@ -61,7 +61,12 @@ def has_batched(cell: Cell) -> bool:
     )
     # of one that stands in two places the steps would be remembered in another order
     apart = len(set(norms)) == len(norms)
-    return plain and apart and cell.carry is Carry.RAW and cell.bias in (Bias.NONE, Bias.ONCE)
+    return (
+        plain
+        and apart
+        and cell.cell_state is CellState.RAW
+        and cell.bias in (Bias.NONE, Bias.ONCE)
+    )
 
 
 def batched_form(cell: Any) -> Form:
@@ -83,19 +88,19 @@ class Moments:
 
     def __init__(self, cell: Any, x: Tensor, lengths: Tensor | None) -> None:
         T, B = x.shape[:2]
-        n = torch.full((T,), B) if lengths is None else within(lengths, T).sum(0)
+        n = torch.full((T,), B) if lengths is None else length_mask(lengths, T).sum(0)
         self.n = n[n > 0]
         """The cases of each step that has any, (steps,)."""
         self.norms: tuple[BatchNorm, ...] = (cell.norm_h, cell.norm_x, cell.norm_c)
-        self.from_batch = sum(norm.from_batch << i for i, norm in enumerate(self.norms))
+        self.uses_batch = sum(norm.uses_batch << i for i, norm in enumerate(self.norms))
         """A bit each for W_h h, W_x x, c."""
         steps = len(self.n)
         self.all = cell.W_h.new_empty(steps, 2, sum(norm.units for norm in self.norms))
         """The mean and the biased variance of the units of all three."""
         for norm, own in self._each() if steps else ():
-            norm.recalled(steps - 1)  # says that it has none before anything is computed
-            if not norm.from_batch:
-                rows = zip(*(norm.recalled(t) for t in range(steps)), strict=True)
+            norm.running_stats(steps - 1)  # says that it has none before anything is computed
+            if not norm.uses_batch:
+                rows = zip(*(norm.running_stats(t) for t in range(steps)), strict=True)
                 own.copy_(torch.stack([torch.stack(row) for row in rows], dim=1))
 
     def _each(self) -> Iterator[tuple[BatchNorm, Tensor]]:
@@ -103,9 +108,9 @@ class Moments:
         return zip(self.norms, parts, strict=True)
 
     def remember(self) -> None:
-        """Let each norm in training take in its steps: what :meth:`BatchNorm.remember` does."""
+        """Update the running statistics of each norm in training, as the norm itself does."""
         for norm, own in self._each():
-            if not (norm.training and norm.from_batch):
+            if not (norm.training and norm.uses_batch):
                 continue
             mean, var = own.unbind(1)
             m = self.n[self.n > 1].to(var)[:, None]  # of one case there is no variance
@@ -116,7 +121,7 @@ class Moments:
 def _take_in(norm: BatchNorm, running: Tensor, new: Tensor) -> None:
     """Let ``running`` move to the first steps' ``new`` (steps, H), one after the other."""
     if isinstance(norm, RecurrentBatchNorm):  # a row a step
-        move(running[: len(new)], new, norm.momentum)
+        update_average(running[: len(new)], new, norm.momentum)
         return
     kept = 1 - norm.momentum
     ages = torch.arange(len(new) - 1, -1, -1, dtype=new.dtype)
@@ -133,7 +138,7 @@ def unroll_batched(
     if lengths is None:
         hs, cs = _steps(cell, x, state, [x.shape[1]] * len(x))
         return torch.stack(hs), (hs[-1], cs[-1])
-    going = within(lengths, len(x)).sum(0).tolist()
+    going = length_mask(lengths, len(x)).sum(0).tolist()
     lengths, order = (v.to(x.device) for v in lengths.sort(descending=True, stable=True))
     back = order.argsort()
     state = tuple(s[order] for s in state)
@@ -165,7 +170,7 @@ def _steps(
     norm_x, norm_h, norm_c = cell.norm_x, cell.norm_h, cell.norm_c
     # W_x x of all steps at once; its statistics wait, as they are of the cases of one step
     shares = F.linear(x[: len(going)], cell.W_x).unbind()
-    (h, c), hs, cs, H = state, [], [], cell.units
+    (h, c), hs, cs, H = state, [], [], cell.hidden_size
     for t, (a_x, n) in enumerate(zip(shares, going, strict=True)):
         if n < len(h):
             h, c = h[:n], c[:n]
@@ -205,8 +210,8 @@ def unroll(
     over_cases = fused is None and has_batched(cell)
     if (fused is None and not over_cases) or x.numel() == 0:
         return reference.unroll(cell, x, state, lengths, reverse, mask)
-    lengths = reference.checked(cell, x, state, lengths, mask)
-    state = state or cell.start(x)
+    lengths = reference.check_inputs(cell, x, state, lengths, mask)
+    state = state or cell.initial_state(x)
     dtype = cell.W_h.dtype
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
     if mask is not None and (lib is None or over_cases or mask.requires_grad):
@@ -217,10 +222,12 @@ def unroll(
     if lib is None and fused.unnormalized:
         return fallback.unroll_with_torch(cell, x.to(cell.W_h), state, lengths, reverse)
     if lib is None:
-        steps = triton.steps(x.device, dtype, cell.units)
+        steps = triton.steps(x.device, dtype, cell.hidden_size)
         lengths = None if lengths is None else lengths.to(x.device)
         return fallback.unroll_hoisted(cell, fused, x, state, lengths, reverse, steps)
-    products = x.numel() // cell.inputs * len(cell.W_h) * (cell.inputs + cell.units)
+    products = (
+        x.numel() // cell.input_size * len(cell.W_h) * (cell.input_size + cell.hidden_size)
+    )
     # a second thread changes no byte, and for little work costs more than it saves
     threads = torch.get_num_threads() if products > 2_000_000 else 1
     moments = Moments(cell, x, lengths) if over_cases else None
@@ -274,7 +281,7 @@ class Task:
         problem.own_cache = own_cache()
         problem.eps = ctypes.addressof(self.eps_array)
         if self.moments is not None:
-            problem.from_batch = self.moments.from_batch
+            problem.from_batch = self.moments.uses_batch
             problem.statistics = self.moments.all.data_ptr()
         tensors |= {"x": x, "lengths": self.lengths, "mask": self.mask}
         for name, tensor in tensors.items():

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.live.examples import Uniform, digits, points
-from lnlab.nn import Identity, Linear, named
+from lnlab.nn import Identity, Linear, norm_by_name
 
 
 def examples(dataset: str) -> tuple[Tensor, Tensor]:
@@ -40,13 +40,13 @@ def network(state: dict[str, Any], norm: str, seed: int) -> nn.Sequential:
     """Return a network with its first weights, which are the same with every normalizer."""
     inputs, classes = (64, 10) if state["dataset"] == "digits" else (3, 2)
     widths = [inputs] + [state["units"]] * state["depth"] + [classes]
-    factories = [named(norm)] * state["depth"] + [Identity]
+    factories = [norm_by_name(norm)] * state["depth"] + [Identity]
     uniform, modules = Uniform(1000 + seed), []
     for (D, H), factory in zip(pairwise(widths), factories, strict=True):
-        layer = Linear(D, H, factory, bias_inside=factory is Identity).double()
+        layer = Linear(D, H, factory, bias=factory is Identity).double()
         first = [D**-0.5 * (2 * uniform() - 1) for _ in range(H * D)]
         with torch.no_grad():
             layer.W.copy_(torch.tensor(first, dtype=torch.float64).view(H, D))
-            layer.norm.start(layer.W)
+            layer.norm.initialize(layer.W)
         modules += [layer, {"tanh": nn.Tanh, "relu": nn.ReLU}[state["activation"]]()]
     return nn.Sequential(*modules[:-1])

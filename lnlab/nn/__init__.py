@@ -1,9 +1,9 @@
-"""Normalizers: rules for the (mu, sigma) of one equation, and what stays the same under them.
+"""Normalizers, Table 1 of the paper as data, and layers and cells that take any normalizer.
 
 ========  ==========================  =====  =======================================
 symbol    is                          size   of
 ========  ==========================  =====  =======================================
-``a``     summed inputs               B, H   ``a = W x``
+``a``     pre-activations             B, H   ``a = W x``, the paper's summed inputs
 ``W``     weights, one row a unit     H, D
 ``g, b``  gain and bias               H
 ``mu``    what is subtracted                 the rule of a normalizer
@@ -18,17 +18,17 @@ from lnlab.nn.attention import (
     Annotations,
     Attention,
     Hypothesis,
-    entropy,
-    mass,
-    monotonicity,
-    search,
+    attention_entropy,
+    attention_in_segments,
+    attention_monotonicity,
+    beam_search,
 )
 from lnlab.nn.batch import (
     BatchNorm,
+    BatchNormalizer,
     BatchRenorm,
     GhostBatchNorm,
     Mode,
-    OverCases,
     RecurrentBatchNorm,
 )
 from lnlab.nn.batch_layer import (
@@ -36,53 +36,54 @@ from lnlab.nn.batch_layer import (
     CONFIGURATIONS,
     PAPER,
     BatchLayerNorm,
-    Copies,
     Population,
-    Reading,
-    possible,
+    Terms,
+    Variant,
+    is_computable,
 )
 from lnlab.nn.cells import (
-    MODERN_START,
-    PAPER_START,
-    PUBLISHED,
-    STARTS,
+    CELL_INITS,
+    MODERN_INIT,
+    PAPER_INIT,
+    PUBLISHED_LSTMS,
     Bias,
-    Carry,
     Cell,
+    CellInit,
+    CellState,
     GRUCell,
-    Initial,
     LSTMCell,
+    NormScope,
     RNNCell,
     State,
-    Sums,
-    Update,
-    as_torch,
-    authors,
-    gain_only,
-    modern,
+    UpdateGate,
+    init_like_authors_,
+    init_like_torch_,
+    init_unit_variance_,
 )
 from lnlab.nn.elementwise import AdaNorm, DyT
 from lnlab.nn.layer import GroupNorm, InstanceNorm, LayerNorm, RMSNorm, ScaleNorm
-from lnlab.nn.linear import Conv2d, Linear, Norm
+from lnlab.nn.linear import Conv2d, Linear, NormLayer
 from lnlab.nn.normalizer import (
     AffineNormalizer,
     Identity,
     Normalizer,
     Stats,
+    at_least_float32,
     inside_root,
     outside_root,
-    wide,
 )
-from lnlab.nn.statistics import recompute, statistics_from
+from lnlab.nn.recurrent import GRU, LSTM, RNN
+from lnlab.nn.statistics import recompute_statistics, use_statistics
+from lnlab.nn.torch_state import torch_state_dict
 from lnlab.nn.weight import MeanOnlyBatchNorm, SpectralNorm, WeightNorm, WeightStandardization
 
-NORMS: dict[str, Norm] = {
+NORMS: dict[str, NormLayer] = {
     "none": Identity,
     "layer": LayerNorm,
     "batch": BatchNorm,
     "weight": WeightNorm,
     "rms": RMSNorm,
-    "group": partial(GroupNorm, groups=4),
+    "group": partial(GroupNorm, 4),
     "instance": InstanceNorm,
     "scale": ScaleNorm,
     "weight standardization": WeightStandardization,
@@ -95,81 +96,88 @@ NORMS: dict[str, Norm] = {
     "recurrent batch": partial(RecurrentBatchNorm, steps=1),
     "batch layer": BatchLayerNorm,
 }
-"""Names at the edge (panels, the command line); models are handed the factories."""
+"""Names for panels and the command line; models are given the factories."""
 
 __getattr__, _ = lazy(__name__)
 
 
-def named(name: str) -> Norm:
-    """The factory called ``name``; raises ValueError naming those that exist."""
+def norm_by_name(name: str) -> NormLayer:
+    """Return the factory called ``name``.
+
+    Raises:
+        ValueError: names those that exist.
+    """
     if name not in NORMS:
         raise ValueError(f"no normalizer is called {name!r}: choose from {', '.join(NORMS)}.")
     return NORMS[name]
 
 
 __all__ = [
+    "CELL_INITS",
     "CODE",
     "CONFIGURATIONS",
-    "MODERN_START",
+    "GRU",
+    "LSTM",
+    "MODERN_INIT",
     "NORMS",
     "PAPER",
-    "PAPER_START",
-    "PUBLISHED",
-    "STARTS",
+    "PAPER_INIT",
+    "PUBLISHED_LSTMS",
+    "RNN",
     "AdaNorm",
     "AffineNormalizer",
     "Annotations",
     "Attention",
     "BatchLayerNorm",
     "BatchNorm",
+    "BatchNormalizer",
     "BatchRenorm",
     "Bias",
-    "Carry",
     "Cell",
+    "CellInit",
+    "CellState",
     "Conv2d",
-    "Copies",
     "DyT",
     "GRUCell",
     "GhostBatchNorm",
     "GroupNorm",
     "Hypothesis",
     "Identity",
-    "Initial",
     "InstanceNorm",
     "LSTMCell",
     "LayerNorm",
     "Linear",
     "MeanOnlyBatchNorm",
     "Mode",
-    "Norm",
+    "NormLayer",
+    "NormScope",
     "Normalizer",
-    "OverCases",
     "Population",
     "RMSNorm",
     "RNNCell",
-    "Reading",
     "RecurrentBatchNorm",
     "ScaleNorm",
     "SpectralNorm",
     "State",
     "Stats",
-    "Sums",
-    "Update",
+    "Terms",
+    "UpdateGate",
+    "Variant",
     "WeightNorm",
     "WeightStandardization",
-    "as_torch",
-    "authors",
-    "entropy",
-    "gain_only",
+    "at_least_float32",
+    "attention_entropy",
+    "attention_in_segments",
+    "attention_monotonicity",
+    "beam_search",
+    "init_like_authors_",
+    "init_like_torch_",
+    "init_unit_variance_",
     "inside_root",
-    "mass",
-    "modern",
-    "monotonicity",
-    "named",
+    "is_computable",
+    "norm_by_name",
     "outside_root",
-    "possible",
-    "recompute",
-    "search",
-    "statistics_from",
-    "wide",
+    "recompute_statistics",
+    "torch_state_dict",
+    "use_statistics",
 ]

@@ -1,9 +1,9 @@
-"""Rules that read the other cases of the batch.
+"""Rules that read the other examples of the batch.
 
-A statistic over cases is taken from the batch while training and from what was remembered
-of the batches afterwards. Which of the two is used is explicit here: ``norm.mode`` is
-``Mode.BATCH``, ``Mode.RUNNING``, or None, "as ``training`` says", which is torch's habit.
-What is remembered moves in training mode only, and only where the batch is used.
+A statistic over examples comes from the batch while training and from running statistics
+afterwards. Which of the two is used is explicit here: ``norm.mode`` is ``Mode.BATCH``,
+``Mode.RUNNING``, or None, which follows ``norm.training`` as torch does. Running statistics
+change in training mode only, and only where the batch is used.
 """
 
 from abc import abstractmethod
@@ -12,36 +12,36 @@ from enum import Enum
 import torch
 from torch import Tensor, nn
 
-from lnlab.nn.normalizer import AffineNormalizer, Root, Stats, inside_root, wide
+from lnlab.nn.normalizer import AffineNormalizer, Root, Stats, at_least_float32, inside_root
 
 
 class Mode(Enum):
-    """The source of a statistic over cases."""
+    """The source of a statistic over examples."""
 
-    BATCH = "the cases at hand"
-    RUNNING = "the remembered statistics"
+    BATCH = "the batch"
+    RUNNING = "the running statistics"
 
 
 def batch_moments(a: Tensor, axis: int) -> tuple[Tensor, Tensor, int]:
-    """The mean and the biased variance (H,) over all axes of ``a`` but one, and their m.
+    """Return mean and biased variance (H,) over all axes of ``a`` but one, and their m.
 
     Args:
-        a: summed inputs (*cases, H, *space).
-        axis: that of the units. All others count as cases, m values to a unit.
+        a: pre-activations (*cases, H, *space).
+        axis: that of the units. All others are averaged over, m values per unit.
 
     Raises:
-        ValueError: where there is nothing to average over.
+        ValueError: if there is nothing to average over.
     """
     axes = [i for i in range(a.dim()) if i != axis % a.dim()]
     m = a.numel() // a.shape[axis]
     if not axes or m == 0:
-        raise ValueError(f"a batch of shape {tuple(a.shape)} has no cases to average over.")
+        raise ValueError(f"a batch of shape {tuple(a.shape)} has no examples to average over.")
     var, mu = torch.var_mean(a, dim=axes, correction=0)
     return mu, var, m
 
 
-def move(running: Tensor, new: Tensor, momentum: float) -> None:
-    """Let ``running`` (H,) go the fraction ``momentum`` of its way to ``new`` (H,), in place.
+def update_average(running: Tensor, new: Tensor, momentum: float) -> None:
+    """Update ``running`` (H,) to (1 - momentum) running + momentum new (H,), in place.
 
     After k batches the newest weighs momentum, the one before it momentum (1 - momentum), and
     the start value still (1 - momentum)^k: 0.35 after ten batches at 0.1.
@@ -50,8 +50,8 @@ def move(running: Tensor, new: Tensor, momentum: float) -> None:
     running.mul_(1 - momentum).add_(new, alpha=momentum)
 
 
-class OverCases(AffineNormalizer):
-    """A normalizer whose statistics run over cases (and space), one pair for each unit.
+class BatchNormalizer(AffineNormalizer):
+    """A normalizer whose statistics run over examples (and space), one pair for each unit.
 
     Args:
         momentum: weight of the newest batch in the running statistics.
@@ -77,73 +77,93 @@ class OverCases(AffineNormalizer):
         self.momentum, self.correction = momentum, correction
 
     @property
-    def from_batch(self) -> bool:
-        """True if the statistics come from the cases at hand."""
+    def uses_batch(self) -> bool:
+        """True if the statistics come from the batch."""
         return self.training if self.mode is None else self.mode is Mode.BATCH
 
-    def corrected(self, var: Tensor, m: int) -> Tensor:
-        """A biased variance (H,) of m values with the asked-for correction; of one value, 0."""
+    def correct_variance(self, var: Tensor, m: int) -> Tensor:
+        """Return a biased variance (H,) of m values with ``correction``; of one value, 0."""
         # a variance of one value is 0/0; 0 is what the biased one is
         return var * (m / (m - self.correction)) if m > self.correction else var
 
     @abstractmethod
-    def remember(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
-        """Let the running statistics take in mu and the biased var (H,) of m values."""
+    def update_running(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
+        """Add mu and the biased var (H,) of m values to the running statistics."""
 
     @abstractmethod
-    def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
-        """Replace the running statistics (of step ``t``) by mu and var (H,) of a population."""
+    def set_population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+        """Set the running statistics (of step ``t``) to mu and var (H,) of a population."""
 
 
-class BatchNorm(OverCases):
-    """mu and sigma of a unit over the cases: Ioffe & Szegedy (2015), Ba et al. (2016), eq. 2.
+class BatchNorm(BatchNormalizer):
+    """Batch normalization: Ioffe & Szegedy (2015), Ba et al. (2016), eq. 2.
 
-    The running variance is unbiased, as in torch. Of a single value (m = 1) there is none:
-    the running variance stays as it was, the running mean moves, and the output is ``b``.
+    Statistics of each unit run over the examples (and space). torch's BatchNorm1d of (N, C),
+    1d of (N, C, L), 2d and 3d are ``space=0``, 1, 2 and 3. The running variance is unbiased, as
+    in torch. Of a single value (m = 1) there is none: the running variance stays as it was, the
+    running mean changes, and the output is ``b``.
+
+    Args:
+        num_features: H.
+        eps: added to the variance.
+        momentum: weight of the newest batch in the running statistics.
+        affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros).
+        settings: ``root``, ``space``, ``correction``: see :class:`BatchNormalizer`.
     """
 
     running_var: Tensor
+    in_torch = True
 
-    def __init__(self, units: int, **settings) -> None:
-        super().__init__(units, **settings)
-        self.register_buffer("running_mean", torch.zeros(units))
-        self.register_buffer("running_var", torch.ones(units))
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        **settings,
+    ) -> None:
+        super().__init__(num_features, eps=eps, momentum=momentum, affine=affine, **settings)
+        self.register_buffer("running_mean", torch.zeros(num_features))
+        self.register_buffer("running_var", torch.ones(num_features))
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        if not self.from_batch:
-            mu, var = (wide(statistic) for statistic in self.recalled(t))
+        if not self.uses_batch:
+            mu, var = (at_least_float32(statistic) for statistic in self.running_stats(t))
         else:
             # eq. 2 of Ba et al. (2016): expectations over the data, estimated by the mini-batch
             mu, var, m = batch_moments(a, self.unit_axis)
             if self.training:
-                self.remember(mu.detach(), var.detach(), m, t)
-            var = self.corrected(var, m)
-        return Stats(self.along_units(mu), self.along_units(self.sigma(var)))
+                self.update_running(mu.detach(), var.detach(), m, t)
+            var = self.correct_variance(var, m)
+        return Stats(self.broadcast_units(mu), self.broadcast_units(self.sigma(var)))
 
-    def recalled(self, t: int | None) -> tuple[Tensor, Tensor]:
-        """The running mean and variance, each (H,)."""
+    def running_stats(self, t: int | None) -> tuple[Tensor, Tensor]:
+        """Return the running mean and variance, each (H,)."""
         return self.running_mean, self.running_var
 
-    def remember(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
-        mean, variance = self.recalled(t)
-        move(mean, mu, self.momentum)
+    def update_running(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
+        mean, variance = self.running_stats(t)
+        update_average(mean, mu, self.momentum)
         # Bessel: a batch of m varies about its own mean by (m-1)/m of the population's variance
         if m > 1:
-            move(variance, var * (m / (m - 1)), self.momentum)
+            update_average(variance, var * (m / (m - 1)), self.momentum)
 
-    def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
-        for remembered, statistic in zip(self.recalled(t), (mu, var), strict=True):
-            remembered.copy_(statistic)
+    def set_population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+        for running, statistic in zip(self.running_stats(t), (mu, var), strict=True):
+            running.copy_(statistic)
 
 
 class RecurrentBatchNorm(BatchNorm):
-    """Cooijmans et al. (2016), section 3: BatchNorm with each time step's own statistics.
+    """Recurrent batch normalization: Cooijmans et al. (2016), section 3.
 
-    Gain 0.1 at the start, as there. In evaluation a step past the last is given the last
-    one's statistics; training on one raises ValueError.
+    BatchNorm with statistics of its own for each time step. The gain starts at 0.1, as there.
+    In evaluation a step past the last uses the last one's statistics; training on one raises
+    ValueError.
 
     Args:
-        steps: T, how many time steps are told apart.
+        units: H.
+        steps: the number of time steps with statistics of their own.
+        gain: the gain at the start.
 
     Raises:
         ValueError: for less than one step.
@@ -159,8 +179,8 @@ class RecurrentBatchNorm(BatchNorm):
         if self.g is not None:
             nn.init.constant_(self.g, gain)
 
-    def recalled(self, t: int | None) -> tuple[Tensor, Tensor]:
-        """The running mean and variance of step t, each (H,).
+    def running_stats(self, t: int | None) -> tuple[Tensor, Tensor]:
+        """Return the running mean and variance of step t, each (H,).
 
         Raises:
             ValueError: without a step, and in training for one past the last.
@@ -171,61 +191,75 @@ class RecurrentBatchNorm(BatchNorm):
                 "norm(a, W, t) with t = 0, 1, ..."
             )
         if self.training and t >= self.steps:
-            raise ValueError(f"time step {t} of a net with statistics for {self.steps} steps.")
-        # Rows of the buffers, not copies: what is moved in them is remembered. Steps are apart
-        # because h_t starts at 0 and comes to its usual spread only after some of them.
+            raise ValueError(f"time step {t} of a norm with statistics for {self.steps} steps.")
+        # Rows of the buffers, not copies: they are updated in place. Each step has its own
+        # because h_t starts at 0 and reaches its usual spread only after some steps.
         last = min(t, self.steps - 1)
         return self.running_mean[last], self.running_var[last]
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        self.recalled(t)  # says what is wrong with t before anything is computed
+        self.running_stats(t)  # raises before anything is computed
         return super().stats(a, W, t)
 
-    def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+    def set_population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
         if t is not None and t < self.steps:  # a later step has no statistics of its own
-            super().population(mu, var, t)
+            super().set_population(mu, var, t)
 
 
 class GhostBatchNorm(BatchNorm):
-    """Hoffer et al. (2017), algorithm 1: BatchNorm inside each ghost batch of the batch.
+    """Ghost batch normalization: Hoffer et al. (2017), algorithm 1.
 
-    The cases are cut in order into ghosts of ``ghost`` cases; the last may be smaller. The
-    running statistics take in one ghost after the other, as BatchNorm's do batches; the
-    algorithm prints another weighting of the ghosts, and a running sigma.
+    BatchNorm inside each ghost batch: the batch is cut in order into parts of ``ghost``
+    examples; the last may be smaller. The running statistics are updated by one ghost batch
+    after the other; the algorithm prints another weighting, and a running sigma.
+
+    Args:
+        units: H.
+        ghost: the number of examples in a ghost batch.
 
     Raises:
-        ValueError: for a ghost batch of no case.
+        ValueError: for an empty ghost batch.
     """
 
     def __init__(self, units: int, ghost: int, **settings) -> None:
         super().__init__(units, **settings)
         if ghost < 1:
-            raise ValueError(f"ghost is {ghost}: a ghost batch holds at least one case.")
+            raise ValueError(f"ghost is {ghost}: a ghost batch holds at least one example.")
         self.ghost = ghost
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        if not self.from_batch:
+        if not self.uses_batch:
             return super().stats(a, W, t)
         cases = a.flatten(0, a.dim() - 2 - self.space)  # (m, H, *space)
-        # each ghost is a batch to BatchNorm's own rule, which also remembers it
-        parts = [super(GhostBatchNorm, self).stats(part) for part in cases.split(self.ghost)]
-        sizes = [len(part) for part in cases.split(self.ghost)]
-        return Stats(*(self._to_cases(s, sizes, a) for s in zip(*parts, strict=True)))
+        # BatchNorm's rule for each ghost batch, which also updates the running statistics
+        ghosts = cases.split(self.ghost)
+        stats = [super(GhostBatchNorm, self).stats(ghost) for ghost in ghosts]
+        sizes = [len(ghost) for ghost in ghosts]
+        return Stats(*(self._repeat_for_cases(s, sizes, a) for s in zip(*stats, strict=True)))
 
-    def _to_cases(self, parts: tuple[Tensor, ...], sizes: list[int], a: Tensor) -> Tensor:
-        """One statistic (H, *1) a ghost to one (*cases, H, *1) a case."""
-        each = [s.expand(n, *s.shape) for s, n in zip(parts, sizes, strict=True)]
-        return torch.cat(each).reshape(*a.shape[: a.dim() - 1 - self.space], *parts[0].shape)
+    def _repeat_for_cases(
+        self, statistics: tuple[Tensor, ...], sizes: list[int], a: Tensor
+    ) -> Tensor:
+        """One statistic (H, *1) per ghost batch to (*cases, H, *1)."""
+        each = [s.expand(n, *s.shape) for s, n in zip(statistics, sizes, strict=True)]
+        shape = a.shape[: a.dim() - 1 - self.space]
+        return torch.cat(each).reshape(*shape, *statistics[0].shape)
 
 
-class BatchRenorm(OverCases):
-    r"""Ioffe (2017), algorithm 1: BatchNorm corrected towards its running statistics.
+class BatchRenorm(BatchNormalizer):
+    r"""Batch renormalization: Ioffe (2017), algorithm 1.
 
     :math:`\hat a = \frac{a - \mu_B}{\sigma_B} r + d` with r and d held constant in the
     backward pass; in the form of eq. 5, sigma = sigma_B / r and mu = mu_B - d sigma_B / r.
     The running statistic is of sigma, not of the variance, and biased. The paper raises
     ``r_max`` from 1 to 3 and ``d_max`` from 0 to 5 while training; 1 and 0 are BatchNorm,
     infinity leaves a forward pass by the running statistics alone.
+
+    Args:
+        units: H.
+        r_max: bounds r to [1/r_max, r_max].
+        d_max: bounds d to [-d_max, d_max].
+        momentum: weight of the newest batch in the running statistics.
 
     Raises:
         ValueError: for an ``r_max`` below 1 or a ``d_max`` below 0.
@@ -252,23 +286,26 @@ class BatchRenorm(OverCases):
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         # With r and d as they are when no clip is reached, (a - mu_B)/sigma_B r + d is
         # (a - mu)/sigma, the running statistics: only the gradient goes through the batch.
-        # A copy: what is remembered may move on before the backward pass divides by it.
-        mu, sigma = wide(self.running_mean), wide(self.running_sigma).clone()
-        if self.from_batch:
+        # A copy: running statistics may change before the backward pass divides by them.
+        mu, sigma = (
+            at_least_float32(self.running_mean),
+            at_least_float32(self.running_sigma).clone(),
+        )
+        if self.uses_batch:
             mu_B, var, m = batch_moments(a, self.unit_axis)
-            sigma_B = self.sigma(self.corrected(var, m))
+            sigma_B = self.sigma(self.correct_variance(var, m))
             r = (sigma_B / sigma).clamp(1 / self.r_max, self.r_max).detach()
             d = ((mu_B - mu) / sigma).clamp(-self.d_max, self.d_max).detach()
             mu, sigma = mu_B - d * sigma_B / r, sigma_B / r
             if self.training:
-                self.remember(mu_B.detach(), var.detach(), m, t)
-        return Stats(self.along_units(mu), self.along_units(sigma))
+                self.update_running(mu_B.detach(), var.detach(), m, t)
+        return Stats(self.broadcast_units(mu), self.broadcast_units(sigma))
 
-    def remember(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
-        sigma = self.sigma(self.corrected(var, m))
-        move(self.running_mean, mu, self.momentum)
-        move(self.running_sigma, sigma, self.momentum)
+    def update_running(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
+        sigma = self.sigma(self.correct_variance(var, m))
+        update_average(self.running_mean, mu, self.momentum)
+        update_average(self.running_sigma, sigma, self.momentum)
 
-    def population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+    def set_population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
         self.running_mean.copy_(mu)
         self.running_sigma.copy_(self.sigma(var))

@@ -11,8 +11,8 @@ Known oddities, kept because they are the source: the weights sum to 1 - 2 eps; 
 constant :math:`1/\sqrt d`, so the output has a standard deviation of about that.
 
 Not kept: eq. 13 and 21 print no eps. Like the code, and the paper's "in all equations", we
-put the one of eq. 11 there too, without which a case of equal units gives 0/0; with eps = 0
-both are as printed.
+put the one of eq. 11 there too, without which an example of equal units gives 0/0; with
+eps = 0 both are as printed.
 """
 
 from dataclasses import astuple, dataclass
@@ -22,18 +22,16 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from lnlab.nn.normalizer import Normalizer, Stats, refuse_negative, wide
-
-# The average over batches of a mean and a spread, in the shapes of a batch's own.
+from lnlab.nn.normalizer import Normalizer, Stats, at_least_float32, check_eps
 
 
-class Average(nn.Module):
-    """The mean over batches, all alike, of a batch's mu and its spread.
+class RunningAverage(nn.Module):
+    """The unweighted mean over batches of mu and of a spread.
 
-    The shape is that of the first batch, and a batch of another shape starts it anew.
+    Its shape is that of the first batch; a batch of another shape restarts it.
 
     Args:
-        epoch: the number of batches after which the next one starts it anew; None: never.
+        epoch: the number of batches after which the next one restarts it; None: never.
     """
 
     batches: Tensor
@@ -48,27 +46,27 @@ class Average(nn.Module):
         self.register_buffer("spread", torch.zeros(0))
 
     @torch.no_grad()
-    def take(self, mu: Tensor, spread: Tensor) -> None:
-        """Take in the statistics of one batch, of any one shape.
+    def update(self, mu: Tensor, spread: Tensor) -> None:
+        """Add the statistics of one batch, both of one shape.
 
         Tensors are changed in place: a fused model shares them.
         """
         if self.mu.shape != mu.shape:
-            self.forget()
+            self.clear()
             self.mu.resize_(mu.shape).zero_()
             self.spread.resize_(mu.shape).zero_()
         before = self.batches % self.epoch if self.epoch else self.batches.clone()
         self.batches += 1
-        # the plain mean of all so far, brought up to date: no sum that grows
+        # mean + (new - mean) / n is the mean of n batches without a sum that grows
         for mean, new in ((self.mu, mu), (self.spread, spread)):
             mean.copy_(torch.where(before == 0, new, mean + (new - mean) / (before + 1)))
 
-    def recall(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """The averages of mu and spread, for a batch whose own mu is ``like``.
+    def get(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the averages of mu and spread, for a batch whose own mu is ``like``.
 
         Raises:
-            RuntimeError: where there are none yet.
-            ValueError: where they are of batches of another shape.
+            RuntimeError: before the first batch.
+            ValueError: if they are of batches of another shape.
         """
         if not self.batches:
             raise RuntimeError(
@@ -79,17 +77,17 @@ class Average(nn.Module):
             raise ValueError(
                 f"population statistics of shape {tuple(self.mu.shape)} do not fit those of "
                 f"this batch, {tuple(like.shape)}: evaluate on the shape that was trained on "
-                "(in the code's reading, in batches of the same size too)."
+                "(for variant=CODE, in batches of the same size too)."
             )
-        return wide(self.mu), wide(self.spread)
+        return at_least_float32(self.mu), at_least_float32(self.spread)
 
-    def begin(self) -> None:
-        """Start anew, in the same shape."""
+    def restart(self) -> None:
+        """Start again, in the same shape."""
         self.batches.zero_()
 
-    def forget(self) -> None:
-        """Start anew, with batches of any shape."""
-        self.begin()
+    def clear(self) -> None:
+        """Start again, with batches of any shape."""
+        self.restart()
         self.mu.resize_(0)
         self.spread.resize_(0)
 
@@ -102,9 +100,9 @@ class Average(nn.Module):
 
 @dataclass(frozen=True)
 class Population:
-    """Algorithm 2, step 9: which statistics come from the population in evaluation.
+    """Which statistics come from the population in evaluation (algorithm 2, step 9).
 
-    The 16 configurations; the paper writes them as four letters T or F in this order.
+    There are 16 configurations; the paper writes each as four letters T or F in this order.
     """
 
     mu_B: bool = False
@@ -113,8 +111,8 @@ class Population:
     sigma_F: bool = False
 
     @classmethod
-    def named(cls, letters: str) -> "Population":
-        """The configuration that the paper's tables call, say, "TTFF".
+    def from_letters(cls, letters: str) -> "Population":
+        """Return the configuration that the paper's tables call, say, "TTFF".
 
         Raises:
             ValueError: if these are not four letters T and F.
@@ -126,70 +124,73 @@ class Population:
     @property
     def letters(self) -> str:
         """Its name in the paper's tables."""
-        return "".join("FT"[asked] for asked in astuple(self))
+        return "".join("FT"[from_population] for from_population in astuple(self))
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A reading of the paper: its own words, or what its code does differently.
+class Variant:
+    """A reading of the paper: by its text, or what its code does differently.
 
     Attributes:
         eps: inside the root of both standard deviations.
-        about_mu: whether a sigma that evaluation takes from the batch is about the mu in use,
-            which may be the population's (eq. 19, 21), or about the batch's own (the code).
-        of_variance: whether the population sigma is the root of the averaged variance
+        about_used_mu: whether a sigma that evaluation takes from the batch is about the mu in
+            use, which may be the population's (eq. 19, 21), or about the batch's own (the
+            code).
+        average_variance: whether the population sigma is the root of the averaged variance
             times m/(m-1) (the code) or m/(m-1) times the averaged sigma (eq. 19, 21).
-        by_slot: whether population feature statistics are kept for each place in the batch
-            (the code: an average over unrelated cases, and m is then fixed) or one of all.
+        by_position: whether population feature statistics are kept for each position in the
+            batch (the code: an average over unrelated examples, and m is then fixed) or once.
         corrected: whether the population's sigmas have the factor m/(m-1) at all; both do, of
             the features too, where it corrects nothing, and at m = 1 it is infinite.
     """
 
     eps: float
-    about_mu: bool
-    of_variance: bool
-    by_slot: bool
+    about_used_mu: bool
+    average_variance: bool
+    by_position: bool
     corrected: bool = True
 
 
-PAPER = Reading(eps=1e-4, about_mu=True, of_variance=False, by_slot=False)
-CODE = Reading(eps=1e-3, about_mu=False, of_variance=True, by_slot=True)
+PAPER = Variant(eps=1e-4, about_used_mu=True, average_variance=False, by_position=False)
+CODE = Variant(eps=1e-3, about_used_mu=False, average_variance=True, by_position=True)
 
 CONFIGURATIONS = tuple("".join(letters) for letters in product("TF", repeat=4))
 """The names of the 16 configurations, in the order in which the code tries them."""
 
 
-def possible(letters: str, m: int | None, reading: Reading = CODE) -> bool:
-    """False for a configuration that m/(m-1) keeps from being computed: 12 of 16 at m = 1."""
-    asked = Population.named(letters)
-    return not (m == 1 and reading.corrected and (asked.sigma_B or asked.sigma_F))
+def is_computable(letters: str, m: int | None, variant: Variant = CODE) -> bool:
+    """Return False if m/(m-1) makes a configuration infinite: 12 of 16 at m = 1."""
+    population = Population.from_letters(letters)
+    return not (m == 1 and variant.corrected and (population.sigma_B or population.sigma_F))
 
 
-Copies = Literal["both", "cases", "features"]
-"""The standardised copies that are added: both (eq. 16), or one alone, its weight 1."""
+Terms = Literal["both", "cases", "features"]
+"""The standardized terms that are added: both (eq. 16), or one alone with weight 1."""
 
 
 class BatchLayerNorm(Normalizer):
-    """Ziaee & Çano (2022), algorithms 1 and 2: eq. 16 with gain g and bias b (eq. 17).
+    """Batch layer normalization: Ziaee & Çano (2022), eq. 16 with gain g and bias b (eq. 17).
 
-    Batch statistics run over the first axis alone, so every place of a sequence or picture
-    has its own; feature statistics over the units alone. It is computed as the sum of its
-    two parts: one combined mu would cancel in float32. Of a single case the batch part is
-    0, whatever eps.
+    Batch statistics run over the first axis alone, so each position of a sequence or picture
+    has its own; feature statistics over the units alone. It is computed as the sum of its two
+    terms: one combined mu would cancel in float32. Of a single example the batch term is 0,
+    whatever eps.
 
-    Population statistics are averages over the training batches since :meth:`forget`.
-    Evaluation that asks for them before there are any raises RuntimeError, and ValueError
-    where they do not fit the batch, or where m/(m-1) is infinite.
+    Population statistics are averages over the training batches since
+    :meth:`clear_population`. An evaluation that needs them before there are any raises
+    RuntimeError, and ValueError if they do not fit the batch or m/(m-1) is infinite.
 
     Args:
-        m: nominal batch size of the weights and of m/(m-1); None takes the cases at hand.
+        units: d.
+        m: nominal batch size of the weights and of m/(m-1); None takes that of each batch.
         population: which statistics evaluation takes from the population.
-        reading: :data:`PAPER` or :data:`CODE`.
-        eps: replaces the reading's, in the roots; the weights keep theirs, 1e-4.
-        epoch: the number of training batches after which population statistics start anew, as
-            the code has it; None: never.
-        copies: "both" is eq. 16; controls that the paper lacks have one of them alone.
+        variant: :data:`PAPER` or :data:`CODE`.
+        eps: replaces the variant's, in the roots; the weights keep theirs, 1e-4.
+        epoch: the number of training batches after which population statistics restart, as in
+            the code; None: never.
+        terms: "both" is eq. 16; controls that the paper lacks have one of them alone.
         root_d: whether eq. 16 divides by the root of d.
+        space: the number of spatial axes.
     """
 
     eps_weights = 1e-4
@@ -200,39 +201,37 @@ class BatchLayerNorm(Normalizer):
         m: int | None = None,
         *,
         population: Population = Population(),
-        reading: Reading = PAPER,
+        variant: Variant = PAPER,
         eps: float | None = None,
         epoch: int | None = None,
-        copies: Copies = "both",
+        terms: Terms = "both",
         root_d: bool = True,
         space: int = 0,
     ) -> None:
         super().__init__(units, space=space)
         if m is not None and m < 1:
-            raise ValueError(f"m is {m}: a batch holds at least one case.")
+            raise ValueError(f"m is {m}: a batch holds at least one example.")
         if epoch is not None and epoch < 1:
             raise ValueError(f"epoch is {epoch}: give a number of batches, or None.")
-        if copies not in get_args(Copies):
-            raise ValueError(
-                f"copies is {copies!r}: choose from {', '.join(get_args(Copies))}."
-            )
-        self.m, self.population, self.reading = m, population, reading
-        self.eps = reading.eps if eps is None else eps
-        refuse_negative(self.eps)
+        if terms not in get_args(Terms):
+            raise ValueError(f"terms is {terms!r}: choose from {', '.join(get_args(Terms))}.")
+        self.m, self.population, self.variant = m, population, variant
+        self.eps = variant.eps if eps is None else eps
+        check_eps(self.eps)
         self.g = nn.Parameter(torch.ones(units))
         self.b = nn.Parameter(torch.zeros(units))
-        self.over_cases, self.over_features = Average(epoch), Average(epoch)
-        self.copies, self.root_d = copies, root_d
+        self.over_cases, self.over_features = RunningAverage(epoch), RunningAverage(epoch)
+        self.terms, self.root_d = terms, root_d
 
     @property
     def divisor(self) -> float:
-        """The number by which eq. 16 divides: the root of d, or 1."""
+        """The root of d, by which eq. 16 divides, or 1."""
         return self.units**0.5 if self.root_d else 1.0
 
     def weights(self, cases: int) -> tuple[float, float]:
-        """(w_B, w_F) of eq. 16; of one copy alone, 1 and 0."""
-        if self.copies != "both":
-            return float(self.copies == "cases"), float(self.copies == "features")
+        """Return (w_B, w_F) of eq. 16; of one term alone, 1 and 0."""
+        if self.terms != "both":
+            return float(self.terms == "cases"), float(self.terms == "features")
         m = self.m or cases
         # eq. 16: the larger the batch, the more its own statistics are trusted. The weights sum
         # to 1 - 2 eps and not to 1, as printed
@@ -241,91 +240,99 @@ class BatchLayerNorm(Normalizer):
     def check(self, a: Tensor) -> None:
         super().check(a)
         if a.dim() < 2 + self.space or len(a) == 0:
-            raise ValueError(f"a batch of shape {tuple(a.shape)} has no cases to average over.")
+            raise ValueError(
+                f"a batch of shape {tuple(a.shape)} has no examples to average over."
+            )
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        a_ = wide(a)
-        (mu_B, sigma_B), (mu_F, sigma_F) = self.parts(a_)
+        a_ = at_least_float32(a)
+        (mu_B, sigma_B), (mu_F, sigma_F) = self._term_stats(a_)
         w_B, w_F = self.weights(len(a))
-        x_B = torch.zeros_like(a_) if self.alone(a) else (a_ - mu_B) / sigma_B
+        x_B = torch.zeros_like(a_) if self._batch_term_is_zero(a) else (a_ - mu_B) / sigma_B
         x_F = (a_ - mu_F) / sigma_F
-        # Eq. 16 as it stands, the sum of two standardised copies. As one (a - mu)/sigma its mu
+        # Eq. 16 as printed, the sum of two standardized terms. As one (a - mu)/sigma its mu
         # could be far outside of the data (w_F < 0 past m = 1/eps), and cancel in float32.
         x = (w_B * x_B + w_F * x_F) / self.divisor
-        return (self.along_units(self.g) * x + self.along_units(self.b)).to(a.dtype)
+        return (self.broadcast_units(self.g) * x + self.broadcast_units(self.b)).to(a.dtype)
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        """The (mu, sigma) that eq. 5 would need of a (B, H): for display, not to compute with.
+        """Return the (mu, sigma) that eq. 5 would need of a (B, H), for display only.
 
-        In training mode ``a`` is remembered, as by a call.
+        In training mode this updates the population statistics, as a call does.
         """
-        (mu_B, sigma_B), (mu_F, sigma_F) = self.parts(a)
+        (mu_B, sigma_B), (mu_F, sigma_F) = self._term_stats(a)
         w_B, w_F = self.weights(len(a))
-        slope_B = torch.zeros_like(sigma_B) if self.alone(a) else w_B / sigma_B
-        slope_F = w_F / sigma_F
-        # sum_k s_k (a - mu_k) = s (a - mu) with s the sum of the s_k and mu their weighted mean
-        slope = slope_B + slope_F
-        return Stats((slope_B * mu_B + slope_F * mu_F) / slope, self.divisor / slope)
+        scale_B = torch.zeros_like(sigma_B) if self._batch_term_is_zero(a) else w_B / sigma_B
+        scale_F = w_F / sigma_F
+        # sum_k s_k (a - mu_k) = s (a - mu) with s the sum of the s_k and mu the mean of the
+        # mu_k weighted by s_k
+        scale = scale_B + scale_F
+        return Stats((scale_B * mu_B + scale_F * mu_F) / scale, self.divisor / scale)
 
-    def alone(self, a: Tensor) -> bool:
-        """True if the batch part sees nothing of a (B, H): one case, its own statistics."""
-        asked = self.asked
-        return len(a) == 1 and not (asked.mu_B or asked.sigma_B)
+    def _batch_term_is_zero(self, a: Tensor) -> bool:
+        """True for one example (1, H) that is normalized by its own batch statistics."""
+        population = self._active_population
+        return len(a) == 1 and not (population.mu_B or population.sigma_B)
 
     @property
-    def asked(self) -> Population:
+    def _active_population(self) -> Population:
         """The statistics that come from the population: none while training."""
         return Population() if self.training else self.population
 
-    def parts(self, a: Tensor) -> tuple[Stats, Stats]:
+    def _term_stats(self, a: Tensor) -> tuple[Stats, Stats]:
         """(mu_B, sigma_B), each (1, H), and (mu_F, sigma_F), each (B, 1), of a (B, H)."""
-        asked = self.asked
+        use = self._active_population
         return (
-            self.part(a, 0, self.over_cases, asked.mu_B, asked.sigma_B),
-            self.part(a, self.unit_axis, self.over_features, asked.mu_F, asked.sigma_F),
+            self._stats_over(a, 0, self.over_cases, use.mu_B, use.sigma_B),
+            self._stats_over(a, self.unit_axis, self.over_features, use.mu_F, use.sigma_F),
         )
 
-    def part(
-        self, a: Tensor, axis: int, average: Average, recall_mu: bool, recall_sigma: bool
+    def _stats_over(
+        self,
+        a: Tensor,
+        axis: int,
+        average: RunningAverage,
+        population_mu: bool,
+        population_sigma: bool,
     ) -> Stats:
         """(mu, sigma) over one axis, each from the batch or from the population.
 
-        Over the cases, eq. 10, 11, 18 and 19; over the units, eq. 12, 13, 20 and 21. Kept
-        axes: (1, H, *space) over the cases, (B, 1, *space) over the units.
+        Over the examples, eq. 10, 11, 18 and 19; over the units, eq. 12, 13, 20 and 21. Shapes:
+        (1, H, *space) over the examples, (B, 1, *space) over the units.
         """
         # 1/m and 1/d, the biased variances of eq. 11 and 13
         var, mu = torch.var_mean(a, dim=axis, correction=0, keepdim=True)
         if self.training:
-            self.remember(average, mu, var, len(a))
+            self._update_population(average, mu, var, len(a))
         like = mu
         # The four questions are independent: a mu of the population may meet a sigma of the
         # batch. About which mu that sigma is taken is where paper and code part.
-        if recall_mu:
-            mu, _ = average.recall(like)
-            if self.reading.about_mu:
+        if population_mu:
+            mu, _ = average.get(like)
+            if self.variant.about_used_mu:
                 var = (a - mu).square().mean(axis, keepdim=True)
-        if recall_sigma:
-            _, spread = average.recall(like)
-            return Stats(mu, self.population_sigma(spread, len(a)))
+        if population_sigma:
+            _, spread = average.get(like)
+            return Stats(mu, self._population_sigma(spread, len(a)))
         return Stats(mu, (var + self.eps).sqrt())
 
-    def population_sigma(self, spread: Tensor, cases: int) -> Tensor:
+    def _population_sigma(self, spread: Tensor, cases: int) -> Tensor:
         """The population's sigma, shaped as ``spread``: eq. 19 and 21, or the code's."""
-        factor = self.factor(self.m or cases)
-        if self.reading.of_variance:
+        factor = self._bessel_factor(self.m or cases)
+        if self.variant.average_variance:
             # spread is the averaged variance here, and the averaged sigma below: the mean of
             # roots is smaller than the root of the mean (Jensen), so that the two differ
             return (factor * spread + self.eps).sqrt()
         return factor * spread
 
-    def factor(self, m: int) -> float:
-        """m/(m-1), or 1 in a reading that does without.
+    def _bessel_factor(self, m: int) -> float:
+        """m/(m-1), or 1 in a variant without it.
 
         Raises:
             ValueError: at m = 1, where it is infinite.
         """
-        if not self.reading.corrected:
+        if not self.variant.corrected:
             return 1.0
         if m == 1:
             raise ValueError(
@@ -336,32 +343,34 @@ class BatchLayerNorm(Normalizer):
         return m / (m - 1)
 
     @torch.no_grad()
-    def remember(self, average: Average, mu: Tensor, var: Tensor, cases: int) -> None:
-        """Let ``average`` take in mu and var, in its shapes, of one batch of so many cases."""
-        slots = self.m or len(self.over_features.mu) or cases
-        if self.reading.by_slot and cases != slots:
+    def _update_population(
+        self, average: RunningAverage, mu: Tensor, var: Tensor, cases: int
+    ) -> None:
+        """Add mu and var, in the shapes of ``average``, of one batch to it."""
+        batch_size = self.m or len(self.over_features.mu) or cases
+        if self.variant.by_position and cases != batch_size:
             return  # the code drops the last, smaller batch
-        spread = var if self.reading.of_variance else (var + self.eps).sqrt()
-        if average is self.over_features and not self.reading.by_slot:
-            # one statistic for all cases: that of a place in the batch is of unrelated cases
+        spread = var if self.variant.average_variance else (var + self.eps).sqrt()
+        if average is self.over_features and not self.variant.by_position:
+            # one statistic for all: the examples at one position of the batch are unrelated
             mu, spread = mu.mean(0, keepdim=True), spread.mean(0, keepdim=True)
-        average.take(mu, spread)
+        average.update(mu, spread)
 
-    def begin(self) -> None:
-        """Start the population statistics anew, in the shapes that they have."""
-        self.over_cases.begin()
-        self.over_features.begin()
+    def restart_population(self) -> None:
+        """Start the population statistics again, in the shapes that they have."""
+        self.over_cases.restart()
+        self.over_features.restart()
 
-    def forget(self) -> None:
-        """Start the population statistics anew, with batches of any shape."""
-        self.over_cases.forget()
-        self.over_features.forget()
+    def clear_population(self) -> None:
+        """Start the population statistics again, with batches of any shape."""
+        self.over_cases.clear()
+        self.over_features.clear()
 
     def extra_repr(self) -> str:
-        reading = {PAPER: "PAPER", CODE: "CODE"}.get(self.reading, str(self.reading))
-        copies = "" if self.copies == "both" else f", copies={self.copies}"
+        variant = {PAPER: "PAPER", CODE: "CODE"}.get(self.variant, str(self.variant))
+        terms = "" if self.terms == "both" else f", terms={self.terms}"
         root_d = "" if self.root_d else ", root_d=False"
         return (
-            f"{super().extra_repr()}, m={self.m}, eps={self.eps}, {reading}, "
-            f"population={self.population.letters}{copies}{root_d}"
+            f"{super().extra_repr()}, m={self.m}, eps={self.eps}, {variant}, "
+            f"population={self.population.letters}{terms}{root_d}"
         )

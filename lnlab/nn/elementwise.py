@@ -1,14 +1,14 @@
-"""Normalizers that are no rule for (mu, sigma): maps of their own, sharing only the call."""
+"""Normalizers that are no rule for (mu, sigma) and share only the call."""
 
 import torch
 from torch import Tensor, nn
 
 from lnlab.nn.layer import LayerNorm
-from lnlab.nn.normalizer import Normalizer, Root, outside_root, wide
+from lnlab.nn.normalizer import Normalizer, Root, at_least_float32, outside_root
 
 
 class AdaNorm(LayerNorm):
-    r"""Xu et al. (2019), section 5: C (1 - k n) n, where n = (a - mu)/sigma over the units.
+    r"""AdaNorm: Xu et al. (2019), section 5, C (1 - k n) n with n = (a - mu)/sigma.
 
     The factor :math:`\phi(n) = C (1 - k n)` is held constant in the backward pass. It has
     no gain and no bias. The paper's sigma divides by H and has no eps; their code divides by
@@ -26,14 +26,12 @@ class AdaNorm(LayerNorm):
         correction: int = 0,
         space: int = 0,
     ) -> None:
-        super().__init__(
-            units, eps=eps, root=root, affine=False, correction=correction, space=space
-        )
+        super().__init__(units, eps, False, root=root, correction=correction, space=space)
         self.C, self.k = C, k
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        n = super().forward(wide(a), W, t)
+        n = super().forward(at_least_float32(a), W, t)
         # Without detach the slope of C (1 - k n) n would be C (1 - 2 k n); with phi held
         # constant, as there, it is C (1 - k n).
         phi = self.C * (1 - self.k * n)
@@ -41,7 +39,7 @@ class AdaNorm(LayerNorm):
 
 
 class DyT(Normalizer):
-    """Zhu et al. (2025), eq. 1: g tanh(alpha a) + b, a map that looks at no statistic.
+    """Dynamic tanh: Zhu et al. (2025), eq. 1, g tanh(alpha a) + b, without statistics.
 
     alpha, one learned number, starts at 0.5. It shares no invariance with LayerNorm.
     """
@@ -58,5 +56,7 @@ class DyT(Normalizer):
         self.check(a)
         alpha = self.alpha  # of S models (S,)
         alpha = alpha.view(-1, *(1,) * (a.dim() - 1)) if alpha.dim() else alpha
-        squashed = (alpha * wide(a)).tanh()
-        return (self.along_units(self.g) * squashed + self.along_units(self.b)).to(a.dtype)
+        squashed = (alpha * at_least_float32(a)).tanh()
+        return (self.broadcast_units(self.g) * squashed + self.broadcast_units(self.b)).to(
+            a.dtype
+        )

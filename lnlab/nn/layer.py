@@ -1,8 +1,9 @@
-"""Rules that read one case: its units, and in a convolution its space.
+"""Rules that read one example: its units, and in a convolution its space.
 
-None of them looks at another case, so training and evaluation are the same computation.
+None of them looks at another example, so training and evaluation are the same computation.
 """
 
+from collections.abc import Sequence
 from math import prod
 
 import torch
@@ -12,7 +13,7 @@ from lnlab.nn.normalizer import AffineNormalizer, Root, Stats, inside_root
 
 
 def moments(a: Tensor, axes: tuple[int, ...], correction: int = 0) -> tuple[Tensor, Tensor]:
-    """The mean and the variance over ``axes``, which stay with length 1.
+    """Return the mean and the variance over ``axes``, which stay with length 1.
 
     Args:
         a: any shape.
@@ -20,9 +21,9 @@ def moments(a: Tensor, axes: tuple[int, ...], correction: int = 0) -> tuple[Tens
         correction: the variance is the sum of squares over n - correction, but never over
             less than 1: that of a lone value is 0.
     """
-    if not a.numel():  # no cases: var_mean would warn
-        none = a.sum(axes, keepdim=True)
-        return none, none
+    if not a.numel():  # no examples: var_mean would warn
+        empty = a.sum(axes, keepdim=True)
+        return empty, empty
     # prod of a list: torch.compile stops at a generator
     correction = min(correction, prod([a.shape[axis] for axis in axes]) - 1)
     # Two passes, first mu, then the mean of (a - mu)^2. The one-pass E[a^2] - E[a]^2 is the
@@ -32,31 +33,59 @@ def moments(a: Tensor, axes: tuple[int, ...], correction: int = 0) -> tuple[Tens
     return mu, var
 
 
-class LayerNorm(AffineNormalizer):
-    """Ba et al. (2016), eq. 3: statistics over the H units of one case, variance 1/H.
+def count_units(normalized_shape: int | Sequence[int]) -> int:
+    """Return H of torch's ``normalized_shape``: H itself, or a sequence of H alone.
 
-    In a convolution they run over units and space together, as torch's GroupNorm of one
-    group; ``per_position=True`` takes each position alone ("LN over channels").
+    Raises:
+        ValueError: for a shape of several axes.
+    """
+    if isinstance(normalized_shape, int):
+        return normalized_shape
+    if len(normalized_shape) != 1:
+        raise ValueError(
+            f"normalized_shape is {tuple(normalized_shape)}: norms have one gain per unit "
+            "here. Give the number of units, and space=1 or 2 for the axes behind them."
+        )
+    return int(normalized_shape[0])
+
+
+class LayerNorm(AffineNormalizer):
+    """Layer normalization: Ba et al. (2016), eq. 3, over the H units of one example.
+
+    Reads (*, H), as torch.nn.LayerNorm(H) does. In a convolution statistics run over units and
+    space together, as torch's GroupNorm of one group; ``per_position=True`` takes each position
+    alone ("LN over channels").
 
     Args:
+        normalized_shape: H.
+        eps: added to the variance; 0 is allowed.
+        elementwise_affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros).
+        bias: False leaves the gain alone.
+        root: eps inside or outside of the root.
+        space: the number of spatial axes.
         correction: 0 divides by H, the paper's estimator; 1 by H-1, what many copies do. The
             variance of a lone value is 0 with either.
+        per_position: whether each position in space is normalized alone.
     """
 
-    stacks = True
+    stacks = in_torch = True
 
     def __init__(
         self,
-        units: int,
-        *,
+        normalized_shape: int | Sequence[int],
         eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        *,
         root: Root = inside_root,
-        affine: bool = True,
         space: int = 0,
         correction: int = 0,
         per_position: bool = False,
     ) -> None:
-        super().__init__(units, eps=eps, root=root, affine=affine, space=space)
+        units = count_units(normalized_shape)
+        super().__init__(units, eps=eps, root=root, affine=elementwise_affine, space=space)
+        if not bias:
+            self.b = None
         self.correction, self.per_position = correction, per_position
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
@@ -71,40 +100,47 @@ class LayerNorm(AffineNormalizer):
 
 
 class RMSNorm(AffineNormalizer):
-    """Zhang & Sennrich (2019), eq. 4: :class:`LayerNorm` without re-centering.
+    """RMSNorm: Zhang & Sennrich (2019), eq. 4, :class:`LayerNorm` without re-centering.
 
-    mu = 0, sigma = the root mean square of the units of one case (and of its space). The
+    mu = 0, sigma = the root mean square of the units of one example (and of its space). The
     paper has no eps; torch puts one inside the root, the authors' code 1e-8 outside.
 
     Args:
+        normalized_shape: H.
+        eps: added to the mean square. (torch's default is the machine epsilon instead.)
+        elementwise_affine: whether there is a gain ``g`` (ones).
         bias: whether there is a ``b``. Their eq. 2 keeps the layer's; code commonly does not.
+        root: eps inside or outside of the root.
+        space: the number of spatial axes.
     """
 
-    stacks = True
+    stacks = in_torch = True
 
     def __init__(
         self,
-        units: int,
-        *,
+        normalized_shape: int | Sequence[int],
         eps: float = 1e-5,
-        root: Root = inside_root,
+        elementwise_affine: bool = True,
+        *,
         bias: bool = False,
+        root: Root = inside_root,
         space: int = 0,
     ) -> None:
-        super().__init__(units, eps=eps, root=root, space=space)
+        units = count_units(normalized_shape)
+        super().__init__(units, eps=eps, root=root, affine=elementwise_affine, space=space)
         if not bias:
             self.b = None
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        # no mean is taken out, so nothing can cancel
+        # no mean is subtracted, so nothing can cancel
         mean_square = a.square().mean(self.case_axes, keepdim=True)
         return Stats(a.new_zeros(()), self.sigma(mean_square))
 
 
 class ScaleNorm(AffineNormalizer):
-    """Nguyen & Salazar (2019), eq. 5: g a/||a|| with one scalar gain, sqrt(H) at the start.
+    """ScaleNorm: Nguyen & Salazar (2019), eq. 5, g a/||a|| with one scalar gain.
 
-    mu = 0, sigma = max(||a||, eps); no bias.
+    mu = 0, sigma = max(||a||, eps); the gain starts at sqrt(H); no bias.
     """
 
     def __init__(self, units: int, *, eps: float = 1e-5, space: int = 0) -> None:
@@ -118,56 +154,76 @@ class ScaleNorm(AffineNormalizer):
 
 
 class GroupNorm(AffineNormalizer):
-    """Wu & He (2018), eq. 7: LayerNorm inside each of ``groups`` equal groups of units.
+    """Group normalization: Wu & He (2018), eq. 7, LayerNorm in each equal group of units.
 
-    In a convolution a group's statistics run over its units and space together.
+    In a convolution a group's statistics run over its units and space together. As a factory:
+    ``partial(GroupNorm, num_groups)``.
+
+    Args:
+        num_groups: the number of groups.
+        num_channels: H.
+        eps: added to the variance.
+        affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros).
+        space: the number of spatial axes.
 
     Raises:
-        ValueError: where the units cannot be cut into so many equal groups.
+        ValueError: if ``num_groups`` does not divide ``num_channels``.
     """
+
+    in_torch = True
 
     def __init__(
         self,
-        units: int,
-        groups: int,
-        *,
+        num_groups: int,
+        num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
+        *,
         space: int = 0,
     ) -> None:
-        super().__init__(units, eps=eps, affine=affine, space=space)
-        if groups < 1 or units % groups:
-            raise ValueError(f"{units} units cannot be split into {groups} equal groups.")
-        self.groups = groups
+        super().__init__(num_channels, eps=eps, affine=affine, space=space)
+        if num_groups < 1 or num_channels % num_groups:
+            raise ValueError(
+                f"{num_channels} units cannot be split into {num_groups} equal groups."
+            )
+        self.num_groups = num_groups
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        members = self.units // self.groups
-        grouped = a.unflatten(self.unit_axis, (self.groups, members))
-        mu, var = moments(grouped, self.case_axes)  # of one group: its members and space
-        return Stats(self._to_units(mu), self._to_units(self.sigma(var)))
+        group_size = self.units // self.num_groups
+        grouped = a.unflatten(self.unit_axis, (self.num_groups, group_size))
+        mu, var = moments(grouped, self.case_axes)  # of one group: its units and space
+        return Stats(self._repeat_for_units(mu), self._repeat_for_units(self.sigma(var)))
 
-    def _to_units(self, statistic: Tensor) -> Tensor:
+    def _repeat_for_units(self, statistic: Tensor) -> Tensor:
         """(*cases, groups, 1, *1) to (*cases, H, *1): each unit has its group's value."""
         of_groups = statistic.squeeze(self.unit_axis)  # (*cases, groups, *1)
-        return of_groups.repeat_interleave(self.units // self.groups, dim=self.unit_axis)
+        return of_groups.repeat_interleave(self.units // self.num_groups, dim=self.unit_axis)
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, groups={self.groups}"
+        return f"{super().extra_repr()}, groups={self.num_groups}"
 
 
 class InstanceNorm(AffineNormalizer):
-    """Ulyanov et al. (2016), eq. 3: each unit of each case over its space alone.
+    """Instance normalization: Ulyanov et al. (2016), eq. 3, each unit over its space alone.
 
-    Needs at least one spatial axis; no gain and no bias unless asked for, as there.
+    torch's InstanceNorm1d, 2d and 3d are ``space=1``, 2 and 3; without running statistics.
+
+    Args:
+        num_features: H.
+        eps: added to the variance.
+        affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros).
+        space: the number of spatial axes, at least 1.
 
     Raises:
         ValueError: for space below 1.
     """
 
+    in_torch = True
+
     def __init__(
-        self, units: int, *, eps: float = 1e-5, affine: bool = False, space: int = 2
+        self, num_features: int, eps: float = 1e-5, *, affine: bool = False, space: int = 2
     ) -> None:
-        super().__init__(units, eps=eps, affine=affine, space=space)
+        super().__init__(num_features, eps=eps, affine=affine, space=space)
         if space < 1:
             raise ValueError("InstanceNorm normalizes over space: give space=1 or more.")
 

@@ -1,4 +1,4 @@
-"""The linear maps in front of a normalizer: they own W, and ask the normalizer about it."""
+"""Linear layers with a normalizer, which may read W or change it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -9,76 +9,102 @@ from torch.nn import functional as F
 
 from lnlab.nn.normalizer import Identity, Normalizer
 
-Norm = Callable[[int], Normalizer]
-"""A factory that makes the normalizer of so many units; models are handed one."""
+NormLayer = Callable[[int], Normalizer]
+"""A factory: the number of units to their normalizer. Models are given one."""
 
 
 class Layer(nn.Module, ABC):
     """Ba et al. (2016), eq. 1 and 5 without f: a = W x, normalized.
 
-    There is no bias inside ``a`` unless ``bias_inside``: it would be taken out again by
-    BatchNorm, and breaks the scale invariances of LayerNorm.
+    There is no bias inside ``a`` by default: BatchNorm takes it out again, and it breaks the
+    scale invariances of LayerNorm.
 
     Args:
         shape: the shape of W, units first.
-        norm: makes the normalizer of that many units.
-        bias_inside: whether a = W x + b_inside.
+        norm_layer: makes the normalizer of that many units.
+        bias: whether a = W x + b_inside.
     """
 
-    def __init__(self, shape: tuple[int, ...], norm: Norm, *, bias_inside: bool) -> None:
+    def __init__(self, shape: tuple[int, ...], norm_layer: NormLayer, *, bias: bool) -> None:
         super().__init__()
         units, inputs, *_ = shape
         if min(units, inputs) < 1:
-            raise ValueError(f"inputs is {inputs}, units {units}: give at least 1 of each.")
+            raise ValueError(f"{inputs} inputs, {units} outputs: give at least 1 of each.")
         self.W = nn.Parameter(torch.empty(shape))
-        self.b_inside = nn.Parameter(torch.zeros(units)) if bias_inside else None
-        self.norm = norm(units)
-        self.reset()
+        self.b_inside = nn.Parameter(torch.zeros(units)) if bias else None
+        self.norm = norm_layer(units)
+        self.reset_parameters()
 
-    def reset(self, generator: torch.Generator | None = None) -> None:
-        """Draw W from U(-1/sqrt(D), 1/sqrt(D)), torch's choice, and set b_inside to 0.
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw W from U(-1/sqrt(D), 1/sqrt(D)), as torch does, and set b_inside to 0.
 
-        D counts all that one unit reads. The normalizer is told of the new W and may set its
-        gain by it; nothing else of it changes.
+        D counts all inputs of one unit. The normalizer is given the new W and may set its gain
+        by it; nothing else of the normalizer changes.
         """
         bound = self.W[0].numel() ** -0.5
         nn.init.uniform_(self.W, -bound, bound, generator=generator)
         if self.b_inside is not None:
             nn.init.zeros_(self.b_inside)
         # rules on weights begin at the function of the plain layer: weight norm has g = ||w||
-        self.norm.start(self.W)
+        self.norm.initialize(self.W)
 
     @abstractmethod
-    def summed(self, x: Tensor, W: Tensor) -> Tensor:
-        """The summed inputs ``a`` (B, H) of x (B, D), with ``W`` (H, D) in place of its own."""
+    def pre_activations(self, x: Tensor, W: Tensor) -> Tensor:
+        """Return ``a`` (B, H) of x (B, D), with ``W`` (H, D) in place of the layer's own."""
 
     def forward(self, x: Tensor, t: int | None = None) -> Tensor:
-        """The normalized summed inputs (B, H) of x (B, D) at time step ``t``."""
+        """Return the normalized pre-activations (B, H) of x (B, D) at time step ``t``."""
         # weight(W) is what multiplies x (weight standardization changes it), and W itself goes
         # along for rules whose sigma is that of the weights (weight norm)
         norm, W = self.norm, self.W
-        return norm(self.summed(x, norm.weight(W)), W, t)
+        return norm(self.pre_activations(x, norm.weight(W)), W, t)
+
+    def torch_state_dict(self) -> dict[str, Tensor]:
+        """Return the parameters under the names of torch's layer, ``weight`` and ``bias``.
+
+        Raises:
+            ValueError: if the layer has a normalizer, which torch's has not.
+        """
+        if not isinstance(self.norm, Identity):
+            raise ValueError(
+                f"{type(self).__name__} with {type(self.norm).__name__} has no equal in torch: "
+                "convert a layer with norm_layer=Identity and put the norm behind it."
+            )
+        named = {"weight": self.W, "bias": self.b_inside}
+        return {name: value.detach() for name, value in named.items() if value is not None}
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
+        """Also read ``weight`` and ``bias`` of a torch layer."""
+        for theirs, ours in (("weight", "W"), ("bias", "b_inside")):
+            if prefix + theirs in state_dict:
+                state_dict[prefix + ours] = state_dict.pop(prefix + theirs)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class Linear(Layer):
-    """Dense: x (*cases, D) to (*cases, H). Of S stacked models: x (S, B, D) to (S, B, H).
+    """A dense layer: x (*cases, D) to (*cases, H). Of S stacked models: (S, B, D) to (S, B, H).
 
     Args:
-        inputs: D.
-        units: H.
-        norm: makes the normalizer of H units. The layer without normalization, eq. 1, is
-            ``Linear(D, H, Identity, bias_inside=True)``.
-        bias_inside: whether a = W x + b_inside.
+        in_features: D.
+        out_features: H.
+        norm_layer: makes the normalizer of H units. Without one, ``bias=True`` makes the layer
+            torch.nn.Linear, eq. 1.
+        bias: whether a = W x + b_inside.
     """
-
-    def __init__(
-        self, inputs: int, units: int, norm: Norm = Identity, *, bias_inside: bool = False
-    ) -> None:
-        super().__init__((units, inputs), norm, bias_inside=bias_inside)
 
     stacks = True
 
-    def summed(self, x: Tensor, W: Tensor) -> Tensor:
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        norm_layer: NormLayer = Identity,
+        *,
+        bias: bool = False,
+    ) -> None:
+        super().__init__((out_features, in_features), norm_layer, bias=bias)
+
+    def pre_activations(self, x: Tensor, W: Tensor) -> Tensor:
         if W.dim() == 2:
             # eq. 1: a_i = w_i · x, and b inside a only if asked for
             return F.linear(x, W, self.b_inside)
@@ -87,82 +113,85 @@ class Linear(Layer):
         return torch.baddbmm(self.b_inside.unsqueeze(1), x, W.mT)
 
 
-EDGES = {"zeros": "constant", "reflection": "reflect"}
-"""The borders that a picture may be given, and the name that torch has for each."""
+PADDING_MODES = "zeros", "reflect"
 
 
 class Conv2d(Layer):
     """The same at every position: x (B, D, height, width) to (B, H, height', width').
 
-    ``norm`` must make normalizers of two spatial axes: ``partial(LayerNorm, space=2)``.
+    ``norm_layer`` must make normalizers of two spatial axes: ``partial(LayerNorm, space=2)``.
 
     Args:
-        inputs: D.
-        units: H.
-        kernel: height and width of the kernel.
-        norm: makes the normalizer of H units.
+        in_channels: D.
+        out_channels: H.
+        kernel_size: height and width of the kernel.
+        norm_layer: makes the normalizer of H units.
         stride: the step from one position to the next.
-        padding: how many pixels stand around the picture.
-        edge: what they are: ``"zeros"``, with which what is constant over space is no longer
-            so at the border, or ``"reflection"``, the picture mirrored at its border pixels.
-        dilation: the step from one pixel that a kernel reads to the next.
-        bias_inside: whether a = W x + b_inside.
+        padding: how many pixels are added around the picture.
+        dilation: the step between the pixels that a kernel reads.
+        bias: whether a = W x + b_inside.
+        padding_mode: ``"zeros"``, with which a constant picture is not constant at its border,
+            or ``"reflect"``, the picture mirrored at its border pixels.
 
     Raises:
-        ValueError: for inputs, units, a kernel, stride or dilation below 1, a padding below 0,
-            another edge.
+        ValueError: for sizes, stride or dilation below 1, a padding below 0, another mode.
     """
 
     def __init__(
         self,
-        inputs: int,
-        units: int,
-        kernel: int,
-        norm: Norm,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        norm_layer: NormLayer,
         *,
         stride: int = 1,
         padding: int = 0,
-        edge: str = "zeros",
         dilation: int = 1,
-        bias_inside: bool = False,
+        bias: bool = False,
+        padding_mode: str = "zeros",
     ) -> None:
-        if min(kernel, stride, dilation) < 1 or padding < 0:
+        if min(kernel_size, stride, dilation) < 1 or padding < 0:
             raise ValueError(
-                f"kernel is {kernel}, stride {stride}, dilation {dilation}, padding {padding}: "
-                "give at least 1, 1, 1 and 0."
+                f"kernel_size is {kernel_size}, stride {stride}, dilation {dilation}, padding "
+                f"{padding}: give at least 1, 1, 1 and 0."
             )
-        if edge not in EDGES:
-            raise ValueError(f"edge is {edge!r}: choose from {', '.join(EDGES)}.")
-        super().__init__((units, inputs, kernel, kernel), norm, bias_inside=bias_inside)
-        self.stride, self.padding, self.edge, self.dilation = stride, padding, edge, dilation
+        if padding_mode not in PADDING_MODES:
+            raise ValueError(
+                f"padding_mode is {padding_mode!r}: choose from {', '.join(PADDING_MODES)}."
+            )
+        shape = (out_channels, in_channels, kernel_size, kernel_size)
+        super().__init__(shape, norm_layer, bias=bias)
+        self.stride, self.padding, self.dilation = stride, padding, dilation
+        self.padding_mode = padding_mode
 
-    def summed(self, x: Tensor, W: Tensor) -> Tensor:
+    def pre_activations(self, x: Tensor, W: Tensor) -> Tensor:
         padding = self.padding
-        if padding and self.edge != "zeros":
+        if padding and self.padding_mode != "zeros":
             # conv2d itself pads with zeros only
-            x, padding = F.pad(x, (padding,) * 4, EDGES[self.edge]), 0
+            x, padding = F.pad(x, (padding,) * 4, self.padding_mode), 0
         return F.conv2d(x, W, self.b_inside, self.stride, padding, self.dilation)
 
     def extra_repr(self) -> str:
-        H, D, kernel, _ = self.W.shape
+        H, D, kernel_size, _ = self.W.shape
         return (
-            f"{D}, {H}, kernel={kernel}, stride={self.stride}, padding={self.padding}, "
-            f"edge={self.edge}, dilation={self.dilation}"
+            f"{D}, {H}, kernel_size={kernel_size}, stride={self.stride}, "
+            f"padding={self.padding}, padding_mode={self.padding_mode}, "
+            f"dilation={self.dilation}"
         )
 
 
-# The start of weights that are not recurrent; that of cells is :data:`lnlab.nn.STARTS`.
+InitWeight = Callable[[Tensor, torch.Generator], Tensor]
 
-
-Initialise = Callable[[Tensor, torch.Generator], Tensor]
-
-INITIALISATIONS: dict[str, Initialise] = {
+DENSE_INITS: dict[str, InitWeight] = {
     # N(0, 2/D) keeps the mean square of a ReLU layer: half of the units are 0, so that
     # E[h²] = Var[a]/2 = D Var[W] E[x²]/2
     "he": lambda W, generator: W.normal_(0, (2 / W.shape[1]) ** 0.5, generator=generator),
     "torch": lambda W, generator: W.uniform_(-1, 1, generator=generator) / W.shape[1] ** 0.5,
     "authors": lambda W, generator: W.uniform_(-0.1, 0.1, generator=generator),
 }
-"""Rules by which W is drawn; the paper states none. "he" is He et al. (2015), N(0, 2/D),
-which does not leave the net without normalization at a disadvantage; "authors" is the
-U(-0.1, 0.1) of their published recurrent experiments."""
+"""How W of a dense layer is drawn; the paper states no rule.
+
+"he" is He et al. (2015), N(0, 2/D), which does not put the network without normalization at a
+disadvantage; "authors" is the U(-0.1, 0.1) of their published recurrent experiments. For
+recurrent cells see :data:`lnlab.nn.INITIALIZATIONS`.
+"""

@@ -1,17 +1,17 @@
 r"""One equation, and what a normalizer must say to complete it.
 
 Ba, Kiros & Hinton (2016, arXiv:1607.06450), section 5.1, write batch, weight and layer
-normalization as one map of the summed inputs :math:`a = W x` of a layer (their eq. 5,
-before the nonlinearity f):
+normalization as one map of the pre-activations :math:`a = W x` of a layer, which they call
+summed inputs (their eq. 5, before the nonlinearity f):
 
 .. math:: \frac{g}{\sigma} \odot (a - \mu) + b
 
 A normalizer is therefore a rule for :math:`(\mu, \sigma)`, and the map is written once.
 
-Symbols follow the paper: ``a`` summed inputs, ``W`` weights (one row a unit), ``g`` gain,
-``b`` bias, ``mu`` and ``sigma`` statistics; ``B`` cases, ``D`` inputs, ``H`` units.
-Summed inputs have shape (*cases, H, *space): the ``space`` trailing axes are those of a
-convolution, 0 of them in a dense layer.
+Symbols follow the paper: ``a`` pre-activations, ``W`` weights (one row a unit), ``g`` gain,
+``b`` bias, ``mu`` and ``sigma`` statistics; ``B`` examples, which the paper calls cases, ``D``
+inputs, ``H`` units. Pre-activations have shape (*cases, H, *space): the ``space`` trailing
+axes are those of a convolution, 0 of them in a dense layer.
 """
 
 from abc import ABC, abstractmethod
@@ -23,49 +23,50 @@ from torch import Tensor, nn
 
 
 class Stats(NamedTuple):
-    """The two scalars of eq. 5, in any shape that broadcasts against ``a``."""
+    """mu and sigma of eq. 5, in any shape that broadcasts against ``a``."""
 
     mu: Tensor
     sigma: Tensor
 
 
 Root = Callable[[Tensor, float], Tensor]
-"""A rule that makes sigma of a variance and eps: inside or outside of the root."""
+"""Computes sigma from a variance and eps: eps inside or outside of the root."""
 
 
 def inside_root(var: Tensor, eps: float) -> Tensor:
-    """sqrt(var + eps), var of any shape: torch, and the LN authors' Theano code."""
+    """Return sqrt(var + eps), var of any shape: torch, and the LN authors' Theano code."""
     return (var + eps).sqrt()
 
 
 def outside_root(var: Tensor, eps: float) -> Tensor:
-    """sqrt(var) + eps, var of any shape: the LN authors' Torch code, RMSNorm's and AdaNorm's.
+    """Return sqrt(var) + eps, var of any shape.
 
-    The gradient at var = 0 is taken to be 0, where that of a bare square root is infinite.
+    The LN authors' Torch code has it, RMSNorm's and AdaNorm's. The gradient at var = 0 is taken
+    to be 0, where that of a bare square root is infinite.
     """
     # The inner where keeps 0 out of the root altogether: autograd multiplies the infinite
     # slope there by the 0 of the outer one, which gives NaN.
-    spread = var != 0  # NaN stays NaN
-    return torch.where(spread, torch.where(spread, var, 1.0).sqrt(), 0.0) + eps
+    varies = var != 0  # NaN stays NaN
+    return torch.where(varies, torch.where(varies, var, 1.0).sqrt(), 0.0) + eps
 
 
-def wide(a: Tensor) -> Tensor:
-    """``a``, of any shape, in at least float32, in which statistics are taken."""
+def at_least_float32(a: Tensor) -> Tensor:
+    """Return ``a``, of any shape, in at least float32, in which statistics are computed."""
     return a if a.dtype in (torch.float32, torch.float64) else a.float()
 
 
-def refuse_negative(eps: float) -> None:
+def check_eps(eps: float) -> None:
     """Raise ValueError unless ``eps`` is 0 or more."""
     if not eps >= 0:
         raise ValueError(f"eps is {eps}: give 0 or a small positive number.")
 
 
 class Normalizer(nn.Module, ABC):
-    """The call that all normalizers share: ``norm(a, W, t)``, of the shape of ``a``.
+    """What all normalizers share: the call ``norm(a, W, t)``, which keeps the shape of ``a``.
 
     Args:
         units: H, the number of units (channels, in a convolution).
-        space: number of trailing axes of ``a`` that belong to one unit of one case.
+        space: the number of spatial axes, which stand last in ``a``.
 
     Raises:
         ValueError: for less than one unit, or space below 0.
@@ -78,6 +79,9 @@ class Normalizer(nn.Module, ABC):
     """True if S models are computed at once, a (S, B, H, *space), when its parameters have a
     leading axis S (:class:`lnlab.training.Stacked`). A subclass must say so for itself."""
 
+    in_torch = False
+    """True if torch.nn has the same function. A subclass must say so for itself."""
+
     def __init__(self, units: int, *, space: int = 0) -> None:
         super().__init__()
         if units < 1:
@@ -88,34 +92,45 @@ class Normalizer(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        """Normalize summed inputs ``a`` (*cases, H, *space) made by ``W`` at time step ``t``.
+        """Normalize pre-activations ``a`` (*cases, H, *space) made by ``W`` at step ``t``.
 
         A normalizer that does not read ``W`` or ``t`` ignores it, so that all of them are
         interchangeable.
         """
 
     def weight(self, W: Tensor) -> Tensor:
-        """The weights (H, D) that the layer multiplies by: ``W`` unless the rule is on W."""
+        """Return the weights (H, D) to multiply by: ``W`` unless the rule changes them."""
         return W
 
-    def start(self, W: Tensor) -> None:
-        """The start, once, when the layer that owns W (H, D) has given it first values."""
+    def initialize(self, W: Tensor) -> None:
+        """Set first values that depend on the first weights W (H, D) of the layer."""
+
+    def torch_state_dict(self) -> dict[str, Tensor]:
+        """Return parameters and buffers under torch's names.
+
+        Raises:
+            ValueError: if torch.nn has no such function.
+        """
+        raise ValueError(
+            f"{type(self).__name__}({self.extra_repr()}) has no equal in torch.nn, whose norms "
+            "keep eps in the root and divide by the number of values."
+        )
 
     def extra_repr(self) -> str:
         return f"{self.units}" + (f", space={self.space}" if self.space else "")
 
     @property
     def unit_axis(self) -> int:
-        """The axis of ``a`` along which the units stand."""
+        """Axis of ``a`` that holds the units."""
         return -1 - self.space
 
     @property
     def case_axes(self) -> tuple[int, ...]:
-        """The axes of one case: its units and its space."""
+        """Axes of one example: its units and its space."""
         return tuple(range(-1 - self.space, 0))
 
-    def along_units(self, v: Tensor) -> Tensor:
-        """(H,) in the shape that broadcasts against ``a``; (S, H) against (S, B, H, *space)."""
+    def broadcast_units(self, v: Tensor) -> Tensor:
+        """Reshape (H,) to broadcast against ``a``, and (S, H) against (S, B, H, *space)."""
         v = v.unsqueeze(-2) if v.dim() > 1 else v
         return v.reshape(v.shape + (1,) * self.space)
 
@@ -128,20 +143,21 @@ class Normalizer(nn.Module, ABC):
         """
         if a.dim() <= self.space or a.shape[-1 - self.space] != self.units:
             raise ValueError(
-                f"{type(self).__name__}({self.extra_repr()}) got summed inputs of shape "
-                f"{tuple(a.shape)}: axis {self.unit_axis} must hold its {self.units} units."
+                f"{type(self).__name__}({self.extra_repr()}) got pre-activations of shape "
+                f"{tuple(a.shape)}: axis {self.unit_axis} must hold its {self.units} units. "
+                "Give space=2 for pictures (N, C, H, W), space=1 for (N, C, L)."
             )
         # an integer tensor would be normalized and rounded to 0 and 1
         if not a.is_floating_point():
-            raise TypeError(f"summed inputs are {a.dtype}: convert them to floating point.")
+            raise TypeError(f"pre-activations are {a.dtype}: convert them to floating point.")
 
 
 class AffineNormalizer(Normalizer):
-    """Eq. 5. Subclasses give :meth:`stats` and change nothing else.
+    """A normalizer of eq. 5: subclasses define :meth:`stats` and nothing else.
 
     Args:
         eps: the small number that keeps sigma away from 0; 0 is allowed.
-        root: where eps stands.
+        root: eps inside or outside of the root.
         affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros), each (H,).
     """
 
@@ -158,46 +174,65 @@ class AffineNormalizer(Normalizer):
         space: int = 0,
     ) -> None:
         super().__init__(units, space=space)
-        refuse_negative(eps)
+        check_eps(eps)
         self.eps, self.root = eps, root
         self.g = nn.Parameter(torch.ones(units)) if affine else None
         self.b = nn.Parameter(torch.zeros(units)) if affine else None
 
     @abstractmethod
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        """(mu, sigma) for summed inputs ``a`` (*cases, H, *space), at least in float32.
+        """Return (mu, sigma) of ``a`` (*cases, H, *space), at least in float32.
 
-        Each broadcasts against ``a``: () or (H, *1) where all cases share it, (*cases, 1, *1)
-        where all units do. In training mode this is part of the step: rules that remember take
-        ``a`` in.
+        Each broadcasts against ``a``: () or (H, *1) where all examples share it,
+        (*cases, 1, *1) where all units do. In training mode this is part of the step: rules
+        with running statistics update them.
         """
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        a_ = wide(a)
+        a_ = at_least_float32(a)
         mu, sigma = self.stats(a_, W, t)
         # The difference first: g/sigma * a - g/sigma * mu would cancel where |mu| >> sigma.
         return self.affine(a_ - mu, sigma).to(a.dtype)
 
     def affine(self, centred: Tensor, sigma: Tensor) -> Tensor:
-        """g/sigma * (a - mu) + b (*cases, H, *space); affine=False: without g and b."""
-        # eq. 5: one number g/sigma a unit or a case, where dividing a and then multiplying it
-        # would make two more tensors of the shape of a
-        scale = 1 / sigma if self.g is None else self.along_units(wide(self.g)) / sigma
+        """Return g/sigma * (a - mu) + b, shaped as ``centred``; g and b if there are any."""
+        # g/sigma first: it has one number per unit or example, while dividing a and then
+        # multiplying it would make two more tensors of the shape of a
+        scale = (
+            1 / sigma
+            if self.g is None
+            else self.broadcast_units(at_least_float32(self.g)) / sigma
+        )
         h = scale * centred
-        return h if self.b is None else h + self.along_units(self.b)
+        return h if self.b is None else h + self.broadcast_units(self.b)
 
     def sigma(self, var: Tensor) -> Tensor:
-        """The sigma of a variance, in its shape, with eps in its place."""
+        """Return the sigma of a variance, in its shape, with eps inside or outside the root."""
         return self.root(var, self.eps)
 
     def extra_repr(self) -> str:
-        place = "" if self.root is inside_root else f", root={self.root.__name__}"
-        return f"{super().extra_repr()}, eps={self.eps}{place}"
+        root = "" if self.root is inside_root else f", root={self.root.__name__}"
+        return f"{super().extra_repr()}, eps={self.eps}{root}"
+
+    def torch_state_dict(self) -> dict[str, Tensor]:
+        same = vars(type(self)).get("in_torch", False) and self.root is inside_root
+        if not same or getattr(self, "correction", 0):
+            return super().torch_state_dict()
+        named = {"weight": self.g, "bias": self.b, **dict(self.named_buffers(recurse=False))}
+        return {name: value.detach() for name, value in named.items() if value is not None}
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
+        """Also read ``weight`` and ``bias`` of a torch norm."""
+        for theirs, ours in (("weight", "g"), ("bias", "b")):
+            if prefix + theirs in state_dict:
+                state_dict[prefix + ours] = state_dict.pop(prefix + theirs)
+        state_dict.pop(f"{prefix}num_batches_tracked", None)  # read by momentum=None alone
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class Identity(Normalizer):
-    """No normalization: mu = 0, sigma = 1, no gain and no bias. ``a`` itself comes back."""
+    """No normalization: mu = 0, sigma = 1, no gain, no bias; returns ``a`` itself."""
 
     stacks = True
 
@@ -207,3 +242,6 @@ class Identity(Normalizer):
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         return Stats(a.new_zeros(()), a.new_ones(()))
+
+    def torch_state_dict(self) -> dict[str, Tensor]:
+        return {}

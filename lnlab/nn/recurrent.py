@@ -1,8 +1,8 @@
-"""The reference loop over time, and layers that are called as torch.nn.LSTM and its kin are.
+"""The loop over time, and recurrent layers that are called as torch.nn.LSTM, GRU and RNN.
 
-:func:`unroll` repeats one cell over a sequence. :class:`RNN`, :class:`LSTM` and :class:`GRU`
-stack directions and layers of it behind the call signature of their namesakes in torch.nn:
-swapping one for the other is one line, and the weights of a plain torch layer load.
+:func:`unroll` applies one cell to each step of a sequence. :class:`RNN`, :class:`LSTM` and
+:class:`GRU` stack layers and directions of it with the arguments of torch.nn's: swapping one
+for the other is one line, and the weights of a torch layer load.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from lnlab.nn.cells import Cell, GRUCell, LSTMCell, RNNCell, State
 from lnlab.nn.layer import LayerNorm
-from lnlab.nn.linear import Norm
+from lnlab.nn.linear import NormLayer
 
 Unroll = Callable[..., tuple[Tensor, State]]
 """A loop over time, called as :func:`unroll` is."""
@@ -32,98 +32,98 @@ def unroll(
     reverse: bool = False,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, State]:
-    """``cell`` over the time steps of ``x`` (T, B, D): every h (T, B, H), and the last state.
+    """Apply ``cell`` to the steps of ``x`` (T, B, D); return every h (T, B, H), the last state.
 
-    A step at which some sequences are over is computed from the others alone: padding
-    enters neither outputs nor gradients nor anybody's batch statistics. Outputs at padding
-    are 0, the state is that of each sequence's own end.
+    A step after the end of some sequences is computed from the others alone: padding enters
+    neither outputs nor gradients nor batch statistics. Outputs at padding are 0, and the last
+    state is that at the end of each sequence.
 
     Args:
-        state: the first state; None is ``cell.start``.
+        cell: computes one step.
+        x: the inputs, time first.
+        state: the first state; None is ``cell.initial_state``.
         lengths: whole numbers from 0 to T, in any order; best on the CPU, whatever x is on.
-        reverse: read each sequence from its own end to its start. The steps that a
-            normalizer is told of are counted from where the reading starts.
-        mask: factors (B, H) of every h on its way into the next step, the same at all of them:
-            what is dropped is drawn once a sequence (Gal & Ghahramani, 2016). Of cells whose h
-            enters nothing but W_h h.
+        reverse: read each sequence from its end to its start. The step ``t`` of a normalizer is
+            counted from where the reading starts.
+        mask: factors (B, H) of h before each next step, the same at all steps: dropout with one
+            draw per sequence (Gal & Ghahramani, 2016). For cells whose h enters W_h h alone.
 
     Raises:
-        ValueError: what does not fit is named, see :func:`checked`.
+        ValueError: names what does not fit, see :func:`check_inputs`.
     """
-    lengths = checked(cell, x, state, lengths, mask)
+    lengths = check_inputs(cell, x, state, lengths, mask)
     if reverse:
         y, last = unroll(cell, flip(x, lengths), state, lengths, mask=mask)
         # the state after the first step of the sequence, which is read last
         return flip(y, lengths), last
-    now: State = state or cell.start(x)
+    state = state or cell.initial_state(x)
     hs = []
     for t, x_t in enumerate(x):
-        seen = now if mask is None else (now[0] * mask, *now[1:])
+        before = state if mask is None else (state[0] * mask, *state[1:])
         if lengths is None or bool((lengths > t).all()):
-            now = cell(x_t, seen, t)
-            hs.append(now[0])
+            state = cell(x_t, before, t)
+            hs.append(state[0])
             continue
-        # Some are over. The others are computed alone, not masked afterwards: batch norm would
-        # have taken the padding for cases.
+        # Some sequences have ended. The others are computed alone, not masked afterwards: batch
+        # norm would have read the padding as examples.
         rows = (lengths > t).nonzero().squeeze(1).to(x.device)
         if len(rows):
-            new = cell(x_t[rows], tuple(s[rows] for s in seen), t)
-            pairs = zip(now, new, strict=True)
-            now = tuple(s.index_copy(0, rows, n.to(s.dtype)) for s, n in pairs)
-        hs.append(torch.where((lengths > t).to(x.device)[:, None], now[0], 0.0))
-    y = torch.stack(hs) if hs else x.new_zeros(0, x.shape[1], cell.units)
-    return y, now
+            new = cell(x_t[rows], tuple(s[rows] for s in before), t)
+            pairs = zip(state, new, strict=True)
+            state = tuple(s.index_copy(0, rows, n.to(s.dtype)) for s, n in pairs)
+        hs.append(torch.where((lengths > t).to(x.device)[:, None], state[0], 0.0))
+    y = torch.stack(hs) if hs else x.new_zeros(0, x.shape[1], cell.hidden_size)
+    return y, state
 
 
 def flip(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """``x`` (T, B, ...) with each sequence reversed inside its own length."""
+    """Reverse each sequence of ``x`` (T, B, ...) within its own length."""
     if lengths is None:
         return x.flip(0)
-    # inside a sequence step t is read from length - 1 - t; padding stays where it is
-    # the reversal is within each sequence, or the backward direction would begin with padding
+    # step t comes from length - 1 - t and padding stays: the backward direction must not begin
+    # with padding
     t, lengths = torch.arange(len(x), device=x.device)[:, None], lengths.to(x.device)
     t = torch.where(t < lengths, lengths - 1 - t, t)  # (T, B)
     return x[t, torch.arange(x.shape[1], device=x.device)]
 
 
-def checked(
+def check_inputs(
     cell: Cell,
     x: Tensor,
     state: State | None,
     lengths: Lengths,
     mask: Tensor | None = None,
 ) -> Tensor | None:
-    """The lengths (B,) as int64, None if None, once all fits the cell.
+    """Check that all fits the cell; return the lengths (B,) as int64, or None.
 
-    They are looked at here and in some loops, so that lengths on the CPU, where torch's packed
-    sequences have theirs, spare a wait for the device of ``x``.
+    Lengths on the CPU, where torch's packed sequences have them, spare a wait for the device of
+    ``x``.
 
     Raises:
         ValueError: names what does not fit: rank, size, dtype or device of ``x`` (T, B, D),
             of the first state and the mask, each (B, H), or of ``lengths``.
     """
-    if x.dim() != 3 or x.shape[2] != cell.inputs:
+    if x.dim() != 3 or x.shape[2] != cell.input_size:
         raise ValueError(
-            f"x has shape {tuple(x.shape)}: give (T, B, D) with D = {cell.inputs} inputs."
+            f"x has shape {tuple(x.shape)}: give (T, B, D) with D = {cell.input_size}."
         )
-    same_kind("x", x, cell.W_x)
+    check_device_and_dtype("x", x, cell.W_x)
     if mask is not None and not isinstance(cell, LSTMCell | RNNCell):
         raise ValueError(
-            f"mask: h of a {type(cell).__name__} goes on by itself, too: give none."
+            f"mask: h of a {type(cell).__name__} does not enter W_h h alone: give none."
         )
     given = {f"the first {name}": s for name, s in zip("hc", state or (), strict=False)}
     for name, s in (given if mask is None else {**given, "the mask": mask}).items():
-        if s.shape != (x.shape[1], cell.units):
-            raise ValueError(
-                f"{name} has shape {tuple(s.shape)}: give (B, H) = {(x.shape[1], cell.units)}."
-            )
-        same_kind(name, s, cell.W_x)
+        if s.shape != (x.shape[1], cell.hidden_size):
+            shape = (x.shape[1], cell.hidden_size)
+            raise ValueError(f"{name} has shape {tuple(s.shape)}: give (B, H) = {shape}.")
+        check_device_and_dtype(name, s, cell.W_x)
     if state is not None and len(state) != cell.states:
         raise ValueError(f"the first state has {len(state)} tensors: give {cell.states}.")
-    return None if lengths is None else whole_numbers(lengths, x)
+    return None if lengths is None else check_lengths(lengths, x)
 
 
-def same_kind(name: str, x: Tensor, W: Tensor) -> None:
+def check_device_and_dtype(name: str, x: Tensor, W: Tensor) -> None:
     """Raise ValueError unless x (T, B, D) is on the device and of the dtype of the weights."""
     if x.device != W.device:
         raise ValueError(f"{name} is on {x.device}, the weights on {W.device}: move one.")
@@ -131,8 +131,8 @@ def same_kind(name: str, x: Tensor, W: Tensor) -> None:
         raise ValueError(f"{name} is {x.dtype}, the weights are {W.dtype}: convert one.")
 
 
-def whole_numbers(lengths: Tensor | list[int], x: Tensor) -> Tensor:
-    """``lengths`` as int64; ValueError unless they fit ``x`` (T, B, D)."""
+def check_lengths(lengths: Tensor | list[int], x: Tensor) -> Tensor:
+    """Return ``lengths`` as int64; raise ValueError unless they fit ``x`` (T, B, D)."""
     n = torch.as_tensor(lengths)
     if n.is_floating_point() or n.is_complex() or n.dtype == torch.bool:
         raise ValueError(f"lengths are {n.dtype}: give whole numbers.")
@@ -146,15 +146,17 @@ def whole_numbers(lengths: Tensor | list[int], x: Tensor) -> Tensor:
             f"lengths run from {int(n.min())} to {int(n.max())}: give 0 to {len(x)}, the "
             f"number of time steps."
         )
-    return n.to(torch.int64).contiguous()  # kernels read them as they lie
+    return n.to(torch.int64).contiguous()  # the kernels need them contiguous
 
 
 class Recurrent(nn.Module):
-    """Layers and directions of one cell, called as torch.nn.LSTM is.
+    """Layers and directions of one cell, with the arguments and results of torch.nn.LSTM.
 
     Args:
-        bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
-        norm: makes the normalizers of every cell.
+        input_size: D.
+        hidden_size: H.
+        num_layers, bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
+        norm_layer: makes the normalizers of every cell, ``units -> Normalizer``.
         settings: the other settings of the cell, by name.
 
     Raises:
@@ -174,10 +176,10 @@ class Recurrent(nn.Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        *,
+        norm_layer: NormLayer = LayerNorm,
         device: Any = None,
         dtype: torch.dtype | None = None,
-        *,
-        norm: Norm = LayerNorm,
         **settings,
     ) -> None:
         super().__init__()
@@ -186,12 +188,13 @@ class Recurrent(nn.Module):
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout is {dropout}: give a probability.")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
+        self.bias, self.batch_first = bool(bias), batch_first
+        self.dropout, self.bidirectional = dropout, bidirectional
         directions = 2 if bidirectional else 1
-        inputs = [input_size] + [hidden_size * directions] * (num_layers - 1)
+        sizes = [input_size] + [hidden_size * directions] * (num_layers - 1)
         self.cells = nn.ModuleList(
-            self.cell(D, hidden_size, norm, bias=bias, **settings)
-            for D in inputs
+            self.cell(size, hidden_size, norm_layer, bias=bias, **settings)
+            for size in sizes
             for _ in range(directions)
         )
         self.unroll: Unroll = unroll
@@ -205,7 +208,7 @@ class Recurrent(nn.Module):
     def forward(
         self, x: Tensor | PackedSequence, state: Any = None, lengths: Lengths = None
     ) -> tuple[Any, Any]:
-        """(y, last state) in torch's shapes: y (T, B, H), each state (layers, B, H).
+        """Return (y, last state) in torch's shapes: y (T, B, H), each state (layers, B, H).
 
         Args:
             x: (T, B, D), (B, T, D) if batch_first, (T, D) of one sequence, or packed.
@@ -215,26 +218,26 @@ class Recurrent(nn.Module):
         Raises:
             ValueError: if x has other dimensions, or states or lengths do not fit.
         """
-        parts = (state,) if isinstance(state, Tensor) else state
+        states = (state,) if isinstance(state, Tensor) else state
         if isinstance(x, PackedSequence):
             if lengths is not None:
                 raise ValueError("x is packed, and has its lengths: leave lengths out.")
-            y, last = self._packed(x, parts)
+            y, last = self._run_packed(x, states)
         elif x.dim() == 2:
-            parts = None if parts is None else tuple(s.unsqueeze(1) for s in parts)
-            y, last = self._layers(x.unsqueeze(1), self._states(parts, 1), lengths)
+            states = None if states is None else tuple(s.unsqueeze(1) for s in states)
+            y, last = self._run_layers(x.unsqueeze(1), self._split_states(states, 1), lengths)
             y, last = y.squeeze(1), tuple(s.squeeze(1) for s in last)
         elif x.dim() == 3:
             x = x.transpose(0, 1) if self.batch_first else x
-            y, last = self._layers(x, self._states(parts, x.shape[1]), lengths)
+            y, last = self._run_layers(x, self._split_states(states, x.shape[1]), lengths)
             y = y.transpose(0, 1) if self.batch_first else y
         else:
             raise ValueError(f"x has shape {tuple(x.shape)}: give 2 or 3 dimensions.")
         (h, *c) = last
         return y, (h, *c) if c else h
 
-    def _layers(self, x: Tensor, states: list, lengths: Lengths) -> tuple[Tensor, State]:
-        """Every layer and direction over ``x`` (T, B, D), time first."""
+    def _run_layers(self, x: Tensor, states: list, lengths: Lengths) -> tuple[Tensor, State]:
+        """Apply every layer and direction to ``x`` (T, B, D), time first."""
         last = []
         directions = len(self.cells) // self.num_layers
         for layer in range(self.num_layers):
@@ -250,48 +253,77 @@ class Recurrent(nn.Module):
             x = torch.cat(ys, dim=-1) if len(ys) > 1 else ys[0]  # (T, B, directions H)
         return x, tuple(torch.stack(s) for s in zip(*last, strict=True))
 
-    def _states(self, parts: State | None, B: int) -> list[State | None]:
-        """torch's (layers, B, H) tensors as one first state a cell."""
-        if parts is None:
+    def _split_states(self, states: State | None, B: int) -> list[State | None]:
+        """Split torch's (layers, B, H) tensors into a first state for each cell."""
+        if states is None:
             return [None] * len(self.cells)
         shape = (len(self.cells), B, self.hidden_size)
-        for s in parts:
+        for s in states:
             if s.shape != shape:
                 raise ValueError(f"a first state has shape {tuple(s.shape)}: give {shape}.")
-        return list(zip(*parts, strict=True))
+        return list(zip(*states, strict=True))
 
-    def _packed(self, x: PackedSequence, parts: State | None) -> tuple[PackedSequence, State]:
-        """Packed in, packed out, the cases of the states in the caller's order, as in torch."""
+    def _run_packed(
+        self, x: PackedSequence, states: State | None
+    ) -> tuple[PackedSequence, State]:
+        """Apply all layers to packed x; the states have the caller's order, as in torch."""
         padded, lengths = pad_packed_sequence(PackedSequence(x.data, x.batch_sizes))
-        if parts is not None and x.sorted_indices is not None:
-            parts = tuple(s.index_select(1, x.sorted_indices) for s in parts)
-        y, last = self._layers(padded, self._states(parts, padded.shape[1]), lengths)
+        if states is not None and x.sorted_indices is not None:
+            states = tuple(s.index_select(1, x.sorted_indices) for s in states)
+        y, last = self._run_layers(padded, self._split_states(states, padded.shape[1]), lengths)
         if x.unsorted_indices is not None:
             last = tuple(s.index_select(1, x.unsorted_indices) for s in last)
-        # the loop has them sorted by length; the caller has not
+        # sorted by length inside the loop, not for the caller
         y = pack_padded_sequence(y, lengths).data
         return PackedSequence(y, x.batch_sizes, x.sorted_indices, x.unsorted_indices), last
 
     def flatten_parameters(self) -> None:
-        """Nothing to do: there is so that torch's layer can be swapped for this one."""
+        """Do nothing: code for torch's layers calls it."""
+
+    def _torch_names(self) -> list[str]:
+        """Return the ends of torch's parameter names, one per cell: "l0", "l0_reverse"."""
+        directions = ("", "_reverse") if self.bidirectional else ("",)
+        return [f"l{layer}{end}" for layer in range(self.num_layers) for end in directions]
+
+    def torch_state_dict(self) -> dict[str, Tensor]:
+        """Return the parameters under torch's names and in its order of gates.
+
+        Raises:
+            ValueError: if a cell has normalizers or other settings that torch's layer has not.
+        """
+        state = {}
+        for cell, name in zip(self.cells, self._torch_names(), strict=True):
+            norms = {type(norm).__name__ for norm in cell.children() if norm is not cell.first}
+            if norms != {"Identity"} or len(cell.first) or getattr(cell, "bias", 0) > 1:
+                raise ValueError(
+                    f"{type(self).__name__} with {', '.join(sorted(norms))} has no equal in "
+                    "torch.nn: give norm_layer=Identity, one bias and no learned state."
+                )
+            names = (
+                f"weight_ih_{name}",
+                f"weight_hh_{name}",
+                f"bias_ih_{name}",
+                f"bias_hh_{name}",
+            )
+            parameters = zip(names, cell.to_torch(), strict=True)
+            state.update({k: p.detach() for k, p in parameters if p is not None})
+        return state
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
-        """Take in the parameters of a torch layer, where ``state_dict`` holds them."""
-        directions = ("", "_reverse") if self.bidirectional else ("",)
-        ends = [f"l{layer}{way}" for layer in range(self.num_layers) for way in directions]
-        for i, (cell, end) in enumerate(zip(self.cells, ends, strict=True)):
+        """Also read the parameters of a torch layer."""
+        for i, (cell, end) in enumerate(zip(self.cells, self._torch_names(), strict=True)):
             if f"{prefix}weight_ih_{end}" not in state_dict:
                 continue
             # torch adds two biases, b_ih + b_hh; a cell here has the one that eq. 20 has
             W_x, W_h = (state_dict.pop(f"{prefix}weight_{p}_{end}") for p in ("ih", "hh"))
-            none = W_x.new_zeros(len(W_x))
-            b_x, b_h = (state_dict.pop(f"{prefix}bias_{p}_{end}", none) for p in ("ih", "hh"))
-            own = f"{prefix}cells.{i}."
-            kept = cell.state_dict()  # what torch's layer has not stays as it is
-            state_dict.update({own + name: value for name, value in kept.items()})
+            zeros = W_x.new_zeros(len(W_x))
+            b_x, b_h = (state_dict.pop(f"{prefix}bias_{p}_{end}", zeros) for p in ("ih", "hh"))
+            cell_prefix = f"{prefix}cells.{i}."
+            current = cell.state_dict()  # what torch's layer has not stays as it is
+            state_dict.update({cell_prefix + name: value for name, value in current.items()})
             for name, value in cell.from_torch(W_x, W_h, b_x, b_h).items():
-                if name in kept or value.any():  # a bias without a place is an error
-                    state_dict[own + name] = value
+                if name in current or value.any():  # a bias that the cell lacks is an error
+                    state_dict[cell_prefix + name] = value
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:
@@ -299,18 +331,34 @@ class Recurrent(nn.Module):
 
 
 class RNN(Recurrent):
-    """Eq. 4 over time, in place of torch.nn.RNN; settings are those of :class:`RNNCell`."""
+    """A simple recurrent layer, eq. 4: torch.nn.RNN with norms.
+
+    Args:
+        settings: those of :class:`Recurrent` and :class:`RNNCell`.
+    """
 
     cell = RNNCell
 
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: Any = "tanh",
+        *args: Any,
+        **settings: Any,
+    ) -> None:
+        settings["nonlinearity"] = nonlinearity
+        super().__init__(input_size, hidden_size, num_layers, *args, **settings)
+
 
 class LSTM(Recurrent):
-    """Eq. 20-22 over time, in place of torch.nn.LSTM; settings of :class:`LSTMCell`."""
+    """A layer of LSTMs, eq. 20-22: torch.nn.LSTM with norms; settings of :class:`LSTMCell`."""
 
     cell = LSTMCell
 
 
 class GRU(Recurrent):
-    """Eq. 26-28 over time, in place of torch.nn.GRU; settings of :class:`GRUCell`."""
+    """A layer of GRUs, eq. 26-28: torch.nn.GRU with norms; settings of :class:`GRUCell`."""
 
     cell = GRUCell

@@ -1,4 +1,4 @@
-"""Statistics over cases, chosen and computed again for a whole model."""
+"""Which statistics over examples a whole model uses, and how to compute them anew."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -7,17 +7,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
-from lnlab.nn.batch import Mode, OverCases, RecurrentBatchNorm, batch_moments
-from lnlab.nn.normalizer import wide
+from lnlab.nn.batch import BatchNormalizer, Mode, RecurrentBatchNorm, batch_moments
+from lnlab.nn.normalizer import at_least_float32
 
 
 @contextmanager
-def statistics_from(model: nn.Module, mode: Mode) -> Iterator[nn.Module]:
-    """``model`` with the statistics of every OverCases taken from ``mode``.
+def use_statistics(model: nn.Module, mode: Mode) -> Iterator[nn.Module]:
+    """Use statistics of the batch, or running ones, in every BatchNormalizer of ``model``.
 
-    Put back on leaving. Torch's own BatchNorm follows ``training`` alone.
+    On leaving, each has its former mode again. torch's own BatchNorm is left alone.
     """
-    norms = [module for module in model.modules() if isinstance(module, OverCases)]
+    norms = [module for module in model.modules() if isinstance(module, BatchNormalizer)]
     before = [norm.mode for norm in norms]
     try:
         for norm in norms:
@@ -29,67 +29,72 @@ def statistics_from(model: nn.Module, mode: Mode) -> Iterator[nn.Module]:
 
 
 @torch.no_grad()
-def recompute(model: nn.Module, batches: Iterable[Tensor]) -> nn.Module:
+def recompute_statistics(model: nn.Module, batches: Iterable[Tensor]) -> nn.Module:
     """Replace all running statistics by those of the population ``batches``; return model.
 
-    Each OverCases, and each of torch's BatchNorm, is given the mean and the biased variance
-    of all that it saw while the batches went through the model in evaluation mode, but
-    normalized by their own statistics. Several batches are pooled as if they were one.
-    Nothing else is changed; if a batch fails, nothing at all.
+    Each BatchNormalizer, and each of torch's BatchNorm, gets the mean and the biased variance
+    of all its inputs while the batches go through the model in evaluation mode, but normalized
+    by their own statistics. Several batches are pooled as if they were one. Nothing else is
+    changed; if a batch fails, nothing at all.
 
     Args:
         model: any module; its mode of training and its parameters are left alone.
         batches: inputs x (B, ...) of ``model``, at least one.
 
     Raises:
-        ValueError: where no batch reached a normalizer.
+        ValueError: if no batch reached a normalizer.
     """
     # In evaluation mode dropout is off. Each layer normalizes by the batch, so that the next
-    # one is shown what it was shown in training, whatever was remembered before.
-    ours = [module for module in model.modules() if isinstance(module, OverCases)]
+    # one reads what it read in training, whatever the running statistics are.
+    ours = [module for module in model.modules() if isinstance(module, BatchNormalizer)]
     torchs = [
         module
         for module in model.modules()
         if isinstance(module, TorchBatchNorm) and module.track_running_stats
     ]
-    seen: dict[tuple[nn.Module, int | None], _Pool] = {}
+    pools: dict[tuple[nn.Module, int | None], _Pool] = {}
 
-    def see(norm: nn.Module, args: tuple, kwargs: dict, h: Tensor) -> None:
-        a, axis, t = _asked(norm, *args, **kwargs)
-        own = t if isinstance(norm, RecurrentBatchNorm) else None  # the others pool the steps
-        seen.setdefault((norm, own), _Pool()).add(*batch_moments(wide(a), axis))
+    def pool_moments(norm: nn.Module, args: tuple, kwargs: dict, h: Tensor) -> None:
+        a, axis, t = _arguments(norm, *args, **kwargs)
+        step = t if isinstance(norm, RecurrentBatchNorm) else None  # the others pool the steps
+        pool = pools.setdefault((norm, step), _Pool())
+        pool.add(*batch_moments(at_least_float32(a), axis))
 
-    hooks = [norm.register_forward_hook(see, with_kwargs=True) for norm in (*ours, *torchs)]
+    hooks = [
+        norm.register_forward_hook(pool_moments, with_kwargs=True) for norm in (*ours, *torchs)
+    ]
     try:
-        with _normalized_by_batch(model, torchs), statistics_from(model, Mode.BATCH):
+        with _normalized_by_batch(model, torchs), use_statistics(model, Mode.BATCH):
             for x in batches:
                 model(x)
     finally:
         for hook in hooks:
             hook.remove()
-    if not seen and (ours or torchs):
-        raise ValueError("no batch reached a normalizer: a population has at least one case.")
-    for (norm, t), pool in seen.items():
-        if isinstance(norm, OverCases):
-            norm.population(pool.mu, pool.var, t)
+    if not pools and (ours or torchs):
+        raise ValueError(
+            "no batch reached a normalizer: a population has at least one example."
+        )
+    for (norm, t), pool in pools.items():
+        if isinstance(norm, BatchNormalizer):
+            norm.set_population(pool.mu, pool.var, t)
         else:
             norm.get_buffer("running_mean").copy_(pool.mu)
             norm.get_buffer("running_var").copy_(pool.var)
     return model
 
 
-def _asked(
+def _arguments(
     norm: nn.Module, a: Tensor, W: Tensor | None = None, t: int | None = None
 ) -> tuple[Tensor, int, int | None]:
-    """The arguments of a call that statistics need: ``a``, the axis of its units, and t."""
-    return a, norm.unit_axis if isinstance(norm, OverCases) else 1, t
+    """Return what statistics need of a call: ``a``, the axis of its units, and t."""
+    return a, norm.unit_axis if isinstance(norm, BatchNormalizer) else 1, t
 
 
 @contextmanager
 def _normalized_by_batch(model: nn.Module, torchs: list[TorchBatchNorm]) -> Iterator[None]:
-    """Evaluation mode, but ``torchs`` normalize by the batch and remember nothing of it."""
+    """Set evaluation mode, but let ``torchs`` use the batch and no running statistics."""
     training = {module: module.training for module in model.modules()}
-    remembered = {norm: (norm.running_mean, norm.running_var) for norm in torchs}
+    running = {norm: (norm.running_mean, norm.running_var) for norm in torchs}
     try:
         model.eval()
         for norm in torchs:  # without statistics torch takes the batch's
@@ -98,7 +103,7 @@ def _normalized_by_batch(model: nn.Module, torchs: list[TorchBatchNorm]) -> Iter
     finally:
         for module, was in training.items():
             module.training = was
-        for norm, (mean, var) in remembered.items():
+        for norm, (mean, var) in running.items():
             norm.running_mean, norm.running_var = mean, var
 
 

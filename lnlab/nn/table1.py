@@ -295,7 +295,7 @@ ROWS: dict[str, Row] = {
         NORMS["scale"], "YNNYNYNNNNYY", "as rms, up to a constant", bias_inside=_NONE
     ),
     "group": Row(
-        partial(GroupNorm, groups=GROUPS), _LAYER, "layer norm inside each group",
+        partial(GroupNorm, GROUPS), _LAYER, "layer norm inside each group",
         variants=(ONE_GROUP_SCALED, ONE_GROUP_SHIFTED), bias_inside=_LAYER_BIASED,
     ),
     "ghost batch": Row(
@@ -327,7 +327,7 @@ ROWS: dict[str, Row] = {
         bias_inside=_BATCH_BIASED,
     ),
     "batch layer": Row(
-        partial(BatchLayerNorm, population=Population.named("TTFF")), "YNNYNNNNNNNN",
+        partial(BatchLayerNorm, population=Population.from_letters("TTFF")), "YNNYNNNNNNNN",
         "a sum of batch and layer norm: what both keep", bias_inside=_NONE,
         conditions={
             **dict.fromkeys((3, 5, 8), "moves by O(1/m) only"),
@@ -347,7 +347,7 @@ ROWS: dict[str, Row] = {
         place=Place.CONVOLUTION, bias_inside=_LAYER_BIASED,
     ),
     "group, convolution": Row(
-        partial(GroupNorm, groups=GROUPS), "YNNYNYYNNNYY", "as layer, inside each group",
+        partial(GroupNorm, GROUPS), "YNNYNYYNNNYY", "as layer, inside each group",
         place=Place.CONVOLUTION, variants=(ONE_GROUP_SCALED, ONE_GROUP_SHIFTED),
         bias_inside="NNNNNNYNNN",
     ),

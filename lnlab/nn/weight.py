@@ -1,4 +1,4 @@
-"""Rules that read the weights of a unit instead of its summed inputs.
+"""Rules that read the weights of a unit instead of its pre-activations.
 
 A row ``w_i`` of ``W`` holds all incoming weights of unit i; a convolution's kernel (C, D,
 height, width) is a row of D * height * width.
@@ -16,17 +16,17 @@ from lnlab.nn.normalizer import (
     Normalizer,
     Root,
     Stats,
+    at_least_float32,
+    check_eps,
     inside_root,
-    refuse_negative,
-    wide,
 )
 
 
 def rows(W: Tensor | None, normalizer: Normalizer) -> Tensor:
-    """``W`` as (H, inputs), in at least float32.
+    """Return ``W`` as (H, inputs), in at least float32.
 
     Raises:
-        ValueError: where there is no W, or its rows are not the units.
+        ValueError: without W, or if its rows are not the units.
     """
     if W is None:
         name = type(normalizer).__name__
@@ -36,18 +36,18 @@ def rows(W: Tensor | None, normalizer: Normalizer) -> Tensor:
             f"W has shape {tuple(W.shape)} for {normalizer.units} units: give (H, D), one row "
             "a unit."
         )
-    return wide(W).flatten(1)
+    return at_least_float32(W).flatten(1)
 
 
 @torch.no_grad()
-def gain_of_norms(norm: AffineNormalizer, W: Tensor) -> None:
+def set_gain_to_row_norms(norm: AffineNormalizer, W: Tensor) -> None:
     """Set g (H,) to ||w_i||, the lengths of the rows of W (H, D), so that g/sigma = 1."""
     if norm.g is not None:
         norm.g.copy_(rows(W, norm).norm(dim=1))
 
 
 class WeightNorm(AffineNormalizer):
-    """Salimans & Kingma (2016), eq. 2: mu = 0, sigma_i = ||w_i||; reads W, not ``a``.
+    """Weight normalization: Salimans & Kingma (2016), eq. 2, mu = 0 and sigma_i = ||w_i||.
 
     The gain starts at ||w_i||, torch's choice, so that the layer starts as the one without
     normalization; the paper's own start is data-dependent. No eps.
@@ -58,41 +58,44 @@ class WeightNorm(AffineNormalizer):
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         # eq. 5 is then g_i (w_i · x) / ||w_i|| + b_i: their w = g v/||v||, our W being their v
-        return Stats(a.new_zeros(()), self.along_units(rows(W, self).norm(dim=1)))
+        return Stats(a.new_zeros(()), self.broadcast_units(rows(W, self).norm(dim=1)))
 
-    def start(self, W: Tensor) -> None:
-        gain_of_norms(self, W)
+    def initialize(self, W: Tensor) -> None:
+        set_gain_to_row_norms(self, W)
 
 
 class MeanOnlyBatchNorm(BatchNorm):
-    """Salimans & Kingma (2016), section 4: WeightNorm with mean-only batch normalization.
+    """Weight norm with mean-only batch norm: Salimans & Kingma (2016), section 4.
 
     mu is BatchNorm's (running mean in evaluation), sigma_i = ||w_i||. The gain starts as
     WeightNorm's.
     """
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        # mu over the cases takes away what W adds to all of them; sigma needs no statistic of a
-        sigma = self.along_units(rows(W, self).norm(dim=1))
+        # mu over the batch removes what W adds to all examples; sigma needs no statistic of a
+        sigma = self.broadcast_units(rows(W, self).norm(dim=1))
         return Stats(super().stats(a, W, t).mu, sigma)
 
-    def start(self, W: Tensor) -> None:
-        gain_of_norms(self, W)
+    def initialize(self, W: Tensor) -> None:
+        set_gain_to_row_norms(self, W)
 
 
 class WeightStandardization(Normalizer):
-    r"""Qiao et al. (2019), section 3: rows of W of mean 0 and variance 1.
+    r"""Weight standardization: Qiao et al. (2019), section 3, rows of mean 0 and variance 1.
 
     .. math:: \hat w_i = (w_i - \mu_{w_i}) / \sqrt{\sigma_{w_i}^2 + \epsilon}
 
-    It has no gain and no bias: the paper puts another normalizer behind it, group norm or batch
-    norm. The layer that owns W asks for :meth:`weight`.
+    It has no gain and no bias: in the paper another normalizer, group norm or batch norm,
+    follows. The layer that owns W calls :meth:`weight`.
 
     Args:
-        behind: makes that normalizer of the same units and space; None: there is none.
-        root: where eps stands; their code has it outside.
+        units: H.
+        eps: added to the variance.
+        root: eps inside or outside of the root; their code has it outside.
         correction: 0 divides by the number of weights of a row; 1, as in their code for
             PyTorch, by one less.
+        space: the number of spatial axes.
+        behind: makes the normalizer that follows, of the same units and space; None: none.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class WeightStandardization(Normalizer):
         behind: Callable[..., Normalizer] | None = None,
     ) -> None:
         super().__init__(units, space=space)
-        refuse_negative(eps)
+        check_eps(eps)
         self.behind = behind(units, space=space) if behind else None
         self.eps, self.root, self.correction = eps, root, correction
 
@@ -126,13 +129,14 @@ class WeightStandardization(Normalizer):
 
 
 class SpectralNorm(AffineNormalizer):
-    """Miyato et al. (2018), eq. 8, algorithm 1: mu = 0, sigma = W's largest singular value.
+    """Spectral normalization: Miyato et al. (2018), eq. 8, algorithm 1.
 
-    Found by power iteration from a remembered vector ``u`` (H,), which moves in training
-    only. The paper has no g and b behind it.
+    mu = 0, sigma = the largest singular value of W, by power iteration from the buffer ``u``
+    (H,), which changes in training only. The paper has no g and b behind it.
 
     Args:
-        iterations: how many a training step; :attr:`warm_up` of them at the start, as torch.
+        units: H.
+        iterations: how many per training step; :attr:`warm_up` at the start, as in torch.
         eps: the least length by which a vector of the iteration is divided.
     """
 
@@ -150,7 +154,7 @@ class SpectralNorm(AffineNormalizer):
     ) -> None:
         super().__init__(units, eps=eps, affine=affine, space=space)
         self.iterations = iterations
-        # Its own generator: the arms of a comparison draw the same weights after it.
+        # A generator of its own: the arms of a comparison draw the same weights after it.
         generator = torch.Generator("cpu").manual_seed(units)
         u = F.normalize(torch.randn(units, generator=generator, device="cpu"), dim=0)
         self.register_buffer("u", u.to(torch.get_default_device()))
@@ -175,5 +179,5 @@ class SpectralNorm(AffineNormalizer):
             u = F.normalize(w @ v, dim=0, eps=self.eps)
         self.u.copy_(u)
 
-    def start(self, W: Tensor) -> None:
+    def initialize(self, W: Tensor) -> None:
         self.iterate(rows(W, self).detach(), self.warm_up)

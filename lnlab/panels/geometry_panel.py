@@ -25,7 +25,7 @@ from lnlab.figures.style import (
     text_above,
     thinning_lines,
 )
-from lnlab.nn import NORMS, Norm
+from lnlab.nn import NORMS, NormLayer
 from lnlab.panels.controls import (
     Chips,
     between,
@@ -39,7 +39,7 @@ from lnlab.panels.panel import Panel, Shown
 from lnlab.panels.playable import Figure
 
 INPUTS, CASES, SLOTS = 6, 24, 4
-NORMALIZERS: dict[str, Norm] = {
+NORMALIZERS: dict[str, NormLayer] = {
     name: NORMS[name] for name in ("none", "layer", "batch", "weight")
 }
 UNITS = (4, 8, 16, 32, 64)

@@ -28,7 +28,7 @@ from lnlab.figures.style import (
     slot_trace,
     trace,
 )
-from lnlab.nn import Norm, Normalizer, OverCases
+from lnlab.nn import BatchNormalizer, Normalizer, NormLayer
 from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Given, Place, Row, Statistics, eps_ratio
 from lnlab.panels.controls import (
     MODES,
@@ -164,7 +164,7 @@ class InvarianceState:
         return replace(self, transformation=transformation).resized(abs(self.amount))
 
 
-def state_type(own: Mapping[str, Norm]) -> type[InvarianceState]:
+def state_type(own: Mapping[str, NormLayer]) -> type[InvarianceState]:
     """Return the states in which normalizers of the user's can be chosen too.
 
     Args:
@@ -236,7 +236,7 @@ def layers(state: InvarianceState) -> dict[str, NormalizedLayer]:
 @lru_cache(maxsize=64)
 def over_cases(kind: type[InvarianceState], name: str) -> bool:
     """Return True if a row has statistics over cases, and so a mode."""
-    return isinstance(kind.rows[name].make(UNITS), OverCases)
+    return isinstance(kind.rows[name].make(UNITS), BatchNormalizer)
 
 
 @lru_cache(maxsize=20_000)
@@ -634,7 +634,7 @@ def invariance(
     *,
     notebook: str = "02",
     alone: bool = False,
-    own: Mapping[str, Norm] | None = None,
+    own: Mapping[str, NormLayer] | None = None,
     **settings: Any,
 ) -> Panel:
     """The panel of invariances: transform weights or inputs, and see which outputs move.

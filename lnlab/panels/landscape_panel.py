@@ -17,7 +17,7 @@ from lnlab.analysis.module_copy import find_weights
 from lnlab.analysis.objective import Objective
 from lnlab.figures.landscape import LOSS, loss_surface, minimum_marker, scene, stamp
 from lnlab.figures.style import INK, TEMPLATE, lines, literal, logarithmic, note, number, trace
-from lnlab.nn import OverCases
+from lnlab.nn import BatchNormalizer
 from lnlab.panels.controls import (
     MODES,
     between,
@@ -113,7 +113,7 @@ class TrainedNetworks:
     def over_cases(self, name: str) -> bool:
         """Return True for a network with statistics over cases."""
         modules = self.networks[name].modules()
-        return any(isinstance(module, OverCases | TorchBatchNorm) for module in modules)
+        return any(isinstance(module, BatchNormalizer | TorchBatchNorm) for module in modules)
 
     @torch.no_grad()
     def rescaled(self, name: str, size: float) -> nn.Module:

@@ -26,7 +26,7 @@ from lnlab.figures.style import (
     thinning_lines,
 )
 from lnlab.kernels import fuse
-from lnlab.nn import NORMS, BatchNorm, Cell, GRUCell, Initial, LSTMCell, Norm, RNNCell
+from lnlab.nn import NORMS, BatchNorm, Cell, CellInit, GRUCell, LSTMCell, NormLayer, RNNCell
 from lnlab.panels.controls import (
     Chips,
     between,
@@ -43,7 +43,7 @@ from lnlab.training.random_state import default_dtype
 UNITS, INPUTS, CASES, SLOTS = 64, 16, 32, 4
 
 # On the cases at hand every time step has its own statistics, whatever is remembered.
-NORMALIZERS: dict[str, Norm] = {
+NORMALIZERS: dict[str, NormLayer] = {
     "none": NORMS["none"],
     "layer": NORMS["layer"],
     "recurrent batch": BatchNorm,
@@ -51,7 +51,7 @@ NORMALIZERS: dict[str, Norm] = {
     "weight": NORMS["weight"],
 }
 CELLS: dict[str, tuple[str, Callable[..., Cell]]] = {
-    "RNN, relu": ("eq. 4", partial(RNNCell, f=torch.relu)),
+    "RNN, relu": ("eq. 4", partial(RNNCell, nonlinearity=torch.relu)),
     "RNN, tanh": ("eq. 4", RNNCell),
     "LSTM": ("eq. 20-22", LSTMCell),
     "GRU": ("eq. 26-28", GRUCell),
@@ -114,7 +114,7 @@ def make_cell(name: str, cell: str, recurrent: float, inputs: float, gain: float
     """Return the cell with a normalizer; the same random numbers whatever is set."""
     _, make = CELLS[cell]
     with default_dtype(torch.float64):
-        new = make(INPUTS, UNITS, NORMALIZERS[name], initial=Initial(draw_inputs()))
+        new = make(INPUTS, UNITS, NORMALIZERS[name], initial=CellInit(draw_inputs()))
     new.W_x.mul_(inputs)
     new.W_h.mul_(recurrent)
     for norm in (new.norm_h, getattr(new, "norm_U", None)):

@@ -30,11 +30,11 @@ from lnlab.nn import (
     InstanceNorm,
     LayerNorm,
     Linear,
-    Norm,
+    NormLayer,
     WeightNorm,
     WeightStandardization,
 )
-from lnlab.nn.linear import INITIALISATIONS, Layer
+from lnlab.nn.linear import DENSE_INITS, Layer
 from lnlab.papers.classification import Classification, measured
 from lnlab.training import Evaluation, setting
 
@@ -48,11 +48,11 @@ GROUPS = 2
 class Normalizers(NamedTuple):
     """The normalizers of an arm: of its convolutions, and of its dense hidden layers."""
 
-    convolutions: Norm
-    dense: Norm
+    convolutions: NormLayer
+    dense: NormLayer
 
 
-_grouped = partial(GroupNorm, groups=GROUPS)
+_grouped = partial(GroupNorm, GROUPS)
 
 ARMS: dict[str, Normalizers] = {
     "none": Normalizers(partial(Identity, space=2), Identity),
@@ -74,8 +74,8 @@ alone; instance norm has no dense form and is layer norm there; standardized wei
 norm behind them, as in Qiao et al. (2019). Logits are normalized by none."""
 
 PADDINGS: dict[str, Mapping[str, Any] | None] = {
-    "zeros": {"edge": "zeros"},
-    "reflection": {"edge": "reflection"},
+    "zeros": {"padding_mode": "zeros"},
+    "reflection": {"padding_mode": "reflect"},
     "none": None,
 }
 """The border of the pictures and of the maps: zeros, their reflection, or nothing, so that
@@ -113,22 +113,20 @@ class Net(nn.Module):
 
 
 def convolution(
-    inputs: int, units: int, kernel: int, norm: Norm, padding: str, stride: int = 1
+    inputs: int, units: int, kernel: int, norm: NormLayer, padding: str, stride: int = 1
 ) -> Conv2d:
     """A convolution that keeps the size of a map, stride aside; without padding it does not."""
     around = PADDINGS[padding]
     edge = {} if around is None else {"padding": kernel // 2, **around}
-    return Conv2d(
-        inputs, units, kernel, norm, stride=stride, bias_inside=_plain(norm, units), **edge
-    )
+    return Conv2d(inputs, units, kernel, norm, stride=stride, bias=_plain(norm, units), **edge)
 
 
-def dense(inputs: int, units: int, norm: Norm) -> Linear:
+def dense(inputs: int, units: int, norm: NormLayer) -> Linear:
     """A dense hidden layer."""
-    return Linear(inputs, units, norm, bias_inside=_plain(norm, units))
+    return Linear(inputs, units, norm, bias=_plain(norm, units))
 
 
-def _plain(norm: Norm, units: int) -> bool:
+def _plain(norm: NormLayer, units: int) -> bool:
     """True if nothing normalizes: then the layer has a bias of its own."""
     return isinstance(norm(units), Identity)
 
@@ -161,7 +159,7 @@ class LeNet(Net):
         self.second = convolution(6, 16, 5, arm.convolutions, padding)
         self.third = dense(16 * height * width, 120, arm.dense)
         self.fourth = dense(120, 84, arm.dense)
-        self.logits = Linear(84, classes, Identity, bias_inside=True)
+        self.logits = Linear(84, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
         h = F.max_pool2d(F.relu(self.first(centred(x, self.shape))), 2)
@@ -177,7 +175,7 @@ class ResidualBlock(nn.Module):
     option A).
     """
 
-    def __init__(self, inputs: int, units: int, norm: Norm, padding: str) -> None:
+    def __init__(self, inputs: int, units: int, norm: NormLayer, padding: str) -> None:
         super().__init__()
         self.stride = 1 if inputs == units else 2
         self.first = convolution(inputs, units, 3, norm, padding, self.stride)
@@ -208,7 +206,7 @@ class ResNet8(Net):
         self.stem = convolution(colours, 16, 3, norm, padding)
         sizes = (16, 16), (16, 32), (32, 64)
         self.blocks = nn.Sequential(*(ResidualBlock(D, H, norm, padding) for D, H in sizes))
-        self.logits = Linear(64, classes, Identity, bias_inside=True)
+        self.logits = Linear(64, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.blocks(F.relu(self.stem(centred(x, self.shape))))
@@ -249,7 +247,7 @@ class Experiment(Classification):
     test_size: int = setting(0, least=0)
     """The number of test and of validation cases, the first ones, that are measured at the
     end; 0: all."""
-    initialisation: str = setting("he", choices=INITIALISATIONS)
+    initialisation: str = setting("he", choices=DENSE_INITS)
     """"he" is N(0, 2/D), "torch" U(-1, 1)/sqrt(D), "authors" U(-0.1, 0.1)."""
 
     name = "convolutions"
@@ -293,9 +291,9 @@ class Experiment(Classification):
         with torch.no_grad():
             for layer, number in zip(layers, own.tolist(), strict=True):
                 W = layer.W.flatten(1).clone()
-                drawn = INITIALISATIONS[self.initialisation](W, _generator(number))
+                drawn = DENSE_INITS[self.initialisation](W, _generator(number))
                 layer.W.copy_(drawn.view_as(layer.W))
-                layer.norm.start(layer.W)
+                layer.norm.initialize(layer.W)
         if not self.fused:
             return net
         with warnings.catch_warnings():  # rules on the weights have none

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from lnlab.data import Images, load
 from lnlab.kernels import LeftOnReference, fuse
-from lnlab.nn import BatchNorm, Identity, LayerNorm, Linear, Norm, RMSNorm, WeightNorm
-from lnlab.nn.linear import INITIALISATIONS
+from lnlab.nn import BatchNorm, Identity, LayerNorm, Linear, NormLayer, RMSNorm, WeightNorm
+from lnlab.nn.linear import DENSE_INITS
 from lnlab.papers.classification import CASES, Classification, moved
 from lnlab.threads import in_one_thread
 from lnlab.training import Batches, Evaluation, setting
@@ -22,7 +22,7 @@ from lnlab.training.experiment import collate
 from lnlab.training.optim import SGD, Adam
 from lnlab.training.random_state import default_dtype
 
-ARMS: dict[str, tuple[Norm, Norm]] = {
+ARMS: dict[str, tuple[NormLayer, NormLayer]] = {
     "none": (Identity, Identity),
     "layer": (LayerNorm, Identity),
     "layer everywhere": (LayerNorm, LayerNorm),
@@ -52,11 +52,11 @@ class MLP(nn.Module):
 
     stacks = True
 
-    def __init__(self, sizes: tuple[int, ...], hidden: Norm, output: Norm) -> None:
+    def __init__(self, sizes: tuple[int, ...], hidden: NormLayer, output: NormLayer) -> None:
         super().__init__()
         norms = [hidden] * (len(sizes) - 2) + [output]
         self.layers = nn.ModuleList(
-            Linear(D, H, norm, bias_inside=norm is Identity)
+            Linear(D, H, norm, bias=norm is Identity)
             for (D, H), norm in zip(pairwise(sizes), norms, strict=True)
         )
 
@@ -89,7 +89,7 @@ class Experiment(Classification):
     """The size of each hidden layer."""
     learning_rate: float = 1e-3
     """Not stated; the default of Adam, which the paper says it used."""
-    initialisation: str = setting("he", choices=INITIALISATIONS)
+    initialisation: str = setting("he", choices=DENSE_INITS)
     """"he" is N(0, 2/D), "torch" U(-1, 1)/sqrt(D), "authors" U(-0.1, 0.1)."""
     unbiased: bool = False
     """True if batch norm takes the unbiased variance, as 6.6 does for the small batch."""
@@ -131,8 +131,8 @@ class Experiment(Classification):
         with torch.no_grad():
             for layer in mlp.layers:
                 assert isinstance(layer, Linear)
-                layer.W.copy_(INITIALISATIONS[self.initialisation](layer.W.clone(), generator))
-                layer.norm.start(layer.W)
+                layer.W.copy_(DENSE_INITS[self.initialisation](layer.W.clone(), generator))
+                layer.norm.initialize(layer.W)
         if not self.fused:
             return mlp
         with warnings.catch_warnings():  # weight norm and the unbiased variance have none
@@ -164,7 +164,7 @@ class Experiment(Classification):
         rows = [moved(net, x, y) for net in nets]
         return {**found, **collate(rows)}
 
-    def _corrected(self, norm: Norm) -> Norm:
+    def _corrected(self, norm: NormLayer) -> NormLayer:
         unbiased = norm is BatchNorm and self.unbiased
         return partial(BatchNorm, correction=1) if unbiased else norm
 

@@ -18,13 +18,13 @@ from lnlab.analysis.rnn_dynamics import dynamics
 from lnlab.data import Images
 from lnlab.kernels import LeftOnReference, fuse
 from lnlab.nn import (
-    STARTS,
+    CELL_INITS,
     BatchNorm,
     Identity,
     LayerNorm,
     Linear,
-    Norm,
     Normalizer,
+    NormLayer,
     RecurrentBatchNorm,
 )
 from lnlab.nn.recurrent import GRU, LSTM, RNN, Recurrent
@@ -32,7 +32,7 @@ from lnlab.papers.classification import Classification
 from lnlab.training import Evaluation, setting
 from lnlab.training.random_state import seeded
 
-ARMS: dict[str, Callable[[int], Norm]] = {
+ARMS: dict[str, Callable[[int], NormLayer]] = {
     "none": lambda steps: Identity,
     "layer": lambda steps: LayerNorm,
     "batch": lambda steps: partial(RecurrentBatchNorm, steps=steps),
@@ -60,7 +60,7 @@ class DigitReader(nn.Module):
     def __init__(self, layer: Recurrent, classes: int) -> None:
         super().__init__()
         self.layer = layer
-        self.readout = Linear(layer.hidden_size, classes, Identity, bias_inside=True)
+        self.readout = Linear(layer.hidden_size, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
         y, _ = self.layer(self.steps(x))
@@ -90,7 +90,7 @@ class Experiment(Classification):
     gain: float = 1.0
     """The first gain of every normalizer of the recurrent layer: 1.0 in Ba et al. (2016), 0.1
     in Cooijmans et al. (2016)."""
-    initialisation: str = setting("paper", choices=STARTS)
+    initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is that of the authors' code, "modern" N(0, 1/fan-in)."""
     batch_size: int = 32
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -150,10 +150,10 @@ class Experiment(Classification):
     def model(self, seed: int, dataset: Images) -> nn.Module:
         """The net of one seed; its W depends on the seed and the sizes alone."""
         norm = ARMS[self.norm](self.steps(dataset))
-        initial = STARTS[self.initialisation]
+        initial = CELL_INITS[self.initialisation]
         with seeded(seed):
             layer = CELLS[self.cell](
-                self.pixels_per_step, self.units[0], norm=norm, initial=initial
+                self.pixels_per_step, self.units[0], norm_layer=norm, initial=initial
             )
             reader = DigitReader(layer, dataset.classes)
         for part in layer.modules():

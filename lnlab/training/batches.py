@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from lnlab.nn.padding import padded
+from lnlab.nn.padding import pad_and_stack
 from lnlab.training.random_state import generator, placed
 
 AHEAD = 2**24
@@ -122,7 +122,7 @@ class Bucketed:
         orders = [self._order(seed, epoch) for seed in self.seeds]
         for chosen in list(zip(*orders, strict=True))[start:]:
             batches = (self.gathered(places) for places in chosen)
-            batch = tree_map(lambda *same: padded(same, self.fill), *batches)
+            batch = tree_map(lambda *same: pad_and_stack(same, self.fill), *batches)
             yield placed(batch, self.device)
 
     def _order(self, seed: int, epoch: int) -> list[list[int]]:

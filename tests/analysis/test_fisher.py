@@ -229,7 +229,7 @@ def theirs(norm: Any = nn.LayerNorm) -> Any:
 
 
 def ours(norm: Any = LayerNorm) -> Any:
-    return nn.Sequential(Linear(D, 6, norm), nn.ReLU(), Linear(6, H, bias_inside=True))
+    return nn.Sequential(Linear(D, 6, norm), nn.ReLU(), Linear(6, H, bias=True))
 
 
 def of_network(model, x):

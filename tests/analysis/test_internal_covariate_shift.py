@@ -24,7 +24,7 @@ B, D, H, CLASSES = 12, 5, 6, 3
 def net(norm: Any = lnlab.nn.LayerNorm) -> Any:
     return nn.Sequential(
         lnlab.nn.Linear(D, H, norm), nn.Tanh(), lnlab.nn.Linear(H, H, norm), nn.Tanh(),
-        lnlab.nn.Linear(H, CLASSES, bias_inside=True),
+        lnlab.nn.Linear(H, CLASSES, bias=True),
     )  # fmt: skip
 
 

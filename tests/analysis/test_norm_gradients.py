@@ -100,7 +100,7 @@ def test_mu_centres_the_gradient_and_sigma_makes_it_smaller():
 def net(norm: Any = lnlab.nn.LayerNorm) -> Any:
     return nn.Sequential(
         lnlab.nn.Linear(D, H, norm), nn.Tanh(), lnlab.nn.Linear(H, H, norm), nn.Tanh(),
-        lnlab.nn.Linear(H, CLASSES, bias_inside=True),
+        lnlab.nn.Linear(H, CLASSES, bias=True),
     )  # fmt: skip
 
 
@@ -130,7 +130,7 @@ def test_the_parts_are_those_with_the_statistics_of_the_objective(bn_stats):
     copied: Any = copy.deepcopy(found.module)
     copied[2].norm.register_forward_pre_hook(lambda _, args: (args[0] + inside, *args[1:]))
     if bn_stats == "recomputed":
-        lnlab.nn.recompute(copied, [found.x]).eval()
+        lnlab.nn.recompute_statistics(copied, [found.x]).eval()
     (expected,) = torch.autograd.grad(F.cross_entropy(copied(found.x), found.y), inside)
     torch.testing.assert_close(total, expected)
 

@@ -34,7 +34,7 @@ from lnlab.analysis.recorder import record
 from lnlab.analysis.rnn_dynamics import disagreement, dynamics, output_scales, same_weights
 from lnlab.analysis.rotation import effective_learning_rate, scale_invariant_weights
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
-from lnlab.nn import PUBLISHED, LayerNorm, LSTMCell
+from lnlab.nn import PUBLISHED_LSTMS, LayerNorm, LSTMCell
 from tests.pretend import waited
 
 pytestmark = pytest.mark.gpu
@@ -121,7 +121,7 @@ def inside(device):
     (found,) = map_statistics(net, x, ["first"]).values()
     weights = (torch.randn(*shape).to(device) for shape in ((32, 3), (32, 8), (32,)))
     sequence, cell = torch.randn(6, 4, 3).to(device), LSTMCell(3, 5).double().to(device)
-    apart = disagreement(same_weights(PUBLISHED, *weights), sequence)
+    apart = disagreement(same_weights(PUBLISHED_LSTMS, *weights), sequence)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     seen = train_and_yield(net, [(x, y)] * 3, F.cross_entropy, optimizer)
     return {

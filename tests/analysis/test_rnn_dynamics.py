@@ -17,18 +17,18 @@ from lnlab.analysis.rnn_dynamics import (
     same_weights,
 )
 from lnlab.nn import (
-    MODERN_START,
-    PUBLISHED,
+    MODERN_INIT,
+    PUBLISHED_LSTMS,
     BatchNorm,
+    CellInit,
     GRUCell,
     Identity,
-    Initial,
     LayerNorm,
     LSTMCell,
+    NormScope,
     RecurrentBatchNorm,
     RNNCell,
-    Sums,
-    recompute,
+    recompute_statistics,
 )
 from lnlab.nn.recurrent import RNN
 
@@ -40,7 +40,7 @@ def linear(x):
 
 
 def test_a_linear_net_multiplies_its_gradient_by_the_recurrent_weights():
-    cell = RNNCell(D, H, Identity, f=linear)
+    cell = RNNCell(D, H, Identity, nonlinearity=linear)
     x = torch.randn(T, B, D)
     Q = torch.linalg.qr(torch.randn(H, H)).Q
     with torch.no_grad():
@@ -52,7 +52,7 @@ def test_a_linear_net_multiplies_its_gradient_by_the_recurrent_weights():
 
 
 def test_summed_inputs_and_states_are_those_of_the_equation():
-    cell = RNNCell(D, H, Identity, f=torch.relu)
+    cell = RNNCell(D, H, Identity, nonlinearity=torch.relu)
     x = torch.randn(T, B, D)
     seen = dynamics(cell, x)
     h = x.new_zeros(B, H)
@@ -66,7 +66,7 @@ def test_summed_inputs_and_states_are_those_of_the_equation():
 @pytest.mark.parametrize("make", [LSTMCell, GRUCell, RNNCell])
 def test_the_gradient_is_that_of_the_whole_state(make):
     """The state is set free at one step: what it does to the last h is the gradient there."""
-    cell = make(D, H, initial=MODERN_START)
+    cell = make(D, H, initial=MODERN_INIT)
     x = torch.randn(T, B, D)
     seen = dynamics(cell, x, seed=3)
 
@@ -84,7 +84,9 @@ def test_the_gradient_is_that_of_the_whole_state(make):
 
 def test_layer_norm_of_the_recurrent_sums_does_not_see_their_scale():
     norm = lambda units: LayerNorm(units, eps=0.0)  # noqa: E731  (nothing else is set)
-    cell = RNNCell(D, H, norm, sums=Sums.APART, initial=Initial(learned_state=True))
+    cell = RNNCell(
+        D, H, norm, norm_scope=NormScope.SEPARATE, initial=CellInit(learned_state=True)
+    )
     x = torch.randn(T, B, D)
     with torch.no_grad():
         cell.first[0].normal_()  # LN of a state of zeros has no slope at eps = 0
@@ -103,7 +105,7 @@ def test_wide_rectified_nets_keep_to_the_prediction(scale):
     x = torch.randn(40, 16, 400)
     rates = {}
     for norm in (Identity, LayerNorm):
-        cell = RNNCell(400, 400, norm, f=torch.relu, initial=MODERN_START)
+        cell = RNNCell(400, 400, norm, nonlinearity=torch.relu, initial=MODERN_INIT)
         with torch.no_grad():
             cell.W_h *= scale
         rates[norm] = dynamics(cell, x).rate
@@ -124,12 +126,12 @@ def test_wide_rectified_nets_keep_to_the_prediction(scale):
 def test_statistics_fit_where_they_were_taken(norm, kept):
     """Inputs that grow: a step of its own statistics is normalized, any other is not."""
     x = torch.randn(T, 16, D) * 1.5 ** torch.arange(T)[:, None, None]
-    net = RNN(D, H, norm=norm)
+    net = RNN(D, H, norm_layer=norm)
     cell = net.eval().cells[0]
     with torch.no_grad():
         for p in (cell.norm_h.g, cell.norm_h.b):
             p.copy_(torch.rand(H) + 0.5)
-    recompute(net, [x[: T // 2]])
+    recompute_statistics(net, [x[: T // 2]])
     fits = (output_scales(cell, cell.norm_h, x) - 1).abs() < 1e-6
     expected = torch.zeros(T, dtype=torch.bool)
     expected[kept] = True
@@ -140,13 +142,13 @@ def test_statistics_fit_where_they_were_taken(norm, kept):
 # Nine cells of one name, side by side.
 
 
-PAPER, THEANO, DRAW, TF, SUPERCELL, FASTRNNS, ADDONS, HASTE, LABML = PUBLISHED
+PAPER, THEANO, DRAW, TF, SUPERCELL, FASTRNNS, ADDONS, HASTE, LABML = PUBLISHED_LSTMS
 
 
 @pytest.fixture
 def drawn_with():
     W_x, W_h = torch.randn(4 * H, D), torch.randn(4 * H, H)
-    return lambda b: same_weights(PUBLISHED, W_x, W_h, b)
+    return lambda b: same_weights(PUBLISHED_LSTMS, W_x, W_h, b)
 
 
 def test_all_have_the_same_weights_and_their_own_forget_bias(drawn_with):

@@ -26,7 +26,7 @@ D, H, CLASSES, B = 6, 8, 3, 16
 def net(norm: Any = lnlab.nn.LayerNorm, eps: float = 0.0) -> Any:
     made = nn.Sequential(
         lnlab.nn.Linear(D, H, norm), nn.Tanh(), lnlab.nn.Linear(H, H, norm), nn.Tanh(),
-        lnlab.nn.Linear(H, CLASSES, bias_inside=True),
+        lnlab.nn.Linear(H, CLASSES, bias=True),
     )  # fmt: skip
     for part in made.modules():
         if isinstance(part, lnlab.nn.AffineNormalizer):

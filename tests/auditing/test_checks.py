@@ -109,7 +109,7 @@ class Branch(nn.Module):
         return x + self.last(torch.relu(self.norm(self.first(x))))
 
 
-class OverCases(nn.Module):
+class BatchNormalizer(nn.Module):
     """A layer norm on the wrong side of a transpose: it normalizes each unit over cases."""
 
     def __init__(self):
@@ -233,7 +233,7 @@ CASES = [
     ("running-statistics-fresh", FACT, "1", "no batch has been seen", lambda: remembering(0)),
     ("running-statistics-stale", RISK, "1", "not those of this input",
      lambda: remembering(200, 5.0)),
-    ("cases-mix", RISK, "norm", "moves by", OverCases),
+    ("cases-mix", RISK, "norm", "moves by", BatchNormalizer),
     ("layer-dead", FAULT, "1: relu", "every unit is shut", lambda: dead(8)),
     ("units-dead", RISK, "1: relu (3 of 8)", "3 of 8 units", lambda: dead(3)),
     ("units-dead-in-few", FACT, "1: relu (3 of 8)", "4 values of each",

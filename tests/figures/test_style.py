@@ -22,7 +22,7 @@ from lnlab.figures.style import (
     plain,
     text_color_on,
 )
-from lnlab.nn import NORMS, PUBLISHED
+from lnlab.nn import NORMS, PUBLISHED_LSTMS
 
 
 def light(color: str) -> np.ndarray:
@@ -96,7 +96,7 @@ def test_what_is_no_normalizer_gets_a_line_too_and_always_the_same():
 
 
 def test_the_cells_of_one_figure_are_told_apart_in_the_light_and_in_the_dark():
-    colors = [look["color"] for look in lines([*PUBLISHED][1:]).values()]
+    colors = [look["color"] for look in lines([*PUBLISHED_LSTMS][1:]).values()]
     assert len(colors) == 8
     for one, other in combinations(colors, 2):
         assert np.linalg.norm(seen(one) - seen(other)) > 30, (one, other)

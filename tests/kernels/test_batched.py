@@ -9,7 +9,14 @@ import torch
 
 from lnlab.kernels import fuse, recurrent
 from lnlab.kernels.library import library
-from lnlab.nn import BatchNorm, Initial, Mode, RecurrentBatchNorm, recompute, statistics_from
+from lnlab.nn import (
+    BatchNorm,
+    CellInit,
+    Mode,
+    RecurrentBatchNorm,
+    recompute_statistics,
+    use_statistics,
+)
 from lnlab.nn.recurrent import LSTM
 
 T, B, D, H = 6, 5, 3, 4
@@ -35,7 +42,7 @@ def way(request, monkeypatch):
 @pytest.fixture(params=[RECURRENT, BatchNorm], ids=["each step", "pooled"])
 def pair(request):
     torch.manual_seed(1)
-    layer = LSTM(D, H, norm=request.param, initial=Initial(learned_state=True))
+    layer = LSTM(D, H, norm_layer=request.param, initial=CellInit(learned_state=True))
     with torch.no_grad():
         for p in layer.parameters():
             p.add_(0.3 * torch.randn_like(p))
@@ -46,7 +53,7 @@ def pair(request):
 
 def everything(layer, x, lengths, reverse, mode):
     x = x.clone().requires_grad_()
-    with statistics_from(layer, mode):
+    with use_statistics(layer, mode):
         y, last = layer.unroll(layer.cells[0], x, None, lengths, reverse)
     weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(1))
     ends = sum((s.sin().sum() for s in last), torch.zeros(()))
@@ -99,7 +106,7 @@ def test_the_population_is_computed_through_it(pair):
     layer, fused = pair
     batches = [torch.randn(T, B, D) for _ in range(3)]
     for each in (layer, fused):
-        recompute(each, batches)
+        recompute_statistics(each, batches)
     for name, value in layer.state_dict().items():
         torch.testing.assert_close(fused.state_dict()[name], value)
     assert not torch.equal(layer.cells[0].norm_h.running_mean, torch.zeros(4 * H))

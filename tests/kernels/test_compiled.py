@@ -18,34 +18,36 @@ from lnlab.kernels import LeftOnReference, fallback, forms, fuse, recurrent
 from lnlab.kernels.forms import Kernel
 from lnlab.kernels.library import library
 from lnlab.nn import (
-    PUBLISHED,
+    PUBLISHED_LSTMS,
     Bias,
     GRUCell,
     Identity,
     LayerNorm,
     LSTMCell,
+    NormScope,
     RNNCell,
-    Sums,
-    Update,
+    UpdateGate,
 )
-from lnlab.nn.recurrent import GRU, LSTM, RNN, checked, unroll
+from lnlab.nn.recurrent import GRU, LSTM, RNN, check_inputs, unroll
 
 FUSED = {
     "LSTM": LSTMCell,
     "LSTM without b": partial(LSTMCell, bias=Bias.NONE),
-    "DRAW": partial(LSTMCell, gates=Identity),
-    "haste": PUBLISHED["lmnt-com/haste"],
+    "DRAW": partial(LSTMCell, gate_norm_layer=Identity),
+    "haste": PUBLISHED_LSTMS["lmnt-com/haste"],
     "GRU": GRUCell,
-    "GRU that keeps": partial(GRUCell, update=Update.KEEPS),
-    "GRU without affine": partial(GRUCell, norm=partial(LayerNorm, affine=False), bias=False),
+    "GRU that keeps": partial(GRUCell, update_gate=UpdateGate.KEEPS),
+    "GRU without affine": partial(
+        GRUCell, norm_layer=partial(LayerNorm, elementwise_affine=False), bias=False
+    ),
     "RNN": RNNCell,
-    "plain": partial(LSTMCell, norm=Identity),
-    "plain without b": partial(LSTMCell, norm=Identity, bias=Bias.NONE),
-    "plain, b inside": partial(LSTMCell, norm=Identity, bias=Bias.INSIDE),
-    "plain, one sum": partial(LSTMCell, norm=Identity, sums=Sums.TOGETHER),
-    "plain GRU": partial(GRUCell, norm=Identity),
-    "plain GRU that keeps": partial(GRUCell, norm=Identity, update=Update.KEEPS),
-    "plain GRU without b": partial(GRUCell, norm=Identity, bias=False),
+    "plain": partial(LSTMCell, norm_layer=Identity),
+    "plain without b": partial(LSTMCell, norm_layer=Identity, bias=Bias.NONE),
+    "plain, b inside": partial(LSTMCell, norm_layer=Identity, bias=Bias.INSIDE),
+    "plain, one sum": partial(LSTMCell, norm_layer=Identity, norm_scope=NormScope.JOINT),
+    "plain GRU": partial(GRUCell, norm_layer=Identity),
+    "plain GRU that keeps": partial(GRUCell, norm_layer=Identity, update_gate=UpdateGate.KEEPS),
+    "plain GRU without b": partial(GRUCell, norm_layer=Identity, bias=False),
 }
 # T, B, D, H: all 1; few and many inputs; one more and one less than a vector; B that is one
 # slice, two unequal ones, three; more rows than a chunk of either way holds
@@ -72,7 +74,7 @@ def kernel():
 
 def in_torch(cell, x, state, lengths, reverse):
     """The fused form on torch's operators."""
-    form, lengths = forms.form(cell), checked(cell, x, state, lengths)
+    form, lengths = forms.form(cell), check_inputs(cell, x, state, lengths)
     assert form is not None
     if form.unnormalized:
         return fallback.unroll_with_torch(cell, x, state, lengths, reverse)
@@ -181,7 +183,7 @@ def test_one_output_that_is_used_alone(make, used):
     "make",
     [
         LSTMCell,
-        partial(LSTMCell, gates=Identity),
+        partial(LSTMCell, gate_norm_layer=Identity),
         GRUCell,
         RNNCell,
         FUSED["plain"],
@@ -249,7 +251,7 @@ def test_a_small_batch_of_many_weights_is_shared_by_two_threads(monkeypatch):
     def found(B, bytes):
         monkeypatch.setattr(recurrent, "own_cache", lambda: bytes)
         torch.manual_seed(B)
-        x, state = torch.randn(7, B, 5), cell.start(torch.zeros(1, B, 5))
+        x, state = torch.randn(7, B, 5), cell.initial_state(torch.zeros(1, B, 5))
         return everything(recurrent.unroll, cell, x, state, None, False)
 
     def cut_alike(B, bytes, other):
@@ -280,7 +282,12 @@ def test_float32_is_as_exact_as_torchs_operators(make, H):
         torch.manual_seed(seed)
         torch.set_default_dtype(torch.float32)
         layer = make(40, H)
-        given = torch.randn(12, 6, 40), layer.cells[0].start(torch.zeros(1, 6, 40)), None, False
+        given = (
+            torch.randn(12, 6, 40),
+            layer.cells[0].initial_state(torch.zeros(1, 6, 40)),
+            None,
+            False,
+        )
         single = {
             name: everything(loop, layer.cells[0], *given)
             for name, loop in (("ours", recurrent.unroll), ("eager", unroll))
@@ -464,16 +471,16 @@ def test_torch_compile_of_a_fused_layer_is_right_and_quiet(monkeypatch):
 
 
 def test_what_has_no_fused_form_says_so_and_is_right():
-    layer = LSTM(3, 5, sums=Sums.TOGETHER)
+    layer = LSTM(3, 5, norm_scope=NormScope.JOINT)
     with pytest.warns(LeftOnReference, match="LSTMCell"):
         fused = fuse(layer)
     x = torch.randn(6, 4, 3)
     torch.testing.assert_close(fused(x), layer(x))
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", PUBLISHED_LSTMS)
 def test_published_cells_are_fused_or_left_alone(name):
-    cell = shaken(PUBLISHED[name](3, 5))
+    cell = shaken(PUBLISHED_LSTMS[name](3, 5))
     x = torch.randn(6, 4, 3)
     torch.testing.assert_close(recurrent.unroll(cell, x), unroll(cell, x))
 

@@ -18,18 +18,18 @@ from lnlab.nn import (
     AdaNorm,
     BatchNorm,
     Bias,
-    Carry,
+    CellInit,
+    CellState,
     DyT,
     GRUCell,
     Identity,
-    Initial,
     LayerNorm,
     LSTMCell,
+    NormScope,
     RecurrentBatchNorm,
     RNNCell,
     Stats,
-    Sums,
-    Update,
+    UpdateGate,
     inside_root,
     outside_root,
 )
@@ -56,7 +56,7 @@ def doubled(make):
         return 2 * known.forward(self, a, W, t)
 
     changed = type(f"My{known.__name__}", (known,), {"forward": forward})
-    return partial(changed, **getattr(make, "keywords", {}))
+    return partial(changed, *getattr(make, "args", ()), **getattr(make, "keywords", {}))
 
 
 class AboutZero(LayerNorm):
@@ -77,7 +77,7 @@ SETTINGS = {
     "layer, unbiased": partial(LayerNorm, correction=1),
     "layer, eps outside": partial(LayerNorm, root=outside_root),
     "layer, large eps": partial(LayerNorm, eps=0.3),
-    "layer, not affine": partial(LayerNorm, affine=False),
+    "layer, not affine": partial(LayerNorm, elementwise_affine=False),
 }
 ALL = {**EVERY, **SUBCLASSES, **SETTINGS}
 
@@ -132,11 +132,11 @@ def assert_the_same(layer, x):
 def test_a_fused_layer_is_the_same_function_or_names_what_it_left(layer, name):
     make = ALL[name]
     known, settings = kind(make), getattr(make, "keywords", {})
-    said = assert_the_same(shaken(LAYERS[layer](D, H, norm=make)), torch.randn(T, B, D))
+    said = assert_the_same(shaken(LAYERS[layer](D, H, norm_layer=make)), torch.randn(T, B, D))
     fused = known is LayerNorm and not {"correction", "root"} & settings.keys()
     plain = fused or (known is Identity and layer in ("LSTM", "GRU"))
     plain = plain or (known in OVER_CASES and layer == "LSTM")
-    if layer == "GRU" and "affine" in settings:
+    if layer == "GRU" and "elementwise_affine" in settings:
         plain = False  # its own biases stand inside the normalizers
     assert (f"{layer}Cell" in said) == (not plain)
     alone = known.__name__ in BY_TORCH or known in (Identity, DyT)
@@ -151,14 +151,16 @@ def test_a_fused_layer_is_the_same_function_or_names_what_it_left(layer, name):
 @every_layer
 @pytest.mark.parametrize("name", ["layer", "none"])
 def test_a_subclass_of_a_cell_stays_on_the_reference(layer, name):
-    said = assert_the_same(shaken(halved(layer)(D, H, norm=NORMS[name])), torch.randn(T, B, D))
+    said = assert_the_same(
+        shaken(halved(layer)(D, H, norm_layer=NORMS[name])), torch.randn(T, B, D)
+    )
     assert said == [f"My{layer}Cell"]
 
 
 @every_layer
 @pytest.mark.parametrize("name", ["layer", "none"])
 def test_what_was_replaced_on_one_module_is_not_fused(layer, name):
-    model = shaken(LAYERS[layer](D, H, norm=NORMS[name]))
+    model = shaken(LAYERS[layer](D, H, norm_layer=NORMS[name]))
     norm, x = model.cells[0].norm_h, torch.randn(T, B, D)
     norm.forward = lambda a, W=None, t=None: type(norm).forward(norm, a, W, t).sin()
     expected = model(x)[0]
@@ -188,18 +190,26 @@ def test_every_normalizer_of_a_cell_keeps_its_own_eps(layer):
 
 
 OF_CELLS = [
-    *((RNN, {"bias": bias, "sums": sums}) for bias in Bias for sums in Sums),
-    *((LSTM, {"bias": bias, "carry": carry}) for bias in Bias for carry in Carry),
-    *((LSTM, {"bias": bias, "gates": Identity}) for bias in Bias),
-    *((LSTM, {"bias": bias, "sums": sums, "norm": Identity}) for bias in Bias for sums in Sums),
-    *((GRU, {"bias": bias, "update": update}) for bias in (False, True) for update in Update),
-    (RNN, {"f": torch.relu}),
+    *((RNN, {"bias": bias, "norm_scope": sums}) for bias in Bias for sums in NormScope),
+    *((LSTM, {"bias": bias, "cell_state": state}) for bias in Bias for state in CellState),
+    *((LSTM, {"bias": bias, "gate_norm_layer": Identity}) for bias in Bias),
+    *(
+        (LSTM, {"bias": bias, "norm_scope": sums, "norm_layer": Identity})
+        for bias in Bias
+        for sums in NormScope
+    ),
+    *(
+        (GRU, {"bias": bias, "update_gate": update})
+        for bias in (False, True)
+        for update in UpdateGate
+    ),
+    (RNN, {"nonlinearity": torch.relu}),
 ]
 
 
 @pytest.mark.parametrize(("layer", "settings"), OF_CELLS)
 def test_every_setting_of_a_cell_is_kept(layer, settings):
-    draw_b = Initial(b=nn.init.normal_)
+    draw_b = CellInit(bias=nn.init.normal_)
     said = assert_the_same(layer(D, H, initial=draw_b, **settings), torch.randn(T, B, D))
     assert said in ([], [f"{layer.__name__}Cell"])
 
@@ -302,7 +312,7 @@ def test_hooks_that_were_there_before_are_named():
 
 
 def test_hooks_on_a_plain_lstm_are_served_too():
-    fused, seen = fuse(LSTM(D, H, norm=Identity)), []
+    fused, seen = fuse(LSTM(D, H, norm_layer=Identity)), []
     with registered(listen("backward", fused.cells[0].norm_c, seen)):
         run(fused)
     assert len(seen) == T

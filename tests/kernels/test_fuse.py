@@ -26,8 +26,8 @@ from lnlab.nn import (
     ScaleNorm,
     WeightNorm,
     outside_root,
-    recompute,
-    statistics_from,
+    recompute_statistics,
+    use_statistics,
 )
 
 ULP = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
@@ -36,11 +36,14 @@ CASES = {
     "layer": (LayerNorm, (6, 8)),
     "layer without cases": (LayerNorm, (8,)),
     "layer of a sequence": (LayerNorm, (5, 6, 8)),
-    "layer of one unit": (partial(LayerNorm, units=1), (6, 1)),
-    "layer, not affine": (partial(LayerNorm, affine=False), (6, 8)),
+    "layer of one unit": (lambda _: LayerNorm(1), (6, 1)),
+    "layer, not affine": (partial(LayerNorm, elementwise_affine=False), (6, 8)),
     "layer, per position of none": (partial(LayerNorm, per_position=True), (6, 8)),
     "layer over space": (partial(LayerNorm, space=2), (6, 8, 3, 4)),
-    "layer over space, not affine": (partial(LayerNorm, space=1, affine=False), (6, 8, 5)),
+    "layer over space, not affine": (
+        partial(LayerNorm, space=1, elementwise_affine=False),
+        (6, 8, 5),
+    ),
     "layer over space without cases": (partial(LayerNorm, space=2), (8, 3, 4)),
     "layer over space of a sequence": (partial(LayerNorm, space=2), (2, 6, 8, 3, 4)),
     "layer, per position": (
@@ -48,7 +51,7 @@ CASES = {
         (6, 8, 3, 4),
     ),
     "layer, per position, not affine": (
-        partial(LayerNorm, space=2, per_position=True, affine=False),
+        partial(LayerNorm, space=2, per_position=True, elementwise_affine=False),
         (6, 8, 3, 4),
     ),
     "layer, per position, without cases": (
@@ -59,13 +62,13 @@ CASES = {
         partial(LayerNorm, space=1, per_position=True),
         (2, 6, 8, 4),
     ),
-    "layer over space, one number": (partial(LayerNorm, units=1, space=1), (1, 1, 1)),
-    "group": (partial(GroupNorm, groups=2), (6, 8)),
-    "group, eps 0": (partial(GroupNorm, groups=2, eps=0.0), (6, 8)),
-    "group without cases": (partial(GroupNorm, groups=2), (8,)),
-    "groups of one unit": (partial(GroupNorm, groups=8), (6, 8)),
-    "group over space": (partial(GroupNorm, groups=4, space=2), (6, 8, 3, 4)),
-    "group of a sequence, not affine": (partial(GroupNorm, groups=4, affine=False), (2, 3, 8)),
+    "layer over space, one number": (lambda _: LayerNorm(1, space=1), (1, 1, 1)),
+    "group": (partial(GroupNorm, 2), (6, 8)),
+    "group, eps 0": (partial(GroupNorm, 2, eps=0.0), (6, 8)),
+    "group without cases": (partial(GroupNorm, 2), (8,)),
+    "groups of one unit": (partial(GroupNorm, 8), (6, 8)),
+    "group over space": (partial(GroupNorm, 4, space=2), (6, 8, 3, 4)),
+    "group of a sequence, not affine": (partial(GroupNorm, 4, affine=False), (2, 3, 8)),
     "instance": (InstanceNorm, (6, 8, 3, 4)),
     "instance, affine": (partial(InstanceNorm, affine=True, space=1), (6, 8, 5)),
     "instance without cases": (partial(InstanceNorm, affine=True), (8, 3, 4)),
@@ -96,7 +99,7 @@ def pair(drawn):
 
     def made(case, training=True):
         make, shape = CASES[case]
-        reference = drawn(make() if "units" in getattr(make, "keywords", {}) else make(8))
+        reference = drawn(make(8))
         if isinstance(reference, BatchNorm):
             reference.running_mean.uniform_(-1, 1)
             reference.running_var.uniform_(0.5, 2)
@@ -168,7 +171,7 @@ LARGEST = torch.finfo(torch.float32).max ** 0.5  # 1.8e19
 @pytest.mark.parametrize("case", IN_RANGE)
 def test_float32_is_right_up_to_the_stated_edge(case, outcome):
     shape, axes = IN_RANGE[case]
-    make = {"groups of eight": partial(GroupNorm, groups=1), **CASES_BY_NAME}[case]
+    make = {"groups of eight": partial(GroupNorm, 1), **CASES_BY_NAME}[case]
     torch.set_default_dtype(torch.float32)
     reference, fused = make(8), fuse(make(8))
     a = of_length(torch.randn(shape), axes, 0.99 * LARGEST)
@@ -193,7 +196,7 @@ def test_strides_do_not_matter(case, pair):
 
 def test_picture_in_channels_last_keeps_its_layout(drawn):
     a = torch.randn(6, 8, 3, 4).to(memory_format=torch.channels_last)
-    for make in (BatchNorm, LayerNorm, InstanceNorm, partial(GroupNorm, groups=2)):
+    for make in (BatchNorm, LayerNorm, InstanceNorm, partial(GroupNorm, 2)):
         reference = drawn(make(8, space=2))
         assert_equal(fuse(copy.deepcopy(reference))(a), reference(a))
 
@@ -209,7 +212,7 @@ def test_no_cases_give_none(case, pair):
 @pytest.mark.parametrize("mode", [None, *Mode], ids=str)
 def test_explicit_mode_of_batch_norm_is_followed(mode, training, pair):
     reference, fused, a = pair("batch", training)
-    with statistics_from(nn.ModuleList([reference, fused]), mode):
+    with use_statistics(nn.ModuleList([reference, fused]), mode):
         for _ in range(2):
             assert_equal(fused(a), reference(a))
     assert_equal(dict(fused.state_dict()), dict(reference.state_dict()))
@@ -218,7 +221,7 @@ def test_explicit_mode_of_batch_norm_is_followed(mode, training, pair):
 def test_recompute_reaches_the_fused_batch_norm(pair):
     reference, fused, a = pair("batch over space")
     for norm in (reference, fused):
-        recompute(norm, [a[:2], a[2:]])
+        recompute_statistics(norm, [a[:2], a[2:]])
     assert_equal(dict(fused.state_dict()), dict(reference.state_dict()))
 
 
@@ -345,7 +348,7 @@ PICTURES = {
     "batch": partial(BatchNorm, space=2),
     "layer": partial(LayerNorm, space=2),
     "layer, per position": partial(LayerNorm, space=2, per_position=True),
-    "group": partial(GroupNorm, groups=4, space=2),
+    "group": partial(GroupNorm, 4, space=2),
     "instance": partial(InstanceNorm, affine=True),
 }
 
@@ -355,7 +358,7 @@ PICTURES = {
     "shape",
     [
         {"stride": 2, "padding": 1},
-        {"padding": 2, "edge": "reflection", "dilation": 2},
+        {"padding": 2, "padding_mode": "reflect", "dilation": 2},
         {"stride": 2, "dilation": 2},
     ],
     ids=str,
@@ -377,7 +380,7 @@ def test_nothing_is_said_where_there_is_no_statistic(name):
 
 def test_layers_around_a_normalizer_keep_working(outcome):
     for layer, x in (
-        (Linear(5, 8, RMSNorm, bias_inside=True), torch.randn(6, 5)),
+        (Linear(5, 8, RMSNorm, bias=True), torch.randn(6, 5)),
         (Conv2d(3, 8, 3, partial(LayerNorm, space=2), padding=1), torch.randn(2, 3, 4, 4)),
     ):
         x.requires_grad_()

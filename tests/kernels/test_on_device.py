@@ -15,13 +15,13 @@ pytestmark = pytest.mark.gpu
 
 LAYERS = {
     "LSTM": LSTM,
-    "DRAW": partial(LSTM, gates=Identity),
+    "DRAW": partial(LSTM, gate_norm_layer=Identity),
     "GRU": GRU,
     "RNN": RNN,
-    "LSTM without": partial(LSTM, norm=Identity),
-    "GRU without": partial(GRU, norm=Identity),
-    "batch norm": partial(LSTM, norm=BatchNorm),
-    "recurrent batch norm": partial(LSTM, norm=partial(RecurrentBatchNorm, steps=6)),
+    "LSTM without": partial(LSTM, norm_layer=Identity),
+    "GRU without": partial(GRU, norm_layer=Identity),
+    "batch norm": partial(LSTM, norm_layer=BatchNorm),
+    "recurrent batch norm": partial(LSTM, norm_layer=partial(RecurrentBatchNorm, steps=6)),
 }
 
 

@@ -129,7 +129,7 @@ def test_running_statistics_after_training_and_what_they_evaluate_to(norm):
 def test_training_past_the_last_step_is_refused_before_anything_is_remembered():
     cell, (x, state) = made(), given(STEPS + 1, 3, 3, 5)
     before = copy.deepcopy(cell.state_dict())
-    with pytest.raises(ValueError, match=f"time step {STEPS} of a net"):
+    with pytest.raises(ValueError, match=f"time step {STEPS} of a norm"):
         recurrent.unroll(cell, x, state)
     assert all(torch.equal(v, before[name]) for name, v in cell.state_dict().items())
     recurrent.unroll(cell, x, state, [2, STEPS, 5])  # of the tensor, not of a sequence

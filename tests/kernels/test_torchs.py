@@ -9,17 +9,17 @@ import torch
 from lnlab.kernels import fuse, recurrent
 from lnlab.kernels.forms import form
 from lnlab.kernels.recurrent import unroll as fused
-from lnlab.nn import PUBLISHED, Bias, GRUCell, Identity, LSTMCell, Update
+from lnlab.nn import PUBLISHED_LSTMS, Bias, GRUCell, Identity, LSTMCell, UpdateGate
 from lnlab.nn.recurrent import GRU, LSTM, unroll
 
 from .test_compiled import everything, shaken
 
 CELLS = {
-    "plain": partial(LSTMCell, norm=Identity),
-    "without b": partial(LSTMCell, norm=Identity, bias=Bias.NONE),
-    "GRU": partial(GRUCell, norm=Identity),
-    "GRU that keeps": partial(GRUCell, norm=Identity, update=Update.KEEPS),
-    "GRU without b": partial(GRUCell, norm=Identity, bias=False),
+    "plain": partial(LSTMCell, norm_layer=Identity),
+    "without b": partial(LSTMCell, norm_layer=Identity, bias=Bias.NONE),
+    "GRU": partial(GRUCell, norm_layer=Identity),
+    "GRU that keeps": partial(GRUCell, norm_layer=Identity, update_gate=UpdateGate.KEEPS),
+    "GRU without b": partial(GRUCell, norm_layer=Identity, bias=False),
 }
 
 
@@ -45,7 +45,7 @@ def test_values_and_every_gradient(make, size, reverse, ragged):
 
 
 def test_it_is_torchs_operator_that_computes():
-    layer = fuse(LSTM(3, 4, norm=Identity))
+    layer = fuse(LSTM(3, 4, norm_layer=Identity))
     y, _ = layer(torch.randn(20, 2, 3))
     seen, todo = set(), [y.grad_fn]
     while todo:
@@ -53,7 +53,7 @@ def test_it_is_torchs_operator_that_computes():
         if node is not None and node not in seen:
             seen.add(node)
             todo += [following for following, _ in node.next_functions]
-    loop, _ = LSTM(3, 4, norm=Identity)(torch.randn(20, 2, 3))
+    loop, _ = LSTM(3, 4, norm_layer=Identity)(torch.randn(20, 2, 3))
     assert not any("Recurrence" in type(node).__name__ for node in seen)
     assert loop.shape == y.shape
 
@@ -65,7 +65,12 @@ def test_what_is_torchs_is_known(make):
 
 @pytest.mark.parametrize(
     "make",
-    [LSTMCell, GRUCell, partial(LSTMCell, norm=Identity, bias=Bias.TWICE), *PUBLISHED.values()],
+    [
+        LSTMCell,
+        GRUCell,
+        partial(LSTMCell, norm_layer=Identity, bias=Bias.TWICE),
+        *PUBLISHED_LSTMS.values(),
+    ],
 )
 def test_what_is_not_torchs_is_left_alone(make):
     found = form(make(3, 4))
@@ -82,10 +87,10 @@ def test_a_cell_with_hooks_is_left_to_the_reference():
 def test_fuse_says_nothing_of_a_plain_layer(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        layer = fuse(kind(3, 4, 2, bidirectional=True, norm=Identity))
+        layer = fuse(kind(3, 4, 2, bidirectional=True, norm_layer=Identity))
     x = torch.randn(7, 5, 3)
     lengths = torch.tensor([7, 0, 3, 1, 6])
-    reference = kind(3, 4, 2, bidirectional=True, norm=Identity)
+    reference = kind(3, 4, 2, bidirectional=True, norm_layer=Identity)
     reference.load_state_dict(layer.state_dict())
     for ours, theirs in zip(
         torch.utils._pytree.tree_leaves(layer(x, lengths=lengths)),

@@ -13,7 +13,7 @@ from lnlab.nn import (
     Mode,
     RecurrentBatchNorm,
     outside_root,
-    statistics_from,
+    use_statistics,
 )
 
 SHAPES = {"dense": (6, 8), "sequence": (5, 6, 8), "signal": (6, 8, 5), "picture": (6, 8, 3, 4)}
@@ -62,10 +62,10 @@ def test_batch_norm_is_torchs_in_training_and_after(
 @pytest.mark.parametrize("training", [True, False])
 def test_explicit_mode_wins_over_training_and_only_training_remembers(training):
     norm, a = BatchNorm(8).train(training), inputs(6, 8)
-    with statistics_from(norm, Mode.RUNNING):
+    with use_statistics(norm, Mode.RUNNING):
         assert_equal(norm(a), a / (1 + norm.eps) ** 0.5)
     assert not norm.running_mean.any()
-    with statistics_from(norm, Mode.BATCH):
+    with use_statistics(norm, Mode.BATCH):
         assert_equal(norm(a), F.batch_norm(a, None, None, training=True))
     assert norm.running_mean.any() == training
     assert norm.mode is None
@@ -119,7 +119,7 @@ def test_of_two_values_the_unbiased_variance_is_twice_the_biased(make):
 
 @pytest.mark.parametrize("shape", [(8,), (0, 8)], ids=str)
 def test_no_cases_to_average_over_are_refused(shape):
-    with pytest.raises(ValueError, match="no cases to average over"):
+    with pytest.raises(ValueError, match="no examples to average over"):
         BatchNorm(8)(inputs(*shape))
     assert_equal(BatchNorm(8).eval()(inputs(*shape)).shape, torch.Size(shape))
 

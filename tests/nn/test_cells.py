@@ -7,24 +7,24 @@ import torch
 from torch.nn import functional as F
 
 from lnlab.nn import (
-    MODERN_START,
-    PAPER_START,
+    MODERN_INIT,
+    PAPER_INIT,
     BatchNorm,
     Bias,
-    Carry,
+    CellInit,
+    CellState,
     GroupNorm,
     GRUCell,
     Identity,
-    Initial,
     LayerNorm,
     LSTMCell,
+    NormScope,
     RecurrentBatchNorm,
     RMSNorm,
     RNNCell,
-    Sums,
-    Update,
+    UpdateGate,
     WeightNorm,
-    as_torch,
+    init_like_torch_,
 )
 
 B, D, H = 4, 3, 5
@@ -36,7 +36,7 @@ NORMS = [
     BatchNorm,
     WeightNorm,
     partial(RecurrentBatchNorm, steps=3),
-    partial(GroupNorm, groups=5),
+    partial(GroupNorm, 5),
 ]
 
 
@@ -81,7 +81,7 @@ def test_lstm_is_eq_20_to_22():
 
 
 def test_draw_is_eq_29_to_31():
-    cell = shaken(LSTMCell(D, H, gates=Identity))
+    cell = shaken(LSTMCell(D, H, gate_norm_layer=Identity))
     x, (h, c) = some(cell)
     f, i, o, g = (h @ cell.W_h.T + x @ cell.W_x.T + cell.b).split(H, dim=1)
     c_t = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
@@ -115,8 +115,8 @@ def test_rnn_is_eq_4():
         (RNNCell, torch.nn.RNNCell),
         (LSTMCell, torch.nn.LSTMCell),
         (GRUCell, torch.nn.GRUCell),
-        (partial(GRUCell, update=Update.KEEPS), torch.nn.GRUCell),
-        (partial(LSTMCell, bias=Bias.ONCE, sums=Sums.TOGETHER), torch.nn.LSTMCell),
+        (partial(GRUCell, update_gate=UpdateGate.KEEPS), torch.nn.GRUCell),
+        (partial(LSTMCell, bias=Bias.ONCE, norm_scope=NormScope.JOINT), torch.nn.LSTMCell),
     ],
 )
 def test_identity_is_the_plain_cell(make, oracle):
@@ -133,7 +133,7 @@ def test_identity_is_the_plain_cell(make, oracle):
 def test_the_carried_cell_is_raw_unless_asked():
     x, state = some(LSTMCell(D, H))
     raw = shaken(LSTMCell(D, H))
-    normed = LSTMCell(D, H, carry=Carry.NORMALIZED)
+    normed = LSTMCell(D, H, cell_state=CellState.NORMALIZED)
     normed.load_state_dict(raw.state_dict())
     (h, c), (h_n, c_n) = raw(x, state), normed(x, state)
     torch.testing.assert_close(h, h_n)
@@ -145,11 +145,11 @@ def test_a_bias_added_twice_is_also_inside():
     cell = shaken(LSTMCell(D, H, bias=Bias.TWICE))
     x, (h, _) = some(cell)
     a = LN(h @ cell.W_h.T, cell.norm_h) + LN(x @ cell.W_x.T + cell.b, cell.norm_x) + cell.b
-    torch.testing.assert_close(cell.summed(x, h, None), a)
+    torch.testing.assert_close(cell.pre_activations(x, h, None), a)
 
 
 def test_norm_gate_by_gate_is_group_norm():
-    cell = shaken(LSTMCell(D, H, gates=partial(GroupNorm, groups=4)))
+    cell = shaken(LSTMCell(D, H, gate_norm_layer=partial(GroupNorm, 4)))
     _, (h, _) = some(cell)
     parts = (h @ cell.W_h.T).split(H, dim=1)
     expected = torch.cat([F.layer_norm(p, (H,), eps=1e-5) for p in parts], dim=1)
@@ -170,7 +170,7 @@ def test_steps_of_recurrent_batch_norm_are_told_apart():
 
 def test_initial_values():
     cell = LSTMCell(
-        H, H, initial=Initial(recurrent_gain=0.2, forget_bias=1.0, learned_state=True)
+        H, H, initial=CellInit(recurrent_gain=0.2, forget_bias=1.0, learned_state=True)
     )
     for gate in (*cell.W_x.split(H), *cell.W_h.split(H)):
         torch.testing.assert_close(gate @ gate.T, torch.eye(H))
@@ -180,29 +180,29 @@ def test_initial_values():
     assert (cell.b[H:] == 0).all()
     assert {"first.0", "first.1"} <= {name for name, _ in cell.named_parameters()}
     assert (LSTMCell(D, H).W_x.abs() <= 0.1).all()
-    wide = LSTMCell(400, 50, initial=MODERN_START)
+    wide = LSTMCell(400, 50, initial=MODERN_INIT)
     assert wide.W_x.std().item() == pytest.approx(400**-0.5, rel=0.02)  # 80,000 draws
     assert wide.W_h.std().item() == pytest.approx(50**-0.5, rel=0.04)  # 10,000 draws
     bound = H**-0.5
-    torchs = GRUCell(400, H, initial=Initial(as_torch))
+    torchs = GRUCell(400, H, initial=CellInit(init_like_torch_))
     assert bound > torchs.W_x.abs().max() > 0.99 * bound
 
 
 def test_the_recurrent_gain_is_that_of_every_norm_of_the_state():
-    initial = Initial(recurrent_gain=0.2)
+    initial = CellInit(recurrent_gain=0.2)
     gru = GRUCell(D, H, initial=initial)
     assert all((norm.g == 0.2).all() for norm in (gru.norm_h, gru.norm_U))
     assert all((norm.g == 1).all() for norm in (gru.norm_x, gru.norm_W))
-    apart = RNNCell(D, H, sums=Sums.APART, initial=initial)
+    apart = RNNCell(D, H, norm_scope=NormScope.SEPARATE, initial=initial)
     assert (apart.norm_h.g == 0.2).all()
     assert (apart.norm_x.g == 1).all()
 
 
 def test_a_bias_is_drawn_gate_by_gate_where_asked():
     gates = []
-    GRUCell(D, H, Identity, initial=Initial(b=lambda b: gates.append(b.normal_().clone())))
+    GRUCell(D, H, Identity, initial=CellInit(bias=lambda b: gates.append(b.normal_().clone())))
     assert [b.shape for b in gates] == 4 * [(H,)]
-    cell = RNNCell(D, H, bias=Bias.INSIDE, initial=Initial(b=as_torch))
+    cell = RNNCell(D, H, bias=Bias.INSIDE, initial=CellInit(bias=init_like_torch_))
     assert 0 < cell.b.abs().max() <= H**-0.5
     assert (cell.norm_h.b == 0).all()
     x, (h,) = some(cell)
@@ -213,13 +213,13 @@ def test_a_bias_is_drawn_gate_by_gate_where_asked():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (partial(RNNCell, 0, H), "inputs is 0"),
-        (partial(GRUCell, D, -1), "units is -1"),
-        (partial(LSTMCell, D, 2.0), "units is 2.0"),
-        (partial(LSTMCell, D, H, Identity, initial=Initial(recurrent_gain=0.1)), "no gain"),
-        (partial(RNNCell, D, H, initial=Initial(recurrent_gain=0.1)), "APART"),
+        (partial(RNNCell, 0, H), "input_size is 0"),
+        (partial(GRUCell, D, -1), "hidden_size is -1"),
+        (partial(LSTMCell, D, 2.0), "hidden_size is 2.0"),
+        (partial(LSTMCell, D, H, Identity, initial=CellInit(recurrent_gain=0.1)), "no gain"),
+        (partial(RNNCell, D, H, initial=CellInit(recurrent_gain=0.1)), "SEPARATE"),
         (
-            partial(LSTMCell, D, H, Identity, bias=False, initial=Initial(forget_bias=1.0)),
+            partial(LSTMCell, D, H, Identity, bias=False, initial=CellInit(forget_bias=1.0)),
             "no b",
         ),
     ],
@@ -230,11 +230,11 @@ def test_settings_that_cannot_be(make, message):
 
 
 def test_paper_is_the_default():
-    assert LSTMCell(D, H).initial == PAPER_START == Initial()
+    assert LSTMCell(D, H).initial == PAPER_INIT == CellInit()
     with pytest.raises(AttributeError, match="forget_bias"):  # shared by all cells
-        PAPER_START.forget_bias = 1.0  # type: ignore[misc]
-    assert LSTMCell(D, H).carry is Carry.RAW
-    assert GRUCell(D, H).update is Update.WRITES
+        PAPER_INIT.forget_bias = 1.0  # type: ignore[misc]
+    assert LSTMCell(D, H).cell_state is CellState.RAW
+    assert GRUCell(D, H).update_gate is UpdateGate.WRITES
 
 
 @pytest.mark.parametrize("cell", CELLS)

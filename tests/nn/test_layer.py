@@ -45,7 +45,7 @@ def check(outcome, norm, expected, *shape):
 @pytest.mark.parametrize("affine", [True, False])
 def test_layer_norm_is_torchs(shape, eps, affine, drawn, outcome):
     units = shape[-1]
-    norm = drawn(LayerNorm(units, eps=eps, affine=affine))
+    norm = drawn(LayerNorm(units, eps=eps, elementwise_affine=affine))
     check(outcome, norm, lambda a, g, b: F.layer_norm(a, (units,), g, b, eps), *shape)
 
 
@@ -118,14 +118,14 @@ def test_no_cases_have_no_statistics_and_warn_of_none():
 @pytest.mark.parametrize("groups", [1, 2, 8])
 @pytest.mark.parametrize("affine", [True, False])
 def test_group_norm_is_torchs(space, groups, affine, drawn, outcome):
-    norm = drawn(GroupNorm(8, groups, space=space, affine=affine))
+    norm = drawn(GroupNorm(groups, 8, space=space, affine=affine))
     check(outcome, norm, lambda a, g, b: F.group_norm(a, groups, g, b), *SHAPES[space])
 
 
 def test_one_group_of_a_sequence_is_not_layer_norm_of_its_last_axis():
     a = inputs(6, 8, 5)
     per_position = LayerNorm(8, space=1, per_position=True)(a)
-    assert (GroupNorm(8, 1, space=1)(a) - per_position).abs().max() > 0.1
+    assert (GroupNorm(1, 8, space=1)(a) - per_position).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("space", [1, 2])

@@ -23,7 +23,7 @@ from lnlab.nn import (
 @pytest.mark.parametrize("name", [name for name in NORMS if name != "instance"])
 @pytest.mark.parametrize("bias_inside", [False, True])
 def test_dense_layer_is_the_normalizer_of_its_summed_inputs(name, bias_inside):
-    layer = Linear(5, 8, NORMS[name], bias_inside=bias_inside)
+    layer = Linear(5, 8, NORMS[name], bias=bias_inside)
     if layer.b_inside is not None:
         nn.init.uniform_(layer.b_inside, 1, 2)
     layer.eval()
@@ -35,22 +35,23 @@ def test_dense_layer_is_the_normalizer_of_its_summed_inputs(name, bias_inside):
 @pytest.mark.parametrize("name", NORMS)
 def test_convolution_gives_its_normalizer_pictures(name):
     norm = partial(NORMS[name], space=2)  # type: ignore[call-arg]
-    layer = Conv2d(3, 8, 3, norm, padding=1, bias_inside=True)
+    layer = Conv2d(3, 8, 3, norm, padding=1, bias=True)
     assert layer(torch.randn(2, 3, 4, 5), 0).shape == (2, 8, 4, 5)
 
 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize(
-    ("padding", "edge"), [(0, "zeros"), (2, "zeros"), (2, "reflection")], ids=str
+    ("padding", "padding_mode"), [(0, "zeros"), (2, "zeros"), (2, "reflect")], ids=str
 )
-def test_convolution_without_normalization_is_torchs(stride, dilation, padding, edge, outcome):
+def test_convolution_without_normalization_is_torchs(
+    stride, dilation, padding, padding_mode, outcome
+):
     layer = Conv2d(
-        3, 4, 3, partial(Identity, space=2), bias_inside=True, stride=stride, dilation=dilation,
-        padding=padding, edge=edge,
+        3, 4, 3, partial(Identity, space=2), bias=True, stride=stride, dilation=dilation,
+        padding=padding, padding_mode=padding_mode,
     )  # fmt: skip
-    mode = {"zeros": "zeros", "reflection": "reflect"}[edge]
-    torchs = nn.Conv2d(3, 4, 3, stride, padding, dilation, padding_mode=mode)
+    torchs = nn.Conv2d(3, 4, 3, stride, padding, dilation, padding_mode=padding_mode)
     torchs.load_state_dict({"weight": layer.W, "bias": layer.b_inside})
     x = torch.randn(2, 3, 7, 8, requires_grad=True)
     expected = outcome(torchs(x), x=x, W=torchs.weight, b=torchs.bias)
@@ -80,25 +81,33 @@ def test_rules_on_weights_reach_a_convolution(norm):
         ({"stride": 0}, "stride 0, dilation 1, padding 0: give at least 1"),
         ({"dilation": 0}, "stride 1, dilation 0"),
         ({"padding": -1}, "padding -1"),
-        ({"edge": "mirror"}, "edge is 'mirror': choose from zeros, reflection"),
-        ({"kernel": 0}, "kernel is 0"),
-        ({"inputs": 0}, "inputs is 0, units 4: give at least 1"),
-        ({"units": 0}, "inputs is 3, units 0"),
+        ({"padding_mode": "mirror"}, "padding_mode is 'mirror': choose from zeros, reflect"),
+        ({"kernel_size": 0}, "kernel_size is 0"),
+        ({"in_channels": 0}, "0 inputs, 4 outputs: give at least 1"),
+        ({"out_channels": 0}, "3 inputs, 0 outputs"),
     ],
     ids=str,
 )
 def test_a_convolution_that_cannot_be_is_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
-        Conv2d(**{"inputs": 3, "units": 4, "kernel": 3, "norm": Identity, **wrong})
+        Conv2d(
+            **{
+                "in_channels": 3,
+                "out_channels": 4,
+                "kernel_size": 3,
+                "norm_layer": Identity,
+                **wrong,
+            }
+        )
 
 
 def test_a_layer_that_reads_nothing_is_refused():
-    with pytest.raises(ValueError, match="inputs is 0, units 4"):
+    with pytest.raises(ValueError, match="0 inputs, 4 outputs"):
         Linear(0, 4, Identity)
 
 
 def test_layer_without_normalization_is_torchs():
-    layer = Linear(5, 8, Identity, bias_inside=True)
+    layer = Linear(5, 8, Identity, bias=True)
     nn.init.uniform_(layer.b_inside)  # type: ignore[arg-type]
     x = torch.randn(2, 6, 5)
     assert torch.equal(layer(x), F.linear(x, layer.W, layer.b_inside))
@@ -130,13 +139,13 @@ def test_first_weights_are_uniform_and_the_same_for_every_normalizer():
 
 
 def test_weights_can_be_drawn_again():
-    layer = Linear(5, 8, WeightNorm, bias_inside=True)
+    layer = Linear(5, 8, WeightNorm, bias=True)
     nn.init.ones_(layer.b_inside)  # type: ignore[arg-type]
-    layer.reset(torch.Generator().manual_seed(1))
+    layer.reset_parameters(torch.Generator().manual_seed(1))
     W = layer.W.detach().clone()
     assert not layer.b_inside.any()  # type: ignore[union-attr]
     torch.testing.assert_close(layer.norm.g, W.norm(dim=1))
-    layer.reset(torch.Generator().manual_seed(1))
+    layer.reset_parameters(torch.Generator().manual_seed(1))
     assert torch.equal(layer.W, W)
 
 

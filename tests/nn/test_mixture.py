@@ -14,7 +14,7 @@ from lnlab.nn import (
     BatchLayerNorm,
     LayerNorm,
     Population,
-    possible,
+    is_computable,
 )
 
 LETTERS = ["".join(letters) for letters in product("TF", repeat=4)]
@@ -89,7 +89,7 @@ def test_training_is_algorithm_1(eps, drawn, outcome):
 
 @configurations
 def test_evaluation_is_algorithm_2(letters, drawn, outcome):
-    norm = drawn(BatchLayerNorm(D, population=Population.named(letters)))
+    norm = drawn(BatchLayerNorm(D, population=Population.from_letters(letters)))
     seen = batches(3, M, D)
     for batch in seen:
         norm(batch)
@@ -145,7 +145,9 @@ def code_inference(x, state, letters, gamma, beta, m):
 @configurations
 @pytest.mark.parametrize("shape", [(M, D), (M, 4, D)], ids=["features", "sequence"])
 def test_code_is_what_the_code_does(letters, shape, drawn, outcome):
-    norm = drawn(BatchLayerNorm(D, m=M, population=Population.named(letters), reading=CODE))
+    norm = drawn(
+        BatchLayerNorm(D, m=M, population=Population.from_letters(letters), variant=CODE)
+    )
     state = {}
     for batch in batches(3, *shape):
         assert_equal(norm(batch), code_training(batch, state, norm.g, norm.b, M))
@@ -157,14 +159,14 @@ def test_code_is_what_the_code_does(letters, shape, drawn, outcome):
 
 def test_all_configurations_differ_and_so_do_the_readings():
     outputs = []
-    for reading in (PAPER, CODE):
-        norm = BatchLayerNorm(D, reading=reading, eps=1e-4)
+    for variant in (PAPER, CODE):
+        norm = BatchLayerNorm(D, variant=variant, eps=1e-4)
         for batch in batches(3, M, D):
             norm(batch)
         x = torch.randn(M, D, generator=torch.Generator().manual_seed(5))
         norm.eval()
         for letters in LETTERS:
-            norm.population = Population.named(letters)
+            norm.population = Population.from_letters(letters)
             outputs.append(norm(x))
     for i, y in enumerate(outputs):
         for j in range(i):
@@ -181,35 +183,35 @@ def test_one_case_is_layer_norm_but_for_a_constant():
     torch.testing.assert_close(norm.eval()(x), expected, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("reading", [PAPER, CODE])
+@pytest.mark.parametrize("variant", [PAPER, CODE])
 @configurations
-def test_one_case_allows_four_of_sixteen(letters, reading):
+def test_one_case_allows_four_of_sixteen(letters, variant):
     """At m = 1, m/(m-1) is infinite: the code gives NaN or a constant, we say so."""
-    norm = BatchLayerNorm(D, m=1, reading=reading)
+    norm = BatchLayerNorm(D, m=1, variant=variant)
     x = torch.randn(1, D)
     norm(x)
-    norm.population = Population.named(letters)
+    norm.population = Population.from_letters(letters)
     norm.eval()
-    assert possible(letters, 1, reading) == (letters in ("TFTF", "TFFF", "FFTF", "FFFF"))
-    if possible(letters, 1, reading):
+    assert is_computable(letters, 1, variant) == (letters in ("TFTF", "TFFF", "FFTF", "FFFF"))
+    if is_computable(letters, 1, variant):
         assert norm(x).isfinite().all()
     else:
         with pytest.raises(ValueError, match=r"m/\(m-1\), which is infinite"):
             norm(x)
-    norm.reading = replace(reading, corrected=False)
-    assert possible(letters, 1, norm.reading)
+    norm.variant = replace(variant, corrected=False)
+    assert is_computable(letters, 1, norm.variant)
     assert norm(x).isfinite().all()
 
 
 def test_everything_is_possible_of_several_cases():
-    assert all(possible(letters, m) for letters in CONFIGURATIONS for m in (2, 25, None))
-    assert [Population.named(letters).letters for letters in CONFIGURATIONS] == LETTERS
+    assert all(is_computable(letters, m) for letters in CONFIGURATIONS for m in (2, 25, None))
+    assert [Population.from_letters(letters).letters for letters in CONFIGURATIONS] == LETTERS
 
 
 @pytest.mark.parametrize("space", [0, 2])
 def test_population_begins_anew_with_each_epoch(space):
     """The code sums over an epoch, and at the next one starts from zero."""
-    norm = BatchLayerNorm(D, m=M, reading=CODE, epoch=3, space=space)
+    norm = BatchLayerNorm(D, m=M, variant=CODE, epoch=3, space=space)
     seen = batches(5, M, D, *(2, 2)[:space])
     for batch in seen:
         norm(batch)
@@ -222,9 +224,9 @@ def test_population_begins_anew_with_each_epoch(space):
 
 
 def test_beginning_keeps_the_shapes_and_nothing_else():
-    norm = BatchLayerNorm(D, population=Population.named("TTTT"))
+    norm = BatchLayerNorm(D, population=Population.from_letters("TTTT"))
     norm(torch.randn(M, D))
-    norm.begin()
+    norm.restart_population()
     assert norm.over_cases.mu.shape == (1, D)
     with pytest.raises(RuntimeError, match="no population statistics yet"):
         norm.eval()(torch.randn(M, D))
@@ -243,7 +245,7 @@ def test_controls_are_the_copies_alone():
         ("cases", x_B), ("features", x_F), ("both", w_B * x_B + w_F * x_F),
     ):  # fmt: skip
         for root_d in (False, True):
-            norm = BatchLayerNorm(D, reading=CODE, copies=copies, root_d=root_d, space=2)
+            norm = BatchLayerNorm(D, variant=CODE, terms=copies, root_d=root_d, space=2)
             divisor = D**0.5 if root_d else 1
             assert_equal(norm(x), expected / divisor)
             # the sum of two copies is one map only where each unit has one mu and one sigma
@@ -253,8 +255,8 @@ def test_controls_are_the_copies_alone():
 
 def test_one_case_is_the_control_over_sqrt_d_but_for_one_part_in_ten_thousand():
     x = torch.randn(1, D, 4, 4)
-    ours = BatchLayerNorm(D, reading=CODE, space=2)(x)
-    control = BatchLayerNorm(D, reading=CODE, copies="features", space=2)(x)
+    ours = BatchLayerNorm(D, variant=CODE, space=2)(x)
+    control = BatchLayerNorm(D, variant=CODE, terms="features", space=2)(x)
     assert_equal(ours, 0.9999 * control)
     layer = LayerNorm(D, eps=1e-3, space=2, per_position=True)
     assert_equal(control, layer(x) / D**0.5)
@@ -262,7 +264,7 @@ def test_one_case_is_the_control_over_sqrt_d_but_for_one_part_in_ten_thousand():
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [({"epoch": 0}, "epoch is 0"), ({"copies": "none"}, "both, cases, features")],
+    [({"epoch": 0}, "epoch is 0"), ({"terms": "none"}, "both, cases, features")],
 )
 def test_settings_that_mean_nothing_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
@@ -293,13 +295,13 @@ def test_every_place_has_batch_statistics_of_its_own():
 
 def test_forgetting_starts_anew():
     norm, (first, second) = (
-        BatchLayerNorm(D, population=Population.named("TTTT")),
+        BatchLayerNorm(D, population=Population.from_letters("TTTT")),
         batches(2, M, D),
     )
     norm(first)
-    norm.forget()
+    norm.clear_population()
     norm(second)
-    fresh = BatchLayerNorm(D, population=Population.named("TTTT"))
+    fresh = BatchLayerNorm(D, population=Population.from_letters("TTTT"))
     fresh(second)
     x = torch.randn(M, D)
     assert torch.equal(norm.eval()(x), fresh.eval()(x))
@@ -314,12 +316,12 @@ def test_batch_of_another_shape_starts_anew():
 
 
 def test_smaller_last_batch_is_dropped_by_the_code():
-    norm = BatchLayerNorm(D, reading=CODE)
+    norm = BatchLayerNorm(D, variant=CODE)
     norm(torch.randn(M, D))
     before = copy.deepcopy(norm.state_dict())
     norm(torch.randn(M - 1, D))
     torch.testing.assert_close(dict(norm.state_dict()), dict(before))
-    nominal = BatchLayerNorm(D, m=M, reading=CODE)
+    nominal = BatchLayerNorm(D, m=M, variant=CODE)
     nominal(torch.randn(M - 1, D))
     assert nominal.over_cases.batches == 0
 
@@ -334,25 +336,25 @@ def test_evaluation_remembers_nothing():
 
 @pytest.mark.parametrize("letters", ["TFFF", "FTFF", "FFTF", "FFFT"])
 def test_population_that_was_never_seen_is_refused(letters):
-    norm = BatchLayerNorm(D, population=Population.named(letters)).eval()
+    norm = BatchLayerNorm(D, population=Population.from_letters(letters)).eval()
     with pytest.raises(RuntimeError, match="no population statistics yet"):
         norm(torch.randn(M, D))
 
 
 @pytest.mark.parametrize(
-    ("reading", "shape"),
+    ("variant", "shape"),
     [(PAPER, (M, 4, D)), (CODE, (M, 4, D)), (CODE, (M + 1, 3, D))],
     ids=["paper, place", "code, place", "code, slot"],
 )
-def test_population_of_another_shape_is_refused(reading, shape):
-    norm = BatchLayerNorm(D, population=Population.named("FFTT"), reading=reading)
+def test_population_of_another_shape_is_refused(variant, shape):
+    norm = BatchLayerNorm(D, population=Population.from_letters("FFTT"), variant=variant)
     norm(torch.randn(M, 3, D))
     with pytest.raises(ValueError, match=r"\(., 3, 1\) do not fit"):
         norm.eval()(torch.randn(shape))
 
 
 def test_papers_population_serves_any_number_of_cases():
-    norm = BatchLayerNorm(D, population=Population.named("TTTT"))
+    norm = BatchLayerNorm(D, population=Population.from_letters("TTTT"))
     norm(torch.randn(M, 3, D))
     norm.eval()
     x = torch.randn(2 * M, 3, D)
@@ -363,15 +365,16 @@ def test_papers_population_serves_any_number_of_cases():
 @pytest.mark.parametrize("letters", ["", "TTF", "TTFFF", "ttff", "TTFX"])
 def test_unknown_configuration_is_refused(letters):
     with pytest.raises(ValueError, match="four of T and F"):
-        Population.named(letters)
+        Population.from_letters(letters)
 
 
 def test_repr_names_reading_and_configuration():
-    norm = BatchLayerNorm(D, m=25, population=Population.named("TTFF"), reading=CODE)
+    norm = BatchLayerNorm(D, m=25, population=Population.from_letters("TTFF"), variant=CODE)
     said = repr(norm).split("\n")[1].strip()
     assert said == "6, m=25, eps=0.001, CODE, population=TTFF"
     assert (
-        repr(BatchLayerNorm(6, copies="cases", root_d=False)).count("copies=cases, root_d=")
-        == 1
+        repr(BatchLayerNorm(6, terms="cases", root_d=False)).count("terms=cases, root_d=") == 1
     )
-    assert "about_mu=True" in repr(BatchLayerNorm(D, reading=replace(CODE, about_mu=True)))
+    assert "about_used_mu=True" in repr(
+        BatchLayerNorm(D, variant=replace(CODE, about_used_mu=True))
+    )

@@ -24,9 +24,9 @@ from lnlab.nn import (
     SpectralNorm,
     WeightStandardization,
     inside_root,
-    named,
+    norm_by_name,
     outside_root,
-    statistics_from,
+    use_statistics,
 )
 from lnlab.nn.normalizer import AffineNormalizer, Stats
 
@@ -61,7 +61,7 @@ def example(name, units=8, cases=6, space=None):
     settings = {"space": space} if space else {}
     norm = NORMS[name](units, **settings)
     W = torch.randn(units, 5)
-    norm.start(W)
+    norm.initialize(W)
     x = torch.randn(cases, *(3, 4)[:space], 5)
     a = 1 + F.linear(x, norm.weight(W)).movedim(-1, 1)
     return Example(norm, a.requires_grad_(), W.requires_grad_())
@@ -290,8 +290,8 @@ def test_stats_complete_equation_5(name, drawn):
 
 def test_unknown_name_is_refused_with_those_that_exist():
     with pytest.raises(ValueError, match=r"'lay'.*none, layer, batch"):
-        named("lay")
-    assert named("layer") is LayerNorm
+        norm_by_name("lay")
+    assert norm_by_name("layer") is LayerNorm
 
 
 @every_norm
@@ -339,7 +339,7 @@ def test_no_cases_give_none(name):
 @pytest.mark.parametrize("shape", [(8,), (0, 8)])
 def test_batch_without_cases_is_refused(name, shape):
     norm, _, W = example(name)
-    with pytest.raises(ValueError, match="no cases"):
+    with pytest.raises(ValueError, match="no examples"):
         norm(torch.ones(shape), W, 0)
 
 
@@ -350,7 +350,7 @@ def test_batch_without_cases_is_refused(name, shape):
         (lambda: LayerNorm(8, space=-1), "space is -1"),
         (lambda: LayerNorm(8, eps=-1e-5), "eps is -1e-05"),
         (lambda: LayerNorm(8, eps=float("nan")), "eps is nan"),
-        (lambda: GroupNorm(8, groups=3), "8 units .* 3 equal groups"),
+        (lambda: GroupNorm(3, 8), "8 units .* 3 equal groups"),
         (lambda: BatchRenorm(8, r_max=0.5), "r_max is 0.5"),
         (lambda: InstanceNorm(8, space=0), "space=1"),
         (lambda: WeightStandardization(8, eps=-1.0), "eps is -1.0"),
@@ -376,7 +376,7 @@ def test_repr_says_what_differs_from_the_default():
 @every_norm
 def test_mode_is_put_back_even_after_an_error(name):
     norm = example(name).norm
-    with pytest.raises(KeyError), statistics_from(norm, Mode.RUNNING):
+    with pytest.raises(KeyError), use_statistics(norm, Mode.RUNNING):
         raise KeyError
     assert getattr(norm, "mode", None) is None
 

@@ -2,24 +2,24 @@
 
 import torch
 
-from lnlab.nn.padding import cross_entropy, padded, within
+from lnlab.nn.padding import cross_entropy, length_mask, pad_and_stack
 
 
 def test_within_is_what_is_no_padding():
-    found = within(torch.tensor([3, 0, 1]), 3)
+    found = length_mask(torch.tensor([3, 0, 1]), 3)
     assert found.tolist() == [[True] * 3, [False] * 3, [True, False, False]]
 
 
 def test_seeds_of_different_lengths_lie_side_by_side():
     short, long = torch.ones(2, 1, 3), torch.ones(2, 4, 3)
-    whole = padded([short, long], 7)
+    whole = pad_and_stack([short, long], 7)
     assert whole.shape == (2, 2, 4, 3)
     assert torch.equal(whole[0, :, :1], short)
     assert not whole[0, :, 1:].any()
-    words = padded([torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, 2).long()], 7)
+    words = pad_and_stack([torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, 2).long()], 7)
     assert words.dtype == torch.int64
     assert words[0].tolist() == [[0, 7], [0, 7]]
-    assert padded([torch.arange(2), torch.arange(2)], 7).tolist() == [[0, 1], [0, 1]]
+    assert pad_and_stack([torch.arange(2), torch.arange(2)], 7).tolist() == [[0, 1], [0, 1]]
 
 
 def test_loss_is_a_mean_over_units_that_are_no_padding():

@@ -8,15 +8,15 @@ from torch import nn
 
 from lnlab.nn import (
     BatchNorm,
+    BatchNormalizer,
     BatchRenorm,
     GhostBatchNorm,
     LayerNorm,
     Linear,
     MeanOnlyBatchNorm,
     Mode,
-    OverCases,
     RecurrentBatchNorm,
-    recompute,
+    recompute_statistics,
 )
 
 
@@ -40,11 +40,11 @@ def assert_equal(ours, theirs):
 )
 def test_several_batches_are_one_population(make):
     norm = make(8)
-    model = Linear(5, 8, lambda _: norm) if isinstance(norm, OverCases) else norm
+    model = Linear(5, 8, lambda _: norm) if isinstance(norm, BatchNormalizer) else norm
     x = 3 + torch.randn(20, 5 if isinstance(model, Linear) else 8)
     a = x @ model.W.detach().T if isinstance(model, Linear) else x
     norm.running_mean.fill_(7.0)  # forgotten
-    assert recompute(model, x.split([7, 2, 11])) is model
+    assert recompute_statistics(model, x.split([7, 2, 11])) is model
     assert_equal(norm.running_mean, a.mean(0))
     if isinstance(norm, BatchRenorm):
         assert_equal(norm.running_sigma, (a.var(0, correction=0) + norm.eps).sqrt())
@@ -56,7 +56,7 @@ def test_layers_behind_see_what_batch_statistics_make():
     first, second = BatchNorm(8), nn.BatchNorm1d(8)
     first.running_mean.fill_(100.0)
     x = torch.randn(12, 8)
-    recompute(nn.Sequential(first, second), [x])
+    recompute_statistics(nn.Sequential(first, second), [x])
     seen = (x - x.mean(0)) / (x.var(0, correction=0) + first.eps).sqrt()
     assert_equal(second.running_mean, seen.mean(0))
     assert_equal(second.running_var, seen.var(0, correction=0))
@@ -65,7 +65,7 @@ def test_layers_behind_see_what_batch_statistics_make():
 @pytest.mark.parametrize("make", [lambda: BatchNorm(8, space=2), lambda: nn.BatchNorm2d(8)])
 def test_space_counts_as_cases(make):
     norm, a = make(), torch.randn(5, 8, 3, 4)
-    recompute(norm, a.split(2))
+    recompute_statistics(norm, a.split(2))
     assert_equal(norm.running_mean, a.mean((0, 2, 3)))
     assert_equal(norm.running_var, a.var((0, 2, 3), correction=0))
 
@@ -85,7 +85,7 @@ class Unrolled(nn.Module):
 def test_time_steps_are_populations_of_their_own():
     norm = RecurrentBatchNorm(8, steps=3)
     x = torch.randn(10, 5, 8)  # longer than what was trained on
-    recompute(Unrolled(norm), x.split(4))
+    recompute_statistics(Unrolled(norm), x.split(4))
     assert_equal(norm.running_mean, x.mean(0)[:3])
     assert_equal(norm.running_var, x.var(0, correction=0)[:3])
 
@@ -97,7 +97,7 @@ def test_nothing_else_is_changed():
     parameters = copy.deepcopy(list(model.parameters()))
     training = [module.training for module in model.modules()]
     x = torch.randn(12, 8)
-    recompute(model, [x])
+    recompute_statistics(model, [x])
     assert [module.training for module in model.modules()] == training
     assert ours.mode is Mode.RUNNING
     assert theirs.num_batches_tracked == 0
@@ -107,14 +107,14 @@ def test_nothing_else_is_changed():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "message"), [([], "population has at least one case"), ([8, 7], "8 units")]
+    ("sizes", "message"), [([], "population has at least one example"), ([8, 7], "8 units")]
 )
 def test_failure_leaves_everything_as_it_was(sizes, message):
     model = nn.Sequential(BatchNorm(8), nn.BatchNorm1d(8))
     model(torch.randn(12, 8))
     before = copy.deepcopy(model.state_dict())
     with pytest.raises(ValueError, match=message):
-        recompute(model, [torch.randn(12, size) for size in sizes])
+        recompute_statistics(model, [torch.randn(12, size) for size in sizes])
     torch.testing.assert_close(dict(model.state_dict()), dict(before))
     assert all(module.training for module in model.modules())
     assert not any(module._forward_hooks for module in model.modules())
@@ -122,7 +122,7 @@ def test_failure_leaves_everything_as_it_was(sizes, message):
 
 def test_torchs_batch_norm_without_statistics_is_left_alone():
     model = nn.BatchNorm1d(8, track_running_stats=False)
-    recompute(model, [torch.randn(12, 8)])
+    recompute_statistics(model, [torch.randn(12, 8)])
     assert model.running_mean is None
 
 
@@ -138,6 +138,6 @@ def test_a_rule_without_time_pools_all_time_steps():
 
     steps = Steps()
     steps.norm = norm
-    recompute(steps, [a])
+    recompute_statistics(steps, [a])
     torch.testing.assert_close(norm.running_mean, a.mean((0, 1)))
     torch.testing.assert_close(norm.running_var, a.var((0, 1), correction=0))

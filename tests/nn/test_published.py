@@ -1,6 +1,6 @@
 """Oracle: every published LN-LSTM against its own equations, written down a second time.
 
-Transcribed from the code of each (see the names in ``PUBLISHED``), without lnlab's normalizers.
+Transcribed from the code of each (the names of ``PUBLISHED_LSTMS``), without our normalizers.
 The gates are in the paper's order f, i, o, g; a gain is ``g``, the bias of a norm ``beta``.
 """
 
@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from lnlab.nn import PUBLISHED, Bias, Initial, LSTMCell
+from lnlab.nn import PUBLISHED_LSTMS, Bias, CellInit, LSTMCell
 
 B, D, H, T = 4, 3, 6, 3
-PAPER, THEANO, DRAW, TF, SUPERCELL, FASTRNNS, ADDONS, HASTE, LABML = PUBLISHED
+PAPER, THEANO, DRAW, TF, SUPERCELL, FASTRNNS, ADDONS, HASTE, LABML = PUBLISHED_LSTMS
 
 
 def ln(a, g, beta, eps):
@@ -112,10 +112,10 @@ def parameters(cell):
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.02])
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", PUBLISHED_LSTMS)
 def test_the_cell_is_its_equations(name, scale, drawn):
     """At the small scale the variances are about 1e-3, and every eps is seen."""
-    cell = drawn(PUBLISHED[name](D, H))
+    cell = drawn(PUBLISHED_LSTMS[name](D, H))
     state = tuple(scale * torch.randn(B, H) for _ in range(2))
     with torch.no_grad():
         for p in (cell.W_x, cell.W_h, cell.b, cell.norm_c.g):
@@ -129,12 +129,12 @@ def test_the_cell_is_its_equations(name, scale, drawn):
     torch.testing.assert_close(state, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", PUBLISHED_LSTMS)
 def test_biases_start_as_in_its_code(name):
     torch.manual_seed(3)
-    cell = PUBLISHED[name](D, H)
-    assert cell.outer_bias is not None
-    forget, others = cell.outer_bias[:H], [cell.outer_bias[H:]]
+    cell = PUBLISHED_LSTMS[name](D, H)
+    assert cell.bias_after_norm is not None
+    forget, others = cell.bias_after_norm[:H], [cell.bias_after_norm[H:]]
     assert (forget == (1.0 if name in (TF, SUPERCELL, ADDONS, HASTE) else 0.0)).all()
     letters = parameters(cell)
     others += [b for b in (letters.beta_x, letters.beta_c) if b is not None]
@@ -161,7 +161,7 @@ def after_two_steps(make):
 
 
 def test_nine_cells_are_eight_functions_of_the_same_weights():
-    hs = {name: after_two_steps(make) for name, make in PUBLISHED.items()}
+    hs = {name: after_two_steps(make) for name, make in PUBLISHED_LSTMS.items()}
     for a in hs:
         for b in hs:
             if a < b and {a, b} != {PAPER, HASTE}:
@@ -170,10 +170,10 @@ def test_nine_cells_are_eight_functions_of_the_same_weights():
 
 
 def test_a_bias_can_stand_inside_the_normalizer_alone():
-    cell = LSTMCell(D, H, bias=Bias.INSIDE, initial=Initial(b=torch.nn.init.normal_))
+    cell = LSTMCell(D, H, bias=Bias.INSIDE, initial=CellInit(bias=torch.nn.init.normal_))
     x, h = torch.randn(B, D), torch.randn(B, H)
     p = parameters(cell)
     expected = ln(h @ p.U, p.g_h, p.beta_h, 1e-5) + ln(x @ p.W + p.b, p.g_x, p.beta_x, 1e-5)
-    torch.testing.assert_close(cell.summed(x, h, None), expected)
+    torch.testing.assert_close(cell.pre_activations(x, h, None), expected)
     with pytest.raises(ValueError, match="no b"):
-        PUBLISHED[HASTE](D, H, bias=Bias.INSIDE, initial=Initial(forget_bias=1.0))
+        PUBLISHED_LSTMS[HASTE](D, H, bias=Bias.INSIDE, initial=CellInit(forget_bias=1.0))

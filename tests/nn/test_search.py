@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from lnlab.nn import Annotations, search
+from lnlab.nn import Annotations, beam_search
 from lnlab.papers.las.model import Speller
 
 H, V = 4, 6
@@ -35,7 +35,7 @@ def test_a_wide_search_finds_the_best_of_all(penalty):
         speller.readout.W.mul_(4)
     end, longest = V - 1, 3
     every = [u for n in range(longest) for u in product(range(end), repeat=n)]
-    found = search(speller, what, end, width=V**3, longest=longest, penalty=penalty)
+    found = beam_search(speller, what, end, width=V**3, longest=longest, penalty=penalty)
     assert len(found) == len(what.h)
     for case, said in enumerate(found):
         scores = {u: score(speller, what, case, u, end, penalty) for u in every}
@@ -47,7 +47,7 @@ def test_a_wide_search_finds_the_best_of_all(penalty):
 
 def test_the_narrow_search_is_greedy():
     speller, what = heard()
-    for case, said in enumerate(search(speller, what, V - 1, longest=12)):
+    for case, said in enumerate(beam_search(speller, what, V - 1, longest=12)):
         one = type(what)(*(v[case : case + 1] for v in what))
         memory, last, units = speller.start(one), torch.tensor([V]), []
         for u in range(12):
@@ -61,11 +61,11 @@ def test_the_narrow_search_is_greedy():
 
 def test_batched_search_is_that_of_each_alone():
     speller, what = heard()
-    together = search(speller, what, V - 1, width=4, longest=8)
+    together = beam_search(speller, what, V - 1, width=4, longest=8)
     assert len(together) == len(what.h)
     for case, said in enumerate(together):
         one = type(what)(*(v[case : case + 1] for v in what))
-        (alone,) = search(speller, one, V - 1, width=4, longest=8)
+        (alone,) = beam_search(speller, one, V - 1, width=4, longest=8)
         assert alone.units == said.units
         assert alone.score == pytest.approx(said.score)
 
@@ -97,7 +97,7 @@ class Looked(NamedTuple):
 def test_who_has_ended_is_not_asked_again():
     h = torch.tensor([5, 1, 9, 2]).view(4, 1, 1).double()
     what, decoder = Annotations(h, h, h[..., 0] > 0), Countdown()
-    found = search(decoder, what, 1, longest=6)
+    found = beam_search(decoder, what, 1, longest=6)
     assert decoder.asked == [4, 4, 4, 2, 2, 2]  # one of four that ended waits for another
     assert [len(said.units) for said in found] == [5, 1, 6, 2]
     assert [said.ended for said in found] == [True, True, False, True]
@@ -116,7 +116,7 @@ def test_an_utterance_whose_scores_are_no_numbers_keeps_its_place(width):
         return logits, memory
 
     decoder.step = lost
-    found = search(decoder, Annotations(h, h, h[..., 0] > 0), 1, width=width, longest=6)
+    found = beam_search(decoder, Annotations(h, h, h[..., 0] > 0), 1, width=width, longest=6)
     early = 6 if width == 1 else 5  # a wide search has seen an end, and prefers it
     assert [len(said.units) for said in found] == [5, 0, early, 2]
     assert math.isnan(found[1].score)
@@ -127,7 +127,7 @@ def test_what_never_ends_is_cut_and_says_so():
     speller, what = heard()
     with torch.no_grad():
         speller.readout.b_inside[V - 1] = -1e9
-    for said in search(speller, what, V - 1, width=3, longest=7):
+    for said in beam_search(speller, what, V - 1, width=3, longest=7):
         assert not said.ended
         assert len(said.units) == 7
 
@@ -136,4 +136,4 @@ def test_what_never_ends_is_cut_and_says_so():
 def test_impossible_searches_are_refused(wrong):
     speller, what = heard()
     with pytest.raises(ValueError, match="give at least 1"):
-        search(speller, what, V - 1, **wrong)
+        beam_search(speller, what, V - 1, **wrong)

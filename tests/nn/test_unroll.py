@@ -9,14 +9,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lnlab.nn import (
     BatchNorm,
+    CellInit,
     GRUCell,
     Identity,
-    Initial,
     LayerNorm,
     LSTMCell,
     RecurrentBatchNorm,
     RNNCell,
-    Update,
+    UpdateGate,
 )
 from lnlab.nn.recurrent import GRU, LSTM, RNN, flip, unroll
 
@@ -26,7 +26,7 @@ PAIRS = [
     (RNN, nn.RNN),
     (LSTM, nn.LSTM),
     (GRU, nn.GRU),
-    (partial(GRU, update=Update.KEEPS), nn.GRU),
+    (partial(GRU, update_gate=UpdateGate.KEEPS), nn.GRU),
 ]
 SHAPES = [
     {},
@@ -41,7 +41,7 @@ SHAPES = [
 def loaded(ours, theirs, **settings):
     """Our layer and torch's, with the same weights."""
     plain = theirs(D, H, **settings)
-    layer = ours(D, H, norm=Identity, **settings)
+    layer = ours(D, H, norm_layer=Identity, **settings)
     layer.load_state_dict(plain.state_dict())
     return layer, plain
 
@@ -144,7 +144,7 @@ def test_flip_stays_inside_each_length():
 
 
 def test_a_learned_first_state_is_used_and_trained():
-    layer = LSTM(D, H, initial=Initial(learned_state=True))
+    layer = LSTM(D, H, initial=CellInit(learned_state=True))
     with torch.no_grad():
         layer.cells[0].first[0].fill_(0.5)
     x = torch.randn(T, B, D)

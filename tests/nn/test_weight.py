@@ -83,7 +83,7 @@ def test_weight_norm_with_gain_of_its_norms_is_torchs_parametrization(outcome):
 def test_weight_norm_without_gain_has_rows_of_length_one():
     W = torch.randn(8, 5)
     norm = WeightNorm(8, affine=False)
-    norm.start(W)
+    norm.initialize(W)
     assert_equal(norm(W.T, W), (W / W.norm(dim=1, keepdim=True)).T)
 
 
@@ -174,7 +174,7 @@ def test_power_iteration_moves_in_training_only_and_starts_warm():
     W = torch.randn(8, 5)
     norm = SpectralNorm(8)
     cold = norm.u.clone()
-    norm.start(W)
+    norm.initialize(W)
     warm = norm.u.clone()
     norm.eval()(W.T, W)
     assert torch.equal(norm.u, warm)
@@ -200,7 +200,7 @@ def test_weights_in_half_precision_are_measured_in_float32():
 
 def test_group_norm_behind_standardized_weights_normalizes_what_they_give(given):
     """Qiao et al. (2019), section 3, by the formulas of both, gradients too."""
-    norm = WeightStandardization(8, space=2, behind=partial(GroupNorm, groups=4))
+    norm = WeightStandardization(8, space=2, behind=partial(GroupNorm, 4))
     x, W, product, leaves, ours = given(norm, "convolution")
 
     def theirs():

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from lnlab import data
 from lnlab.data import Vocabulary
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Mode, RecurrentBatchNorm
-from lnlab.nn.batch import OverCases
+from lnlab.nn.batch import BatchNormalizer
 from lnlab.papers import attentive_reader
 from lnlab.papers.attentive_reader import data as questions
 from lnlab.papers.attentive_reader import evaluate
@@ -367,7 +367,7 @@ def test_metrics_are_those_of_the_answers(norm):
         assert values["valid_nll"] != values["valid_nll_batch"]
         answers = evaluate.answer(model, splits["valid"], size, Mode.BATCH)
         assert answers.metrics("valid")["valid_nll"] == values["valid_nll_batch"]
-        assert all(m.mode is None for m in model.modules() if isinstance(m, OverCases))
+        assert all(m.mode is None for m in model.modules() if isinstance(m, BatchNormalizer))
     for k, question in enumerate(dataset.valid[:4]):
         assert values[f"attention {k}"].shape == (len(question.passage.split()) + 1,)
         assert float(values[f"attention {k}"].sum()) == pytest.approx(1, abs=0.01)  # float16

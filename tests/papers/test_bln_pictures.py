@@ -203,7 +203,7 @@ def test_population_statistics_are_those_of_the_last_epoch(tmp_path):
     run_task = task(epochs=2, valid_size=M, test_size=M)
     model = run_task.model(0, dataset())
     assert {norm.over_cases.epoch for norm in mixtures_of(model)} == {4}
-    assert all(norm.m == M and norm.reading == CODE for norm in mixtures_of(model))
+    assert all(norm.m == M and norm.variant == CODE for norm in mixtures_of(model))
     assert all(not norm.over_cases.batches for norm in mixtures_of(model))
 
 
@@ -296,7 +296,7 @@ def test_small_pictures_and_unknown_places_are_refused():
 def test_arms_are_what_their_names_say():
     around = Around(25, 360, CODE)
     made = {name: arm(around)(16) for name, arm in ARMS.items()}
-    said = {n: (m.copies, m.root_d) for n, m in made.items() if hasattr(m, "copies")}
+    said = {n: (m.terms, m.root_d) for n, m in made.items() if hasattr(m, "terms")}
     assert said == {
         "batch layer": ("both", True), "batch, axis 0": ("cases", False),
         "batch, axis 0, small": ("cases", True), "batch layer, full size": ("both", False),

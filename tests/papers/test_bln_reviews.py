@@ -52,7 +52,7 @@ def test_the_net_is_torchs_layer_by_layer():
 
     def lstm(cell, h):
         """torch has the gates i, f, g, o; the cell f, i, o, g."""
-        theirs = nn.LSTM(cell.inputs, cell.units, batch_first=True).double()
+        theirs = nn.LSTM(cell.input_size, cell.hidden_size, batch_first=True).double()
         order = [1, 0, 3, 2]
 
         def turned(v):
@@ -82,9 +82,9 @@ def test_forget_gates_start_open_and_weights_as_glorot_has_them():
     fresh = task("layer").model(0, SimpleNamespace(train=reviews()))
     for (cell,) in (layer.cells for layer in fresh.layers):
         b = cell.b.detach().chunk(4)
-        assert torch.equal(b[0], torch.ones(cell.units).float())
+        assert torch.equal(b[0], torch.ones(cell.hidden_size).float())
         assert not any(part.any() for part in b[1:])
-        bound = (6 / (cell.inputs + 4 * cell.units)) ** 0.5
+        bound = (6 / (cell.input_size + 4 * cell.hidden_size)) ** 0.5
         assert 0.8 * bound < cell.W_x.abs().max() <= bound
     assert len(model.norms) == 3
 
@@ -103,13 +103,13 @@ def test_an_lstm_is_its_cell_step_by_step_with_the_same_units_dropped_at_each():
     model = net("layer").train()
     (layer, _), every = model.layers, torch.Generator().manual_seed(2)
     (cell,) = layer.cells
-    x = torch.randn(M, 8, cell.inputs, generator=every).double().requires_grad_()
+    x = torch.randn(M, 8, cell.input_size, generator=every).double().requires_grad_()
     weights = [x, cell.W_x, cell.W_h, cell.b]
 
     torch.manual_seed(3)
     found = model.read(layer, x)
     torch.manual_seed(3)
-    h, c = cell.start(x.transpose(0, 1))
+    h, c = cell.initial_state(x.transpose(0, 1))
     keep_x, keep_h = model.kept(x[:, 0]), model.kept(h)
     assert {*keep_x.flatten().tolist(), *keep_h.flatten().tolist()} == {0.0, 1.25}
     states = []

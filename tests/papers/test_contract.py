@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lnlab.nn.normalizer import wide
+from lnlab.nn.normalizer import at_least_float32
 from lnlab.papers import EXPERIMENTS
 from lnlab.training import Evaluation, Experiment, find_run, stack, train_steps
 from lnlab.training.experiment import declared
@@ -178,10 +178,10 @@ def test_mixed_precision_is_of_products_alone(kind, monkeypatch):
     taken = []
 
     def watched(a):
-        taken.append(wide(a))
+        taken.append(at_least_float32(a))
         return taken[-1]
 
-    monkeypatch.setattr("lnlab.nn.normalizer.wide", watched)
+    monkeypatch.setattr("lnlab.nn.normalizer.at_least_float32", watched)
     losses, slopes = [], []
     for mixed in (False, True):
         model, products = stack(initial_models(task, dataset)), Products()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lnlab.kernels import fuse
-from lnlab.nn import PUBLISHED as CELLS
+from lnlab.nn import PUBLISHED_LSTMS as CELLS
 from lnlab.nn import Hypothesis, LayerNorm
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers import las
@@ -93,7 +93,7 @@ def test_the_speller_is_its_formula(swapped):
     speller, annotations, y = make_speller(layers=2, swapped=swapped)
     logits, alphas = speller(annotations, y)
     h, attention = annotations.h, speller.attention
-    states = [cell.start(h[:, 0]) for cell in speller.cells]
+    states = [cell.initial_state(h[:, 0]) for cell in speller.cells]
     context, last = torch.zeros(3, 2 * H), torch.full((3,), V)
     for u in range(4):
         s = torch.cat([speller.embedding.weight[last], context], dim=-1)
@@ -175,13 +175,13 @@ def test_the_published_cell_is_hardmaru_s_without_gain_and_bias(corpus):
     cell = experiment.model(0, corpus).double().speller.cells[0]
     weights = dict(cell.named_parameters())
     assert sorted(weights) == ["W_h", "W_x", "b"]
-    reference = CELLS["hardmaru/supercell"](cell.inputs, cell.units)
+    reference = CELLS["hardmaru/supercell"](cell.input_size, cell.hidden_size)
     with torch.no_grad():
         reference.W_x.copy_(weights["W_x"])
         reference.W_h.copy_(weights["W_h"])
         weights["b"].zero_()
         reference.norm_h.b.zero_()
-    x, state = torch.randn(3, cell.inputs), (torch.randn(3, 16), torch.randn(3, 16))
+    x, state = torch.randn(3, cell.input_size), (torch.randn(3, 16), torch.randn(3, 16))
     for value, expected in zip(cell(x, state), reference(x, state), strict=True):
         torch.testing.assert_close(value, expected)
 

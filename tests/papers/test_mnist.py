@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from lnlab.nn import BatchNorm, LayerNorm, Linear
-from lnlab.nn.linear import INITIALISATIONS
+from lnlab.nn.linear import DENSE_INITS
 from lnlab.papers.mnist import ARMS, Experiment
 from lnlab.training import Batches, evaluate, fit, stack, train_steps
 from lnlab.training.runs import read
@@ -40,7 +40,7 @@ def some(digits, *shape):
     return digits.train.x[cases].double(), digits.train.y[cases]
 
 
-@pytest.mark.parametrize("initialisation", INITIALISATIONS)
+@pytest.mark.parametrize("initialisation", DENSE_INITS)
 def test_arms_start_from_the_same_weights(initialisation, digits):
     starts = [
         [layer.W for layer in layers(task.model(3, digits))]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lnlab.nn import STARTS, LayerNorm, RecurrentBatchNorm
+from lnlab.nn import CELL_INITS, LayerNorm, RecurrentBatchNorm
 from lnlab.nn.recurrent import Recurrent
 from lnlab.papers.sequential_digits import ARMS, CELLS, Experiment
 from lnlab.training import stack, train_steps
@@ -25,7 +25,7 @@ def weights(model):
     return {n: p for n, p in model.named_parameters() if "norm" not in n}
 
 
-@pytest.mark.parametrize("initialisation", STARTS)
+@pytest.mark.parametrize("initialisation", CELL_INITS)
 @pytest.mark.parametrize("cell", CELLS)
 def test_arms_start_from_the_same_weights(cell, initialisation, digits):
     tasks = Experiment.arms("smoke", cell=cell, initialisation=initialisation).values()

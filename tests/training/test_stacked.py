@@ -39,7 +39,7 @@ class Recurrent(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer = fuse(LSTM(1, 4, norm=partial(RecurrentBatchNorm, steps=6)))
+        self.layer = fuse(LSTM(1, 4, norm_layer=partial(RecurrentBatchNorm, steps=6)))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layer(x.mT.unsqueeze(-1))[0][-1]

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lnlab.data.vocabulary import END
-from lnlab.nn import Mode, recompute, statistics_from
-from lnlab.nn.batch import OverCases
+from lnlab.nn import Mode, statistics, use_statistics
+from lnlab.nn.batch import BatchNormalizer
 from lnlab.papers.attentive_reader.data import EncodedQuestions
 from lnlab.training.random_state import placed
 
@@ -67,7 +67,7 @@ def answer(
     device, count = net.word.device, len(questions)
     log_p, wrong = torch.zeros(count), torch.zeros(count, dtype=torch.bool)
     attention, probabilities = {}, {}
-    with statistics_from(net, mode) if mode else nullcontext():
+    with use_statistics(net, mode) if mode else nullcontext():
         for batch in length_batches(questions, size):
             x, y = placed(questions.batch(batch), device)
             logits, alpha = net.logits_and_attention(x)
@@ -96,7 +96,7 @@ def recompute_statistics(net: Any, questions: EncodedQuestions, size: int) -> No
         for batch in chosen:
             yield placed(questions.batch(batch)[0], net.word.device)
 
-    recompute(net, inputs())
+    statistics.recompute_statistics(net, inputs())
 
 
 def measure(
@@ -111,7 +111,7 @@ def measure(
     ``candidate_probabilities``.
     """
     valid, by_batch = splits["valid"], None
-    if any(isinstance(module, OverCases) for module in net.modules()):
+    if any(isinstance(module, BatchNormalizer) for module in net.modules()):
         by_batch = answer(net, valid, size, Mode.BATCH)
         recompute_statistics(net, splits["train"], size)
     size = max(size, BATCH)  # answers no longer depend on the others of their batch

@@ -13,7 +13,7 @@ from lnlab import training
 from lnlab.data import load
 from lnlab.data.vocabulary import END
 from lnlab.kernels import fuse
-from lnlab.nn import BatchNorm, Identity, LayerNorm, Norm, Normalizer, RecurrentBatchNorm
+from lnlab.nn import BatchNorm, Identity, LayerNorm, Normalizer, NormLayer, RecurrentBatchNorm
 from lnlab.papers.attentive_reader.data import EncodedQuestions, Questions
 from lnlab.papers.attentive_reader.evaluate import measure
 from lnlab.papers.attentive_reader.model import (
@@ -27,15 +27,15 @@ from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
 from lnlab.training.random_state import generator, placed, seeded
 
-MakeNorm = Callable[[int], Norm]
+MakeNorm = Callable[[int], NormLayer]
 """Makes a normalizer for a number of time steps."""
 
 
-def _batch(steps: int) -> Norm:
+def _batch(steps: int) -> NormLayer:
     return partial(RecurrentBatchNorm, steps=steps)
 
 
-ARMS: dict[str, tuple[MakeNorm, Norm, float]] = {
+ARMS: dict[str, tuple[MakeNorm, NormLayer, float]] = {
     "none": (lambda steps: Identity, Identity, 1.0),
     "layer": (lambda steps: LayerNorm, Identity, 1.0),
     "batch": (_batch, Identity, 0.1),

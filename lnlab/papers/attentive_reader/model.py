@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data.vocabulary import END, Vocabulary
-from lnlab.nn import Attention, Identity, Initial, Linear, Norm, modern
-from lnlab.nn.padding import within
+from lnlab.nn import Attention, CellInit, Identity, Linear, NormLayer, init_unit_variance_
+from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import LSTM
 from lnlab.papers.vocabularies import VocabularyModel
 from lnlab.training.random_state import seeded
 
-Draw = Callable[[Tensor], object]
+InitGate = Callable[[Tensor], object]
 
 
 class QuestionBatch(NamedTuple):
@@ -61,7 +61,11 @@ def reseeded(W: Tensor) -> None:
         glorot(W)
 
 
-STARTS: dict[str, Draw] = {"published": reseeded, "paper": glorot, "modern": modern}
+STARTS: dict[str, InitGate] = {
+    "published": reseeded,
+    "paper": glorot,
+    "modern": init_unit_variance_,
+}
 """Rules by which weights are drawn; "modern" is N(0, 1/fan-in), words N(0, 1)."""
 
 PADDING = ("apart", "cyclic", "zeros")
@@ -101,8 +105,8 @@ class AttentiveReader(VocabularyModel):
         vocabulary: Vocabulary,
         hidden_size: int,
         embedding_size: int,
-        norms: tuple[Norm, Norm],
-        everywhere: Norm = Identity,
+        norms: tuple[NormLayer, NormLayer],
+        everywhere: NormLayer = Identity,
         initialisation: str = "paper",
         *,
         padding: str = "apart",
@@ -112,26 +116,26 @@ class AttentiveReader(VocabularyModel):
         super().__init__(vocabulary)
         self.padding, self.dropout, self.any_word = padding, dropout, any_word
         draw = STARTS[initialisation]
-        initial = Initial(draw, learned_state=True)
+        initial = CellInit(draw, learned_state=True)
         H = hidden_size
         self.word = nn.Parameter(torch.empty(len(vocabulary), embedding_size))
         self.passage, self.question = (
-            LSTM(embedding_size, H, norm=norm, initial=initial) for norm in norms
+            LSTM(embedding_size, H, norm_layer=norm, initial=initial) for norm in norms
         )
-        self.attention = Attention(H, H, H, norm=everywhere)
+        self.attention = Attention(H, H, H, norm_layer=everywhere)
         self.W_r, self.W_s, self.W_m = (
-            Linear(H, H, everywhere, bias_inside=once) for once in (True, False, False)
+            Linear(H, H, everywhere, bias=once) for once in (True, False, False)
         )
-        self.answer = Linear(H, len(vocabulary), Identity, bias_inside=True)
+        self.answer = Linear(H, len(vocabulary), Identity, bias=True)
         with torch.no_grad():
-            if draw is modern:
+            if draw is init_unit_variance_:
                 nn.init.normal_(self.word)
             else:
                 draw(self.word)
             for module in self.modules():
                 if isinstance(module, Linear):  # the LSTMs have drawn theirs
                     draw(module.W)
-                    module.norm.start(module.W)
+                    module.norm.initialize(module.W)
 
     def forward(self, batch: QuestionBatch) -> Tensor:
         return self.logits_and_attention(batch)[0]
@@ -160,5 +164,5 @@ class AttentiveReader(VocabularyModel):
         x = F.dropout(F.embedding(words.T, self.word), self.dropout, self.training)
         y, _ = lstm(x, lengths=lengths if self.padding == "apart" else None)
         # zeros behind the end: the mean over a passage is then a sum over all steps
-        y = torch.where(within(lengths, T, y.device)[..., None], y.transpose(0, 1), 0.0)
+        y = torch.where(length_mask(lengths, T, y.device)[..., None], y.transpose(0, 1), 0.0)
         return y, y[torch.arange(len(y), device=y.device), (lengths - 1).to(y.device)]

@@ -8,7 +8,14 @@ from typing import NamedTuple, Protocol
 from torch import Tensor, nn
 from torch.func import vmap
 
-from lnlab.nn import CONFIGURATIONS, BatchLayerNorm, Mode, Population, possible, statistics_from
+from lnlab.nn import (
+    CONFIGURATIONS,
+    BatchLayerNorm,
+    Mode,
+    Population,
+    is_computable,
+    use_statistics,
+)
 from lnlab.papers.batch_layer_norm.model import mixtures_of
 from lnlab.training import evaluating
 from lnlab.training.random_state import placed
@@ -84,7 +91,7 @@ def scores(
 
 def fitted(model: nn.Module, cases: Cases, m: int, judge: Judge) -> Score:
     """The score with the statistics of each batch, as in training."""
-    with statistics_from(model, Mode.BATCH):
+    with use_statistics(model, Mode.BATCH):
         return score(model, cases, m, judge)
 
 
@@ -94,7 +101,7 @@ def asking(norms: list[BatchLayerNorm], letters: str) -> Iterator[None]:
     before = [norm.population for norm in norms]
     try:
         for norm in norms if letters != AS_IT_IS else ():
-            norm.population = Population.named(letters)
+            norm.population = Population.from_letters(letters)
         yield
     finally:
         for norm, population in zip(norms, before, strict=True):
@@ -104,7 +111,7 @@ def asking(norms: list[BatchLayerNorm], letters: str) -> Iterator[None]:
 def searched(
     model: nn.Module, splits: Mapping[str, Cases], m: int, judge: Judge
 ) -> dict[str, float]:
-    """The scores of one model in every configuration that is possible, on valid and test.
+    """The scores of one model in every configuration that is is_computable, on valid and test.
 
     ``valid_accuracy_TTFF`` and so on; and of the test ``chosen_nll`` and ``chosen_accuracy``,
     of the configuration with the least loss on validation; ``optimistic_...``, of the one with
@@ -147,4 +154,4 @@ def searched(
 def _has(norm: BatchLayerNorm, letters: str) -> bool:
     """True if a normalizer has all that a configuration asks for."""
     trained = bool(norm.over_cases.batches)
-    return possible(letters, norm.m, norm.reading) and (trained or "T" not in letters)
+    return is_computable(letters, norm.m, norm.variant) and (trained or "T" not in letters)

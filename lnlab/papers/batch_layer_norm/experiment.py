@@ -19,7 +19,7 @@ from lnlab.papers.batch_layer_norm.evaluate import fitted, score, searched
 from lnlab.papers.batch_layer_norm.model import (
     ARMS,
     PLACES,
-    READINGS,
+    VARIANTS,
     Around,
     ReviewReader,
     TanhLeNet,
@@ -97,7 +97,7 @@ class Mixture(training.Experiment):
     norm: str = setting("batch layer", choices=ARMS)
     batch_size: int = setting(25, least=1)
     """25 and 1 in the paper."""
-    variant: str = setting("code", choices=READINGS)
+    variant: str = setting("code", choices=VARIANTS)
     """"code" has eps 0.001 and m/(m-1) on variances, "paper" what is printed."""
     unbiased: bool = True
     """True if the population's sigmas have the factor m/(m-1), infinite at m = 1."""
@@ -130,7 +130,7 @@ class Mixture(training.Experiment):
             Around(
                 self.batch_size,
                 max(1, self.train_size // self.batch_size),
-                replace(READINGS[self.variant], corrected=self.unbiased),
+                replace(VARIANTS[self.variant], corrected=self.unbiased),
             )
         )
         with seeded(seed):

@@ -14,22 +14,22 @@ from lnlab.nn import (
     BatchLayerNorm,
     BatchNorm,
     Conv2d,
-    Copies,
     Identity,
     LayerNorm,
     Linear,
-    Norm,
     Normalizer,
-    Reading,
+    NormLayer,
+    Terms,
+    Variant,
 )
-from lnlab.nn.batch import move
-from lnlab.nn.cells import OPEN
+from lnlab.nn.batch import update_average
+from lnlab.nn.cells import OPEN_FORGET_GATES
 from lnlab.nn.recurrent import LSTM, unroll
 
 KERAS = 1e-3
 """The eps of all normalizers of Keras, and of the published layer."""
 
-READINGS: dict[str, Reading] = {"code": CODE, "paper": PAPER}
+VARIANTS: dict[str, Variant] = {"code": CODE, "paper": PAPER}
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Around:
     Attributes:
         m: the size of every batch.
         epoch: the number of batches in an epoch.
-        reading: of batch layer normalization.
+        variant: of batch layer normalization.
     """
 
     m: int
     epoch: int
-    reading: Reading
+    variant: Variant
 
 
 class KerasBatchNorm(BatchNorm):
@@ -57,9 +57,9 @@ class KerasBatchNorm(BatchNorm):
     def __init__(self, units: int, **settings) -> None:
         super().__init__(units, eps=KERAS, momentum=0.01, **settings)
 
-    def remember(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
-        move(self.running_mean, mu, self.momentum)
-        move(self.running_var, var, self.momentum)
+    def update_running(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
+        update_average(self.running_mean, mu, self.momentum)
+        update_average(self.running_var, var, self.momentum)
 
 
 def small_gain(units: int, **settings) -> Normalizer:
@@ -73,15 +73,15 @@ def small_gain(units: int, **settings) -> Normalizer:
 layer = partial(LayerNorm, eps=KERAS, per_position=True)
 
 
-def mixture(copies: Copies, root_d: bool) -> Callable[[Around], Norm]:
+def mixture(terms: Terms, root_d: bool) -> Callable[[Around], NormLayer]:
     """Eq. 16, or a part of it alone, with or without the root of d."""
     return lambda around: partial(
-        BatchLayerNorm, m=around.m, epoch=around.epoch, reading=around.reading,
-        copies=copies, root_d=root_d,
+        BatchLayerNorm, m=around.m, epoch=around.epoch, variant=around.variant,
+        terms=terms, root_d=root_d,
     )  # fmt: skip
 
 
-ARMS: dict[str, Callable[[Around], Norm]] = {
+ARMS: dict[str, Callable[[Around], NormLayer]] = {
     "batch": lambda around: KerasBatchNorm,
     "layer": lambda around: layer,
     "batch layer": mixture("both", True),
@@ -103,7 +103,7 @@ def settled(net: nn.Module, x: Tensor) -> nn.Module:
         with torch.no_grad():
             net.train()(x)
         for norm in mixtures:
-            norm.begin()
+            norm.restart_population()
     return net
 
 
@@ -148,8 +148,8 @@ class TanhLeNet(nn.Module):
         self,
         shape: tuple[int, ...],
         classes: int,
-        convolution: Norm,
-        dense: Norm,
+        convolution: NormLayer,
+        dense: NormLayer,
         place: str,
         m: int,
     ) -> None:
@@ -166,12 +166,12 @@ class TanhLeNet(nn.Module):
         channels, height, width = shape
         first, second = CHANNELS
         convolutions = [
-            Conv2d(channels, first, KERNEL, convolution_alone, padding=2, bias_inside=True),
-            Conv2d(first, second, KERNEL, convolution_alone, bias_inside=True),
+            Conv2d(channels, first, KERNEL, convolution_alone, padding=2, bias=True),
+            Conv2d(first, second, KERNEL, convolution_alone, bias=True),
         ]
         flat = second * ((height // 2 - 4) // 2) * ((width // 2 - 4) // 2)
         dense_layers = [
-            Linear(D, H, Identity, bias_inside=True)
+            Linear(D, H, Identity, bias=True)
             for D, H in zip((flat, *UNITS), (*UNITS, classes), strict=True)
         ]
         for layer in convolutions:
@@ -230,21 +230,21 @@ class ReviewReader(nn.Module):
 
     opaque = True  # each seed draws the noise of all its layers before the next one's
 
-    def __init__(self, words: int, embedding: int, units: tuple[int, int], norm: Norm) -> None:
+    def __init__(
+        self, words: int, embedding: int, units: tuple[int, int], norm: NormLayer
+    ) -> None:
         super().__init__()
         self.word = nn.Parameter(torch.empty(words, embedding))
         nn.init.xavier_uniform_(self.word)
         first, second = units
         layers = [
-            LSTM(D, H, norm=Identity, initial=OPEN)
+            LSTM(D, H, norm_layer=Identity, initial=OPEN_FORGET_GATES)
             for D, H in ((embedding, first), (first, second))
         ]
         for (cell,) in (layer.cells for layer in layers):
             nn.init.xavier_uniform_(cell.W_x)
             nn.init.xavier_uniform_(cell.W_h)
-        dense = [
-            Linear(D, H, Identity, bias_inside=True) for D, H in ((second, DENSE), (DENSE, 1))
-        ]
+        dense = [Linear(D, H, Identity, bias=True) for D, H in ((second, DENSE), (DENSE, 1))]
         for layer in dense:
             nn.init.orthogonal_(layer.W)
         self.layers, self.dense = nn.ModuleList(layers), nn.ModuleList(dense)
@@ -273,7 +273,10 @@ class ReviewReader(nn.Module):
         assert isinstance(layer, LSTM)
         (cell,), x = layer.cells, x.transpose(0, 1)
         if self.training:
-            keep_x, keep_h = self.kept(x[0]), self.kept(x.new_empty(x.shape[1], cell.units))
+            keep_x, keep_h = (
+                self.kept(x[0]),
+                self.kept(x.new_empty(x.shape[1], cell.hidden_size)),
+            )
             return layer.unroll(cell, x * keep_x, mask=keep_h)[0].transpose(0, 1)
         # evaluation is of many batches side by side, by torch.func, which sees no kernel
         return unroll(cell, x)[0].transpose(0, 1)

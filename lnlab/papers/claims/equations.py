@@ -289,11 +289,11 @@ def every_step(seed: int) -> float:
 
     The gain of a step is the slope of its h, f = 1, on (a - mu)/sigma over the cases.
     """
-    cell = RNNCell(D, UNITS, partial(LayerNorm, eps=0.0), f=lambda a: a).double()
+    cell = RNNCell(D, UNITS, partial(LayerNorm, eps=0.0), nonlinearity=lambda a: a).double()
     cell.get_parameter("norm_h.g").copy_(normal(seed, 3, UNITS))
     x = normal(seed, 2, T, B, D)
     h, _ = unroll(cell, x)
-    before = torch.cat([cell.start(x)[0].unsqueeze(0), h[:-1]])
+    before = torch.cat([cell.initial_state(x)[0].unsqueeze(0), h[:-1]])
     z = standardize(before @ cell.W_h.T + x @ cell.W_x.T, 2)
     z, h = z - z.mean(1, keepdim=True), h - h.mean(1, keepdim=True)
     g = (z * h).sum(1) / z.square().sum(1)  # (T, UNITS)
@@ -595,7 +595,7 @@ def bln_of_one_case(seed: int, factor: str) -> float:
 @check
 def inference(seed: int, configuration: str) -> float:
     """BLN computes in evaluation what it computes in training, after 100 batches of 25."""
-    norm = BatchLayerNorm(H, M, population=Population.named(configuration)).double()
+    norm = BatchLayerNorm(H, M, population=Population.from_letters(configuration)).double()
     for batch in range(100):
         a = normal(seed, batch, M, H)
         trained = norm.train()(a)
@@ -680,7 +680,9 @@ def bln_is_linear(seed: int, configurations: str) -> float:
     """BLN in evaluation against an affine map, in TTTT and TTFT or the best of the others."""
 
     def remainder(letters: str) -> float:
-        norm = BatchLayerNorm(H, M, eps=0.0, population=Population.named(letters)).double()
+        norm = BatchLayerNorm(
+            H, M, eps=0.0, population=Population.from_letters(letters)
+        ).double()
         for batch in range(20):
             norm(normal(seed, batch, M, H))
         x = normal(seed, 99, 4 * M, H)
@@ -725,7 +727,7 @@ def projection(seed: int) -> float:
     ones = torch.ones_like(x) / 8**0.5
     apart = x - (x * ones).sum(-1, keepdim=True) * ones
     expected = apart / apart.norm(dim=-1, keepdim=True) * 8**0.5
-    return relative_change(expected, LayerNorm(8, eps=0.0, affine=False)(x))
+    return relative_change(expected, LayerNorm(8, eps=0.0, elementwise_affine=False)(x))
 
 
 def unselectable(keys: np.ndarray) -> int:
@@ -745,5 +747,5 @@ def unselectable(keys: np.ndarray) -> int:
 @check
 def unselectable_keys(seed: int) -> float:
     """The share of 24 normal keys in 4 dimensions that no query selects, behind LN."""
-    keys = LayerNorm(4, eps=0.0, affine=False)(normal(seed, 0, 24, 4))
+    keys = LayerNorm(4, eps=0.0, elementwise_affine=False)(normal(seed, 0, 24, 4))
     return unselectable(keys.numpy()) / len(keys)

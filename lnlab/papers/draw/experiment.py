@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import Images, load
-from lnlab.nn import Identity, LayerNorm, Norm
+from lnlab.nn import Identity, LayerNorm, NormLayer
 from lnlab.papers.draw.evaluate import measure
 from lnlab.papers.draw.kernels import fuse_draw
 from lnlab.papers.draw.model import DRAW, MISTAKES, STARTS
@@ -16,7 +16,7 @@ from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import collate
 from lnlab.training.random_state import seeded
 
-ARMS: dict[str, tuple[Norm, Norm]] = {
+ARMS: dict[str, tuple[NormLayer, NormLayer]] = {
     "none": (Identity, Identity),
     "layer": (LayerNorm, Identity),
     "layer everywhere": (LayerNorm, LayerNorm),

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.nn import Identity, Initial, Linear, LSTMCell, Norm, State
+from lnlab.nn import CellInit, Identity, Linear, LSTMCell, NormLayer, State
 
 WINDOW = 5
 """The numbers that make a window."""
@@ -164,8 +164,8 @@ class DRAW(nn.Module):
         glimpses: int,
         read: int = 2,
         write: int = 5,
-        norm: Norm = Identity,
-        gates: Norm = Identity,
+        norm: NormLayer = Identity,
+        gates: NormLayer = Identity,
         *,
         initialisation: str = "published",
         mistake: str = "none",
@@ -182,13 +182,13 @@ class DRAW(nn.Module):
                 )
         self.shape, self.latent_size, self.glimpses = shape, latent_size, glimpses
         self.read, self.write, self.mistake = read, write, mistake
-        H, initial = hidden_size, Initial(STARTS[initialisation], learned_state=True)
-        settings = {"norm": norm, "gates": gates, "initial": initial}
+        H, initial = hidden_size, CellInit(STARTS[initialisation], learned_state=True)
+        settings = {"norm_layer": norm, "gate_norm_layer": gates, "initial": initial}
         self.encoder = LSTMCell(2 * read**2 + H, H, **settings)
         self.decoder = LSTMCell(latent_size, H, **settings)
-        self.q = Linear(H, 2 * latent_size, bias_inside=True)
-        self.reader = Linear(H, WINDOW, bias_inside=True)
-        self.writer = Linear(H, WINDOW + write**2, bias_inside=True)
+        self.q = Linear(H, 2 * latent_size, bias=True)
+        self.reader = Linear(H, WINDOW, bias=True)
+        self.writer = Linear(H, WINDOW + write**2, bias=True)
         for layer in (self.q, self.reader, self.writer):
             STARTS[initialisation](layer.W)
         self.first = nn.Parameter(torch.zeros(shape[0] * shape[1]))
@@ -253,7 +253,7 @@ class DRAW(nn.Module):
 
     def start(self, like: Tensor) -> Glimpse:
         """Return the state before the first glimpse, of as many images as ``like`` (B, ...)."""
-        encoder, decoder = self.encoder.start(like), self.decoder.start(like)
+        encoder, decoder = self.encoder.initial_state(like), self.decoder.initial_state(like)
         return Glimpse(encoder, decoder, self.first.expand(len(like), -1))
 
     def filterbanks(self, window: Window, count: int) -> tuple[Tensor, Tensor]:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import load
-from lnlab.nn import STARTS, Identity, LayerNorm, Norm
-from lnlab.nn.padding import within
+from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
+from lnlab.nn.padding import length_mask
 from lnlab.papers.handwriting.data import Alphabet, Strokes
 from lnlab.papers.handwriting.evaluate import measure
 from lnlab.papers.handwriting.kernels import fuse_handwriting
@@ -26,7 +26,7 @@ from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.random_state import seeded
 
-ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
+ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Experiment(training.Experiment):
     norm: str = setting("layer", choices=ARMS)
     gain: float = setting(1.0, above=0)
     """The first gain of the normalizers of W_h h."""
-    initialisation: str = setting("paper", choices=STARTS)
+    initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     data: str = "iam"
     """``pen`` (made here), ``unipen=PATH`` or ``iam=PATH``."""
@@ -153,7 +153,7 @@ class Experiment(training.Experiment):
             self.components,
             self.window_components,
             ARMS[self.norm],
-            replace(STARTS[self.initialisation], **gain),
+            replace(CELL_INITS[self.initialisation], **gain),
             layers=self.layers,
             pace=pace,
             form=self.window,
@@ -175,7 +175,7 @@ class Experiment(training.Experiment):
     def loss(self, output: Tensor, y: Target) -> Tensor:
         """Nats a point: outputs (S, B, T, 1 + 6 M) to (S,)."""
         points, lengths = y
-        inside = within(lengths.flatten(), output.shape[2]).view(output.shape[:3])
+        inside = length_mask(lengths.flatten(), output.shape[2]).view(output.shape[:3])
         counts = inside.sum((1, 2))
         if self.max_output_grad and output.requires_grad:
             # of the sum over points, of which the loss is the mean

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.nn import Carry, Identity, Initial, Linear, LSTMCell, Norm, State
+from lnlab.nn import CellInit, CellState, Identity, Linear, LSTMCell, NormLayer, State
 from lnlab.nn.recurrent import LSTM
 from lnlab.papers.handwriting.data import Alphabet, Strokes
 from lnlab.papers.handwriting.pen import Line
@@ -161,15 +161,19 @@ class PeepholeCell(LSTMCell):
         ValueError: for another carry.
     """
 
-    def __init__(self, inputs: int, units: int, norm: Norm = Identity, **settings: Any) -> None:
+    def __init__(
+        self, inputs: int, units: int, norm: NormLayer = Identity, **settings: Any
+    ) -> None:
         super().__init__(inputs, units, norm, **settings)
-        if self.carry is not Carry.RAW:
-            raise ValueError(f"carry is {self.carry}: peepholes look at c as it is, give RAW.")
+        if self.cell_state is not CellState.RAW:
+            raise ValueError(
+                f"cell_state is {self.cell_state}: peepholes read c itself, give CellState.RAW."
+            )
         self.peep = nn.Parameter(torch.zeros(3, units))
 
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
         h, c = state
-        f, i, o, g = self.summed(x, h, t).chunk(4, dim=-1)
+        f, i, o, g = self.pre_activations(x, h, t).chunk(4, dim=-1)
         f, i = (f + self.peep[0] * c).sigmoid(), (i + self.peep[1] * c).sigmoid()
         c = f * c + i * g.tanh()
         o = (o + self.peep[2] * c).sigmoid()
@@ -217,8 +221,8 @@ class HandwritingNet(nn.Module):
         units: int = 400,
         components: int = 20,
         window: int = 10,
-        norm: Norm = Identity,
-        initial: Initial | None = None,
+        norm: NormLayer = Identity,
+        initial: CellInit | None = None,
         *,
         layers: int = 3,
         pace: float = 0.05,
@@ -232,10 +236,10 @@ class HandwritingNet(nn.Module):
         below = [0] + [units] * (layers - 1)
         settings: dict[str, Any] = {} if initial is None else {"initial": initial}
         self.lstms: Any = nn.ModuleList(
-            kind(3 + V + D, units, norm=norm, **settings) for D in below
+            kind(3 + V + D, units, norm_layer=norm, **settings) for D in below
         )
-        self.move = Linear(units, 3 * window, bias_inside=True)
-        self.out = Linear(layers * units, output_size(components), bias_inside=True)
+        self.move = Linear(units, 3 * window, bias=True)
+        self.out = Linear(layers * units, output_size(components), bias=True)
         self.known: Tensor
         self.register_buffer("known", torch.tensor(list(alphabet.characters.encode())))
         with torch.no_grad():
@@ -267,7 +271,7 @@ class HandwritingNet(nn.Module):
     def start(self, cases: int) -> WriterState:
         """Return the state before the first point."""
         one = self.move.W.new_zeros(cases, 1)
-        states = tuple(lstm.cells[0].start(one) for lstm in self.lstms)
+        states = tuple(lstm.cells[0].initial_state(one) for lstm in self.lstms)
         kappa, w = one.expand(-1, self.window), one.expand(-1, len(self.alphabet))
         return WriterState(states, kappa, w)
 

@@ -13,7 +13,13 @@ from lnlab.analysis.objective import Objective
 from lnlab.analysis.recorder import QUANTILES, record, summary
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
 from lnlab.extras import name_missing_extra
-from lnlab.nn import Hypothesis, entropy, mass, monotonicity, search
+from lnlab.nn import (
+    Hypothesis,
+    attention_entropy,
+    attention_in_segments,
+    attention_monotonicity,
+    beam_search,
+)
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers.las.data import Speech
 from lnlab.papers.las.model import ListenAttendSpell, SpeechBatch, make_batch
@@ -42,7 +48,7 @@ def transcribe(
 
     Args:
         units: of the data, in the order of their numbers.
-        width, longest: passed on to :func:`lnlab.nn.search`.
+        width, longest: passed on to :func:`lnlab.nn.beam_search`.
     """
     net.eval()
     numbers = {unit: number for number, unit in enumerate(units)}
@@ -56,7 +62,7 @@ def transcribe(
         nll += float(cross_entropy(logits, batch.units, counts)) * int(counts.sum())
         count += int(counts.sum())
         alphas += [a[: len(u.units)].cpu() for u, a in zip(chosen, alpha, strict=True)]
-        hypotheses += search(
+        hypotheses += beam_search(
             net.speller, annotations, len(numbers), width=width, longest=longest
         )
     return nll / count, alphas, hypotheses
@@ -74,14 +80,14 @@ def measure(
     :func:`measure_training`, and with ``validate`` ``valid_nll`` and ``valid_error``.
 
     Args:
-        width, longest: passed on to :func:`lnlab.nn.search`.
+        width, longest: passed on to :func:`lnlab.nn.beam_search`.
     """
     limits = {"width": width, "longest": longest}
     test, units = dataset.test, dataset.units
     nll, alphas, hypotheses = transcribe(net, test, units, **limits)
     step = HOP * net.listener.joined
     masses = [
-        mass(alpha, step, u.begins, u.ends)
+        attention_in_segments(alpha, step, u.begins, u.ends)
         for u, alpha in zip(test, alphas, strict=True)
         if u.begins is not None and u.ends is not None
     ]
@@ -89,8 +95,8 @@ def measure(
         "test_nll": nll,
         **errors(test, hypotheses, units),
         "alignment": float(torch.cat(masses).mean()) if masses else math.nan,
-        "monotonicity": sum(map(monotonicity, alphas)) / len(alphas),
-        "entropy": float(torch.cat([entropy(alpha) for alpha in alphas]).mean()),
+        "monotonicity": sum(map(attention_monotonicity, alphas)) / len(alphas),
+        "entropy": float(torch.cat([attention_entropy(alpha) for alpha in alphas]).mean()),
         **{f"attention {k}": alpha.half() for k, alpha in enumerate(alphas[:SHOWN])},
         "hypotheses": [[units[number] for number in h.units] for h in hypotheses[:SHOWN]],
         **measure_training(net, dataset),

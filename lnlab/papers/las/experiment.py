@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.data import load
 from lnlab.kernels import fuse
-from lnlab.nn import MODERN_START, STARTS, GroupNorm, Identity, LayerNorm, Sums
+from lnlab.nn import CELL_INITS, MODERN_INIT, GroupNorm, Identity, LayerNorm, NormScope
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers.las.data import Speech
 from lnlab.papers.las.evaluate import measure
@@ -47,10 +47,10 @@ ENCODER_NORMS = {
 features; over time, as the study's published code does, padding included or not."""
 
 PUBLISHED: dict[str, Any] = {
-    "norm": partial(LayerNorm, affine=False, eps=1e-3),
-    "gates": partial(GroupNorm, groups=4, affine=False, eps=1e-3),
-    "sums": Sums.TOGETHER,
-    "initial": replace(MODERN_START, forget_bias=1.0),
+    "norm": partial(LayerNorm, elementwise_affine=False, eps=1e-3),
+    "gate_norm_layer": partial(GroupNorm, 4, affine=False, eps=1e-3),
+    "norm_scope": NormScope.JOINT,
+    "initial": replace(MODERN_INIT, forget_bias=1.0),
 }
 """The speller's cell in the study's published code, after hardmaru/supercell: each gate is
 normalized by itself, without gain or bias. Its weights are drawn as ours."""
@@ -74,7 +74,7 @@ class Experiment(training.Experiment):
     published_cell: bool = False
     """True if a normalized speller has the cell of the published code; with ``swap_states`` it
     is that cell, mistake included."""
-    initialisation: str = setting("modern", choices=STARTS)
+    initialisation: str = setting("modern", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     gain: float = 1.0
     """The first gain of the normalizers of W_h h."""
@@ -208,7 +208,7 @@ class Experiment(training.Experiment):
 
     def _cell_settings(self, normalized: bool) -> dict[str, Any]:
         """Return the normalizer and the initialisation of the cells of an LSTM."""
-        initial = STARTS[self.initialisation]
+        initial = CELL_INITS[self.initialisation]
         if not normalized:
             return {"norm": Identity, "initial": initial}
         return {"norm": LayerNorm, "initial": replace(initial, recurrent_gain=self.gain)}

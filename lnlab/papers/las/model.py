@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from lnlab.nn import Annotations, Attention, Identity, Linear, LSTMCell, Norm, State
-from lnlab.nn.padding import within
+from lnlab.nn import Annotations, Attention, Identity, Linear, LSTMCell, NormLayer, State
+from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import LSTM
 from lnlab.papers.las.recordings import Utterance
 
@@ -41,7 +41,7 @@ class Listener(nn.Module):
         inputs: int,
         units: int,
         layers: int = 3,
-        norm: Norm = Identity,
+        norm: NormLayer = Identity,
         after: "Callable[[int], OutputNorm] | None" = None,
         *,
         dropout: float = 0.0,
@@ -55,7 +55,7 @@ class Listener(nn.Module):
         steps = [2] * (layers - 1) + [1]
         widths = [inputs] + [2 * units] * (layers - 1)
         self.layers = nn.ModuleList(
-            LSTM(count * width, units, bidirectional=True, norm=norm, **settings)
+            LSTM(count * width, units, bidirectional=True, norm_layer=norm, **settings)
             for count, width in zip(steps, widths, strict=True)
         )
         self.after = nn.ModuleList(after(2 * units) for _ in steps) if after else None
@@ -86,7 +86,7 @@ class Listener(nn.Module):
 
 def step_mask(h: Tensor, lengths: Tensor) -> Tensor:
     """Return True for the steps of h (T, B, D) that are no padding (T, B, 1)."""
-    return within(lengths, len(h), h.device).T.unsqueeze(-1)
+    return length_mask(lengths, len(h), h.device).T.unsqueeze(-1)
 
 
 def join_pairs(h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -127,7 +127,7 @@ class OverTime(OutputNorm):
 
     def forward(self, h: Tensor, lengths: Tensor) -> Tensor:
         if self.masked:
-            mask = within(lengths, h.shape[1], h.device).unsqueeze(-1)
+            mask = length_mask(lengths, h.shape[1], h.device).unsqueeze(-1)
             count = mask.sum(1, keepdim=True)
             mu = (h * mask).sum(1, keepdim=True) / count
             var = ((h - mu).square() * mask).sum(1, keepdim=True) / count
@@ -179,7 +179,7 @@ class Speller(nn.Module):
         annotations: int,
         units: int,
         layers: int = 1,
-        norm: Norm = Identity,
+        norm: NormLayer = Identity,
         *,
         location: int = 0,
         swapped: bool = False,
@@ -193,13 +193,13 @@ class Speller(nn.Module):
         sizes = [units + annotations] + [units] * (layers - 1)
         self.cells: Any = nn.ModuleList(LSTMCell(D, units, norm, **settings) for D in sizes)
         self.attention = Attention(units, annotations, units, location=location)
-        self.readout = Linear(units + annotations, vocabulary, Identity, bias_inside=True)
+        self.readout = Linear(units + annotations, vocabulary, Identity, bias=True)
         self.vocabulary, self.swapped = vocabulary, swapped
 
     def start(self, annotations: Annotations) -> SpellerState:
         """Return the state before the first unit."""
         first = annotations.h[:, 0]
-        states = tuple(cell.start(first) for cell in self.cells)
+        states = tuple(cell.initial_state(first) for cell in self.cells)
         alpha = torch.zeros_like(annotations.keys[..., 0])
         return SpellerState(states, torch.zeros_like(first), alpha)
 

@@ -21,7 +21,7 @@ from lnlab.figures.style import (
     slot_trace,
     trace,
 )
-from lnlab.nn import mass
+from lnlab.nn import attention_in_segments
 from lnlab.panels.controls import choice, choice_slider, distinct
 from lnlab.panels.panel import Panel, Shown
 from lnlab.panels.playable import Figure
@@ -134,7 +134,9 @@ def attention_map(
     alpha = alpha[:, : -(-utterance.frames // round(step / HOP))].astype(float)
     text, score = "", f"({test_error:.0%} errors in the whole test)"
     if utterance.begins is not None and utterance.ends is not None:
-        inside = mass(torch.tensor(alpha), step, utterance.begins, utterance.ends)
+        inside = attention_in_segments(
+            torch.tensor(alpha), step, utterance.begins, utterance.ends
+        )
         text = f"{float(inside.mean()):.0%} of the attention inside the boxes"
     return AttentionMap(alpha, step, text, score)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.data import Vocabulary, load
 from lnlab.kernels import fuse
-from lnlab.nn import STARTS, Identity, LayerNorm, Norm
+from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
 from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.evaluate import measure
 from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrastive_loss
@@ -20,7 +20,7 @@ from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
 from lnlab.training.random_state import generator, placed, seeded
 
-ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
+ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the GRU that reads captions; images are not normalized."""
 
 
@@ -36,7 +36,7 @@ class Experiment(training.Experiment):
     """
 
     norm: str = setting("layer", choices=ARMS)
-    initialisation: str = setting("paper", choices=STARTS)
+    initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     gain: float = 1.0
     """The first gain of the normalizers of W_h h."""
@@ -96,7 +96,7 @@ class Experiment(training.Experiment):
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
         """Return the model of one seed; its weights depend on the seed and the sizes alone."""
-        initial = STARTS[self.initialisation]
+        initial = CELL_INITS[self.initialisation]
         if self.norm != "none":
             initial = replace(initial, recurrent_gain=self.gain)
         with seeded(seed):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data.vocabulary import Vocabulary
-from lnlab.nn import STARTS, Norm
+from lnlab.nn import CELL_INITS, NormLayer
 from lnlab.nn.recurrent import GRU
 from lnlab.papers.vocabularies import VocabularyModel
 
@@ -52,7 +52,7 @@ class OrderEmbedding(VocabularyModel):
         feature_size: int,
         hidden_size: int,
         embedding_size: int,
-        norm: Norm,
+        norm: NormLayer,
         initialisation: str = "paper",
         *,
         unit_captions: bool = True,
@@ -68,8 +68,8 @@ class OrderEmbedding(VocabularyModel):
             nn.init.xavier_uniform_(self.W)
         else:
             nn.init.normal_(self.word)
-            STARTS[initialisation].draw(self.W)
-        self.reader = GRU(embedding_size, hidden_size, norm=norm, **settings)
+            CELL_INITS[initialisation].weight(self.W)
+        self.reader = GRU(embedding_size, hidden_size, norm_layer=norm, **settings)
 
     def forward(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
         captions = self.embed_captions(pairs.words, pairs.lengths)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.data import load
 from lnlab.kernels import fuse
-from lnlab.nn import STARTS, Identity, LayerNorm, Norm
+from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.skip_thoughts.evaluate import bag_of_words_scores, measure
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, Triples
@@ -23,7 +23,7 @@ from lnlab.training.optim import (
 )
 from lnlab.training.random_state import generator, seeded
 
-ARMS: dict[str, Norm] = {"none": Identity, "layer": LayerNorm}
+ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the three GRUs."""
 
 THEIR_RATE = 2e-4
@@ -41,7 +41,7 @@ class Experiment(training.Experiment):
     """
 
     norm: str = setting("layer", choices=ARMS)
-    initialisation: str = setting("paper", choices=STARTS)
+    initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     gain: float = 1.0
     """The first gain of the normalizers of W_h h."""
@@ -130,7 +130,7 @@ class Experiment(training.Experiment):
 
     def model(self, seed: int, dataset: EncodedBooks) -> nn.Module:
         """The network of one seed; its weights depend on the seed and the sizes alone."""
-        initial = STARTS[self.initialisation]
+        initial = CELL_INITS[self.initialisation]
         if self.norm != "none":
             initial = replace(initial, recurrent_gain=self.gain)
         with seeded(seed):

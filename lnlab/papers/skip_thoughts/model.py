@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data.vocabulary import END, UNKNOWN, Vocabulary
-from lnlab.nn import STARTS, Norm
-from lnlab.nn.padding import places, within
+from lnlab.nn import CELL_INITS, NormLayer
+from lnlab.nn.padding import length_mask, true_indices
 from lnlab.nn.recurrent import GRU
 from lnlab.papers.vocabularies import VocabularyModel
 
@@ -67,7 +67,7 @@ class SkipThoughts(VocabularyModel):
         vocabulary: Vocabulary,
         hidden_size: int,
         embedding_size: int,
-        norm: Norm,
+        norm: NormLayer,
         initialisation: str = "paper",
         condition: str = "start",
         **settings: Any,
@@ -83,9 +83,9 @@ class SkipThoughts(VocabularyModel):
                 self.v.uniform_(-0.1, 0.1)
             else:
                 self.word.normal_()
-                STARTS[initialisation].draw(self.v)
+                CELL_INITS[initialisation].weight(self.v)
         self.encoder, *decoders = (
-            GRU(embedding_size, hidden_size, norm=norm, **settings) for _ in ("", *SIDES)
+            GRU(embedding_size, hidden_size, norm_layer=norm, **settings) for _ in ("", *SIDES)
         )
         if condition == "every step":
             decoders = [widened(decoder, norm, **settings) for decoder in decoders]
@@ -113,7 +113,7 @@ class SkipThoughts(VocabularyModel):
         x = F.pad(F.embedding(words[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
         y, _ = self.decode(decoder, x, h)
         # the output layer is the most of the cost: it sees no padding
-        inside = places(within(counts, words.shape[1]).T, y.device)
+        inside = true_indices(length_mask(counts, words.shape[1]).T, y.device)
         states, targets = y.flatten(0, 1)[inside], words.T.flatten()[inside]
         nats = [
             F.cross_entropy(self.logits(some), right, reduction="none")
@@ -182,7 +182,7 @@ class SkipThoughts(VocabularyModel):
 
 
 @torch.no_grad()
-def widened(decoder: Any, norm: Norm, **settings: Any) -> GRU:
+def widened(decoder: Any, norm: NormLayer, **settings: Any) -> GRU:
     """Return a decoder that reads the vector of the sentence, too, behind every word.
 
     The weights that it has already stay: arms that are compared start alike.
@@ -190,11 +190,11 @@ def widened(decoder: Any, norm: Norm, **settings: Any) -> GRU:
     embedding_size, hidden_size = decoder.input_size, decoder.hidden_size
     # its own start is thrown away: it must not move the random numbers that others draw
     with torch.random.fork_rng(devices=[]):
-        wide = GRU(embedding_size + hidden_size, hidden_size, norm=norm, **settings)
+        wide = GRU(embedding_size + hidden_size, hidden_size, norm_layer=norm, **settings)
     (narrow,), (cell,) = decoder.cells, wide.cells
     C = torch.empty(len(narrow.W_x), hidden_size)
     for gate in C.split(hidden_size):
-        narrow.initial.draw(gate)
+        narrow.initial.weight(gate)
     cell.W_x.copy_(torch.cat([narrow.W_x, C], dim=1))
     cell.W_h.copy_(narrow.W_h)
     return wide

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.analysis.rotation import angle
-from lnlab.nn import DyT, Identity, LayerNorm, Linear, Norm, Normalizer, RMSNorm
+from lnlab.nn import DyT, Identity, LayerNorm, Linear, Normalizer, NormLayer, RMSNorm
 
 PLACES = {
     "pre": (True, False, False),
@@ -40,8 +40,8 @@ class Placed(NamedTuple):
     """
 
     place: str
-    norm: Norm
-    of_heads: Norm = Identity
+    norm: NormLayer
+    of_heads: NormLayer = Identity
 
 
 ARMS = {
@@ -86,7 +86,7 @@ class SelfAttention(nn.Module):
 
     stacks = True
 
-    def __init__(self, D: int, heads: int, norm: Norm, *, fused: bool = True) -> None:
+    def __init__(self, D: int, heads: int, norm: NormLayer, *, fused: bool = True) -> None:
         super().__init__()
         if heads < 1 or D % heads:
             raise ValueError(f"heads is {heads}: it must divide the width, {D}.")

@@ -13,7 +13,7 @@ from lnlab.kernels import fallback, forms
 from lnlab.kernels import triton as fused
 from lnlab.kernels.triton.loop import steps
 from lnlab.nn import LSTMCell
-from lnlab.nn.recurrent import checked, unroll
+from lnlab.nn.recurrent import check_inputs, unroll
 from tests.kernels.test_compiled import FUSED, everything, shaken
 
 SIZES = [(1, 1, 1, 2), (3, 2, 3, 5), (2, 3, 2, 17)]
@@ -32,7 +32,7 @@ def single():
 
 
 def ours(cell, x, state, lengths, reverse):
-    form, lengths = forms.form(cell), checked(cell, x, state, lengths)
+    form, lengths = forms.form(cell), check_inputs(cell, x, state, lengths)
     assert form is not None
     return fallback.unroll_hoisted(cell, form, x, state, lengths, reverse, steps)
 
@@ -79,7 +79,7 @@ def test_values_and_every_gradient(name):
 def playing(monkeypatch):
     """What CUDA would record is run again instead: all of a plan but its recording."""
     monkeypatch.setattr(fused, "AGAIN", 1)
-    monkeypatch.setattr(fused, "possible", lambda device: True)
+    monkeypatch.setattr(fused, "is_computable", lambda device: True)
     monkeypatch.setattr(fused, "stream", lambda device: 0)
     monkeypatch.setattr(fused, "recorded", lambda run: run)
     for known in (fused.seen, fused.made, fused.free):
@@ -98,7 +98,7 @@ def test_a_plan_has_the_bytes_of_a_pass_without_one(name, playing, monkeypatch):
         given = [(k * x, state, lengths, False) for k in (1, 2)]
         found = [passed(cell, *each) for each in given]
         with monkeypatch.context() as plain:
-            plain.setattr(fused, "possible", lambda device: False)
+            plain.setattr(fused, "is_computable", lambda device: False)
             expected = [passed(cell, *each) for each in given]
         for one, other in zip(found, expected, strict=True):
             assert all(torch.equal(one[n], other[n]) for n in other)

@@ -1,0 +1,125 @@
+"""Each layer and norm in the place of torch's: the same network, state and gradients."""
+
+import pytest
+import torch
+from torch import nn
+
+import lnlab
+
+B, T, D, H = 4, 5, 6, 8
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind, **settings):
+        super().__init__()
+        self.rnn = kind(D, H, 2, bias=True, batch_first=True, bidirectional=True, **settings)
+        self.out = nn.Linear(2 * H, 3)
+
+    def forward(self, x):
+        return self.out(self.rnn(x)[0])
+
+
+def recurrent(torchs, ours):
+    plain = {"norm_layer": lnlab.nn.Identity}
+    return (
+        Recurrent(getattr(nn, torchs)),
+        Recurrent(getattr(lnlab.nn, ours), **plain),
+        (B, T, D),
+    )
+
+
+def convolution(torchs_norm, our_norm):
+    conv = lnlab.nn.Conv2d(
+        D, H, 3, lambda units: lnlab.nn.Identity(units, space=2), padding=1, bias=True
+    )
+    return (
+        nn.Sequential(nn.Conv2d(D, H, 3, padding=1), torchs_norm, nn.ReLU()),
+        nn.Sequential(conv, our_norm, nn.ReLU()),
+        (B, D, 7, 7),
+    )
+
+
+def dense(torchs_norm, our_norm, *cases):
+    return (
+        nn.Sequential(nn.Linear(D, H), torchs_norm, nn.Tanh(), nn.Linear(H, 3, bias=False)),
+        nn.Sequential(
+            lnlab.nn.Linear(D, H, bias=True), our_norm, nn.Tanh(), lnlab.nn.Linear(H, 3)
+        ),
+        (*(cases or (B,)), D),
+    )
+
+
+PAIRS = {
+    "LSTM": recurrent("LSTM", "LSTM"),
+    "GRU": recurrent("GRU", "GRU"),
+    "RNN": recurrent("RNN", "RNN"),
+    "LayerNorm": dense(nn.LayerNorm(H, 1e-3), lnlab.nn.LayerNorm(H, 1e-3)),
+    "LayerNorm of a sequence": dense(nn.LayerNorm([H]), lnlab.nn.LayerNorm([H]), B, T),
+    "LayerNorm without bias": dense(
+        nn.LayerNorm(H, bias=False), lnlab.nn.LayerNorm(H, bias=False)
+    ),
+    "LayerNorm, not affine": dense(
+        nn.LayerNorm(H, 1e-5, False), lnlab.nn.LayerNorm(H, 1e-5, False)
+    ),
+    "RMSNorm": dense(nn.RMSNorm(H, 1e-3), lnlab.nn.RMSNorm(H, 1e-3)),
+    "BatchNorm1d": dense(nn.BatchNorm1d(H, 1e-3, 0.3), lnlab.nn.BatchNorm(H, 1e-3, 0.3)),
+    "BatchNorm2d": convolution(nn.BatchNorm2d(H), lnlab.nn.BatchNorm(H, space=2)),
+    "GroupNorm": convolution(nn.GroupNorm(4, H), lnlab.nn.GroupNorm(4, H, space=2)),
+    "InstanceNorm2d": convolution(
+        nn.InstanceNorm2d(H, affine=True), lnlab.nn.InstanceNorm(H, affine=True)
+    ),
+    "Identity": dense(nn.Identity(), lnlab.nn.Identity(H)),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_each_takes_the_place_of_torchs(name):
+    theirs, ours, shape = PAIRS[name]
+    theirs, ours = theirs.double(), ours.double()
+    with torch.no_grad():
+        for p in theirs.parameters():
+            p.uniform_(-1, 1)
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(shape, requires_grad=True)
+    outcomes = []
+    for net in (theirs, ours):
+        y = net(x)
+        outcomes.append((y, *torch.autograd.grad(y.square().sum(), x)))
+    torch.testing.assert_close(*outcomes)
+    theirs.load_state_dict(lnlab.nn.torch_state_dict(ours))  # statistics of the batch included
+    torch.testing.assert_close(theirs.eval()(x), ours.eval()(x))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        lnlab.nn.LSTM(D, H),
+        lnlab.nn.GRU(D, H, norm_layer=lnlab.nn.RMSNorm),
+        nn.Sequential(lnlab.nn.LayerNorm(H, correction=1)),
+        lnlab.nn.LayerNorm(H, root=lnlab.nn.outside_root),
+        lnlab.nn.Linear(D, H, lnlab.nn.LayerNorm),
+        lnlab.nn.WeightNorm(H),
+        lnlab.nn.AdaNorm(H),
+    ],
+    ids=lambda module: type(module).__name__,
+)
+def test_what_torch_does_not_have_is_refused(module):
+    with pytest.raises(ValueError, match="no equal in torch"):
+        lnlab.nn.torch_state_dict(module)
+
+
+def test_shapes_that_norms_do_not_take_are_explained():
+    with pytest.raises(ValueError, match="space=1 or 2"):
+        lnlab.nn.LayerNorm((3, 7, 7))
+    with pytest.raises(ValueError, match="space=2 for pictures"):
+        lnlab.nn.BatchNorm(3)(torch.randn(2, 3, 7, 7))
+    with pytest.raises(ValueError, match="tanh, relu"):
+        lnlab.nn.RNN(D, H, nonlinearity="sine")
+
+
+def test_an_rnn_has_torchs_fourth_argument():
+    theirs = nn.RNN(D, H, 1, "relu")
+    ours = lnlab.nn.RNN(D, H, 1, "relu", norm_layer=lnlab.nn.Identity)
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(T, B, D)
+    torch.testing.assert_close(ours(x), theirs(x))
