@@ -20,16 +20,16 @@ def test_every_measured_value_is_read_again():
     """Signs may be turned, and fractions be told as points; nothing else may differ."""
     runs = Runs(read(ROOT / "results"))
     compared = [s for claim in load() for s in claim.settings if not s.numbers]
-    found = []
+    measured = []
     for setting in compared:
         one = PairedRuns(setting, runs)
         values = np.array(one.effects) - one.expected * (setting.effect == "ratio")
-        found.append((setting.seeds[0], setting.scale, values))
+        measured.append((setting.seeds[0], setting.scale, values))
     missing = [
         id
         for id, golden in GOLDEN.items()
         if golden["kind"] == "measurement" and is_measured(golden)
-        if not any(agrees(golden, *one) for one in found)
+        if not any(agrees(golden, *one) for one in measured)
     ]
     assert missing == []
 

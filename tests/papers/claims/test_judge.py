@@ -38,12 +38,11 @@ def test_without_an_effect_a_direction_is_claimed_at_the_stated_rate(claims):
         assert rate(words, word) == pytest.approx(LEVEL / 2, abs=TOLERANCE)
 
 
-def test_an_effect_is_found_as_often_as_its_power():
+def test_an_effect_is_supported_as_often_as_its_power():
     words = [judge(v, 0.1).word for v in draw(-1.5)]
     reach, shift = stats.t.ppf(0.975, 4), 1.5 * 5**0.5
     assert rate(words, SUPPORTED) == pytest.approx(stats.nct.cdf(-reach, 4, -shift), abs=0.03)
     assert rate(words, CONTRADICTED) < 0.005
-    assert rate([judge(v, 0.1, "more").word for v in draw(1.5)], SUPPORTED) > 0.5
 
 
 def test_a_narrower_interval_never_reverses_the_direction():
@@ -61,7 +60,7 @@ def test_a_narrower_interval_never_reverses_the_direction():
         )
 
 
-def test_the_size_is_told_beside_the_word():
+def test_the_size_stands_beside_the_word():
     shape = 0.01 * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
     for mean, verdict, size in (
         (-1.0, "supported", "large"), (-0.1, "supported, size uncertain", "open"),
@@ -79,11 +78,8 @@ def test_equality_is_two_one_sided_tests():
     assert rate([judge(v, 1.0, "equal").word for v in draw(3.0, n=10)], CONTRADICTED) > 0.9
     values = draw(0.0, n=20, draws=1)[0]
     error = values.std(ddof=1) / 20**0.5
-    each = (
-        stats.t.sf((values.mean() + 1) / error, 19),
-        stats.t.cdf((values.mean() - 1) / error, 19),
-    )
-    assert judge(values, 1.0, "equal").p == pytest.approx(max(each))
+    larger = stats.t.sf((1 - abs(values.mean())) / error, 19)
+    assert judge(values, 1.0, "equal").p == pytest.approx(larger)
 
 
 def test_not_more_is_one_test_at_the_largest_effect_that_does_not_matter():
@@ -118,7 +114,7 @@ def test_where_only_some_seeds_learn_the_shares_are_judged():
     assert share_interval(3, 5) == pytest.approx((0.1466, 0.9473), abs=1e-4)
 
 
-def test_mixed_is_said_at_most_at_the_level():
+def test_mixed_occurs_at_most_at_the_level():
     """Five settings without an effect stand beside a headline that has one."""
     mixed = []
     for values in draw(0.0, n=30).reshape(DRAWS, 6, 5):
@@ -128,18 +124,4 @@ def test_mixed_is_said_at_most_at_the_level():
     contrary = judge(values[0] * 1e-3 + 1, 0.1)
     assert is_mixed(headline, [contrary], same)
     assert not is_mixed(headline, same, [contrary])  # it asks another question
-
-
-def test_holm_and_benjamini_hochberg_keep_their_rates():
-    """Holm: any false claim. Benjamini and Hochberg: the share of false ones among claims."""
     assert adjust_holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    values = draw(0.0, n=100, draws=300).reshape(300, 20, 5)
-    values[:, 10:] -= 4.0
-    false_claims, false_share = [], []
-    for draws in values:
-        p = [judge(v, 0.1).p for v in draws]
-        false_claims.append(min(adjust_holm(p)[:10]) < LEVEL)
-        claimed = stats.false_discovery_control(p) < LEVEL
-        false_share.append(claimed[:10].sum() / max(claimed.sum(), 1))
-    assert np.mean(false_claims) <= LEVEL + 2 * TOLERANCE
-    assert np.mean(false_share) <= LEVEL + 2 * TOLERANCE

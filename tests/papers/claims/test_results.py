@@ -1,15 +1,16 @@
 """Judged claims: what is kept is current, and what is told of it is true."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from lnlab.book.claims_page import dot, fragment
 from lnlab.papers.claims import claims, findings
-from lnlab.papers.claims.entries import AFTER, Comparison, read
-from lnlab.papers.claims.judge import WORDS, Decision
-from lnlab.papers.claims.results import ROOT, describe, judge_all, judged, source
+from lnlab.papers.claims.entries import AFTER, Comparison
+from lnlab.papers.claims.judge import WORDS
+from lnlab.papers.claims.results import ROOT, describe, judged, source
 
 RECORDS = judged()
 BY_ID = {one["id"]: one for one in RECORDS}
@@ -75,53 +76,28 @@ def comparison(**given):
          "5 % more updates with LN than without normalization (5 % fewer to 16 % more)"),
         ({"unit": "loss"}, 1.1, (0.9, 1.3),
          "with LN, 3 times the loss without normalization (2.5 to 3.7)"),
-        ({"expect": 0.6}, -0.45, (-0.6, -0.3),
-         "with LN, 0.64 times the updates without normalization (0.55 to 0.74)"),
         ({"effect": "difference", "unit": "nats of loss", "digits": 1}, -11.0, (-17.0, 5.0),
          "11.0 nats lower loss with LN than without normalization (17.0 lower to 5.0 higher)"),
-        ({"sides": ["at the border", "inside"]}, -0.31, None,
-         "27 % fewer updates at the border than inside"),
     ],
 )  # fmt: skip
-def test_effects_are_told_in_natural_units(of, estimate, ends, text):
+def test_effects_have_natural_units(of, estimate, ends, text):
     assert describe(comparison(**of), estimate, ends) == text
-
-
-def test_judging_names_the_entry_that_it_cannot_judge(tmp_path):
-    path = tmp_path / "a.toml"
-    path.write_text(
-        'paper = "P"\n[[claim]]\nid = "one"\nsource = "1"\ntheme = "Results"\nquote = "q"\n'
-        'says = "s."\narms = [{ norm = "layer" }]\nmeasure = "unheard_of(loss)"\n'
-        'matters = 0.1\nreason = "r"\nunit = "nats"\n'
-        'settings = [{ name = "digits", near = "smaller", '
-        'experiment = "mnist", runs = { data = "mnist" }, seeds = [0, 1] }]\n'
-    )
-    with pytest.raises(ValueError, match="one, digits: runs with seed 0"):
-        judge_all(tmp_path, read(path))
 
 
 def test_the_page_escapes_what_it_is_given_and_has_an_address_per_statement():
     one = {**BY_ID["ba2016-6.5-faster"], "says": "<b>bold</b>", "quote": '"><script>x'}
     html = fragment([one])
-    assert "<b>bold" not in html
-    assert "<script>x" not in html
+    assert not re.search("<b>bold|<script>x", html)
     assert 'id="ba2016-6.5-faster"' in html
     assert html.count("<svg") == 1 + len(one["settings"])
-
-
-def test_a_dot_stays_on_its_axis():
-    far = dot([40.0, 30.0, 50.0])
-    assert 'class="tip"' in far
-    assert max(map(float, re.findall(r'cx="([\d.]+)"', far))) < 220
-    assert dot(None) == ""
+    assert max(map(float, re.findall(r'cx="([\d.]+)"', dot([40.0, 30.0, 50.0])))) < 220
 
 
 def test_claims_print_as_a_table_and_plot():
     some = claims("ba2016-6.5")
     assert repr(some).splitlines()[-1].startswith("4 statements: ")
     assert len(some.to_frame()) == 4
-    figure = some.plot()
-    assert sum(len(trace.x) for trace in figure.data) == 3
+    assert sum(len(trace.x) for trace in some.plot().data) == 3
     assert {*some._repr_mimebundle_()} >= {"text/plain", "text/html"}
 
 
@@ -131,24 +107,16 @@ def test_every_figure_of_a_finding_is_that_of_a_judged_setting():
     for line in lines:
         ids = re.findall(r"\]\(#([\w.-]+)\)", line)
         effects = {s["effect"] for id in ids for s in BY_ID[id]["settings"]}
-        said = re.findall(r"[\d.]+ (?:% )?[a-z][A-Za-z ]*? \([\d. to]+\)", line)
+        figures = re.findall(r"[\d.]+ (?:% )?[a-z][A-Za-z ]*? \([\d. to]+\)", line)
         assert ids, line
-        assert all(one in effects for one in said), (said, line)
-        assert said or "Table 1" in line
-    wrong, open_ = (
-        sum(one["word"] == word for one in RECORDS)
-        for word in ("wrong as printed", "ambiguous")
-    )
-    assert f"{wrong} statements" in lines[0]
-    assert f"{open_} more are ambiguous" in lines[0]
+        assert all(one in effects for one in figures), (figures, line)
+        assert figures or "Table 1" in line
+    words = Counter(one["word"] for one in RECORDS)
+    assert f"{words['wrong as printed']} statements" in lines[0]
+    assert f"{words['ambiguous']} more are ambiguous" in lines[0]
 
 
 def test_the_readme_opens_with_the_findings():
     text = README.read_text(encoding="utf-8")
     assert findings("notebooks/18_claims.ipynb") in text
     assert f"all {len(RECORDS)} statements" in text
-
-
-def test_small_effects_are_pale_words():
-    assert Decision("supported", "small").verdict == "supported, but small"
-    assert Decision("supported", "open").verdict == "supported, size uncertain"
