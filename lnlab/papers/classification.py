@@ -1,4 +1,4 @@
-"""Experiments that classify: their data, loss, measurements and points of evaluation."""
+"""Experiments that classify: their data, loss and measurements, and the effects of one step."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -10,64 +10,72 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lnlab import training
 from lnlab.analysis.internal_covariate_shift import covariate_shift
 from lnlab.analysis.objective import Objective
 from lnlab.data import Images, load
 from lnlab.data.images import Split
-from lnlab.training import Evaluation, Experiment, cross_entropy, evaluate, setting
+from lnlab.training import Evaluation, cross_entropy, evaluate, setting
 
-TRAINING_CASES = 5_000
-"""The number of training cases, the first ones, whose loss is measured: more would cost time
-and tell nothing else."""
+TRAIN_EVAL_SIZE = 5_000
+"""The number of training examples, the first ones, whose loss is measured."""
 
 
-class HeldOut:
-    """A data set whose last training cases validate instead; all else of it is as it was.
+class Subset:
+    """A data set with other splits; everything else of it is unchanged.
 
     Args:
-        whole: which has no part in it that is like this one.
-        cases: how many of its training cases are held out.
-
-    Raises:
-        ValueError: if none would be left to train on.
+        whole: The data set.
+        splits: The new splits by name.
     """
 
-    def __init__(self, whole: Images, cases: int) -> None:
-        x, y = whole.train.x, whole.train.y
-        if cases >= len(y):
-            raise ValueError(
-                f"valid_size is {cases}: {whole.name} has {len(y)} training cases."
-            )
+    def __init__(self, whole: Any, **splits: Split) -> None:
         self._whole = whole
-        self.train = Split(x[:-cases], y[:-cases])
-        self.valid = Split(x[-cases:], y[-cases:])
+        vars(self).update(splits)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._whole, name)
 
 
+def hold_out(dataset: Images, count: int) -> Subset:
+    """Return a data set whose last training examples validate instead.
+
+    Args:
+        dataset: The data set.
+        count: The number of training examples that are held out.
+
+    Raises:
+        ValueError: No example would be left to train on.
+    """
+    x, y = dataset.train.x, dataset.train.y
+    if count >= len(y):
+        raise ValueError(f"valid_size is {count}: {dataset.name} has {len(y)} training cases.")
+    return Subset(
+        dataset, train=Split(x[:-count], y[:-count]), valid=Split(x[-count:], y[-count:])
+    )
+
+
 @dataclass(frozen=True)
-class Classification(Experiment):
-    """Cases with one class each, judged by the negative log likelihood and the error rate."""
+class Classification(training.Experiment):
+    """An experiment with one class per example: negative log likelihood and error rate."""
 
     valid_size: int = setting(0, least=0)
-    """The number of training cases, the last ones, that are not trained on: they validate, to
-    choose a learning rate by. 0: none, and the paper's whole training set."""
+    """The number of training examples, the last ones, that are held out for validation, to
+    choose a learning rate by. 0: none, as in the paper."""
 
     lower_is_better = ("train_nll", "test_nll", "test_error")
 
     def dataset(self) -> Any:
-        """:class:`~lnlab.data.Images`, or those with cases held out."""
+        """Load :class:`~lnlab.data.Images`, and hold out the validation examples."""
         whole = load(self.data)
-        return HeldOut(whole, self.valid_size) if self.valid_size else whole
+        return hold_out(whole, self.valid_size) if self.valid_size else whole
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """The negative log likelihood in nats: logits (S, B, classes), y (S, B) to (S,)."""
+        """Return the NLL in nats of logits (S, B, classes) and classes (S, B): (S,)."""
         return cross_entropy(output, y)
 
     def eval_points(self, updates_per_epoch: int) -> set[int]:
-        """Before the first update, log-spaced through the first epoch, and then after every
-        half epoch."""
+        """Return 0, log-spaced updates of the first epoch, and then every half epoch."""
         first = {round(updates_per_epoch * 2.0**-k) for k in range(8)}
         halves = 2 * self.num_epochs(updates_per_epoch)
         return first | {half * updates_per_epoch // 2 for half in range(halves + 1)}
@@ -75,129 +83,135 @@ class Classification(Experiment):
     def evaluate(
         self, model: nn.Module, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, list[float]]:
-        """Per seed, in evaluation mode: NLL of the first training cases (nats), NLL and error
-        rate of the test cases; the same of the validation cases, where some are held out."""
-        train = measured(model, dataset.train, TRAINING_CASES)
-        test = measured(model, dataset.test)
-        found = {
+        """Return, per seed, the NLL (nats) and the error rate of each split.
+
+        Of the training set: the NLL of the first :data:`TRAIN_EVAL_SIZE` examples. Of the
+        validation set only if there is one.
+        """
+        train = measure_split(model, dataset.train, TRAIN_EVAL_SIZE)
+        test = measure_split(model, dataset.test)
+        metrics = {
             "train_nll": train["nll"],
             "test_nll": test["nll"],
             "test_error": test["error"],
         }
         if self.valid_size:
-            valid = measured(model, dataset.valid)
-            found |= {"valid_nll": valid["nll"], "valid_error": valid["error"]}
-        return found
+            valid = measure_split(model, dataset.valid)
+            metrics |= {"valid_nll": valid["nll"], "valid_error": valid["error"]}
+        return metrics
 
 
-def measured(
-    model: nn.Module, split: Split, cases: int | None = None
+def measure_split(
+    model: nn.Module, split: Split, count: int | None = None
 ) -> Mapping[str, list[float]]:
-    """``nll`` and ``error`` of each model on the first cases of a split; None: on all."""
-    return evaluate(model, split.x[:cases], split.y[:cases], cross_entropy)
+    """Return ``nll`` and ``error`` of each model on the first ``count`` examples; None: all."""
+    return evaluate(model, split.x[:count], split.y[:count], cross_entropy)
 
 
-# The shift and the smoothness of a perceptron at one moment: what a small step would do to it.
-#
-# The step is the same for every net and arm: gradient descent of :data:`STEP` on always the
-# same
-# cases, tried and not taken. Statistics over cases are those of these cases, as in training.
+# The effects of a small step on a network: the step is computed, but not taken.
 
-
-CASES = 500
-"""The number of training cases, the first ones, that are looked at."""
+STEP_EFFECT_SIZE = 500
+"""The number of training examples, the first ones, that the step is computed on."""
 STEP = 0.1
+"""The learning rate of the step, the same for every network."""
 LOWER = 0.02
-"""The part of the loss that a step along the gradient promises to take away, whatever the net:
-a tenth is more than some nets can lose along one gradient."""
+"""The fraction of the loss that a step along the gradient removes, to first order. A tenth is
+more than some networks can lose along one gradient."""
 
 
-def moved(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
-    """The change that a step makes, in float64; all NaN where the loss is not finite.
+def measure_step_effects(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
+    """Measure covariate shift and smoothness around one step, in float64.
 
     Args:
-        net: of hidden ``layers`` and the logits, the last.
-        x: cases (B, D).
-        y: their classes (B,).
+        net: A network with hidden ``layers``, the last of which gives the logits.
+        x: Examples (B, D).
+        y: Their classes (B,).
 
     Returns:
-        ``gradient_angle``: between G and G' of Definition 2.1 of Santurkar et al. (2018), in
-        radians, a mean over all layers but the first, which cannot shift. ``mean_shift``: |mu'
-        - mu| of a unit behind its normalizer, over the standard deviation of its layer, a mean
-        over hidden units. Both grow with the step as it does, so that their sums over a way
-        depend on the way and not on how many steps it took. ``gradient_change``: :func:`bend`.
-        ``weight_norm``: ||W|| of the hidden layers, their geometric mean.
+        All NaN where the loss is not finite. ``gradient_angle``: :func:`mean_gradient_angle`.
+        ``mean_shift``: :func:`mean_shift`. Both grow with the step, so their sums along a
+        training depend on the path and not on the number of steps. ``gradient_change``:
+        :func:`gradient_change`. ``weight_norm``: the geometric mean of ||W|| over the hidden
+        layers.
     """
     with torch.no_grad():
         if not F.cross_entropy(deepcopy(net)(x), y).isfinite():
-            return dict.fromkeys(
-                ("gradient_angle", "mean_shift", "gradient_change", "weight_norm"), float("nan")
-            )
+            names = "gradient_angle", "mean_shift", "gradient_change", "weight_norm"
+            return dict.fromkeys(names, float("nan"))
     loss = Objective(net, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
-    there = loss.start - STEP * loss.gradient()[1]
+    after = loss.start - STEP * loss.gradient()[1]
     lengths = torch.stack([layer.W.detach().norm() for layer in net.layers[:-1]])
     return {
-        "gradient_angle": angle(loss, there),
-        "mean_shift": drift(loss, there),
-        "gradient_change": bend(loss),
+        "gradient_angle": mean_gradient_angle(loss, after),
+        "mean_shift": mean_shift(loss, after),
+        "gradient_change": gradient_change(loss),
         "weight_norm": float(lengths.log().mean().exp()),
     }
 
 
-def angle(loss: Objective, there: Tensor) -> float:
-    """The mean angle between G and G', in radians, of all layers but the first.
+def mean_gradient_angle(loss: Objective, after: Tensor) -> float:
+    """Return the mean angle between G and G' in radians, of all layers but the first.
+
+    G and G' are those of Definition 2.1 of Santurkar et al. (2018). The input of the first
+    layer cannot shift.
 
     Args:
-        loss: of the cases of the step, at the parameters before it.
-        there: the parameters after it (P,).
+        loss: The loss at the parameters before the step.
+        after: The parameters after the step (P,).
     """
-    angles = [acos(shift.cosine) for shift in covariate_shift(loss, there)[1:]]
+    angles = [acos(shift.cosine) for shift in covariate_shift(loss, after)[1:]]
     return sum(angles) / len(angles)
 
 
-def promised(loss: Objective) -> tuple[Tensor, Tensor]:
-    """The gradient g (P,), and the parameters (P,) where it promises a part LOWER less loss.
+def descend(loss: Objective) -> tuple[Tensor, Tensor]:
+    """Return the gradient g (P,) and the parameters (P,) after a step along it.
 
-    eta ||g||^2 = LOWER L: to first order as much in every net, whatever the scale of its loss
-    and of its weights. The step is shorter where a net learns faster, by L/||g||^2.
+    The step size eta is such that eta ||g||^2 = LOWER L: to first order, it removes the same
+    fraction of the loss in every network, whatever the scale of its loss and its weights.
     """
     value, g = loss.gradient()
     return g, loss.start - LOWER * value / g.square().sum() * g
 
 
-def bend(loss: Objective) -> float:
-    """||g - g'|| / ||g|| between the two ends of a step along the gradient g of a loss.
+def gradient_change(loss: Objective) -> float:
+    """Return ||g - g'|| / ||g||, with g' the gradient after the step of :func:`descend`.
 
-    The step is that of :func:`promised`; LOWER / 2 in a round bowl, steep or flat.
+    It is LOWER / 2 in a round bowl, however steep.
     """
-    g, there = promised(loss)
-    return float((g - loss.gradient(there)[1]).norm() / g.norm())
+    g, after = descend(loss)
+    return float((g - loss.gradient(after)[1]).norm() / g.norm())
 
 
-def drift(loss: Objective, there: Tensor) -> float:
-    """|mu' - mu| / sigma between the parameters of a loss and others (P,), as in :func:`moved`.
+def mean_shift(loss: Objective, after: Tensor) -> float:
+    """Return |mu' - mu| / sigma of the hidden units, a mean.
 
-    mu of a unit over the cases, sigma of all units of its layer and the cases together.
+    mu is a unit's mean over the examples behind its normalizer, sigma the standard deviation of
+    its whole layer.
+
+    Args:
+        loss: The loss at the parameters before the step.
+        after: The parameters after the step (P,).
     """
-    before, after = behind_normalizers(loss, loss.start), behind_normalizers(loss, there)
-    each = [
-        ((h_.mean(0) - h.mean(0)).abs() / h.std()).mean()
-        for h, h_ in zip(before, after, strict=True)
-    ]
-    return float(torch.stack(each).mean())
+    pairs = zip(
+        normalized_activations(loss, loss.start),
+        normalized_activations(loss, after),
+        strict=True,
+    )
+    shifts = [((h_.mean(0) - h.mean(0)).abs() / h.std()).mean() for h, h_ in pairs]
+    return float(torch.stack(shifts).mean())
 
 
 @torch.no_grad()
-def behind_normalizers(loss: Objective, w: Tensor) -> list[Tensor]:
-    """The inputs of the nonlinearity of each hidden layer at w (P,): (B, H) each."""
-    seen: list[Tensor] = []
-    hidden: Any = loss.module.layers
+def normalized_activations(loss: Objective, w: Tensor) -> list[Tensor]:
+    """Return the inputs of each hidden layer's nonlinearity at parameters w: (B, H) each."""
+    outputs: list[Tensor] = []
+    layers: Any = loss.module.layers
     hooks = [
-        layer.register_forward_hook(lambda _, __, h: seen.append(h)) for layer in hidden[:-1]
+        layer.register_forward_hook(lambda _, __, h: outputs.append(h)) for layer in layers[:-1]
     ]
     try:
         loss(w)
     finally:
         for hook in hooks:
             hook.remove()
-    return seen
+    return outputs

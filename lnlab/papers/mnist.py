@@ -1,6 +1,5 @@
 """Permutation-invariant MNIST: Ba et al. (2016), section 6.6 and Fig. 6."""
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -12,10 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data import Images, load
-from lnlab.kernels import LeftOnReference, fuse
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Linear, NormLayer, RMSNorm, WeightNorm
 from lnlab.nn.linear import DENSE_INITS
-from lnlab.papers.classification import CASES, Classification, moved
+from lnlab.papers.classification import (
+    STEP_EFFECT_SIZE,
+    Classification,
+    measure_step_effects,
+)
 from lnlab.threads import in_one_thread
 from lnlab.training import Batches, Evaluation, setting
 from lnlab.training.experiment import collate
@@ -31,23 +33,26 @@ ARMS: dict[str, tuple[NormLayer, NormLayer]] = {
     "weight": (WeightNorm, Identity),
     "rms": (partial(RMSNorm, bias=True), Identity),
 }
-"""The normalizers of the hidden layers and of the logits. The paper keeps layer norm off the
-logits, whose scale is the confidence, and puts batch norm on all layers; "batch hidden" and
-"layer everywhere" are the comparisons that it leaves out."""
+"""The normalizers of the hidden layers and of the logits. The paper normalizes the logits with
+batch norm, but not with layer norm, since their scale is the confidence. "batch hidden" and
+"layer everywhere" are the other two of these four."""
 
-
-DESCENTS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": partial(Adam, fused=True),
     "sgd": SGD,
 }
-"""The rules by which weights are moved: the paper's, and gradient descent without memory."""
+"""The paper's optimizer, and plain gradient descent."""
 
 
 class MLP(nn.Module):
-    """D - units ... - classes: rectified hidden layers, logits.
+    """A perceptron with ReLU: inputs (*B, D) to logits (*B, classes).
 
-    x (*cases, D) to logits (*cases, classes). Where nothing normalizes, the layer has its
-    own bias, eq. 1; where something does, the bias is the normalizer's.
+    A layer without a normalizer has a bias of its own (eq. 1); otherwise the normalizer has it.
+
+    Args:
+        sizes: D, the sizes of the hidden layers, the number of classes.
+        hidden: Makes the normalizers of the hidden layers.
+        output: Makes that of the logits.
     """
 
     stacks = True
@@ -69,13 +74,11 @@ class MLP(nn.Module):
 
 @dataclass(frozen=True)
 class Experiment(Classification):
-    """One arm at one batch size, its seeds trained together from paired starts.
+    """One arm at one batch size; each seed has the same initial W and batches in every arm.
 
-    The paper's figure has no numbers, and its text leaves f, the learning rate, the
-    initialisation, the number of epochs and of seeds open; what stands in their place here
-    is said field by field. Each seed has the same initial W and the same batches in every
-    arm. Results of ours on the official MNIST stand in ``results/mnist.jsonl.xz``;
-    ``lnlab claims`` says what they show.
+    The paper's figure has no numbers, and its text leaves open the nonlinearity, the learning
+    rate, the initialisation, and the number of epochs and seeds: see the fields for the values
+    used here.
     """
 
     norm: str = setting("layer", choices=ARMS)
@@ -86,22 +89,21 @@ class Experiment(Classification):
     data: str = "mnist"
     """``embedded``, ``mnist``, ``mnist=PATH`` or ``idx=PATH``."""
     units: tuple[int, ...] = setting((1000, 1000), least=1)
-    """The size of each hidden layer."""
+    """The sizes of the hidden layers."""
     learning_rate: float = 1e-3
-    """Not stated; the default of Adam, which the paper says it used."""
+    """Adam's default; the paper states none."""
     initialisation: str = setting("he", choices=DENSE_INITS)
     """"he" is N(0, 2/D), "torch" U(-1, 1)/sqrt(D), "authors" U(-0.1, 0.1)."""
     unbiased: bool = False
-    """True if batch norm takes the unbiased variance, as 6.6 does for the small batch."""
-    solver: str = setting("adam", choices=DESCENTS)
-    """The steps: those of Adam, or of plain gradient descent."""
+    """True: batch norm uses the unbiased variance, as section 6.6 does for batch size 4."""
+    solver: str = setting("adam", choices=OPTIMIZERS)
+    """The optimizer: Adam or plain gradient descent."""
     step_effects: bool = setting(False, measured=True)
-    """True if shift and smoothness are measured at every evaluation, too:
-    :func:`lnlab.papers.classification.moved`. The run with ``steepness`` and ``turn`` has
-    earlier definitions of them."""
+    """True: each evaluation includes covariate shift and smoothness, see
+    :func:`lnlab.papers.classification.measure_step_effects`. The run with the metrics
+    ``steepness`` and ``turn`` has earlier definitions of them."""
     eval_every: int = setting(0, least=0)
-    """The updates from one evaluation to the next, besides those of every classification; 0:
-    those alone."""
+    """Updates between further evaluations; 0: none but those of every classification."""
 
     name = "mnist"
 
@@ -116,15 +118,17 @@ class Experiment(Classification):
         }
 
     @classmethod
-    def implied(cls, budget: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Batch size 4 makes 32 times as many updates in an epoch and has fewer epochs; its
-        batch norm has the unbiased variance."""
-        if said.get("batch_size") != 4:
+    def implied(cls, budget: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return fewer epochs and the unbiased variance for batch size 4.
+
+        An epoch then has 32 times as many updates.
+        """
+        if changes.get("batch_size") != 4:
             return {}
         return {"epochs": {"smoke": 1, "notebook": 8, "paper": 5}[budget], "unbiased": True}
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        """The net of one seed; its W depends on the seed and the sizes alone."""
+        """Return the network of one seed; its initial W depends only on the seed and sizes."""
         hidden, output = (self._corrected(norm) for norm in ARMS[self.norm])
         mlp = MLP((dataset.train.x.shape[1], *self.units, dataset.classes), hidden, output)
         generator = torch.Generator().manual_seed(seed)
@@ -133,36 +137,29 @@ class Experiment(Classification):
                 assert isinstance(layer, Linear)
                 layer.W.copy_(DENSE_INITS[self.initialisation](layer.W.clone(), generator))
                 layer.norm.initialize(layer.W)
-        if not self.fused:
-            return mlp
-        with warnings.catch_warnings():  # weight norm and the unbiased variance have none
-            warnings.simplefilter("ignore", LeftOnReference)
-            return fuse(mlp)
+        return self.fuse(mlp)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        return DESCENTS[self.solver](parameters, lr=self.learning_rate)
+        return OPTIMIZERS[self.solver](parameters, lr=self.learning_rate)
 
     def eval_points(self, updates_per_epoch: int) -> set[int]:
-        """Those of every classification, and every so many updates."""
-        found = super().eval_points(updates_per_epoch)
-        return found | (
-            self.every(self.eval_every, updates_per_epoch) if self.eval_every else set()
-        )
+        """Return those of every classification, and every ``eval_every`` updates."""
+        points = super().eval_points(updates_per_epoch)
+        further = self.every(self.eval_every, updates_per_epoch) if self.eval_every else set()
+        return points | further
 
     def evaluate(
         self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, list[float]]:
-        """The measurements of every classification, and with ``step_effects`` shift and
-        smoothness on the first training cases."""
-        found = super().evaluate(model, dataset, evaluation)
+        """Return the metrics of every classification, and the effects of a step if asked."""
+        metrics = super().evaluate(model, dataset, evaluation)
         if not self.step_effects:
-            return found
+            return metrics
         nets = model.unstack()
         weight = next(nets[0].parameters())
-        x = dataset.train.x[:CASES].to(weight)
-        y = dataset.train.y[:CASES].to(weight.device)
-        rows = [moved(net, x, y) for net in nets]
-        return {**found, **collate(rows)}
+        x = dataset.train.x[:STEP_EFFECT_SIZE].to(weight)
+        y = dataset.train.y[:STEP_EFFECT_SIZE].to(weight.device)
+        return {**metrics, **collate([measure_step_effects(net, x, y) for net in nets])}
 
     def _corrected(self, norm: NormLayer) -> NormLayer:
         unbiased = norm is BatchNorm and self.unbiased
@@ -172,11 +169,13 @@ class Experiment(Classification):
 @cache
 @in_one_thread
 def train_landscape_networks() -> tuple[dict[str, nn.Module], Tensor, Tensor]:
-    """Five small networks by their normalizer, and the digits and classes that they learned.
+    """Train five small networks for the landscape panel of notebook 16, once per process.
 
-    They are what the landscape panel of notebook 16 is given: 64 - 64 - 64 - 10, trained in
-    float64 by plain gradient descent, their normalizers torch's own operators where it has
-    them. They are trained once.
+    They have layers of 64, 64, 64 and 10 units and are trained in float64 by plain gradient
+    descent. Their normalizers are torch's operators where it has them.
+
+    Returns:
+        The networks by their normalizer, the digits and their classes.
     """
     train = load("embedded").train
     x, y = train.x[:400].double(), train.y[:400]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -25,6 +26,7 @@ from typing import get_type_hints as type_hints
 import torch
 from torch import Tensor, nn
 
+from lnlab.kernels import LeftOnReference, fuse
 from lnlab.seeds import read_seeds
 from lnlab.training.batches import Batches
 from lnlab.training.optim import Adam, clip_grad_norm_
@@ -384,6 +386,17 @@ class Experiment(metaclass=ExperimentMeta):
             {n.removeprefix(of_seed): w for n, w in weights.items() if n.startswith(of_seed)}
         )
         return model
+
+    def fuse(self, model: nn.Module) -> nn.Module:
+        """Return a model with fast equivalents of its layers, if ``fused`` is set.
+
+        What has no equivalent stays as it is, without a warning.
+        """
+        if not self.fused:
+            return model
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LeftOnReference)
+            return fuse(model)
 
     @abstractmethod
     def loss(self, output: Any, y: Any) -> Tensor:

@@ -25,7 +25,7 @@ from lnlab.papers.batch_layer_norm.model import (
     TanhLeNet,
     settled,
 )
-from lnlab.papers.classification import angle, promised
+from lnlab.papers.classification import descend, mean_gradient_angle
 from lnlab.training import Batches, Evaluation, cross_entropy, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import Adam
@@ -202,14 +202,14 @@ TURNED = 4
 def shift(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
     """The covariate shift of a small step in each of some batches, with their own statistics.
 
-    The angle in radians of :func:`lnlab.papers.classification.angle`, a mean. The step lowers
-    the loss of the batch by the same part in every arm, to first order.
+    A mean of :func:`lnlab.papers.classification.mean_gradient_angle`, in radians. The step
+    lowers the loss of the batch by the same part in every arm, to first order.
     """
     weight, angles = next(model.parameters()), []
     for batch in batches:
         x, y = placed(batch, weight.device, weight.dtype)
         loss = Objective(model, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
-        angles.append(angle(loss, promised(loss)[1]))
+        angles.append(mean_gradient_angle(loss, descend(loss)[1]))
     return sum(angles) / len(angles)
 
 
