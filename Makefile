@@ -66,7 +66,7 @@ gpu: setup
 # the address that it prints opens the first notebook; the settings leave out the question about
 # Jupyter's news. More arguments: make lab LAB_ARGS="--no-browser --port=8889"
 lab: setup
-	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=notebooks --LabApp.default_url=/lab/tree/00_start_here.ipynb --LabApp.app_settings_dir=lnlab/panels/lab/settings $(LAB_ARGS)
+	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb --LabApp.app_settings_dir=lnlab/panels/lab/settings $(LAB_ARGS)
 
 docs: setup
 	$(BIN)/python docs/make_api.py
