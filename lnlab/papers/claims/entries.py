@@ -128,8 +128,8 @@ class Comparison:
     @property
     def measures(self) -> list[str]:
         """The measure of each arm."""
-        own = self.measure
-        return [own] * len(self.arms) if isinstance(own, str) else own
+        measure = self.measure
+        return [measure] * len(self.arms) if isinstance(measure, str) else measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ class Statement:
     settings: tuple[Comparison, ...] = ()
 
     @property
-    def ways(self) -> list[dict[str, Any]]:
+    def all_readings(self) -> list[dict[str, Any]]:
         """The readings of an exact statement: what each says, its check, bound and unit."""
         alone = {name: getattr(self, name) for name in ("says", "check", "within", "beyond")}
         readings = self.readings or [{k: v for k, v in alone.items() if v is not None}]
@@ -227,17 +227,17 @@ def _claim(file: str, paper: str, given: dict[str, Any]) -> Statement:
     return Statement(paper=paper, settings=made, **given)
 
 
-def _inherit(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    if "numbers" in own:  # there are no runs to select
+def _inherit(common: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
+    if "numbers" in setting:  # there are no runs to select
         common = {k: v for k, v in common.items() if k not in ("experiment", "runs")}
-        return _drop_sides(common, own) | dict(own)
-    runs = {**common.get("runs", {}), **own.get("runs", {})}
-    return {**_drop_sides(common, own), **own, "runs": runs}
+        return _drop_sides(common, setting) | dict(setting)
+    runs = {**common.get("runs", {}), **setting.get("runs", {})}
+    return {**_drop_sides(common, setting), **setting, "runs": runs}
 
 
-def _drop_sides(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_sides(common: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a setting inherits: other arms have other names."""
-    return {k: v for k, v in common.items() if k != "sides" or "arms" not in own}
+    return {k: v for k, v in common.items() if k != "sides" or "arms" not in setting}
 
 
 def _setting(entry: str, given: dict[str, Any]) -> Comparison:
@@ -284,8 +284,8 @@ def parse_call(text: str) -> tuple[str, list[Any]]:
     match = CALL.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is no call: write name, or name(argument, ...).")
-    name, inside = match.groups()
-    words = [word.strip() for word in inside.split(",")] if inside else []
+    name, arguments = match.groups()
+    words = [word.strip() for word in arguments.split(",")] if arguments else []
     return name, [_number(word) for word in words]
 
 

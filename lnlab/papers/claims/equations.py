@@ -92,7 +92,7 @@ def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
 
 def judge(claim: Statement) -> Exact:
     """Check a statement, in each way in which it can be read."""
-    checked = [(one["says"], *holds(one)) for one in claim.ways]
+    checked = [(one["says"], *holds(one)) for one in claim.all_readings]
     right = [says for says, holding, _ in checked if holding]
     wrong = [f"{says} ({number})" for says, holding, number in checked if not holding]
     if not wrong:

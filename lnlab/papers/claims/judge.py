@@ -164,8 +164,8 @@ def judge_shares(first: Sequence[bool], second: Sequence[bool]) -> Decision:
 
 def share_interval(learned: int, n: int) -> tuple[float, float]:
     """Return the exact 95 % interval (Clopper and Pearson) of a share of seeds."""
-    found = stats.binomtest(learned, n).proportion_ci(method="exact")
-    return float(found.low), float(found.high)
+    share = stats.binomtest(learned, n).proportion_ci(method="exact")
+    return float(share.low), float(share.high)
 
 
 def is_mixed(headline: Decision, same: Sequence[Decision], rest: Sequence[Decision]) -> bool:
@@ -185,7 +185,7 @@ def is_mixed(headline: Decision, same: Sequence[Decision], rest: Sequence[Decisi
 def adjust_holm(p: Sequence[float]) -> list[float]:
     """Return p values adjusted by Holm's method (1979)."""
     adjusted, largest = [0.0] * len(p), 0.0
-    for rank, place in enumerate(sorted(range(len(p)), key=p.__getitem__)):
-        largest = max(largest, min(1.0, (len(p) - rank) * p[place]))
-        adjusted[place] = largest
+    for rank, index in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        largest = max(largest, min(1.0, (len(p) - rank) * p[index]))
+        adjusted[index] = largest
     return adjusted

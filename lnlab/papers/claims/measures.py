@@ -196,9 +196,9 @@ def gain_of_the_last(metrics: pd.DataFrame, C: float, *names: str) -> float:
     def gain(metric: str) -> float:
         rows = scored(metrics, metric, C)
         updates, curve = rows["update"].to_numpy(float), rows[metric].to_numpy(float)
-        place = int(abs(updates - updates[-1] / 1.7).argmin())
+        index = int(abs(updates - updates[-1] / 1.7).argmin())
         scale = (-1 if metric.endswith("_mse") else 1) * (100 if "_" in metric else 1)
-        return scale * (curve[-1] - curve[place])
+        return scale * (curve[-1] - curve[index])
 
     return sum(map(gain, names)) / len(names)
 
@@ -289,8 +289,8 @@ def excess_over_rates(frames: Sequence[pd.DataFrame], metric: str) -> float:
     """
     start = initial(frames[0], metric)
     ends = [final(frame, metric) for frame in frames]
-    kept = [min(end, start) if np.isfinite(end) else start for end in ends]
-    return float(np.mean(kept) - min(kept))
+    losses = [min(end, start) if np.isfinite(end) else start for end in ends]
+    return float(np.mean(losses) - min(losses))
 
 
 OF_ONE: dict[str, Callable[..., float]] = {

@@ -57,21 +57,21 @@ class Runs:
         """
         if unknown := [name for name in wanted if name not in self.fields(experiment)]:
             raise ValueError(f"experiment {experiment} has no fields {unknown}")
-        found = [
+        selected = [
             run
             for run in self._by_experiment[experiment]
             if seed in run.config["seeds"]
             and all(self.config(run)[name] == value for name, value in wanted.items())
         ]
-        found.sort(key=lambda run: -len(run.config["seeds"]))
-        if len({self._identity(run) for run in found}) != 1:
-            keys = ", ".join(run.key for run in found) or "none"
+        selected.sort(key=lambda run: -len(run.config["seeds"]))
+        if len({self._identity(run) for run in selected}) != 1:
+            keys = ", ".join(run.key for run in selected) or "none"
             raise ValueError(f"runs with seed {seed} and {dict(wanted)}: {keys}; one is needed")
-        return found[0]
+        return selected[0]
 
     def _identity(self, run: Run) -> str:
-        own = self.config(run).items()
-        return repr(sorted((name, value) for name, value in own if name not in OPERATIONAL))
+        fields = self.config(run).items()
+        return repr(sorted((name, x) for name, x in fields if name not in OPERATIONAL))
 
     @staticmethod
     def fields(experiment: str) -> list[str]:
@@ -96,8 +96,8 @@ class PairedRuns:
         chosen = []
         for block in _products(of.blocks):
             per_seed = []
-            for place, seed in enumerate(of.seeds):
-                extra = {name: values[place] for name, values in of.seed_fields.items()}
+            for index, seed in enumerate(of.seeds):
+                extra = {name: values[index] for name, values in of.seed_fields.items()}
                 per_seed.append(
                     [
                         [
@@ -148,8 +148,8 @@ class PairedRuns:
                 measure(of.measures, self._frames(arms, seed))
                 for arms, seed in zip(block, of.seeds, strict=True)
             ]
-            found = np.array(by_seed).T
-            blocks.append(np.log(found) if of.effect == "ratio" else found * of.scale)
+            numbers = np.array(by_seed).T
+            blocks.append(np.log(numbers) if of.effect == "ratio" else numbers * of.scale)
         return np.stack([one.mean(1) for one in blocks], 1) if of.blocks else blocks[0]
 
     def _frames(self, arms: list[list[Run]], seed: int) -> list[list[pd.DataFrame]]:
@@ -190,9 +190,9 @@ class PairedRuns:
         shown = []
         for block in self.runs:
             for arms, seed in zip(block, of.seeds, strict=True):
-                found = measure([name] * len(of.arms), self._frames(arms, seed))
+                numbers = measure([name] * len(of.arms), self._frames(arms, seed))
                 shown.append(
-                    [x < float(bound) if sign == "<" else x > float(bound) for x in found]
+                    [x < float(bound) if sign == "<" else x > float(bound) for x in numbers]
                 )
         return [list(arm) for arm in zip(*shown, strict=True)]
 
@@ -223,13 +223,13 @@ def measure(names: Sequence[str], frames: Sequence[Sequence[pd.DataFrame]]) -> l
         pairs = [frames[start : start + 2] for start in range(0, len(frames), 2)]
         together = measures.TOGETHER[name]
         return [x for pair in pairs for x in together([arm[0] for arm in pair], *arguments)]
-    found = []
+    numbers = []
     for text, arm in zip(names, frames, strict=True):
         name, arguments = parse_call(text)
         if name in measures.OVER:
-            found.append(measures.OVER[name](arm, *arguments))
+            numbers.append(measures.OVER[name](arm, *arguments))
         elif name in measures.OF_ONE:
-            found.append(float(np.mean([measures.OF_ONE[name](f, *arguments) for f in arm])))
+            numbers.append(float(np.mean([measures.OF_ONE[name](f, *arguments) for f in arm])))
         else:
             raise ValueError(f"measure {name!r} is unknown")
-    return found
+    return numbers

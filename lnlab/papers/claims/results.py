@@ -117,17 +117,17 @@ def _record(claim: Statement, runs: Any) -> Record:
         from lnlab.papers.claims import equations
 
         word, effect = equations.judge(claim)
-        checks = json.dumps([one["check"] for one in claim.ways])
+        checks = json.dumps([one["check"] for one in claim.all_readings])
         code = f"from {equations.__name__} import draws; print(*map(draws, {checks}))"
         command = shlex.join(["python", "-c", code])
         if re.match("[a-z]{2}", effect):  # not a formula: "m/(m-1) times ..."
             effect = effect[0].upper() + effect[1:]
         n = len(equations.DRAWS) if claim.checked == DRAWN else 1
-        found = {"word": word, "verdict": word, "effect": effect, "n": n}
-        return record | found | {"setting": claim.checked, "command": command}
+        outcome = {"word": word, "verdict": word, "effect": effect, "n": n}
+        return record | outcome | {"setting": claim.checked, "command": command}
     judged = [(one, *_setting(claim, one, runs)) for one in claim.settings]
     record["settings"] = [setting for _, _, setting in judged]
-    asked = [(one, found, s) for one, found, s in judged if not one.asks]
+    asked = [one for one in judged if not one[0].asks]
     tested = [one for one in asked if one[1].word != NOT_TESTED] or asked
     headline, decision, setting = min(tested, key=lambda one: claim.rank(one[0]))
     others = [one for one in judged if one[0] is not headline]
@@ -376,17 +376,17 @@ def _smallest(of: Comparison) -> str:
     return f"{100 * of.matters:g} % {less} or {100 / (1 / of.matters - 1):.0f} % {more}"
 
 
-def _ruled_out(of: Comparison, found: Decision, expected: float, matters: float) -> str:
+def _ruled_out(of: Comparison, decision: Decision, expected: float, matters: float) -> str:
     """Return what an inconclusive interval rules out, in words."""
-    if found.word != INCONCLUSIVE or found.shares:
+    if decision.word != INCONCLUSIVE or decision.shares:
         return ""
-    if found.low is None or found.high is None:
+    if decision.low is None or decision.high is None:
         return "no spread between the seeds"
-    if found.n < PAIRS:
+    if decision.n < PAIRS:
         return ""  # the effect says so
     if of.claims in ("equal", "not more") or expected:
         return ""
-    bounds = [end for end in (found.low, found.high) if 0 < abs(end) < matters]
+    bounds = [end for end in (decision.low, decision.high) if 0 < abs(end) < matters]
     beyond = " and ".join(_size(of, end) for end in bounds)
     return beyond and f"effects beyond {beyond} are ruled out"
 
@@ -408,15 +408,16 @@ def write_command(runs: Iterable[Any]) -> str:
         experiment = EXPERIMENTS[run.task].from_config(run.config)
         one = seeds.setdefault(replace(experiment, seeds=(0,)), [])
         one += [seed for seed in experiment.seeds if seed not in one]
-    return " && ".join(_train(replace(one, seeds=tuple(own))) for one, own in seeds.items())
+    runs = (replace(one, seeds=tuple(numbers)) for one, numbers in seeds.items())
+    return " && ".join(map(_train, runs))
 
 
 def _train(experiment: Any) -> str:
     config = experiment.config()
     budgets = _budgets(type(experiment), config["batch_size"])
     changes = {
-        name: [key for key in {**config, **own} if own.get(key) != config.get(key)]
-        for name, own in budgets.items()
+        name: [key for key in {**config, **budget} if budget.get(key) != config.get(key)]
+        for name, budget in budgets.items()
     }
     budget = min(changes, key=lambda name: len(changes[name]))
     words = ["lnlab", "train", experiment.name, "--budget", budget]

@@ -27,8 +27,8 @@ class Claims(Sequence[Record]):
     def __len__(self) -> int:
         return len(self.records)
 
-    def __getitem__(self, place: Any) -> Any:
-        return self.records[place]
+    def __getitem__(self, index: Any) -> Any:
+        return self.records[index]
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)

@@ -131,14 +131,15 @@ PRINTED, RIGHT = (re.findall(rf"{word} `([^`]+)`", ERRATA) for word in ("printed
 
 
 def readings(call):
-    return [one for claim in EXACT.values() for one in claim.ways if one["check"] == call]
+    return [
+        one for claim in EXACT.values() for one in claim.all_readings if one["check"] == call
+    ]
 
 
 @pytest.mark.parametrize("call", PRINTED)
 def test_an_erratum_is_wrong_as_printed(call):
-    bound = {"compares": ["the formula"], "within": equations.VISIBLE}
-    found = readings(call) or [{"check": call, **bound}]
-    assert not any(equations.holds(one)[0] for one in found)
+    wide = {"check": call, "compares": ["the formula"], "within": equations.VISIBLE}
+    assert not any(equations.holds(one)[0] for one in readings(call) or [wide])
 
 
 @pytest.mark.parametrize("call", RIGHT)
@@ -149,6 +150,6 @@ def test_what_an_erratum_gives_instead_is_right(call):
 
 def test_every_statement_that_is_wrong_has_an_erratum():
     for id in WRONG_AS_PRINTED:
-        calls = [one["check"] for one in EXACT[id].ways]
+        calls = [one["check"] for one in EXACT[id].all_readings]
         assert any(call.split("(")[0] in ERRATA for call in calls), id
         assert EXACT[id].right, id
