@@ -75,7 +75,7 @@ class Contrast(NamedTuple):
 
 @in_one_thread
 def map_statistics(
-    model: nn.Module, x: Tensor, layers: Sequence[str]
+    model: nn.Module, x: Tensor, *, layers: Sequence[str]
 ) -> dict[str, MapStatistics]:
     """Return the statistics of layers of ``model`` in evaluation mode, in float64.
 
@@ -160,8 +160,9 @@ def unit_contributions(
     model: nn.Module,
     x: Tensor,
     y: Tensor,
-    layers: Sequence[str],
     loss_fn: Callable[[Tensor, Tensor], Tensor],
+    *,
+    layers: Sequence[str],
 ) -> dict[str, Tensor]:
     """Return the share of each unit in the loss, |h dL/dh| on average over the cases, by layer.
 
@@ -170,8 +171,8 @@ def unit_contributions(
     Args:
         model: called as ``model(x)``, in evaluation mode.
         x, y: cases (B, ...) and their targets.
-        layers: names of layers whose output goes into a ReLU at once.
         loss_fn: from outputs and targets to the sum of the losses of the cases.
+        layers: names of layers whose output goes into a ReLU at once.
 
     Returns:
         By layer (H, *space), in float64.

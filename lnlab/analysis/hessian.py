@@ -103,6 +103,9 @@ class HessianTrace(AnalysisResult):
         count = len(self.values)
         return float(self.values.std()) / count**0.5 if count > 1 else float("nan")
 
+    def _notes(self) -> list[str]:
+        return [f"trace of the Hessian: {self.mean:.3g} ± {self.standard_error:.2g}"]
+
     def to_frame(self) -> Frame:
         """Return one row per draw."""
         return make_frame({"trace": self.values.numpy()})
@@ -153,6 +156,10 @@ class HessianSpectrum(AnalysisResult):
         apart = (at[:, None, None] - self.nodes) / width
         bells = torch.exp(-apart.square() / 2) / (width * (2 * torch.pi) ** 0.5)
         return (bells * self.weights).sum(2).mean(1)
+
+    def _notes(self) -> list[str]:
+        mean = f"mean eigenvalue: {self.mean:.3g} ± {self.standard_error:.2g}"
+        return [f"{mean}; {self.negative_fraction:.1%} of the eigenvalues are below 0"]
 
     def to_frame(self) -> Frame:
         """Return one row per node: its draw, its eigenvalue and its weight."""

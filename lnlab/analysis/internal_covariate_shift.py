@@ -119,26 +119,26 @@ def _first_calls(objective: Objective) -> dict[str, int]:
 @in_one_thread
 def covariate_shift(
     model: nn.Module | Objective,
-    moved: nn.Module | Tensor,
     x: Tensor | None = None,
     y: Any = None,
     loss_fn: Loss | None = None,
     *,
+    after: nn.Module | Tensor,
     bn_stats: str | None = None,
 ) -> LayerShifts:
     """Return Definition 2.1 for every layer, the first of which cannot shift.
 
     Args:
-        model: before the step, or an :class:`Objective` in place of it and the three below.
-        moved: the model after the step, or its parameters (P,).
+        model: before the step, or an :class:`Objective` in place of it and the next three.
         x: the input of the batch of the step.
         y: what the loss compares with.
         loss_fn: ``loss_fn(output, y)``, a scalar.
+        after: the model after the step, or its parameters (P,).
         bn_stats: as for :class:`Objective`; in training they are those of the "batch".
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    after = objective.parameters_of(moved) if isinstance(moved, nn.Module) else moved
-    objective.check_vector("moved", after)
+    moved = objective.parameters_of(after) if isinstance(after, nn.Module) else after
+    objective.check_vector("after", moved)
     slices = objective.slices()
     _, G = objective.gradient()
     w, shifts = objective.start.clone(), LayerShifts()
@@ -148,7 +148,7 @@ def covariate_shift(
         # w holds W^(t+1) of all layers before this one, and W^(t) from it on: G'_i
         _, shifted = objective.gradient(w)
         shifts.append(_shift(first, G[own], shifted[own]))
-        w[own] = after[own]
+        w[own] = moved[own]
     return shifts
 
 
@@ -190,7 +190,7 @@ def train_with_shifts(
         before = measured and Objective(model, x, y, loss_fn, bn_stats="batch")
         train_step(model, x, y, loss_fn, optimizer)
         if before:
-            yield update, covariate_shift(before, model)
+            yield update, covariate_shift(before, after=model)
 
 
 class NoisyNorm(Normalizer):

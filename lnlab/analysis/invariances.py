@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import cache, partial
-from html import escape
 from itertools import product
 from typing import Any
 
@@ -43,7 +42,7 @@ from lnlab.analysis.module_copy import (
 )
 from lnlab.analysis.normalized_layer import check_finite
 from lnlab.analysis.random import normal, uniform
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame, text_table
+from lnlab.analysis.result import Figure, Frame, Report, make_frame
 from lnlab.nn import Conv2d
 from lnlab.nn.table1 import TRANSFORMATIONS, Given, Transformation, scale_rows
 from lnlab.progress import progress as bar
@@ -142,7 +141,7 @@ def _size(defect: float) -> str:
 
 
 @dataclass(frozen=True)
-class InvarianceReport(AnalysisResult):
+class InvarianceReport(Report):
     """The invariances of a module; prints as a table.
 
     Attributes:
@@ -166,6 +165,7 @@ class InvarianceReport(AnalysisResult):
     seconds: float
     returned: int = 1
     silent: bool = False
+    whole = (1,)
 
     def to_frame(self) -> Frame:
         """Return one row per invariance, without the curves."""
@@ -198,12 +198,13 @@ class InvarianceReport(AnalysisResult):
                 return v.grade
         raise KeyError(f"nothing was found on column {column} at {where!r} with {which}.")
 
-    def _rows(self) -> list[list[str]]:
-        """Return the printed table, its header first; the mode is its third column."""
+    def _rows(self) -> list[Sequence[str]]:
         dtypes = list(dict.fromkeys(v.dtype for v in self.invariances))
         judged = any(v.inside is not Grade.NOT_JUDGED for v in self.invariances)
         inside = ["inside"] if judged else []
-        rows = [["where", "transformation", "mode", *dtypes, *inside, "δ < 0"]]
+        rows: list[Sequence[str]] = [
+            ["where", "transformation", "mode", *dtypes, *inside, "δ < 0"]
+        ]
         for group in self._groups():
             first = group[0].get(dtypes[0]) or next(iter(group[0].values()))
             names = [next(iter(cells.values())).where for cells in group]
@@ -252,16 +253,7 @@ class InvarianceReport(AnalysisResult):
             yield f"dead in all cases: {dead} of {units} units at {name}"
         for what, why in self.not_tried.items():
             yield f"not tried: {what}: {why}"
-
-    def __str__(self) -> str:
-        return "\n".join([*self._notes(), "", *text_table(self._rows(), whole=[1])])
-
-    def _repr_html_(self) -> str:
-        header, *rows = self._rows()
-        notes = "<br>".join(map(escape, self._notes()))
-        return (
-            f"<p>{notes}</p>{make_frame(rows, columns=header).to_html(index=False, border=0)}"
-        )
+        yield ""
 
 
 def _places(names: list[str]) -> str:

@@ -177,11 +177,11 @@ def random_lines(
 
 def linear_interpolation(
     model: nn.Module | Objective,
-    other: Tensor | nn.Module,
     x: Tensor | None = None,
     y: Any = None,
     loss_fn: Loss | None = None,
     *,
+    other: Tensor | nn.Module,
     points: int = 25,
     bn_stats: str | None = None,
     progress: bool = False,

@@ -12,10 +12,9 @@ with var and where its eps stands follow from how y responds to changes of x.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from html import escape
 from itertools import chain, groupby
 
 import torch
@@ -33,7 +32,7 @@ from lnlab.analysis.module_copy import (
     first_tensor,
 )
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import AnalysisResult, Frame, make_frame, text_table
+from lnlab.analysis.result import Frame, Report, make_frame
 from lnlab.threads import in_one_thread
 
 # The module as a black box.
@@ -517,7 +516,7 @@ class Property:
 
 
 @dataclass(frozen=True)
-class NormReport(AnalysisResult):
+class NormReport(Report):
     """The normalizer that a module turned out to be; prints as a table.
 
     Attributes:
@@ -539,6 +538,7 @@ class NormReport(AnalysisResult):
     operator: Operator | None = None
     roles: tuple[ParameterRole, ...] = ()
     float32: bool = False
+    width = 200
 
     @property
     def conforms(self) -> bool:
@@ -554,25 +554,18 @@ class NormReport(AnalysisResult):
         """Return one row per property."""
         return make_frame(self.properties)
 
-    def _head(self) -> str:
+    def _notes(self) -> list[str]:
         if self.kind == NOTHING:
-            return f"{self.module} is {self.kind} that torch.nn has"
+            return [f"{self.module} is {self.kind} that torch.nn has"]
         if self.conforms:
-            return f"{self.module} is {self.kind}"
-        return f"{self.module} comes nearest to {self.kind}, but for {len(self.defects)} things"
+            return [f"{self.module} is {self.kind}"]
+        defects = len(self.defects)
+        return [f"{self.module} comes nearest to {self.kind}, but for {defects} things"]
 
-    def _rows(self) -> list[tuple[str, str, str]]:
+    def _rows(self) -> list[Sequence[str]]:
         marked = (f"! {p.what}" if p.wrong else p.what for p in self.properties)
         rows = [(m, p.found, p.torch) for m, p in zip(marked, self.properties, strict=True)]
         return [("", "found", "torch.nn"), *rows]
-
-    def __str__(self) -> str:
-        return "\n".join([self._head(), *text_table(self._rows(), width=200)])
-
-    def _repr_html_(self) -> str:
-        header, *rows = self._rows()
-        table = make_frame(rows, columns=list(header)).to_html(index=False, border=0)
-        return f"<p>{escape(self._head())}</p>{table}"
 
 
 CASES = 8

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from html import escape
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import wrap
@@ -22,8 +23,17 @@ def make_frame(data: Any, columns: Sequence[str] | None = None) -> Frame:
     return DataFrame(data, columns=columns)  # type: ignore[arg-type]
 
 
+WIDTH = 100
+"""Letters in a line of a printed table."""
+
+
 class AnalysisResult:
     """The result of an analysis."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # a terminal shows the repr: the table, and not the fields that @dataclass would show
+        cls.__repr__ = AnalysisResult.__repr__
 
     def to_frame(self) -> Frame:
         """Return the numbers as a table; each result has its own.
@@ -43,14 +53,27 @@ class AnalysisResult:
         """Show the figure, in a script in the browser."""
         self.plot().show()
 
+    def _notes(self) -> Iterable[str]:
+        """Return the sentences above the printed table."""
+        return ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         try:
-            return self.to_frame().to_string(max_rows=20)
+            table = self.to_frame().to_string(max_rows=20, line_width=WIDTH)
         except ValueError as error:  # of a recorder that has recorded nothing
             return str(error)
+        return "\n".join([*self._notes(), table])
 
     def _repr_html_(self) -> str:
-        return self.to_frame().to_html(max_rows=20, index=False, border=0)
+        table = self.to_frame().to_html(max_rows=20, index=False, border=0)
+        return self._html_notes() + table
+
+    def _html_notes(self) -> str:
+        lines = "<br>".join(escape(line) for line in self._notes() if line)
+        return f"<p>{lines}</p>" if lines else ""
 
     def save(self, path: str | Path) -> Path:
         """Write the figure (``.html``) or the table (``.csv``, ``.json``) to a file.
@@ -70,12 +93,33 @@ class AnalysisResult:
         return path
 
 
+class Report(AnalysisResult):
+    """A result in words: its table is printed whole, with cells that are wrapped."""
+
+    whole: tuple[int, ...] = ()
+    """The columns that are never wrapped."""
+    width = WIDTH
+
+    def _rows(self) -> list[Sequence[str]]:
+        """Return the printed table, its header first."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        table = text_table(self._rows(), whole=self.whole, width=self.width)
+        return "\n".join([*self._notes(), *table])
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._rows()
+        table = make_frame(rows, columns=list(header)).to_html(index=False, border=0)
+        return self._html_notes() + table
+
+
 NARROW = 11
 """The letters to which a column of a printed table may be cut: "approximate" fits into them."""
 
 
 def text_table(
-    rows: Sequence[Sequence[str]], *, whole: Collection[int] = (), width: int = 100
+    rows: Sequence[Sequence[str]], *, whole: Collection[int] = (), width: int = WIDTH
 ) -> Iterator[str]:
     """Yield the lines of a table; cells are wrapped if they do not fit beside each other.
 

@@ -30,6 +30,9 @@ from lnlab.threads import in_one_thread
 STEPS = 8
 """The number of steps along the gradient that are tried."""
 
+RELATIVE_STEP = 0.01
+"""The length of a usual step, as a fraction of ||w||, if no learning rate is given."""
+
 
 @dataclass(frozen=True)
 class GradientSmoothness(AnalysisResult):
@@ -94,6 +97,10 @@ class GradientSmoothness(AnalysisResult):
             "scale_free_beta": self.beta * self.weights**2,
         }
 
+    def _notes(self) -> list[str]:
+        step = self.summary()["relative_step"]
+        return [f"effective smoothness: {self.beta:.3g}, of steps up to {step:.1%} of ||w||"]
+
     def to_frame(self) -> Frame:
         """Return one row per step: eta, the loss there, the distance of its gradient from g."""
         columns = {"eta": self.eta, "loss": self.losses, "distance": self.distances}
@@ -145,7 +152,7 @@ def gradient_smoothness(
     y: Any = None,
     loss_fn: Loss | None = None,
     *,
-    eta: Tensor,
+    eta: Tensor | None = None,
     w: Tensor | None = None,
     bn_stats: str | None = None,
 ) -> GradientSmoothness:
@@ -156,7 +163,9 @@ def gradient_smoothness(
         x: the input of one batch.
         y: what the loss compares with.
         loss_fn: ``loss_fn(output, y)``, a scalar.
-        eta: :func:`step_sizes` of the learning rate, (K,).
+        eta: the steps (K,), :func:`step_sizes` of a learning rate; None: those that change w
+            by 0.5 to 4 % of its length. If the loss does not depend on that length, what they
+            show does not, either.
         w: the parameters (P,); None: the model's own.
         bn_stats: as for :class:`Objective`; the paper's protocol has "batch".
 
@@ -169,14 +178,17 @@ def gradient_smoothness(
         >>> smoothness.plot()
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
+    w = objective.start if w is None else w
+    loss, g = objective.gradient(w)
+    length, weights = float(vector_norm(g)), float(vector_norm(w))
+    if not 0 < length < inf:
+        raise ValueError(f"the gradient has length {length}: there are no steps along it.")
+    if eta is None:
+        # a step eta g of length 0.01 ||w|| is one of training: it has 1/2 to 4 times that rate
+        eta = step_sizes(RELATIVE_STEP * (weights or 1.0) / length)
     check_type("eta", eta, Tensor, "a tensor of positive steps, step_sizes(learning_rate)")
     if eta.dim() != 1 or not len(eta) or not bool((eta > 0).all()):
         raise ValueError(f"eta is {eta}: give positive steps, step_sizes(learning_rate).")
-    w = objective.start if w is None else w
-    loss, g = objective.gradient(w)
-    length = float(vector_norm(g))
-    if not 0 < length < inf:
-        raise ValueError(f"the gradient has length {length}: there are no steps along it.")
     # each from w itself: these are steps that could be taken, not a walk
     at_step = [objective.gradient(w - float(each) * g) for each in eta]
     return GradientSmoothness(
@@ -185,7 +197,7 @@ def gradient_smoothness(
         losses=torch.tensor([value for value, _ in at_step], dtype=torch.float64),
         distances=torch.stack([vector_norm(g - other) for _, other in at_step]).cpu(),
         gradient=length,
-        weights=float(vector_norm(w)),
+        weights=weights,
         bn_stats=objective.bn_stats,
     )
 

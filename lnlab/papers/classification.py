@@ -159,7 +159,7 @@ def mean_gradient_angle(loss: Objective, after: Tensor) -> float:
         loss: The loss at the parameters before the step.
         after: The parameters after the step (P,).
     """
-    angles = [acos(shift.cosine) for shift in covariate_shift(loss, after)[1:]]
+    angles = [acos(shift.cosine) for shift in covariate_shift(loss, after=after)[1:]]
     return sum(angles) / len(angles)
 
 

@@ -354,11 +354,11 @@ def measure_units(
     device = next(net.parameters()).device
     x, y = dataset.test.x[:count].to(device), dataset.test.y[:count].to(device)
     convolutions, dense = net.rectified_layers(Conv2d), net.rectified_layers(Linear)
-    contrasts = [contrast(maps) for maps in map_statistics(net, x, convolutions).values()]
+    maps = map_statistics(net, x, layers=convolutions)
+    contrasts = [contrast(statistics) for statistics in maps.values()]
     border, center, shift = (sum(v) / len(contrasts) for v in zip(*contrasts, strict=True))
-    shares = unit_contributions(
-        net, x, y, [*convolutions, *dense], lambda o, y: F.cross_entropy(o, y, reduction="sum")
-    )
+    total_loss = partial(F.cross_entropy, reduction="sum")
+    shares = unit_contributions(net, x, y, total_loss, layers=[*convolutions, *dense])
     deviations = {name: coefficient_of_variation(share) for name, share in shares.items()}
     metrics = {"border_active": border, "center_active": center, "border_shift": shift}
     for metric, layers in (("map_deviation", convolutions), ("dense_deviation", dense)):

@@ -45,7 +45,7 @@ def net():
 @pytest.mark.parametrize("cases", [1, 260])
 def test_maps_are_what_sums_over_the_cases_give(norm, cases, net, drawn):
     model, x = drawn(net(norm)), 3 + torch.randn(cases, 2, 6, 8)
-    found = map_statistics(model, x, ["first", "second"])
+    found = map_statistics(model, x, layers=["first", "second"])
     model.eval()
     a = {"first": F.conv2d(x, model.first.W, padding=1)}
     h = model.first.norm(a["first"])
@@ -62,10 +62,10 @@ def test_a_deviation_far_from_0_is_not_lost(net):
     x = 1e8 + torch.randn(50, 2, 6, 8)
     a = F.conv2d(x, model.first.W, padding=1)
     # float64 leaves 1e-8 of 1e8
-    found = map_statistics(model, x, ["first"])["first"].deviation
+    found = map_statistics(model, x, layers=["first"])["first"].deviation
     torch.testing.assert_close(found, a.std(0, correction=0), rtol=1e-6, atol=0)
     with pytest.raises(ValueError, match=r"no layer of lnlab.nn is called \['logits'\]"):
-        map_statistics(model, x, ["logits"])
+        map_statistics(model, x, layers=["logits"])
 
 
 def _total(output, y):
@@ -107,7 +107,9 @@ def test_shares_are_what_leaving_out_a_unit_costs_where_the_loss_is_linear():
     torch.manual_seed(0)
     model = nn.Sequential(Linear(4, 6, LayerNorm), nn.ReLU(), nn.Linear(6, 1))
     x = torch.randn(9, 4)
-    shares = unit_contributions(model, x, torch.zeros(9), ["0"], lambda output, _: output.sum())
+    shares = unit_contributions(
+        model, x, torch.zeros(9), lambda output, _: output.sum(), layers=["0"]
+    )
     h = F.relu(model[0](x))
     for unit in range(6):
         without = h.clone()
@@ -119,11 +121,15 @@ def test_shares_are_what_leaving_out_a_unit_costs_where_the_loss_is_linear():
 def test_shares_of_several_layers_and_batches_are_those_of_each_case(net):
     model, x = net(), torch.randn(251, 2, 6, 8)
     y = torch.arange(251) % 5
-    found = unit_contributions(model, x, y, ["first", "second"], _total)
+    found = unit_contributions(model, x, y, _total, layers=["first", "second"])
     assert found["first"].shape == (3, 6, 8)
     each = [
-        unit_contributions(model, x[n : n + 1], y[n : n + 1], ["first", "second"], _total)
+        unit_contributions(
+            model, x[n : n + 1], y[n : n + 1], _total, layers=["first", "second"]
+        )
         for n in (0, 100, 250)
     ]
-    some = unit_contributions(model, x[[0, 100, 250]], y[[0, 100, 250]], ["second"], _total)
+    some = unit_contributions(
+        model, x[[0, 100, 250]], y[[0, 100, 250]], _total, layers=["second"]
+    )
     torch.testing.assert_close(some["second"], sum(one["second"] for one in each) / 3)

@@ -62,7 +62,7 @@ def test_the_shift_is_that_of_two_nets_built_by_hand(norm):
     module, (x, y) = net(norm), batch()
     moved = stepped(module, x, y)
     found = objective(module, x, y)
-    shifts = covariate_shift(found, found.flat(list(moved.parameters())))
+    shifts = covariate_shift(found, after=found.flat(list(moved.parameters())))
     assert [s.layer for s in shifts] == ["0.W", "2.W", "4.W"]
     for shift, layer in zip(shifts, (0, 2, 4), strict=True):
         below = copy.deepcopy(module)
@@ -110,7 +110,7 @@ def test_layers_stand_in_the_order_of_their_calls():
         "first.weight", "middle.in_proj_weight", "middle.out_proj.weight", "last.weight"
     ]  # fmt: skip
     moved = dict(stepped(module, x, y).named_parameters())
-    shifts = covariate_shift(found, found.flat([moved[name] for name in found.names]))
+    shifts = covariate_shift(found, after=found.flat([moved[name] for name in found.names]))
     assert shifts[0][1:3] == (0, 0)
     assert all(shift.distance > 1e-6 for shift in shifts[1:])
     assert not any(part._forward_pre_hooks for part in found.module.modules())
@@ -122,11 +122,11 @@ def test_steps_that_nothing_sees_shift_the_directions_of_no_gradient():
     found = objective(module, x, y)
     moved = found.start.clone()
     moved[found.slices()["0.W"]] *= 2
-    _, second, last = covariate_shift(found, moved)
+    _, second, last = covariate_shift(found, after=moved)
     assert second.relative < 1e-14
     assert last.relative < 1e-14
     moved[found.slices()["4.W"]] *= 2  # the last has none above it
-    assert covariate_shift(found, moved)[2].relative < 1e-14
+    assert covariate_shift(found, after=moved)[2].relative < 1e-14
 
 
 @pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm])
@@ -171,8 +171,8 @@ def test_noise_has_the_distribution_of_algorithm_1():
 def test_what_cannot_be_measured_is_refused():
     module, (x, y) = net(), batch()
     found = objective(module, x, y)
-    with pytest.raises(ValueError, match="moved has shape"):
-        covariate_shift(found, found.start[1:])
+    with pytest.raises(ValueError, match="after has shape"):
+        covariate_shift(found, after=found.start[1:])
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
     with pytest.raises(ValueError, match="every is 0"):
         next(train_with_shifts(module, [(x, y)], F.cross_entropy, optimizer, every=0))

@@ -97,7 +97,7 @@ def test_statistics_make_other_landscapes():
 def test_a_line_goes_from_one_solution_to_the_other():
     model, other = plain(), plain()
     loss = objective(model, None)
-    line = linear_interpolation(loss, other, points=5)
+    line = linear_interpolation(loss, other=other, points=5)
     there = Objective(other, loss.x, loss.y, F.cross_entropy)
     assert line.at[0].tolist() == [-0.5, 0, 0.5, 1, 1.5]
     assert line.losses[3] == pytest.approx(there.value(), rel=1e-12)  # other order
@@ -171,7 +171,10 @@ def test_path_says_how_far_it_is_from_the_plane():
 
 
 WRONG = {
-    "another model": (lambda o: linear_interpolation(o, nn.Linear(36, 3)), "as the first was"),
+    "another model": (
+        lambda o: linear_interpolation(o, other=nn.Linear(36, 3)),
+        "as the first was",
+    ),
     "shape": (lambda o: loss_landscape(o, directions=torch.ones(2, 7)), "one row of"),
     "zero": (lambda o: loss_landscape(o, directions=0 * o.start[None]), "a direction is 0"),
     "points": (lambda o: loss_landscape(o, points=1), "2 or more"),

@@ -57,7 +57,7 @@ def geometry(device, bn_stats):
         "distances": along.distances,
         "landscape": loss_landscape(loss, points=3).losses,
         "lines": torch.stack([ln.losses for ln in random_lines(loss, count=2, points=3)]),
-        "between": linear_interpolation(loss, other, points=5).losses,
+        "between": linear_interpolation(loss, other=other, points=5).losses,
         "largest": extreme_eigenvalues(loss, count=2, tolerance=1e-9).largest,
         "trace": hessian_trace(loss, draws=3).values,
         "spectrum": torch.tensor([hessian_spectrum(loss, draws=2, steps=5).mean]),
@@ -118,7 +118,7 @@ def inside(device):
     net, x, y = Pictures(), torch.randn(7, 2, 6, 8), torch.randint(5, (7,))
     net, x, y = net.to(device), x.to(device), y.to(device)
     summed = partial(F.cross_entropy, reduction="sum")
-    (found,) = map_statistics(net, x, ["first"]).values()
+    (found,) = map_statistics(net, x, layers=["first"]).values()
     weights = (torch.randn(*shape).to(device) for shape in ((32, 3), (32, 8), (32,)))
     sequence, cell = torch.randn(6, 4, 3).to(device), LSTMCell(3, 5).double().to(device)
     apart = disagreement(same_weights(PUBLISHED_LSTMS, *weights), sequence)
@@ -128,7 +128,7 @@ def inside(device):
         "maps": torch.stack([*vars(found).values()]),
         "contrast": torch.tensor(contrast(found)),
         "over units": torch.stack([*mean_over_units(found).values()]),
-        "contributions": unit_contributions(net, x, y, ["first"], summed)["first"],
+        "contributions": unit_contributions(net, x, y, summed, layers=["first"])["first"],
         "disagreement": torch.stack([*apart.values()]),
         "dynamics": torch.stack([*dynamics(cell, sequence)]),
         "scales": output_scales(cell, cell.norm_h, sequence),

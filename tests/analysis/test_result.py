@@ -16,7 +16,6 @@ from lnlab.analysis.normalized_layer import measure_table1
 from lnlab.analysis.result import text_table
 from lnlab.analysis.rnn_dynamics import dynamics
 from lnlab.analysis.rotation import scale_invariant_weights
-from lnlab.analysis.smoothness import step_sizes
 from lnlab.nn.table1 import ROWS
 
 
@@ -46,14 +45,14 @@ def convolution():
 
 RESULTS = {
     "landscape": lambda: lnlab.loss_landscape(*given(), points=3),
-    "smoothness": lambda: lnlab.gradient_smoothness(*given(), eta=step_sizes(0.1)),
+    "smoothness": lambda: lnlab.gradient_smoothness(*given()),
     "eigenvalues": lambda: lnlab.extreme_eigenvalues(*given(), count=2),
     "trace": lambda: lnlab.hessian_trace(*given(), draws=3),
     "spectrum": lambda: lnlab.hessian_spectrum(*given(), draws=2, steps=4),
     "fisher": lambda: lnlab.fisher_information(*given()[:2]),
     "path": lambda: training_path(list(torch.randn(5, 7))),
     "gradients": lambda: gradient_norms(*given()),
-    "shift": lambda: covariate_shift(net(), net(), *given()[1:]),
+    "shift": lambda: covariate_shift(net(), *given()[1:], after=net()),
     "recorder": lambda: recorded(lambda model, *_: lnlab.record(model)),
     "rotation": lambda: recorded(
         lambda model, optimizer, x: lnlab.effective_learning_rate(
@@ -63,7 +62,7 @@ RESULTS = {
     "invariances": lambda: lnlab.check_invariances(net(), torch.randn(9, 4), columns=[1, 2]),
     "norm": lambda: lnlab.identify_norm(nn.LayerNorm(6)),
     "table 1": lambda: measure_table1({"layer": ROWS["layer"]}),
-    "maps": lambda: map_statistics(convolution(), torch.randn(5, 2, 8, 8), ["0"])["0"],
+    "maps": lambda: map_statistics(convolution(), torch.randn(5, 2, 8, 8), layers=["0"])["0"],
     "dynamics": lambda: dynamics(lnlab.nn.GRUCell(3, 4), torch.randn(6, 2, 3)),
 }
 
@@ -76,7 +75,7 @@ def test_a_result_is_a_table_a_figure_and_a_file(make, tmp_path):
     assert isinstance(figure, go.Figure)
     assert figure.data
     assert "<table" in result._repr_html_()
-    assert 1 < str(result).count("\n") < 50
+    assert 1 < repr(result).count("\n") < 50
     csv = result.save(tmp_path / "result.csv").read_text(encoding="utf-8")
     assert csv.count("\n") == len(frame) + 1
     assert "plotly" in result.save(tmp_path / "page.html").read_text(encoding="utf-8")

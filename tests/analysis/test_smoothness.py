@@ -51,9 +51,11 @@ def test_longer_weights_look_smoother_and_are_not():
     for scale in (1.0, 4.0):
         torch.manual_seed(1)
         loss = Objective(net(scale), x, y, F.cross_entropy, params=["0.weight"])
-        # the same step on the sphere: g is as 1/scale, so eta goes with scale squared
-        found.append(gradient_smoothness(loss, eta=step_sizes(0.01) * scale**2))
+        found.append(gradient_smoothness(loss))
     short, long = found
+    # the same step on the sphere: g is as 1/scale, so eta goes with scale squared
+    torch.testing.assert_close(long.eta, 16 * short.eta)
+    assert short.summary()["relative_step"] == pytest.approx(0.04)
     assert long.gradient == pytest.approx(short.gradient / 4)
     assert long.beta == pytest.approx(short.beta / 16)
     for name in ("scale_free_beta", "relative_step", "relative_distance", "loss_high"):
