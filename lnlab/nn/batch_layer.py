@@ -100,7 +100,7 @@ class RunningAverage(nn.Module):
 
 @dataclass(frozen=True)
 class Population:
-    """Which statistics come from the population in evaluation (algorithm 2, step 9).
+    """The statistics that evaluation takes from the population (algorithm 2, step 9).
 
     There are 16 configurations; the paper writes each as four letters T or F in this order.
     """

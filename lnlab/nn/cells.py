@@ -73,7 +73,7 @@ Those of dense layers are :data:`lnlab.nn.linear.DENSE_INITS`.
 
 
 class NormScope(Enum):
-    """Whether the two products of a cell are normalized separately or as one sum."""
+    """The scope of normalization: the two products of a cell separately, or their sum."""
 
     SEPARATE = "LN(W_h h) + LN(W_x x)"
     JOINT = "LN(W_h h + W_x x)"
@@ -87,7 +87,7 @@ class CellState(Enum):
 
 
 class Bias(IntEnum):
-    """Where eq. 20 adds ``b``; torch's True and False are ONCE and NONE."""
+    """The places where eq. 20 adds ``b``; torch's True and False are ONCE and NONE."""
 
     NONE = 0
     ONCE = 1
@@ -98,7 +98,7 @@ class Bias(IntEnum):
 
 
 class UpdateGate(Enum):
-    """What an open update gate does; without LN's mean the two differ by the sign of z."""
+    """The effect of an open update gate; the two differ by the sign of z."""
 
     WRITES = "(1 - z) h + z ĥ: eq. 28"
     KEEPS = "z h + (1 - z) ĥ: the authors' code and torch"

@@ -189,9 +189,9 @@ DENSE_INITS: dict[str, InitWeight] = {
     "torch": lambda W, generator: W.uniform_(-1, 1, generator=generator) / W.shape[1] ** 0.5,
     "authors": lambda W, generator: W.uniform_(-0.1, 0.1, generator=generator),
 }
-"""How W of a dense layer is drawn; the paper states no rule.
+"""Initializations of W of a dense layer; the paper states none.
 
 "he" is He et al. (2015), N(0, 2/D), which does not put the network without normalization at a
 disadvantage; "authors" is the U(-0.1, 0.1) of their published recurrent experiments. For
-recurrent cells see :data:`lnlab.nn.INITIALIZATIONS`.
+recurrent cells see :data:`lnlab.nn.CELL_INITS`.
 """

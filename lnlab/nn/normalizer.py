@@ -62,7 +62,7 @@ def check_eps(eps: float) -> None:
 
 
 class Normalizer(nn.Module, ABC):
-    """What all normalizers share: the call ``norm(a, W, t)``, which keeps the shape of ``a``.
+    """The base of all normalizers, called as ``norm(a, W, t)``; the shape of ``a`` stays.
 
     Args:
         units: H, the number of units (channels, in a convolution).

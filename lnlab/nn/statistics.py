@@ -1,4 +1,4 @@
-"""Which statistics over examples a whole model uses, and how to compute them anew."""
+"""Statistics over examples for a whole model: choose their source, compute them anew."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
