@@ -18,6 +18,7 @@ NAMES = {
         *("BatchLayerNorm", "WeightNorm", "MeanOnlyBatchNorm", "WeightStandardization"),
         *("SpectralNorm", "AdaNorm", "DyT", "Identity", "AffineNormalizer", "Linear"),
         *("Conv2d", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell", "Attention"),
+        *("torch_state_dict", "use_statistics", "recompute_statistics"),
     ),
     "lnlab.data": ("load", "sources", "fetch"),
     "lnlab.figures": (

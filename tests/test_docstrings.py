@@ -72,8 +72,9 @@ def documented(function: ast.FunctionDef, overridden: set[str]) -> bool:
 
 OVERRIDDEN = {
     "forward", "backward", "extra_repr", "state_dict", "load_state_dict",  # torch's
-    "stats", "remember", "population", "start", "check", "weight", "summed", "recalled",
-    "reset", "from_torch", "sound", "features",  # norms', cells' and recordings'
+    "stats", "update_running", "set_population", "initialize", "check", "weight", "sound",
+    "pre_activations", "running_stats", "reset_parameters", "from_torch", "to_torch",
+    "torch_state_dict", "features",  # norms', cells' and recordings'
 }  # fmt: skip
 ROOMS = [
     p

@@ -243,5 +243,5 @@ class NoisyNorm(Normalizer):
     def weight(self, W: Tensor) -> Tensor:
         return self.norm.weight(W)
 
-    def start(self, W: Tensor) -> None:
+    def initialize(self, W: Tensor) -> None:
         self.norm.initialize(W)

@@ -42,7 +42,7 @@ def fuse(model: Module) -> Module:
     for as long as it is registered, also when it is registered later.
 
     Examples:
-        >>> net = lnlab.nn.recurrent.LSTM(8, 16, norm=lnlab.nn.LayerNorm)
+        >>> net = lnlab.nn.LSTM(8, 16, norm_layer=lnlab.nn.LayerNorm)
         >>> fast = lnlab.fuse(net)
         >>> outputs, state = fast(torch.randn(30, 4, 8))
     """

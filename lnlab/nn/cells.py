@@ -150,7 +150,7 @@ class Cell(nn.Module, ABC):
 
     @abstractmethod
     def to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """Return W_x, W_h, b_x and b_h in torch's order of gates, without normalizers."""
+        """Return W_x (G H, D), W_h (G H, H), b_x and b_h (G H,) in torch's order of gates."""
 
     def initial_state(self, x: Tensor) -> State:
         """Return the state before the first input of ``x`` (..., B, D): zeros, or learned."""

@@ -60,7 +60,7 @@ class Layer(nn.Module, ABC):
         return norm(self.pre_activations(x, norm.weight(W)), W, t)
 
     def torch_state_dict(self) -> dict[str, Tensor]:
-        """Return the parameters under the names of torch's layer, ``weight`` and ``bias``.
+        """Return W and b_inside (H,) under torch's names, ``weight`` and ``bias``.
 
         Raises:
             ValueError: if the layer has a normalizer, which torch's has not.

@@ -106,7 +106,7 @@ class Normalizer(nn.Module, ABC):
         """Set first values that depend on the first weights W (H, D) of the layer."""
 
     def torch_state_dict(self) -> dict[str, Tensor]:
-        """Return parameters and buffers under torch's names.
+        """Return parameters and buffers (H,) under torch's names.
 
         Raises:
             ValueError: if torch.nn has no such function.

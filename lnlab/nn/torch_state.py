@@ -10,8 +10,9 @@ from lnlab.nn.recurrent import Recurrent
 def torch_state_dict(model: nn.Module) -> dict[str, Tensor]:
     """Return the state of ``model`` as the same network of torch.nn's modules has it.
 
-    Layers and norms of lnlab stand under torch's names, all else as in ``model.state_dict()``.
-    The other way, ``load_state_dict`` of a layer here takes a state dict of torch's.
+    Layers and norms of lnlab have torch's names and order of gates, (H, D) or (G H, D); all
+    else is as in ``model.state_dict()``. The other way, ``load_state_dict`` of a layer here
+    takes a state dict of torch's.
 
     Raises:
         ValueError: names a module whose function torch.nn does not have.
