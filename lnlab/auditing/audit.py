@@ -9,19 +9,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
 from lnlab.analysis.module_copy import as_list
+from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.auditing import learning, structure
 from lnlab.auditing.finding import CannotCheck, CheckData, Finding, Severity, html_table
 from lnlab.auditing.subject import AuditSubject, Loss
 from lnlab.progress import progress as progress_bar
 from lnlab.threads import in_one_thread
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Check = Callable[[AuditSubject], list[Finding]]
 """A check: the findings of its rules in a module; the numbers behind them it shows."""
@@ -36,7 +34,7 @@ CHECKS: dict[str, Check] = {
     "effective learning rates": learning.check_rates,
     "gradients over depth": learning.check_gradients,
     "activations": learning.check_activations,
-    "mu and sigma on the way back": learning.check_backward,
+    "mu and sigma in the backward pass": learning.check_backward,
     "curvature": learning.check_curvature,
     "precision": learning.check_precision,
 }
@@ -44,7 +42,7 @@ CHECKS: dict[str, Check] = {
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(AnalysisResult):
     """The findings about one module, what matters most first; prints as a page of text.
 
     Attributes:
@@ -67,31 +65,29 @@ class Audit:
         """Return the findings of one severity."""
         return [f for f in self.findings if f.severity is severity]
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """Return one row a finding: check, rule, severity, where, message, meaning, ..."""
-        import pandas as pd
-
         columns = ["check", *(name for name in Finding.__annotations__ if name != "check")]
-        return pd.DataFrame([f.row() for f in self.findings], columns=columns)
+        return make_frame([f.row() for f in self.findings], columns)
 
-    def table(self, check: str) -> pd.DataFrame:
+    def table(self, check: str) -> Frame:
         """Return the numbers behind one check.
 
         Raises:
             KeyError: where it did not run; the message says why.
         """
-        import pandas as pd
+        return make_frame(self._data(check).rows)
 
-        return pd.DataFrame(self._data(check).rows)
-
-    def plot(self, check: str) -> Any:
-        """Return the curve over depth of one check, a plotly figure.
+    def plot(self, check: str | None = None) -> Figure:
+        """Return the curve over depth of one check; None: the first that has one.
 
         Raises:
             KeyError: where it did not run, or has no curve.
         """
         from lnlab.figures.curves import over_depth
 
+        if check is None:
+            check = next((name for name, data in self.data.items() if data.profile), "")
         profile = self._data(check).profile
         if profile is None:
             raise KeyError(f"{check!r} has no curve: `table({check!r})` has its numbers.")
@@ -147,14 +143,16 @@ class Audit:
         return f"<p><b>{escape(self.module)}</b>: {lines}</p>{table}"
 
     def save(self, path: str | Path) -> Path:
-        """Write the audit as one page that needs nothing beside it, and return its path.
+        """Write a page that needs nothing beside it (``.html``), or the findings as a table.
 
         Raises:
             OSError: where it cannot be written.
+            ValueError: for another ending than .html, .csv or .json.
         """
         from lnlab.auditing.report import write_page
 
-        return write_page(self, Path(path))
+        page = Path(path).suffix == ".html"
+        return write_page(self, Path(path)) if page else super().save(path)
 
 
 def _or_null(value: Any) -> Any:

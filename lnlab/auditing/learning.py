@@ -508,7 +508,7 @@ def _backward_findings(rows: list[dict]) -> Iterator[Finding]:
         for name, share in shares.items()
     )
     rule = "gradient-of-statistics" if min(shares.values()) >= 0 else "gradient-of-few"
-    message = f"of the squared gradient {mu} and {sigma} on the way back, on average"
+    message = f"of the squared gradient {mu} and {sigma} in the backward pass, on average"
     yield make_finding(rule, [row["where"] for row in rows], message)
     taken = [row["where"] for row in rows if abs(row["left"]) < NOTHING_LEFT]
     if taken:

@@ -268,6 +268,9 @@ class Swap:
         parts = count(len(self.exchanges), "part")
         return f"{parts} exchanged; parameters {before:,} → {after:,}{moved}"
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         lines = [self.summary()]
         for row in (e.row() for e in self.exchanges):

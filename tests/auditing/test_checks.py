@@ -476,7 +476,7 @@ def test_shares_of_mu_and_sigma_are_projections():
     net, x = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8, eps=0.0)), torch.randn(5, 6)
     target = torch.randn(5, 8)
     report = audit(net, x, target, F.mse_loss)
-    (row,) = report.data["mu and sigma on the way back"].rows
+    (row,) = report.data["mu and sigma in the backward pass"].rows
     a = net[0](x).detach()
     sigma = a.std(1, correction=0, keepdim=True)
     y = (a - a.mean(1, keepdim=True)) / sigma
@@ -490,7 +490,7 @@ def test_shares_of_mu_and_sigma_are_projections():
 def test_normalizer_by_hand_is_looked_through():
     own, torchs = OwnLayerNorm(), nn.LayerNorm(6)
     torchs.weight, torchs.bias = own.weight, own.bias
-    first, check = nn.Linear(6, 6), "mu and sigma on the way back"
+    first, check = nn.Linear(6, 6), "mu and sigma in the backward pass"
     one, other = (
         audit(nn.Sequential(first, norm), torch.ones(4, 6).cumsum(0).sin()).table(check)
         for norm in (own, torchs)
