@@ -10,7 +10,6 @@ import pytest
 from lnlab.panels.controls import (
     Chips,
     SignedLog,
-    arranged,
     between,
     choice,
     choice_slider,
@@ -25,16 +24,6 @@ from lnlab.panels.controls import (
 @pytest.fixture
 def chips():
     return Chips("normalizers", ["layer", "batch", "weight"], most=2)
-
-
-def test_values_press_buttons_and_buttons_make_values(chips):
-    values = []
-    chips.observe(lambda change: values.append(change["new"]), "value")
-    chips.value = ("weight", "batch")
-    assert [name for name, b in chips.buttons.items() if b.value] == ["batch", "weight"]
-    chips.buttons["weight"].value = False
-    chips.buttons["layer"].value = True
-    assert values == [("weight", "batch"), ("batch",), ("batch", "layer")]
 
 
 def test_no_more_than_the_most_can_be_pressed(chips):
@@ -78,11 +67,8 @@ def sliders() -> Any:
     [
         ("δ", "2,5", 2.51),
         ("δ", " −3 ", -3.16),
-        ("δ", "1e3", 1000.0),
-        ("W times", "0,1", 0.1),
         ("ε", "1e-5", 1e-5),
         ("ε", "0,09", 0.1),
-        ("batch size", "1023", 1024),
         ("pen, %", "40", 40),
     ],
 )
@@ -103,11 +89,8 @@ def test_a_number_that_is_typed_is_taken_or_the_nearest_place(name, text, value)
     [
         ("W times", "1e9", "W times is 1e9: give 0.1 to 10."),
         ("δ", "-1e9", "δ is -1e9: give 0.0001 to 10000 in size."),
-        ("δ", "0", "δ is 0: give 0.0001"),
         ("δ", "much", "δ is 'much': type a number"),
-        ("δ", "nan", "δ is 'nan': type a number"),
         ("δ", "1,000", "δ is '1,000': write 1000 without the comma."),
-        ("batch size", "1e9", "batch size is 1e9: give 1 to 1024."),
         ("pen, %", "101", "pen, % is 101: give 0 to 100."),
     ],
 )
@@ -133,14 +116,6 @@ def test_options_of_one_label_are_all_there():
     labels, values = zip(*options, strict=True)
     assert labels == ("1", "1.23457e+06", "1.23457e+06 (2)")
     assert values == (1.0, 1234567.0, 1234568.0)
-
-
-def test_chips_stand_above_and_the_others_in_columns():
-    controls = sliders()
-    box = arranged(controls.values(), 2)
-    assert box.children[0] is controls["chips"]
-    assert [len(column.children) for column in box.children[1].children] == [2, 3]
-    assert len(arranged(controls.values(), 1).children[1].children) == 1
 
 
 def test_fields_that_make_no_sense_are_named():

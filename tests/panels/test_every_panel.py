@@ -7,7 +7,7 @@ import sys
 from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import ipywidgets
 import numpy as np
@@ -17,198 +17,81 @@ import torch
 from lnlab import panels
 from lnlab.book import value
 from lnlab.nn import LayerNorm
-from lnlab.panels.controls import COLUMN
+from lnlab.panels.controls import COLUMN, Chips
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import same
-from lnlab.papers.attentive_reader.panel import reading as reading_panel
-from lnlab.papers.draw.panel import drawing as drawing_panel
-from lnlab.papers.handwriting.panel import writing as writing_panel
-from lnlab.papers.las.panel import attention as attention_panel
-from lnlab.papers.mnist import train_landscape_networks
+from lnlab.papers.attentive_reader.panel import reading
+from lnlab.papers.draw.panel import drawing
+from lnlab.papers.handwriting.panel import writing
+from lnlab.papers.las.panel import attention
 from lnlab.papers.order_embeddings.data import COCO_BOXES, Boxes, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.model import OrderEmbedding
-from lnlab.papers.order_embeddings.panel import order as order_panel
-from lnlab.papers.skip_thoughts.panel import thoughts as thoughts_panel
-from lnlab.papers.transformer.panel import transformer as transformer_panel
+from lnlab.papers.order_embeddings.panel import order
+from lnlab.papers.skip_thoughts.panel import thoughts
+from lnlab.papers.transformer.panel import transformer
 from lnlab.training.random_state import default_dtype
 from tests.golden import write as golden
-from tests.panels.test_thoughts import thinkers
-from tests.panels.test_writing import hands, line
+from tests.papers.test_panels import line, untrained_models, untrained_writers
 from tests.unpacked import unpacked
 
 TAG = "<img/src=x/onerror=alert`1`>"
 LAB = 848
 """Pixels that JupyterLab gives a cell's output beside its file browser, on a screen of 1280."""
+PAPERS = (attention, drawing, order, reading, thoughts, transformer, writing)
 FUNCTIONS = {name: getattr(panels, name) for name in panels.__all__ if name != "LivePlot"} | {
-    "attention": attention_panel,
-    "drawing": drawing_panel,
-    "order": order_panel,
-    "reading": reading_panel,
-    "thoughts": thoughts_panel,
-    "transformer": transformer_panel,
-    "writing": writing_panel,
+    function.__name__: function for function in PAPERS
 }
 """Every panel by its name."""
+GIVEN = {name: given for name, (given, _) in golden.panels_given().items()} | {
+    "thoughts": untrained_models(),
+    "writing": (untrained_writers(), [line()]),
+}
+"""What each panel is given."""
+START: dict[str, dict[str, Any]] = {
+    "geometry": {"units": 8},
+    "order": {"caption": "a star"},
+    "recurrence": {"steps": 25},
+    "transformer": {"depth": 2},
+    "writing": {"text": "fox"},
+}
+"""Where panels start whose default takes long."""
+WRONG = [
+    ("attention", {"example": 9}, "example is 9: give 0 to 1"),
+    ("distributions", {"arms": ["batch"]}, "'batch'"),
+    ("drawing", {"picture": 9}, "picture is 9: give 0 to 1"),
+    ("geometry", {"inputs": 11.0}, "inputs is 11"),
+    ("invariance", {"normalizers": ["layer"] * 5}, "5 normalizers: compare at most 4"),
+    ("invariance", {"delta": 0.0}, "delta is 0.0 in size"),
+    ("landscape", {"statistics": "stale"}, "statistics is 'stale'"),
+    ("order", {"caption": "a dog"}, "'a dog' is not understood: say it like"),
+    ("positions", {"norm": "batch"}, "norm is 'batch': choose from layer, none"),
+    ("reading", {"question": 9}, "question is 9: give 0 to 1"),
+    ("recurrence", {"cell": "QRNN"}, "cell is 'QRNN'"),
+    ("thoughts", {"book": 99}, "book is 99: give 0 to"),
+    ("transformer", {"places": ["middle"]}, "a place is 'middle': choose from pre, post"),
+    ("writing", {"text": "Fox"}, "'F', which this net never learned"),
+    ("writing", {"pen": 101}, "pen is 101: give 0 to 100"),
+]
 
 
-class Case(NamedTuple):
-    """How a panel is made, and what its controls can be set to.
-
-    Attributes:
-        given: what it shows, where it is given data.
-        start: where it starts; small, so that it is there at once.
-        other: a value of every field that is not the one at the start.
-        wrong: by field values that make no sense, and what has to be said of them.
-    """
-
-    given: tuple
-    start: dict[str, Any]
-    other: dict[str, Any]
-    wrong: list[tuple[dict[str, Any], str]]
-
-
-def photographs(text) -> tuple[dict[str, Any], Captions]:
-    """A net that never learned, and pictures of which nobody knows what is true."""
-    boxes = Boxes(np.array([0]), np.array([[0.1, 0.1, 0.5, 0.5]]))
-    vectors = np.random.default_rng(0).random((9, 4), np.float32)
-    names = tuple(f"{text} {n}" for n in range(9))
-    part = CaptionedImages(names, vectors, (text,) * 45, (boxes,) * 9)
-    parts = dict.fromkeys(("train", "valid", "test"), part)
-    dataset = Captions(COCO_BOXES, lambda: parts, lambda: f"test {text}", (text,))
-    return {text: OrderEmbedding(dataset.vocabulary, 4, 8, 6, LayerNorm)}, dataset
-
-
-CASES = {
-    "attention": Case(
-        ({"none": golden.recognizer(0), "both": golden.recognizer(1)}, golden.utterances()),
-        {},
-        {"example": 1, "epoch": 0.0},
-        [({"example": 9}, "example is 9: give 0 to 1")],
-    ),
-    "distributions": Case(
-        (golden.recorded(),),
-        {},
-        {"arms": ("layer",), "step": 10, "net": "wide", "what": "gradients"},
-        [
-            ({"net": "thin"}, "net is 'thin'"),
-            ({"arms": ["batch"]}, "'batch'"),
-        ],
-    ),
-    "geometry": Case(
-        (),
-        {"units": 4},
-        {
-            "normalizers": ("layer",),
-            "family": "Bernoulli",
-            "length": 0.5,
-            "inputs": 2.0,
-            "units": 8,
-        },
-        [
-            ({"inputs": 11.0}, "inputs is 11"),
-            ({"normalizers": ["rms"]}, "'rms'"),
-        ],
-    ),
-    "invariance": Case(
-        (),
-        {"eps": 0.0},
-        {
-            "normalizers": ("rms",), "transformation": 2, "delta": 10.0, "shift": 10.0,
-            "eps": 1e-3, "dtype": "float32", "batch": 4, "mode": "frozen",
-        },
-        [
-            ({"normalizers": ("nobody",)}, "a normalizer is 'nobody': choose from none"),
-            ({"normalizers": ["layer"] * 5}, "5 normalizers: compare at most 4"),
-            ({"delta": 0.0}, "delta is 0.0 in size"),
-            ({"dtype": "float16"}, "dtype is 'float16': choose from float64"),
-        ],
-    ),
-    "landscape": Case(
-        train_landscape_networks(),
-        {},
-        {
-            "statistics": "frozen", "size": 2.0, "lengths": "stay", "extent": 0.5, "seed": 3,
-            "normalizer": "none",
-        },
-        [
-            ({"normalizer": "ghost"}, "normalizer is 'ghost'"),
-            ({"statistics": "stale"}, "statistics is 'stale'"),
-        ],
-    ),
-    "order": Case(
-        golden.untrained("order_embeddings"),
-        {"caption": "a star"},
-        {"caption": "a small red heart left of a square", "net": "layer"},
-        [
-            ({"net": "batch"}, "net is 'batch': choose from none, layer"),
-            ({"caption": "a dog"}, "'a dog' is not understood: say it like"),
-        ],
-    ),
-    "positions": Case(
-        (golden.feature_maps(),),
-        {},
-        {"norm": "none", "padding": "reflection", "time": "after", "layer": "second"},
-        [
-            ({"norm": "batch"}, "norm is 'batch': choose from layer, none"),
-        ],
-    ),
-    "drawing": Case(
-        ({"none": golden.drawer(0), "layer": golden.drawer(1)}, golden.digits()),
-        {},
-        {"picture": 1, "glimpse": 2, "update": 40},
-        [({"picture": 9}, "picture is 9: give 0 to 1")],
-    ),
-    "reading": Case(
-        ({"none": golden.reader(0), "layer": golden.reader(1)}, golden.questions()),
-        {},
-        {"question": 1, "update": 0},
-        [({"question": 9}, "question is 9: give 0 to 1")],
-    ),
-    "recurrence": Case(
-        (),
-        {"steps": 25},
-        {
-            "normalizers": ("rms",), "cell": "GRU", "recurrent": 0.5, "inputs": 2.0,
-            "gain": 0.1, "steps": 50,
-        },
-        [
-            ({"cell": "QRNN"}, "cell is 'QRNN'"),
-            ({"normalizers": ["ghost"]}, "'ghost'"),
-        ],
-    ),
-    "thoughts": Case(
-        thinkers(),
-        {},
-        {"sentence": "w3 w5", "book": 1, "update": 0},
-        [({"book": 99}, "book is 99: give 0 to")],
-    ),
-    "transformer": Case(
-        (),
-        {"depth": 2},
-        {"places": ("sandwich",), "kind": "dyt", "depth": 4},
-        [
-            ({"places": ["middle"]}, "a place is 'middle': choose from pre, post, sandwich"),
-        ],
-    ),
-    "writing": Case(
-        (hands(), [line()]),
-        {"text": "fox"},
-        {"text": "ox", "bias": 2.0, "update": 0, "like": 0, "pen": 40},
-        [
-            ({"text": " "}, "text is ' ': give 1 to 40 characters"),
-            ({"text": "Fox"}, "'F', which this net never learned"),
-            ({"pen": 101}, "pen is 101: give 0 to 100"),
-        ],
-    ),
-}  # fmt: skip
+def another(control: Any) -> Any:
+    """Return a value that a control does not have."""
+    if isinstance(control, Chips):
+        return tuple(control.buttons)[-1:] if len(control.value) == 1 else control.value[-1:]
+    if isinstance(control, ipywidgets.Combobox):
+        return next(text for text in control.options if text != control.value)
+    if hasattr(control, "options"):
+        return next(option for _, option in control.options if option != control.value)
+    if isinstance(control, ipywidgets.Text):
+        return "ox"
+    return 40 if isinstance(control, ipywidgets.IntSlider) else 0.1
 
 
 def made(name: str, **settings: Any) -> Panel:
-    case = CASES[name]
-    return FUNCTIONS[name](*case.given, **case.start | settings)
+    return FUNCTIONS[name](*GIVEN[name], **START.get(name, {}) | settings)
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=FUNCTIONS)
 def shared(request) -> tuple[str, Panel]:
     return request.param, made(request.param)
 
@@ -227,8 +110,8 @@ def panel(shared) -> Panel:
 
 def test_no_panel_is_forgotten():
     papers = Path(panels.__file__).parents[1] / "papers"
-    assert {*CASES} == {*FUNCTIONS}
-    assert {f.__module__ for f in FUNCTIONS.values() if "papers" in f.__module__} == {
+    assert {*GIVEN} == {*FUNCTIONS} == {name for name, *_ in WRONG}
+    assert {function.__module__ for function in PAPERS} == {
         f"lnlab.papers.{path.parent.name}.panel" for path in papers.glob("*/panel.py")
     }
 
@@ -247,38 +130,21 @@ def test_controls_have_room_beside_the_file_browser(panel):
             assert letter * longest + beside <= int(width.removesuffix("px"))
 
 
-def test_every_field_has_a_control_that_moves_the_panel_at_once(name, panel, monkeypatch):
-    shown, show = [], panel._show
-    monkeypatch.setattr(panel, "_show", lambda state: shown.append(state) or show(state))
-    assert {*panel.controls} == {*CASES[name].other} == {f.name for f in fields(panel.state)}
-    for field, new in CASES[name].other.items():
-        before = panel.bar.command
-        panel.controls[field].value = new
+def test_every_field_has_a_control_and_what_is_moved_is_the_figure_of_its_state(
+    name, panel, monkeypatch
+):
+    states, show = [], panel._show
+    monkeypatch.setattr(panel, "_show", lambda state: states.append(state) or show(state))
+    assert {*panel.controls} == {field.name for field in fields(panel.state)}
+    for field, control in panel.controls.items():
+        before, new = panel.bar.command, another(control)
+        control.value = new
         assert getattr(panel.state, field) == new
         assert panel.bar.error == ""
         assert panel.bar.command != before
-        assert shown == [panel.state]
-        assert panel.bar.sentence == show(panel.state).sentence
-        shown.clear()
-
-
-def test_the_command_brings_the_panel_back(name, panel):
-    for field, new in CASES[name].other.items():
-        panel.controls[field].value = new
-    program, run, notebook, flag, parameter, text = shlex.split(panel.bar.command)
-    assert (program, run, flag, parameter) == ("lnlab", "run", "-p", "panel")
-    assert notebook == panel.notebook
-    again = FUNCTIONS[name](*CASES[name].given, **value(text))
-    assert again.state == panel.state
-    assert again.bar.sentence == panel.bar.sentence
-    again.reset()
-    assert again.state == panel.state
-
-
-def test_a_plot_that_was_moved_is_the_figure_of_its_state(name, panel):
-    for field, new in CASES[name].other.items():
-        panel.controls[field].value = new
-        _, frames = panel.view(panel.state)
+        assert states == [panel.state], "drawn once"
+        sentence, frames = panel.view(panel.state)
+        assert panel.bar.sentence == sentence
         for plot, frame in frames.items():
             moved = panel.plots[plot]
             for trace, wanted in zip(moved._traces.values(), frame.figure["data"], strict=True):
@@ -286,12 +152,26 @@ def test_a_plot_that_was_moved_is_the_figure_of_its_state(name, panel):
                 assert hidden == (trace.get("visible") is False)
                 assert hidden or same(trace, wanted), wanted["name"]
             assert same(moved._layout, frame.figure["layout"])
+        states.clear()
+    program, run, notebook, flag, parameter, text = shlex.split(panel.bar.command)
+    assert (program, run, flag, parameter) == ("lnlab", "run", "-p", "panel")
+    assert notebook == panel.notebook
+    again = FUNCTIONS[name](*GIVEN[name], **value(text))
+    assert again.state == panel.state
+    assert again.bar.sentence == panel.bar.sentence
+
+
+def test_suggestions_can_be_shown(panel):
+    for state in panel.suggestions.values():
+        panel.state = state
+        assert panel.bar.error == ""
+        assert panel.state == state, "the sliders reach it"
 
 
 def test_on_a_page_every_stop_has_its_frame(panel):
     """At the ends of every choice alone: all together are many."""
     settings = [
-        replace(each, stops={w: v for w, v in each.stops.items() if w in kept(each)})
+        replace(each, stops={w: v for w, v in each.stops.items() if w in ends(each)})
         for each in panel.settings(panel.state)
     ]
     panel._on_page = [lambda state, each=each: each for each in settings]
@@ -307,8 +187,8 @@ def test_on_a_page_every_stop_has_its_frame(panel):
             assert layout["meta"]["caption"] == html.escape(sentence, quote=False)
 
 
-def kept(setting):
-    """The first and the last words of a setting, and those of its own value."""
+def ends(setting):
+    """The first and the last words of a setting, and those of its value."""
     words = [*setting.stops]
     return {words[0], words[-1], words[setting.choice.at]}
 
@@ -327,16 +207,24 @@ def test_a_first_view_depends_on_no_default_and_disturbs_no_generator(name):
     assert same(again, first)
 
 
-WRONG = [(name, *wrong) for name, case in CASES.items() for wrong in case.wrong]
-
-
 @pytest.mark.parametrize(("name", "wrong", "says"), WRONG)
 def test_what_makes_no_sense_does_not_start(name, wrong, says):
     with pytest.raises(ValueError, match=says):
         made(name, **wrong)
 
 
-GIVEN = {
+def photographs(text) -> tuple[dict[str, Any], Captions]:
+    """A net that never learned, and pictures of which nobody knows what is true."""
+    boxes = Boxes(np.array([0]), np.array([[0.1, 0.1, 0.5, 0.5]]))
+    vectors = np.random.default_rng(0).random((9, 4), np.float32)
+    names = tuple(f"{text} {n}" for n in range(9))
+    part = CaptionedImages(names, vectors, (text,) * 45, (boxes,) * 9)
+    parts = dict.fromkeys(("train", "valid", "test"), part)
+    dataset = Captions(COCO_BOXES, lambda: parts, lambda: f"test {text}", (text,))
+    return {text: OrderEmbedding(dataset.vocabulary, 4, 8, 6, LayerNorm)}, dataset
+
+
+TAGGED = {
     "attention": (
         {TAG: golden.recognizer(0)},
         [
@@ -354,19 +242,19 @@ GIVEN = {
             for each in golden.questions()
         ],
     ),
-    "thoughts": thinkers(TAG, words=[TAG]),
-    "writing": (hands(TAG), [line(TAG, TAG)]),
+    "thoughts": untrained_models(TAG, words=[TAG]),
+    "writing": (untrained_writers(TAG), [line(TAG, TAG)]),
 }
 """The panels that are given data, with a tag wherever these have text."""
 
 
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("name", TAGGED)
 def test_text_of_data_is_shown_as_letters(name, strings):
-    panel = FUNCTIONS[name](*GIVEN[name])
+    panel = FUNCTIONS[name](*TAGGED[name])
     assert panel.bar.error == ""
     shown = [figure.to_plotly_json() for figure in panel.stills(play=True)]
     shown += [{"layout": plot._layout} for plot in panel.plots.values()]
     for figure in shown:
-        found = strings(figure)
-        assert not [said for said in found if TAG in said]
-        assert [said for said in found if html.escape(TAG) in said]
+        texts = strings(figure)
+        assert not [text for text in texts if TAG in text]
+        assert [text for text in texts if html.escape(TAG) in text]

@@ -67,22 +67,6 @@ def test_plots_and_sentence_follow_a_control():
     assert shown.bar.sentence == "layer: 3"
 
 
-def test_setting_the_state_moves_the_controls_and_draws_once(monkeypatch):
-    shown, states = panel(), []
-    monkeypatch.setattr(shown, "_show", lambda state: states.append(state) or show(state))
-    shown.state = State(7.0, "batch")
-    assert (shown.controls["delta"].value, shown.controls["name"].value) == (7.0, "batch")
-    shown.reset()
-    assert states == [State(7.0, "batch"), State()]
-    assert drawn(shown) == [1.0, 1.0]
-
-
-def test_a_state_is_what_one_reads_on_the_controls():
-    shown = panel()
-    shown.controls["delta"].value = 2.51188643150958
-    assert shown.state.delta == 2.51
-
-
 @pytest.mark.parametrize("settings", [{}, {"delta": 2.5}, {"delta": 0.1, "name": "it's δ"}])
 def test_the_command_brings_the_state_back(settings):
     words = shlex.split(panel(**settings).command)
@@ -90,12 +74,6 @@ def test_the_command_brings_the_state_back(settings):
     given = value(words[5]) if settings else {}
     assert given == settings
     assert panel(**given).state == State(**settings)
-
-
-def test_what_starts_elsewhere_is_told_of_the_defaults():
-    shown = panel(delta=5.0)
-    shown.controls["delta"].value = State().delta
-    assert shlex.split(shown.command)[3:] == ["-p", "panel", "{}"]
 
 
 def test_an_error_is_seen_and_goes_away_and_every_move_is_answered():
@@ -117,13 +95,6 @@ def test_on_a_page_the_late_plot_waits_until_it_is_asked_for():
     assert (drawn(shown), drawn(shown, "late")) == ([3.0, 3.0], [1.0, 1.0])
     send(shown, kind="rest")
     assert drawn(shown, "late") == [9.0, 9.0]
-
-
-def test_the_page_can_reset():
-    shown = panel(delta=5.0)
-    shown.controls["delta"].value = 7.0
-    send(shown, kind="reset")
-    assert shown.state == State(delta=5.0)
 
 
 def test_a_control_that_has_no_effect_is_locked_with_the_reason():
@@ -194,27 +165,23 @@ def test_a_panel_takes_the_place_of_the_one_before():
     assert plotly_script().comm is not None
 
 
-def test_run_headless_it_leaves_figures_to_play_with(monkeypatch):
+def test_headless_it_leaves_figures_to_play_with_and_else_a_still_beside_the_widget(
+    monkeypatch,
+):
     monkeypatch.setenv("LNLAB_HEADLESS", "1")
-    line, square = panel(delta=4.0).bundles()
-    of = ["0.1", "0.316", "1", "3.16", "4", "10", "31.6"]
-    assert line[PLOTLY]["layout"]["title"]["text"] == "delta 4"
+    shown = panel(delta=4.0)
+    line, square = shown.bundles()
+    stops = ["0.1", "0.316", "1", "3.16", "4", "10", "31.6"]
     assert square[PLOTLY]["layout"]["title"]["text"] == "its square, 16"
     titles = [frame["layout"]["title"]["text"] for frame in line[PLOTLY]["frames"]]
-    assert titles == [f"delta {each}" for each in of]
-    assert WIDGET not in line
+    assert titles == [f"delta {stop}" for stop in stops]
     assert line["text/plain"] == "layer: 4"
-
-
-def test_in_jupyterlab_it_leaves_the_widget_and_a_still_picture(monkeypatch):
-    monkeypatch.delenv("LNLAB_HEADLESS", raising=False)
-    shown = panel(delta=4.0)
-    live, bundle = shown.bundles()
+    monkeypatch.delenv("LNLAB_HEADLESS")
+    live, still = shown.bundles()
     assert live[WIDGET]["model_id"] == shown.model_id
     hint = "layer: 4 Run this cell for live controls."
-    assert (live["text/plain"], bundle["text/plain"]) == ("layer: 4", hint)
-    assert PLOTLY not in live
-    assert WIDGET not in bundle
-    title = bundle[PLOTLY]["layout"]["title"]
+    assert (live["text/plain"], still["text/plain"]) == ("layer: 4", hint)
+    title = still[PLOTLY]["layout"]["title"]
     assert (title["text"], title["subtitle"]["text"]) == ("delta 4", hint)
-    assert "frames" not in bundle[PLOTLY]
+    assert not {WIDGET} & still.keys()
+    assert "frames" not in still[PLOTLY]

@@ -26,27 +26,6 @@ def frame(delta, mode=0, caption="", still=(0.0, 0.0, 0.0), **layout):
     return Frame({"data": data, "layout": given}, f"δ = {delta}", caption)
 
 
-def played(**layout) -> Any:
-    frames = {(i,): frame(delta, **layout) for i, delta in enumerate((1, 2, 4))}
-    return playable([DELTAS], frames)
-
-
-def test_every_frame_has_its_picture_title_and_caption():
-    figure = played()
-    assert [frame.name for frame in figure.frames] == ["0", "1", "2"]
-    for frame, delta in zip(figure.frames, (1, 2, 4), strict=True):
-        assert frame.traces == (1,), "what is the same in all frames is not stored"
-        assert set(frame.data[0].to_plotly_json()) == {"type", "y"}
-        np.testing.assert_array_equal(frame.data[0].y, np.full(3, float(delta)))
-        assert frame.data[0].y.dtype == np.float32
-        assert set(frame.layout.to_plotly_json()) == {"title", "meta"}
-        assert frame.layout.title.text == f"δ = {delta}"
-        assert frame.layout.title.subtitle.text == f"it moves by {delta}"
-        assert frame.layout.meta == {"caption": f"it moves by {delta}"}
-    assert figure.layout.title.text == "δ = 2"
-    assert figure.layout.meta["caption"] == "it moves by 2"
-
-
 def test_of_two_choices_every_combination_has_a_frame():
     frames = {(i, k): frame(d, mode=k) for i, d in enumerate((1, 2, 4)) for k in range(2)}
     figure: Any = playable((DELTAS, MODES), frames)
@@ -95,16 +74,6 @@ def test_the_layout_of_a_frame_is_kept_but_for_the_size_and_notes_leave_nothing_
         assert set(each.layout.to_plotly_json()) == names
         shown = [note.visible for note in each.layout.annotations]
         assert shown == [number > 0, number > 1]
-
-
-def test_there_is_room_for_the_slider_and_for_the_longest_caption():
-    frames = {(i,): frame(delta) for i, delta in enumerate((1, 2, 4))}
-    frames[2,] = frame(4, caption="word " * 60)
-    short, figure = played().layout, playable([DELTAS], frames).layout
-    assert short.height - 300 == (short.margin.b - 40) + (short.margin.t - 20)
-    assert short.margin.b - 40 > 60
-    assert figure.margin.t - short.margin.t == 2 * 19, "two lines more"
-    assert figure.height - figure.meta["above"] - figure.meta["below"] == 300
 
 
 def test_a_combination_without_a_frame_is_refused():

@@ -1,0 +1,276 @@
+"""What the panels of geometry, recurrence, landscape, distributions and positions measure."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from lnlab import panels
+from lnlab.analysis.feature_maps import contrast, mean_over_units
+from lnlab.analysis.fisher import FAMILIES, gain_metric, metric
+from lnlab.analysis.recorder import record
+from lnlab.analysis.rnn_dynamics import Dynamics
+from lnlab.figures.style import EDGE
+from lnlab.panels import geometry_panel
+from lnlab.panels.landscape_panel import LandscapeState, TrainedNetworks
+from lnlab.panels.positions_panel import PositionsState
+from lnlab.panels.recurrence_panel import leaves_axis, make_cell, measure, recurrence_figure
+from lnlab.papers.mnist import train_landscape_networks
+from lnlab.training.random_state import default_dtype
+from tests.golden.write import feature_maps, recorded
+
+NONE, LAYER, BATCH, WEIGHT = range(4)
+
+
+def current(panel, trace, key="y"):
+    """Return what a trace of a panel's first plot shows now."""
+    return next(iter(panel.plots.values())).current(trace)[key]
+
+
+# Geometry.
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", geometry_panel.NORMALIZERS)
+def test_costs_are_the_curvatures_of_the_metric(name, family):
+    state = (name, family, 0.5, 2.0, 4)
+    glm = geometry_panel.model(*state)
+    gain = gain_metric(glm).sum() / 4
+    turn, stretch = geometry_panel.costs(*state)
+    # the step of 1e-4 is small, the divergence of what is nearly the same has 8 digits
+    assert stretch == pytest.approx(float(gain), rel=1e-2)
+    F = metric(glm)
+    D = glm.W.shape[1]
+    trace = float(sum(F[i, d, i, d] for i in range(4) for d in range(D))) / (4 * D)
+    assert trace / 10 < turn < 10 * trace  # one direction of 24
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "part", "power", "factors"),
+    [
+        ("length", 2.0, "turn", -1, (1, 4, 4, 4)),
+        ("inputs", 10.0, "stretch", 1, (100, 1, 1, 100)),
+    ],
+)
+def test_costs_follow_the_weights_and_the_inputs(field, value, part, power, factors):
+    panel = panels.geometry(units=4)
+    before = [current(panel, f"{part} {slot} here")[0] for slot in range(4)]
+    panel.controls[field].value = value
+    for slot, factor in enumerate(factors):
+        ratio = (current(panel, f"{part} {slot} here")[0] / before[slot]) ** power
+        assert ratio == pytest.approx(factor, rel=1e-3)
+
+
+def test_more_units_bring_eq_13_closer_under_layer_norm_alone():
+    few, many = ([geometry_panel.error(n, "Gaussian", H) for n in geometry_panel.NORMALIZERS]
+                 for H in (4, 16))  # fmt: skip
+    assert 2 < few[LAYER] / many[LAYER] < 10
+    assert many[BATCH] < 1e-14
+    assert many[WEIGHT] < 1e-14
+
+
+# Recurrence.
+
+
+def test_axes_stay_and_the_sentence_says_which_lines_leave_them():
+    panel, ranges = panels.recurrence(steps=25), []
+    for scale, low, high in ((0.1, 0, 1e-20), (10.0, 1e10, 1e40)):
+        panel.controls["recurrent"].value = scale
+        assert low <= current(panel, f"gradient {NONE}")[0] < high
+        assert current(panel, f"hidden {LAYER}")[-1] == pytest.approx(0.7, abs=0.05)
+        layout = panel.plots["recurrence"]._layout
+        ranges.append([layout[f"yaxis{axis}"]["range"] for axis in ("", "2", "3")])
+        assert ("“none” leave the picture." in panel.bar.sentence) == (scale == 10.0)
+    assert ranges[0] == ranges[1]
+
+
+def test_the_gain_decides_how_fast_the_gradient_vanishes_where_there_is_one():
+    panel, rates = panels.recurrence(steps=25), []
+    for gain in (0.1, 1.0):
+        panel.controls["gain"].value = gain
+        rates.append(measure(panel.state)["layer"].rate)
+    assert rates[0] < 0.2 < 0.7 < rates[1] < 1
+    panel.controls["normalizers"].value = ("none",)
+    assert panel.controls["gain"].disabled
+
+
+def test_a_cell_is_always_the_same_and_the_gain_is_that_of_the_recurrent_part():
+    first, second = (make_cell("layer", "LSTM", 1.0, 1.0, 1.0) for _ in range(2))
+    assert torch.equal(first.W_h, second.W_h)
+    f, i = first.W_h.split(64)[:2]
+    assert not torch.equal(f, i)
+    cell: Any = make_cell("layer", "GRU", 1.0, 1.0, 0.1)
+    gains = [norm.g[0].item() for norm in (cell.norm_h, cell.norm_U, cell.norm_x, cell.norm_W)]
+    assert gains == [0.1, 0.1, 1.0, 1.0]
+
+
+def test_numbers_that_float32_cannot_hold_are_drawn_at_the_edge():
+    wild = Dynamics(*[torch.tensor([1e-300, 1e300, np.inf], dtype=torch.float64)] * 3)
+    y = recurrence_figure({"none": wild})["data"][0]["y"]
+    np.testing.assert_allclose(y, [10.0**-EDGE, 10.0**EDGE, 10.0**EDGE])
+    assert leaves_axis(wild)
+    assert not leaves_axis(Dynamics(*[torch.ones(3)] * 3))
+
+
+# Landscape.
+
+
+@pytest.fixture(scope="module")
+def networks():
+    return TrainedNetworks(*train_landscape_networks())
+
+
+def losses(panel):
+    return np.stack([current(panel, f"line {i}") for i in range(5)])
+
+
+def test_the_middle_is_the_network_as_it_was_trained(networks):
+    panel = panels.landscape(*train_landscape_networks())
+    for name in ("none", "layer", "batch"):
+        panel.controls["normalizer"].value = name
+        middle = current(panel, "w")[0]
+        assert losses(panel)[:, 12] == pytest.approx(middle)
+        plane = 10.0 ** panel.plots["plane"].current("losses")["z"]
+        assert plane[10, 10] == pytest.approx(middle)
+        # of 400 examples in place of batches of 100
+        assert middle == pytest.approx(networks.training_loss(name), rel=0.05)
+        assert panel.controls["statistics"].disabled == (name != "batch")
+
+
+def test_larger_weights_change_batch_norm_only_if_its_statistics_are_frozen():
+    panel = panels.landscape(*train_landscape_networks())
+    panel.controls["normalizer"].value = "batch"
+    before = losses(panel)
+    panel.controls["size"].value = 3.16
+    for statistics in ("batch", "recomputed"):
+        panel.controls["statistics"].value = statistics
+        # up to eps = 1e-5 against variances of about 1
+        np.testing.assert_allclose(losses(panel), before, rtol=1e-3)
+    panel.controls["statistics"].value = "frozen"
+    assert current(panel, "w")[0] > 1
+    panel.controls["size"].value = 10.0
+    assert "What is above 100 nats lies outside the picture." in panel.bar.sentence
+
+
+def test_the_plane_contains_the_first_line(networks):
+    state = LandscapeState("layer", extent=1.0)
+    line, plane = networks.cuts(state)[0], networks.plane(state)
+    on_line = dict(zip(line.at[0].tolist(), line.losses.tolist(), strict=True))
+    on_plane = dict(zip(plane.at[0].tolist(), plane.losses[:, 10].tolist(), strict=True))
+    shared = on_line.keys() & on_plane.keys()
+    assert len(shared) >= 4
+    assert all(on_line[at] == pytest.approx(on_plane[at]) for at in shared)
+
+
+def test_networks_are_left_alone_whatever_the_default():
+    def weights(network):
+        return torch.cat([each.reshape(-1) for each in network.state_dict().values()]).clone()
+
+    before, given = torch.get_rng_state(), train_landscape_networks()
+    trained = {name: weights(network) for name, network in given[0].items()}
+    panels.landscape(*given, statistics="recomputed", size=2.0)
+    with default_dtype(torch.float32), torch.no_grad():
+        again, *_ = train_landscape_networks.__wrapped__()
+    for name, w in trained.items():
+        assert torch.equal(weights(given[0][name]), w)
+        assert torch.equal(weights(again[name]), w)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_users_network_is_copied_and_rescaled_but_for_its_last_layer():
+    x, y = torch.linspace(-1, 1, 48).sin().view(12, 4), torch.arange(12) % 3
+    parts = nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 5), nn.Linear(5, 3)
+    mine = nn.Sequential(*parts).float()
+    before = [mine[index].weight.clone() for index in (0, 3, 4)]
+    copied = TrainedNetworks({"mine": mine}, x, y)
+    assert not panels.landscape({"mine": mine}, x, y).controls["statistics"].disabled
+    assert not mine[1].num_batches_tracked
+    nn.init.zeros_(mine[0].weight)
+    longer = copied.rescaled("mine", 3.0)
+    for index, factor, weight in zip((0, 3, 4), (3, 3, 1), before, strict=True):
+        assert torch.equal(longer[index].weight, factor * weight)
+    with pytest.raises(ValueError, match="mine has no hidden layer"):
+        panels.landscape({"mine": nn.Linear(4, 3)}, x, y)
+
+
+# Distributions and positions.
+
+
+@pytest.fixture(scope="module")
+def frames():
+    """Records of networks whose layers multiply by 1 or 0.5, and whose first one grows."""
+
+    def frame(depth, scale):
+        layers = (nn.Linear(5, 5, bias=False).double() for _ in range(depth))
+        network: Any = nn.Sequential(*layers)
+        with torch.no_grad():
+            for layer in network:
+                layer.weight.copy_(scale * torch.eye(5, dtype=torch.float64))
+        x = torch.linspace(-1, 1, 40, dtype=torch.float64).reshape(8, 5)
+        with record(network, what=["activations", "gradients"], every=2) as recorder:
+            for _ in range(6):
+                network(x).square().mean().backward()
+                with torch.no_grad():
+                    network[0].weight.mul_(2.0)
+        return recorder.to_frame()
+
+    arms = {"none": 1.0, "layer": 0.5}
+    depths = {"shallow": 2, "deep": 12}
+    return {
+        net: {arm: frame(depth, scale) for arm, scale in arms.items()}
+        for net, depth in depths.items()
+    }
+
+
+def test_layers_are_in_order_with_their_quantiles(frames):
+    panel = panels.distributions(frames, net="deep", step=4)
+    x, y = current(panel, "wide 1", "x"), current(panel, "wide 1")
+    np.testing.assert_array_equal(x[:12], np.arange(1.0, 13))
+    np.testing.assert_allclose(y[1:12] / y[:11], 0.5)  # layer 10 behind layer 2
+    assert panel.bar.sentence.endswith("none 1, layer 5e-4.")
+    frame = frames["shallow"]["layer"].query("what == 'activations' and step == 4")
+    panel.controls["net"].value = "shallow"
+    for ribbon, low, high in (("wide", "q05", "q95"), ("half", "q25", "q75")):
+        np.testing.assert_array_equal(
+            current(panel, f"{ribbon} 1"), [*frame[high], *frame[low][::-1]]
+        )
+
+
+def test_activations_keep_their_axis_and_gradients_follow_it(frames):
+    panel = panels.distributions(frames)
+    for what, count in (("activations", 1), ("gradients", 3)):
+        panel.controls["what"].value = what
+        ends = []
+        for step in (2, 4, 6):
+            panel.controls["step"].value = step
+            ends.append(panel.plots["distributions"]._layout["yaxis"]["range"][1])
+            assert max(current(panel, f"wide {slot}").max() for slot in (0, 1)) <= ends[-1]
+        assert len(set(ends)) == count
+
+
+def test_records_of_different_steps_are_refused():
+    deep = recorded()["deep"]
+    later = deep["layer"].query("step > 0")
+    with pytest.raises(ValueError, match="different steps"):
+        panels.distributions({"deep": {"none": deep["none"], "layer": later}})
+
+
+def test_every_state_shows_its_maps_on_one_scale_of_colours():
+    measured = feature_maps()
+    panel = panels.positions(measured)
+    means = [mean_over_units(each) for layers in measured.values() for each in layers.values()]
+    for (norm, padding, time), layers in measured.items():
+        for layer, statistics in layers.items():
+            panel.state = PositionsState(norm, padding, time, layer)
+            for slot, (name, expected) in enumerate(mean_over_units(statistics).items()):
+                np.testing.assert_array_equal(current(panel, slot, "z"), expected.numpy())
+                highest = max(float(each[name].max()) for each in means)
+                assert current(panel, slot, "zmax") == highest
+            border = contrast(statistics)
+            assert f"in {100 * border.border:.0f} % of the cases" in panel.bar.sentence
+            assert f"in the middle in {100 * border.middle:.0f} %" in panel.bar.sentence
+    measured.pop(("none", "zeros", "after"))
+    with pytest.raises(ValueError, match=r"14 maps of 16: each arm needs each padding, time"):
+        panels.positions(measured)

@@ -1,0 +1,410 @@
+"""The panels of experiments: what they show is what runs kept and what models compute."""
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import nbformat
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from lnlab import paths
+from lnlab.nn import NORMS, Identity, LayerNorm
+from lnlab.papers import handwriting, las, order_embeddings
+from lnlab.papers.attentive_reader import panel as reading_panel
+from lnlab.papers.draw import panel as drawing_panel
+from lnlab.papers.handwriting import panel as writing_panel
+from lnlab.papers.handwriting import pen
+from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
+from lnlab.papers.handwriting.model import HandwritingNet, LineBatch
+from lnlab.papers.las import panel as attention_panel
+from lnlab.papers.las import synthesizer
+from lnlab.papers.order_embeddings import panel as order_panel
+from lnlab.papers.order_embeddings.data import parse
+from lnlab.papers.order_embeddings.evaluate import embed_captions, embed_images
+from lnlab.papers.order_embeddings.model import order_violation
+from lnlab.papers.skip_thoughts import panel as thoughts_panel
+from lnlab.papers.skip_thoughts.data import EncodedBooks
+from lnlab.papers.transformer import evaluate
+from lnlab.papers.transformer import panel as transformer_panel
+from lnlab.papers.transformer.model import Placed, Transformer
+from lnlab.training import train, train_steps
+from lnlab.training.random_state import default_dtype, generator
+from lnlab.training.runs import read
+from tests.golden.write import digits, drawer, questions, reader, untrained
+from tests.papers.test_books import Written, random_books
+from tests.papers.test_skip_thoughts import SMALL
+
+# Attention of recognizers.
+
+
+@pytest.fixture(scope="module")
+def recognizers(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    small = las.Experiment.budget("smoke", train_size=24, epochs=2)
+    for norm in ("none", "both"):
+        for _ in train_steps(replace(small, norm=norm), root=root):
+            pass
+    return {run.config["norm"]: run for run in read(root, "las")}, small.dataset().test
+
+
+def test_attention_is_what_the_runs_kept_at_every_moment_of_every_example(recognizers):
+    runs, utterances = recognizers
+    panel = attention_panel.attention(*recognizers)
+    assert panel.state == attention_panel.AttentionState(0, 2)
+    for example in range(2):
+        units = " ".join(utterances[example].units)
+        for epoch in range(3):
+            panel.state = attention_panel.AttentionState(example, epoch)
+            assert panel.bar.sentence.startswith(f"Epoch {epoch:g}. Said: ")
+            assert units in panel.bar.sentence
+            for slot, run in enumerate(runs.values()):
+                update = run.metrics()["update"][epoch]
+                alpha = run.pictures(0)[update][f"attention {example}"]
+                steps = -(-len(utterances[example].features) // 2)
+                trace = panel.plots["attention"].current(f"attention {slot}")
+                np.testing.assert_array_equal(trace["z"], alpha[:, :steps])
+                assert trace["x"][0] == pytest.approx(0.01)  # half a step
+    with pytest.raises(ValueError, match="there are no runs"):
+        attention_panel.attention({}, utterances)
+
+
+def test_phones_of_the_synthesised_speech_have_their_words_beside_them():
+    for number in range(40):
+        random = np.random.default_rng([0, list(synthesizer.SIZES).index("test"), number])
+        _, words, _ = synthesizer.choose_words(random, "test")
+        units = synthesizer.make_utterance(0, "test", number).units
+        assert attention_panel.quoted_words(units) == f"“{' '.join(words)}”"
+    assert attention_panel.quoted_words(("k", "ah")) == ""
+
+
+# Drawings and readers.
+
+
+def test_drawings_are_those_that_were_kept():
+    runs = {"none": drawer(0), "layer": drawer(1)}
+    panel = drawing_panel.drawing(runs, digits())
+    assert panel.state == drawing_panel.DrawingState(0, 3, 80)
+    assert len(panel.controls["picture"].options) == 2, "of the third no drawing was kept"
+    panel.state = drawing_panel.DrawingState(1, 2, 40)
+    plot = panel.plots["drawing"]
+    for slot, run in enumerate(runs.values()):
+        arrays = run.pictures(0)[40]
+        images = {"looked": digits()[1], "canvas": arrays["canvas"][1, 1]}
+        images["dreams"] = drawing_panel.tiled(arrays["dreams"])
+        for kind, image in images.items():
+            np.testing.assert_array_equal(plot.current(f"{kind} {slot}")["z"], image)
+        sizes = {"looked": 2, "canvas": 5}
+        for (kind, count), window in zip(sizes.items(), arrays["windows"], strict=True):
+            grid = drawing_panel.FilterGrid(*map(float, window[:, 1, 1]), count)
+            trace = plot.current(f"{kind} window {slot}")
+            np.testing.assert_array_equal(trace["x"], drawing_panel.outline(grid)["x"])
+    with pytest.raises(ValueError, match=r"\[3, 4\] glimpses"):
+        drawing_panel.drawing({"none": drawer(0), "layer": drawer(0, glimpses=4)}, digits())
+
+
+def test_a_window_has_its_filters_where_the_formula_has_them():
+    outline = drawing_panel.outline(drawing_panel.FilterGrid(4.0, 3.0, 2.0, 1.0, 3))
+    edge, dots = outline["x"][:5], outline["x"][6::2]
+    assert np.isnan(outline["x"][5::2]).all(), "dots are not joined"
+    assert (edge.min(), edge.max()) == (1.0, 7.0)
+    assert sorted(set(dots)) == [2.0, 4.0, 6.0]
+    assert sorted(set(outline["y"][6::2])) == [1.0, 3.0, 5.0]
+
+
+def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
+    runs = {"none": reader(0), "layer": reader(1)}
+    panel = reading_panel.reading(runs, [*questions()] * 3)
+    assert len(panel.controls["question"].options) == 2, "of the others nothing was kept"
+    panel.state = reading_panel.ReadingState(1, 70)
+    plot = panel.plots["reading"]
+    words = [*questions()[0].passage.split(), "<end>"]
+    for slot, run in enumerate(runs.values()):
+        cells, text = (plot.current(f"{kind} {slot}") for kind in ("attention", "words"))
+        alpha = run.pictures(0)[70]["attention 1"]
+        for word, x, y, weight in zip(words, text["x"], text["y"], alpha, strict=True):
+            begin = round(x - (len(word) - 1) / 2)
+            assert (cells["z"][int(y), begin : begin + len(word)] == weight).all()
+        assert np.isfinite(cells["z"]).sum() == sum(map(len, words))
+        colours = dict(zip(words, text["textfont"]["color"], strict=True))
+        assert len({colours[name] for name in questions()[0].candidates}) == 3
+    assert "Said by none: @entity1 (80%); layer" in panel.bar.sentence
+    panel.state = reading_panel.ReadingState(1, 0)
+    early = plot._layout["annotations"][1]["text"]
+    assert "says @entity0, 50% (the right one, @entity1, 20%); of all 50% wrong" in early
+    none = SimpleNamespace(metrics=reader(0).metrics, pictures=lambda seed: {}, config={})
+    with pytest.raises(ValueError, match="kept no attention"):
+        reading_panel.reading({"none": none}, questions())
+
+
+def test_words_are_broken_into_lines_and_none_overlaps():
+    words = ["w" * (1 + k % 17) for k in range(60)]
+    lines, begins = reading_panel.laid_out(words)
+    ends = begins + np.array([*map(len, words)])
+    assert (ends <= reading_panel.LETTERS).all()
+    same = lines[1:] == lines[:-1]
+    assert (begins[1:][same] == ends[:-1][same] + 1).all()
+    assert (begins[1:][~same] == 0).all()
+    assert lines[-1] > 3
+
+
+# Order embeddings.
+
+
+@pytest.fixture(scope="module")
+def locator():
+    return order_panel.CaptionLocator(*untrained("order_embeddings"))
+
+
+def test_the_nearest_pictures_are_those_of_least_violation(locator):
+    state = order_panel.OrderState("a heart left of a thing", "layer")
+    model, location = locator.nets["layer"], locator.locate(state)
+    point = embed_captions(model, (state.caption,), locator.dataset.vocabulary)
+    expected = order_violation(point, embed_images(model, locator.dataset.test))[0].numpy()
+    np.testing.assert_allclose(location.violations, expected, rtol=1e-5)  # float32
+    nearest = location.violations[location.nearest].tolist()
+    assert nearest == sorted(nearest) == pytest.approx(sorted(expected)[:8], rel=1e-5)
+    assert np.array_equal(location.true, locator.dataset.truth([state.caption])[0])
+
+
+def test_captions_above_say_less_and_those_below_say_more(locator):
+    location = locator.locate(order_panel.OrderState("a heart and a polygon", "none"))
+    meaning = parse(location.caption)
+    assert location.above
+    assert location.below
+    assert all(meaning.entails(parse(one.text)) for one in location.above)
+    assert all(parse(one.text).entails(meaning) for one in location.below)
+
+
+def test_a_caption_that_is_not_understood_changes_no_picture(locator):
+    panel = order_panel.order(locator.nets, locator.dataset)
+    sentence = panel.bar.sentence
+    panel.controls["caption"].value = "two dogs"
+    assert "'two dogs' is not understood: say it like" in panel.bar.error
+    assert panel.bar.sentence == sentence
+    panel.controls["caption"].value = "a ring"
+    assert panel.bar.error == ""
+    assert panel.bar.sentence.startswith("“a ring”, read by none.")
+
+
+def test_captions_to_predict_are_on_the_list_and_true_of_a_scene():
+    book = paths.root() / "notebooks" / "08_order_embeddings.ipynb"
+    prose = "\n".join(cell.source for cell in nbformat.read(book, as_version=4).cells)
+    (question,) = re.findall(r"\*\*Predict\*\*: (.*first eight.*)", prose)
+    captions = re.findall(r'"(.*?)"', question)
+    dataset = order_embeddings.Experiment.budget("notebook").dataset()
+    assert len(captions) == 2
+    assert set(captions) <= set(order_panel.EXAMPLES), "a page has no others"
+    assert dataset.truth(captions).any(axis=1).all(), "or none could be right"
+
+
+# Skip-thoughts.
+
+
+def untrained_models(*names, words=None):
+    """Models that never learned, at two moments, and a few held-out sentences."""
+    written = random_books() if words is None else Written([[words, ["b"]] * 600])
+    numbered = EncodedBooks(written, 40)
+    arms = zip(names or ("none", "layer"), ("none", "layer"), strict=False)
+    with default_dtype(torch.float32):
+        models = {
+            name: {k: replace(SMALL, norm=norm).model(k, numbered).eval() for k in (0, 10)}
+            for name, norm in arms
+        }
+    return models, numbered
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    return thoughts_panel.SentenceMap(*untrained_models())
+
+
+def test_the_nearest_sentences_are_those_of_the_greatest_cosine(sentences):
+    thought = sentences.thought("layer", 10, "w3 w5 w7")
+    model, encode = sentences.nets["layer"][10], sentences.numbered.vocabulary.encode
+    vectors = model.vectors([*map(encode, sentences.texts)])
+    cosine = F.cosine_similarity(vectors, model.vectors([encode("w3 w5 w7")])).numpy()
+    shown = [c for _, c in thought.near]
+    assert shown == sorted(shown, reverse=True)
+    assert len({text for text, _ in thought.near}) == thoughts_panel.NEIGHBOURS
+    assert shown[0] == pytest.approx(cosine.max(), abs=1e-6)  # float32
+    for text, c in thought.near:
+        assert cosine[sentences.texts.index(text)] == pytest.approx(c, abs=1e-6)
+
+
+def test_the_map_has_the_directions_of_greatest_spread_turned_towards_the_last(sentences):
+    vectors, last = (sentences.vectors("none", update) for update in (0, 10))
+    mean, axes = sentences.plane("none", 0)
+    torch.testing.assert_close(axes.T @ axes, torch.eye(2, dtype=torch.float64))
+    spread = torch.linalg.svdvals(vectors - vectors.mean(0))[:2].square().sum()
+    torch.testing.assert_close(((vectors - mean) @ axes).square().sum(), spread)
+    center, final = sentences.plane("none", 10)
+
+    def distance(axes):
+        return ((vectors - mean) @ axes - (last - center) @ final).norm()
+
+    for angle in np.linspace(0, 6, 13):
+        c, s = np.cos(angle), np.sin(angle)
+        assert distance(axes) <= distance(axes @ torch.tensor([[c, -s], [s, c]])) + 1e-9
+
+
+def test_the_sentence_says_what_the_models_say_and_what_is_typed_is_cut_into_words(sentences):
+    panel = thoughts_panel.thoughts(sentences.nets, sentences.numbered, book=1)
+    first = sentences.books[1][0]
+    for name in sentences.nets:
+        thought = sentences.thought(name, 10, sentences.texts[first])
+        (text, cosine) = thought.near[0]
+        assert f"{name}: nearest is “{text}” (cosine {cosine:.2f})" in panel.bar.sentence
+        (follows,) = re.findall(f"{name}: .*?, and “(.*?)” would follow", panel.bar.sentence)
+        assert thought.follows.startswith(follows.removesuffix(" …"))
+        assert len(follows) <= thoughts_panel.LONG
+    assert f"there follows “{sentences.texts[first + 1]}”" in panel.bar.sentence
+    panel.controls["sentence"].value = "W3 isn't <end>."
+    assert panel.bar.sentence.startswith("“w3 is n't < end > .” after")
+
+
+def test_models_that_cannot_be_shown_are_refused(sentences):
+    with pytest.raises(ValueError, match="none: no weights were kept"):
+        thoughts_panel.thoughts({"none": {}}, sentences.numbered)
+    other = EncodedBooks(random_books(words=12), 40)
+    with pytest.raises(ValueError, match="none was trained with another vocabulary"):
+        thoughts_panel.thoughts({"none": sentences.nets["none"]}, other)
+
+
+# Transformers.
+
+
+def one_draw(place, kind, depth, draw):
+    """Return one of the draws by itself, and its examples."""
+    start = transformer_panel.start(place, kind, depth)
+    size = start.w["module.readout.W"].shape[1], transformer_panel.CONTEXT, depth
+    size = *size, transformer_panel.WIDTH, transformer_panel.HEADS
+    model = Transformer(*size, Placed(place, NORMS[kind]), fused=False)
+    model.draw(lambda name: generator(f"{name} of draw {draw}"))
+    return model.double(), start.x[draw], start.y[draw]
+
+
+@pytest.mark.parametrize("kind", ["layer", "dyt"])
+def test_draws_side_by_side_have_the_gradients_that_they_have_alone(kind):
+    for draw in (0, 2):
+        model, x, y = one_draw("pre", kind, 2, draw)
+        expected = evaluate.profile(evaluate.objective(model, x, y))
+        np.testing.assert_allclose(transformer_panel.profile("pre", kind, 2)[draw], expected)
+
+
+def test_a_first_step_is_that_of_adam():
+    model, x, y = one_draw("post", "layer", 1, 0)
+    rate = transformer_panel.STEPS[4]
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, eps=0.0)
+    evaluate.nll(model(x), y).backward()
+    optimizer.step()
+    with torch.no_grad():
+        loss = evaluate.nll(model(x), y)
+    # parameters without any gradient would be 0/0: there are none
+    first = transformer_panel.first_steps("post", "layer", 1)
+    assert first[0, 4] == pytest.approx(loss.item())
+
+
+def test_without_a_normalizer_places_are_the_same_and_a_step_can_explode():
+    losses = {
+        place: transformer_panel.first_steps(place, "none", 12) for place in ("pre", "post")
+    }
+    np.testing.assert_array_equal(losses["pre"], losses["post"])
+    assert losses["pre"].max() > 100 > transformer_panel.first_steps("pre", "layer", 12).max()
+
+
+def test_lines_are_means_and_bands_hold_every_draw():
+    figure = transformer_panel.profile_figure({"pre": np.array([[1.0, 2.0], [3.0, 8e5]])})
+    traces = {trace["name"]: trace for trace in figure["data"]}
+    np.testing.assert_allclose(traces["mean 0"]["y"], [2, 400_001])
+    np.testing.assert_allclose(traces["band 0"]["y"], [3, 8e5, 2, 1])
+    assert traces["mean 1"]["visible"] is False
+    low, high = figure["layout"]["yaxis"]["range"]
+    assert low <= 0 < 6 <= high
+
+
+# Handwriting.
+
+
+def untrained_writers(*arms) -> writing_panel.Hands:
+    """Models of two stages that never learned."""
+    models = {}
+    for number, arm in enumerate(arms or ("none", "layer")):
+        norm = (Identity, LayerNorm)[number % 2]
+        with torch.random.fork_rng(devices=()), default_dtype(torch.float32):
+            torch.manual_seed(number)
+            models[arm] = {
+                stage: HandwritingNet(Alphabet(ALPHABETS["pen"]), 4, 2, 2, norm, pace=0.2)
+                for stage in (0, 7)
+            }
+    return writing_panel.Hands(models, (np.zeros(2), np.ones(2)), 0.01, "by hand")
+
+
+def line(text="a fox", writer="w") -> pen.Line:
+    offsets = np.random.default_rng(0).normal(0, 1, (20, 3)).astype(np.float32)
+    offsets[:, 2] = 0
+    return pen.Line("l", writer, text, offsets)
+
+
+def test_the_pen_has_come_as_far_as_it_says():
+    panel = writing_panel.writing(untrained_writers(), text="fox")
+    plot = panel.plots["writing"]
+    for part in (0, 50, 100):
+        panel.controls["pen"].value = part
+        for slot in range(2):
+            ink, rest, now, tip = (
+                plot.current(f"{kind} {slot}") for kind in ("ink", "rest", "now", "pen")
+            )
+            count = plot.current(f"window {slot}")["z"].shape[1]
+            written = round(part / 100 * count)
+            assert np.isfinite(ink["x"]).sum() == written + 1
+            assert now["x"][0] == written
+            assert tip["x"][0] == ink["x"][-1]
+            assert np.isfinite(rest["x"]).sum() == count + 1
+
+
+def test_what_is_typed_is_written_or_refused_and_each_hand_has_its_line():
+    panel = writing_panel.writing(untrained_writers(), [line()], text="fox")
+    windows = set()
+    for update, like in ((0, -1), (0, 0), (7, -1), (7, 0)):
+        panel.state = writing_panel.WritingState("fox", update=update, like=like)
+        windows.add(panel.plots["writing"].current("window 1")["z"].tobytes())
+    assert len(windows) == 4
+    panel.controls["text"].value = "Fox 7"
+    assert "has 'F', '7', which this net never learned" in panel.bar.error
+    panel.controls["text"].value = "x" * 41
+    assert "give 1 to 40 characters" in panel.bar.error
+
+
+def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
+    """But for the rounding of their weights to float16."""
+    monkeypatch.setattr(pen, "SIZES", {"train": 32, "valid": 6, "test": 6})
+    torch.set_default_dtype(torch.float32)
+    smoke = handwriting.Experiment.budget("smoke", seeds=(0,))
+    arms = ("none", "layer")
+    runs = [train(replace(smoke, norm=norm), norm, root=tmp_path) for norm in arms]
+    hands = writing_panel.of_runs(runs)
+    writing_panel.pack(runs, tmp_path / "hands.safetensors")
+    again = writing_panel.shipped(tmp_path / "hands.safetensors")
+    assert again.stages == hands.stages == (2,)
+    assert again.floor == smoke.std_floor
+    assert "lnlab train handwriting --budget notebook --set norm=none" in again.made
+    np.testing.assert_array_equal(again.scale[1], hands.scale[1])
+    x = LineBatch(torch.randn(1, 9, 3), torch.tensor([[3, 4, 1]]))
+    for arm in arms:
+        one, other = hands.nets[arm][2], again.nets[arm][2]
+        with torch.no_grad():
+            torch.testing.assert_close(one(x), other(x), rtol=0.02, atol=0.02)  # float16
+
+
+def test_the_models_that_come_with_lnlab_need_no_data(monkeypatch):
+    monkeypatch.setattr("lnlab.papers.handwriting.experiment.load", None)
+    hands = writing_panel.shipped()
+    assert set(hands.nets) == {"none", "layer"}
+    assert hands.made.count("lnlab train handwriting") == 2 * len(hands.stages)
+    for arm in hands.nets:
+        weights = hands.nets[arm][hands.stages[-1]].parameters()
+        assert all(p.dtype == torch.float32 and p.isfinite().all() for p in weights)
+        assert len(hands.write(arm, hands.stages[-1], "ox", bias=1.0).phi) > 4
