@@ -1,4 +1,4 @@
-"""Skip-thoughts: the formula, batches of one length, the authors' Adam, what is measured."""
+"""Skip-thoughts: the formula, batches of one length, the authors' Adam, scores of vectors."""
 
 from dataclasses import replace
 from itertools import product
@@ -7,26 +7,43 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_score
 from torch.nn import functional as F
 
+from lnlab import data
 from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.nn import Identity, LayerNorm
 from lnlab.papers import skip_thoughts
 from lnlab.papers.skip_thoughts import evaluate
 from lnlab.papers.skip_thoughts.data import EncodedBooks
-from lnlab.papers.skip_thoughts.downstream import SentenceTask
-from lnlab.papers.skip_thoughts.evaluate import BEST, NESTED, with_ending
+from lnlab.papers.skip_thoughts.downstream import (
+    FOLDS,
+    TEST,
+    TRAIN,
+    TRIAL,
+    SentenceTask,
+    assign_folds,
+    nested_folds,
+)
+from lnlab.papers.skip_thoughts.evaluate import (
+    BEST,
+    CS,
+    NESTED,
+    score_baseline,
+    score_vectors,
+    with_ending,
+)
 from lnlab.papers.skip_thoughts.experiment import TripleBatches
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, group_by_length
 from lnlab.training import train
-from tests.papers.test_books import random_books
+from tests.papers.test_skip_thoughts_data import random_books
 
 NORMS = {"none": Identity, "layer": LayerNorm}
 H, E = 6, 5
 SMALL = skip_thoughts.Experiment(
     units=(H,), embedding_size=E, vocab_size=40, updates=2, initialisation="modern"
 )
-CPU = torch.device("cpu")
 every_form = pytest.mark.parametrize(("norm", "condition"), [*product(NORMS, CONDITIONS)])
 
 
@@ -40,17 +57,13 @@ def make_model(books, norm="layer", condition="start"):
     return SkipThoughts(books.vocabulary, H, E, NORMS[norm], "modern", condition).double()
 
 
-def of_length(books, length, count):
-    return books.triples(books.train[books.lengths[books.train] == length][:count])
-
-
-# --- the model -------------------------------------------------------------------------------
+# --- the model --------------------------------------------------------------------------------
 
 
 @every_form
 def test_the_nats_are_the_formula_word_by_word(books, norm, condition):
     model = make_model(books, norm, condition)
-    triples = of_length(books, 4, 3)
+    triples = books.triples(books.train[books.lengths[books.train] == 4][:3])
     expected = torch.zeros(2)
     for row, side in product(range(3), range(2)):
         encoder, decoder = model.encoder.cells[0], model.decoders[side].cells[0]
@@ -66,23 +79,18 @@ def test_the_nats_are_the_formula_word_by_word(books, norm, condition):
             expected[side] -= p[word].log()
             last = model.word[word][None]
     torch.testing.assert_close(model(triples), expected)
-
-
-def test_neighbours_that_are_padded_more_cost_the_same(books):
-    model, triples = make_model(books), of_length(books, 3, 5)
     before, after = F.pad(triples.before, (0, 4)), F.pad(triples.after, (0, 4))
-    wider = triples._replace(before=before, after=after)
-    torch.testing.assert_close(model(wider), model(triples))
+    torch.testing.assert_close(model(triples._replace(before=before, after=after)), expected)
 
 
 @every_form
 def test_fused_it_is_the_same_function_with_the_same_gradients(books, norm, condition):
     both = {}
     for fused in (True, False):
-        task = replace(SMALL, norm=norm, condition=condition, fused=fused)
-        model = task.model(0, books).double()
-        x, _ = next(task.batches(books).epoch(0))
-        loss = model(type(x)(*(part[0] for part in x))).sum()
+        experiment = replace(SMALL, norm=norm, condition=condition, fused=fused)
+        model = experiment.model(0, books).double()
+        x, _ = next(experiment.batches(books).epoch(0))
+        loss = model(type(x)(*(field[0] for field in x))).sum()
         loss.backward()
         both[fused] = {"loss": loss} | {n: p.grad for n, p in model.named_parameters()}
     for name, expected in both[False].items():
@@ -100,7 +108,7 @@ def test_vectors_are_those_of_each_sentence_alone(books):
     assert batches == [[1, 5], [3], [0, 2], [4]]
 
 
-def test_what_is_generated_is_the_likeliest_word_each_time(books):
+def test_the_likeliest_word_is_generated_each_time(books):
     model = make_model(books)
     h = model.vectors([[3, 4, 5]])[0]
     generated = model.generate(h, "after", max_length=5)
@@ -116,25 +124,20 @@ def test_what_is_generated_is_the_likeliest_word_each_time(books):
         words[0, t] = word
 
 
-# --- the authors' Adam -----------------------------------------------------------------------
-
-
-def steps(adam, rate, count=3):
-    """How far a weight moves in its first updates, at a gradient of 1."""
-    p = torch.nn.Parameter(torch.zeros(1))
-    optimizer = replace(SMALL, adam=adam, learning_rate=rate).optimizer(iter([p]))
-    moved = []
-    for _ in range(count):
-        before, rate_now = p.item(), optimizer.param_groups[0]["lr"]
-        p.grad = torch.ones(1)
-        optimizer.step()
-        optimizer.param_groups[0]["lr"] = rate_now  # as a training does before each update
-        moved.append(before - p.item())
-    return moved
-
-
 def test_the_published_adam_takes_its_own_rate_and_larger_steps_at_first():
-    assert steps("published", 0.01) == steps("published", 0.5)
+    def steps(adam, rate):
+        """The first three steps of a weight at a gradient of 1."""
+        p = torch.nn.Parameter(torch.zeros(1))
+        optimizer = replace(SMALL, adam=adam, learning_rate=rate).optimizer(iter([p]))
+        lr, values = optimizer.param_groups[0]["lr"], [0.0]
+        for _ in range(3):
+            p.grad = torch.ones(1)
+            optimizer.param_groups[0]["lr"] = lr  # as a training does before each update
+            optimizer.step()
+            values.append(p.item())
+        return -np.diff(values)
+
+    assert np.array_equal(steps("published", 0.01), steps("published", 0.5))
     m = v = 0.0
     for t, step in enumerate(steps("published", 0.01), start=1):
         m, v = 0.9 * m + 0.1, 0.999 * v + 0.001  # optim.py: b1 = 0.1, b2 = 0.001
@@ -143,39 +146,32 @@ def test_the_published_adam_takes_its_own_rate_and_larger_steps_at_first():
     assert steps("standard", 0.01) == pytest.approx([0.01] * 3, rel=1e-5)
 
 
-# --- batches ---------------------------------------------------------------------------------
-
-
 def test_batches_are_of_one_length_and_an_epoch_is_every_sentence_once(books):
-    batches = TripleBatches(books, books.train, 16, (0, 1), CPU)
+    def batches(*seeds):
+        return TripleBatches(books, books.train, 16, seeds, torch.device("cpu"))
+
     seen: list[list] = [[], []]
-    count = 0
-    for x, y in batches.epoch(0):
-        count += 1
+    both = [*batches(0, 1).epoch(0)]
+    for x, y in both:
         assert x.middle.shape[1] <= 16
         assert torch.equal(y, x.counts.sum(-1))
         for seed in range(2):
             assert (x.middle[seed, :, -1] == END).all()
             assert (x.middle[seed, :, :-1] != END).all()
             seen[seed] += [tuple(row) for row in x.middle[seed].tolist()]
-    assert count == len(batches)
+    assert len(both) == len(batches(0))
     assert sorted(seen[0]) == sorted(seen[1])
     assert seen[0] != seen[1]
     assert len(seen[0]) == len(books.train)
-
-
-def test_the_order_is_of_seed_and_epoch_alone_and_is_resumed(books):
-    alone, both = (TripleBatches(books, books.train, 16, s, CPU) for s in ((1,), (0, 1)))
-    for one, two in zip(alone.epoch(2), both.epoch(2), strict=True):
+    alone = batches(1)
+    for one, two in zip(alone.epoch(0), both, strict=True):
         assert torch.equal(one[0].middle[0], two[0].middle[1])
-    first, other = (next(alone.epoch(k))[0].middle for k in (0, 1))
-    assert not torch.equal(first, other)
-    *_, last = alone.epoch(2)
-    (resumed,) = alone.epoch(2, start=len(alone) - 1)
-    assert torch.equal(last[0].middle, resumed[0].middle)
+    assert not torch.equal(next(alone.epoch(0))[0].middle, next(alone.epoch(1))[0].middle)
+    (resumed,) = alone.epoch(0, start=len(alone) - 1)
+    assert torch.equal(both[-1][0].middle[1], resumed[0].middle[0])
 
 
-# --- what is measured ------------------------------------------------------------------------
+# --- metrics ----------------------------------------------------------------------------------
 
 
 def test_held_out_nats_are_those_of_the_words(books):
@@ -191,23 +187,17 @@ def test_held_out_nats_are_those_of_the_words(books):
     assert values["valid_nll_after"] == pytest.approx(float(nats[1] / words[1]))
 
 
-def make_task(name, pairs):
-    """Sentences of one word or two, and whether there are two."""
-    sentences = [["w1"] * (1 + k % 2) + [f"w{2 + k % 5}"] for k in range(60)]
-    targets = np.array([float(k % 2) for k in range(60)])
-    splits = np.arange(60) % 3 if pairs else np.arange(60) // 2 % 10
-    others = sentences[::-1] if pairs else []
-    return SentenceTask(name, sentences, others, 1 + 4 * targets if pairs else targets, splits)
-
-
 def test_scores_have_the_names_of_their_tasks(tmp_path, monkeypatch):
-    long, near = make_task("Long", False), make_task("Near", True)
+    sentences = [["w1"] * (1 + k % 2) + [f"w{2 + k % 5}"] for k in range(60)]
+    targets, index = np.arange(60) % 2.0, np.arange(60)
+    long = SentenceTask("Long", sentences, [], targets, index // 2 % 10)
+    near = SentenceTask("Near", sentences, sentences[::-1], 1 + 4 * targets, index % 3)
     books = EncodedBooks(random_books(), 40, tasks={"Long": long, "Near": near})
+    assert books.checksum != EncodedBooks(random_books(), 40, tasks={"Long": long}).checksum
     model = make_model(books)
     values = evaluate.vector_scores(model, books)
     assert with_ending(values, NESTED).keys() == {"long", "near_r", "near_rho", "near_mse"}
-    vectors = evaluate.sentence_vectors(model, books.vocabulary, long)
-    scores = evaluate.score_vectors(long, vectors)
+    scores = score_vectors(long, evaluate.sentence_vectors(model, books.vocabulary, long))
     for C, score in scores.by_C.items():
         assert values[f"long_C{C:g}"] == score.metrics["accuracy"]
     assert values["long_nested"] == scores.chosen.metrics["accuracy"]
@@ -215,7 +205,7 @@ def test_scores_have_the_names_of_their_tasks(tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
     baselines = evaluate.bag_of_words_scores(books)
     assert "long_words_C1" in baselines
-    expected = evaluate.score_baseline(near, evaluate.tf_idf).chosen.metrics["pearson"]
+    expected = score_baseline(near, evaluate.tf_idf).chosen.metrics["pearson"]
     assert baselines["near_r_tfidf" + BEST] == expected
     monkeypatch.setattr(evaluate, "score_baseline", None)
     assert evaluate.bag_of_words_scores(books) == baselines  # once on a machine
@@ -223,24 +213,147 @@ def test_scores_have_the_names_of_their_tasks(tmp_path, monkeypatch):
 
 
 def test_snapshots_are_the_models_at_each_moment(tmp_path):
-    task = replace(skip_thoughts.Experiment.budget("smoke", downstream_tasks="none"), updates=6)
-    dataset = task.dataset()
-    run = train(task, root=tmp_path)
-    models = evaluate.load_snapshots(task, run, dataset)
+    small = skip_thoughts.Experiment.budget("smoke", downstream_tasks="none")
+    dataset, run = small.dataset(), train(small, root=tmp_path)
+    models = evaluate.load_snapshots(small, run, dataset)
     assert [*models] == [0, 3, 6]
     weights = run.weights()
     for name, p in models[6].named_parameters():
         assert torch.equal(p.float(), weights[f"0.{name}"].half().float())
-    with pytest.raises(ValueError, match="kept no weights"):
-        evaluate.load_snapshots(task, SimpleNamespace(pictures=lambda seed: {0: {}}), dataset)
+    with pytest.raises(ValueError, match="stored no weights"):
+        evaluate.load_snapshots(small, SimpleNamespace(pictures=lambda seed: {0: {}}), dataset)
+    config = replace(small, downstream_tasks="sentence-tasks=/somewhere").config()
+    assert config["downstream_tasks"] == "sentence-tasks"
 
 
-def test_configuration_and_checksum_are_of_the_tasks_wherever_they_lie(books):
-    task = replace(SMALL, downstream_tasks="sentence-tasks=/somewhere", data="novels=/else")
-    assert task.config()["downstream_tasks"] == "sentence-tasks"
-    both = [
-        EncodedBooks(random_books(), 40, tasks={"Long": make_task(name, False)}).checksum
-        for name in ("Long", "Other")
-    ]
-    assert len({books.checksum, *both}) == 3
-    assert books.checksum == "1"
+# --- scores -----------------------------------------------------------------------------------
+
+N = 120
+
+
+def make_classes(count=N):
+    """Different sentences with random classes."""
+    targets = np.random.default_rng(0).permutation(np.arange(count) % 2).astype(float)
+    sentences = [[f"w{n}", "and", "so", "on"] for n in range(count)]
+    return SentenceTask("classes", sentences, [], targets, assign_folds("classes", count))
+
+
+def make_pairs(count=N):
+    splits = np.repeat([TRAIN, TRIAL, TEST], [count // 2, count // 4, count // 4])
+    u, v = ([[f"w{n}", side] for n in range(count)] for side in "uv")
+    targets = np.random.default_rng(0).uniform(1, 5, count).round(1)
+    return SentenceTask("pairs", u, v, targets, splits)
+
+
+def make_vectors(task):
+    """Noise (N, 8) that holds the class."""
+    vectors = np.random.default_rng(5).normal(size=(len(task), 8))
+    vectors[:, 0] += task.targets
+    return vectors
+
+
+def normalize(vectors):
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_folds_are_scored_and_c_is_selected_as_scikit_learn_does():
+    task = make_classes()
+    vectors = make_vectors(task)
+    units, scores = normalize(vectors), score_vectors(task, vectors)
+    for C in (1.0, 64.0):
+        model = LogisticRegression(C=C, tol=1e-8, max_iter=9000)
+        split = PredefinedSplit(task.splits)
+        expected = 100 * cross_val_score(model, units, task.targets, cv=split)
+        score = scores.by_C[C]
+        assert score.folds == pytest.approx(expected)
+        assert score.metrics["accuracy"] == pytest.approx(expected.mean())
+        margin = 2.262157 * expected.std(ddof=1) * (1 / 10 + 1 / 9) ** 0.5
+        assert score.margin == pytest.approx(margin)
+    for fold in (0, 7):
+        rows, test = np.flatnonzero(task.splits != fold), task.splits == fold
+        split = PredefinedSplit(assign_folds(f"classes within {fold}", len(rows)))
+        search = GridSearchCV(LogisticRegression(tol=1e-8), {"C": CS}, cv=split)
+        search.fit(units[rows], task.targets[rows])
+        assert scores.chosen.C[fold] == search.best_params_["C"]
+        accuracy = float(search.score(units[test], task.targets[test]))  # pyright: ignore
+        assert scores.chosen.folds[fold] == pytest.approx(100 * accuracy)
+    with pytest.raises(ValueError, match="of classes are not finite: has the model diverged"):
+        score_vectors(task, np.full((N, 3), np.nan))
+
+
+@pytest.mark.parametrize("shift", [0, 40])
+@pytest.mark.parametrize("steps", [evaluate.NEWTON_STEPS, 1])
+def test_each_model_of_each_c_has_its_optimum(monkeypatch, shift, steps):
+    """Shifted vectors are nearly parallel. Models that do not converge are fitted alone."""
+    monkeypatch.setattr(evaluate, "NEWTON_STEPS", steps)
+    task = make_classes(count=200)
+    X, y = normalize(make_vectors(task) + shift), task.targets
+    train, test = nested_folds(task)
+    assert not (train & test).any()
+    assert (test.sum(1) == 1 + (FOLDS - 1)).all()
+    some = train[:, [0, 7, FOLDS, 2 * FOLDS + 3, -1]]
+    for C, W in zip(CS, evaluate.fit_logistic(X, y, some, CS), strict=True):
+        for rows, w in zip(some.T, W.T, strict=True):
+            error = 1 / (1 + np.exp(-evaluate.logits(X[rows], w))) - y[rows]
+            gradient = np.append(X[rows].T @ error + w[:-1] / C, error.sum())
+            assert np.abs(gradient).max() / rows.sum() < 2 * evaluate.TOLERANCE
+
+
+def test_relatedness_that_vectors_hold_is_predicted():
+    """v is u turned by an angle that gives the relatedness."""
+    task = make_pairs(count=600)
+    angle = np.arccos((task.targets - 1) / 4)
+    u = np.stack([np.ones(600), np.zeros(600)], 1)
+    v = np.stack([np.cos(angle), np.sin(angle)], 1)
+    score = score_vectors(task, np.concatenate([u, v])).chosen
+    assert min(score.metrics["pearson"], score.metrics["spearman"]) > 0.99
+    assert score.metrics["mse"] < 0.05
+    targets = np.array([1.0, 5.0, 3.6, 2.0, 4.9])
+    examples, labels, weights = evaluate.soft_labels(targets)
+    assert np.bincount(examples, weights) == pytest.approx(np.ones(5))
+    assert np.bincount(examples, weights * labels) == pytest.approx(targets)
+    assert (weights > 0).all()
+    assert {*labels.tolist()} <= {1.0, 2.0, 3.0, 4.0, 5.0}
+
+
+@pytest.mark.parametrize("task", [make_classes(), make_pairs()], ids=["classes", "pairs"])
+def test_nothing_is_learned_from_test_examples(task):
+    """Vectors that hold the targets of the training examples, and no others."""
+    known = []
+
+    def cheat(task, rows):
+        known.append({*rows.tolist()})
+        vectors = np.full((len(task.all_sentences), 2), 1e-3)
+        both = np.concatenate([rows, rows + len(task)]) if task.pairs else rows
+        vectors[both, 0] = np.tile(task.targets[rows], 1 + task.pairs) - 0.5
+        return vectors
+
+    for score in score_baseline(task, cheat).by_C.values():
+        assert 30 < score.metrics.get("accuracy", 50) < 70
+        assert abs(score.metrics.get("pearson", 0)) < 0.5
+    if task.pairs:
+        assert known == [{*np.flatnonzero(task.splits == TRAIN).tolist()}]
+        return
+    # other classes in one fold change nothing of the model that is tested there
+    targets = np.where(task.splits == 4, 1 - task.targets, task.targets)
+    other = SentenceTask("classes", task.sentences, [], targets, task.splits)
+    one, turned = (score_vectors(each, make_vectors(task)).chosen for each in (task, other))
+    assert one.C[4] == turned.C[4]
+    assert one.folds[4] == pytest.approx(100 - turned.folds[4])
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("relatedness", 0.6, 0.85),
+        ("teller", 50, 75),
+        ("opinion", 40, 70),
+        ("phrase", 50, 75),
+        ("customer", 65, 85),
+    ],
+)
+def test_bags_of_words_do_not_solve_the_generated_tasks(name, least, most):
+    """An encoder that is well above them has read the order of words."""
+    for featurizer in evaluate.BASELINES.values():
+        score = score_baseline(data.load("story-tasks", "tasks")[name], featurizer).chosen
+        assert least < next(iter(score.metrics.values())) < most

@@ -1,7 +1,7 @@
-"""Books as sentences that follow each other: stories generated here, BookCorpus, novels.
+"""Books as sequences of sentences: stories generated here, BookCorpus, novels.
 
-A sentence is a list of words in small letters. One that is too long is left out and counted; an
-empty one stays at its place, so that nobody takes its neighbours for each other's.
+A sentence is a list of words in small letters. A sentence that is too long is replaced by an
+empty one and counted, so that its neighbours do not become neighbours of each other.
 """
 
 import codecs
@@ -17,6 +17,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from lnlab.data.cache import cache_arrays, file_stamp
 from lnlab.data.dataset import Dataset, Source, read_sources, read_text, require_files
@@ -24,13 +26,12 @@ from lnlab.data.text import CHARACTERS
 from lnlab.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary, by_frequency
 from lnlab.extras import name_missing_extra
 from lnlab.papers.attentive_reader.data import CBT_FILES, read_cbt_books
+from lnlab.papers.skip_thoughts.model import Triples
 from lnlab.paths import data_folder
+from lnlab.training.random_state import generator
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from lnlab.papers.skip_thoughts.downstream import SentenceTask
-    from lnlab.papers.skip_thoughts.model import Triples
 
 Sentences = list[list[str]]
 """The words of each sentence."""
@@ -42,18 +43,18 @@ STORIES, BOOKCORPUS, GUTENBERG, CBT_BOOKS, NOVELS = SOURCES = read_sources("book
 # Text cut into sentences and words by NLTK, with the tools of Kiros et al. (2015).
 #
 # Sentences end where Punkt (Kiss and Strunk, 2006) ends them, which learns from a text how its
-# sentences begin; its abbreviations are :data:`ABBREVIATIONS`, for those that it learns are
-# often words of dialogue. Words are those of NLTK's tokenizer, as in the Penn Treebank, in
-# small letters. nltk is imported when a text is cut: to list data sets does not take it.
+# sentences begin; the abbreviations that it learns are often words of dialogue, and are
+# replaced by :data:`ABBREVIATIONS`. Words are those of NLTK's tokenizer, as in the Penn
+# Treebank. nltk is an extra, and is imported when a text is cut.
 
 ABBREVIATIONS = frozenset(
     "mr mrs dr st esq messrs mme mlle m prof rev hon capt col gen lieut no".split()  # noqa: SIM905
 )
-"""Words behind which a full stop ends no sentence."""
+"""Words after which a full stop ends no sentence."""
 
 
 def tokenize(sentence: str) -> list[str]:
-    """Return the words and signs of a sentence, in small letters."""
+    """Split a sentence into words and signs, in small letters."""
     return [word for token in _treebank().tokenize(sentence.lower()) for word in token.split()]
 
 
@@ -66,12 +67,12 @@ def _treebank() -> Any:
 
 
 def split_sentences(text: str) -> Sentences:
-    """Return the sentences of a text, tokenized; empty lines end paragraphs."""
+    """Split a text into tokenized sentences; empty lines end paragraphs."""
     with name_missing_extra():
         from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
 
     learned = PunktTrainer(text).get_params()
-    learned.abbrev_types = set(ABBREVIATIONS)  # it learns too many: words of dialogue
+    learned.abbrev_types = set(ABBREVIATIONS)
     punkt = PunktSentenceTokenizer(learned)
     paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", text))
     lines = chain.from_iterable(map(punkt.tokenize, paragraphs))
@@ -79,7 +80,7 @@ def split_sentences(text: str) -> Sentences:
 
 
 def cached_tokens(name: str, text: str, make: Callable[[], Sentences]) -> Sentences:
-    """Return what ``make`` cuts a text into, cut once on this machine."""
+    """Return the sentences into which ``make`` cuts a text, once on this machine."""
     with name_missing_extra():
         import nltk
 
@@ -92,12 +93,11 @@ def cached_tokens(name: str, text: str, make: Callable[[], Sentences]) -> Senten
 
 
 def join(sentences: Sentences) -> str:
-    """Return sentences as a text, a line each, words between spaces."""
+    """Join sentences to a text, a line each, words separated by spaces."""
     return "\n".join(" ".join(words) for words in sentences)
 
 
-# Novels of Project Gutenberg. The text stands between two lines of asterisks; before the first
-# and behind the second one is the licence.
+# Novels of Project Gutenberg: the text is between two lines of asterisks, the licence is not.
 
 BEGIN = re.compile(r"^\*\*\* ?START OF TH(?:IS|E) PROJECT GUTENBERG EBOOK.*$", re.M | re.I)
 FINISH = re.compile(
@@ -113,8 +113,8 @@ def read_novel(file: Path) -> Sentences:
     """Read the sentences of a novel in a file of Project Gutenberg; cut once on this machine.
 
     Raises:
-        ValueError: if the file is not in the encoding that it names, or its text does not stand
-            between the two lines; names it.
+        ValueError: if the file is not in the encoding that it names, or lacks one of the two
+            lines; names it.
     """
     content = file.read_bytes()
     named = ENCODING.search(content)
@@ -132,11 +132,11 @@ def read_novel(file: Path) -> Sentences:
     return cached_tokens("sentences", text, lambda: split_sentences(text))
 
 
-# Stories: what comes next follows from who did what to whom.
+# Stories, in which the next sentence follows from who did what to whom.
 #
-# A story has two people, a subject with its things, and a mood, which stay. What is told has
-# consequences that its words alone do not give: who got the thing now has it, what was done
-# second was the last thing, what was not said was true.
+# A story has two people, a subject with its things, and a mood, which stay. Events have
+# consequences that need more than the set of their words: who received the thing has it, what
+# was done second was the last thing, what was left unsaid was true.
 
 COUNT = 5_000
 """Stories."""
@@ -150,7 +150,7 @@ SUBJECTS = {
     "forest": {"fox": "chased fed", "fire": "lit watched", "path": "found lost"},
     "station": {"train": "missed caught", "letter": "read burned", "bag": "carried lost"},
 }
-"""The places of stories, the things there, and what can be done with each."""
+"""The subjects of stories, their things, and the verbs for each."""
 VERBS = (
     "watered water watered, cut cut cut, painted paint painted, mended mend mended, "
     "picked pick picked, ate eat eaten, rowed row rowed, threw throw thrown, caught catch "
@@ -172,18 +172,18 @@ REACTIONS = {
     "praised": "smiled at",
     "followed": "looked back at",
 }
-"""Deeds of one person towards another, and the answer of the other."""
+"""Actions of one person towards another, and the reaction of the other."""
 GOOD = ("good", "fine", "lovely", "bright", "great")
 BAD = ("bad", "poor", "dull", "ugly", "weak")
 GLAD, SAD = ("glad", "happy", "proud"), ("sad", "tired", "angry")
 TIMES = ("one day", "in may", "last week", "on friday", "long ago")
 EPISODES = (2, 4)
-"""The least and the greatest number of things told in a story."""
+"""The least and the greatest number of episodes of a story."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something done by an agent: with a thing, to somebody, or a thing given to somebody."""
+    """An action of an agent: on a thing, on a recipient, or a thing given to a recipient."""
 
     agent: str
     verb: str
@@ -192,7 +192,7 @@ class Event:
 
     @property
     def paraphrases(self) -> tuple[str, ...]:
-        """Sentences that mean it."""
+        """Sentences of the same meaning."""
         agent, verb, thing, recipient = self.agent, self.verb, self.thing, self.recipient
         if verb == "gave":
             return (
@@ -205,7 +205,7 @@ class Event:
 
     @property
     def consequence(self) -> str:
-        """The sentence that follows from it."""
+        """The sentence that follows from the event."""
         if self.verb == "gave":
             return f"now {self.recipient} had the {self.thing} and {self.agent} had nothing"
         if self.recipient:
@@ -214,7 +214,7 @@ class Event:
 
     @property
     def swapped(self) -> "Event":
-        """The two people exchanged; an event with a thing alone stays."""
+        """The event with agent and recipient exchanged; without a recipient the same."""
         if not self.recipient:
             return self
         return replace(self, agent=self.recipient, recipient=self.agent)
@@ -236,7 +236,7 @@ def random_cast(rng: Random) -> Cast:
 
 
 def random_event(rng: Random, cast: Cast) -> Event:
-    """Draw something that one of the two does."""
+    """Draw an action of one of the two people."""
     agent, other = rng.sample([cast.hero, cast.friend], 2)
     thing = rng.choice([*SUBJECTS[cast.subject]])
     kind = rng.randrange(4)
@@ -248,7 +248,7 @@ def random_event(rng: Random, cast: Cast) -> Event:
 
 
 def two_events(rng: Random, cast: Cast) -> tuple[Event, Event]:
-    """Draw two things that one of the two does, with two things."""
+    """Draw two actions of one of the two people, on two things."""
     agent = rng.choice((cast.hero, cast.friend))
     verbs = SUBJECTS[cast.subject]
     first, second = rng.sample([*verbs], 2)
@@ -258,8 +258,8 @@ def two_events(rng: Random, cast: Cast) -> tuple[Event, Event]:
     )
 
 
-def opinion(rng: Random, thing: str, other: str, good: bool) -> str:
-    """Draw a sentence that finds a thing good, or bad; its words alone do not say which."""
+def random_opinion(rng: Random, thing: str, other: str, good: bool) -> str:
+    """Draw an opinion about a thing, good or bad; the set of its words does not tell which."""
     word, contrary = rng.choice(GOOD), rng.choice(BAD)
     if not good:
         word, contrary = contrary, word
@@ -274,8 +274,8 @@ def opinion(rng: Random, thing: str, other: str, good: bool) -> str:
     )
 
 
-def in_sequence(first: Event, second: Event) -> tuple[str, str]:
-    """Return two sentences that tell of two events of one agent one after the other."""
+def sequences(first: Event, second: Event) -> tuple[str, str]:
+    """Return two sentences about two events of one agent, the first before the second."""
     agent, one, two = first.agent, f"the {first.thing}", f"the {second.thing}"
     return (
         f"{agent} {first.verb} {one} before {two} was {FORMS[second.verb][1]}",
@@ -283,20 +283,20 @@ def in_sequence(first: Event, second: Event) -> tuple[str, str]:
     )
 
 
-def not_said(teller: str, event: Event) -> tuple[str, str]:
-    """Return two sentences that tell that somebody did not say what another did."""
+def omissions(teller: str, event: Event) -> tuple[str, str]:
+    """Return two sentences in which the teller does not say that an event happened."""
     done = f"that {event.agent} did {FORMS[event.verb][0]} the {event.thing}"
     return f"{teller} did not say {done}", f"{done} , {teller} did not say"
 
 
-def said_not(teller: str, event: Event) -> tuple[str, str]:
-    """Return two sentences, of the same words, of somebody who says that it was not done."""
+def denials(teller: str, event: Event) -> tuple[str, str]:
+    """Return two sentences, of the same words, in which the teller denies an event."""
     denied = f"that {event.agent} did not {FORMS[event.verb][0]} the {event.thing}"
     return f"{teller} did say {denied}", f"{denied} , {teller} did say"
 
 
 def _event(rng: Random, cast: Cast) -> Iterator[str]:
-    """Tell an event, and what follows from it."""
+    """Tell an event and its consequence."""
     event = random_event(rng, cast)
     yield rng.choice(event.paraphrases)
     yield event.consequence
@@ -306,26 +306,26 @@ def _event(rng: Random, cast: Cast) -> Iterator[str]:
 def _sequence(rng: Random, cast: Cast) -> Iterator[str]:
     """Tell two events one after the other, and which was the last."""
     first, second = two_events(rng, cast)
-    yield rng.choice(in_sequence(first, second))
+    yield rng.choice(sequences(first, second))
     yield f"{first.agent} began with the {first.thing}"
     yield f"the last thing was the {second.thing}"
 
 
 def _denial(rng: Random, cast: Cast) -> Iterator[str]:
-    """Tell what was not said, or denied; and who knows of it."""
+    """Tell what somebody did not say, or denied, and who knows of it."""
     event, teller = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
     if rng.random() < 0.5:
-        yield rng.choice(not_said(teller, event))
+        yield rng.choice(omissions(teller, event))
         yield f"nobody heard of the {event.thing} , but it was true"
     else:
-        yield rng.choice(said_not(teller, event))
+        yield rng.choice(denials(teller, event))
         yield f"everybody heard of the {event.thing} , and nothing had happened"
 
 
 def _opinion(rng: Random, cast: Cast) -> Iterator[str]:
     """Tell an opinion about a thing, and a feeling that follows."""
     thing, other = rng.sample([*SUBJECTS[cast.subject]], 2)
-    yield opinion(rng, thing, other, cast.glad)
+    yield random_opinion(rng, thing, other, cast.glad)
     yield f"{cast.hero} {'liked' if cast.glad else 'hated'} the {thing}"
 
 
@@ -346,7 +346,7 @@ PLOTS = (_event, _event, _sequence, _denial, _opinion, _feeling)
 
 
 def make_stories(count: int, seed: int) -> list[Sentences]:
-    """Generate so many stories, of sentences, of words; more of them begin with fewer."""
+    """Generate stories; a larger ``count`` gives the same ones and more."""
     rng = Random(f"stories {seed}")
     return [[line.split() for line in _story(rng, random_cast(rng))] for _ in range(count)]
 
@@ -362,18 +362,18 @@ def _story(rng: Random, cast: Cast) -> Iterator[str]:
 # The data set.
 
 MAX_LENGTH = 29
-"""Words of a sentence; the authors read those of fewer than 30."""
+"""The most words of a sentence; the authors read those of fewer than 30."""
 BRACKETS = {"-lrb-": "(", "-rrb-": ")"}
-"""Words of the Children's Book Test that NLTK leaves as they are written."""
+"""Words of the Children's Book Test that stand for signs."""
 
 
 class Books(Dataset[Library]):
-    """A set of books. The checksum is over the sentences that are left.
+    """A set of books; the checksum is over the sentences that are short enough.
 
     Args:
         source, key: as of :class:`Dataset`.
         read: reads the books by title.
-        max_length: words of a sentence at most.
+        max_length: the most words of a sentence.
     """
 
     def __init__(
@@ -389,12 +389,12 @@ class Books(Dataset[Library]):
 
     @property
     def library(self) -> Library:
-        """The sentences of each book, of words, by title; one that is too long is empty."""
+        """The sentences of each book, by title; one that is too long is empty."""
         return self._verified["books"]
 
     @property
     def books(self) -> list[Sentences]:
-        """The sentences of each book, of words."""
+        """The sentences of each book."""
         return [*self.library.values()]
 
     @property
@@ -414,7 +414,7 @@ class Books(Dataset[Library]):
             if special := {*SPECIAL} & {*chain.from_iterable(book)}:
                 raise ValueError(
                     f"{name}: {title} has the word {min(special)!r}, which stands for what is "
-                    "no word: write it otherwise."
+                    "no word: replace it."
                 )
         whole = sum(map(len, library.values()))
         library = {
@@ -454,12 +454,12 @@ def load(source: Source, path: Path | None = None, *, longest: int = MAX_LENGTH)
 
     Args:
         path: the folder. None: the source's own place in the data folder.
-        longest: words of a sentence at most; longer ones are left out.
+        longest: the most words of a sentence; longer ones are left out.
 
     Raises:
-        ValueError: if sentences may have no word; later, for a book of fewer than three
-            sentences, and files in another encoding.
-        FileNotFoundError: where there are no files; says which.
+        ValueError: later, for a book of fewer than three sentences, and files in another
+            encoding.
+        FileNotFoundError: if there are no files; says which.
     """
     if source is STORIES:
         return Books(source, _stories, lambda: str(COUNT), max_length=longest)
@@ -472,15 +472,15 @@ def _stories() -> Library:
 
 
 def _reader(source: Source, folder: Path) -> tuple[list[Path], Callable[[], Library]]:
-    """Return the files of a source in a folder, and what reads them."""
+    """Return the files of a source in a folder, and a function that reads them."""
     if source is NOVELS:
         files, novels = _reader(GUTENBERG, folder / "gutenberg")
         others, children = _reader(CBT_BOOKS, folder / "cbt" / "CBTest")
         return files + others, lambda: novels() | children()
     if source is CBT_BOOKS:
         return require_files(source, folder, CBT_FILES), partial(_read_children, folder)
-    found = folder.rglob("*.txt") if source is BOOKCORPUS else folder.glob("*.txt")
-    files = sorted(file for file in found if file.is_file())
+    paths = folder.rglob("*.txt") if source is BOOKCORPUS else folder.glob("*.txt")
+    files = sorted(filter(Path.is_file, paths))
     if not files:
         raise FileNotFoundError(
             f"{source.name}: {folder} is no folder with .txt files, a book each "
@@ -491,7 +491,7 @@ def _reader(source: Source, folder: Path) -> tuple[list[Path], Callable[[], Libr
 
 
 def _read_lines(file: Path) -> Sentences:
-    """Read the sentences of a file, a line each; blank lines are none."""
+    """Read the sentences of a file, a line each, without blank lines."""
     return [line.split() for line in read_text(file).lower().split("\n") if line.split()]
 
 
@@ -502,28 +502,26 @@ def _read_children(folder: Path) -> Library:
     }
 
 
-# Books by number: which sentences train and which are held out.
+# Books by number, with the sentences that are held out.
 
 STRETCH, EACH = 50, 20
-"""Sentences of a stretch, and the number of stretches of which the last one is held out."""
+"""Sentences of a stretch, and stretches of which the last one is held out."""
 
 
 class EncodedBooks:
     """The sentences of books, by number.
 
-    A sentence that has one right before it and one right behind it trains if none of the three
-    is held out, and validates if all are. One that was left out stands between its neighbours
-    as an empty one, and parts them.
+    A sentence with a neighbour on both sides is trained on if none of the three is held out,
+    and validated on if all are. An empty sentence is no neighbour.
 
     Args:
         books: as :func:`lnlab.data.load` gives them.
-        vocab_size: V, the most frequent words of those that train, with the end and the unknown
-            word.
-        max_sentences: how many to read, in whole books; 0: all.
-        shuffled: whether sentences stand in the places of others, drawn at random: what is
-            beside one then says nothing of it. The vocabulary stays that of the books in
-            order, so that a model begins with the same vector for each word.
-        tasks: by name, what vectors of sentences are scored on.
+        vocab_size: V, the most frequent training words, with the end and the unknown word.
+        max_sentences: the number to read, in whole books; 0: all.
+        shuffled: whether the sentences are in a random order, in which neighbours say nothing
+            about each other. The vocabulary is that of the books in order, so that a model
+            starts with the same vector for each word.
+        tasks: by name, on which sentence vectors are scored.
 
     Attributes:
         vocabulary: the words.
@@ -531,7 +529,7 @@ class EncodedBooks:
         train, valid: indices of sentences with two neighbours.
 
     Raises:
-        ValueError: if the books have no word, or nothing trains or validates.
+        ValueError: if the books have no word, or no sentence to train or to validate on.
     """
 
     def __init__(
@@ -543,10 +541,6 @@ class EncodedBooks:
         *,
         shuffled: bool = False,
     ) -> None:
-        import torch  # to list data sets does not take it
-
-        from lnlab.training.random_state import generator
-
         self.books, self.tasks = books, dict(tasks or {})
         ends = torch.tensor([len(book) for book in books.books]).cumsum(0)
         if max_sentences:
@@ -559,24 +553,24 @@ class EncodedBooks:
             vocab_size,
         )
         if shuffled:
-            random = generator("sentences out of their order")
-            order = torch.randperm(len(sentences), generator=random)
+            rng = generator("sentences out of their order")
+            order = torch.randperm(len(sentences), generator=rng)
             sentences = [sentences[index] for index in order.tolist()]
         self.sentences = sentences
         self.lengths = torch.tensor([len(sentence) for sentence in sentences])
-        # all sentences in one row, each with its end
+        # all sentences in one row, each with its end symbol
         numbers = {word: number for number, word in enumerate(self.vocabulary.words)}
         rows = ([*(numbers.get(word, UNKNOWN) for word in words), END] for words in sentences)
         self.words = torch.tensor([*chain.from_iterable(rows)], dtype=torch.int32)
         self.begins = (self.lengths + 1).cumsum(0) - self.lengths - 1
 
-        def three(mask: "Tensor") -> "Tensor":
+        def all_three(mask: Tensor) -> Tensor:
             return mask[:-2] & mask[1:-1] & mask[2:]
 
         book = torch.bucketize(torch.arange(len(sentences)), ends, right=True)
-        whole = three(self.lengths > 0) & (book[:-2] == book[2:])
+        whole = all_three(self.lengths > 0) & (book[:-2] == book[2:])
         self.train, self.valid = (
-            (whole & three(mask)).nonzero().squeeze(1) + 1 for mask in (~held_out, held_out)
+            (whole & all_three(mask)).nonzero().squeeze(1) + 1 for mask in (~held_out, held_out)
         )
         for name, indices in (("train", self.train), ("validate", self.valid)):
             if not len(indices):
@@ -600,7 +594,7 @@ class EncodedBooks:
 
     @property
     def checksum(self) -> str:
-        """That of the books and of the tasks."""
+        """The SHA-256 of the books and of the tasks."""
         if not self.tasks:
             return self.books.checksum
         checksums = [f"{name} {task.checksum}" for name, task in self.tasks.items()]
@@ -608,34 +602,28 @@ class EncodedBooks:
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def sentence(self, index: int) -> str:
-        """Return the words of a sentence, as the books have them."""
+        """Return a sentence as text."""
         return " ".join(self.sentences[index])
 
     def passages(self, min_length: int) -> list[range]:
-        """Return the indices of held-out sentences, of each row that is long enough."""
+        """Return the indices of held-out passages of at least so many sentences."""
         breaks = (self.valid.diff() > 1).nonzero().squeeze(1) + 1
         rows = self.valid.tensor_split(breaks)
         passages = [range(int(row[0]) - 1, int(row[-1]) + 2) for row in rows]
         return [passage for passage in passages if len(passage) >= min_length]
 
-    def triples(self, indices: "Tensor") -> "Triples":
+    def triples(self, indices: Tensor) -> Triples:
         """Return sentences of one length with their neighbours."""
-        import torch
-
-        from lnlab.papers.skip_thoughts.model import Triples
-
         counts = torch.stack([self.lengths[indices + side] + 1 for side in (-1, 1)], 1)
         middle = self._rows(indices, int(self.lengths[indices[0]]) + 1)
         before, after = (self._rows(indices + side, int(counts.max())) for side in (-1, 1))
         return Triples(middle, before, after, counts)
 
-    def _rows(self, indices: "Tensor", width: int) -> "Tensor":
+    def _rows(self, indices: Tensor, width: int) -> Tensor:
         """Return the numbers of sentences (B, width), padded with :data:`END`."""
-        import torch
-
-        at = torch.arange(width)
-        mask = at <= self.lengths[indices][:, None]
-        index = torch.where(mask, self.begins[indices][:, None] + at, 0)
+        position = torch.arange(width)
+        mask = position <= self.lengths[indices][:, None]
+        index = torch.where(mask, self.begins[indices][:, None] + position, 0)
         return torch.where(mask, self.words[index].long(), END)
 
     def __str__(self) -> str:
@@ -649,7 +637,7 @@ def frequent_words(sentences: Iterable[Sequence[str]], size: int) -> Vocabulary:
     """Return the most frequent words of sentences; of equals the first by letters.
 
     Args:
-        size: V, how many numbers the vocabulary has at most, with the end and the unknown word.
+        size: the largest V, with the end and the unknown word.
 
     Raises:
         ValueError: if that leaves no word, or the sentences have none.

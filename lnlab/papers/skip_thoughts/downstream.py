@@ -1,6 +1,6 @@
 """Downstream tasks for sentence vectors: generated here, and five of Kiros et al. (2015).
 
-- SICK (Marelli et al., 2014): how much the two sentences of a pair have to do with each other.
+- SICK (Marelli et al., 2014): the relatedness of two sentences.
 - MR (Pang and Lee, 2005), CR (Hu and Liu, 2004): good or bad reviews of films, of products.
 - SUBJ (Pang and Lee, 2004): subjective or objective.
 - MPQA (Wiebe et al., 2005): the polarity of an opinion in a phrase.
@@ -48,20 +48,19 @@ TRAIN, TRIAL, TEST = range(3)
 
 @dataclass(frozen=True, eq=False)
 class SentenceTask:
-    """Examples that a linear model on top of frozen vectors is to get right.
+    """Examples for a linear model on frozen sentence vectors.
 
     Attributes:
         name: of the task.
-        sentences: of words (N).
-        others: the second sentence of each pair (N); empty where examples are single sentences.
-        targets: float64 (N,): how much the sentences of a pair have to do with each other, from
-            1 to 5; else the class, 0 or 1.
+        sentences: tokenized (N).
+        others: the second sentence of each pair (N); empty for single sentences.
+        targets: float64 (N,): the relatedness of a pair, from 1 to 5; else the class, 0 or 1.
         splits: int64 (N,): of pairs :data:`TRAIN`, :data:`TRIAL`, :data:`TEST`; else the fold.
         blank: the number of lines without words, which were left out.
 
     Raises:
-        ValueError: for a split without examples, or one class alone in what a fold, or one
-            within it, trains on.
+        ValueError: for a split without examples, or a fold, outer or inner, whose training
+            examples are of one class.
     """
 
     name: str
@@ -94,12 +93,12 @@ class SentenceTask:
 
     @property
     def pairs(self) -> bool:
-        """True if an example is two sentences."""
+        """True if an example is a pair of sentences."""
         return bool(self.others)
 
     @property
     def all_sentences(self) -> Sentences:
-        """All sentences, those of the second place behind those of the first."""
+        """All sentences, the second ones of pairs behind the first ones."""
         return [*self.sentences, *self.others]
 
     @property
@@ -111,7 +110,7 @@ class SentenceTask:
 
 
 def assign_folds(name: str, count: int) -> np.ndarray:
-    """Return the fold of each of so many examples (N,), as even as can be, by a hash."""
+    """Assign examples to folds of nearly equal size by a hash, and return the folds (N,)."""
     hashes = [hashlib.sha256(f"{name} {index}".encode()).digest() for index in range(count)]
     order = np.array(sorted(range(count), key=hashes.__getitem__), np.int64)
     folds = np.empty(count, np.int64)
@@ -121,43 +120,43 @@ def assign_folds(name: str, count: int) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def nested_folds(task: SentenceTask) -> tuple[np.ndarray, np.ndarray]:
-    """Return which examples train each of 110 models, and which test it (N, 110).
+    """Return masks of the training and the test examples of 110 models (N, 110).
 
-    The first ten are those of the folds; then come, fold by fold, those of the ten folds within
-    what trains.
+    The first ten models are those of the outer folds, then come those of the inner folds of
+    each outer one.
     """
     folds = [task.splits]
     for fold in range(FOLDS):
-        inside = np.flatnonzero(task.splits != fold)
-        inner = np.full(len(task), -1)  # the outer fold has no part in it
-        inner[inside] = assign_folds(f"{task.name} within {fold}", len(inside))
+        train = np.flatnonzero(task.splits != fold)
+        inner = np.full(len(task), -1)  # the test examples of the outer fold are in none
+        inner[train] = assign_folds(f"{task.name} within {fold}", len(train))
         folds.append(inner)
     test = np.array([each == fold for each in folds for fold in range(FOLDS)])
     known = np.repeat([each >= 0 for each in folds], FOLDS, axis=0)
     return (known & ~test).T.copy(), test.T.copy()
 
 
-# Tasks generated here, of sentences in the grammar of the stories: words alone do not decide.
+# Tasks generated here, of sentences in the grammar of the stories.
 #
-# Many sentences are changed: who did it to whom, what came first, what a negation denies, who
-# feels something. The words of a sentence and of the changed one are the same, or nearly, and
-# as similar as those of a sentence that means the same.
+# A bag of words does not solve them: what differs between sentences is who acts on whom, the
+# order of events, what a negation denies, or whose feeling it is. Their words are nearly the
+# same as those of a paraphrase.
 
 SCORES = {"same": 5.0, "near": 3.5, "turned": 2.5, "other": 2.0, "far": 1.0}
-"""The relatedness of two sentences, by what was done to the second."""
+"""The relatedness of two sentences, by how the second was made."""
 WEIGHTS = {"same": 3, "near": 1, "turned": 3, "other": 1, "far": 2}
 PAIRS = {TRAIN: 700, TRIAL: 200, TEST: 500}
 SINGLE = 600
-"""Sentences of a task of single ones; half of each class."""
+"""Sentences of a task with classes; half of each class."""
 DENIED = 0.3
-"""The fraction of phrases that deny their words."""
+"""The fraction of phrases with a negation."""
 ALONE = 0.6
-"""The fraction of customers of whom nobody else's mood is told."""
+"""The fraction of sentences that tell the mood of the customer alone."""
 Pair = tuple[str, str]
 
 
 def make_tasks() -> dict[str, SentenceTask]:
-    """Generate all of them, always the same: a SICK, a SUBJ, an MR, an MPQA, a CR in small."""
+    """Generate small counterparts of SICK, SUBJ, MR, MPQA and CR, always the same."""
     return {
         "relatedness": _make_pairs(),
         **{name: _make_classes(name, make) for name, make in GENERATORS.items()},
@@ -165,7 +164,7 @@ def make_tasks() -> dict[str, SentenceTask]:
 
 
 def _make_pairs() -> SentenceTask:
-    """Generate pairs: the second sentence means the same, or is changed, or is another."""
+    """Generate pairs: the second sentence is a paraphrase, a changed one, or another."""
     rng = Random("relatedness")
     relations = rng.choices([*WEIGHTS], [*WEIGHTS.values()], k=sum(PAIRS.values()))
     pairs = [rng.choice(PAIR_GENERATORS)(rng, relation) for relation in relations]
@@ -190,7 +189,7 @@ def _make_classes(name: str, make: Callable[[Random, bool], str]) -> SentenceTas
 
 
 def _roles(rng: Random, relation: str) -> Pair:
-    """Draw a pair about who did it to whom."""
+    """Draw a pair about agent and recipient."""
     cast = random_cast(rng)
     event = next(event for event in _events(rng, cast) if event.recipient)
     form, other = rng.sample(range(len(event.paraphrases)), 2)
@@ -213,21 +212,21 @@ def _order(rng: Random, relation: str) -> Pair:
     cast = random_cast(rng)
     first, second = two_events(rng, cast)
     form = rng.randrange(2)
-    sentence = data.in_sequence(first, second)[form]
+    sentence = data.sequences(first, second)[form]
     if relation == "same":
-        return sentence, data.in_sequence(first, second)[1 - form]
+        return sentence, data.sequences(first, second)[1 - form]
     if relation == "turned":
-        return sentence, rng.choice(data.in_sequence(second, first))
+        return sentence, rng.choice(data.sequences(second, first))
     if relation == "near":
         return sentence, rng.choice(first.paraphrases)
     return sentence, _unrelated(rng, cast, relation, first, second)
 
 
 def _scope(rng: Random, relation: str) -> Pair:
-    """Draw a pair about a negation: it denies that it was said, or that it was done."""
+    """Draw a pair about the scope of a negation: of the saying, or of the event."""
     cast = random_cast(rng)
     event, teller = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
-    forms = [data.not_said(teller, event), data.said_not(teller, event)]
+    forms = [data.omissions(teller, event), data.denials(teller, event)]
     rng.shuffle(forms)
     form = rng.randrange(2)
     if relation in ("same", "turned"):
@@ -246,7 +245,7 @@ def _events(rng: Random, cast: Cast) -> Iterator[Event]:
 
 
 def _unrelated(rng: Random, cast: Cast, relation: str, *events: Event) -> str:
-    """Draw a sentence on another event: of the same people there, or of others elsewhere."""
+    """Draw a sentence on another event: of the same people, or of others elsewhere."""
     if relation == "far":
         while True:
             other = random_cast(rng)
@@ -262,27 +261,27 @@ def _unrelated(rng: Random, cast: Cast, relation: str, *events: Event) -> str:
 
 
 def _teller(rng: Random, subjective: bool) -> str:
-    """Draw a sentence: subjective if the teller of the story feels it, else somebody else."""
+    """Draw a sentence with a feeling, of the narrator if subjective, else of a person."""
     cast = random_cast(rng)
-    somebody = rng.choice((cast.hero, cast.friend))
+    person = rng.choice((cast.hero, cast.friend))
     sentence = rng.choice(random_event(rng, cast).paraphrases)
     adverb = rng.choice(("luckily", "sadly"))
     if rng.random() < 0.75:
         if subjective:
-            return f"{adverb} , {somebody} knew that {sentence}"
-        return f"{somebody} knew that {adverb} , {sentence}"
-    found = f"the {rng.choice([*SUBJECTS[cast.subject]])} was {rng.choice(GOOD + BAD)}"
-    return found if subjective else rng.choice((f"{somebody} knew that {found}", sentence))
+            return f"{adverb} , {person} knew that {sentence}"
+        return f"{person} knew that {adverb} , {sentence}"
+    opinion = f"the {rng.choice([*SUBJECTS[cast.subject]])} was {rng.choice(GOOD + BAD)}"
+    return opinion if subjective else rng.choice((f"{person} knew that {opinion}", sentence))
 
 
 def _opinion(rng: Random, good: bool) -> str:
-    """Draw an opinion: good if the thing that it is about is found good."""
+    """Draw an opinion about a thing."""
     thing, other = rng.sample([*SUBJECTS[rng.choice([*SUBJECTS])]], 2)
-    return data.opinion(rng, thing, other, good)
+    return data.random_opinion(rng, thing, other, good)
 
 
 def _phrase(rng: Random, good: bool) -> str:
-    """Draw a few words that praise or blame, by themselves or by denying the contrary."""
+    """Draw a phrase that praises or blames, or denies the contrary."""
     thing = rng.choice([*SUBJECTS[rng.choice([*SUBJECTS])]])
     denied = rng.random() < DENIED
     word = rng.choice(GOOD if good != denied else BAD)
@@ -294,7 +293,7 @@ def _phrase(rng: Random, good: bool) -> str:
 
 
 def _customer(rng: Random, content: bool) -> str:
-    """Draw a sentence: good if who got a thing is content, whatever who gave it feels."""
+    """Draw a sentence, good if the recipient of a thing is content, whatever the giver is."""
     cast = random_cast(rng)
     giver, customer = rng.sample([cast.hero, cast.friend], 2)
     thing = rng.choice([*SUBJECTS[cast.subject]])
@@ -315,7 +314,7 @@ GENERATORS = {
     "phrase": _phrase,
     "customer": _customer,
 }
-"""Tasks of single sentences, and what generates them."""
+"""Generators of the tasks with classes."""
 
 # Tasks in files.
 
@@ -328,7 +327,7 @@ CLASSES = {
     ),
     "MPQA": (("mpqa.neg",), ("mpqa.pos",)),
 }
-"""The files of classes 0 and 1, first by their official names; ``.txt`` may follow."""
+"""The names of the files of classes 0 and 1, official ones first; ``.txt`` may follow."""
 ENCODINGS = {"MR": "windows-1252", "SUBJ": "windows-1252"}
 """The encodings of official files that are not in UTF-8."""
 SICK = (
@@ -342,7 +341,7 @@ NAMES = "SICK", *CLASSES
 
 
 class SentenceTasks(Dataset[SentenceTask], Mapping[str, SentenceTask]):
-    """Tasks by name; as :class:`Dataset`, but for its splits."""
+    """Tasks by name: a :class:`Dataset` with tasks in place of splits."""
 
     def __init__(
         self,
@@ -351,12 +350,14 @@ class SentenceTasks(Dataset[SentenceTask], Mapping[str, SentenceTask]):
         read: Callable[[], Mapping[str, SentenceTask]],
         key: Callable[[], str],
     ) -> None:
-        def noted() -> tuple[Mapping[str, SentenceTask], str]:
+        def read_and_note() -> tuple[Mapping[str, SentenceTask], str]:
             tasks = read()
             blank = sum(task.blank for task in tasks.values())
             return tasks, f"{blank} blank lines left out" if blank else ""
 
-        super().__init__(source, noted, lambda: f"{','.join(names)} {key()}", noted=True)
+        super().__init__(
+            source, read_and_note, lambda: f"{','.join(names)} {key()}", noted=True
+        )
         self.names = tuple(names)
 
     def __getitem__(self, name: str) -> SentenceTask:
@@ -388,12 +389,12 @@ def load(source: Source, path: Path | None = None, *, only: str = "") -> Sentenc
 
     Args:
         path: the folder. None: the source's own place in the data folder.
-        only: names of tasks, with commas between them; empty for all.
+        only: names of tasks, separated by commas; empty for all.
 
     Raises:
-        ValueError: for a task that there is not; later, for a missing column, another encoding,
-            a relatedness that is none, too few examples.
-        FileNotFoundError: where files are not; names them.
+        ValueError: for an unknown task; later, for a missing column, another encoding, a
+            relatedness that is no number, too few examples.
+        FileNotFoundError: if files are missing; names them.
     """
     every = ("relatedness", *GENERATORS) if source is STORY_TASKS else NAMES
     names = [name.strip() for name in only.split(",")] if only else [*every]
@@ -406,9 +407,9 @@ def load(source: Source, path: Path | None = None, *, only: str = "") -> Sentenc
             source, names, lambda: {n: t for n, t in make_tasks().items() if n in names}, str
         )
     folder = path or data_folder() / source.name
-    # links to folders are followed, which ** would not do
-    found = [file for depth in ("*", "*/*", "*/*/*") for file in sorted(folder.glob(depth))]
-    by_name = {file.name.lower(): file for file in found if file.is_file()}
+    # "**" would not follow links to folders
+    paths = [path for depth in ("*", "*/*", "*/*/*") for path in sorted(folder.glob(depth))]
+    by_name = {path.name.lower(): path for path in paths if path.is_file()}
     files = {name: _files(name, by_name, folder) for name in names}
 
     def read() -> dict[str, SentenceTask]:
@@ -441,16 +442,16 @@ def _files(name: str, by_name: Mapping[str, Path], folder: Path) -> list[Path]:
 def _read_classes(name: str, files: Sequence[Path]) -> SentenceTask:
     """Read the sentences of class 0, then of class 1, a line each."""
     encodings = ["utf-8", *([ENCODINGS[name]] if name in ENCODINGS else [])]
-    read = [_lines(file, encodings) for file in files]
-    lines = [line for part in read for line in part if line.strip()]
-    counts = [sum(bool(line.strip()) for line in part) for part in read]
-    targets, blank = np.repeat([0.0, 1.0], counts), sum(map(len, read)) - len(lines)
-    folds = assign_folds(name, len(lines))
+    all_lines = [_lines(file, encodings) for file in files]
+    by_class = [[line for line in lines if line.strip()] for lines in all_lines]
+    lines = [*chain(*by_class)]
+    targets = np.repeat([0.0, 1.0], [*map(len, by_class)])
+    blank, folds = sum(map(len, all_lines)) - len(lines), assign_folds(name, len(lines))
     return _task(files, name, _tokens(lines), [], targets, folds, blank)
 
 
 def _read_sick(files: Sequence[Path]) -> SentenceTask:
-    """Read pairs from tables with tabs, of all splits in one file, or of each in its own."""
+    """Read pairs from tables with tabs, in one file, or one of each split."""
     rows, blank = [], 0
     for split, file in enumerate(files):
         lines = _lines(file, ["utf-8"])

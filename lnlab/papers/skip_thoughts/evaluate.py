@@ -1,16 +1,14 @@
-"""Held-out nats of skip-thoughts, and its frozen vectors scored on downstream tasks.
+"""Held-out nats of skip-thoughts, and the scores of its frozen vectors on downstream tasks.
 
-Vectors are scored as Kiros et al. (2015) do it, by linear models. Every vector is divided by
-its length and nothing else is done to it. Classes: logistic regression; for each of ten folds
-C, of 2^0 ... 2^8, is chosen by ten folds within the nine that train, and the accuracy is that
-on the tenth. Pairs (u, v): features |u - v| and u * v, a softmax over 1 to 5 with the
-relatedness as soft label (Tai et al., 2015), C by Pearson's r on the trial pairs; the authors
-stop early instead.
+Vectors are scored by linear models, as Kiros et al. (2015) do it, after each is divided by its
+norm. Classes: logistic regression; for each of ten folds C, of 2^0 ... 2^8, is selected by ten
+inner folds, and the accuracy is that on the outer one. Pairs (u, v): features |u - v| and
+u * v, a softmax over 1 to 5 with the relatedness as soft label (Tai et al., 2015), C by
+Pearson's r on the trial pairs; the authors stop early instead.
 
-Whatever is learned of the sentences, the words of a baseline included, is learned of those that
-train. Of a baseline the C is the one of most right on the ten folds themselves, which flatters
-it: inner folds of bags of words would take longer than all else, and whoever is compared with
-them has it no easier.
+Everything is learned from training sentences alone, the words of a baseline included. The C of
+a baseline is the best on the outer folds themselves, which favours the baseline: inner folds of
+bags of words would take longer than everything else.
 
 scikit-learn is imported when it is needed: claims are read without it.
 """
@@ -18,6 +16,7 @@ scikit-learn is imported when it is needed: claims are read without it.
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,11 +42,11 @@ from lnlab.training import Evaluation
 from lnlab.training.random_state import placed
 
 HELD_OUT = 1000
-"""Held-out sentences that are looked at, spread evenly over all of them."""
+"""Held-out sentences that are used, spread evenly over all of them."""
 BY = "_C"
-"""The end of the name of a metric, before the one C that all folds have."""
+"""The end of the name of a metric of one C for all folds, before this C."""
 NESTED, BEST = "_nested", "_best"
-"""The ends of the names of metrics for which inner folds chose C, or the folds themselves."""
+"""The ends of the names of metrics whose C inner folds select, or the outer folds."""
 ENDS = {"accuracy": "", "pearson": "_r", "spearman": "_rho", "mse": "_mse"}
 """The ends of the names of metrics."""
 WEIGHTS = "weights "
@@ -56,10 +55,8 @@ WEIGHTS = "weights "
 
 @torch.no_grad()
 def held_out_nats(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:
-    """Return ``valid_nll``, nats a word of the neighbours of held-out sentences.
-
-    And ``valid_nll_before`` and ``valid_nll_after``, of each neighbour.
-    """
+    """Return ``valid_nll``, nats a word of the neighbours of held-out sentences, and of each
+    neighbour ``valid_nll_before`` and ``valid_nll_after``."""
     chosen = books.valid[:: max(1, len(books.valid) // HELD_OUT)][:HELD_OUT]
     lengths = books.lengths[chosen].tolist()
     device = net.word.device
@@ -78,23 +75,22 @@ def held_out_nats(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:
 
 # Logistic regressions of two classes, in a fraction of scikit-learn's time.
 #
-# Ten folds, ten more within the nine that train, nine strengths of the penalty are 990 models.
-# Sets that share most of their examples have nearly one Hessian: one is made for all, and a
-# step of all models is two products of matrices. At 10,000 vectors of 256 numbers that is 2.4 s
-# where scikit-learn, one model after the other, takes 85; it fits what does not arrive.
+# Ten outer folds, ten inner folds in each, nine penalties: 990 models. Training sets that share
+# most of their examples have nearly the same Hessian: one serves all, and a step of all models
+# is two matrix products. For 10,000 vectors of 256 numbers this takes 2.4 s, scikit-learn's
+# models one after the other 85 s. scikit-learn fits the models that do not converge.
 
 TOLERANCE = 1e-6
-"""The gradient of the mean loss at which a fit ends: scores are then those of the optimum to
-1e-4."""
+"""The gradient of the mean loss at which a fit ends; scores are then exact to 1e-4."""
 NEWTON_STEPS = 100
-"""Steps of all models; ten are usual, forty were seen."""
+"""The most steps; ten are usual, forty occur."""
 CS = tuple(2.0**power for power in range(9))
 
 
 def fit_logistic(
     vectors: np.ndarray, targets: np.ndarray, train: np.ndarray, Cs: Sequence[float]
 ) -> Iterator[np.ndarray]:
-    """Yield K logistic regressions for each C, begun where those of the C before ended.
+    """Yield K logistic regressions for each C, started from those of the C before.
 
     Args:
         vectors: (N, D).
@@ -103,8 +99,7 @@ def fit_logistic(
         Cs: inverse strengths of the penalty.
 
     Yields:
-        weights (D + 1, K), the last row the bias: :func:`logits` takes them. They change when
-        the next are asked for.
+        weights (D + 1, K) for :func:`logits`, the last row the bias; overwritten by the next.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -122,25 +117,25 @@ def fit_logistic(
 def _newton(
     X: np.ndarray, targets: np.ndarray, train: np.ndarray, C: float, W: np.ndarray
 ) -> np.ndarray:
-    """Move weights to their optimum, in place; return the models that did not arrive."""
+    """Move weights to their optimum, in place; return the models that did not converge."""
     penalty = np.full((len(W), 1), 1 / C)
-    penalty[-1] = 0  # a bias costs nothing
-    # the Hessian at the mean of all models serves each of them: the steps are not quite
-    # Newton's, so that more are needed, each of which costs next to nothing
+    penalty[-1] = 0  # of the bias
+    # the Hessian at the mean of all models serves each of them: steps are not exactly Newton's,
+    # and there are more of them, but each is cheap
     p = expit(X @ W.mean(1))
     hessian = train.mean() * (X.T * (p * (1 - p))) @ X + np.diag(penalty.ravel())
-    factor, sizes, left = cho_factor(hessian), train.sum(0), np.arange(W.shape[1])
+    factor, sizes, models = cho_factor(hessian), train.sum(0), np.arange(W.shape[1])
     for _ in range(NEWTON_STEPS):
-        error = expit(X @ W[:, left])
+        error = expit(X @ W[:, models])
         error -= targets[:, None]
-        error *= train[:, left]
-        gradient = X.T @ error + penalty * W[:, left]
-        far = np.abs(gradient).max(0) >= TOLERANCE * sizes[left]
-        left = left[far]
-        if not len(left):
+        error *= train[:, models]
+        gradient = X.T @ error + penalty * W[:, models]
+        unfinished = np.abs(gradient).max(0) >= TOLERANCE * sizes[models]
+        models = models[unfinished]
+        if not len(models):
             break
-        W[:, left] -= cho_solve(factor, gradient[:, far])
-    return left
+        W[:, models] -= cho_solve(factor, gradient[:, unfinished])
+    return models
 
 
 def logits(vectors: np.ndarray, W: np.ndarray) -> np.ndarray:
@@ -151,10 +146,10 @@ def logits(vectors: np.ndarray, W: np.ndarray) -> np.ndarray:
 def _models(
     features: Any, classes: np.ndarray, weights: np.ndarray | None = None
 ) -> Iterator[Any]:
-    """Yield scikit-learn's model of each C, begun where the last one ended.
+    """Yield scikit-learn's model of each C, started from the one before.
 
-    By Newton's method: of vectors that are nearly parallel the gradient is so small that
-    L-BFGS ends where it begins.
+    By Newton's method: the gradient for nearly parallel vectors is so small that L-BFGS stops
+    at once.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -163,7 +158,7 @@ def _models(
         solver="newton-cg", tol=TOLERANCE, warm_start=True, max_iter=NEWTON_STEPS
     )
     for C in CS:
-        with warnings.catch_warnings():  # at an optimum no step goes on: it looks, and stays
+        with warnings.catch_warnings():  # a line search at the optimum finds no step
             warnings.filterwarnings("ignore", "Line search of Newton", ConvergenceWarning)
             model.set_params(C=C).fit(features, classes, sample_weight=weights)
         yield model
@@ -180,8 +175,8 @@ class VectorScore:
         task: its name.
         metrics: ``accuracy`` in percent; of pairs ``pearson``, ``spearman`` and ``mse``.
         folds: the first of the metrics on each fold, of pairs on each tenth of the test pairs.
-        margin: half of a 95 % interval around the first metric. Models of two folds share most
-            examples: the variance is corrected for it (Nadeau and Bengio, 2003).
+        margin: half of a 95 % interval around the first metric. The variance is corrected for
+            the examples that models of two folds share (Nadeau and Bengio, 2003).
         C: of each fold, or of all.
     """
 
@@ -194,26 +189,26 @@ class VectorScore:
 
 @dataclass(frozen=True)
 class VectorScores:
-    """The scores with each C, one for all folds, and the score with the C that was chosen."""
+    """The scores with one C for all folds, by C, and the score with the selected C."""
 
     by_C: Mapping[float, VectorScore]
     chosen: VectorScore
 
 
-Represent = Callable[[SentenceTask, np.ndarray], Any]
-"""Vectors of all sentences of a task, by what is learned of the examples with these indices: an
-array, or a sparse matrix."""
+Featurizer = Callable[[SentenceTask, np.ndarray], Any]
+"""Returns vectors of all sentences of a task, an array or a sparse matrix, from a task and the
+indices of the examples from which it may learn."""
 
 
 def bag_of_words(task: SentenceTask, rows: np.ndarray) -> Any:
-    """Return how often each word occurs in each sentence, divided by the vector's length."""
+    """Return word counts of each sentence, divided by their norm."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     return _bag(task, rows, CountVectorizer(analyzer=list))
 
 
 def tf_idf(task: SentenceTask, rows: np.ndarray) -> Any:
-    """Return bags of words in which rare words weigh more, divided by the vectors' lengths."""
+    """Return TF-IDF vectors of each sentence, divided by their norm."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     return _bag(task, rows, TfidfVectorizer(analyzer=list))
@@ -227,12 +222,12 @@ def _bag(task: SentenceTask, rows: np.ndarray, vectorizer: Any) -> Any:
     return normalize(vectorizer.transform(task.all_sentences).astype(np.float64))
 
 
-BASELINES: Mapping[str, Represent] = {"_words": bag_of_words, "_tfidf": tf_idf}
+BASELINES: Mapping[str, Featurizer] = {"_words": bag_of_words, "_tfidf": tf_idf}
 """The baselines by the ends of the names of metrics."""
 
 
 def score_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScores:
-    """Score frozen vectors; C is chosen for each fold by the folds within what trains.
+    """Score frozen vectors; inner folds select the C of each outer fold.
 
     Args:
         vectors: of all sentences of the task (N, D).
@@ -260,18 +255,18 @@ def score_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScores:
     return VectorScores(_by_C(task, outer), chosen)
 
 
-def score_baseline(task: SentenceTask, represent: Represent) -> VectorScores:
-    """Score bags of words; the chosen C has most right on the folds, the smallest of several.
+def score_baseline(task: SentenceTask, featurizer: Featurizer) -> VectorScores:
+    """Score bags of words; the selected C is the smallest of the best on the outer folds.
 
     Args:
-        represent: one of :data:`BASELINES`.
+        featurizer: one of :data:`BASELINES`.
     """
     if task.pairs:
-        return _score_pairs(task, represent(task, np.flatnonzero(task.splits == TRAIN)))
+        return _score_pairs(task, featurizer(task, np.flatnonzero(task.splits == TRAIN)))
     correct = []
     for fold in range(FOLDS):
         test = task.splits == fold
-        features = represent(task, np.flatnonzero(~test))
+        features = featurizer(task, np.flatnonzero(~test))
         models = _models(features[~test], task.targets[~test])
         correct.append(
             [(m.predict(features[test]) == task.targets[test]).sum() for m in models]
@@ -281,7 +276,7 @@ def score_baseline(task: SentenceTask, represent: Represent) -> VectorScores:
 
 
 def _by_C(task: SentenceTask, correct: np.ndarray) -> dict[float, VectorScore]:
-    """Return the scores with one C for all folds, of numbers of correct examples (C, FOLDS)."""
+    """Return the scores by C, from numbers of correct examples (C, FOLDS)."""
     return {C: _accuracy(task, row, [C] * FOLDS) for C, row in zip(CS, correct, strict=True)}
 
 
@@ -349,7 +344,7 @@ def pearson(predicted: np.ndarray, true: np.ndarray) -> float:
 
 
 def _margin(folds: Sequence[float], factor: float) -> float:
-    """Return half of a 95 % interval of a mean, of the folds' variance times a factor."""
+    """Return half of a 95 % interval of a mean, whose variance is the folds' times a factor."""
     return float(stdtrit(len(folds) - 1, 0.975) * np.sqrt(factor * np.var(folds, ddof=1)))
 
 
@@ -365,16 +360,16 @@ def scores_by_metric(
 ) -> dict[str, float]:
     """Return the scores of a representation on all tasks, by metric.
 
-    A metric is called by the task's name in small letters, of pairs with ``_r``, ``_rho`` and
-    ``_mse`` behind it: accuracy in percent; Pearson's r, Spearman's rho and the mean squared
-    error. There is ``<metric>_nested``, inner folds choosing the C of each fold;
-    ``<metric>_within``, half of a 95 % interval around it, of accuracy and r; and
-    ``<metric>_C1`` ... ``<metric>_C256``, one C for all folds.
+    A metric is called by the task's name in small letters, of pairs followed by ``_r``,
+    ``_rho`` and ``_mse``: accuracy in percent; Pearson's r, Spearman's rho and the mean squared
+    error. There is ``<metric>_nested``, whose C inner folds select; ``<metric>_within``, half
+    of a 95 % interval around it, of accuracy and r; and ``<metric>_C1`` ...
+    ``<metric>_C256``, one C for all folds.
 
     Args:
-        score: from a task to its scores.
-        end: of the names of metrics.
-        chosen: what stands in the place of ``_nested``.
+        score: returns the scores of a task.
+        end: the end of the names of metrics.
+        chosen: in place of ``_nested``.
     """
     values = {}
     for task_name, task in tasks.items():
@@ -389,7 +384,7 @@ def scores_by_metric(
 
 
 def with_ending(values: Mapping[str, float], end: str) -> dict[str, float]:
-    """Return the scores of :func:`scores_by_metric` that end so, without the ending."""
+    """Return the scores of :func:`scores_by_metric` with an ending, without it."""
     return {
         name.removesuffix(end): value for name, value in values.items() if name.endswith(end)
     }
@@ -400,7 +395,7 @@ def sentence_vectors(
 ) -> np.ndarray:
     """Return the vectors (N, H) of the sentences of a task.
 
-    As in the authors' code the ends of sentences are read where pairs are scored, and else not.
+    As in the authors' code the end symbol is read for pairs alone.
     """
     rows = [vocabulary.encode(" ".join(words)) for words in task.all_sentences]
     return net.vectors(rows if task.pairs else [row[:-1] for row in rows]).cpu().numpy()
@@ -416,20 +411,17 @@ def vector_scores(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:
 
 
 def bag_of_words_scores(books: EncodedBooks) -> dict[str, float]:
-    """Return the scores of bags of words, which know of no order, once on this machine.
+    """Return the scores of bags of words and of TF-IDF, once on this machine.
 
-    As of :func:`scores_by_metric`, ``_words`` behind the metrics and ``_best`` in the place of
-    ``_nested``; and those of TF-IDF, ``_tfidf``.
+    As of :func:`scores_by_metric`, with ``_words`` and ``_tfidf`` behind the metrics, and
+    ``_best`` in place of ``_nested``.
     """
     import sklearn
 
     def scores() -> dict[str, np.ndarray]:
         values = {}
-        for end, represent in BASELINES.items():
-
-            def score(task: SentenceTask, represent: Represent = represent) -> VectorScores:
-                return score_baseline(task, represent)
-
+        for end, featurizer in BASELINES.items():
+            score = partial(score_baseline, featurizer=featurizer)
             values |= scores_by_metric(books.tasks, score, end=end, chosen=BEST)
         return {name: np.array(value) for name, value in values.items()}
 
@@ -439,7 +431,7 @@ def bag_of_words_scores(books: EncodedBooks) -> dict[str, float]:
 
 
 def unknown_words(books: EncodedBooks) -> dict[str, float]:
-    """Return ``<task>_unknown``, how many of its words the vocabulary does not have (%)."""
+    """Return ``<task>_unknown``, the part of its words that the vocabulary lacks (%)."""
     unknown = books.vocabulary.unknown_fraction
     return {
         f"{name.lower()}_unknown": 100 * unknown(map(" ".join, task.all_sentences))
@@ -450,10 +442,10 @@ def unknown_words(books: EncodedBooks) -> dict[str, float]:
 def measure(
     net: Any, books: EncodedBooks, evaluation: Evaluation, *, snapshot: bool
 ) -> dict[str, Any]:
-    """Return all that is measured of a model at a moment.
+    """Return the metrics of a model.
 
-    On the way often :func:`held_out_nats` alone; seldom the scores of its vectors, and its
-    weights, where they are asked for; at the end how many words of the tasks are unknown.
+    A light evaluation has :func:`held_out_nats` alone; a full one also the scores of its
+    vectors, and with ``snapshot`` its weights; the final one also how many words are unknown.
     """
     values: dict[str, Any] = held_out_nats(net.eval(), books)
     if evaluation is Evaluation.LIGHT:
@@ -467,10 +459,10 @@ def measure(
 
 
 def load_snapshots(experiment: Any, run: Any, books: EncodedBooks) -> dict[int, Any]:
-    """Return the models of a run's first seed, by the updates at which weights were kept.
+    """Return the models of a run's first seed, by the updates at which weights were stored.
 
     Raises:
-        ValueError: if the run kept no weights.
+        ValueError: if the run stored no weights.
     """
     seed = experiment.seeds[0]
     models = {}
@@ -482,7 +474,7 @@ def load_snapshots(experiment: Any, run: Any, books: EncodedBooks) -> dict[int, 
         }
         if weights:
             models[update] = experiment.model(seed, books).eval()
-            models[update].load_state_dict(weights, strict=False)  # buffers are as they begin
+            models[update].load_state_dict(weights, strict=False)  # buffers stay
     if not models:
-        raise ValueError("the run kept no weights: train it with snapshots=True.")
+        raise ValueError("the run stored no weights: train it with snapshots=True.")
     return models

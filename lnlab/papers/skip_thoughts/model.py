@@ -1,4 +1,4 @@
-"""A sentence read by one GRU, and its two neighbours predicted by two more."""
+"""Skip-thoughts: one GRU encodes a sentence, two more predict its neighbours."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,12 +14,12 @@ from lnlab.nn.recurrent import GRU
 from lnlab.papers.vocabularies import VocabularyModel
 
 CONDITIONS = ("start", "every step")
-"""Ways in which a decoder knows the sentence: it starts from its vector, as in the authors'
-code, or reads it beside every word, as Kiros et al. (2015) have it."""
+"""The use of a sentence's vector by a decoder: as its first state, as in the authors' code, or
+as an input beside every word, as Kiros et al. (2015) have it."""
 SIDES = ("before", "after")
 """The neighbours of a sentence, in the order of the decoders."""
 ROWS = 512
-"""Words whose logits, (ROWS, V), are in memory at once: a processor's cache is not large."""
+"""Words whose logits, (ROWS, V), are computed at once: they fit a processor's cache."""
 
 
 class Triples(NamedTuple):
@@ -39,20 +39,20 @@ class Triples(NamedTuple):
 
 
 class SkipThoughts(VocabularyModel):
-    r"""Kiros et al. (2015): :class:`Triples` to the nats that the neighbours cost, (2,).
+    r"""Kiros et al. (2015): :class:`Triples` to the nats of the neighbours, (2,).
 
-    A sentence is the last state of a GRU over its words, :math:`h`. Each neighbour has a GRU of
-    its own, whose state after the words before it says which word comes:
+    A sentence is the last state of a GRU over its words, :math:`h`. Each neighbour has its own
+    GRU, whose state predicts the next word:
 
     .. math:: p(w_t \mid w_{<t}, h) \propto \exp(v_{w_t}^T h_t + b_{w_t}).
 
-    The word vectors and the output layer (v, b) serve all three. Layer norm stands in all three
-    GRUs (Ba et al., 2016, eq. 26-28).
+    All three share the word vectors, both decoders the output layer (v, b). Layer norm is in
+    all three GRUs (Ba et al., 2016, eq. 26-28).
 
     Args:
         vocabulary: of the words; weights that were trained with another are refused.
         hidden_size: H.
-        embedding_size: numbers a word.
+        embedding_size: the size of a word vector.
         norm: makes the normalizers of all GRUs.
         initialisation: "paper" is U(-0.1, 0.1), square weights orthogonal; "modern"
             N(0, 1/fan-in) and words N(0, 1).
@@ -88,7 +88,7 @@ class SkipThoughts(VocabularyModel):
             GRU(embedding_size, hidden_size, norm_layer=norm, **settings) for _ in ("", *SIDES)
         )
         if condition == "every step":
-            decoders = [widened(decoder, norm, **settings) for decoder in decoders]
+            decoders = [widen_decoder(decoder, norm, **settings) for decoder in decoders]
         self.decoders = nn.ModuleList(decoders)
 
     def forward(self, triples: Triples) -> Tensor:
@@ -103,7 +103,7 @@ class SkipThoughts(VocabularyModel):
         return last[-1]
 
     def nats(self, decoder: nn.Module, h: Tensor, words: Tensor, counts: Tensor) -> Tensor:
-        """Return the nats of each word of neighbours (B, U), one after the other: (words,).
+        """Return the nats of all words of neighbours (B, U) in one row.
 
         Args:
             h: the vectors of the sentences (B, H).
@@ -112,12 +112,12 @@ class SkipThoughts(VocabularyModel):
         # each word is predicted from the one before it, the first from zeros
         x = F.pad(F.embedding(words[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
         y, _ = self.decode(decoder, x, h)
-        # the output layer is the most of the cost: it sees no padding
-        inside = true_indices(length_mask(counts, words.shape[1]).T, y.device)
-        states, targets = y.flatten(0, 1)[inside], words.T.flatten()[inside]
+        # most of the cost is the output layer: padding is left out
+        indices = true_indices(length_mask(counts, words.shape[1]).T, y.device)
+        states, targets = y.flatten(0, 1)[indices], words.T.flatten()[indices]
         nats = [
-            F.cross_entropy(self.logits(some), right, reduction="none")
-            for some, right in zip(states.split(ROWS), targets.split(ROWS), strict=True)
+            F.cross_entropy(self.logits(h), right, reduction="none")
+            for h, right in zip(states.split(ROWS), targets.split(ROWS), strict=True)
         ]
         return torch.cat(nats)
 
@@ -128,7 +128,7 @@ class SkipThoughts(VocabularyModel):
 
         Args:
             h: the vectors of the sentences (B, H).
-            state: from which it goes on (1, B, H); None: it begins.
+            state: to continue from (1, B, H); None: to begin.
         """
         if self.condition == "every step":
             x = torch.cat([x, h.expand(len(x), *h.shape)], dim=-1)
@@ -172,7 +172,7 @@ class SkipThoughts(VocabularyModel):
         while len(words) < max_length:
             y, state = self.decode(decoder, x, h.unsqueeze(0), state)
             logits = self.logits(y[0, 0])
-            logits[UNKNOWN] = -torch.inf  # it stands for no word that could be read
+            logits[UNKNOWN] = -torch.inf  # not a word
             word = int(logits.argmax())
             if word == END:
                 break
@@ -182,13 +182,13 @@ class SkipThoughts(VocabularyModel):
 
 
 @torch.no_grad()
-def widened(decoder: Any, norm: NormLayer, **settings: Any) -> GRU:
-    """Return a decoder that reads the vector of the sentence, too, behind every word.
+def widen_decoder(decoder: Any, norm: NormLayer, **settings: Any) -> GRU:
+    """Return a decoder that also reads the vector of the sentence, beside every word.
 
-    The weights that it has already stay: arms that are compared start alike.
+    It keeps the weights of the narrow decoder: compared arms start alike.
     """
     embedding_size, hidden_size = decoder.input_size, decoder.hidden_size
-    # its own start is thrown away: it must not move the random numbers that others draw
+    # the wide decoder's first weights are replaced: drawing them must not move the generator
     with torch.random.fork_rng(devices=[]):
         wide = GRU(embedding_size + hidden_size, hidden_size, norm_layer=norm, **settings)
     (narrow,), (cell,) = decoder.cells, wide.cells
@@ -201,7 +201,7 @@ def widened(decoder: Any, norm: NormLayer, **settings: Any) -> GRU:
 
 
 def group_by_length(sentences: Sequence[Sequence[int]], most: int = 256) -> list[list[int]]:
-    """Return the indices of sentences in batches of one length, at most ``most`` in each."""
+    """Return the indices of sentences in batches of one length, of at most ``most``."""
     by_length: dict[int, list[int]] = {}
     for index, sentence in enumerate(sentences):
         by_length.setdefault(len(sentence), []).append(index)

@@ -1,0 +1,396 @@
+"""Books and sentence tasks: files, whole and damaged, and what is generated."""
+
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from lnlab import data
+from lnlab.data.vocabulary import END, UNKNOWN
+from lnlab.papers.skip_thoughts import data as books
+from lnlab.papers.skip_thoughts import downstream
+from lnlab.papers.skip_thoughts.data import (
+    EACH,
+    GLAD,
+    GOOD,
+    SAD,
+    STRETCH,
+    SUBJECTS,
+    EncodedBooks,
+    Event,
+)
+from lnlab.papers.skip_thoughts.downstream import FOLDS, NAMES, SentenceTask, assign_folds
+from tests.data import layouts
+
+
+def load(spec, **options):
+    return data.load(spec, "books", **options)
+
+
+def load_tasks(spec, **options):
+    return data.load(spec, "tasks", **options)
+
+
+# --- books in files ---------------------------------------------------------------------------
+
+
+def test_a_folder_of_books_is_read_line_by_line(tmp_path):
+    folder = layouts.bookcorpus(tmp_path)
+    corpus, longer = (load(f"bookcorpus={folder}", longest=n) for n in (29, 41))
+    assert [*corpus.library] == ["a.txt", "b.txt", "more/c.txt"]
+    expected = [line.split() for line in layouts.sentences(2)]
+    assert longer.books[2] == expected
+    expected[3] = []
+    assert corpus.books[2] == expected
+    assert (corpus.left_out, longer.left_out) == (3, 0)
+    assert corpus.name == "bookcorpus, 3 of 24 sentences of more than 29 words left out"
+    assert longer.name == "bookcorpus"
+    assert corpus.checksum != longer.checksum
+
+
+def test_novels_are_their_texts_in_sentences_cut_once_on_a_machine(tmp_path, monkeypatch):
+    novels = load(f"novels={layouts.novels(tmp_path)}").books
+    folder = tmp_path / "gutenberg"
+    assert len(novels) == 12
+    assert novels[2:] == load(f"cbt-books={tmp_path / 'cbt' / 'CBTest'}").books
+    opening = (
+        "`` did mr. {} go ? ''|asked dr. bell .|`` no -- never ; she ca n't do it , '' said i ."
+    )
+    for number, name in enumerate(("ann", "zoë")):
+        sentences = [" ".join(words) for words in novels[number]]
+        assert sentences[:3] == opening.format(name).split("|")
+        assert sentences[3] == f"it was 0 o'clock in book {number} ."
+        assert len(sentences) == 20
+        assert not {"licence", "ebook", "volunteers"} & {*" ".join(sentences).split()}
+    text = "Chapter 1\n\nMrs. Hill saw\nSt. Paul's. It rained! (Twice.)\n\n\nWell"
+    assert [" ".join(words) for words in books.split_sentences(text)] == [
+        "chapter 1",
+        "mrs. hill saw st. paul 's .",
+        "it rained !",
+        "( twice . )",
+        "well",
+    ]
+    monkeypatch.setattr(books, "split_sentences", None)
+    os.utime(folder / "0.txt", ns=(1, 1))
+    assert load(f"gutenberg={folder}").books == novels[:2]
+    file = tmp_path / "cbt" / "CBTest" / "data" / "cbt_valid.txt"
+    file.write_text("_BOOK_TITLE_ : A\n" + "He -LRB- Tom -RRB- ran .\n" * 3)
+    words = ["he", "(", "tom", ")", "ran", "."]
+    assert load(f"novels={tmp_path}").library["A"] == [words] * 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda b: b[: b.index(b"End of the Project")], "no whole book of Project Gutenberg"),
+        (lambda b: b.replace(b"ASCII", b"EBCDIC-0") + b"\xe9", "no text in utf-8 or EBCDIC-0"),
+    ],
+)
+def test_a_damaged_novel_is_named(change, message, tmp_path):
+    file = layouts.gutenberg(tmp_path) / "0.txt"
+    file.write_bytes(change(file.read_bytes()))
+    with pytest.raises(ValueError, match=rf"0\.txt.*{message}"):
+        _ = load(f"gutenberg={tmp_path}").books
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"one sentence .\n", r"bookcorpus: a\.txt has 1 sentence, and a book needs .*: take"),
+        (b"one .\ntwo .\n<end> .\n", r"a\.txt has the word '<end>', which stands for"),
+        ((b"word " * 30 + b"\n") * 3, "all 3 sentences have more than 29 words"),
+    ],
+)
+def test_what_is_no_book_is_named(content, message, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"\.txt files, a book each"):
+        load(f"bookcorpus={tmp_path}")
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        _ = load(f"bookcorpus={tmp_path}").books
+
+
+REAL = data.data_folder()  # when tests are collected: it is another while they run
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not all(
+        (REAL / name).is_dir() for name in ("gutenberg", "cbt", "sick", "mr", "cr", "subj")
+    ),
+    reason="the novels and tasks are not in the data folder",
+)
+def test_the_real_novels_and_tasks_are_read():
+    novels = load(f"novels={REAL}")
+    assert (len(novels.books), sum(map(len, novels.books))) == (18, 115_317)
+    assert novels.left_out == 28_011
+    counts = {n: (len(t), t.blank) for n, t in load_tasks(f"sentence-tasks={REAL}").items()}
+    assert counts == {
+        "SICK": (9_927, 0),
+        "MR": (10_662, 0),
+        "CR": (3_771, 4),
+        "SUBJ": (10_000, 0),
+        "MPQA": (10_603, 3),
+    }
+
+
+# --- stories ----------------------------------------------------------------------------------
+
+
+def test_subject_people_and_mood_of_a_story_stay():
+    make = books.make_stories
+    assert make(30, 1)[:10] == make(10, 1) != make(10, 2)
+    things = {thing for verbs in SUBJECTS.values() for thing in verbs}
+    names = {name for group in books.CHARACTERS.values() for name in group}
+    for story in make(200, 3):
+        *_, hero, _, friend, _, _, subject, _ = story[0]
+        words = {word for line in story for word in line}
+        assert words & things <= {*SUBJECTS[subject]}
+        assert words & names <= {hero, friend}
+        assert bool(words & {*GLAD}) != bool(words & {*SAD})
+        assert 5 <= len(story) <= 14
+
+
+def test_consequences_depend_on_the_order_of_words():
+    event = Event("anna", "gave", "lamp", "ben")
+    assert event.paraphrases[1] == "anna gave the lamp to ben"
+    assert event.swapped.paraphrases[1] == "ben gave the lamp to anna"
+    assert event.consequence == "now ben had the lamp and anna had nothing"
+    assert event.swapped.consequence == "now anna had the lamp and ben had nothing"
+    broke = Event("anna", "broke", "lamp")
+    omission, denial = (
+        Counter(" ".join(make("ben", broke)).split())
+        for make in (books.omissions, books.denials)
+    )
+    assert omission == denial
+    counts = Counter()
+    for story in books.make_stories(200, 3):
+        lines = [" ".join(words) for words in story]
+        for line, after in pairwise(lines):
+            if " did not say" in line:
+                counts["omission"] += after.startswith("nobody")
+            elif " did say" in line:
+                counts["denial"] += after.startswith("everybody")
+            if line.startswith(("luckily", "sadly")):
+                counts["narrator"] += after.startswith("i was")
+            if " after the " in line:
+                last = line.split(" after ")[0].split()[-1]
+                assert lines[lines.index(line) + 2] == f"the last thing was the {last} ."
+    assert min(counts.values()) > 20
+    assert len(counts) == 3
+
+
+# --- books by number --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Written:
+    """Books, as they are loaded."""
+
+    books: list
+    name: str = "written"
+    kind: str = "synthetic"
+    licence: str = "none"
+    checksum: str = "1"
+    left_out: int = 7
+
+
+def random_books(count=12, each=110, words=30, longest=9):
+    """Books of random words, always the same."""
+    rng = torch.Generator().manual_seed(1)
+
+    def sentence():
+        length = int(torch.randint(longest, (1,), generator=rng))  # 0: one was left out
+        return [f"w{int(k)}" for k in torch.randint(words, (length,), generator=rng)]
+
+    return Written([[sentence() for _ in range(each)] for _ in range(count)])
+
+
+@pytest.fixture(scope="module")
+def encoded():
+    return EncodedBooks(random_books(), 40)
+
+
+def test_triples_are_neighbours_in_a_book_and_splits_share_none(encoded):
+    flat = [sentence for book in encoded.books.books for sentence in book]
+    book_of = [k for k, book in enumerate(encoded.books.books) for _ in book]
+
+    def words(row):
+        return [encoded.vocabulary.words[number] for number in row if number != END]
+
+    for length in (1, 5, 8):
+        indices = encoded.train[encoded.lengths[encoded.train] == length][:6]
+        triples = encoded.triples(indices)
+        assert triples.middle.shape == (6, length + 1)
+        for row, index in enumerate(indices.tolist()):
+            sides = (0, triples.middle), (-1, triples.before), (1, triples.after)
+            assert all(words(part[row]) == flat[index + side] for side, part in sides)
+            counts = [len(flat[index + side]) + 1 for side in (-1, 1)]
+            assert triples.counts[row].tolist() == counts
+    used = []
+    for indices in (encoded.train.tolist(), encoded.valid.tolist()):
+        assert indices
+        assert all(flat[k - 1] and flat[k] and flat[k + 1] for k in indices)
+        assert all(book_of[k - 1] == book_of[k + 1] for k in indices)
+        used.append({k + side for k in indices for side in (-1, 0, 1)})
+    assert not used[0] & used[1]
+    assert {index // STRETCH % EACH for index in used[1]} == {EACH - 1}
+
+
+def test_passages_are_held_out_and_shuffled_sentences_are_the_same_ones(encoded):
+    passages = encoded.passages(3)
+    inner = [index for passage in passages for index in passage[1:-1]]
+    held_out = {*encoded.valid.tolist()}
+    assert len(passages) > 1
+    assert {*inner} <= held_out
+    assert len(inner) == len({*inner})
+    assert all(p[0] not in held_out and p[-1] not in held_out for p in passages)
+    assert not encoded.passages(1 + max(map(len, passages)))
+    mixed, again = (EncodedBooks(random_books(), 40, shuffled=True) for _ in range(2))
+    assert sorted(mixed.sentences) == sorted(encoded.sentences)
+    assert again.sentences == mixed.sentences != encoded.sentences
+    assert mixed.vocabulary.words == encoded.vocabulary.words
+
+
+def test_the_vocabulary_is_the_most_frequent_training_words():
+    sentences = [["held"] if k // 50 == 19 else ["b", "a", "b"][k % 3 :] for k in range(2000)]
+    assert EncodedBooks(Written([sentences]), 4).vocabulary.words[2:] == ("b", "a")
+    assert "held" not in EncodedBooks(Written([sentences]), 9).vocabulary
+    few = EncodedBooks(random_books(), 7)
+    assert len(few.vocabulary) == 7
+    rows = few.triples(few.train[few.lengths[few.train] == 8][:20]).middle
+    assert (rows == UNKNOWN).any()
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ([["a"], ["b"], []] * 500, "none to train on; 7 were too long.*max_length"),
+        ([["a"]] * 100, "100 sentences in 1 books, none to validate on"),
+        ([[], [], []], "the vocabulary is empty"),
+    ],
+)
+def test_books_that_cannot_be_used_are_errors_that_say_so(sentences, message):
+    with pytest.raises(ValueError, match=message):
+        EncodedBooks(Written([sentences]), 10)
+
+
+# --- tasks in files ---------------------------------------------------------------------------
+
+
+def test_the_official_files_are_read_and_other_names_and_encodings_are_the_same(tmp_path):
+    folder = layouts.sentence_tasks(tmp_path)
+    tasks = load_tasks(f"sentence-tasks={folder}")
+    assert tuple(tasks) == NAMES == tasks.names
+    assert tasks.name == "sentence-tasks, 8 blank lines left out"
+    sick = tasks["SICK"]
+    assert sick.sentences[5] == ["a", "trial", "dog", ",", "1"]
+    assert sick.others[5] == ["the", "man", "is", "n't", "there"]
+    assert sick.targets[4:8].tolist() == [1.5, 2.5, 3.5, 4.5]
+    assert sick.splits.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    for name, accent in {
+        "MR": "café …",
+        "SUBJ": "café …",
+        "CR": "cafe",
+        "MPQA": "cafe",
+    }.items():
+        task = tasks[name]
+        assert task.targets.tolist() == [0] * 12 + [1] * 13
+        words = " ".join(task.sentences[14])
+        assert words.startswith(accent), words
+        assert words.endswith("2 , is n't it ?")
+        assert {*task.splits.tolist()} == {*range(FOLDS)}
+        assert task.blank == 2
+    assert "plot.tok.gt9.5000" in tasks["SUBJ"].sentences[0]  # objective is class 0
+    checksum = tasks.checksum
+    for old, new in (
+        ("subj/rotten_imdb/plot.tok.gt9.5000", "subj.objective"),
+        ("mr/rt-polaritydata/rt-polarity.pos", "MR.pos.txt"),
+    ):
+        text = (folder / old).read_bytes().decode("cp1252")
+        (folder / old).unlink()
+        (folder / new).write_text(text, "utf-8")
+    lines = ["sentence_A\tsentence_B\trelatedness_score\tSemEval_set"]
+    for split, file in (("TRAIN", "train"), ("TRIAL", "trial"), ("TEST", "test_annotated")):
+        rows = (folder / "sick" / f"SICK_{file}.txt").read_text().splitlines()[1:]
+        lines += ["\t".join([*row.split("\t")[1:4], split]) for row in rows]
+    layouts.put(folder / "SICK.txt", text="\n".join(lines) + "\n")
+    assert load_tasks(f"sentence-tasks={folder}").checksum == checksum
+    next(folder.rglob("custrev.pos")).unlink()
+    with pytest.raises(FileNotFoundError, match=r"CR is not whole .* no custrev.pos or cr.pos"):
+        load_tasks(f"sentence-tasks={folder}")
+    assert [*load_tasks(f"sentence-tasks={folder}", only="SICK, MPQA")] == ["SICK", "MPQA"]
+    with pytest.raises(ValueError, match="has no 'TREC': choose from SICK, MR, CR"):
+        load_tasks(f"sentence-tasks={folder}", only="TREC")
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        (
+            "SICK_trial.txt",
+            lambda b: b.replace(b"relatedness_score", b"score"),
+            "SICK_trial.txt, line 2: expected sentence_A, sentence_B and a relatedness_score",
+        ),
+        ("SICK_train.txt", lambda b: b.replace(b"\t2.5", b"\tnan"), "line 3: expected"),
+        (
+            "SICK_test_annotated.txt",
+            lambda b: b[: len(layouts.HEADING) + 1],
+            "SICK has 8 examples, none of them in split 2 of 3",
+        ),
+        ("rt-polarity.pos", lambda b: b + b"\x81\n", "no text in utf-8 or windows-1252: con"),
+        ("mpqa.pos", lambda b: b"\n \n", r"mpqa.pos: MPQA has 0 examples of class 1"),
+    ],
+)
+def test_a_damaged_task_is_named(file, change, message, tmp_path):
+    folder = layouts.sentence_tasks(tmp_path)
+    (path,) = folder.rglob(file)
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(ValueError, match=message):
+        _ = load_tasks(f"sentence-tasks={folder}")["SICK"]
+
+
+def test_folds_are_even_and_mix_the_classes():
+    folds = assign_folds("MR", 1003)
+    assert sorted(Counter(folds.tolist()).values()) == [100] * 7 + [101] * 3
+    halves = [np.mean(np.flatnonzero(folds == fold) < 500) for fold in range(FOLDS)]
+    assert 0.3 < min(halves) < max(halves) < 0.7
+    assert not np.array_equal(folds, assign_folds("CR", 1003))
+    sentences = [[f"w{n}"] for n in range(120)]
+    for few in (0, 1):
+        targets = np.eye(120)[0] if few else 1 - np.eye(120)[0]
+        with pytest.raises(ValueError, match=f"has 1 examples of class {few}, none .* give"):
+            SentenceTask("one", sentences, [], targets, assign_folds("one", 120))
+
+
+# --- generated tasks --------------------------------------------------------------------------
+
+
+def test_the_class_is_who_feels_who_has_it_now_and_what_is_denied():
+    tasks = downstream.make_tasks()
+    assert [len(task) for task in tasks.values()] == [1400, 600, 600, 600, 600]
+    for task in [*tasks.values()][1:]:
+        assert task.targets.mean() == 0.5
+        assert len({" ".join(words) for words in task.sentences}) == 600
+    for words, target in zip(tasks["teller"].sentences, tasks["teller"].targets, strict=True):
+        if "," in words:
+            assert (words[0] in ("luckily", "sadly")) == bool(target)
+    task, both = tasks["customer"], 0
+    for words, target in zip(task.sentences, task.targets, strict=True):
+        gift, *moods = " ".join(words).split(" , ")
+        match = re.match(r"(\w+) gave (?:the \w+ to )?(\w+)", gift)
+        customer = match[2] if match else gift.split()[0]
+        happy = {m.split()[0]: bool({*GLAD, "liked"} & {*m.split()}) for m in moods}
+        assert happy.pop(customer) == bool(target)
+        assert [*happy.values()] == [not target] * len(happy)
+        both += len(happy)
+    assert 0.3 < both / len(task) < 0.5
+    for name in ("opinion", "phrase"):
+        for words, target in zip(tasks[name].sentences, tasks[name].targets, strict=True):
+            if "although" not in words:  # these praise and blame
+                praise = bool({*GOOD, *GLAD} & {*words})
+                assert (praise != ("not" in words)) == bool(target)
