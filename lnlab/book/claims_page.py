@@ -31,7 +31,7 @@ LEGEND = (
     "In brackets: the 95 % interval over the n seeds of a setting, each of which trains both "
     "sides from the same weights. One learning rate for all: not tuned for each side. LN is "
     "layer norm, BN batch norm, BLN batch layer norm; pre-LN and post-LN transformers have it "
-    "before each module, or behind."
+    "before each module, or behind. LAS is the speech recognizer Listen, Attend and Spell."
 )
 
 
