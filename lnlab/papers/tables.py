@@ -20,7 +20,7 @@ from lnlab.papers import (
 )
 from lnlab.papers.attentive_reader.experiment import FIGURE_2
 from lnlab.papers.batch_layer_norm import published
-from lnlab.papers.batch_layer_norm.experiment import Mixture
+from lnlab.papers.batch_layer_norm.experiment import BatchLayerNormExperiment
 from lnlab.papers.batch_layer_norm.model import ARMS
 from lnlab.papers.claims.measures import (
     WORDS,
@@ -423,7 +423,9 @@ COMPARED = tuple(range(100, 110))
 """Seeds that are compared at the published rate."""
 
 
-def same_task(runs: Sequence[Run], task: Mixture, seeds: Sequence[int] = COMPARED) -> Arms:
+def same_task(
+    runs: Sequence[Run], task: BatchLayerNormExperiment, seeds: Sequence[int] = COMPARED
+) -> Arms:
     """Return the kept runs that differ from a task in normalizer and seed alone."""
     return select_runs(runs, task, seeds=seeds)
 
@@ -450,7 +452,7 @@ def configuration_means(
     return means, lows, highs
 
 
-def compare_with_logs(arms: Arms, task: Mixture) -> pd.DataFrame:
+def compare_with_logs(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFrame:
     """Return a row for each arm: means over seeds, and what was published of one training.
 
     ``chosen`` is the test accuracy of the configuration that is best on validation, ``on the
@@ -480,7 +482,7 @@ def last_epoch(metric: str) -> NumberOfRuns:
 
 def metric_over_rates(
     runs: Sequence[Run],
-    task: Mixture,
+    task: BatchLayerNormExperiment,
     number: Callable[[pd.DataFrame], float],
     rates: Sequence[float] = RATES,
     seeds: Sequence[int] = TRIED,

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import nan
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from torch import Tensor, nn
 from torch.func import vmap
 
+from lnlab.data.images import Split
 from lnlab.nn import (
     CONFIGURATIONS,
     BatchLayerNorm,
@@ -16,142 +17,134 @@ from lnlab.nn import (
     is_computable,
     use_statistics,
 )
-from lnlab.papers.batch_layer_norm.model import mixtures_of
+from lnlab.papers.batch_layer_norm.model import batch_layer_norms
 from lnlab.training import evaluating
 from lnlab.training.random_state import placed
 
-AS_IT_IS = ""
-"""The letters of no configuration: statistics from where the model has them."""
-CASES = 1000
-"""Cases that are in memory at a time."""
-
-
-class Cases(Protocol):
-    """Cases (N, ...) and their classes (N,)."""
-
-    @property
-    def x(self) -> Tensor: ...
-
-    @property
-    def y(self) -> Tensor: ...
+UNCHANGED = ""
+"""The name for no configuration: each normalizer keeps its own."""
+CHUNK_SIZE = 1000
+"""Examples that are in memory at a time."""
 
 
 class Score(NamedTuple):
-    """The mean negative log likelihood, in nats, and the part of classes that are right."""
+    """The mean negative log likelihood in nats, and the accuracy."""
 
     nll: float
     accuracy: float
 
 
-Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""A rule from outputs (N, ...) and classes (N,) to losses (N,) and which are right (N,)."""
+Scoring = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""A rule from outputs (N, ...) and classes (N,) to losses (N,) and which are correct (N,)."""
 
 
-def score(model: nn.Module, cases: Cases, m: int, judge: Judge) -> Score:
-    """The score of one model on cases in their order, in batches of m; a rest is left out.
+def score(model: nn.Module, split: Split, m: int, scoring: Scoring) -> Score:
+    """Return the score of a model in batches of m; a last, smaller batch is left out.
 
     Raises:
-        ValueError: if there is not one whole batch.
+        ValueError: There is no whole batch.
     """
-    return scores(model, cases, m, judge, (AS_IT_IS,))[AS_IT_IS]
+    return score_configurations(model, split, m, scoring, (UNCHANGED,))[UNCHANGED]
 
 
-def scores(
-    model: nn.Module, cases: Cases, m: int, judge: Judge, configurations: Iterable[str]
+def score_configurations(
+    model: nn.Module, split: Split, m: int, scoring: Scoring, configurations: Iterable[str]
 ) -> dict[str, Score]:
-    """The :func:`score` in each of some configurations, by their letters.
+    """Return the :func:`score` of a model in each of some configurations.
 
-    A model that has ``before``, its part before the first normalizer, and ``behind``, the rest
-    of it, computes the former once for all of them.
+    If the model has ``encode``, its part before the first normalizer, and ``classify``, the
+    rest, the first is computed once for all configurations.
 
     Raises:
-        ValueError: if there is not one whole batch.
+        ValueError: There is no whole batch.
     """
-    batches = len(cases.y) // m
+    batches = len(split.y) // m
     if not batches:
-        raise ValueError(f"{len(cases.y)} cases make no batch of {m}: give more of them.")
-    weight, norms = next(model.parameters()), mixtures_of(model)
-    x, y = (tensor[: batches * m].unflatten(0, (batches, m)) for tensor in (cases.x, cases.y))
-    before, behind = getattr(model, "before", None), getattr(model, "behind", model)
-    nll, right = dict.fromkeys(configurations, 0.0), dict.fromkeys(configurations, 0)
+        raise ValueError(f"{len(split.y)} cases make no batch of {m}: give more of them.")
+    weight, norms = next(model.parameters()), batch_layer_norms(model)
+    x, y = (tensor[: batches * m].unflatten(0, (batches, m)) for tensor in (split.x, split.y))
+    encode, classify = getattr(model, "encode", None), getattr(model, "classify", model)
+    nll, correct = dict.fromkeys(configurations, 0.0), dict.fromkeys(configurations, 0)
+    chunks = zip(*(tensor.split(max(1, CHUNK_SIZE // m)) for tensor in (x, y)), strict=True)
     with evaluating(model):
-        for some_x, some_y in zip(*(t.split(max(1, CASES // m)) for t in (x, y)), strict=True):
-            some_x, some_y = placed((some_x, some_y), weight.device, weight.dtype)
-            h = some_x if before is None else vmap(before)(some_x)
-            for letters in nll:
-                with asking(norms, letters):
+        for chunk in chunks:
+            chunk_x, chunk_y = placed(chunk, weight.device, weight.dtype)
+            h = chunk_x if encode is None else vmap(encode)(chunk_x)
+            for name in nll:
+                with use_configuration(norms, name):
                     # each batch by itself: its statistics may be its own
-                    output = vmap(behind)(h).flatten(0, 1)
-                losses, correct = judge(output, some_y.flatten())
-                nll[letters] += losses.double().sum().item()
-                right[letters] += int(correct.sum().item())
-    seen = batches * m
-    return {letters: Score(nll[letters] / seen, right[letters] / seen) for letters in nll}
+                    output = vmap(classify)(h).flatten(0, 1)
+                losses, hits = scoring(output, chunk_y.flatten())
+                nll[name] += losses.double().sum().item()
+                correct[name] += int(hits.sum().item())
+    count = batches * m
+    return {name: Score(nll[name] / count, correct[name] / count) for name in nll}
 
 
-def fitted(model: nn.Module, cases: Cases, m: int, judge: Judge) -> Score:
-    """The score with the statistics of each batch, as in training."""
+def score_with_batch_statistics(
+    model: nn.Module, split: Split, m: int, scoring: Scoring
+) -> Score:
+    """Return the score with the statistics of each batch, as in training."""
     with use_statistics(model, Mode.BATCH):
-        return score(model, cases, m, judge)
+        return score(model, split, m, scoring)
 
 
 @contextmanager
-def asking(norms: list[BatchLayerNorm], letters: str) -> Iterator[None]:
-    """Normalizers in one of the 16 configurations, "TTFF" say; afterwards as they were."""
+def use_configuration(norms: list[BatchLayerNorm], name: str) -> Iterator[None]:
+    """Set normalizers to one of the 16 configurations, such as "TTFF", and restore them."""
     before = [norm.population for norm in norms]
     try:
-        for norm in norms if letters != AS_IT_IS else ():
-            norm.population = Population.from_letters(letters)
+        for norm in norms if name != UNCHANGED else ():
+            norm.population = Population.from_letters(name)
         yield
     finally:
         for norm, population in zip(norms, before, strict=True):
             norm.population = population
 
 
-def searched(
-    model: nn.Module, splits: Mapping[str, Cases], m: int, judge: Judge
+def search_configurations(
+    model: nn.Module, splits: Mapping[str, Split], m: int, scoring: Scoring
 ) -> dict[str, float]:
-    """The scores of one model in every configuration that is is_computable, on valid and test.
+    """Return the scores of a model on valid and test, in every possible configuration.
 
-    ``valid_accuracy_TTFF`` and so on; and of the test ``chosen_nll`` and ``chosen_accuracy``,
-    of the configuration with the least loss on validation; ``optimistic_...``, of the one with
-    the least loss on the test itself, as published; ``optimism``, what that adds to the
-    accuracy. Of an impossible configuration the numbers are NaN. A model without configurations
-    has one score, and no optimism.
+    A model without configurations has one score.
+
+    Returns:
+        ``valid_accuracy_TTFF`` and so on, NaN where a configuration is impossible. Of the test:
+        ``chosen_nll`` and ``chosen_accuracy`` in the configuration with the lowest validation
+        loss; ``optimistic_...`` in the one with the lowest test loss, as published;
+        ``optimism``, the difference of these accuracies.
     """
-    norms = mixtures_of(model)
-    there = [
-        letters for letters in CONFIGURATIONS if all(_has(norm, letters) for norm in norms)
+    norms = batch_layer_norms(model)
+    possible = [
+        name for name in CONFIGURATIONS if all(_is_available(norm, name) for norm in norms)
     ]
-    of_splits = {
-        split: scores(model, cases, m, judge, there if norms else (AS_IT_IS,))
-        for split, cases in splits.items()
+    names = possible if norms else [UNCHANGED]
+    scores = {
+        split: score_configurations(model, examples, m, scoring, names)
+        for split, examples in splits.items()
     }
-    found = {
-        letters: {split: of[letters] for split, of in of_splits.items()}
-        for letters in of_splits["test"]
-    }
-    missing = dict.fromkeys(splits, Score(nan, nan))
-    chosen, optimistic = (
-        min(found.values(), key=lambda scores, split=split: scores[split].nll)["test"]
+    best = {
+        split: scores["test"][min(names, key=lambda name: scores[split][name].nll)]
         for split in ("valid", "test")
-    )
+    }
+    missing = Score(nan, nan)
     return {
         **{
-            f"{split}_{name}_{letters}": value
-            for letters in (CONFIGURATIONS if norms else ())
+            f"{split}_{metric}_{name}": value
+            for name in (CONFIGURATIONS if norms else ())
             for split in splits
-            for name, value in found.get(letters, missing)[split]._asdict().items()
+            for metric, value in scores[split].get(name, missing)._asdict().items()
         },
-        "chosen_nll": chosen.nll,
-        "chosen_accuracy": chosen.accuracy,
-        "optimistic_nll": optimistic.nll,
-        "optimistic_accuracy": optimistic.accuracy,
-        "optimism": optimistic.accuracy - chosen.accuracy,
+        "chosen_nll": best["valid"].nll,
+        "chosen_accuracy": best["valid"].accuracy,
+        "optimistic_nll": best["test"].nll,
+        "optimistic_accuracy": best["test"].accuracy,
+        "optimism": best["test"].accuracy - best["valid"].accuracy,
     }
 
 
-def _has(norm: BatchLayerNorm, letters: str) -> bool:
-    """True if a normalizer has all that a configuration asks for."""
+def _is_available(norm: BatchLayerNorm, name: str) -> bool:
+    """Return True if a normalizer can use a configuration: it has the statistics."""
     trained = bool(norm.over_cases.batches)
-    return is_computable(letters, norm.m, norm.variant) and (trained or "T" not in letters)
+    return is_computable(name, norm.m, norm.variant) and (trained or "T" not in name)

@@ -26,20 +26,20 @@ from lnlab.nn.batch import update_average
 from lnlab.nn.cells import OPEN_FORGET_GATES
 from lnlab.nn.recurrent import LSTM, unroll
 
-KERAS = 1e-3
-"""The eps of all normalizers of Keras, and of the published layer."""
+KERAS_EPS = 1e-3
+"""The eps of Keras' normalizers, and of the published layer."""
 
 VARIANTS: dict[str, Variant] = {"code": CODE, "paper": PAPER}
 
 
 @dataclass(frozen=True)
-class Around:
-    """The part of a training that its normalizers have to know.
+class TrainingSetup:
+    """What the normalizers have to know of the training.
 
     Attributes:
-        m: the size of every batch.
-        epoch: the number of batches in an epoch.
-        variant: of batch layer normalization.
+        m: The batch size.
+        epoch: The number of batches in an epoch.
+        variant: The variant of batch layer normalization.
     """
 
     m: int
@@ -48,14 +48,14 @@ class Around:
 
 
 class KerasBatchNorm(BatchNorm):
-    """Batch normalization as Keras has it: momentum 0.99 and eps 0.001, a biased variance.
+    """Batch normalization as in Keras: momentum 0.99, eps 0.001, a biased variance.
 
-    Of a single value the variance is 0 and is remembered too, so that with one case in the
-    batch evaluation divides by nearly nothing.
+    The running variance includes the 0 of batches of one example, so that after training on
+    these, evaluation divides by almost 0.
     """
 
     def __init__(self, units: int, **settings) -> None:
-        super().__init__(units, eps=KERAS, momentum=0.01, **settings)
+        super().__init__(units, eps=KERAS_EPS, momentum=0.01, **settings)
 
     def update_running(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
         update_average(self.running_mean, mu, self.momentum)
@@ -63,60 +63,60 @@ class KerasBatchNorm(BatchNorm):
 
 
 def small_gain(units: int, **settings) -> Normalizer:
-    """Layer normalization whose gain is 1/sqrt(d) at the start: the size of eq. 16."""
+    """Return layer normalization with an initial gain of 1/sqrt(d), the scale of eq. 16."""
     norm = layer(units, **settings)
     assert norm.g is not None
     nn.init.constant_(norm.g, units**-0.5)
     return norm
 
 
-layer = partial(LayerNorm, eps=KERAS, per_position=True)
+layer = partial(LayerNorm, eps=KERAS_EPS, per_position=True)
 
 
-def mixture(terms: Terms, root_d: bool) -> Callable[[Around], NormLayer]:
-    """Eq. 16, or a part of it alone, with or without the root of d."""
-    return lambda around: partial(
-        BatchLayerNorm, m=around.m, epoch=around.epoch, variant=around.variant,
-        terms=terms, root_d=root_d,
-    )  # fmt: skip
+def eq_16(terms: Terms, root_d: bool) -> Callable[[TrainingSetup], NormLayer]:
+    """Return eq. 16 or one of its terms, with or without the square root of d."""
+    return lambda setup: partial(
+        BatchLayerNorm,
+        m=setup.m,
+        epoch=setup.epoch,
+        variant=setup.variant,
+        terms=terms,
+        root_d=root_d,
+    )
 
 
-ARMS: dict[str, Callable[[Around], NormLayer]] = {
-    "batch": lambda around: KerasBatchNorm,
-    "layer": lambda around: layer,
-    "batch layer": mixture("both", True),
-    "layer, small gain": lambda around: small_gain,
-    "batch, axis 0": mixture("cases", False),
-    "batch, axis 0, small": mixture("cases", True),
-    "batch layer, full size": mixture("both", False),
+ARMS: dict[str, Callable[[TrainingSetup], NormLayer]] = {
+    "batch": lambda _: KerasBatchNorm,
+    "layer": lambda _: layer,
+    "batch layer": eq_16("both", True),
+    "layer, small gain": lambda _: small_gain,
+    "batch, axis 0": eq_16("cases", False),
+    "batch, axis 0, small": eq_16("cases", True),
+    "batch layer, full size": eq_16("both", False),
 }
-"""Three as published. Then controls: the size of eq. 16 without its mixture; statistics of
-every position by itself, which "batch" does not have, in either size; the mixture in full
-size."""
+"""Three as published, then controls: layer norm at the scale of eq. 16; statistics of each
+position over the batch, which "batch" does not have, at both scales; eq. 16 without its
+scale."""
 
 
-def settled(net: nn.Module, x: Tensor) -> nn.Module:
-    """``net`` whose population statistics have the shapes that batches like ``x`` give them,
-    and nothing in them."""
-    mixtures = mixtures_of(net)
-    if mixtures:
+def allocate_population_(net: nn.Module, x: Tensor) -> None:
+    """Give population statistics the shapes that batches like ``x`` need; they stay empty."""
+    if norms := batch_layer_norms(net):
         with torch.no_grad():
             net.train()(x)
-        for norm in mixtures:
+        for norm in norms:
             norm.restart_population()
-    return net
 
 
-def mixtures_of(net: nn.Module) -> list[BatchLayerNorm]:
-    """The normalizers of a net that have configurations to choose from."""
-    return [part for part in net.modules() if isinstance(part, BatchLayerNorm)]
+def batch_layer_norms(net: nn.Module) -> list[BatchLayerNorm]:
+    """Return the normalizers of a network that have configurations to choose from."""
+    return [module for module in net.modules() if isinstance(module, BatchLayerNorm)]
 
 
-# LeNet as Ziaee & Çano (2022) have it: tanh, means of pools, a normalizer behind each.
+# The LeNet of Ziaee & Çano (2022): tanh, average pooling, a normalizer after each layer.
 
-
-PLACES = ("after", "before")
-"""The places of a normalizer: after the nonlinearity (eq. 27), or before it (eq. 26)."""
+NORM_POSITIONS = ("after", "before")
+"""A normalizer follows the nonlinearity (eq. 27) or precedes it (eq. 26)."""
 
 CHANNELS, UNITS, KERNEL = (6, 16), (120, 84), 5
 
@@ -124,24 +124,24 @@ CHANNELS, UNITS, KERNEL = (6, 16), (120, 84), 5
 class TanhLeNet(nn.Module):
     """Two convolutions and three dense layers: x (B, C, height, width) to logits (B, classes).
 
-    Weights start as in the published code: Glorot & Bengio (2010) in convolutions, orthogonal
-    in dense layers, biases 0. All layers have a bias of their own besides the normalizer's.
+    Initial weights are those of the published code: Glorot & Bengio (2010) for convolutions,
+    orthogonal for dense layers, biases 0. Each layer has a bias besides its normalizer's.
 
     Args:
-        shape: of a picture: channels, height, width.
-        classes: how many there are.
-        convolution: makes the normalizers of feature maps, those of two spatial axes.
-        dense: makes those of the dense layers.
-        place: one of :data:`PLACES`; after the nonlinearity they stand behind the pooling too.
-        m: how many cases it trains on at once.
+        shape: Channels, height and width of an image.
+        classes: The number of classes.
+        convolution: Makes the normalizers of feature maps, with two spatial axes.
+        dense: Makes those of the dense layers.
+        position: One of :data:`NORM_POSITIONS`; "after" is also after the pooling.
+        m: The batch size in training.
 
     Attributes:
-        opaque: whether seeds compute in turn: side by side each convolution is one of many
-            groups, which takes half again as long. Of single cases convolutions are the
-            least of it, and side by side takes half as long.
+        opaque: True if seeds are computed one after the other: side by side, a convolution
+            would be one with many groups and take 1.5 times as long. For single examples side
+            by side takes half as long.
 
     Raises:
-        ValueError: for a place that there is not, or pictures too small for two convolutions.
+        ValueError: There is no such position, or images are too small for two convolutions.
     """
 
     def __init__(
@@ -150,24 +150,25 @@ class TanhLeNet(nn.Module):
         classes: int,
         convolution: NormLayer,
         dense: NormLayer,
-        place: str,
+        position: str,
         m: int,
     ) -> None:
         super().__init__()
         self.opaque = m > 1
-        if place not in PLACES:
-            raise ValueError(f"place is {place!r}: choose from {', '.join(PLACES)}.")
+        if position not in NORM_POSITIONS:
+            choices = ", ".join(NORM_POSITIONS)
+            raise ValueError(f"position is {position!r}: choose from {choices}.")
         if len(shape) != 3 or min(shape[1:]) < 12:
             raise ValueError(
                 f"pictures have shape {tuple(shape)}: LeNet reads (channels, height, width), "
                 "of 12 pixels or more; take shapes or cifar10."
             )
-        self.after = place == "after"
+        self.after = position == "after"
         channels, height, width = shape
         first, second = CHANNELS
         convolutions = [
-            Conv2d(channels, first, KERNEL, convolution_alone, padding=2, bias=True),
-            Conv2d(first, second, KERNEL, convolution_alone, bias=True),
+            Conv2d(channels, first, KERNEL, _no_norm, padding=2, bias=True),
+            Conv2d(first, second, KERNEL, _no_norm, bias=True),
         ]
         flat = second * ((height // 2 - 4) // 2) * ((width // 2 - 4) // 2)
         dense_layers = [
@@ -185,50 +186,48 @@ class TanhLeNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         norms = iter(self.norms)
         for layer in self.convolutions:
-            x = self.normalized(layer(x), next(norms), pooled=True)
+            x = self.activate(layer(x), next(norms), pool=True)
         x = x.flatten(1)
         *hidden, readout = self.dense
         for layer in hidden:
-            x = self.normalized(layer(x), next(norms))
+            x = self.activate(layer(x), next(norms))
         return readout(x)
 
-    def normalized(self, a: Tensor, norm: nn.Module, *, pooled: bool = False) -> Tensor:
-        """f and the normalizer in their order, of summed inputs ``a``; pooled in between or
-        behind."""
+    def activate(self, a: Tensor, norm: nn.Module, *, pool: bool = False) -> Tensor:
+        """Apply nonlinearity, pooling and normalizer to pre-activations, in their order."""
         h = torch.tanh(a if self.after else norm(a))
-        h = F.avg_pool2d(h, 2) if pooled else h
+        h = F.avg_pool2d(h, 2) if pool else h
         return norm(h) if self.after else h
 
 
-def convolution_alone(units: int) -> Identity:
-    """No normalizer between a convolution and f."""
+def _no_norm(units: int) -> Identity:
+    """Return no normalizer: none is between a convolution and its nonlinearity."""
     return Identity(units, space=2)
 
 
-# The recurrent net of Ziaee & Çano (2022): two LSTMs over words, a normalizer behind each.
+# The recurrent network of Ziaee & Çano (2022): two LSTMs over words, with normalizers.
 
-
-DROPPED = 0.2
-"""The part of inputs and of states that is dropped, the same units at every step of a case."""
-DENSE = 32
+DROPOUT = 0.2
+"""The probability that a unit of the inputs or states is dropped for an example."""
+DENSE_UNITS = 32
 
 
 class ReviewReader(nn.Module):
-    """Words by number (B, T) to one logit a review (B,).
+    """A network from word numbers (B, T) to one logit per review (B,).
 
-    An embedding, an LSTM, a normalizer at every step, an LSTM whose last state counts, a
-    normalizer, a dense layer with tanh, a normalizer, a logit. The normalizers stand between
-    the layers and not in the cells. Embedding and LSTMs start as in Glorot & Bengio (2010),
-    forget gates open; dense layers orthogonal.
+    An embedding, an LSTM, a normalizer at every step, an LSTM whose last state is used, a
+    normalizer, a dense layer with tanh, a normalizer, a logit. The normalizers are between the
+    layers, not in the cells. Embedding and LSTMs are initialized as in Glorot & Bengio (2010),
+    forget gates open; dense layers are orthogonal.
 
     Args:
-        words: V.
-        embedding: numbers a word.
-        units: of the two LSTMs.
-        norm: makes the normalizers.
+        words: V, the number of words.
+        embedding: The size of an embedding.
+        units: The sizes of the two LSTMs.
+        norm: Makes the normalizers.
     """
 
-    opaque = True  # each seed draws the noise of all its layers before the next one's
+    opaque = True  # each seed draws the dropout of all its layers before the next seed
 
     def __init__(
         self, words: int, embedding: int, units: tuple[int, int], norm: NormLayer
@@ -244,43 +243,44 @@ class ReviewReader(nn.Module):
         for (cell,) in (layer.cells for layer in layers):
             nn.init.xavier_uniform_(cell.W_x)
             nn.init.xavier_uniform_(cell.W_h)
-        dense = [Linear(D, H, Identity, bias=True) for D, H in ((second, DENSE), (DENSE, 1))]
+        dense = [
+            Linear(D, H, Identity, bias=True)
+            for D, H in ((second, DENSE_UNITS), (DENSE_UNITS, 1))
+        ]
         for layer in dense:
             nn.init.orthogonal_(layer.W)
         self.layers, self.dense = nn.ModuleList(layers), nn.ModuleList(dense)
-        self.norms = nn.ModuleList(map(norm, (first, second, DENSE)))
+        self.norms = nn.ModuleList(map(norm, (first, second, DENSE_UNITS)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.behind(self.before(x))
+        return self.classify(self.encode(x))
 
-    def before(self, x: Tensor) -> Tensor:
-        """The states of the first LSTM (B, T, H), that no normalizer has seen."""
-        return self.read(self.layers[0], self.word[x])
+    def encode(self, x: Tensor) -> Tensor:
+        """Return the states of the first LSTM (B, T, H), before any normalizer."""
+        return self.run_lstm(self.layers[0], self.word[x])
 
-    def behind(self, h: Tensor) -> Tensor:
-        """The logits (B,), from all states of the first LSTM (B, T, H)."""
+    def classify(self, h: Tensor) -> Tensor:
+        """Return the logits (B,) from the states of the first LSTM (B, T, H)."""
         every, last, dense = self.norms
         hidden, readout = self.dense
-        h = last(self.read(self.layers[1], every(h))[:, -1])
+        h = last(self.run_lstm(self.layers[1], every(h))[:, -1])
         h = dense(torch.tanh(hidden(h)))
         return readout(h).squeeze(-1)
 
-    def read(self, layer: nn.Module, x: Tensor) -> Tensor:
-        """The states h (B, T, H) of an LSTM over x (B, T, D); as Keras drops in training.
+    def run_lstm(self, layer: nn.Module, x: Tensor) -> Tensor:
+        """Return the states h (B, T, H) of an LSTM over x (B, T, D), with Keras' dropout.
 
-        What is dropped is drawn once for each case, not at every step.
+        A dropout mask is drawn once per example, not at every step.
         """
         assert isinstance(layer, LSTM)
         (cell,), x = layer.cells, x.transpose(0, 1)
         if self.training:
-            keep_x, keep_h = (
-                self.kept(x[0]),
-                self.kept(x.new_empty(x.shape[1], cell.hidden_size)),
-            )
-            return layer.unroll(cell, x * keep_x, mask=keep_h)[0].transpose(0, 1)
-        # evaluation is of many batches side by side, by torch.func, which sees no kernel
+            mask_x = self.dropout_mask(x[0])
+            mask_h = self.dropout_mask(x.new_empty(x.shape[1], cell.hidden_size))
+            return layer.unroll(cell, x * mask_x, mask=mask_h)[0].transpose(0, 1)
+        # torch.func evaluates many batches side by side, and cannot look into a kernel
         return unroll(cell, x)[0].transpose(0, 1)
 
-    def kept(self, like: Tensor) -> Tensor:
-        """Factors of ``like``, 0 or 1/(1 - 0.2), mean 1."""
-        return F.dropout(torch.ones_like(like), DROPPED)
+    def dropout_mask(self, x: Tensor) -> Tensor:
+        """Return factors in the shape of ``x``, 0 or 1/(1 - 0.2), of mean 1."""
+        return F.dropout(torch.ones_like(x), DROPOUT)
