@@ -115,25 +115,6 @@ def test_the_sign_of_delta_stands_before_its_number(page):
     assert number.text_content() == "3.16"
 
 
-def test_what_a_step_does_not_move_stays_on_the_screen(page):
-    summed = lines(page, 0)
-    assert all(summed)
-    slider(page, "ε").press("End")
-    commanded(page, '"eps": 1.0')
-    assert lines(page, 0) == summed
-    assert all(lines(page, LAYER))
-
-
-def test_weight_norm_moves_with_the_data(page):
-    choose(page, "change", "4   X → δX   dataset re-scaling")
-    settled(page, "X → δX")
-    before = lines(page, WEIGHT), lines(page, LAYER)
-    slider(page, "δ").press("PageUp")
-    settled(page, "δ = 7.94")
-    assert lines(page, WEIGHT) != before[0]
-    assert "weight changed by" in page.locator(".lnlab-sentence").text_content()
-
-
 def test_the_table_follows_once_the_slider_rests(page):
     choose(page, "change", "4   X → δX   dataset re-scaling")
     slider(page, "δ").press("End")
@@ -226,6 +207,9 @@ def test_an_error_is_shown_as_text_and_goes_away(page):
     slider(page, "batch size").press("Home")
     page.wait_for_function("!document.querySelector('.lnlab-error').hidden")
     assert alert.text_content() == "RuntimeError: this <b>breaks</b>"
+    page.get_by_role("button", name="Play", exact=True).click()
+    page.wait_for_timeout(1000)
+    assert page.get_by_role("button", name="Pause").count() == 0, "the same error ends it"
     slider(page, "batch size").press("End")
     page.wait_for_function("document.querySelector('.lnlab-error').hidden")
 

@@ -12,10 +12,8 @@ from lnlab.figures.curves import (
     LETTERS,
     add_level,
     learning_curves,
-    line_chart,
     over_depth,
     paired_differences,
-    ratio_curves,
     ratios_to_torch,
     ribbons,
     smoothness_ribbons,
@@ -30,17 +28,6 @@ MADE = "embedded data: digits; 3 seeds"
 
 def drawn(panels, made_on=MADE, **logs: bool) -> Any:
     return learning_curves(panels, x="updates", y="NLL (nats)", made_on=made_on, **logs)
-
-
-def test_curves_have_one_name_in_all_panels_and_show_text_as_text():
-    x = np.arange(3.0)
-    panels = {"<b>a</b>": {"layer": (x, x), "none": (x, x)}, "b": {"none": (x, 2 * x)}}
-    figure: Any = line_chart(panels, x="t", y="y", mark=(1.0, "here <i>"), dots=["layer"])
-    assert [t.mode for t in figure.data] == ["markers", "lines", "lines"]
-    assert [t.name for t in figure.data if t.showlegend] == ["layer", "none"]
-    texts = [annotation.text for annotation in figure.layout.annotations]
-    assert texts[0] == "&lt;b&gt;a&lt;/b&gt;"
-    assert "here &lt;i&gt;" in texts
 
 
 def test_a_line_is_the_mean_and_a_band_holds_every_seed():
@@ -62,21 +49,6 @@ def test_panels_share_the_legend_and_the_scale_and_say_what_they_were_made_on():
     notes = [note.text for note in figure.layout.annotations]
     assert notes[:2] == ["batch 128", "batch 4"]
     assert notes[2].startswith(f"{MADE}. ")
-
-
-def test_a_logarithmic_axis_leaves_out_what_it_has_no_place_for():
-    figure = drawn({"": {"layer": (X, Y)}}, log_x=True, log_y=False)
-    band, mean = figure.data
-    np.testing.assert_array_equal(mean.x, X[1:])
-    assert len(band.x) == len(band.y) == 6
-    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "linear")
-
-
-def test_a_place_without_neighbours_is_seen():
-    assert drawn({"": {"layer": (X[:1], Y[:, :1])}}).data[1].mode == "markers"
-    alone, pair = (np.where(np.isin(X, at), Y, np.nan) for at in ([1, 100], [1, 10]))
-    _, apart, _, joined = drawn({"": {"layer": (X, alone), "none": (X, pair)}}).data
-    assert (apart.mode, joined.mode) == ("markers", "lines")
 
 
 @pytest.mark.parametrize(
@@ -158,13 +130,6 @@ def test_every_part_of_a_net_is_drawn_in_its_order_and_those_that_fit_are_named(
     assert all(len(text) <= LETTERS + 1 for text in shown)
 
 
-def test_values_that_are_close_are_labelled_as_the_whole_decade_is():
-    figure: Any = over_depth(["first", "last"], {"rate": [2.78, 3.12]}, y="1 / ||w||²")
-    axis = figure.layout.yaxis
-    assert axis.range == (0, 1)
-    assert [at for at in axis.tickvals if 1 <= at <= 10] == [1, 2, 5, 10]
-
-
 def row(cell: str, phase: str, T: int, ratio: float) -> dict:
     times = {"ours_ms": ratio * 10, "torch_ms": 10.0, "reference_ms": 40.0, "floor_ms": 5.0}
     script = {"script_ms": 30.0} if cell == "LN-LSTM" else {}
@@ -179,14 +144,3 @@ def test_contenders_are_read_from_the_rows_of_the_benchmark():
     fused, loop = panel["LN-LSTM, fused"], panel["LN-LSTM, loop of operators"]
     np.testing.assert_allclose(fused, [(10, 0.7, 0.6, 0.9), (20, 0.7, 0.6, 0.9)])
     np.testing.assert_allclose(loop, [(10, 4, 4, 4), (20, 4, 4, 4)])
-
-
-def test_the_race_draws_medians_and_quartiles():
-    panel = ratios_to_torch([row("LN-LSTM", "train", T, 0.5) for T in (10, 20)], 0, "train")
-    figure: Any = ratio_curves({"T": panel, "again": panel}, made_on="<here>")
-    (first, *_) = [t for t in figure.data if t.name == "LN-LSTM, fused"]
-    np.testing.assert_allclose(first.y, [0.5, 0.5])
-    np.testing.assert_allclose(first.error_y.array, [0.2, 0.2])
-    np.testing.assert_allclose(first.error_y.arrayminus, [0.1, 0.1])
-    assert len([t for t in figure.data if t.showlegend]) == len(panel)
-    assert [s.y0 for s in figure.layout.shapes] == [1, 1]

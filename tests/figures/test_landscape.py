@@ -8,7 +8,6 @@ import pytest
 
 from lnlab.figures.landscape import (
     bands,
-    log_range,
     path_on_plane,
     surfaces,
 )
@@ -43,19 +42,6 @@ def test_a_band_holds_every_line():
     assert figure.layout.yaxis.type == "log"
 
 
-def test_every_panel_is_stamped_with_its_statistics():
-    frozen = line(bn_stats="running")
-    figure: Any = bands(
-        {"here": {"layer": [line()]}, "there": {"layer": [frozen], "batch": [frozen]}},
-        x="α", made_on=MADE,
-    )  # fmt: skip
-    here, there, made = notes(figure)
-    assert here == "here<br><sup>Statistics over cases: of the batch.</sup>"
-    assert there.endswith("frozen: of the population before the change.</sup>")
-    assert made.startswith(MADE)
-    assert [trace.name for trace in figure.data if trace.showlegend] == ["layer", "batch"]
-
-
 def test_surfaces_share_heights_and_are_stamped():
     low = sheet()
     high = landscape(10 * low.losses, X, Y, bn_stats="running")
@@ -68,14 +54,6 @@ def test_surfaces_share_heights_and_are_stamped():
     assert figure.layout.scene.zaxis.range == figure.layout.scene2.zaxis.range
     assert peg.z[0] == pytest.approx(np.log10(0.5))
     assert "frozen: of the population before the change" in notes(figure)[1]
-
-
-def test_heights_leave_out_what_has_no_logarithm():
-    losses = np.array([[0.0, np.nan, 1.0], [np.inf, 100.0, 10.0]])
-    assert log_range([landscape(losses, X, Y)]) == (0.0, 2.0)
-    assert log_range([landscape(np.full((2, 2), np.nan), X, Y)]) == (-1.0, 1.0)
-    flat_low, flat_high = log_range([landscape(np.ones((2, 2)), X, Y)])
-    assert flat_low < flat_high
 
 
 def test_a_plane_of_losses_below_0_is_refused():

@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 from plotly.colors import sample_colorscale
 
-from lnlab.book.html import line_width, width
 from lnlab.figures.style import SIZES, text_color_on
 from lnlab.figures.tables import (
     WORK,
     configurations,
-    lstm_step,
     matrices,
-    memory_bars,
     pictures,
     timeline,
 )
@@ -75,20 +72,6 @@ def test_every_configuration_stands_in_its_cell_in_black_or_white():
     assert (shape.x0 + shape.x1, shape.y0 + shape.y1, shape.xref) == (4, 2, "x2")
 
 
-def test_impossible_configurations_say_so():
-    possible = [letters[1] == letters[3] == "F" for letters in CONFIGURATIONS]
-    means = np.where(possible, 0.5, np.nan)
-    made_on = "synthetic data: " + "some words " * 12
-    for low, intervals in ((means - 0.1, True), (means * np.nan, False)):
-        figure = configurations({"test": (means, low, low)}, value="accuracy", made_on=made_on)
-        notes = [note.text for note in figure.layout.annotations]
-        assert notes.count("impossible") == 12
-        (note,) = (text for text in notes if text.startswith("synthetic"))
-        assert ("interval" in note) == intervals
-        room = width(figure.to_dict()) - figure.layout.margin.l
-        assert room >= line_width(note)
-
-
 @pytest.mark.parametrize("slices", [[16], [8, 8, 9]])
 def test_every_thread_has_every_step_in_both_ways_and_only_the_loop_waits(slices):
     figure: Any = timeline(slices, steps=5, chunk=2)
@@ -106,16 +89,6 @@ def test_every_thread_has_every_step_in_both_ways_and_only_the_loop_waits(slices
     for lane in {s.y0 for s in rects}:
         spans = sorted((s.x0, s.x1) for s in rects if s.y0 == lane)
         assert all(a[1] <= b[0] + 1e-9 for a, b in pairwise(spans)), "no box covers another"
-
-
-def test_a_step_says_what_is_kept_and_bars_how_much():
-    one: Any = lstm_step()
-    framed = [s for s in one.layout.shapes if s.line.width == 4]
-    # h and c of both steps, both products, three times mu and sigma
-    assert len(framed) == 9
-    figure: Any = memory_bars({"<a>": 3.0, "b": 5.0}, unit="bytes")
-    assert list(figure.data[0].x) == [3.0, 5.0]
-    assert figure.data[0].y[0] == "&lt;a&gt;"
 
 
 def test_every_picture_stands_in_its_row_and_column_inside_a_white_frame():
