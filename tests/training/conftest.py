@@ -1,4 +1,4 @@
-"""A task that is small and has all that could go wrong: running statistics and noise."""
+"""A small experiment with all that could go wrong: running statistics, dropout and noise."""
 
 import random
 from dataclasses import dataclass, replace
@@ -29,8 +29,7 @@ class Tiny(Experiment):
     def dataset(self):
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(30, 6, generator=generator, dtype=torch.float32)
-        y = (x[:, 0] > 0).long()
-        split = SimpleNamespace(x=x, y=y)
+        split = SimpleNamespace(x=x, y=(x[:, 0] > 0).long())
         about = {"name": "made", "kind": "synthetic", "licence": "none", "checksum": "c0"}
         return SimpleNamespace(train=split, **about)
 
@@ -49,41 +48,28 @@ class Tiny(Experiment):
         return {0, 1, updates_per_epoch}
 
     def evaluate(self, model, dataset, evaluation=Evaluation.FINAL):
-        found = evaluate(model, dataset.train.x, dataset.train.y, self.loss)
-        return {"train_nll": found["nll"], "train_error": found["error"]}
+        metrics = evaluate(model, dataset.train.x, dataset.train.y, self.loss)
+        return {"train_nll": metrics["nll"], "train_error": metrics["error"]}
 
 
-DRAWS = {
-    "torch": lambda: torch.randn((), dtype=torch.float64).item(),
-    "numpy": lambda: np.random.normal(),  # noqa: NPY002
-    "Python": lambda: random.gauss(),
-}
-"""A number of each global generator; two of the three draw them in pairs."""
+def random_numbers():
+    """Return a number of each global generator; numpy and Python draw them in pairs."""
+    return [
+        torch.randn((), dtype=torch.float64).item(),
+        np.random.normal(),  # noqa: NPY002
+        random.gauss(),
+    ]
 
 
 @dataclass(frozen=True)
-class Drawing(Tiny):
+class Noisy(Tiny):
     """One whose steps depend on the global generators, besides its dropout."""
 
-    draws: tuple[str, ...] = tuple(DRAWS)
-
     def loss(self, output, y):
-        return super().loss(output, y) * (5 + sum(DRAWS[name]() for name in self.draws))
-
-
-@pytest.fixture
-def drawing():
-    """The small task that draws: ``drawing(draws=("torch",))``."""
-    return lambda **changes: replace(Drawing(), **changes)
-
-
-@pytest.fixture
-def draw():
-    """A number of a global generator: ``draw("numpy")``."""
-    return lambda name: DRAWS[name]()
+        return super().loss(output, y) * (5 + sum(random_numbers()))
 
 
 @pytest.fixture
 def tiny():
-    """The small task, with changes: ``tiny(epochs=1)``."""
+    """The small experiment, with changes: ``tiny(epochs=1)``."""
     return lambda **changes: replace(Tiny(), **changes)
