@@ -1,0 +1,379 @@
+"""The compiled loops of DRAW and handwriting: the functions of their references."""
+
+import copy
+import warnings
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from lnlab.kernels.library import NoKernel, library
+from lnlab.nn import Identity, LayerNorm, RMSNorm
+from lnlab.papers.draw.experiment import ARMS
+from lnlab.papers.draw.kernels import DRAWING, fuse_draw
+from lnlab.papers.draw.model import DRAW, MISTAKES
+from lnlab.papers.handwriting import kernels
+from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
+from lnlab.papers.handwriting.kernels import WRITING, FusedHandwriting, fuse_handwriting
+from lnlab.papers.handwriting.model import HandwritingNet, LineBatch
+
+NORMS = {"none": Identity, "layer": LayerNorm}
+
+
+def assert_same(values, expected, tolerance=1e-10):
+    for name, value in expected.items():
+        error = (values[name] - value).abs().max()
+        assert error <= tolerance * value.abs().max() + 1e-300, name
+
+
+def perturb(net, scale=0.1):
+    """Make biases and initial states other than 0, in double precision."""
+    with torch.no_grad():
+        for p in net.parameters():
+            p.add_(scale * torch.randn_like(p))
+    return net.double()
+
+
+class Draw:
+    """Networks of DRAW and images, and all that they compute from them."""
+
+    library, name, arms, tolerance = DRAWING, "DRAW", ARMS, 1e-3
+    fuse = staticmethod(fuse_draw)
+    # (height, width), H, Z, T, B, N to read, N to write: small; all 1; more than a vector
+    # everywhere, three slices of examples, two chunks of glimpses in the backward pass
+    sizes = (
+        ((7, 6), 5, 3, 4, 6, 2, 3),
+        ((1, 1), 1, 1, 1, 1, 1, 1),
+        ((9, 33), 20, 17, 6, 131, 3, 5),
+    )
+
+    @staticmethod
+    def make(size=sizes[0], arm="layer", kind=DRAW, **settings):
+        shape, H, Z, T, B, read, write = size
+        norm, gates = ARMS[arm]
+        torch.manual_seed(3)
+        settings = {"initialisation": "modern"} | settings
+        net = perturb(kind(shape, H, Z, T, read, write, norm, gates, **settings))
+        return net, (torch.rand(B, shape[0] * shape[1]) < 0.3).double()
+
+    @staticmethod
+    def convert(x, dtype):
+        return x.to(dtype)
+
+    @staticmethod
+    def run(net, x):
+        """Both parts of the bound, and the gradients by all parameters."""
+        net.zero_grad()
+        torch.manual_seed(1)
+        canvas, kl = net(x)
+        weights = torch.linspace(1, 2, len(x)).to(
+            x
+        )  # other gradients for each example and part
+        ((canvas + 0.7 * kl) * weights).sum().backward()
+        grads = {name: p.grad.clone() for name, p in net.named_parameters()}
+        return {"canvas": canvas.detach(), "kl": kl.detach(), **grads}
+
+    @staticmethod
+    def loop(net, x):
+        return net.loop()
+
+    @staticmethod
+    def loss(net, x):
+        return sum(net(x)).sum()
+
+    class Subclass(DRAW):
+        def _write(self, z, state, t):
+            decoder, canvas, window = super()._write(z, state, t)
+            return decoder, canvas + 1, window
+
+    @staticmethod
+    def parts(net):
+        return SimpleNamespace(cell=net.encoder, linear=net.reader)
+
+    @staticmethod
+    def replace_method(net):
+        net.nats = lambda x, canvas: canvas.sum(-1)
+
+
+class Write:
+    """Networks of handwriting and lines, and all that they compute from them."""
+
+    library, name, arms, tolerance = WRITING, "handwriting", NORMS, 1e-5
+    fuse = staticmethod(fuse_handwriting)
+    # H, K, T, B, U, alphabet: small; all 1; more than a vector everywhere, three slices of
+    # examples, two chunks of points in the backward pass; the proportions of an update
+    sizes = (
+        (5, 3, 4, 6, 4, Alphabet("abc ")),
+        (1, 1, 1, 1, 1, Alphabet("a")),
+        (20, 17, 6, 131, 19, Alphabet("abc ")),
+        (33, 10, 40, 17, 12, Alphabet(ALPHABETS["unipen"])),
+    )
+
+    @staticmethod
+    def make(size=sizes[0], arm="layer", kind=HandwritingNet, **settings):
+        H, K, T, B, U, alphabet = size
+        torch.manual_seed(3)
+        net = kind(alphabet, H, 2, K, NORMS[arm], pace=0.5, **{"layers": 2} | settings)
+        net = perturb(net)
+        with torch.no_grad():
+            net.move.W.mul_(10)  # or the window hardly depends on anything
+        text = torch.randint(0, len(alphabet), (B, U))
+        for row in range(1, B):
+            text[row, U - row % U :] = -1
+        return net, LineBatch(torch.randn(B, T, 3).double(), text)
+
+    @staticmethod
+    def convert(batch, dtype):
+        return LineBatch(batch.x.to(dtype), batch.text)
+
+    @staticmethod
+    def run(net, batch):
+        """All outputs from a state within a line, and the gradients by all inputs."""
+        net.zero_grad()
+        generator = torch.Generator().manual_seed(5)
+
+        def random_like(tensor):
+            return torch.randn(tensor.shape, generator=generator).to(tensor).requires_grad_()
+
+        memory, x = net.start(len(batch.x)), batch.x.clone().requires_grad_()
+        states = tuple(tuple(map(random_like, state)) for state in memory.states)
+        kappa, w = random_like(memory.kappa), random_like(memory.w)
+        memory = memory._replace(states=states, kappa=kappa, w=w)
+        y, phi, end = net.advance(x, batch.text, memory)
+        outputs = {"y": y, "phi": phi, "h": end.states[0][0], "c": end.states[0][1]}
+        outputs |= {"kappa": end.kappa, "w": end.w}
+        sum(
+            (value * random_like(value).detach()).sum() for value in outputs.values()
+        ).backward()
+        grads = {name: p.grad.clone() for name, p in net.named_parameters()}
+        inputs = {"x": x, "h0": states[0][0], "c0": states[0][1], "kappa0": kappa, "w0": w}
+        grads |= {f"d{name}": tensor.grad for name, tensor in inputs.items()}
+        return {name: value.detach() for name, value in outputs.items()} | grads
+
+    @staticmethod
+    def loop(net, batch):
+        return net.loop(batch.text)
+
+    @staticmethod
+    def loss(net, batch):
+        return net(batch).sum()
+
+    class Subclass(HandwritingNet):
+        def characters(self, text):
+            return 2 * super().characters(text)
+
+    @staticmethod
+    def parts(net):
+        return SimpleNamespace(cell=net.lstms[0].cells[0], linear=net.move)
+
+    @staticmethod
+    def replace_method(net):
+        net.characters = lambda text: 2 * HandwritingNet.characters(net, text)
+
+
+SUBJECTS = [Draw, Write]
+every_subject = pytest.mark.parametrize("subject", SUBJECTS)
+
+
+@pytest.fixture(autouse=True)
+def compiler(monkeypatch):
+    """A machine that cannot build the loops leaves these tests out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if any(library(subject.library) is None for subject in SUBJECTS):
+            pytest.skip("no compiler")
+    monkeypatch.setattr(kernels, "LEAST", 1)  # use the loop for a single point too
+
+
+@pytest.mark.parametrize(
+    ("subject", "arm", "size"),
+    [(s, arm, size) for s in SUBJECTS for arm in s.arms for size in s.sizes],
+)
+def test_values_and_every_gradient_are_those_of_the_reference(subject, arm, size):
+    net, x = subject.make(size, arm)
+    fused = subject.fuse(net)
+    assert type(fused) is not type(net)
+    assert subject.loop(fused, x) is not None
+    expected = subject.run(net, x)
+    assert all(value.abs().max() > 0 for name, value in expected.items() if "W_x" in name)
+    assert_same(subject.run(fused, x), expected)
+
+
+@every_subject
+def test_single_precision_rounds_about_as_the_reference_does(subject):
+    net, x = subject.make(subject.sizes[-1])
+    exact, single = subject.run(net, x), copy.deepcopy(net).float()
+    errors = []
+    for model in (single, subject.fuse(single)):
+        values = subject.run(model, subject.convert(x, torch.float32))
+        errors.append(
+            max(float((values[k] - v).abs().max() / v.abs().max()) for k, v in exact.items())
+        )
+    # DRAW's noise differs in single precision: both are far from the exact one
+    assert errors[1] < 3 * errors[0] + subject.tolerance
+
+
+@every_subject
+def test_no_byte_depends_on_the_number_of_threads(subject):
+    net, x = subject.make(subject.sizes[2])
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            results.append(subject.run(subject.fuse(net), x))
+    finally:
+        torch.set_num_threads(before)
+    # the output layer is torch's own product, which some processors cut by threads
+    for name in results[0].keys() - {"out.W"}:
+        assert torch.equal(results[0][name], results[1][name]), name
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_of_draw_are_those_of_the_reference(mistake):
+    net, x = Draw.make(mistake=mistake)
+    x = torch.rand_like(x) if mistake == "grey" else x
+    fused = fuse_draw(net)
+    assert fused.loop() is not None
+    values = Draw.run(fused, x)
+    assert_same(values, Draw.run(net, x))
+    if mistake in ("grid", "kl", "noise"):
+        correct = Draw.run(fuse_draw(Draw.make()[0]), x)
+        assert any(
+            (values[name] - correct[name]).abs().max() > 1e-3 for name in ("canvas", "kl")
+        )
+
+
+@pytest.mark.parametrize("size", Draw.sizes)
+def test_a_drawing_is_that_of_the_reference_and_differentiable(size):
+    net, x = Draw.make(size)
+    noise = torch.randn(net.glimpses, len(x), net.latent_size).double()
+    with torch.no_grad():
+        values, expected = fuse_draw(net).draw(x, noise), net.draw(x, noise)
+    for ours, theirs in zip(
+        [*values[:4], *values.read, *values.write],
+        [*expected[:4], *expected.read, *expected.write],
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    grads = [
+        torch.autograd.grad(model.draw(x, noise).canvases[-1].sum(), model.decoder.W_x)[0]
+        for model in (net, fuse_draw(net))
+    ]
+    torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("offset", [40.0, -800.0])
+def test_window_components_of_any_size_are_those_of_the_reference(offset):
+    net, batch = Write.make()
+    with torch.no_grad():
+        net.move.b_inside[:6] = offset  # alpha and beta
+    assert_same(Write.run(fuse_handwriting(net), batch), Write.run(net, batch))
+
+
+# what stays on the reference
+
+
+@every_subject
+def test_a_subclass_keeps_what_it_computes(subject):
+    net, x = subject.make(kind=subject.Subclass)
+    fused = subject.fuse(net)
+    assert type(fused) is subject.Subclass
+    assert_same(subject.run(fused, x), subject.run(net, x))
+
+
+@every_subject
+@pytest.mark.parametrize("change", ["hook", "method", "norm", "bias"])
+def test_what_the_loop_has_no_form_for_is_left_to_the_reference(subject, change):
+    net, x = subject.make()
+    fused = subject.fuse(net)
+    for model in (net, fused):
+        parts = subject.parts(model)
+        if change == "hook":
+            parts.cell.register_forward_hook(lambda cell, x, y: tuple(2 * s for s in y))
+        elif change == "method":
+            subject.replace_method(model)
+        elif change == "norm":
+            parts.cell.norm_c = RMSNorm(5).double()
+        else:
+            parts.linear.b_inside = None
+    assert subject.loop(fused, x) is None
+    with torch.no_grad():
+        torch.manual_seed(1)
+        values = fused(x)
+        torch.manual_seed(1)
+        expected = net(x)
+    torch.testing.assert_close(values, expected)
+
+
+@pytest.mark.parametrize("settings", [{"form": "softplus"}, {"peepholes": True}])
+@pytest.mark.filterwarnings("ignore::lnlab.kernels.fuse.LeftOnReference")
+def test_other_windows_and_cells_of_handwriting_run_on_the_reference(settings):
+    net, batch = Write.make(**settings)
+    fused = fuse_handwriting(net)
+    assert fused.loop(batch.text) is None
+    assert_same(Write.run(fused, batch), Write.run(net, batch))
+
+
+@every_subject
+def test_other_dtypes_run_on_the_reference(subject):
+    net, x = subject.make()
+    fused = subject.fuse(net).bfloat16()
+    assert subject.loop(fused, x) is None
+    assert subject.loss(fused, subject.convert(x, torch.bfloat16)).isfinite()
+    mixed = subject.fuse(subject.make()[0])
+    (mixed.q if subject is Draw else mixed.move).float()
+    assert subject.loop(mixed, x) is None
+
+
+def test_single_points_run_on_the_reference(monkeypatch):
+    monkeypatch.undo()
+    net, batch = Write.make()
+    calls = []
+    monkeypatch.setattr(FusedHandwriting, "loop", lambda self, text: calls.append(text))
+    for points in (1, 2):
+        fuse_handwriting(net)(LineBatch(batch.x[:, :points], batch.text))
+        assert len(calls) == points - 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (torch.full((6, 4), 9), "class values"),
+        (torch.zeros(5, 4).long(), "batch"),
+        (torch.zeros(6, 4), "longtensor"),
+    ],
+)
+def test_bad_texts_are_refused_as_by_the_reference(text, message):
+    net, batch = Write.make()
+    for model in (net, fuse_handwriting(net)):
+        with pytest.raises((RuntimeError, ValueError)) as error:
+            model.advance(batch.x, text, model.start(6))
+        assert message in str(error.value).lower()
+
+
+@every_subject
+def test_a_second_derivative_is_refused(subject):
+    net, x = subject.make()
+    loss, p = subject.loss(subject.fuse(net), x), next(net.parameters())
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(loss, p, create_graph=True)
+
+
+@every_subject
+def test_without_a_compiler_the_reference_is_used_with_one_warning(
+    subject, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LNLAB_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "false")
+    library.cache_clear()
+    try:
+        net, x = subject.make()
+        if subject is Write:
+            net.lstms = net.lstms[:1]  # those above have a library of their own
+            net.out.W = nn.Parameter(net.out.W[:, :5].detach())
+        with pytest.warns(NoKernel, match=rf"(?s)compiler failed.*the work of {subject.name}"):
+            values = subject.run(subject.fuse(net), x)
+        assert_same(values, subject.run(net, x))  # a second warning would be an error
+    finally:
+        library.cache_clear()
