@@ -1,0 +1,193 @@
+"""Handwriting: points along strokes, three sources, and damaged lines of theirs."""
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lnlab import data
+from lnlab.papers.handwriting import pen
+from lnlab.papers.handwriting.data import ALPHABETS, PER_CHARACTER, STEP, Alphabet
+from lnlab.papers.handwriting.pen import length, offsets, resample, strokes
+from tests.data import layouts
+
+ZIGZAG = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 0.0], [9.0, 8.0]])
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(pen, "SIZES", {"train": 24, "valid": 8, "test": 8})
+
+
+def test_strokes_are_the_sums_of_their_offsets():
+    lines = [ZIGZAG, ZIGZAG[:1] + 20, ZIGZAG - 5]
+    again = strokes(offsets(lines))
+    assert [len(stroke) for stroke in again] == [4, 1, 4]
+    for stroke, line in zip(again, lines, strict=True):
+        np.testing.assert_allclose(stroke, line - lines[0][0], atol=1e-5)
+    assert not offsets(lines)[0, :2].any()
+
+
+def test_resampled_points_are_at_equal_distances():
+    points = resample(ZIGZAG, 0.5)
+    along = np.linspace(0, length([ZIGZAG]), len(points))
+    corners = np.concatenate([[0], np.linalg.norm(np.diff(ZIGZAG, axis=0), axis=1).cumsum()])
+    expected = [np.interp(along, corners, ZIGZAG[:, k]) for k in range(2)]
+    np.testing.assert_allclose(points.T, expected)
+    np.testing.assert_array_equal(points[[0, -1]], ZIGZAG[[0, -1]])
+    assert abs(length([ZIGZAG]) / (len(points) - 1) - 0.5) < 0.02
+
+
+def test_generated_lines_know_the_character_of_every_point():
+    dataset = data.load("pen", "strokes")
+    for line in dataset.train:
+        letters = {index for index, letter in enumerate(line.text) if letter != " "}
+        assert {*line.places.tolist()} == letters
+        assert len(line.places) == len(line.offsets)
+        assert (np.diff(line.places) >= 0).all()  # letter by letter, from left to right
+        assert set(line.text) <= set(ALPHABETS["pen"])
+    train, *others = ({line.writer for line in split} for split in
+                      (dataset.train, dataset.valid, dataset.test))  # fmt: skip
+    assert not train & set.union(*others)
+    assert len({line.offsets.tobytes() for line in dataset.train}) == len(dataset.train)
+
+
+def test_a_stroke_that_joins_two_letters_belongs_to_the_second():
+    corners = np.array([[0.0, 0.0], [10.0, 0.0], [20.0, 0.0], [30.0, 0.0]])
+    points, places = pen._at_equal_times(corners, np.array([0, 0, 1, 1]))
+    assert len(points) > 6
+    np.testing.assert_array_equal(places, points[:, 0] > 10)
+
+
+def test_the_pen_is_slow_where_its_path_is_bent():
+    """Points are nearer to each other there: the two-thirds law."""
+    bent, straight = [], []
+    for line in data.load("pen", "strokes").train:
+        for stroke in strokes(line.offsets):
+            moves = np.diff(stroke, axis=0)
+            if len(moves) < 6:
+                continue
+            turn = np.abs(np.diff(np.unwrap(np.arctan2(moves[:, 1], moves[:, 0]))))[1:-1]
+            steps = np.linalg.norm(moves, axis=1)[2:-1]
+            bent += steps[turn > 0.5].tolist()
+            straight += steps[turn < 0.1].tolist()
+    assert np.mean(bent) < 0.9 * np.mean(straight)
+
+
+def test_the_acknowledgement_is_with_the_fonts():
+    notice = (Path(pen.__file__).parent / "hershey" / "NOTICE").read_text()
+    assert "A. V. Hershey" in notice
+    assert "James Hurt" in notice
+
+
+def test_a_text_that_cannot_be_written_is_refused_by_name():
+    alphabet = Alphabet("ab ")
+    assert alphabet.encode("b a", strict=True) == [2, 3, 1]
+    assert alphabet.encode("bü") == [2, 0]
+    with pytest.raises(ValueError, match=re.escape("has 'ü', '7', which this net")):
+        alphabet.encode("aü7ü", strict=True)
+    with pytest.raises(ValueError, match="no text"):
+        alphabet.encode("  ", strict=True)
+
+
+def test_unipen_is_read_from_folder_and_archive_and_split_by_writer(tmp_path, monkeypatch):
+    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "data"))
+    folder = layouts.unipen(tmp_path / "files")
+    archive = layouts.pack(folder / "train_r01_v07", tmp_path / "unipen_x.tar.gz")
+    dataset, packed = (data.load(f"unipen={path}", "strokes") for path in (folder, archive))
+    assert dataset.checksum == packed.checksum
+    splits = dataset.train, dataset.valid, dataset.test
+    assert [len(split) for split in splits] == [20, 2, 2]
+    writers = [{line.writer for line in split} for split in splits]
+    assert len(set.union(*writers)) == sum(map(len, writers)) == 12
+    assert dataset.name == "unipen"
+    assert str(dataset).endswith("0 lines to test have a text that is trained on too")
+    for line in dataset.train:
+        assert abs(line.steps - PER_CHARACTER * len(line.text)) <= 3
+        assert int(line.offsets[:, 2].sum()) == 2
+
+
+def test_bad_lines_of_unipen_are_counted_in_the_name(tmp_path):
+    good = layouts.PEN.format(writer="w", y=130)
+    texts = (".COMMENT nothing said", "!? #", 'say \\"no\\"', "nan", "far", "one")
+    pens = (good, good, good, good.replace("581 130", "nan nan\n1e30 4"),
+            good.replace("566 122\n634 150", "99000 99000"),
+            ".WRITER_ID w\n.PEN_DOWN\n5 5\n.PEN_UP\n")  # fmt: skip
+    dataset = data.load(f"unipen={layouts.unipen(tmp_path, texts, pens)}", "strokes")
+    for fault in (
+        "1 lines of one point left out", "1 lines of symbols only left out",
+        "1 lines without text left out", "1 offsets longer than 60 kept",
+        "2 points without a place",
+    ):  # fmt: skip
+        assert fault in dataset.name
+    lines = [*dataset.train, *dataset.valid, *dataset.test]
+    assert 'say "no"' in {line.text for line in lines}
+    assert all(np.isfinite(line.offsets).all() for line in lines)
+    assert len(lines) == 21
+
+
+def test_damaged_pen_data_and_paths_out_of_the_folder_are_refused(tmp_path):
+    folder = layouts.unipen(tmp_path / "a", pens=(".PEN_DOWN\n1 2\n3\n.PEN_UP\n",))
+    with pytest.raises(ValueError, match=r"app0000.dat.*pairs x y"):
+        _ = data.load(f"unipen={folder}", "strokes").train
+    folder = layouts.unipen(tmp_path / "b")
+    (label,) = folder.glob("*/data/8/apa/apa00/*.dat")
+    label.write_text(label.read_text().replace("apa/data/apa00", "apa/data/../../../../apa00"))
+    with pytest.raises(FileNotFoundError, match="which is not in"):
+        _ = data.load(f"unipen={folder}", "strokes").train
+
+
+REAL = os.environ.get("LNLAB_TEST_DATA", "")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (REAL and (Path(REAL) / "unipen").is_dir()),
+    reason="set LNLAB_TEST_DATA to a folder that holds unipen/ with the real archive",
+)
+def test_the_real_unipen_has_its_lines_and_writers():
+    dataset = data.load(f"unipen={Path(REAL) / 'unipen'}", "strokes")
+    lines = [*dataset.train, *dataset.valid, *dataset.test]
+    left_out = int(re.search(r"(\d+) lines of symbols only", dataset.name)[1])
+    assert len(lines) + left_out == 3135
+    # of 97 names three are of people who came twice, one has written symbols only
+    assert len({line.writer for line in lines}) == 93
+    assert 280 < np.mean([line.steps for line in lines]) < 340
+
+
+def test_lines_of_iam_are_read_in_their_layout(tmp_path):
+    dataset = data.load(f"iam={layouts.iam(tmp_path)}", "strokes")
+    splits = dataset.train, dataset.valid, dataset.test
+    assert [len(split) for split in splits] == [4, 2, 2]
+    line = dataset.train[1]
+    assert (line.name, line.writer, line.text) == ("a01-000u-02", "a01-000u", "to stop, Mr. Q")
+    assert len(line.strokes) == 3
+    expected = [[0, 0], [927 - 915, 992 - 915]]  # y grows upwards
+    np.testing.assert_allclose(line.strokes[0] * STEP, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('<!DOCTYPE a [<!ENTITY b "c">]><a/>', "declares types"),
+        (layouts.SESSION.format(strokes='<Stroke><Point x="1"/></Stroke>'), "no line of IAM"),
+    ],
+)
+def test_damaged_files_of_iam_are_named(tmp_path, content, message):
+    folder = layouts.iam(tmp_path)
+    (path,) = folder.glob("lineStrokes/*/*/a01-000u-01.xml")
+    path.write_text(content)
+    with pytest.raises(ValueError, match=f"a01-000u-01.xml.*{message}"):
+        _ = data.load(f"iam={folder}", "strokes").train
+
+
+def test_missing_data_and_bad_options_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="forbids to give it on: register at"):
+        data.load(f"iam={tmp_path}", "strokes")
+    assert len(data.load("pen", "strokes", most=3).train) == 3
+    with pytest.raises(ValueError, match="most is 0"):
+        data.load("pen", "strokes", most=0)
+    with pytest.raises(ValueError, match="give no path"):
+        data.load("pen=.", "strokes")
