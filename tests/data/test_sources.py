@@ -1,10 +1,6 @@
 """What every source promises: the same examples whatever the process has set or done before."""
 
 import hashlib
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -80,59 +76,32 @@ def examples(part, *, backwards: bool):
 
 def fingerprint(spec: str, *, backwards: bool = False) -> list[str]:
     """The checksum of a data set, and a hash of its examples, read in another order."""
-    found = data.load(spec)
-    if found.source.offers == "books":
-        return [found.checksum, hashlib.sha256(repr(found.books).encode()).hexdigest()]
-    if found.source.offers == "tasks":
-        return [found.checksum, *(task.checksum for task in found.values())]
+    dataset = data.load(spec)
+    if dataset.source.offers == "books":
+        return [dataset.checksum, hashlib.sha256(repr(dataset.books).encode()).hexdigest()]
+    if dataset.source.offers == "tasks":
+        return [dataset.checksum, *(task.checksum for task in dataset.values())]
     rows = [
         (split, *example)
         for split in (("test", "train") if backwards else ("train", "test"))
-        for example in examples(getattr(found, split), backwards=backwards)
+        for example in examples(getattr(dataset, split), backwards=backwards)
     ]
-    return [found.checksum, hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()]
+    return [dataset.checksum, hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_depend_on_no_setting_and_on_no_order(name, tmp_path, monkeypatch):
     spec = write_files(name, tmp_path / "files")
-    found = set()
+    fingerprints = set()
     for number, dtype in enumerate((torch.float64, torch.float16)):
         shapes._block.cache_clear()
         torch.set_default_dtype(dtype)
         torch.set_num_threads(1 + number)
         torch.rand(number)
         monkeypatch.setenv("LNLAB_DATA", str(tmp_path / f"data {number}"))
-        found.add(tuple(fingerprint(spec, backwards=bool(number))))
-        found.add(tuple(fingerprint(spec)))  # from the cache
-    assert len(found) == 1
-
-
-FRESH = """
-import json, sys
-from tests.data.test_sources import SMALL, fingerprint
-for change in SMALL:
-    setattr(*change)
-print(json.dumps([fingerprint(spec, backwards=True) for spec in json.load(sys.stdin)]))
-"""
-
-
-@pytest.mark.slow
-def test_a_fresh_process_has_the_same_examples(tmp_path, monkeypatch):
-    """One with two threads; and this one again, from what the other has cached."""
-    specs = [write_files(name, tmp_path / name) for name in NAMES]
-    here = [fingerprint(spec) for spec in specs]
-    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "data"))
-    done = subprocess.run(
-        [sys.executable, "-c", FRESH],
-        input=json.dumps(specs),
-        env=os.environ | {"OMP_NUM_THREADS": "2"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout) == here
-    assert [fingerprint(spec) for spec in specs] == here
+        fingerprints.add(tuple(fingerprint(spec, backwards=bool(number))))
+        fingerprints.add(tuple(fingerprint(spec)))  # from the cache
+    assert len(fingerprints) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -168,16 +137,12 @@ def test_every_source_says_what_it_is_and_is_found_by_its_name():
     [
         ("embedded", "music", {}, "what is 'music': choose from images, speech, text"),
         ("cifar", None, {}, "unknown data 'cifar': choose from embedded, digits, mnist, idx"),
-        ("mnist", "speech", {}, "unknown data 'mnist': choose from embedded, spoken"),
         ("mnist=", None, {}, "write embedded, NAME or NAME=PATH"),
-        ("=/tmp", None, {}, "write embedded, NAME or NAME=PATH"),
         ("idx", None, {}, "idx=PATH"),
         ("digits=/tmp", None, {}, "digits=/tmp: digits is embedded, give no path"),
-        ("scenes=.", None, {}, "scenes is synthetic, give no path"),
         ("embedded", None, {"classes": 10}, "digits has no option classes: it has none"),
         ("spoken", None, {"unit": "letters"}, "spoken has no letters: choose from phones"),
         ("coco-boxes=.", None, {"split": -1}, "split is -1: which pictures train"),
-        ("embedded", "speech", {"most": 0}, "most is 0: how many utterances"),
     ],
 )
 def test_a_spec_that_names_nothing_is_refused(spec, what, options, message):
@@ -185,7 +150,7 @@ def test_a_spec_that_names_nothing_is_refused(spec, what, options, message):
         data.load(spec, what, **options)
 
 
-@pytest.mark.parametrize("name", ["mnist", "cifar10", "shakespeare", "imdb"])
+@pytest.mark.parametrize("name", ["mnist", "imdb"])
 def test_missing_files_say_how_to_get_them(name, tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
     message = f"{name} is not in .*lnlab data fetch {name}.*{name}=PATH"

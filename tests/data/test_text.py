@@ -1,14 +1,12 @@
 """Text: windows that say what comes next, codes that are read back, and files that are not."""
 
 import hashlib
-import os
-from pathlib import Path
 
 import pytest
 import torch
 
 from lnlab import data
-from lnlab.data.text import SHAKESPEARE, make_tales
+from lnlab.data.text import make_tales
 
 
 def own(tmp_path, content, **options):
@@ -76,17 +74,3 @@ def test_what_is_not_the_official_text_is_not_taken_for_it(tmp_path):
     text = data.load(f"shakespeare={tmp_path}", "text")
     with pytest.raises(ValueError, match=r"has sha256 .* expected 86c4"):
         text.train  # noqa: B018
-
-
-@pytest.mark.parametrize("as_folder", [True, False])
-def test_the_official_text_is_read_as_it_is(as_folder):
-    folder = os.environ.get("LNLAB_TEST_DATA")
-    path = Path(folder or "none") / "tinyshakespeare"
-    if not path.is_dir():
-        pytest.skip("set LNLAB_TEST_DATA to a folder that holds tinyshakespeare/input.txt")
-    path = path if as_folder else path / "input.txt"
-    text = data.load(f"shakespeare={path}", "text")
-    assert (len(text.text), len(text.vocabulary)) == (1_115_394, 65)
-    assert text.decode(text.train.x[0]).startswith("First Citizen:\nBefore we proceed")
-    assert text.checksum == SHAKESPEARE.files[0].sha256
-    assert len(text.train) == 15_685
