@@ -29,7 +29,7 @@ from lnlab.papers.skip_thoughts import panel as thoughts_panel
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.transformer import evaluate
 from lnlab.papers.transformer import panel as transformer_panel
-from lnlab.papers.transformer.model import Placed, Transformer
+from lnlab.papers.transformer.model import Arm, Transformer
 from lnlab.training import train, train_steps
 from lnlab.training.random_state import default_dtype, generator
 from lnlab.training.runs import read
@@ -281,8 +281,8 @@ def one_draw(place, kind, depth, draw):
     start = transformer_panel.start(place, kind, depth)
     size = start.w["module.readout.W"].shape[1], transformer_panel.CONTEXT, depth
     size = *size, transformer_panel.WIDTH, transformer_panel.HEADS
-    model = Transformer(*size, Placed(place, NORMS[kind]), fused=False)
-    model.draw(lambda name: generator(f"{name} of draw {draw}"))
+    model = Transformer(*size, Arm(place, NORMS[kind]), fused=False)
+    model.initialize_(lambda name: generator(f"{name} of draw {draw}"))
     return model.double(), start.x[draw], start.y[draw]
 
 
@@ -290,7 +290,7 @@ def one_draw(place, kind, depth, draw):
 def test_draws_side_by_side_have_the_gradients_that_they_have_alone(kind):
     for draw in (0, 2):
         model, x, y = one_draw("pre", kind, 2, draw)
-        expected = evaluate.profile(evaluate.objective(model, x, y))
+        expected = evaluate.gradient_norms_by_layer(evaluate.objective(model, x, y))
         np.testing.assert_allclose(transformer_panel.profile("pre", kind, 2)[draw], expected)
 
 

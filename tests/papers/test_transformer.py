@@ -1,4 +1,4 @@
-"""The transformer: against torch's own layers, one character at a time, and by its laws."""
+"""The transformer: against torch's layers, with its causal mask, and by the papers' laws."""
 
 import pytest
 import torch
@@ -6,19 +6,19 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.analysis.rotation import effective_learning_rate, scale_invariant_weights
-from lnlab.nn import LayerNorm, Linear
-from lnlab.papers import transformer
-from lnlab.papers.transformer import evaluate
-from lnlab.papers.transformer.model import ARMS, Embedding, SelfAttention, Transformer, Turned
+from lnlab.nn import LayerNorm
+from lnlab.papers.transformer import Experiment, evaluate
+from lnlab.papers.transformer.model import ARMS, Embedding, RotationTracker, Transformer
 from lnlab.training import Evaluation, stack, train_steps
 from lnlab.training.random_state import generator
 
 V, T, D, HEADS, L = 11, 6, 8, 2, 2
+every_arm = pytest.mark.parametrize("arm", ARMS)
 
 
-def made(arm="pre", layers=L, *, seed=0, fused=True) -> Transformer:
+def make_net(arm="pre", layers=L, *, seed=0, fused=True) -> Transformer:
     net = Transformer(V, T, layers, D, HEADS, ARMS[arm], fused=fused).double()
-    net.draw(lambda name: generator(f"{name} {seed}"))
+    net.initialize_(lambda name: generator(f"{name} {seed}"))
     return net
 
 
@@ -27,156 +27,132 @@ def text(*shape):
     return torch.randint(V, shape)
 
 
-def as_torch(block, *, first: bool) -> nn.TransformerEncoderLayer:
-    """A block as torch has it; torch's biases are 0."""
-    f = block.attention.f
-    same = nn.TransformerEncoderLayer(
-        D, HEADS, 4 * D, dropout=0.0, batch_first=True, norm_first=first
-    ).double()
-    for p in same.parameters():
-        nn.init.zeros_(p)
-    with torch.no_grad():
-        same.self_attn.in_proj_weight.copy_(torch.cat([f.W_Q.W, f.W_K.W, f.W_V.W]))
-        same.self_attn.out_proj.weight.copy_(f.W_O.W)
-        same.linear1.weight.copy_(block.feed_forward.f.W_1.W)
-        same.linear2.weight.copy_(block.feed_forward.f.W_2.W)
-        for norm in (same.norm1, same.norm2):
-            nn.init.ones_(norm.weight)
-    return same
-
-
-@pytest.mark.parametrize(("arm", "first"), [("pre", True), ("post", False)])
-def test_blocks_are_those_of_torch(arm, first):
-    net, x = made(arm), torch.randn(3, T, D, dtype=torch.float64)
+@pytest.mark.parametrize(("arm", "norm_first"), [("pre", True), ("post", False)])
+def test_blocks_are_those_of_torch(arm, norm_first):
+    net, x = make_net(arm), torch.randn(3, T, D, dtype=torch.float64)
     mask = nn.Transformer.generate_square_subsequent_mask(T, dtype=torch.float64)
     for block in net.blocks:
-        expected = as_torch(block, first=first)(x, src_mask=mask)
+        settings = {"dropout": 0.0, "batch_first": True, "norm_first": norm_first}
+        theirs = nn.TransformerEncoderLayer(D, HEADS, 4 * D, **settings).double()
+        for p in theirs.parameters():
+            nn.init.zeros_(p)
+        f = block.attention.f
+        with torch.no_grad():
+            theirs.self_attn.in_proj_weight.copy_(torch.cat([f.W_Q.W, f.W_K.W, f.W_V.W]))
+            theirs.self_attn.out_proj.weight.copy_(f.W_O.W)
+            theirs.linear1.weight.copy_(block.feed_forward.f.W_1.W)
+            theirs.linear2.weight.copy_(block.feed_forward.f.W_2.W)
+            for norm in (theirs.norm1, theirs.norm2):
+                nn.init.ones_(norm.weight)
+        expected = theirs(x, src_mask=mask)
         torch.testing.assert_close(block(x.flatten(0, 1), T).view_as(x), expected)
 
 
-@pytest.mark.parametrize("arm", ARMS)
-def test_stacked_nets_compute_what_they_compute_alone(arm):
-    nets, x = [made(arm, seed=seed) for seed in (0, 1)], text(2, 3, T)
+@every_arm
+def test_stacked_fused_and_reference_networks_compute_the_same(arm):
+    nets, x = [make_net(arm, seed=seed) for seed in (0, 1)], text(2, 3, T)
     together = stack(nets)
     assert together._broadcasts
-    for net, one, seen in zip(nets, x, together(x), strict=True):
-        torch.testing.assert_close(seen, net(one))
+    for net, one, output in zip(nets, x, together(x), strict=True):
+        torch.testing.assert_close(output, net(one))
+    y = text(3, T)
+    (loss, grad), (expected_loss, expected_grad) = (
+        evaluate.objective(make_net(arm, fused=fused), x[0], y).gradient()
+        for fused in (True, False)
+    )
+    torch.testing.assert_close(grad, expected_grad)
+    assert loss == pytest.approx(expected_loss)
 
 
-@pytest.mark.parametrize("arm", ARMS)
-def test_the_fused_operator_has_the_values_and_gradients_of_the_reference(arm):
-    x, y = text(3, T), text(3, T)
-    slopes = [
-        evaluate.objective(made(arm, fused=fused), x, y).gradient() for fused in (True, False)
-    ]
-    torch.testing.assert_close(slopes[0][1], slopes[1][1])
-    assert slopes[0][0] == pytest.approx(slopes[1][0])
-
-
-@pytest.mark.parametrize("arm", ARMS)
-def test_nobody_sees_what_comes_behind_him(arm):
-    net, x = made(arm), text(1, T)
+@every_arm
+def test_a_character_depends_on_those_before_it_alone(arm):
+    net, x = make_net(arm), text(1, T)
     changed = x.clone()
     changed[0, 4] = (x[0, 4] + 1) % V
     same = (net(x) == net(changed)).all(-1)[0]
     assert same.tolist() == [True] * 4 + [False] * 2
 
 
-def test_where_normalizers_stand_is_what_the_arm_says():
-    places = {
-        arm: [isinstance(n, LayerNorm) for n in (b.before, b.behind, b.after)]
-        for arm in ("pre", "post", "sandwich", "none")
-        for b in [made(arm).blocks[0].attention]
-    }
-    assert places == {
-        "pre": [True, False, False],
-        "post": [False, False, True],
-        "sandwich": [True, True, False],
-        "none": [False, False, False],
-    }
-    assert made("none").blocks[0].attention.behind.factor == pytest.approx((2 * L) ** -0.5)
+def test_normalizers_are_at_the_positions_of_the_arm():
+    positions = {}
+    for arm in ("pre", "post", "sandwich", "none"):
+        branch = make_net(arm).blocks[0].attention
+        norms = branch.before, branch.behind, branch.after
+        positions[arm] = "".join("FT"[isinstance(norm, LayerNorm)] for norm in norms)
+    assert positions == {"pre": "TFF", "post": "FFT", "sandwich": "TTF", "none": "FFF"}
+    assert branch.behind.factor == pytest.approx((2 * L) ** -0.5)
 
 
-def test_what_a_normalizer_follows_is_scale_invariant():
-    """Without biases W_V and W_1 hand a scale on to what stands behind: to W_O and W_2."""
-    x = text(3, T)
-    short = {f"blocks.0.attention.f.W_{m}.W": m for m in "QKVO"}
-    short |= {f"blocks.0.feed_forward.f.W_{m}.W": m for m in "12"}
+def test_the_weights_before_a_normalizer_are_scale_invariant():
+    """Without biases, W_V and W_1 pass a scale on to W_O and W_2."""
+    letters = {f"blocks.0.attention.f.W_{m}.W": m for m in "QKVO"}
+    letters |= {f"blocks.0.feed_forward.f.W_{m}.W": m for m in "12"}
     for arm, expected in (("qk", "QK"), ("sandwich", "VO12"), ("pre", "")):
-        found = scale_invariant_weights(made(arm, layers=1), x)
-        assert {short[name] for name in found} == set(expected), arm
+        names = scale_invariant_weights(make_net(arm, layers=1), text(3, T))
+        assert {letters[name] for name in names} == set(expected), arm
 
 
-def test_turns_are_those_that_the_probe_of_optimizers_sees():
-    net = made("qk")
-    net.turned = Turned(net)
+def test_rotations_are_those_that_effective_learning_rate_sees():
+    net = make_net("qk")
+    net.turned = RotationTracker(net)
     x, y = text(3, T), text(3, T)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.1)
-    with effective_learning_rate(net, optimizer, {}) as seen:
+    with effective_learning_rate(net, optimizer, {}) as steps:
         for _ in range(4):
             optimizer.zero_grad()
             F.cross_entropy(net(x).flatten(0, 1), y.flatten()).backward()
             optimizer.step()
-    net(x)  # the last turn is seen by the next call
-    by_name = seen.to_frame().pivot(index="step", columns="name", values="angle")
+    net(x)  # the next call sees the last rotation
+    by_name = steps.to_frame().pivot(index="step", columns="name", values="angle")
     for name, angle in net.turned.angles().items():
         square = 0.0
-        for turn in by_name[name]:
-            square += Turned.MOMENTUM * (turn**2 - square)
+        for step_angle in by_name[name]:
+            square += RotationTracker.MOMENTUM * (step_angle**2 - square)
         assert angle.item() == pytest.approx(square**0.5, rel=1e-6), name
-    net.eval()
     before = dict(net.turned.angles())
-    net(x)
+    net.eval()(x)
     assert all(torch.equal(before[n], a) for n, a in net.turned.angles().items())
 
 
-def test_the_gradient_of_pre_ln_falls_with_depth_and_that_of_post_ln_does_not():
-    def top(arm, layers):
-        found = [
-            evaluate.profile(evaluate.objective(made(arm, layers, seed=seed), *each))[-1]
+def test_gradients_fall_with_depth_in_pre_ln_and_not_in_post_ln():
+    def top_gradient(arm, layers):
+        losses = (
+            evaluate.objective(make_net(arm, layers, seed=seed), text(8, T), text(8, T))
             for seed in range(3)
-        ]
-        return sum(found) / 3
+        )
+        return sum(evaluate.gradient_norms_by_layer(loss)[-1] for loss in losses) / 3
 
-    each = text(8, T), text(8, T)
-    assert top("pre", 16) / top("pre", 2) < 0.5
-    assert 0.7 < top("post", 16) / top("post", 2) < 1.5
+    assert top_gradient("pre", 16) / top_gradient("pre", 2) < 0.5
+    assert 0.7 < top_gradient("post", 16) / top_gradient("post", 2) < 1.5
 
 
-def test_streams_are_those_that_go_from_block_to_block():
-    net, x = made(), text(3, T)
-    first, second, last = evaluate.streams(net, x)
+def test_residual_streams_are_those_between_blocks():
+    net, x = make_net(), text(3, T)
+    first, second, last = evaluate.residual_streams(net, x)
     torch.testing.assert_close(net.blocks[0](first, T), second)
-    logits = net.readout(net.top(last)).view(3, T, V)
-    torch.testing.assert_close(net(x), logits)
+    torch.testing.assert_close(net(x), net.readout(net.top(last)).view(3, T, V))
     ones = torch.ones(4, D, dtype=torch.float64)
-    assert evaluate.along_ones(ones) == pytest.approx(1.0)
-    assert evaluate.along_ones(ones * torch.tensor([1, -1.0] * (D // 2))) == 0
-    assert evaluate.largest(torch.tensor([[1.0, -1.0, 1.0, -50.0]])) == 50
+    assert evaluate.fraction_along_ones(ones) == pytest.approx(1.0)
+    assert evaluate.fraction_along_ones(ones * torch.tensor([1, -1.0] * (D // 2))) == 0
+    assert evaluate.largest_activation(torch.tensor([[1.0, -1.0, 1.0, -50.0]])) == 50
 
 
-def test_what_makes_no_sense_is_named():
+def test_sizes_that_do_not_fit_are_named():
     with pytest.raises(ValueError, match="heads is 3: it must divide the width, 64"):
-        transformer.Experiment(heads=3)
-    with pytest.raises(ValueError, match="heads is 3: it must divide the width, 8"):
-        SelfAttention(8, 3, Linear)
-    with pytest.raises(ValueError, match="context_length is 0"):
-        transformer.Experiment(context_length=0)
+        Experiment(heads=3)
     with pytest.raises(ValueError, match="a case has 7 characters, the context is 6"):
         Embedding(V, T, D)(text(1, 7))
 
 
-def test_decay_is_of_matrices_alone_and_the_rate_rises_to_where_it_stays(tmp_path):
-    task = transformer.Experiment.budget("smoke", weight_decay=0.5, seeds=(0, 1))
+def test_decay_is_of_matrices_alone_and_the_rate_rises_in_the_warmup(tmp_path):
+    task = Experiment(preset="smoke", weight_decay=0.5, seeds=(0, 1))
     model = stack([task.model(seed, task.dataset()) for seed in task.seeds])
-    decayed, other = task.optimizer(model.parameters()).param_groups
-    assert decayed["weight_decay"] == 0.5
-    assert other["weight_decay"] == 0
-    assert {p.dim() for p in decayed["params"]} == {3}
-    assert {p.dim() for p in other["params"]} == {2}
-    assert [task.schedule(part) for part in (0, 0.05, 0.1, 1)] == [0, 0.5, 1, 1]
+    groups = task.optimizer(model.parameters()).param_groups
+    assert [group["weight_decay"] for group in groups] == [0.5, 0]
+    assert [{p.dim() for p in group["params"]} for group in groups] == [{3}, {2}]
+    assert [task.schedule(progress) for progress in (0, 0.05, 0.1, 1)] == [0, 0.5, 1, 1]
     losses = [step.loss for step in train_steps(task, root=tmp_path)]
     assert all(loss.isfinite().all() for loss in losses)
-    measured = task.evaluate(model, task.dataset(), Evaluation.FINAL)
-    assert {f"gradient_norm_{layer}" for layer in (1, 2)} <= measured.keys()
-    assert {f"rotation_{m}" for m in ("Q", "K", "V", "O", "1", "2")} <= measured.keys()
+    metrics = task.evaluate(model, task.dataset(), Evaluation.FINAL)
+    assert {f"gradient_norm_{layer}" for layer in (1, 2)} <= metrics.keys()
+    assert {f"rotation_{m}" for m in ("Q", "K", "V", "O", "1", "2")} <= metrics.keys()

@@ -1,6 +1,5 @@
 """A character model: Xiong et al. (2020), and what came after it, at a size for a laptop."""
 
-import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,32 +12,34 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.analysis.rotation import equilibrium_angle
 from lnlab.data import Text, load
-from lnlab.kernels import LeftOnReference, fuse
-from lnlab.papers.transformer.evaluate import largest, objective, profile, streams
-from lnlab.papers.transformer.model import ARMS, Transformer, Turned
+from lnlab.papers.transformer.evaluate import (
+    gradient_norms_by_layer,
+    largest_activation,
+    objective,
+    residual_streams,
+)
+from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
 from lnlab.training import Evaluation, Stacked, cross_entropy, evaluate, setting
 from lnlab.training.experiment import collate
 from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator
 
-CASES = 64
-"""The number of cases of each split, the first ones, whose loss is measured on the way."""
-FEW = 16
-"""The number of training cases whose gradients, and streams, are looked at."""
+EVAL_SIZE = 64
+"""Examples of each split, the first ones, whose loss is measured during training."""
+STREAM_SIZE = 16
+"""Training examples whose gradients and residual streams are measured."""
 
 
 @dataclass(frozen=True)
 class Experiment(training.Experiment):
-    """One arm, its seeds trained together from paired starts.
+    """One arm; each seed has the same initial matrices and the same batches in every arm.
 
-    The papers train translators and large language models; this is their question at four
-    layers. Each seed has the same initial matrices and the same batches in every arm.
-    Kept results stand in ``results/transformer.jsonl.xz``; ``lnlab claims``
-    says what they show.
+    The papers train translators and large language models; this asks their question with four
+    layers.
     """
 
     norm: str = setting("pre", choices=ARMS)
-    """The normalizer and its place, see :data:`lnlab.papers.transformer.model.ARMS`."""
+    """The normalizer and its position: :data:`lnlab.papers.transformer.model.ARMS`."""
     data: str = "shakespeare"
     """``embedded``, ``shakespeare``, ``shakespeare=PATH`` or ``txt=PATH``."""
     seeds: tuple[int, ...] = (100, 101, 102)
@@ -46,19 +47,19 @@ class Experiment(training.Experiment):
     updates: int = 150
     learning_rate: float = 3e-3
     layers: int = setting(4, least=1)
-    """L, each of attention and a feed-forward net."""
+    """L, each of attention and a feed-forward network."""
     units: tuple[int, ...] = setting((64,), least=1, count=1)
-    """The width D; the feed-forward net has 4 D."""
+    """The width D; the feed-forward network has 4 D."""
     heads: int = setting(4, least=1)
-    """They divide the width."""
+    """The number of heads, which divides the width."""
     context_length: int = setting(64, least=1)
-    """T, the characters of a case."""
+    """T, the characters of an example."""
     warmup: float = setting(0.1, least=0, most=1)
-    """The part of the updates in which the learning rate rises from 0; then it stays."""
+    """The fraction of the updates in which the learning rate rises from 0 to its value."""
     eval_size: int = setting(512, least=1)
-    """The number of cases of each split, the first ones, that the loss at the end is of."""
+    """Examples of each split, the first ones, whose loss is measured at the end."""
     weight_decay: float = setting(0.0, least=0)
-    """The decay of every matrix, decoupled (AdamW). Where there is any, turns are measured."""
+    """The decoupled decay of matrices (AdamW). If it is not 0, rotations are measured."""
 
     name = "transformer"
     lower_is_better = ("train_nll", "valid_nll", "test_nll")
@@ -86,11 +87,11 @@ class Experiment(training.Experiment):
         }
 
     def dataset(self) -> Text:
-        """The text, as windows of T characters."""
+        """Load the text in windows of T characters."""
         return load(self.data, "text", context=self.context_length)
 
     def model(self, seed: int, dataset: Text) -> nn.Module:
-        """The net of one seed; its matrices depend on the seed, names and sizes alone."""
+        """Return the network of one seed; matrices depend on the seed, their name and size."""
         size = (
             len(dataset.vocabulary),
             self.context_length,
@@ -99,26 +100,22 @@ class Experiment(training.Experiment):
             self.heads,
         )
         net = Transformer(*size, ARMS[self.norm], fused=self.fused)
-        net.draw(lambda name: generator(f"{name} of seed {seed}"))
+        net.initialize_(lambda name: generator(f"{name} of seed {seed}"))
         if self.weight_decay:
-            net.turned = Turned(net)
-        if not self.fused:
-            return net
-        with warnings.catch_warnings():  # a constant factor has no fused form
-            warnings.simplefilter("ignore", LeftOnReference)
-            return fuse(net)
+            net.turned = RotationTracker(net)
+        return self.fuse(net)
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """The NLL in nats a character: logits (S, B, T, V), y (S, B, T) to (S,)."""
+        """Return the NLL in nats per character of logits (S, B, T, V) and y (S, B, T): (S,)."""
         return cross_entropy(output.flatten(1, 2), y.flatten(1))
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        """AdamW, its weight decay on matrices and embeddings alone."""
-        every = list(parameters)
-        most = max(p.dim() for p in every)  # stacked matrices have three axes
+        """Return AdamW with weight decay on matrices and embeddings alone."""
+        parameters = list(parameters)
+        axes = max(p.dim() for p in parameters)  # stacked matrices have three
         groups = [
-            {"params": [p for p in every if p.dim() == most]},
-            {"params": [p for p in every if p.dim() < most], "weight_decay": 0.0},
+            {"params": [p for p in parameters if p.dim() == axes]},
+            {"params": [p for p in parameters if p.dim() < axes], "weight_decay": 0.0},
         ]
         return AdamW(
             [group for group in groups if group["params"]],
@@ -129,48 +126,47 @@ class Experiment(training.Experiment):
         return min(1.0, progress / self.warmup) if self.warmup else 1.0
 
     def eval_points(self, updates_per_epoch: int) -> set[int]:
-        """Before the first update, and then five times, the last time at the end."""
+        """Return 0, and five updates at equal distances to the last."""
         last = self.num_updates(updates_per_epoch)
         return {round(last * fifth / 5) for fifth in range(6)}
 
     def evaluate(
         self, model: Any, dataset: Text, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, list[float]]:
-        """Per seed: NLL of the first cases of each split, in nats a character.
+        """Return, per seed, the NLL of each split in nats per character.
 
-        At the start and the end, besides: ``gradient_norm_1`` to ``gradient_norm_L``, the norm
-        of the gradient of W_2 in each layer, and ``largest_activation``, the greatest
-        activation of the stream as a multiple of the median of its layer. With weight decay
-        also ``rotation_Q`` and so on: the logarithm of how far a matrix turns in a step, over
-        the layers, as a multiple of
-        :func:`~lnlab.analysis.rotation.equilibrium_angle`.
+        At the start and the end also ``gradient_norm_1`` to ``gradient_norm_L``, the norm of
+        the gradient of W_2 in each layer, and ``largest_activation``, that of the stream as a
+        multiple of the median of its layer. With weight decay also ``rotation_Q`` and so on:
+        the logarithm of a matrix' rotation per step (root mean square over the layers) as a
+        multiple of :func:`~lnlab.analysis.rotation.equilibrium_angle`.
         """
-        found, few = {}, self.eval_size if evaluation is Evaluation.FINAL else CASES
-        for split in ("train", "valid", "test"):
-            cases = getattr(dataset, split)
-            measured = evaluate(model, cases.x[:few], cases.y[:few], self.loss)
-            found[f"{split}_nll"] = measured["nll"]
+        metrics, count = {}, self.eval_size if evaluation is Evaluation.FINAL else EVAL_SIZE
+        for name in ("train", "valid", "test"):
+            split = getattr(dataset, name)
+            scores = evaluate(model, split.x[:count], split.y[:count], self.loss)
+            metrics[f"{name}_nll"] = scores["nll"]
         if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
-            rows = [self._inside(net, dataset) for net in model.unstack()]
-            found |= collate(rows)
-        return found | (self._turns(model) if self.weight_decay else {})
+            metrics |= collate([self._measure(net, dataset) for net in model.unstack()])
+        return metrics | (self._measure_rotation(model) if self.weight_decay else {})
 
-    def _inside(self, net: Any, dataset: Text) -> dict[str, float]:
-        weight = next(net.parameters())
-        x, y = (cases[:FEW].to(weight.device) for cases in (dataset.train.x, dataset.train.y))
-        norms = profile(objective(net, x, y))
+    def _measure(self, net: Any, dataset: Text) -> dict[str, float]:
+        device, train = next(net.parameters()).device, dataset.train
+        x, y = train.x[:STREAM_SIZE].to(device), train.y[:STREAM_SIZE].to(device)
+        norms = gradient_norms_by_layer(objective(net, x, y))
         net.eval()
-        sizes = {"largest_activation": max(map(largest, streams(net, x)))}
-        return {f"gradient_norm_{layer}": g for layer, g in enumerate(norms, start=1)} | sizes
+        largest = max(map(largest_activation, residual_streams(net, x)))
+        metrics = {f"gradient_norm_{layer}": g for layer, g in enumerate(norms, start=1)}
+        return metrics | {"largest_activation": largest}
 
-    def _turns(self, model: Stacked) -> dict[str, list[float]]:
+    def _measure_rotation(self, model: Stacked) -> dict[str, list[float]]:
         optimizer = self.optimizer(model.parameters())
         expected = equilibrium_angle(optimizer, optimizer.param_groups[0])
         squares: dict[str, list[Tensor]] = defaultdict(list)
-        turned: Any = model.module.turned
-        for name, angles in turned.angles().items():
-            squares[_short(name)].append(angles.reshape(-1).square())
-        means = {name: torch.stack(every).mean(0).sqrt() for name, every in squares.items()}
+        tracker: Any = model.module.turned
+        for name, angles in tracker.angles().items():
+            squares[_matrix_name(name)].append(angles.reshape(-1).square())
+        means = {name: torch.stack(values).mean(0).sqrt() for name, values in squares.items()}
         return {
             f"rotation_{name}": [
                 log(a / expected) if a else float("nan") for a in mean.tolist()
@@ -179,6 +175,6 @@ class Experiment(training.Experiment):
         }
 
 
-def _short(name: str) -> str:
-    """The letter of a matrix: "Q" of "blocks.0.attention.f.W_Q.W"."""
+def _matrix_name(name: str) -> str:
+    """Return the letter of a matrix: "Q" for "blocks.0.attention.f.W_Q.W"."""
     return name.removesuffix(".W").rpartition(".")[2].removeprefix("W_")

@@ -1,14 +1,14 @@
-r"""A decoder of characters whose normalizers stand where one says.
+r"""A decoder of characters with normalizers at any of the positions of the literature.
 
-With f attention or the feed-forward net, a residual branch is
+With f attention or the feed-forward network, a residual branch is
 
 .. math:: x \leftarrow \mathrm{after}(x + \mathrm{behind}(f(\mathrm{before}(x)))),
 
-and the places of the literature differ in which of the three there are: post-LN (Vaswani et
+and papers differ in which of the three they have: post-LN (Vaswani et
 al., 2017) has the last, pre-LN (Xiong et al., 2020) the first, sandwich or peri-LN (Ding et
 al., 2021; Kim et al., 2025) the first two.
 
-Every part computes S stacked models at once: where a single one has weights (H, D) and cases
+Every module computes S stacked models at once: where a single one has weights (H, D) and inputs
 (N, D), they have (S, H, D) and (S, N, D).
 """
 
@@ -27,16 +27,16 @@ PLACES = {
     "post": (False, False, True),
     "sandwich": (True, True, False),
 }
-"""True if there is a normalizer before f, behind it, and after the sum."""
+"""Whether there is a normalizer before f, behind it, and after the sum."""
 
 
-class Placed(NamedTuple):
-    """A normalizer and its place.
+class Arm(NamedTuple):
+    """A normalizer and its position.
 
     Attributes:
-        place: one of :data:`PLACES`.
-        norm: makes the normalizer.
-        of_heads: makes that of the queries and of the keys of each head.
+        place: One of :data:`PLACES`.
+        norm: Makes the normalizer.
+        of_heads: Makes that of the queries and of the keys of each head.
     """
 
     place: str
@@ -45,23 +45,23 @@ class Placed(NamedTuple):
 
 
 ARMS = {
-    "none": Placed("pre", Identity),
-    "pre": Placed("pre", LayerNorm),
-    "post": Placed("post", LayerNorm),
-    "sandwich": Placed("sandwich", LayerNorm),
-    "qk": Placed("pre", LayerNorm, of_heads=LayerNorm),
-    "rms": Placed("pre", RMSNorm),
-    "dyt": Placed("pre", DyT),
+    "none": Arm("pre", Identity),
+    "pre": Arm("pre", LayerNorm),
+    "post": Arm("post", LayerNorm),
+    "sandwich": Arm("sandwich", LayerNorm),
+    "qk": Arm("pre", LayerNorm, of_heads=LayerNorm),
+    "rms": Arm("pre", RMSNorm),
+    "dyt": Arm("pre", DyT),
 }
-"""The arms: layer norm at four places, and others in the place of pre-LN. "qk" is that of
-Dehghani et al. (2023), 2.1: pre-LN, and a layer norm of queries and of keys."""
+"""The arms: layer norm at several positions, and other normalizers at that of pre-LN. "qk" is
+Dehghani et al. (2023), 2.1: pre-LN, and layer norm of queries and keys."""
 
 
-class Damped(Normalizer):
-    """A constant factor 1/sqrt(2 L), for the 2 L branches of a net that nothing normalizes.
+class BranchScale(Normalizer):
+    """A constant factor 1/sqrt(2 L), for the 2 L branches of a network without normalizers.
 
-    The stream then grows by a factor that does not depend on the depth; Radford et al. (2019),
-    2.3, draw the last weights of each branch as much smaller instead.
+    The stream then grows by a factor that does not depend on the depth. Radford et al. (2019),
+    2.3, scale the initial last weights of each branch instead.
     """
 
     stacks = True
@@ -79,9 +79,10 @@ class SelfAttention(nn.Module):
     r"""Causal attention of several heads of width d: softmax(Q K^T / sqrt(d)) V, then W_O.
 
     Args:
-        D: the width, which ``heads`` divides.
-        norm: makes the normalizer of the queries and of the keys of a head.
-        fused: whether torch's own operator computes it.
+        D: The width, which ``heads`` divides.
+        heads: The number of heads.
+        norm: Makes the normalizers of the queries and of the keys of a head.
+        fused: True: torch's operator computes it.
     """
 
     stacks = True
@@ -95,7 +96,7 @@ class SelfAttention(nn.Module):
         self.heads, self.attend = heads, fused_attention if fused else attention
 
     def forward(self, x: Tensor, T: int) -> Tensor:
-        """x (*S, B T, D), cases of T characters, to the same shape."""
+        """Map x (*S, B T, D), B examples of T characters, to the same shape."""
         Q, K = (
             self._of_heads(norm(self._rows(W(x))), T)
             for W, norm in ((self.W_Q, self.norm_Q), (self.W_K, self.norm_K))
@@ -105,28 +106,28 @@ class SelfAttention(nn.Module):
         return self.W_O(y.reshape(x.shape))
 
     def _rows(self, a: Tensor) -> Tensor:
-        """(*S, N, D) as (*S, N heads, d): a row a head."""
+        """Reshape (*S, N, D) to (*S, N heads, d): a row per head."""
         return a.unflatten(-1, (self.heads, -1)).flatten(-3, -2)
 
     def _of_heads(self, a: Tensor, T: int) -> Tensor:
-        """(*S, B T heads, d) as (S B, heads, T, d)."""
+        """Reshape (*S, B T heads, d) to (S B, heads, T, d)."""
         return a.reshape(-1, T, self.heads, a.shape[-1]).transpose(1, 2)
 
 
 def attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """softmax(Q K^T / sqrt(d)) V, each (B, heads, T, d); nobody sees what comes behind him."""
+    """Return softmax(Q K^T / sqrt(d)) V with a causal mask; each is (B, heads, T, d)."""
     T, d = Q.shape[-2:]
     later = torch.ones(T, T, dtype=torch.bool, device=Q.device).triu(1)
     return (Q @ K.mT / d**0.5).masked_fill(later, -torch.inf).softmax(-1) @ V
 
 
 def fused_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """:func:`attention` by torch's operator."""
+    """Return :func:`attention`, computed by torch's operator."""
     return F.scaled_dot_product_attention(Q, K, V, is_causal=True)
 
 
 class FeedForward(nn.Module):
-    """W_2 max(0, W_1 x), with 4 D hidden units."""
+    """The feed-forward network W_2 max(0, W_1 x), with 4 D hidden units."""
 
     stacks = True
 
@@ -135,12 +136,12 @@ class FeedForward(nn.Module):
         self.W_1, self.W_2 = Linear(D, 4 * D), Linear(4 * D, D)
 
     def forward(self, x: Tensor, T: int) -> Tensor:
-        """x (*S, N, D) to the same shape."""
+        """Map x (*S, N, D) to the same shape."""
         return self.W_2(F.relu(self.W_1(x)))
 
 
 class Residual(nn.Module):
-    """A branch around f, and its normalizers before, behind and after."""
+    """A residual branch: f, and normalizers before it, behind it and after the sum."""
 
     stacks = True
 
@@ -149,34 +150,34 @@ class Residual(nn.Module):
         self.f, self.before, self.behind, self.after = f, before, behind, after
 
     def forward(self, x: Tensor, T: int) -> Tensor:
-        """x (*S, B T, D), cases of T characters, to the same shape."""
+        """Map x (*S, B T, D), B examples of T characters, to the same shape."""
         return self.after(x + self.behind(self.f(self.before(x), T)))
 
 
 class Block(nn.Module):
-    """One of the L layers: attention and feed-forward net, each in its branch."""
+    """One of the L layers: attention and the feed-forward network, each in a branch."""
 
     stacks = True
 
-    def __init__(self, D: int, heads: int, arm: Placed, layers: int, *, fused: bool) -> None:
+    def __init__(self, D: int, heads: int, arm: Arm, layers: int, *, fused: bool) -> None:
         super().__init__()
 
         def branch(f: nn.Module) -> Residual:
-            places = [arm.norm(D) if there else Identity(D) for there in PLACES[arm.place]]
+            norms = [arm.norm(D) if present else Identity(D) for present in PLACES[arm.place]]
             if arm.norm is Identity:
-                places[1] = Damped(D, layers)
-            return Residual(f, *places)
+                norms[1] = BranchScale(D, layers)
+            return Residual(f, *norms)
 
         self.attention = branch(SelfAttention(D, heads, arm.of_heads, fused=fused))
         self.feed_forward = branch(FeedForward(D))
 
     def forward(self, x: Tensor, T: int) -> Tensor:
-        """x (*S, B T, D), cases of T characters, to the same shape."""
+        """Map x (*S, B T, D), B examples of T characters, to the same shape."""
         return self.feed_forward(self.attention(x, T), T)
 
 
 class Embedding(nn.Module):
-    """A vector for each of V characters, E, plus one for each place in the context, P."""
+    """Vectors of V characters, E, plus vectors of the positions in the context, P."""
 
     stacks = True
 
@@ -186,23 +187,22 @@ class Embedding(nn.Module):
         self.P = nn.Parameter(torch.empty(context, D))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Codes (*S, B, T) to (*S, B T, D)."""
+        """Map characters (*S, B, T) to (*S, B T, D)."""
         T, (V, D) = x.shape[-1], self.E.shape[-2:]
         if self.P.shape[-2] < T:
             raise ValueError(
                 f"a case has {T} characters, the context is {self.P.shape[-2]}: cut it."
             )
-        if self.E.dim() > 2:  # of S models, one behind the other
+        if self.E.dim() > 2:  # the tables of S models, one after the other
             x = x + V * torch.arange(len(self.E), device=x.device).view(-1, 1, 1)
-        places = self.P[..., :T, :].unsqueeze(-3)
-        return (F.embedding(x, self.E.reshape(-1, D)) + places).flatten(-3, -2)
+        positions = self.P[..., :T, :].unsqueeze(-3)
+        return (F.embedding(x, self.E.reshape(-1, D)) + positions).flatten(-3, -2)
 
 
-class Turned(nn.Module):
-    """A memory of how far matrices turn from one step to the next, as a buffer of each.
+class RotationTracker(nn.Module):
+    """The running mean of the squared angle by which each matrix rotates per step.
 
-    Filled by calls in training mode, as running statistics are. What it remembers is the
-    running mean of the square of the angle, of which :meth:`angles` is the root.
+    Calls in training mode update it, as they update running statistics; it is in buffers.
     """
 
     stacks = True
@@ -220,15 +220,16 @@ class Turned(nn.Module):
 
     @torch.no_grad()
     def forward(self, net: nn.Module) -> None:
-        """Remember how far the matrices of ``net`` have turned since the last call."""
+        """Add how far the matrices of ``net`` have rotated since the last call."""
         for name, W in self._weights(net).items():
-            before, square = (getattr(self, f"{_flat(name)}_{w}") for w in ("before", "square"))
-            turn = angle(before.flatten(-2), W.flatten(-2)).square().to(square)
-            setattr(self, f"{_flat(name)}_square", square.lerp(turn, self.MOMENTUM))
+            before = getattr(self, f"{_flat(name)}_before")
+            square = getattr(self, f"{_flat(name)}_square")
+            new_square = angle(before.flatten(-2), W.flatten(-2)).square().to(square)
+            setattr(self, f"{_flat(name)}_square", square.lerp(new_square, self.MOMENTUM))
             before.copy_(W)
 
     def angles(self) -> dict[str, Tensor]:
-        """The root mean square of the angle in radians by name, of each model (*S,)."""
+        """Return the root mean square of the angle in radians by name, each (*S,)."""
         return {name: getattr(self, f"{_flat(name)}_square").sqrt() for name in self.names}
 
 
@@ -237,19 +238,19 @@ def _flat(name: str) -> str:
 
 
 class Transformer(nn.Module):
-    """Characters in, logits of the next one out: codes (*S, B, T) to (*S, B, T, V).
+    """A model from characters (*S, B, T) to the logits of the next ones (*S, B, T, V).
 
     Args:
-        V: the size of the vocabulary.
-        context: the most characters of a case.
+        V: The size of the vocabulary.
+        context: The largest number of characters of an example.
         layers: L, each of two branches.
-        D: the width.
-        heads: of attention; they divide D.
-        arm: the normalizers. On top of pre and sandwich stands one more, below the logits.
-        fused: whether torch's own operator computes attention.
+        D: The width.
+        heads: The number of heads, which divides D.
+        arm: The normalizers. "pre" and "sandwich" have one more, below the logits.
+        fused: True: torch's operator computes attention.
 
     Raises:
-        ValueError: if the heads do not divide the width.
+        ValueError: The heads do not divide the width.
     """
 
     stacks = True
@@ -261,7 +262,7 @@ class Transformer(nn.Module):
         layers: int,
         D: int,
         heads: int,
-        arm: Placed,
+        arm: Arm,
         *,
         fused: bool = True,
     ) -> None:
@@ -272,17 +273,17 @@ class Transformer(nn.Module):
         )
         self.top = Identity(D) if arm.place == "post" else arm.norm(D)
         self.readout = Linear(D, V)
-        self.turned: Turned | None = None
+        self.turned: RotationTracker | None = None
 
-    def draw(self, generator: Callable[[str], torch.Generator]) -> None:
-        """Draw every matrix from N(0, 1/fan-in), and E and P from N(0, 1/2).
+    def initialize_(self, generator: Callable[[str], torch.Generator]) -> None:
+        """Initialize matrices from N(0, 1/fan-in), and E and P from N(0, 1/2).
 
-        So a character at its place starts as N(0, 1) in each unit, as Xiong et al. (2020),
-        appendix B, assume.
+        The stream then starts as N(0, 1) in each unit, as Xiong et al. (2020), appendix B,
+        assume.
 
         Args:
-            generator: the random numbers for a parameter, by its name: parameters of the same
-                name have the same weights in every net.
+            generator: Returns the random numbers for a parameter by its name, so that
+                parameters of the same name start alike in every network.
         """
         for name, p in self.named_parameters():
             if p.dim() > 1:

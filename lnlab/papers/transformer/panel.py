@@ -28,7 +28,7 @@ from lnlab.panels.controls import Chips, choice, choice_slider, one_of, several_
 from lnlab.panels.panel import Panel, Shown
 from lnlab.panels.playable import Figure
 from lnlab.papers.transformer.evaluate import objective
-from lnlab.papers.transformer.model import PLACES, Placed, Transformer
+from lnlab.papers.transformer.model import PLACES, Arm, Transformer
 from lnlab.training import cross_entropy, stack
 from lnlab.training.random_state import default_dtype, generator
 
@@ -94,9 +94,9 @@ def start(place: str, kind: str, depth: int) -> Start:
     text = load("embedded", "text", context=CONTEXT)
     size = len(text.vocabulary), CONTEXT, depth, WIDTH, HEADS
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
-        nets = [Transformer(*size, Placed(place, NORMS[kind])) for _ in range(DRAWS)]
+        nets = [Transformer(*size, Arm(place, NORMS[kind])) for _ in range(DRAWS)]
         for draw, net in enumerate(nets):
-            net.draw(lambda name, draw=draw: generator(f"{name} of draw {draw}"))
+            net.initialize_(lambda name, draw=draw: generator(f"{name} of draw {draw}"))
     x, y = (v[:CASES].expand(DRAWS, CASES, CONTEXT) for v in (text.train.x, text.train.y))
     loss = objective(stack(nets), x, y)
     slope = DRAWS * loss.gradient()[1]  # of the sum, so that each has its own
