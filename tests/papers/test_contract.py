@@ -157,6 +157,23 @@ def test_it_trains_in_updates_and_is_found_again(kind, tmp_path):
     assert {f.name for f in fields(kind)} >= run.config.keys() - around
 
 
+@every_task
+def test_fused_it_is_the_same_function_with_the_same_gradients(kind):
+    dataset, values = dataset_of(kind), []
+    for fused in (True, False):
+        experiment = replace(kind.budget("smoke", seeds=(0,)), fused=fused)
+        model = stack([experiment.model(seed, dataset) for seed in experiment.seeds]).double()
+        x, y = next(experiment.batches(dataset, dtype=torch.float64).epoch(0))
+        with Noise("the same for both", torch.device("cpu")):
+            loss = experiment.loss(model(x), y)
+            loss.sum().backward()
+        grads = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+        values.append({"loss": loss} | grads | dict(model.named_buffers()))
+    assert values[0].keys() == values[1].keys()
+    for name, expected in values[1].items():
+        torch.testing.assert_close(values[0][name], expected, rtol=1e-7, atol=1e-9, msg=name)
+
+
 class Products(TorchDispatchMode):
     """The precisions that products of matrices are made in."""
 

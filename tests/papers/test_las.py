@@ -14,7 +14,7 @@ from lnlab.nn.padding import cross_entropy
 from lnlab.papers import las
 from lnlab.papers.las.evaluate import errors, measure, measure_training, quantile_curves
 from lnlab.papers.las.model import Listener, OverFeatures, OverTime, Speller, make_batch
-from lnlab.training import stack, train_steps
+from lnlab.training import train_steps
 from lnlab.training.runs import read
 
 D, H, V = 5, 4, 6
@@ -205,19 +205,6 @@ def test_batches_hold_each_utterance_once(corpus):
     assert (seen, utterances) == (24, {})
 
 
-def test_the_settings_of_the_study_train_every_parameter(corpus):
-    paper = las.Experiment.budget(
-        "paper", norm="both", units=(8, 16), train_size=24, batch_size=5
-    )
-    assert (paper.decoder_layers, paper.beam_width, paper.dropout) == (2, 16, 0.5)
-    net = stack([paper.model(0, corpus)]).double().train()
-    x, y = next(paper.batches(corpus, dtype=torch.float64).epoch(0))
-    logits = net(x)
-    assert logits.shape == (1, *y[0].shape[1:], len(corpus.units) + 1)
-    paper.loss(logits, y).sum().backward()
-    assert all(p.grad.any() for p in net.parameters())
-
-
 def train_all(experiment, root, **settings):
     for _ in train_steps(experiment, root=root, **settings):
         pass
@@ -237,18 +224,6 @@ def test_noise_of_every_kind_goes_on_where_it_was(tmp_path):
     plain = replace(experiment, **dict.fromkeys(noisy, 0.0))
     (plain_run,) = train_all(plain, tmp_path / "plain")
     assert any(not torch.equal(v, plain_run.weights()[n]) for n, v in whole.weights().items())
-
-
-def test_seeds_trained_together_are_those_alone(tmp_path):
-    for seeds in ((0, 1), (1,)):
-        runs = train_all(
-            replace(SMALL, norm="both", seeds=seeds), tmp_path, precision="float64"
-        )
-    metrics = {len(run.config["seeds"]): run.metrics() for run in runs}
-    together = metrics[2][metrics[2].seed == 1].reset_index(drop=True)
-    # Adam divides by tiny gradients
-    np.testing.assert_allclose(together.test_nll, metrics[1].test_nll, rtol=1e-6)
-    np.testing.assert_allclose(together.test_error, metrics[1].test_error)
 
 
 # --- metrics ----------------------------------------------------------------------------------

@@ -30,16 +30,15 @@ def few(monkeypatch):
 # --- sound files ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", [".flac", ".sph"])
-def test_all_formats_give_the_same_samples_and_are_refused_if_cut_off(tmp_path, end):
-    paths = [put(tmp_path / f"a{each}") for each in (".wav", end)]
-    one, other = (recordings.read_audio(path, 16000)[0] for path in paths)
-    np.testing.assert_allclose(one, other, atol=2**-15)  # the last bit of 16
-    assert (one.dtype, one.shape) == (np.float32, (8000,))
-    for path in paths:
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-        with pytest.raises(ValueError, match=r"cut off|cannot be read"):
-            recordings.read_audio(path, 16000)
+@pytest.mark.parametrize("end", [".wav", ".flac", ".sph"])
+def test_all_formats_give_the_mean_of_channels_and_are_refused_if_cut_off(tmp_path, end):
+    path = put(tmp_path / f"a{end}", np.hstack([tone(), 0.5 * tone()]))
+    sound, channels = recordings.read_audio(path, 16000)
+    assert (sound.dtype, sound.shape, channels) == (np.float32, (8000,), 2)
+    np.testing.assert_allclose(sound, 0.75 * tone()[:, 0], atol=2**-15)  # the last bit of 16
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(ValueError, match=r"cut off|cannot be read"):
+        recordings.read_audio(path, 16000)
 
 
 FAULTS = {
@@ -57,13 +56,6 @@ def test_a_faulty_recording_is_named(tmp_path, message):
     path = FAULTS[message](tmp_path / "é sound.wav")
     with pytest.raises(ValueError, match=f"é sound.wav.*{message}"):
         recordings.read_audio(path, 16000)
-
-
-def test_channels_are_mixed_to_their_mean(tmp_path):
-    path = put(tmp_path / "a.wav", np.hstack([tone(), 0.5 * tone()]))
-    sound, channels = recordings.read_audio(path, 16000)
-    assert channels == 2
-    np.testing.assert_allclose(sound, 0.75 * tone()[:, 0], atol=2**-15)  # the last bit of 16
 
 
 # --- corpora ----------------------------------------------------------------------------------
@@ -250,9 +242,9 @@ def test_features_are_normalized_and_depend_on_no_global_setting():
 # --- the synthesizer --------------------------------------------------------------------------
 
 
-def synthesise(phones, seed=0, **changes):
-    voice = synthesizer.make_voice(0) if not changes else synthesizer.Voice(**changes)
-    return synthesizer.synthesise(phones, voice, np.random.default_rng(seed))
+def synthesise(phones):
+    voice = synthesizer.make_voice(0)
+    return synthesizer.synthesise(phones, voice, np.random.default_rng(0))
 
 
 def test_every_phone_is_in_some_word():
@@ -292,24 +284,6 @@ def test_phones_differ_and_friction_is_higher_than_vowels():
         for b in phones[:index]
     ]
     assert min(differences) > 0.5  # nats, in some filter
-
-
-def pitch(sound):
-    """The frequency (Hz) of a piece of voice: the first peak of its autocorrelation."""
-    lags = np.correlate(sound, sound, "full")[len(sound) - 1 :]
-    shortest, longest = RATE // 400, RATE // 70
-    return RATE / (shortest + np.argmax(lags[shortest:longest]))
-
-
-def test_the_pitch_falls_in_the_course_of_an_utterance():
-    ratios = []
-    for seed in range(8):
-        voice = {"pitch": 120.0, "tract": 1.0, "speed": 0.2, "breath": 0.0, "tilt": 1.0}
-        sound, _ = synthesise(["aa"], seed, **voice)
-        fifth = len(sound) // 5
-        ratios.append(pitch(sound[3 * fifth : 4 * fifth]) / pitch(sound[fifth : 2 * fifth]))
-    # e^-0.06 from the second fifth to the fourth, and a random melody of 5 %
-    assert 0.85 < np.mean(ratios) < 0.98
 
 
 def test_utterances_have_their_times_and_no_speaker_is_in_two_splits():

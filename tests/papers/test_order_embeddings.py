@@ -210,22 +210,6 @@ def test_points_are_the_formula_and_padding_enters_nothing(norm, unit):
     torch.testing.assert_close(model.embed_captions(longer, lengths), points)
 
 
-@pytest.mark.parametrize("norm", ["none", "layer"])
-def test_fused_it_is_the_same_function_with_the_same_gradients(norm):
-    dataset, both = SMOKE.dataset(), {}
-    for fused in (True, False):
-        experiment = replace(SMOKE, norm=norm, fused=fused)
-        model = experiment.model(0, dataset).double()
-        x, y = next(experiment.batches(dataset, dtype=torch.float64).epoch(0))
-        points = model(Pairs(*(field[0] for field in x)))
-        loss = contrastive_loss(*points, y[0], experiment.margin)
-        loss.backward()
-        both[fused] = {"loss": loss} | {n: p.grad for n, p in model.named_parameters()}
-        assert model.reader.opaque is fused
-    for name, expected in both[False].items():
-        torch.testing.assert_close(both[True][name], expected, rtol=1e-9, atol=1e-12, msg=name)
-
-
 def test_weights_of_another_vocabulary_are_refused():
     model = make_model()
     model.load_state_dict(model.state_dict())

@@ -83,20 +83,6 @@ def test_the_nats_are_the_formula_word_by_word(books, norm, condition):
     torch.testing.assert_close(model(triples._replace(before=before, after=after)), expected)
 
 
-@every_form
-def test_fused_it_is_the_same_function_with_the_same_gradients(books, norm, condition):
-    both = {}
-    for fused in (True, False):
-        experiment = replace(SMALL, norm=norm, condition=condition, fused=fused)
-        model = experiment.model(0, books).double()
-        x, _ = next(experiment.batches(books).epoch(0))
-        loss = model(type(x)(*(field[0] for field in x))).sum()
-        loss.backward()
-        both[fused] = {"loss": loss} | {n: p.grad for n, p in model.named_parameters()}
-    for name, expected in both[False].items():
-        torch.testing.assert_close(both[True][name], expected, msg=name)
-
-
 def test_vectors_are_those_of_each_sentence_alone(books):
     model = make_model(books)
     sentences = [[3, 4, 5], [6], [7, 8, 9], [2, 3]]

@@ -84,34 +84,22 @@ def test_novels_are_their_texts_in_sentences_cut_once_on_a_machine(tmp_path, mon
     assert load(f"novels={tmp_path}").library["A"] == [words] * 3
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda b: b[: b.index(b"End of the Project")], "no whole book of Project Gutenberg"),
-        (lambda b: b.replace(b"ASCII", b"EBCDIC-0") + b"\xe9", "no text in utf-8 or EBCDIC-0"),
-    ],
-)
-def test_a_damaged_novel_is_named(change, message, tmp_path):
+def test_a_damaged_book_is_named(tmp_path):
     file = layouts.gutenberg(tmp_path) / "0.txt"
-    file.write_bytes(change(file.read_bytes()))
-    with pytest.raises(ValueError, match=rf"0\.txt.*{message}"):
+    file.write_bytes(file.read_bytes().partition(b"End of the Project")[0])
+    with pytest.raises(ValueError, match=r"0\.txt is no whole book of Project Gutenberg"):
         _ = load(f"gutenberg={tmp_path}").books
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"one sentence .\n", r"bookcorpus: a\.txt has 1 sentence, and a book needs .*: take"),
-        (b"one .\ntwo .\n<end> .\n", r"a\.txt has the word '<end>', which stands for"),
-        ((b"word " * 30 + b"\n") * 3, "all 3 sentences have more than 29 words"),
-    ],
-)
-def test_what_is_no_book_is_named(content, message, tmp_path):
+    folder = tmp_path / "corpus"
     with pytest.raises(FileNotFoundError, match=r"\.txt files, a book each"):
-        load(f"bookcorpus={tmp_path}")
-    (tmp_path / "a.txt").write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        _ = load(f"bookcorpus={tmp_path}").books
+        load(f"bookcorpus={folder}")
+    for content, message in {
+        "one sentence .\n": r"bookcorpus: a\.txt has 1 sentence, and a book needs .*: take",
+        "one .\ntwo .\n<end> .\n": r"a\.txt has the word '<end>', which stands for",
+        ("word " * 30 + "\n") * 3: "all 3 sentences have more than 29 words",
+    }.items():
+        layouts.put(folder / "a.txt", text=content)
+        with pytest.raises(ValueError, match=message):
+            _ = load(f"bookcorpus={folder}").books
 
 
 REAL = data.data_folder()  # when tests are collected: it is another while they run
@@ -162,26 +150,19 @@ def test_consequences_depend_on_the_order_of_words():
     assert event.consequence == "now ben had the lamp and anna had nothing"
     assert event.swapped.consequence == "now anna had the lamp and ben had nothing"
     broke = Event("anna", "broke", "lamp")
-    omission, denial = (
-        Counter(" ".join(make("ben", broke)).split())
-        for make in (books.omissions, books.denials)
-    )
-    assert omission == denial
+    for omission, denial in zip(
+        books.omissions("ben", broke), books.denials("ben", broke), strict=True
+    ):
+        assert Counter(omission.split()) == Counter(denial.split())
+    follows = {" did not say": "nobody", " did say": "everybody"}
     counts = Counter()
     for story in books.make_stories(200, 3):
-        lines = [" ".join(words) for words in story]
-        for line, after in pairwise(lines):
-            if " did not say" in line:
-                counts["omission"] += after.startswith("nobody")
-            elif " did say" in line:
-                counts["denial"] += after.startswith("everybody")
-            if line.startswith(("luckily", "sadly")):
-                counts["narrator"] += after.startswith("i was")
-            if " after the " in line:
-                last = line.split(" after ")[0].split()[-1]
-                assert lines[lines.index(line) + 2] == f"the last thing was the {last} ."
-    assert min(counts.values()) > 20
-    assert len(counts) == 3
+        for line, after in pairwise(map(" ".join, story)):
+            for phrase, begin in follows.items():
+                if phrase in line:
+                    assert after.startswith(begin)
+                    counts[phrase] += 1
+    assert min(counts[phrase] for phrase in follows) > 20
 
 
 # --- books by number --------------------------------------------------------------------------
@@ -266,17 +247,14 @@ def test_the_vocabulary_is_the_most_frequent_training_words():
     assert (rows == UNKNOWN).any()
 
 
-@pytest.mark.parametrize(
-    ("sentences", "message"),
-    [
+def test_books_that_cannot_be_used_are_errors_that_say_so():
+    for sentences, message in (
         ([["a"], ["b"], []] * 500, "none to train on; 7 were too long.*max_length"),
         ([["a"]] * 100, "100 sentences in 1 books, none to validate on"),
         ([[], [], []], "the vocabulary is empty"),
-    ],
-)
-def test_books_that_cannot_be_used_are_errors_that_say_so(sentences, message):
-    with pytest.raises(ValueError, match=message):
-        EncodedBooks(Written([sentences]), 10)
+    ):
+        with pytest.raises(ValueError, match=message):
+            EncodedBooks(Written([sentences]), 10)
 
 
 # --- tasks in files ---------------------------------------------------------------------------
@@ -333,23 +311,17 @@ def test_the_official_files_are_read_and_other_names_and_encodings_are_the_same(
     [
         (
             "SICK_trial.txt",
-            lambda b: b.replace(b"relatedness_score", b"score"),
-            "SICK_trial.txt, line 2: expected sentence_A, sentence_B and a relatedness_score",
+            (b"relatedness", b""),
+            "line 2: expected sentence_A, sentence_B and",
         ),
-        ("SICK_train.txt", lambda b: b.replace(b"\t2.5", b"\tnan"), "line 3: expected"),
-        (
-            "SICK_test_annotated.txt",
-            lambda b: b[: len(layouts.HEADING) + 1],
-            "SICK has 8 examples, none of them in split 2 of 3",
-        ),
-        ("rt-polarity.pos", lambda b: b + b"\x81\n", "no text in utf-8 or windows-1252: con"),
-        ("mpqa.pos", lambda b: b"\n \n", r"mpqa.pos: MPQA has 0 examples of class 1"),
+        ("SICK_train.txt", (b"\t2.5", b"\tnan"), "SICK_train.txt, line 3: expected"),
+        ("rt-polarity.pos", (b"isn", b"\x81"), "no text in utf-8 or windows-1252: con"),
     ],
 )
 def test_a_damaged_task_is_named(file, change, message, tmp_path):
     folder = layouts.sentence_tasks(tmp_path)
     (path,) = folder.rglob(file)
-    path.write_bytes(change(path.read_bytes()))
+    path.write_bytes(path.read_bytes().replace(*change))
     with pytest.raises(ValueError, match=message):
         _ = load_tasks(f"sentence-tasks={folder}")["SICK"]
 
