@@ -7,14 +7,10 @@ import pandas as pd
 import pytest
 
 from lnlab.figures.curves import (
-    CONTENDERS,
     FLOOR,
-    LETTERS,
     add_level,
     learning_curves,
-    over_depth,
     paired_differences,
-    ratios_to_torch,
     ribbons,
     smoothness_ribbons,
     sweeps,
@@ -116,31 +112,3 @@ def test_zero_stands_at_the_foot_and_nan_nowhere():
     np.testing.assert_array_equal(figure.data[0].y, [FLOOR, np.nan, 1e-16])
     assert figure.layout.yaxis.range[0] == np.log10(FLOOR)
     assert len({curve.line.color for curve in figure.data}) == 4
-
-
-def test_every_part_of_a_net_is_drawn_in_its_order_and_those_that_fit_are_named():
-    names = [f"blocks.{i}.attention.output.projection.weight" for i in range(60)]
-    values = [0.0, *range(1, 60)]
-    figure: Any = over_depth(names, {"norm": values}, y="||dL/dW||")
-    (line,) = figure.data
-    assert list(line.y) == [None, *range(1, 60)], "what has no logarithm is left out"
-    assert list(line.customdata) == names
-    shown = figure.layout.xaxis.ticktext
-    assert len(shown) <= 24
-    assert all(len(text) <= LETTERS + 1 for text in shown)
-
-
-def row(cell: str, phase: str, T: int, ratio: float) -> dict:
-    times = {"ours_ms": ratio * 10, "torch_ms": 10.0, "reference_ms": 40.0, "floor_ms": 5.0}
-    script = {"script_ms": 30.0} if cell == "LN-LSTM" else {}
-    shown = {"ratio": ratio, "range": [ratio - 0.1, ratio + 0.2]}
-    return {"cell": cell, "phase": phase, "size": [T, 8, 4, 16], **shown, **times, **script}
-
-
-def test_contenders_are_read_from_the_rows_of_the_benchmark():
-    rows = [row(c, p, T, 0.7) for T in (10, 20) for c in ("LN-LSTM", "LN-GRU") for p in "ab"]
-    panel = ratios_to_torch(rows, 0, "a")
-    assert set(panel) == set(CONTENDERS)
-    fused, loop = panel["LN-LSTM, fused"], panel["LN-LSTM, loop of operators"]
-    np.testing.assert_allclose(fused, [(10, 0.7, 0.6, 0.9), (20, 0.7, 0.6, 0.9)])
-    np.testing.assert_allclose(loop, [(10, 4, 4, 4), (20, 4, 4, 4)])

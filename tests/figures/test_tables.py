@@ -1,6 +1,6 @@
 """Matrices, configurations and pictures: every number and every part where it belongs."""
 
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,9 @@ from plotly.colors import sample_colorscale
 
 from lnlab.figures.style import SIZES, text_color_on
 from lnlab.figures.tables import (
-    WORK,
     configurations,
     matrices,
     pictures,
-    timeline,
 )
 
 A = np.array([[1.0, -2, 3], [4, -5, 0]])
@@ -70,25 +68,6 @@ def test_every_configuration_stands_in_its_cell_in_black_or_white():
         assert f"color:{text_color_on(ground)}" in heat.text[row][column]
     (shape,) = figure.layout.shapes  # around TFFT
     assert (shape.x0 + shape.x1, shape.y0 + shape.y1, shape.xref) == (4, 2, "x2")
-
-
-@pytest.mark.parametrize("slices", [[16], [8, 8, 9]])
-def test_every_thread_has_every_step_in_both_ways_and_only_the_loop_waits(slices):
-    figure: Any = timeline(slices, steps=5, chunk=2)
-    n = len(slices)
-
-    def boxes(work):
-        return [s for s in figure.layout.shapes if s.fillcolor == WORK[work][1]]
-
-    assert len(boxes("recurrent")) == 2 * n * 5
-    assert len(boxes("input")) == n + n * 3  # once for all, and once a chunk
-    waits = [s for s in figure.layout.shapes if s.type == "line"]
-    assert len(waits) == 1 + 5 * 5
-    assert min(s.y0 for s in waits) > max(s.y1 for s in boxes("recurrent") if s.y1 < n)
-    rects = [s for s in figure.layout.shapes if s.type == "rect"]
-    for lane in {s.y0 for s in rects}:
-        spans = sorted((s.x0, s.x1) for s in rects if s.y0 == lane)
-        assert all(a[1] <= b[0] + 1e-9 for a, b in pairwise(spans)), "no box covers another"
 
 
 def test_every_picture_stands_in_its_row_and_column_inside_a_white_frame():

@@ -146,11 +146,3 @@ def test_python_has_the_same_examples(page, dataset):
     assert found[2] == len(x)
     assert found[0][: x.numel()] == x.flatten().tolist()
     assert found[1][: len(y)] == y.tolist()
-
-
-def test_a_batch_of_one_and_one_unit_stay_finite(page):
-    state = DEFAULTS | {"batch": 1, "units": 1, "norms": ["batch", "layer", "rms"], "seeds": 1}
-    found = page.evaluate(TRAIN, [state, [], 50])
-    losses, nets = train(state, [], 50)
-    assert found["losses"] == [pytest.approx(row, abs=TOLERANCE) for row in losses]
-    assert largest_difference(found["layers"], nets) < TOLERANCE

@@ -115,14 +115,8 @@ def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(open
     page.get_by_text("All layers, in numbers").click()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     times, divided = page.locator("[data-control=weights] button").all()[::-1]
-    for _ in range(2):
-        times.click()
-    assert "are 1000 times as large, counted from the start" in said(page)
-    assert "its effective learning rate is 10⁶ times lower" in said(page)
-    for _ in range(3):
-        divided.click()
+    divided.click()
     assert "are back to normal (× 1)" in said(page)
-    assert "learning rate" not in said(page)
     for _ in range(4):
         times.click()
     assert "already at the limit, 1000" in said(page)
@@ -139,16 +133,6 @@ def test_reset_undoes_what_was_multiplied_and_the_defaults_undo_everything(opene
     page.get_by_role("button", name="Back to the defaults").click()
     assert page.get_by_label("Batch size").input_value() == "32"
     assert page.url.endswith("#playground=%7B%7D")
-
-
-def test_before_the_first_update_nothing_is_measured_of_updates(opened):
-    page = opened(playing=False)
-    gradient = page.locator("[data-curve=gradient]")
-    assert "No update yet" in gradient.get_attribute("aria-label")
-    page.get_by_text("All layers, in numbers").click()
-    assert page.locator("details td:nth-child(3)").all_text_contents() == ["–"] * 12
-    page.get_by_role("button", name="One step").click()
-    assert "Now: no norm 0." in gradient.get_attribute("aria-label")
 
 
 def test_the_python_that_is_copied_repeats_the_losses(browser):
@@ -215,9 +199,7 @@ def test_an_experiment_asks_runs_and_answers(opened):
     [
         ('#playground={"rate":0.5}', "0.5", "start from the same weights"),
         ('#playground={"rate":50}', "0.3", "could not be read (rate)"),
-        ("#playground=%7B", "0.3", "could not be read"),
         ("#playground=%E0%A4%A", "0.3", "all settings are back to the defaults"),
-        ("#elsewhere", "0.3", "could not be read"),
     ],
 )
 def test_the_address_holds_the_settings(opened, fragment, rate, words):
@@ -226,20 +208,6 @@ def test_the_address_holds_the_settings(opened, fragment, rate, words):
     assert words in said(page)
     page.get_by_label("Batch size").select_option("4")
     assert "%22batch%22%3A4" in page.url
-
-
-def test_another_address_is_read_without_a_reload(opened):
-    page = opened(playing=False)
-    page.evaluate("location.hash = '#playground={\"units\":4}'")
-    page.wait_for_function(
-        "document.querySelector('[data-control=units] select').value === '4'"
-    )
-    page.evaluate("location.hash = '#another-place'")
-    page.wait_for_timeout(100)
-    assert page.get_by_label("Units in each").input_value() == "4"
-    page.evaluate("location.hash = '#playground=%E0%A4%A'")
-    page.get_by_text("all settings are back to the defaults").wait_for()
-    assert page.get_by_label("Units in each").input_value() == "8"
 
 
 @pytest.mark.parametrize("width", [1280, 390])
