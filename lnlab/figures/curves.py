@@ -63,11 +63,11 @@ def line_chart(
         >>> lnlab.figures.line_chart({"": curves}, x="updates", y="loss")
     """
     figure = _curve_panels(panels, x, y, log_x, log_y, horizontal_spacing=0.06)
-    looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
+    styles = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
     named = set()
     for column, panel in enumerate(panels.values(), start=1):
         for text, (at, values) in panel.items():
-            name, look = literal(text), looks[text] | (PREDICTED if text in predicted else {})
+            name, look = literal(text), styles[text] | (PREDICTED if text in predicted else {})
             figure.add_scatter(
                 x=at, y=values, name=name, legendgroup=name, showlegend=text not in named,
                 mode="markers" if text in dots else "lines", line=look, marker={"size": 9},
@@ -128,12 +128,12 @@ def learning_curves(
         >>> lnlab.figures.learning_curves(panels, x="updates", y="loss", made_on="3 seeds")
     """
     figure = _curve_panels(panels, x, y, log_x, log_y)
-    looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
+    styles = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
     named = set()
     for column, panel in enumerate(panels.values(), start=1):
         for name, (at, values) in panel.items():
-            drawn = at > 0 if log_x else np.full(at.shape, True)
-            traces = mean_and_band(name, at[drawn], values[:, drawn], looks[name])
+            shown = at > 0 if log_x else np.full(at.shape, True)
+            traces = mean_and_band(name, at[shown], values[:, shown], styles[name])
             traces[1].showlegend = name not in named
             figure.add_traces(traces, 1, column)
             named.add(name)
@@ -211,10 +211,10 @@ def paired_differences(
             hovertemplate="a seed: %{x:.3g}<extra></extra>",
         )  # fmt: skip
     figure.add_vline(0, line={"color": INK, "width": 1.5})
-    drawn = np.array([0, *(v for values, bar in differences.values() for v in (*values, *bar))])
-    drawn = drawn[np.isfinite(drawn)]
-    room = 0.04 * np.ptp(drawn) or 1.0  # a bar that ends at the frame looks cut off
-    figure.update_xaxes(title_text=literal(x), range=[drawn.min() - room, drawn.max() + room])
+    ends = np.array([0, *(v for values, bar in differences.values() for v in (*values, *bar))])
+    ends = ends[np.isfinite(ends)]
+    room = 0.04 * np.ptp(ends) or 1.0  # a bar that ends at the frame looks cut off
+    figure.update_xaxes(title_text=literal(x), range=[ends.min() - room, ends.max() + room])
     figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
     figure.update_layout(height=150 + 52 * len(differences))
     return with_footnote(figure, f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t).")
@@ -281,10 +281,10 @@ def smoothness_ribbons(
         len(rows), len(names), shared_xaxes=True, shared_yaxes=True,
         subplot_titles=[literal(name) for name in names], vertical_spacing=0.08,
     )  # fmt: skip
-    looks = lines(names)
+    styles = lines(names)
     for row, (y, ribbons) in enumerate(rows.items(), start=1):
         for column, name in enumerate(names, start=1):
-            figure.add_traces(_ribbon(ribbons[name], looks[name]["color"]), row, column)
+            figure.add_traces(_ribbon(ribbons[name], styles[name]["color"]), row, column)
         edges = logarithmic(edge for _, low, high in ribbons.values() for edge in (low, high))
         figure.update_yaxes(edges, row=row)
         figure.update_yaxes(title_text=literal(y), row=row, col=1)
@@ -322,9 +322,9 @@ def add_level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> 
     """
     look = {"color": INK, "width": 1.5, "dash": "dot"}
     figure.add_hline(y, line=look, row="all", col="all")
-    drawn: Any = figure
-    panels = len({trace.xaxis for trace in drawn.data})
-    logarithmic = drawn.layout.yaxis.type == "log"
+    untyped: Any = figure
+    panels = len({trace.xaxis for trace in untyped.data})
+    logarithmic = untyped.layout.yaxis.type == "log"
     return figure.add_annotation(
         x=0 if left else 1, xref="x domain" if panels == 1 else f"x{panels} domain",
         xanchor="left" if left else "right",
@@ -346,13 +346,13 @@ def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) 
     What is exactly 0 is drawn at 1e-17, the foot of the axis; what is not a number is left out.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "height": 420})
-    looks = lines(curves)
+    styles = lines(curves)
     for text, values in curves.items():
         name = literal(text)
         figure.add_scatter(
             x=at, y=np.where(values == 0, FLOOR, values), name=name, mode="lines",
             legendrank=legend_rank(text),
-            line=looks[text], hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
+            line=styles[text], hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
         )  # fmt: skip
     figure.update_xaxes(title_text=literal(x))
     figure.update_yaxes(title_text=literal(y), range=[np.log10(FLOOR), 1], dtick=4)
@@ -378,12 +378,12 @@ def over_depth(
         y: what they are, with their unit.
     """
     figure = go.Figure()
-    at, looks = list(range(len(places))), lines(values)
+    at, styles = list(range(len(places))), lines(values)
     names = [literal(place) for place in places]
     for name, each in values.items():
         figure.add_scatter(
             x=at, y=[number if number > 0 else None for number in each],
-            name=literal(name), mode="lines+markers", line=looks[name],
+            name=literal(name), mode="lines+markers", line=styles[name],
             customdata=names, hovertemplate="%{customdata}: %{y:.3g}<extra></extra>",
         )  # fmt: skip
     every = -(-len(at) // 24)
@@ -394,8 +394,8 @@ def over_depth(
         tickvals=at[::every], ticktext=short[::every], tickangle=-60, automargin=True,
         title_text="parts, in the order of the computation",
     )  # fmt: skip
-    drawn = np.concatenate([np.asarray(each, float) for each in values.values()])
-    decades = np.log10(drawn[np.isfinite(drawn) & (drawn > 0)])
+    numbers = np.concatenate([np.asarray(each, float) for each in values.values()])
+    decades = np.log10(numbers[np.isfinite(numbers) & (numbers > 0)])
     if not decades.size:
         decades = np.zeros(1)
     # whole decades: a spread of a few percent is not to look like a cliff

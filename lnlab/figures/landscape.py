@@ -87,11 +87,11 @@ def bands(
     """
     titles = [subtitled(title, _all(panel)) for title, panel in panels.items()]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
-    looks = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
+    styles = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
     named: set[str] = set()
     for column, panel in enumerate(panels.values(), start=1):
         for name, several in panel.items():
-            traces = band_traces(name, several, looks[name])
+            traces = band_traces(name, several, styles[name])
             traces[1].update(showlegend=name not in named)
             figure.add_traces(traces, 1, column)
             named.add(name)
@@ -266,11 +266,11 @@ def path_on_plane(
         line={"color": "white", "width": 2.5}, marker={"size": 4, "color": VERMILLION},
         row=1, col=1, hovertemplate="%{x:.2f}, %{y:.2f}<extra>the training</extra>",
     )  # fmt: skip
-    moved = np.linalg.norm(path, axis=1)
+    lengths = np.linalg.norm(path, axis=1)
     figure.add_traces(
         [
             _length("from the plane", distances, INK),
-            _length("in the plane, from its end", moved, GREY),
+            _length("in the plane, from its end", lengths, GREY),
         ],
         1,
         2,

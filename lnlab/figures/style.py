@@ -60,9 +60,9 @@ def logarithmic(values: Iterable[Any]) -> dict[str, Any]:
 
     Left alone, plotly prints a small 9, 8 and 7 wherever there is room between two powers.
     """
-    drawn = np.concatenate([np.ravel(each) for each in values] or [np.ones(1)]).astype(float)
-    drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
-    low, high = np.log10([drawn.min(), drawn.max()]) if drawn.size else (-1.0, 1.0)
+    numbers = np.concatenate([np.ravel(each) for each in values] or [np.ones(1)]).astype(float)
+    numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
+    low, high = np.log10([numbers.min(), numbers.max()]) if numbers.size else (-1.0, 1.0)
     digits = (1, 2, 5) if high - low < 2 else (1,)
     every = max(1, round((high - low) / 8))
     # room for what the axis shows beyond its values, and for zooming out a little
@@ -80,8 +80,10 @@ def linear(values: Iterable[Any]) -> dict[str, Any]:
 
     Left alone, plotly has an epoch 1.5.
     """
-    drawn = np.concatenate([np.ravel(each) for each in values] or [np.zeros(1)]).astype(float)
-    few = drawn.size > 0 and 1 <= np.ptp(drawn) <= 6 and (drawn == np.round(drawn)).all()
+    numbers = np.concatenate([np.ravel(each) for each in values] or [np.zeros(1)]).astype(float)
+    few = (
+        numbers.size > 0 and 1 <= np.ptp(numbers) <= 6 and (numbers == np.round(numbers)).all()
+    )
     return {"type": "linear"} | ({"dtick": 1} if few else {})
 
 
@@ -106,8 +108,7 @@ def plain(digit: int, power: int) -> str:
 # Each normalizer has one colour, and one place in legends, through the whole workbook:
 # :data:`NORMALIZERS` says which, and nothing else does. The common ones have the colours of
 # Okabe & Ito (2008) without their yellow, which a projector swallows. What was measured is
-# drawn
-# solid, what was predicted dashed.
+# drawn solid, what was predicted dashed.
 
 
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -203,16 +204,16 @@ def lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     others has, shades of them where there are no more.
     """
     names = list(names)
-    looks = {name: NAMED[name] for name in names if name in NAMED}
+    colors = {name: NAMED[name] for name in names if name in NAMED}
     for name in names:
-        if name not in looks and (known := base_name(name)):
+        if name not in colors and (known := base_name(name)):
             tones = [shade(NAMED[known], step) for step in range(len(SHADES))]
-            looks[name] = least_used(tones, looks)
+            colors[name] = least_used(tones, colors)
     for name in names:
-        if name not in looks:
+        if name not in colors:
             tones = [shade(color, step) for step in range(len(SHADES)) for color in OTHERS]
-            looks[name] = least_used(tones, looks)
-    return {name: {"color": looks[name], "dash": "solid", "width": 2.5} for name in names}
+            colors[name] = least_used(tones, colors)
+    return {name: {"color": colors[name], "dash": "solid", "width": 2.5} for name in names}
 
 
 def line(name: str) -> dict[str, Any]:
@@ -382,10 +383,10 @@ def note(text: str, x: float, y: float, shift: int = 0, size: int = 14) -> dict[
 
 def legend(names: Mapping[str, object]) -> str:
     """Return the names in the colours of their lines, in the order of every legend."""
-    looks = lines(names)
+    styles = lines(names)
     return " &nbsp; &nbsp; ".join(
-        f"<span style='color:{looks[name]['color']}'>━━━ <b>{literal(name)}</b></span>"
-        for name in sorted(looks, key=legend_rank)
+        f"<span style='color:{styles[name]['color']}'>━━━ <b>{literal(name)}</b></span>"
+        for name in sorted(styles, key=legend_rank)
     )
 
 
@@ -460,11 +461,11 @@ def band(
 
 def thinning_lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return :func:`lines`, each thinner than the one before: none is hidden behind another."""
-    looks = lines(names)
-    widths = (2 + 1.5 * (len(looks) - 1 - slot) for slot in range(len(looks)))
+    styles = lines(names)
+    widths = (2 + 1.5 * (len(styles) - 1 - slot) for slot in range(len(styles)))
     return {
         name: look | {"width": width}
-        for (name, look), width in zip(looks.items(), widths, strict=True)
+        for (name, look), width in zip(styles.items(), widths, strict=True)
     }
 
 

@@ -53,20 +53,20 @@ def matrices(
         >>> a = np.random.randn(4, 6)
         >>> lnlab.figures.matrices({"a": a, "mean": a.mean(1, keepdims=True)})
     """
-    drawn = [np.atleast_2d(array) for array in arrays.values()]
-    reaches = [float(np.abs(a[np.isfinite(a)]).max(initial=1e-12)) for a in drawn]
-    widths = [max(array.shape[1], 2) for array in drawn]
+    grids = [np.atleast_2d(array) for array in arrays.values()]
+    reaches = [float(np.abs(a[np.isfinite(a)]).max(initial=1e-12)) for a in grids]
+    widths = [max(array.shape[1], 2) for array in grids]
     titles = [literal(title) for title in arrays]
     rows, columns = literal(rows), literal(columns)
     figure = make_subplots(
-        1, len(drawn), subplot_titles=titles, column_widths=widths, horizontal_spacing=GAP
+        1, len(grids), subplot_titles=titles, column_widths=widths, horizontal_spacing=GAP
     )
-    cells = sum(widths) / (1 - GAP * (len(drawn) - 1))
+    cells = sum(widths) / (1 - GAP * (len(grids) - 1))
     for digits, size in LETTERINGS:
-        least = 2 + size * max(ems(f"{x:.{digits}f}") for a in drawn for x in a.flat)
+        least = 2 + size * max(ems(f"{x:.{digits}f}") for a in grids for x in a.flat)
         if least * cells <= ROOM:
             break
-    for column, array in enumerate(drawn, start=1):
+    for column, array in enumerate(grids, start=1):
         reach = reaches[column - 1] if own_scale else max(reaches)
         heat = go.Heatmap(
             z=array, zmin=-reach, zmax=reach, colorscale=SIGNED, reversescale=True,
@@ -75,7 +75,7 @@ def matrices(
             hovertemplate=f"{rows} %{{y}}, {columns} %{{x}}: %{{z:.4g}}<extra></extra>",
         )  # fmt: skip
         figure.add_trace(heat, 1, column)
-    height = 130 + 34 * max(array.shape[0] for array in drawn)
+    height = 130 + 34 * max(array.shape[0] for array in grids)
     figure.update_xaxes(showticklabels=False, ticks="", showline=False, showgrid=False)
     figure.update_yaxes(
         showticklabels=False, ticks="", showline=False, showgrid=False, autorange="reversed"
@@ -159,15 +159,15 @@ def configurations(
     for column, (title, numbers) in enumerate(panels.items(), start=1):
         grid = [np.asarray(each, float).reshape(4, 4) for each in numbers]
         figure.add_trace(_heat(grid, value, low, high), 1, column)
-        for row, place in np.argwhere(~np.isfinite(grid[0])).tolist():
+        for row, cell in np.argwhere(~np.isfinite(grid[0])).tolist():
             figure.add_annotation(
-                x=place, y=row, text="impossible", showarrow=False, font={"size": 11},
+                x=cell, y=row, text="impossible", showarrow=False, font={"size": 11},
                 row=1, col=column,
             )  # fmt: skip
         if title in (outlined or {}):
-            row, place = divmod((outlined or {})[title], 4)
+            row, cell = divmod((outlined or {})[title], 4)
             figure.add_shape(
-                type="rect", x0=place - 0.46, x1=place + 0.46, y0=row - 0.46, y1=row + 0.46,
+                type="rect", x0=cell - 0.46, x1=cell + 0.46, y0=row - 0.46, y1=row + 0.46,
                 line={"color": "#D55E00", "width": 4}, row=1, col=column,
             )  # fmt: skip
     figure.update_xaxes(
@@ -212,7 +212,7 @@ def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Hea
 def _texts(grid: list[np.ndarray], low: float, high: float) -> list[list[str]]:
     """Return the mean and the interval of each cell, within its frame, in black or in white."""
 
-    def said(mean: float, lowest: float, highest: float) -> str:
+    def cell_text(mean: float, lowest: float, highest: float) -> str:
         if not np.isfinite(mean):
             return ""
         (ground,) = sample_colorscale(SIZES, [(mean - low) / (high - low)])
@@ -220,7 +220,9 @@ def _texts(grid: list[np.ndarray], low: float, high: float) -> list[list[str]]:
         color = text_color_on(str(ground))
         return f"<span style='color:{color}'><b>{mean:.3f}</b>{interval}</span>"
 
-    return [[said(*cell) for cell in zip(*row, strict=True)] for row in zip(*grid, strict=True)]
+    return [
+        [cell_text(*cell) for cell in zip(*row, strict=True)] for row in zip(*grid, strict=True)
+    ]
 
 
 # Pictures of the fused recurrence: what each thread does when, what the backward pass keeps.
@@ -266,8 +268,8 @@ def timeline(slices: Sequence[int], steps: int = 4, chunk: int = 2) -> go.Figure
         _label(figure, -0.1, lane + 0.36, cases, anchor="right")
     top = 2 * threads + 1.45
     _label(figure, 0, top, "<b>A loop of operators.</b> At every dotted line all threads wait.")
-    own = "Each thread takes its own cases through all steps and waits for nobody."
-    _label(figure, 0, threads + 0.12, f"<b>One call.</b> {own}")
+    text = "Each thread takes its own cases through all steps and waits for nobody."
+    _label(figure, 0, threads + 0.12, f"<b>One call.</b> {text}")
     _legend(figure, -0.75)
     figure.update_xaxes(range=[-1.75, end + 0.1])
     return figure.update_yaxes(range=[-1.05, top + 0.4])
@@ -298,20 +300,20 @@ def _alone(steps: int, chunk: int) -> list[tuple[float, float, str]]:
 def lstm_step() -> go.Figure:
     """Draw one time step of the LN-LSTM as the kernel computes it, and what it keeps of it."""
     figure = _canvas(400)
-    kept, made = {"line": ORANGE}, {"line": GREY}
+    saved, made = {"line": ORANGE}, {"line": GREY}
     blue, red, green = (WORK[work][1] for work in WORK)
     boxes: dict[str, tuple[float, float, str, str, dict]] = {
         "x": (0.0, 2.2, "x<sub>t</sub>", "white", made),
-        "h_": (0.0, 1.1, "h<sub>t−1</sub>", "white", kept),
-        "c_": (0.0, 0.0, "c<sub>t−1</sub>", "white", kept),
-        "Wx": (1.3, 2.2, "W<sub>x</sub>x", blue, kept),
-        "Wh": (1.3, 1.1, "W<sub>h</sub>h", red, kept),
-        "LNx": (2.6, 2.2, "μ, σ", green, kept),
-        "LNh": (2.6, 1.1, "μ, σ", green, kept),
+        "h_": (0.0, 1.1, "h<sub>t−1</sub>", "white", saved),
+        "c_": (0.0, 0.0, "c<sub>t−1</sub>", "white", saved),
+        "Wx": (1.3, 2.2, "W<sub>x</sub>x", blue, saved),
+        "Wh": (1.3, 1.1, "W<sub>h</sub>h", red, saved),
+        "LNx": (2.6, 2.2, "μ, σ", green, saved),
+        "LNh": (2.6, 1.1, "μ, σ", green, saved),
         "gates": (3.9, 1.65, "f, i, o, g", green, made),
-        "c": (5.2, 0.0, "c<sub>t</sub>", green, kept),
-        "LNc": (6.5, 0.0, "μ, σ", green, kept),
-        "h": (7.8, 1.1, "h<sub>t</sub>", green, kept),
+        "c": (5.2, 0.0, "c<sub>t</sub>", green, saved),
+        "LNc": (6.5, 0.0, "μ, σ", green, saved),
+        "h": (7.8, 1.1, "h<sub>t</sub>", green, saved),
     }
     for left, bottom, text, fill, line in boxes.values():
         _box(figure, left, bottom, 0.9, 0.7, text, fill, **line)
@@ -396,8 +398,8 @@ def _arrow(figure: go.Figure, start: tuple[float, float], end: tuple[float, floa
 
 def _legend(figure: go.Figure, y: float) -> None:
     """Add the legend below the picture: what the colours mean."""
-    said = [f"<span style='color:{color}'>■</span> {text}" for text, color in WORK.values()]
-    _label(figure, 0.0, y, " &nbsp; &nbsp; ".join(said))
+    words = [f"<span style='color:{color}'>■</span> {text}" for text, color in WORK.values()]
+    _label(figure, 0.0, y, " &nbsp; &nbsp; ".join(words))
 
 
 # Any table, as a figure.

@@ -185,7 +185,7 @@ def distributions_figure(sections: Sections, reach: float, y: str) -> Figure:
         reach: where the axis ends: it goes from -reach to reach.
         y: what the quantiles are of, with its unit.
     """
-    looks, data, notes = lines(sections), [], []
+    styles, data, notes = lines(sections), [], []
     domains = side_by_side(max(1, len(sections)), 0.03)
     layout: dict[str, Any] = {
         "template": TEMPLATE, "height": 400, "margin": {"l": 64, "r": 12, "t": 34, "b": 46},
@@ -195,7 +195,7 @@ def distributions_figure(sections: Sections, reach: float, y: str) -> Figure:
         left, right = domains[min(slot, len(domains) - 1)]
         layers = 1
         if name is not None:
-            frame, color = sections[name], looks[name]["color"]
+            frame, color = sections[name], styles[name]["color"]
             layers = len(frame)
             at = np.arange(1.0, layers + 1)
             for ribbon, (low, high, opacity) in RIBBONS.items():
@@ -205,7 +205,7 @@ def distributions_figure(sections: Sections, reach: float, y: str) -> Figure:
                     "fillcolor": color, "opacity": opacity, "line": {"width": 0},
                 }  # fmt: skip
             traces["median"] = {
-                "x": at, "y": frame["q50"].to_numpy(), "line": looks[name],
+                "x": at, "y": frame["q50"].to_numpy(), "line": styles[name],
                 "marker": {"color": color, "size": 6},
             }  # fmt: skip
             font, bold = {"color": color, "size": 14}, f"<b>{literal(name)}</b>"

@@ -173,7 +173,7 @@ def show(state: GeometryState) -> Shown:
 
 def geometry_figure(curves: Costs) -> Figure:
     """Return the figure of cost curves; what is 0 is drawn at the foot, 1e-17."""
-    looks, data = thinning_lines(curves), []
+    styles, data = thinning_lines(curves), []
     notes = []
     layout: dict[str, Any] = {
         "template": TEMPLATE,
@@ -188,13 +188,13 @@ def geometry_figure(curves: Costs) -> Figure:
             if name is not None:
                 curve, edge = curves[name][index], {"color": INK, "width": 1.5}
                 line = {
-                    "x": curve.at, "y": np.maximum(curve.values, FLOOR), "line": looks[name],
+                    "x": curve.at, "y": np.maximum(curve.values, FLOOR), "line": styles[name],
                 }  # fmt: skip
                 dot = {
                     "x": np.array([curve.here]),
                     "y": np.maximum(np.array([curve.value]), FLOOR),
                     "marker": {
-                        "color": looks[name]["color"], "size": 16 - 2.5 * slot, "line": edge,
+                        "color": styles[name]["color"], "size": 16 - 2.5 * slot, "line": edge,
                     },
                 }  # fmt: skip
             key = f"{part} {slot}"

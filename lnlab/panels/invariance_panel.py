@@ -327,7 +327,7 @@ def show(state: InvarianceState) -> Shown:
     here = {name: defect(it, state.transformation, state.amount) for name, it in of.items()}
     formula = TRANSFORMATIONS[state.transformation - 1].formula
     by = f"δ = {state.delta:g}" if state.scales else f"a shift of {state.shift:g}"
-    moved = []
+    changes = []
     for name, it in here.items():
         words = change_in_words(it, EXACT[DTYPES[state.dtype]])
         if (
@@ -337,8 +337,8 @@ def show(state: InvarianceState) -> Shown:
             and over_cases(type(state), name)
         ):
             words += " (of one case its output is b, whatever comes in)"
-        moved.append(f"{name} {words}")
-    sentence = f"{formula} with {by}: {', '.join(moved)}, of the largest output."
+        changes.append(f"{name} {words}")
+    sentence = f"{formula} with {by}: {', '.join(changes)}, of the largest output."
     if not here:
         sentence = f"{formula} with {by}. Choose a normalizer to see whether its outputs move."
     title = f"{formula}: {conditions(state)}, statistics {MODES[state.mode].value}"
@@ -385,24 +385,24 @@ def movement_figure(
         of: the layers of its normalizers.
         here: the defect of each.
     """
-    looks, change = lines(of), (state.transformation, state.delta, state.shift)
+    styles, change = lines(of), (state.transformation, state.delta, state.shift)
     given = layer("none", state.eps, DTYPES[state.dtype], state.batch)
     every = {"summed inputs a": given, **of}
     domains = movement_domains(len(every))
     data, notes, layout = [], [], {"template": TEMPLATE, "height": 488, "showlegend": False}
     layout["margin"] = {"l": 66, "r": 16, "t": 52, "b": 48}
     for slot, name in enumerate(padded(every, SLOTS)):
-        drawn: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         # one that is not there lies under the first
         x_domain, y_domain = domains[slot if name is not None else 0]
         x = {"domain": x_domain, "range": [-1.0, 1.0], "visible": name is not None}
         if name is not None:
-            color = looks[name]["color"] if slot else INK
+            color = styles[name]["color"] if slot else INK
             reach = half_axis(type(state), name if slot else "none")
-            drawn = distribution(every[name], reach, *change)
-            drawn = drawn | {
-                "after": drawn["after"] | {"line": {"color": color, "width": 2}},
-                "strings": drawn["strings"] | {"line": {"color": color, "width": 1.2}},
+            values = distribution(every[name], reach, *change)
+            values = values | {
+                "after": values["after"] | {"line": {"color": color, "width": 2}},
+                "strings": values["strings"] | {"line": {"color": color, "width": 1.2}},
             }
             x["range"] = [-reach, reach]
             notes.append({
@@ -419,7 +419,7 @@ def movement_figure(
         }
         for kind, fixed in kinds.items():
             data.append(slot_trace(
-                "scatter", f"{kind} {slot}", slot, drawn.get(kind), hoverinfo="skip", **fixed
+                "scatter", f"{kind} {slot}", slot, values.get(kind), hoverinfo="skip", **fixed
             ))  # fmt: skip
         x |= {"nticks": 5, "showgrid": False, "fixedrange": True}
         y = {"domain": y_domain, "range": [-DEPTH, PEAK], "visible": False, "fixedrange": True}
@@ -432,19 +432,19 @@ def movement_figure(
 @cache
 def movement_domains(count: int) -> list[tuple[tuple[float, float], tuple[float, float]]]:
     """Return the places of ``count`` distributions side by side, and of the sweep below."""
-    places = grid(
+    domains = grid(
         2, count, specs=[[{}] * count, [{"colspan": count}, *[None] * (count - 1)]],
         horizontal_spacing=0.025, row_heights=[0.425, 0.44], vertical_spacing=0.135,
     )  # fmt: skip
     numbers = map(axis_number, range(count + 1))
-    return [(places[f"xaxis{n}"]["domain"], places[f"yaxis{n}"]["domain"]) for n in numbers]
+    return [(domains[f"xaxis{n}"]["domain"], domains[f"yaxis{n}"]["domain"]) for n in numbers]
 
 
 def sweep_traces(
     state: InvarianceState, of: Mapping[str, NormalizedLayer], here: Mapping[str, float]
 ) -> list[dict[str, Any]]:
     """Return the defects over the sizes of the change, and what eps is predicted to do."""
-    looks, column = lines(of), state.transformation
+    styles, column = lines(of), state.transformation
     size = np.array([abs(state.amount)] * 2)
     now = {"x": size, "y": np.array([FLOOR / 10, CEILING * 10]), "mode": "lines"}
     now |= {"line": {"color": INK, "width": 1}, "hoverinfo": "skip"}
@@ -454,14 +454,14 @@ def sweep_traces(
         if name is not None:
             amounts = np.copysign(SWEEP, state.amount).tolist()
             y = np.array([defect(of[name], column, amount) for amount in amounts])
-            curve = {"x": SWEEP, "y": on_axis(y), "line": looks[name]}
+            curve = {"x": SWEEP, "y": on_axis(y), "line": styles[name]}
         data.append(slot_trace(
             "scatter", f"defect {slot}", SLOTS, curve, mode="lines",
             hovertemplate="%{x:.3g}: %{y:.2e}",
         ))  # fmt: skip
-    kept = any(state.rows[name].claims(column) for name in of)
+    invariant = any(state.rows[name].claims(column) for name in of)
     predicted, knee = np.full(len(SWEEP), np.nan), np.nan
-    if kept and state.scales and state.eps > 0:
+    if invariant and state.scales and state.eps > 0:
         var = torch.tensor(spread() ** 2, dtype=torch.float64)
         ratios = [eps_ratio(var, state.eps, each) for each in SWEEP]
         predicted = np.array([float(abs(ratio - 1)) for ratio in ratios])
@@ -484,7 +484,7 @@ def sweep_traces(
     data.append(trace(
         "scatter", "here", SLOTS, mode="markers", hoverinfo="skip",
         x=np.full(len(of), abs(state.amount)), y=on_axis(np.array([*here.values()])),
-        marker={"size": 11, "color": [looks[name]["color"] for name in of]},
+        marker={"size": 11, "color": [styles[name]["color"] for name in of]},
     ))  # fmt: skip
     return data
 
@@ -575,10 +575,10 @@ def table_figure(state: InvarianceState) -> Figure:
         else name: None
         for name in state.normalizers
     }
-    looks = lines(shown)
+    styles = lines(shown)
     labels = [
-        f"<b><span style='color:{looks[name]['color']}'>{literal(name)}</span></b>"
-        if name in looks
+        f"<b><span style='color:{styles[name]['color']}'>{literal(name)}</span></b>"
+        if name in styles
         else literal(name)
         for name in TABLE
     ]

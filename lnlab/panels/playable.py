@@ -17,7 +17,7 @@ from lnlab.figures.style import caption_lines, heading, literal, with_title
 Figure = Mapping[str, Any]
 """A figure as plotly takes it: its traces (``data``) and its ``layout``."""
 
-Place = tuple[int, ...]
+Position = tuple[int, ...]
 """The stop of every choice, in the order of the choices."""
 
 BELOW = 90
@@ -55,8 +55,8 @@ class Frame(NamedTuple):
 
 def playable(
     choices: Sequence[Choice],
-    frames: Mapping[Place, Frame],
-    suggestions: Mapping[str, Place] | None = None,
+    frames: Mapping[Position, Frame],
+    suggestions: Mapping[str, Position] | None = None,
 ) -> go.Figure:
     """Return one figure that holds all frames, with a slider for the first choice.
 
@@ -73,11 +73,11 @@ def playable(
     Raises:
         ValueError: a combination of stops has no frame.
     """
-    places = [*product(*(range(len(choice.stops)) for choice in choices))]
-    missing = [place for place in places if place not in frames]
+    positions = [*product(*(range(len(choice.stops)) for choice in choices))]
+    missing = [position for position in positions if position not in frames]
     if missing:
         raise ValueError(
-            f"{len(missing)} of {len(places)} frames are missing: {missing[0]}, ..."
+            f"{len(missing)} of {len(positions)} frames are missing: {missing[0]}, ..."
         )
     shown = tuple(choice.at for choice in choices)
     figure = with_title(
@@ -87,25 +87,25 @@ def playable(
         lines=max(caption_lines(frame.caption) for frame in frames.values()),
     )
     traces, layouts = moving_traces(frames), differing(padded_layouts(frames))
-    for place, (_, title, caption) in frames.items():
-        layouts[place] |= {
+    for position, (_, title, caption) in frames.items():
+        layouts[position] |= {
             "title": heading(title, caption),
             "meta": {"caption": literal(caption)},
         }
     kinds = [trace["type"] for trace in frames[shown].figure["data"]]
     figure.frames = [
         go.Frame(
-            name=frame_name(place),
-            data=[{"type": kinds[index], **new} for index, new in traces[place].items()],
-            traces=[*traces[place]],
-            layout=layouts[place],
+            name=frame_name(position),
+            data=[{"type": kinds[index], **new} for index, new in traces[position].items()],
+            traces=[*traces[position]],
+            layout=layouts[position],
         )
-        for place in places
-        if place[1:] == shown[1:]
+        for position in positions
+        if position[1:] == shown[1:]
     ]
     stops = {
-        frame_name(place): {"traces": traces[place], "layout": layouts[place]}
-        for place in places
+        frame_name(position): {"traces": traces[position], "layout": layouts[position]}
+        for position in positions
     }
     layout: Any = figure.layout
     stored = [
@@ -162,12 +162,12 @@ def binary(value: Any) -> Any:
     return {"dtype": "f4", "bdata": data, "shape": ",".join(map(str, value.shape))}
 
 
-def frame_name(place: Place) -> str:
+def frame_name(position: Position) -> str:
     """Return the name of the frame at a place."""
-    return ",".join(map(str, place))
+    return ",".join(map(str, position))
 
 
-def slider(first: Choice, shown: Place) -> dict[str, Any]:
+def slider(first: Choice, shown: Position) -> dict[str, Any]:
     """Return plotly's slider over the first choice, the others as they are shown."""
     # what is not drawn anew keeps its title, and a heat map its colours
     at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}}
@@ -191,25 +191,29 @@ def slider(first: Choice, shown: Place) -> dict[str, Any]:
     }
 
 
-def moving_traces(frames: Mapping[Place, Frame]) -> dict[Place, dict[int, dict[str, Any]]]:
+def moving_traces(
+    frames: Mapping[Position, Frame],
+) -> dict[Position, dict[int, dict[str, Any]]]:
     """Return by frame and index of a trace the attributes that are not the same in all."""
-    moving: dict[Place, dict[int, dict[str, Any]]] = {place: {} for place in frames}
+    moving: dict[Position, dict[int, dict[str, Any]]] = {position: {} for position in frames}
     columns = zip(*(frame.figure["data"] for frame in frames.values()), strict=True)
     for index, traces in enumerate(columns):
-        for place, new in differing(dict(zip(frames, traces, strict=True))).items():
+        for position, new in differing(dict(zip(frames, traces, strict=True))).items():
             if new:
-                moving[place][index] = {key: single(value) for key, value in new.items()}
+                moving[position][index] = {key: single(value) for key, value in new.items()}
     return moving
 
 
-def padded_layouts(frames: Mapping[Place, Frame]) -> dict[Place, dict[str, Any]]:
+def padded_layouts(frames: Mapping[Position, Frame]) -> dict[Position, dict[str, Any]]:
     """Return the layout of each frame with as many annotations and shapes as the longest has.
 
     An animation of plotly writes one list over another: what is longer would keep its end.
     """
     layouts = {
-        place: {key: value for key, value in frame.figure["layout"].items() if key not in SIZE}
-        for place, frame in frames.items()
+        position: {
+            key: value for key, value in frame.figure["layout"].items() if key not in SIZE
+        }
+        for position, frame in frames.items()
     }
     for kind in ("annotations", "shapes"):
         longest = max(len(layout.get(kind, ())) for layout in layouts.values())
@@ -219,7 +223,7 @@ def padded_layouts(frames: Mapping[Place, Frame]) -> dict[Place, dict[str, Any]]
     return layouts
 
 
-def differing(each: Mapping[Place, Mapping[str, Any]]) -> dict[Place, dict[str, Any]]:
+def differing(each: Mapping[Position, Mapping[str, Any]]) -> dict[Position, dict[str, Any]]:
     """Return attributes without those that have the same value everywhere."""
     first = next(iter(each.values()))
     keys = dict.fromkeys(key for one in each.values() for key in one)
@@ -230,8 +234,8 @@ def differing(each: Mapping[Place, Mapping[str, Any]]) -> dict[Place, dict[str, 
         and all(key in one and same(one[key], first[key]) for one in each.values())
     }
     return {
-        place: {key: value for key, value in one.items() if key not in fixed}
-        for place, one in each.items()
+        position: {key: value for key, value in one.items() if key not in fixed}
+        for position, one in each.items()
     }
 
 

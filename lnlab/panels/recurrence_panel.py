@@ -179,7 +179,7 @@ def leaves_axis(course: Dynamics) -> bool:
 
 def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
     """Return three subplots over the time steps: a line for each normalizer."""
-    looks, data, notes = thinning_lines(courses), [], []
+    styles, data, notes = thinning_lines(courses), [], []
     layout: dict[str, Any] = {
         "template": TEMPLATE, "height": 400, "margin": {"l": 50, "r": 12, "t": 62, "b": 46},
     }  # fmt: skip
@@ -192,7 +192,7 @@ def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
                 line = {
                     "x": np.arange(1.0, len(values) + 1),
                     "y": np.clip(values, 10.0**-EDGE, 10.0**EDGE),
-                    "line": looks[name],
+                    "line": styles[name],
                 }
             data.append(slot_trace(
                 "scatter", f"{part} {slot}", index, line, mode="lines", showlegend=False,

@@ -24,8 +24,8 @@ GEOMETRY = "from lnlab import panels\npanels.geometry(units=4)"
 RECURRENCE = "from lnlab import panels\npanels.recurrence(steps=25)"
 TRANSFORMER = "from lnlab.papers.transformer.panel import transformer\ntransformer(depth=1)"
 WRITING = """
-from lnlab.papers.handwriting.panel import shipped, writing
-writing(shipped(), text="fox")
+from lnlab.papers.handwriting.panel import included_writers, writing
+writing(included_writers(), text="fox")
 """
 DISTRIBUTIONS = """
 import torch

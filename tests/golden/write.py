@@ -51,7 +51,7 @@ LNLAB = {
     "train": "lnlab.training:train_steps",
     "Maps": "lnlab.analysis.feature_maps:MapStatistics",
     "landscape_networks": "lnlab.papers.mnist:train_landscape_networks",
-    "shipped_writers": "lnlab.papers.handwriting.panel:shipped",
+    "shipped_writers": "lnlab.papers.handwriting.panel:included_writers",
     "read_runs": "lnlab.training.runs:read",
 }
 """Where each thing that is used below is imported from."""

@@ -22,8 +22,8 @@ def to_device(given: Any, device: Any) -> Any:
         return deepcopy(given).to(device)
     if isinstance(given, Mapping):
         return {name: to_device(one, device) for name, one in given.items()}
-    if hasattr(given, "nets"):
-        return replace(given, nets=to_device(given.nets, device))
+    if hasattr(given, "models"):
+        return replace(given, models=to_device(given.models, device))
     return given
 
 

@@ -160,7 +160,7 @@ def locator():
 
 def test_the_nearest_pictures_are_those_of_least_violation(locator):
     state = order_panel.OrderState("a heart left of a thing", "layer")
-    model, location = locator.nets["layer"], locator.locate(state)
+    model, location = locator.models["layer"], locator.locate(state)
     point = embed_captions(model, (state.caption,), locator.dataset.vocabulary)
     expected = order_violation(point, embed_images(model, locator.dataset.test))[0].numpy()
     np.testing.assert_allclose(location.violations, expected, rtol=1e-5)  # float32
@@ -179,7 +179,7 @@ def test_captions_above_say_less_and_those_below_say_more(locator):
 
 
 def test_a_caption_that_is_not_understood_changes_no_picture(locator):
-    panel = order_panel.order(locator.nets, locator.dataset)
+    panel = order_panel.order(locator.models, locator.dataset)
     sentence = panel.bar.sentence
     panel.controls["caption"].value = "two dogs"
     assert "'two dogs' is not understood: say it like" in panel.bar.error
@@ -223,7 +223,7 @@ def sentences():
 
 def test_the_nearest_sentences_are_those_of_the_greatest_cosine(sentences):
     thought = sentences.thought("layer", 10, "w3 w5 w7")
-    model, encode = sentences.nets["layer"][10], sentences.numbered.vocabulary.encode
+    model, encode = sentences.models["layer"][10], sentences.numbered.vocabulary.encode
     vectors = model.vectors([*map(encode, sentences.texts)])
     cosine = F.cosine_similarity(vectors, model.vectors([encode("w3 w5 w7")])).numpy()
     shown = [c for _, c in thought.near]
@@ -251,9 +251,9 @@ def test_the_map_has_the_directions_of_greatest_spread_turned_towards_the_last(s
 
 
 def test_the_sentence_says_what_the_models_say_and_what_is_typed_is_cut_into_words(sentences):
-    panel = thoughts_panel.thoughts(sentences.nets, sentences.numbered, book=1)
+    panel = thoughts_panel.thoughts(sentences.models, sentences.numbered, book=1)
     first = sentences.books[1][0]
-    for name in sentences.nets:
+    for name in sentences.models:
         thought = sentences.thought(name, 10, sentences.texts[first])
         (text, cosine) = thought.near[0]
         assert f"{name}: nearest is “{text}” (cosine {cosine:.2f})" in panel.bar.sentence
@@ -270,7 +270,7 @@ def test_models_that_cannot_be_shown_are_refused(sentences):
         thoughts_panel.thoughts({"none": {}}, sentences.numbered)
     other = EncodedBooks(random_books(words=12), 40)
     with pytest.raises(ValueError, match="none was trained with another vocabulary"):
-        thoughts_panel.thoughts({"none": sentences.nets["none"]}, other)
+        thoughts_panel.thoughts({"none": sentences.models["none"]}, other)
 
 
 # Transformers.
@@ -328,7 +328,7 @@ def test_lines_are_means_and_bands_hold_every_draw():
 # Handwriting.
 
 
-def untrained_writers(*arms) -> writing_panel.Hands:
+def untrained_writers(*arms) -> writing_panel.Writers:
     """Models of two stages that never learned."""
     models = {}
     for number, arm in enumerate(arms or ("none", "layer")):
@@ -339,7 +339,7 @@ def untrained_writers(*arms) -> writing_panel.Hands:
                 stage: HandwritingNet(Alphabet(ALPHABETS["pen"]), 4, 2, 2, norm, pace=0.2)
                 for stage in (0, 7)
             }
-    return writing_panel.Hands(models, (np.zeros(2), np.ones(2)), 0.01, "by hand")
+    return writing_panel.Writers(models, (np.zeros(2), np.ones(2)), 0.01, "by hand")
 
 
 def line(text="a fox", writer="w") -> pen.Line:
@@ -385,26 +385,26 @@ def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
     smoke = handwriting.Experiment.budget("smoke", seeds=(0,))
     arms = ("none", "layer")
     runs = [train(replace(smoke, norm=norm), norm, root=tmp_path) for norm in arms]
-    hands = writing_panel.of_runs(runs)
+    writers = writing_panel.load_writers(runs)
     writing_panel.pack(runs, tmp_path / "hands.safetensors")
-    again = writing_panel.shipped(tmp_path / "hands.safetensors")
-    assert again.stages == hands.stages == (2,)
+    again = writing_panel.included_writers(tmp_path / "hands.safetensors")
+    assert again.stages == writers.stages == (2,)
     assert again.floor == smoke.std_floor
     assert "lnlab train handwriting --budget notebook --set norm=none" in again.made
-    np.testing.assert_array_equal(again.scale[1], hands.scale[1])
+    np.testing.assert_array_equal(again.scale[1], writers.scale[1])
     x = LineBatch(torch.randn(1, 9, 3), torch.tensor([[3, 4, 1]]))
     for arm in arms:
-        one, other = hands.nets[arm][2], again.nets[arm][2]
+        one, other = writers.models[arm][2], again.models[arm][2]
         with torch.no_grad():
             torch.testing.assert_close(one(x), other(x), rtol=0.02, atol=0.02)  # float16
 
 
 def test_the_models_that_come_with_lnlab_need_no_data(monkeypatch):
     monkeypatch.setattr("lnlab.papers.handwriting.experiment.load", None)
-    hands = writing_panel.shipped()
-    assert set(hands.nets) == {"none", "layer"}
-    assert hands.made.count("lnlab train handwriting") == 2 * len(hands.stages)
-    for arm in hands.nets:
-        weights = hands.nets[arm][hands.stages[-1]].parameters()
+    writers = writing_panel.included_writers()
+    assert set(writers.models) == {"none", "layer"}
+    assert writers.made.count("lnlab train handwriting") == 2 * len(writers.stages)
+    for arm in writers.models:
+        weights = writers.models[arm][writers.stages[-1]].parameters()
         assert all(p.dtype == torch.float32 and p.isfinite().all() for p in weights)
-        assert len(hands.write(arm, hands.stages[-1], "ox", bias=1.0).phi) > 4
+        assert len(writers.write(arm, writers.stages[-1], "ox", bias=1.0).phi) > 4

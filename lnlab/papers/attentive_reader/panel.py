@@ -79,8 +79,10 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
         for name, metrics in rows.items():
             row = metrics.iloc[(metrics["update"] - state.update).abs().argmin()]
             # older runs kept a probability of the end, too, where others had more candidates
-            own = row.candidate_probabilities[state.question][: len(question.candidates)]
-            chances = dict(zip(question.candidates, map(float, own), strict=True))
+            probabilities = row.candidate_probabilities[state.question][
+                : len(question.candidates)
+            ]
+            chances = dict(zip(question.candidates, map(float, probabilities), strict=True))
             best = max(chances, key=lambda candidate: chances[candidate])
             answer, chance = question.answer, f"{chances[best]:.0%}"
             right = f"the right one, {answer}, {chances[answer]:.0%}"
@@ -131,20 +133,20 @@ def reading_figure(
     colours = dict(zip(question.candidates, inks, strict=True))
     rows = int(lines[-1]) + 1
     block = LINE * rows + 34  # pixels of a reader: its lines, and what is above them
-    inside = block * max(1, len(attentions))
+    pixels = block * max(1, len(attentions))
     data, notes = [], [note(f"<b>{literal(question.query)}</b>", 0, 1.0, 26)]
     layout: dict[str, Any] = {
-        "template": TEMPLATE, "showlegend": False, "height": inside + 60,
+        "template": TEMPLATE, "showlegend": False, "height": pixels + 60,
         "margin": {"l": 12, "r": 12, "t": 50, "b": 10},
     }  # fmt: skip
     quiet = {"visible": False, "fixedrange": True}
     for slot, item in enumerate(padded(attentions.items(), SLOTS)):
         heat = text = None
-        top = 1 - (block * slot + 30) / inside
+        top = 1 - (block * slot + 30) / pixels
         domain = [0, 0.01]
         if item is not None:
             name, (alpha, above) = item
-            domain = [max(0.0, top - LINE * rows / inside), top]
+            domain = [max(0.0, top - LINE * rows / pixels), top]
             notes.append(note(f"<b>{literal(name)}</b>  {literal(above)}", 0, top, 2))
             cells = np.full((rows, LETTERS), np.nan)
             for word, line, begin, weight in zip(words, lines, begins, alpha, strict=True):

@@ -102,31 +102,33 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     """
     if len(runs) > SLOTS:
         raise ValueError(f"{len(runs)} runs: show at most {SLOTS} at once.")
-    rows, kept = of_first_seed(runs, "nets")
+    rows, arrays = of_first_seed(runs, "nets")
     lengths = {run.config["glimpses"] for run in runs.values()}
     if len(lengths) > 1:
         raise ValueError(f"these runs have {sorted(lengths)} glimpses: show those of one T.")
     glimpses = [t + 1 for t in kept_glimpses(*lengths)]
-    first = next(iter(kept.values()))
+    first = next(iter(arrays.values()))
     updates = sorted(first)
     pictures = pictures[: first[updates[0]]["canvas"].shape[1]]
 
     def show(state: DrawingState) -> Shown:
         sketches, bounds, t = {}, [], glimpses.index(state.glimpse)
         for name, metrics in rows.items():
-            update = nearest(sorted(kept[name]), state.update)
+            update = nearest(sorted(arrays[name]), state.update)
             row: Any = metrics[metrics["update"] == update].iloc[-1]
             bounds.append(f"{name} {row.valid_bound:.1f}")
             text = f"{row.valid_bound:.1f} nats a picture, {row.valid_kl:.1f} of them for z"
-            drawn, config = kept[name][update], runs[name].config
+            sketch_arrays, config = arrays[name][update], runs[name].config
             look, write = (
                 FilterGrid(*window[:, t, state.picture].tolist(), count=count)
                 for count, window in zip(
-                    (config["read_size"], config["write_size"]), drawn["windows"], strict=True
+                    (config["read_size"], config["write_size"]),
+                    sketch_arrays["windows"],
+                    strict=True,
                 )
             )
-            canvas = drawn["canvas"][t, state.picture]
-            sketches[name] = Sketch(canvas, look, write, drawn["dreams"], text)
+            canvas = sketch_arrays["canvas"][t, state.picture]
+            sketches[name] = Sketch(canvas, look, write, sketch_arrays["dreams"], text)
         sentence = (
             f"After update {state.update}, glimpse {state.glimpse}. "
             f"Bound on validation, nats a picture: {'; '.join(bounds)}."
@@ -162,14 +164,14 @@ def drawing_figure(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> Figur
         picture: (height, width), 0 to 255.
         sketches: by net, at most three.
     """
-    inside = max(1, len(sketches)) * (ROW + GAP) + HEAD
+    pixel_height = max(1, len(sketches)) * (ROW + GAP) + HEAD
     data, notes, edges = [], [], []
     layout: dict[str, Any] = {
-        "template": TEMPLATE, "showlegend": False, "height": inside + 30,
+        "template": TEMPLATE, "showlegend": False, "height": pixel_height + 30,
         "margin": {"l": 12, "r": 12, "t": 20, "b": 10},
     }  # fmt: skip
     for slot, item in enumerate(padded(sketches.items(), SLOTS)):
-        top = 1 - (HEAD + GAP - 26 + slot * (ROW + GAP)) / inside
+        top = 1 - (HEAD + GAP - 26 + slot * (ROW + GAP)) / pixel_height
         images: dict[str, np.ndarray] = {}
         windows: dict[str, FilterGrid] = {}
         if item is not None:
@@ -206,7 +208,7 @@ def drawing_figure(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> Figur
                 "domain": domain, "anchor": f"y{number}", "constrain": "domain",
                 "range": [0.5 - around * width, width + 0.5 + around * width],
             }  # fmt: skip
-            low = max(0.0, top - ROW / inside)
+            low = max(0.0, top - ROW / pixel_height)
             layout[f"yaxis{number}"] = quiet | {
                 "domain": [low, top] if item is not None else [0, 0.01],
                 "anchor": f"x{number}", "scaleanchor": f"x{number}", "constrain": "domain",
@@ -214,7 +216,7 @@ def drawing_figure(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> Figur
             }  # fmt: skip
     if sketches:
         for (left, _), words in COLUMNS.values():
-            notes.append(note(words, left, 1 - HEAD / inside, 4))
+            notes.append(note(words, left, 1 - HEAD / pixel_height, 4))
     return {"data": data, "layout": layout | {"annotations": notes, "shapes": edges}}
 
 

@@ -58,8 +58,8 @@ class WritingState:
 
     Attributes:
         text: what is written.
-        bias: 0 draws from what a net holds likely; above, what is likely becomes likelier.
-        update: of the training; the nearest at which there are nets. -1 is the last.
+        bias: 0 draws from what a model holds likely; above, what is likely becomes likelier.
+        update: of the training; the nearest at which there are models. -1 is the last.
         like: the number of a line in whose hand it is written; -1: nobody's.
         pen: per cent of the points that are written.
     """
@@ -71,7 +71,7 @@ class WritingState:
     pen: int = 100
 
 
-# Nets that can write, at several stages of their training; small ones come with lnlab.
+# Models that can write, at several stages of their training; small ones come with lnlab.
 #
 # ``hands.safetensors`` beside this file has their weights in float16, and says which runs they
 # are of and what made them. ``python -m lnlab.papers.handwriting.panel RUNS`` packs them anew.
@@ -81,36 +81,38 @@ SHIPPED = Path(__file__).with_name("hands.safetensors")
 
 
 @dataclass(frozen=True, eq=False)
-class Hands:
-    """Nets of several arms, that were trained on the same lines.
+class Writers:
+    """Models of several arms, that were trained on the same lines.
 
     Attributes:
-        nets: by arm, by the update after which they are.
+        models: by arm, by the update after which they are.
         scale: mean and deviation of the offsets, each (2,).
         floor: of the deviations.
         made: the runs, and the commands that made them.
     """
 
-    nets: Mapping[str, Mapping[int, HandwritingNet]]
+    models: Mapping[str, Mapping[int, HandwritingNet]]
     scale: Scale
     floor: float
     made: str
 
     @property
     def stages(self) -> tuple[int, ...]:
-        """The updates after which every arm has a net."""
-        return tuple(sorted(set.intersection(*(set(nets) for nets in self.nets.values()))))
+        """The updates after which every arm has a model."""
+        return tuple(
+            sorted(set.intersection(*(set(models) for models in self.models.values())))
+        )
 
     def write(
         self, arm: str, stage: int, text: str, *, bias: float, like: Line | None = None
     ) -> WrittenLine:
         """Write a text in the hand of an arm; see :func:`lnlab.papers.handwriting.write`."""
-        net = self.nets[arm][stage]
+        net = self.models[arm][stage]
         return write(net, text, self.scale, bias=bias, floor=self.floor, like=like)
 
 
-def of_runs(runs: Iterable[Run], data: str = "") -> Hands:
-    """Return the nets of finished runs that have their weights; of several seeds the first.
+def load_writers(runs: Iterable[Run], data: str = "") -> Writers:
+    """Return the models of finished runs that have their weights; of several seeds the first.
 
     Args:
         runs: of the task ``handwriting``, of any arms and lengths.
@@ -119,7 +121,7 @@ def of_runs(runs: Iterable[Run], data: str = "") -> Hands:
     Raises:
         ValueError: if there are none, or they differ in their lines or their floor.
     """
-    nets: dict[str, dict[int, HandwritingNet]] = {}
+    models: dict[str, dict[int, HandwritingNet]] = {}
     made, floors, scales = [], set(), {}
     for run in runs:
         task = Experiment.from_config(run.config, **({"data": data} if data else {}))
@@ -128,7 +130,7 @@ def of_runs(runs: Iterable[Run], data: str = "") -> Hands:
         assert isinstance(net, HandwritingNet)
         metrics: Any = run.metrics()
         update = int(metrics["update"].max())
-        nets.setdefault(task.norm, {})[update] = net
+        models.setdefault(task.norm, {})[update] = net
         made.append(command(task))
         floors.add(task.std_floor)
         scales[dataset.checksum] = dataset.scale
@@ -138,62 +140,65 @@ def of_runs(runs: Iterable[Run], data: str = "") -> Hands:
             "runs of one."
         )
     (scale,) = scales.values()
-    return Hands(nets, scale, floors.pop(), "; ".join(made))
+    return Writers(models, scale, floors.pop(), "; ".join(made))
 
 
 def command(task: Experiment) -> str:
     """Return the command of a task: the budget ``notebook``, another arm, length or seed."""
     words = {"norm": task.norm, "updates": task.updates, "eval_every": task.eval_every,
              "seeds": ",".join(map(str, task.seeds))}  # fmt: skip
-    told = " ".join(f"--set {name}={value}" for name, value in words.items())
-    return f"lnlab train handwriting --budget notebook {told}"
+    options = " ".join(f"--set {name}={value}" for name, value in words.items())
+    return f"lnlab train handwriting --budget notebook {options}"
 
 
 def pack(runs: Iterable[Run], path: Path = SHIPPED) -> None:
-    """Write the weights of runs as :func:`shipped` reads them, in float16."""
+    """Write the weights of runs as :func:`included_writers` reads them, in float16."""
     runs = sorted(
         runs, key=lambda run: (run.config["norm"] != "none", run.config.get("updates", 0))
     )
-    hands = of_runs(runs)
+    writers = load_writers(runs)
     weights = {
         f"{arm}/{stage}/{name}": value.half().contiguous()
-        for arm, nets in hands.nets.items()
-        for stage, net in nets.items()
+        for arm, models in writers.models.items()
+        for stage, net in models.items()
         for name, value in net.named_parameters()
     }
-    some = next(iter(next(iter(hands.nets.values())).values()))
-    told = {
+    some = next(iter(next(iter(writers.models.values())).values()))
+    metadata = {
         "configs": {str(run.config["norm"]): dict(run.config) for run in runs},
-        "scale": [part.tolist() for part in hands.scale],
+        "scale": [part.tolist() for part in writers.scale],
         "alphabet": some.alphabet.characters,
-        "floor": hands.floor,
-        "made": hands.made,
+        "floor": writers.floor,
+        "made": writers.made,
     }
-    save_file(weights, path, {"hands": json.dumps(told)})
+    save_file(weights, path, {"hands": json.dumps(metadata)})
 
 
-def shipped(path: Path = SHIPPED) -> Hands:
-    """Return the nets that come with lnlab, trained on words written here, without data."""
-    nets: dict[str, dict[int, HandwritingNet]] = {}
+def included_writers(path: Path = SHIPPED) -> Writers:
+    """Return the models that come with lnlab, trained on words written here, without data."""
+    models: dict[str, dict[int, HandwritingNet]] = {}
     with safe_open(path, "pt") as file:
-        told = json.loads(file.metadata()["hands"])
+        metadata = json.loads(file.metadata()["hands"])
         names = sorted({tuple(key.split("/")[:2]) for key in file.keys()})  # noqa: SIM118
         for arm, stage in names:
             net = untrained(
-                Experiment.from_config(told["configs"][arm]), Alphabet(told["alphabet"])
+                Experiment.from_config(metadata["configs"][arm]), Alphabet(metadata["alphabet"])
             )
             for name, value in net.named_parameters():
                 value.data.copy_(file.get_tensor(f"{arm}/{stage}/{name}"))
-            nets.setdefault(arm, {})[int(stage)] = net
-    order = [arm for arm in ("none", "layer") if arm in nets]
-    scale = tuple(np.array(part) for part in told["scale"])
-    return Hands(
-        {arm: nets[arm] for arm in order}, (scale[0], scale[1]), told["floor"], told["made"]
+            models.setdefault(arm, {})[int(stage)] = net
+    order = [arm for arm in ("none", "layer") if arm in models]
+    scale = tuple(np.array(part) for part in metadata["scale"])
+    return Writers(
+        {arm: models[arm] for arm in order},
+        (scale[0], scale[1]),
+        metadata["floor"],
+        metadata["made"],
     )
 
 
 def untrained(task: Experiment, alphabet: Alphabet) -> HandwritingNet:
-    """Return a net of a task's sizes in float32, whatever its weights."""
+    """Return a model of a task's sizes in float32, whatever its weights."""
     with torch.random.fork_rng(devices=[]), default_dtype(torch.float32):
         return task.net(alphabet, 0.1).eval()
 
@@ -201,7 +206,7 @@ def untrained(task: Experiment, alphabet: Alphabet) -> HandwritingNet:
 # The panel.
 
 
-class Penned(NamedTuple):
+class InkedLine(NamedTuple):
     """A line in the hand of one writer.
 
     Attributes:
@@ -215,48 +220,48 @@ class Penned(NamedTuple):
     text: str
 
 
-def writing(hands: Hands, lines: Sequence[Line] = (), **settings: Any) -> Panel:
+def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Panel:
     """Type a text and see it written, point by point, by each arm at each stage.
 
     Args:
-        hands: the nets, at most three arms.
-        lines: lines in whose writers' hands the nets can go on.
+        hands: the models, at most three arms.
+        lines: lines in whose writers' hands the models can go on.
         settings: fields of :class:`WritingState`: where the panel starts, and what Reset
             returns to.
 
     Raises:
         ValueError: for a text that is too long or has characters that no net learned, and
-            for nets without a common stage.
+            for models without a common stage.
     """
-    if not 1 <= len(hands.nets) <= SLOTS or not hands.stages:
+    if not 1 <= len(writers.models) <= SLOTS or not writers.stages:
         raise ValueError(
-            f"there are {len(hands.nets)} arms with {len(hands.stages)} common stages: "
+            f"there are {len(writers.models)} arms with {len(writers.stages)} common stages: "
             f"give 1 to {SLOTS}, at one stage at least."
         )
 
     @cache
     def write(arm: str, update: int, text: str, bias: float, like: int) -> WrittenLine:
         line = None if like == NOBODY else lines[like]
-        return hands.write(arm, update, text, bias=bias, like=line)
+        return writers.write(arm, update, text, bias=bias, like=line)
 
     def show(state: WritingState) -> Shown:
         text = state.text.strip()
         if not 1 <= len(text) <= LONGEST:
             raise ValueError(f"text is {state.text!r}: give 1 to {LONGEST} characters.")
-        penned, told = {}, []
-        for arm in hands.nets:
+        inked, answers = {}, []
+        for arm in writers.models:
             ink = write(arm, state.update, text, state.bias, state.like)
             points = f"{len(ink.phi)} points"
             cut = "" if ink.ended else ", cut before it came to the end of the text"
-            penned[arm] = Penned(strokes(ink.offsets), ink.phi, points + cut)
+            inked[arm] = InkedLine(strokes(ink.offsets), ink.phi, points + cut)
             end = "the text came to its end" if ink.ended else "cut off"
-            told.append(f"{arm}: {points}, {end}")
+            answers.append(f"{arm}: {points}, {end}")
         sentence = (
             f"“{text}” after {state.update} updates, with bias {state.bias:g}. "
-            f"{'; '.join(told)}."
+            f"{'; '.join(answers)}."
         )
         title = f"after update {state.update}, bias {state.bias:g}"
-        return Shown(ink_figure(text, penned, state.pen / 100), title, sentence)
+        return Shown(ink_figure(text, inked, state.pen / 100), title, sentence)
 
     state = WritingState(**settings)
     one_of("bias", state.bias, BIASES)
@@ -270,7 +275,7 @@ def writing(hands: Hands, lines: Sequence[Line] = (), **settings: Any) -> Panel:
         "like": choice("hand of", {"nobody": NOBODY} | people),
         "play": play_button(pen),
         "bias": choice_slider("bias", BIASES),
-        "update": choice_slider("update", hands.stages),
+        "update": choice_slider("update", writers.stages),
         "pen": pen,
     }
     alt = (
@@ -278,7 +283,7 @@ def writing(hands: Hands, lines: Sequence[Line] = (), **settings: Any) -> Panel:
         " each point"
     )
     return Panel(
-        replace(state, update=nearest(hands.stages, state.update)), controls, show,
+        replace(state, update=nearest(writers.stages, state.update)), controls, show,
         alt={"writing": alt}, notebook="12", on_page=["update", "bias"],
     )  # fmt: skip
 
@@ -290,17 +295,17 @@ def play_button(slider: ipywidgets.IntSlider) -> ipywidgets.Play:
     return play
 
 
-def writing_figure(said: str, lines: Mapping[str, Penned]) -> go.Figure:
+def writing_figure(line_text: str, lines: Mapping[str, InkedLine]) -> go.Figure:
     """Return a text in the hand of each writer, and below it the window on its characters.
 
     Args:
-        said: the text, U characters.
+        line_text: the text, U characters.
         lines: by writer, at most three.
     """
-    return go.Figure(ink_figure(said, lines))
+    return go.Figure(ink_figure(line_text, lines))
 
 
-def ink_figure(said: str, lines: Mapping[str, Penned], part: float = 1.0) -> Figure:
+def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0) -> Figure:
     """Return the figure of a text; ``part`` of each line is written, the rest is pale."""
     count, data, notes = max(1, len(lines)), [], []
     layout: dict[str, Any] = {
@@ -314,12 +319,12 @@ def ink_figure(said: str, lines: Mapping[str, Penned], part: float = 1.0) -> Fig
     for slot, item in enumerate(padded(lines.items(), SLOTS)):
         page, below, shown = 2 * slot, 2 * slot + 1, item is not None
         top, block = (1 - slot / count, 1 / count) if shown else (0.02, 0.02)
-        drawn: dict[str, dict[str, Any]] = {}
-        T, U = 1, max(1, len(said))
+        values: dict[str, dict[str, Any]] = {}
+        T, U = 1, max(1, len(line_text))
         if item is not None:
             name, line = item
             T, U = line.phi.shape
-            drawn = traces_of_line(line, part)
+            values = traces_of_line(line, part)
             text = f"<b>{literal(name)}</b>  {literal(line.text)}"
             notes.append({
                 "text": text, "x": 0, "y": top - 0.02 * block, "xref": "paper", "yref": "paper",
@@ -339,7 +344,7 @@ def ink_figure(said: str, lines: Mapping[str, Penned], part: float = 1.0) -> Fig
             if kind == "window":
                 hover = {"hovertemplate": "point %{x}: %{z:.2f}<extra></extra>"}
             key = f"{kind} {slot}"
-            data.append(slot_trace(type_, key, subplot, drawn.get(kind), **fixed, **hover))
+            data.append(slot_trace(type_, key, subplot, values.get(kind), **fixed, **hover))
         quiet = {"visible": False, "fixedrange": True}
         y = {"domain": [top - 0.49 * block, top - 0.12 * block]}
         y |= {"range": [low[1] - 1, high[1] + 1], "scaleanchor": f"x{axis_number(page)}"}
@@ -349,7 +354,7 @@ def ink_figure(said: str, lines: Mapping[str, Penned], part: float = 1.0) -> Fig
         points = {"range": [0.5, T + 0.5], "title": POINTS if last else {"text": ""}}
         characters = {
             "domain": [top - 0.87 * block, top - 0.52 * block], "range": [U - 0.5, -0.5],
-            "tickvals": [*range(U)], "ticktext": [literal(one) for one in said],
+            "tickvals": [*range(U)], "ticktext": [literal(one) for one in line_text],
             "tickfont": {"size": 9},
         }  # fmt: skip
         layout |= axes(below, common | points, common | characters)
@@ -362,7 +367,7 @@ def pen_line(color: str, width: float) -> dict[str, Any]:
     return {"mode": "lines+markers", "line": line, "marker": {"size": width + 1}}
 
 
-def traces_of_line(line: Penned, part: float) -> dict[str, dict[str, Any]]:
+def traces_of_line(line: InkedLine, part: float) -> dict[str, dict[str, Any]]:
     """Return what is drawn of a line when ``part`` of its points are written."""
     T, U = line.phi.shape
     now, whole = round(part * T), joined(line.strokes)
@@ -386,19 +391,23 @@ def joined(strokes: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def window(
-    said: str, looks: Mapping[str, np.ndarray], places: np.ndarray | None, *, made_on: str
+    line_text: str,
+    attention: Mapping[str, np.ndarray],
+    positions: np.ndarray | None,
+    *,
+    made_on: str,
 ) -> go.Figure:
-    """Return the window of several nets over the characters of a line that was given.
+    """Return the window of several models over the characters of a line that was given.
 
     Args:
-        said: the text, U characters.
+        line_text: the text, U characters.
         looks: by title, the weight of each character at each point (T, U).
         places: the true character of each point (T,), drawn as a line; None: nobody knows.
         made_on: what stands below.
     """
-    count = len(looks)
+    count = len(attention)
     figure = go.Figure(layout={"template": TEMPLATE, "height": 90 + 190 * count})
-    for slot, (title, phi) in enumerate(looks.items()):
+    for slot, (title, phi) in enumerate(attention.items()):
         end = str(slot + 1) if slot else ""
         T, U = phi.shape
         top = 1 - slot / count
@@ -407,9 +416,10 @@ def window(
             colorscale=SIZES, zmin=0, showscale=False, xaxis=f"x{end}", yaxis=f"y{end}",
             hovertemplate="point %{x}: %{z:.2f}<extra></extra>",
         )  # fmt: skip
-        if places is not None:
+        if positions is not None:
             figure.add_scatter(
-                x=np.arange(1.0, T + 1), y=places.astype(float), mode="lines", hoverinfo="skip",
+                x=np.arange(1.0, T + 1), y=positions.astype(float), mode="lines",
+                hoverinfo="skip",
                 line={"color": MARK, "width": 2, "shape": "hv"}, showlegend=False,
                 xaxis=f"x{end}", yaxis=f"y{end}",
             )  # fmt: skip
@@ -420,7 +430,7 @@ def window(
             f"yaxis{end}": {
                 "anchor": f"x{end}", "domain": [top - 0.86 / count, top],
                 "range": [U - 0.5, -0.5], "tickvals": [*range(U)],
-                "ticktext": [literal(one) for one in said], "tickfont": {"size": 9},
+                "ticktext": [literal(one) for one in line_text], "tickfont": {"size": 9},
             },
         })  # fmt: skip
         figure.add_annotation(

@@ -91,19 +91,19 @@ def attention(
     utterances = utterances[: len(next(iter(pictures[name].values())))]
 
     def show(state: AttentionState) -> Shown:
-        utterance, maps, heard = utterances[state.example], {}, []
+        utterance, maps, answers = utterances[state.example], {}, []
         for name, metrics in rows.items():
             row = metrics.iloc[(metrics.epoch - state.epoch).abs().argmin()]
             alpha = pictures[name][int(row["update"])][f"attention {state.example}"]
             maps[name] = attention_map(utterance, alpha, steps[name], row.test_error)
-            heard.append(f"{name}: {shortened(row.hypotheses[state.example])}")
+            answers.append(f"{name}: {shortened(row.hypotheses[state.example])}")
         words, units = quoted_words(utterance.units), " ".join(utterance.units)
         spoken = f"{words} ({units})" if words else units
         title = f"{utterance.name}, {utterance.speaker}" + (words and f": {words}")
         return Shown(
             attention_figure(utterance, maps, title),
             f"epoch {state.epoch:g}",
-            f"Epoch {state.epoch:g}. Said: {spoken}. Heard by {'; '.join(heard)}.",
+            f"Epoch {state.epoch:g}. Said: {spoken}. Heard by {'; '.join(answers)}.",
         )
 
     state = AttentionState(**settings)
@@ -134,10 +134,10 @@ def attention_map(
     alpha = alpha[:, : -(-utterance.frames // round(step / HOP))].astype(float)
     text, score = "", f"({test_error:.0%} errors in the whole test)"
     if utterance.begins is not None and utterance.ends is not None:
-        inside = attention_in_segments(
+        share = attention_in_segments(
             torch.tensor(alpha), step, utterance.begins, utterance.ends
         )
-        text = f"{float(inside.mean()):.0%} of the attention inside the boxes"
+        text = f"{float(share.mean()):.0%} of the attention inside the boxes"
     return AttentionMap(alpha, step, text, score)
 
 

@@ -32,12 +32,12 @@ SLOTS = 8
 NEIGHBOURS = 5
 """Captions that are shown above, and below."""
 NAMED = 3
-"""Things of a picture whose names are written, the largest."""
+"""Objects of a picture whose names are written, the largest."""
 PAINTS = {
     "red": "#D7263D", "pink": "#F49AC2", "yellow": "#F2C14E", "green": "#2E933C",
     "blue": "#1B6FC2", "purple": "#7B3FA0", "": GREY,
 }  # fmt: skip
-"""The colours of things; "" is a thing of which only the box is known."""
+"""The colours of objects; "" is an object of which only the box is known."""
 EXAMPLES = (
     "a red heart", "a heart", "a small thing", "a large warm polygon", "a star and a ring",
     "a blue star left of a ring", "a green thing above a square", "a cool curve",
@@ -49,7 +49,7 @@ FIRST = 8
 
 @dataclass(frozen=True)
 class OrderState:
-    """A caption as one net reads it.
+    """A caption as one model reads it.
 
     Attributes:
         caption: in words; empty: the first of the panel's own.
@@ -60,20 +60,20 @@ class OrderState:
     net: str = ""
 
 
-class Thing(NamedTuple):
-    """A thing in a picture.
+class SceneObject(NamedTuple):
+    """An object in a picture.
 
     Attributes:
-        name: what such things are called.
+        name: what such objects are called.
         shape: circle, ring, heart, triangle, square or star; "" draws its box.
         paint: one of :data:`PAINTS`.
-        place: left, top, right, bottom, as fractions of the picture's sides.
+        box: left, top, right, bottom, as fractions of the picture's sides.
     """
 
     name: str
     shape: str
     paint: str
-    place: tuple[float, float, float, float]
+    box: tuple[float, float, float, float]
 
 
 class Neighbour(NamedTuple):
@@ -91,7 +91,7 @@ class Location(NamedTuple):
         violations: of the order, by every test picture (P,).
         true: whether it is true of each (P,); None where nobody knows.
         nearest: indices of the pictures of least violation.
-        things: of each of these.
+        objects: of each of these.
         above, below: captions that say less, and more.
         unknown: its words that the vocabulary does not have.
     """
@@ -100,36 +100,36 @@ class Location(NamedTuple):
     violations: np.ndarray
     true: np.ndarray | None
     nearest: list[int]
-    things: list[list[Thing]]
+    objects: list[list[SceneObject]]
     above: list[Neighbour]
     below: list[Neighbour]
     unknown: list[str]
 
 
 class CaptionLocator:
-    """Trained nets, and the test pictures as each of them sees these.
+    """Trained models, and the test pictures as each of them sees these.
 
     Args:
-        nets: by name, of the task ``order_embeddings``; of one vocabulary.
+        models: by name, of the task ``order_embeddings``; of one vocabulary.
         dataset: that they were trained on.
 
     Raises:
         ValueError: if there are none, or one was trained with another vocabulary.
     """
 
-    def __init__(self, nets: Mapping[str, Any], dataset: Captions) -> None:
-        if not nets:
+    def __init__(self, models: Mapping[str, Any], dataset: Captions) -> None:
+        if not models:
             raise ValueError("there are no nets: train some order embeddings first.")
-        for name, net in nets.items():
+        for name, net in models.items():
             if not net.has_vocabulary(dataset.vocabulary):
                 raise ValueError(
                     f"{name} was trained with another vocabulary: its words have other numbers."
                 )
-        self.nets, self.dataset = dict(nets), dataset
-        self.pictures = cache(lambda net: evaluate.embed_images(nets[net], dataset.test))
+        self.models, self.dataset = dict(models), dataset
+        self.pictures = cache(lambda net: evaluate.embed_images(models[net], dataset.test))
         self.of_scenes = dataset.source is SCENES
-        own = dataset.test.captions[: FIRST * PER_IMAGE : PER_IMAGE]
-        self.examples = EXAMPLES if self.of_scenes else own
+        captions = dataset.test.captions[: FIRST * PER_IMAGE : PER_IMAGE]
+        self.examples = EXAMPLES if self.of_scenes else captions
 
     def meaning(self, caption: str) -> Meaning | None:
         """Return the meaning of a caption; None where nobody but its author knows.
@@ -143,13 +143,13 @@ class CaptionLocator:
         return None
 
     def points(self, net: str, captions: Sequence[str]) -> Tensor:
-        """Return captions as a net reads them (C, H)."""
+        """Return captions as a model reads them (C, H)."""
         captions = tuple(captions)
-        return evaluate.embed_captions(self.nets[net], captions, self.dataset.vocabulary)
+        return evaluate.embed_captions(self.models[net], captions, self.dataset.vocabulary)
 
-    def things(self, picture: int) -> list[Thing]:
-        """Return the things in a test picture."""
-        boxes, things = self.dataset.test.boxes, []
+    def objects(self, picture: int) -> list[SceneObject]:
+        """Return the objects in a test picture."""
+        boxes, objects = self.dataset.test.boxes, []
         if not boxes:
             return []
         for kind, corners in zip(
@@ -158,14 +158,15 @@ class CaptionLocator:
             name = self.dataset.categories[kind]
             paint, shape = name.split() if self.of_scenes else ("", "")
             left, top, right, bottom = map(float, corners)
-            things.append(Thing(name, shape, paint, (left, top, right, bottom)))
-        return things
+            objects.append(SceneObject(name, shape, paint, (left, top, right, bottom)))
+        return objects
 
     def locate(self, state: OrderState) -> Location:
         """Return the place of the caption of a state."""
         meaning, dataset = self.meaning(state.caption), self.dataset
-        own = self.points(state.net, [str(meaning) if meaning else state.caption.lower()])
-        violations = evaluate.order_violations(own, self.pictures(state.net))[0]
+        text = str(meaning) if meaning else state.caption.lower()
+        typed = self.points(state.net, [text])
+        violations = evaluate.order_violations(typed, self.pictures(state.net))[0]
         nearest, true = violations.argsort()[:SLOTS].tolist(), dataset.truth([state.caption])
         less, more, unknown = [], [], []
         if meaning:
@@ -176,7 +177,7 @@ class CaptionLocator:
             unknown = [word for word in words if word not in dataset.vocabulary]
         above, below = (
             [
-                Neighbour(text, float((sign * (own[0] - point)).relu().square().sum()))
+                Neighbour(text, float((sign * (typed[0] - point)).relu().square().sum()))
                 for text, point in zip(
                     texts, self.points(state.net, texts) if texts else [], strict=True
                 )
@@ -185,37 +186,37 @@ class CaptionLocator:
         )
         return Location(
             state.caption, violations.numpy().astype(float), None if true is None else true[0],
-            nearest, [self.things(picture) for picture in nearest], above, below, unknown,
+            nearest, [self.objects(picture) for picture in nearest], above, below, unknown,
         )  # fmt: skip
 
     def special_captions(self, meaning: Meaning) -> list[str]:
         """Return test captions that say more, the first that are found."""
-        found: dict[str, None] = {}
+        captions: dict[str, None] = {}
         for text in self.dataset.test.captions:
             special = parse(text)
             if special != meaning and special.entails(meaning):
-                found[text] = None
-            if len(found) == NEIGHBOURS:
+                captions[text] = None
+            if len(captions) == NEIGHBOURS:
                 break
-        return [*found]
+        return [*captions]
 
 
 def order(
-    nets: Mapping[str, Any], dataset: Captions, *, notebook: str = "08", **settings: Any
+    models: Mapping[str, Any], dataset: Captions, *, notebook: str = "08", **settings: Any
 ) -> Panel:
     """Type a caption, or choose one, and see the pictures below it and the captions around it.
 
     Args:
-        nets: trained ones by name, of the task ``order_embeddings``.
+        models: trained ones by name, of the task ``order_embeddings``.
         dataset: that they were trained on; its test pictures are shown.
         notebook: number of the one whose parameter ``panel`` takes the state; "": none.
         settings: fields of :class:`OrderState`: where the panel starts, and what Reset returns
             to.
 
     Raises:
-        ValueError: for a net that is not there, or a caption that cannot be understood.
+        ValueError: for a model that is not there, or a caption that cannot be understood.
     """
-    locator = CaptionLocator(nets, dataset)
+    locator = CaptionLocator(models, dataset)
 
     def show(state: OrderState) -> Shown:
         location = locator.locate(state)
@@ -223,11 +224,11 @@ def order(
         return Shown(order_figure(location), title, sentence(location, state.net))
 
     state = OrderState(**settings)
-    state = OrderState(state.caption or locator.examples[0], state.net or next(iter(nets)))
-    one_of("net", state.net, [*nets])
+    state = OrderState(state.caption or locator.examples[0], state.net or next(iter(models)))
+    one_of("net", state.net, [*models])
     controls = {
         "caption": text_box("caption", locator.examples),
-        "net": choice("net", nets.keys()),
+        "net": choice("net", models.keys()),
     }
     alt = (
         "The eight pictures nearest to a caption, framed by whether it is true of them; how "
@@ -265,12 +266,12 @@ def sentence(location: Location, net: str) -> str:
 def order_figure(location: Location) -> Figure:
     """Return eight pictures, the violation by every picture, and the captions around."""
     line = {"mode": "lines", "hoverinfo": "skip"}
-    things = [(slot, each) for slot, some in enumerate(location.things) for each in some]
+    objects = [(slot, each) for slot, some in enumerate(location.objects) for each in some]
     data = [
         trace(
             "scatter", f"things {paint}", 0, **line, fill="toself" if paint else "none",
             fillcolor=colour, line={"color": colour, "width": 1.5},
-            **polygons(corner(slot) + outline(it) for slot, it in things if it.paint == paint),
+            **polygons(corner(slot) + outline(it) for slot, it in objects if it.paint == paint),
         )
         for paint, colour in PAINTS.items()
     ]  # fmt: skip
@@ -374,20 +375,20 @@ def words_in_pictures(location: Location) -> dict[str, Any]:
         if location.true is not None:
             truth = " true" if location.true[picture] else " not true"
         texts.append(f"{location.violations[picture]:.3f}{truth}")
-        largest = sorted(location.things[slot], key=area, reverse=True)[:NAMED]
-        for thing in largest:
-            if not thing.shape:
-                left, top, right, bottom = thing.place
+        largest = sorted(location.objects[slot], key=area, reverse=True)[:NAMED]
+        for scene_object in largest:
+            if not scene_object.shape:
+                left, top, right, bottom = scene_object.box
                 middle = np.array([(left + right) / 2, (top + bottom) / 2])
                 places.append(corner(slot) + middle)
-                texts.append(literal(thing.name))
+                texts.append(literal(scene_object.name))
     x, y = np.array(places).reshape(-1, 2).T
     return {"x": x, "y": y, "text": texts}
 
 
-def area(thing: Thing) -> float:
-    """Return the part of a picture that the box of a thing takes."""
-    left, top, right, bottom = thing.place
+def area(scene_object: SceneObject) -> float:
+    """Return the part of a picture that the box of an object takes."""
+    left, top, right, bottom = scene_object.box
     return (right - left) * (bottom - top)
 
 
@@ -407,10 +408,10 @@ FRAME = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], float)
 """The edge of a picture, across and down."""
 
 
-def outline(thing: Thing) -> np.ndarray:
-    """Return the outline of a thing in its picture (K, 2), closed."""
-    left, top, right, bottom = thing.place
-    unit = OUTLINES.get(thing.shape, FRAME)
+def outline(scene_object: SceneObject) -> np.ndarray:
+    """Return the outline of an object in its picture (K, 2), closed."""
+    left, top, right, bottom = scene_object.box
+    unit = OUTLINES.get(scene_object.shape, FRAME)
     return np.array([left, top]) + unit * np.array([right - left, bottom - top])
 
 

@@ -1,4 +1,4 @@
-"""The panel of notebook 10: type a sentence, and drag through the training of several nets."""
+"""The panel of notebook 10: type a sentence, and drag through the training of models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from lnlab.papers.pictures import LAST, nearest, within
 from lnlab.papers.skip_thoughts.data import EncodedBooks, tokenize
 
 SLOTS = 3
-"""The number of nets that one picture holds."""
+"""The number of models that one picture holds."""
 NEIGHBOURS = 5
 """Sentences that are written, the nearest first."""
 LETTERS = 116
@@ -63,13 +63,13 @@ class ThoughtsState:
 
 
 class Thought(NamedTuple):
-    """A sentence as one net sees it.
+    """A sentence as one model sees it.
 
     Attributes:
         points: all sentences in two dimensions (N, 2).
         here: the sentence itself (2,).
         near: its nearest neighbours, and the cosine of the angle to each.
-        follows: the sentence that the net would let follow.
+        follows: the sentence that the model would let follow.
     """
 
     points: np.ndarray
@@ -79,10 +79,10 @@ class Thought(NamedTuple):
 
 
 class SentenceMap:
-    """Several nets at moments of their training, and held-out sentences.
+    """Several models at moments of their training, and held-out sentences.
 
     Args:
-        nets: of the task ``skip_thoughts``, by name, then by update.
+        models: of the task ``skip_thoughts``, by name, then by update.
         numbered: what they were trained on.
 
     Raises:
@@ -90,18 +90,18 @@ class SentenceMap:
             or no passage is held out.
     """
 
-    def __init__(self, nets: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks) -> None:
-        if not 1 <= len(nets) <= SLOTS:
-            raise ValueError(f"there are {len(nets)} nets: give 1 to {SLOTS}, trained ones.")
-        for name, moments in nets.items():
+    def __init__(self, models: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks) -> None:
+        if not 1 <= len(models) <= SLOTS:
+            raise ValueError(f"there are {len(models)} nets: give 1 to {SLOTS}, trained ones.")
+        for name, moments in models.items():
             if not moments:
                 raise ValueError(f"{name}: no weights were kept, train it with snapshots.")
             if not all(net.has_vocabulary(numbered.vocabulary) for net in moments.values()):
                 raise ValueError(
                     f"{name} was trained with another vocabulary: its words have other numbers."
                 )
-        self.nets, self.numbered = nets, numbered
-        self.updates = sorted(next(iter(nets.values())))
+        self.models, self.numbered = models, numbered
+        self.updates = sorted(next(iter(models.values())))
         passages = numbered.passages(LEAST)[:BOOKS]
         if not passages:
             raise ValueError(
@@ -120,11 +120,11 @@ class SentenceMap:
         return sentence if sentence in self.texts else " ".join(tokenize(sentence))
 
     def net(self, name: str, update: int) -> Any:
-        """Return a net at the moment nearest to an update."""
-        return self.nets[name][nearest(self.nets[name], update)]
+        """Return a model at the moment nearest to an update."""
+        return self.models[name][nearest(self.models[name], update)]
 
     def encode(self, name: str, update: int, texts: list[str]) -> Tensor:
-        """Return sentences as a net sees them (N, H), of length 1, on the CPU."""
+        """Return sentences as a model sees them (N, H), of length 1, on the CPU."""
         rows = [self.numbered.vocabulary.encode(text) for text in texts]
         return F.normalize(self.net(name, update).vectors(rows).double(), dim=1).cpu()
 
@@ -144,10 +144,10 @@ class SentenceMap:
         return mean, directions @ (U @ V)
 
     def thought(self, name: str, update: int, sentence: str) -> Thought:
-        """Return a sentence as a net sees it."""
+        """Return a sentence as a model sees it."""
         vectors, (mean, directions) = self.vectors(name, update), self.plane(name, update)
-        own = self.encode(name, update, [sentence])[0]
-        cosines = (vectors @ own).tolist()
+        vector = self.encode(name, update, [sentence])[0]
+        cosines = (vectors @ vector).tolist()
         near: dict[str, float] = {}
         for index in sorted(range(len(cosines)), key=lambda index: -cosines[index]):
             if self.texts[index] != sentence and len(near) < NEIGHBOURS:
@@ -155,7 +155,7 @@ class SentenceMap:
         net, vocabulary = self.net(name, update), self.numbered.vocabulary
         follows = net.generate(net.vectors([vocabulary.encode(sentence)])[0])
         return Thought(
-            ((vectors - mean) @ directions).numpy(), ((own - mean) @ directions).numpy(),
+            ((vectors - mean) @ directions).numpy(), ((vector - mean) @ directions).numpy(),
             [*near.items()], " ".join(vocabulary.words[number] for number in follows),
         )  # fmt: skip
 
@@ -168,49 +168,49 @@ def widest_directions(vectors: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def thoughts(
-    nets: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks, **settings: Any
+    models: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks, **settings: Any
 ) -> Panel:
-    """Type a sentence, or choose one, and see its neighbours change while nets are trained.
+    """Type a sentence, or choose one, and see its neighbours change while models are trained.
 
     Args:
-        nets: of the task ``skip_thoughts``, by name, at most three, then by update.
+        models: of the task ``skip_thoughts``, by name, at most three, then by update.
         numbered: what they were trained on; its held-out sentences are shown.
         settings: fields of :class:`ThoughtsState`: where the panel starts, and what Reset
             returns to.
 
     Raises:
-        ValueError: for nets that cannot be shown, or a book that is not there.
+        ValueError: for models that cannot be shown, or a book that is not there.
     """
-    of = SentenceMap(nets, numbered)
+    held_out = SentenceMap(models, numbered)
     state = ThoughtsState(**settings)
-    within("book", state.book, len(of.books))
-    start = of.tokens(state.sentence) or of.texts[of.books[state.book][0]]
-    state = ThoughtsState(start, state.book, nearest(of.updates, state.update))
+    within("book", state.book, len(held_out.books))
+    start = held_out.tokens(state.sentence) or held_out.texts[held_out.books[state.book][0]]
+    state = ThoughtsState(start, state.book, nearest(held_out.updates, state.update))
 
     def show(state: ThoughtsState) -> Shown:
-        book = of.books[state.book]
-        sentence = of.tokens(state.sentence) or of.texts[book[0]]
-        seen = {name: of.thought(name, state.update, sentence) for name in nets}
+        book = held_out.books[state.book]
+        sentence = held_out.tokens(state.sentence) or held_out.texts[book[0]]
+        seen = {name: held_out.thought(name, state.update, sentence) for name in models}
         title = f"“{sentence}” after update {state.update}"
-        figure = thoughts_figure(sentence, of.texts, book, seen)
-        return Shown(figure, title, in_words(of, f"{title}.", sentence, book, seen))
+        figure = thoughts_figure(sentence, held_out.texts, book, seen)
+        return Shown(figure, title, in_words(held_out, f"{title}.", sentence, book, seen))
 
     def sentences(state: ThoughtsState) -> PageControl:
-        first = [of.texts[index] for index in of.books[state.book]][:FIRST]
+        first = [held_out.texts[index] for index in held_out.books[state.book]][:FIRST]
         stops = {text: text for text in dict.fromkeys((state.sentence, *first))}
         put = lambda state, text: ThoughtsState(text, state.book, state.update)  # noqa: E731
         return PageControl("sentence", stops, state.sentence, put, slides=False)
 
-    books = {f"{k + 1}: {of.texts[book[0]]}": k for k, book in enumerate(of.books)}
+    books = {f"{k + 1}: {held_out.texts[book[0]]}": k for k, book in enumerate(held_out.books)}
     controls = {
-        "sentence": text_box("sentence", of.texts),
+        "sentence": text_box("sentence", held_out.texts),
         "book": choice("book", books),
-        "update": choice_slider("update", of.updates),
+        "update": choice_slider("update", held_out.updates),
     }
     alt = (
         "A column for each net. Above, held-out sentences in the two directions in which their"
         " vectors differ most, those of one book joined in their order, the chosen sentence a"
-        " star; below, the sentence that the net would let follow, and the nearest neighbours"
+        " star; below, the sentence that the model would let follow, and the nearest neighbours"
     )
     return Panel(
         state, controls, show, alt={"thoughts": alt}, notebook="10",
@@ -219,11 +219,15 @@ def thoughts(
 
 
 def in_words(
-    of: SentenceMap, title: str, sentence: str, book: range, seen: Mapping[str, Thought]
+    held_out: SentenceMap,
+    title: str,
+    sentence: str,
+    book: range,
+    seen: Mapping[str, Thought],
 ) -> str:
     """Return which neighbour each net finds, and what it would let follow."""
     parts = [title]
-    unknown = [word for word in sentence.split() if word not in of.numbered.vocabulary]
+    unknown = [word for word in sentence.split() if word not in held_out.numbered.vocabulary]
     if unknown:
         parts.append(
             f"Words that they do not know, all read as one unknown word: {', '.join(unknown)}."
@@ -234,7 +238,7 @@ def in_words(
             f"{name}: nearest is “{text}” (cosine {cosine:.2f}), "
             f"and “{shorten(each.follows, LONG, placeholder=' …')}” would follow."
         )
-    following = [of.texts[k + 1] for k in book[:-1] if of.texts[k] == sentence]
+    following = [held_out.texts[k + 1] for k in book[:-1] if held_out.texts[k] == sentence]
     parts += [f"In the book there follows “{text}”." for text in following[:1]]
     return " ".join(parts)
 
@@ -242,13 +246,13 @@ def in_words(
 def thoughts_figure(
     sentence: str, texts: list[str], book: range, seen: Mapping[str, Thought]
 ) -> Figure:
-    """Return all sentences as each net sees them, a book's in its order, the nearest to one.
+    """Return all sentences as each model sees them, a book's in its order, the nearest to one.
 
     Args:
         sentence: that is looked for.
         texts: the sentences of the map (N,).
         book: the indices in the map of a book's sentences, in its order.
-        seen: by the names of the nets, at most :data:`SLOTS`.
+        seen: by the names of the models, at most :data:`SLOTS`.
     """
     columns, order = max(1, len(seen)), [*book]
     every, letters = [literal(text) for text in texts], LETTERS // columns

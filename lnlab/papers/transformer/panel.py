@@ -118,12 +118,12 @@ def first_steps(place: str, kind: str, depth: int) -> np.ndarray:
     Adam's first step moves every parameter by the learning rate, whatever its gradient:
     w - eta sign(g).
     """
-    here = start(place, kind, depth)
+    begin = start(place, kind, depth)
     losses = []
     for eta in STEPS:
-        moved = {name: w - eta * here.g[name].sign() for name, w in here.w.items()}
-        logits = functional_call(here.loss.module, moved, (here.x,))
-        losses.append(cross_entropy(logits.flatten(1, 2), here.y.flatten(1)))
+        stepped = {name: w - eta * begin.g[name].sign() for name, w in begin.w.items()}
+        logits = functional_call(begin.loss.module, stepped, (begin.x,))
+        losses.append(cross_entropy(logits.flatten(1, 2), begin.y.flatten(1)))
     return torch.stack(losses, dim=1).detach().numpy()
 
 
@@ -217,12 +217,12 @@ def spread_figure(
     at: np.ndarray, spread: Spread, hover: str, x: Mapping[str, Any], y: Mapping[str, Any]
 ) -> Figure:
     """Return the mean of each name as a line, and a band from its least to its greatest."""
-    looks, data = thinning_lines(spread), []
+    styles, data = thinning_lines(spread), []
     for slot, name in enumerate(padded(spread, SLOTS)):
         band = mean = None
         if name is not None:
             values = np.clip(spread[name], 10.0**-EDGE, 10.0**EDGE)
-            color = looks[name]["color"]
+            color = styles[name]["color"]
             band = {
                 "x": np.concatenate([at, at[::-1]]),
                 "y": np.concatenate([values.max(0), values.min(0)[::-1]]),
@@ -230,7 +230,7 @@ def spread_figure(
                 "line": {"width": 0, "color": color},
             }
             marker = {"color": color, "size": 7}
-            mean = {"x": at, "y": values.mean(0), "line": looks[name], "marker": marker}
+            mean = {"x": at, "y": values.mean(0), "line": styles[name], "marker": marker}
         data.append(slot_trace(
             "scatter", f"band {slot}", None, band, mode="lines", fill="toself", opacity=0.18,
             showlegend=False, hoverinfo="skip",
